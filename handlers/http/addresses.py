@@ -147,7 +147,7 @@ def _identified_member(db: Connection, organization_id: int, value: str) -> Any:
     if len(fitting) > 1:
         raise AmbiguousMember(
             f"The memberIdentifier {value} is the memberId of one member and the loyaltyMemberId of another. Write "
-            f"{_BY_MEMBER_ID}{value} or {_BY_LOYALTY_MEMBER_ID}{value} to say which one is meant."
+            f"{_BY_MEMBER_ID}{value} or {_BY_LOYALTY_MEMBER_ID}{value} to name one of them."
         )
     return fitting[0] if fitting else None
 

@@ -44,7 +44,7 @@ BASE_PATH = "/v2"
 _PAGE_THREADS = 2
 # Checks of passwords are slow on purpose: requests for access tokens wait for each other and for no others.
 TOKEN_THREADS = 1
-# Dry runs explain every campaign to people, which takes long: they hold up each other and nobody else.
+# Dry runs explain every campaign to people, which takes long: they delay only each other.
 DRY_RUN_THREADS = 1
 EXTRA_THREADS = TOKEN_THREADS + DRY_RUN_THREADS
 

@@ -52,12 +52,12 @@ class ResponseContract:
         operation_id = exchange_of(scope).operation_id
         violations = self._violations(operation_id, scope["method"], messages[0], body)
         if violations:
-            _log.error("AssertionError: %s answered against its document: %s", operation_id, violations)
+            _log.error("AssertionError: %s broke its document: %s", operation_id, violations)
             problem = {
                 "type": "/problems/contract-violation",
-                "title": "The answer is not what the document says",
+                "title": "The response does not match the document",
                 "status": 500,
-                "detail": f"{operation_id} answered {messages[0]['status']}: {violations}"[:4000],
+                "detail": f"{operation_id} returned {messages[0]['status']}: {violations}"[:4000],
                 "instance": exchange_of(scope).request_id,
             }
             messages = [

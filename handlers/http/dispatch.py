@@ -76,7 +76,7 @@ class Dispatcher:
     def __call__(self, requests: Sequence[Request]) -> Sequence[Answer | Exception]:
         """Run requests of one operation and organization, mostly one, in one transaction.
 
-        Returns the outcome of each: an answer, a refusal, or NotBatchable for one that has to be run individually.
+        Returns the outcome of each: a response, a refusal, or NotBatchable for one that has to be run individually.
         Raises the refusal of an only request, and what concerns all of them: NotBatchable, a Refusal, and database
         errors once further attempts are pointless.
         """
@@ -125,7 +125,7 @@ class Dispatcher:
     ) -> Sequence[Answer | Exception]:
         """Run requests in an open transaction; raises the refusal of an only request, so that nothing is committed."""
         if len(requests) > 1:
-            # A lock that somebody keeps holds up the call that needs it, not the others for long.
+            # A lock that another transaction keeps delays the call that needs it, not the others for long.
             transactions.wait_for_locks(db, BATCH_LOCK_MS)
         now = datetime.now(UTC)
         organization, callers, first = admission or _admit(db, route, requests, now)
@@ -213,7 +213,7 @@ class Dispatcher:
                 # The replica cancelled the statement because of the primary's changes.
                 return None
             self._replica_away_until = time.monotonic() + REPLICA_PAUSE_SECONDS
-            _log.warning("the read replica does not answer; the primary serves for %.0f s", REPLICA_PAUSE_SECONDS)
+            _log.warning("the read replica does not respond; the primary serves for %.0f s", REPLICA_PAUSE_SECONDS)
             return None
 
 
@@ -256,7 +256,7 @@ def _find_records(route: Route, batch: Sequence[BatchedCall], first: Any) -> Non
     if audit is not None:
         for batched in batch:
             if batched.outcome is None:
-                # Locked, so that nobody else changes the addressed record before this call does.
+                # Locked, so that no other transaction changes the addressed record before this call does.
                 call, lock = batched.call, lock_of(batched.request.path, audit)
                 audit_log.serialize_changes(call.db, call.organization.organization_id, lock)
     if route.addresses:
@@ -311,7 +311,7 @@ def _run_batch_handler(handler: BatchHandler, batch: Sequence[BatchedCall], max_
 
 
 def _answer(route: Route, batch: Sequence[BatchedCall]) -> None:
-    """Answer the calls that were carried out, and write their audit log."""
+    """Render the responses of the calls that were executed, and write their audit log."""
     audited = route.operation.audit
     logged_entries: set[tuple[str, str]] = set()
     audited_calls = []

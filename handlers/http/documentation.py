@@ -129,7 +129,7 @@ def guide(address: str) -> str:
     """The index in the form of llms.txt: what the server is, and the Markdown of each page under its address."""
     lines = ["# Loyalty server", "", "> An HTTP JSON API that runs loyalty programs: events in, points out.", ""]
     lines += ["## API", ""]
-    for surface, about in (("integration", "for shops and apps"), ("administration", "for those who configure")):
+    for surface, about in (("integration", "for shops and apps"), ("administration", "for administrators")):
         lines.append(f"- [OpenAPI, {surface}]({address}/v2/{surface}/openapi.json): the interface {about}")
     lines.append(f"- [AsyncAPI, webhooks]({address}/asyncapi.json): the messages that receivers of webhooks get")
     for title, entries in contents():

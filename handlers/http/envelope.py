@@ -17,7 +17,7 @@ _log = logging.getLogger("loyalty.errors")
 _POLICY_VIOLATION = 1008
 # Health checks and measurements are allowed however many calls come from the same address.
 _COUNTED = "/v2/"
-# Answers contain personal data and tokens, and problems may: nothing on the way to the client may cache them.
+# Responses contain personal data and tokens, and problems may: nothing on the way to the client may cache them.
 ALWAYS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 
 
@@ -54,7 +54,7 @@ class Envelope:
             body = encode({**refusal.as_problem(), "instance": exchange.request_id})
             await _send_problem(sealed, 429, body, (b"retry-after", str(refusal.state.seconds).encode()))
         except Exception as error:
-            # Only faults of the HTTP layer itself come here; errors of operations are answered further inside.
+            # Only errors of the HTTP layer itself arrive here; errors of operations are handled further inside.
             _log.error("a request failed", exc_info=error, extra={"requestId": exchange.request_id})
             if exchange.status:
                 raise

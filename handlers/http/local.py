@@ -1,6 +1,6 @@
 """Operations called in this process, as many as one likes in one database transaction.
 
-Bodies are validated by the documents, and operations do what they do for clients. Nobody else sees anything of it
+Bodies are validated by the documents, and operations do what they do for clients. No other transaction sees the changes
 before the caller commits.
 """
 

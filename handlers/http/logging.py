@@ -76,7 +76,7 @@ def configure(log_level: str, log_format: str) -> None:
 
 
 def log_request(exchange: Exchange, method: str, seconds: float) -> None:
-    """Write the line of an answered request: the route's template, never the path itself."""
+    """Write the line of a finished request: the route's template, never the path itself."""
     if not _requests.isEnabledFor(logging.INFO):
         return
     members: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Content negotiation: the choice of a media type among those that an operation produces (RFC 9110, 12.5.1)."""
+"""Content negotiation: the choice of one of the media types that an operation produces (RFC 9110, 12.5.1)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

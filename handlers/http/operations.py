@@ -170,7 +170,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         self._batches: CallBatches[HttpCall] = CallBatches(self._run, max_batch)
 
     def add_api(self, specification: Specification, *, name: str, schemas: Schemas, **_: Any) -> None:
-        """Compile the operations of a document; raises DocumentError for those that cannot be served."""
+        """Compile the operations of a document; raises DocumentError for operations that cannot be served."""
         for path, item in specification.raw["paths"].items():
             for method in METHODS:
                 if method in item:
@@ -323,7 +323,7 @@ async def _ended(work: Future[Any], seconds: float) -> None:
             waiter.set_result(None)
 
     def wake_from_thread(_: Future[Any]) -> None:
-        # The loop may have been closed by the end of the server, when nobody waits any more.
+        # The loop may have been closed by the end of the server, when no request waits any more.
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(wake)
 

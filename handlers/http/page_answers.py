@@ -1,4 +1,4 @@
-"""Answers of the plain pages: JSON, HTML, and files that clients cache, compressed where the client takes it."""
+"""Responses of the plain pages: JSON, HTML, and files that clients cache, compressed if the client accepts it."""
 
 import functools
 import gzip

@@ -1,4 +1,4 @@
-"""The plain pages beside the operations, by Flask: health, metrics, documents and documentation, the key set."""
+"""The plain pages besides the operations, by Flask: health, metrics, documents and documentation, the key set."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -59,7 +59,7 @@ def pages(documents: Mapping[str, Mapping[str, Any]], base_path: str, site: Site
     app.jinja_env.trim_blocks = True
     # Else a path with two slashes is redirected to whatever host the request names.
     app.url_map.merge_slashes = False
-    # Errors of pages are answered like all others, outside of Flask.
+    # Errors of pages are handled like all others, outside of Flask.
     app.config["PROPAGATE_EXCEPTIONS"] = True
     app.register_error_handler(HTTPException, functools.partial(_error_response, site))
     app.before_request(lambda: _hide_from_public(site))

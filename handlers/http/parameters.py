@@ -161,7 +161,7 @@ class ParameterPlan:
         return self._typed("path", texts, faults)
 
     def read_query(self, raw: bytes, faults: list[FieldFault]) -> tuple[dict[str, Any], Iterable[str]]:
-        """The typed query parameters with their defaults, and the names of those that the client sent.
+        """The typed query parameters with their defaults, and the names of the sent ones.
 
         Parameters of a family are pairs of name and text, under the beginning of their names.
         """

@@ -35,7 +35,7 @@ _BY_STATUS: Mapping[int, tuple[str, str]] = {
     400: (InvalidRequest.slug, InvalidRequest.title),
     404: (NotFound.slug, "There is nothing under this path"),
     405: ("method-not-allowed", "The path does not have this method"),
-    406: ("not-acceptable", "The operation does not answer in a media type that the client accepts"),
+    406: ("not-acceptable", "The operation has no media type that the client accepts"),
     408: ("request-timeout", "The request did not arrive in time"),
     413: ("payload-too-large", "The request body is too large"),
     414: ("uri-too-long", "The request line is too long"),
@@ -161,11 +161,11 @@ async def _on_http_exception(request: ConnexionRequest, error: HTTPException) ->
 async def _on_database_away(request: ConnexionRequest, error: Exception) -> ConnexionResponse:
     exchange = exchange_of(request.scope)
     cause = type(getattr(error, "orig", None) or error).__name__
-    _log.warning("the database did not answer: %s", cause, extra=_log_fields(exchange))
+    _log.warning("the database did not respond: %s", cause, extra=_log_fields(exchange))
     if is_full(error):
         storage.note_full()
         return await _on_refusal(request, StorageFull("The disk of the database is full. Nothing was changed."))
-    body = problem_body(503, "The database did not answer in time. Try again.", exchange.request_id)
+    body = problem_body(503, "The database did not respond in time. Try again.", exchange.request_id)
     return _answer(request, 503, body, {"Retry-After": str(RETRY_AFTER_SECONDS)})
 
 

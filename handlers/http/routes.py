@@ -18,7 +18,7 @@ from handlers.http.addresses import (
 from handlers.operation import Operation, all_operations
 from persistence.records import Lookup
 
-# They do not hold the test clock still: the first wait for those who do, and the last writes nothing.
+# They do not hold the test clock: the first three wait for calls that do, and the last writes nothing.
 WITHOUT_HOLD = frozenset({"createTestClock", "advanceTestClock", "removeTestClock", "simulate"})
 
 
@@ -97,7 +97,7 @@ def _refuse_gaps(name: str, route: Route) -> None:
     """Refuse to start if the document, the handler and the addresses of an operation do not fit."""
     operation = route.operation
     if set(route.further_media_types) != operation.representations.keys():
-        raise RuntimeError(f"{name}: the document and the handler answer other media types")
+        raise RuntimeError(f"{name}: the document and the handler have different media types")
     unknown = [parameter for parameter in route.parameters if parameter not in {ORGANIZATION, *ADDRESSES}]
     if unknown:
         raise RuntimeError(f"{name}: no address for {unknown}")

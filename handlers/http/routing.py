@@ -1,6 +1,6 @@
 """Routing by a tree of path segments over all documents at once, instead of connexion's linear scan.
 
-connexion's resolver, which names the operations for it, is beside it.
+connexion's resolver, which names the operations for it, is in this module, too.
 """
 
 import re
@@ -188,7 +188,7 @@ class Routing(SpecMiddleware):  # type: ignore[misc]
 
 
 def _errors_without_body(responses: Mapping[str, Any], schemas: Schemas) -> frozenset[int]:
-    """The statuses of errors that are declared without content and therefore answered without a body."""
+    """The statuses of errors that are declared without content and therefore have no body."""
     return frozenset(
         int(status)
         for status, declared in responses.items()

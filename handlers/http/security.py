@@ -80,8 +80,8 @@ class TokenHandler:
 class BearerHandler:
     """An `http` `bearer` scheme: the token of `oauth2`, described once more for clients that know no OAuth.
 
-    It authorizes nobody by itself. OpenAPI 3.0 gives such a scheme no roles, so the `oauth2` requirement beside it in
-    every operation decides about the same header; an operation with this scheme alone would refuse all calls.
+    By itself it authorizes no caller. OpenAPI 3.0 gives such a scheme no roles, so the `oauth2` requirement next to it
+    in every operation decides about the same header; an operation with only this scheme would refuse all calls.
     """
 
     def get_fn(self, _scheme: Mapping[str, Any], _scopes: list[str]) -> Callable[[ConnexionRequest], Any]:

@@ -7,7 +7,7 @@ if none has. Waiting calls begin in turns, one of each organization.
 A call that comes while no other of its kind is under way begins at once. Those of the same kind (one operation of one
 organization) that come meanwhile wait, and are the next batch. So a batch is as large as the load makes it, an only
 call is never delayed, and one organization occupies one thread of the process with one operation. If a batch takes
-long, say because somebody keeps a lock that it needs, the calls that wait overtake it.
+long, for example because another transaction keeps a lock that it needs, the waiting calls overtake it.
 """
 
 import threading

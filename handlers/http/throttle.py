@@ -23,7 +23,7 @@ _ADDRESSES_REMEMBERED = 256
 
 
 class TooOften(TooManyRequests):
-    """A rate is used up; the state of the rate says when more calls are allowed."""
+    """A rate is used up; the state of the rate has the time when more calls are allowed."""
 
     def __init__(self, detail: str, state: RateState) -> None:
         super().__init__(f"{detail} Try again in {state.seconds} seconds.")
@@ -74,8 +74,8 @@ class Throttle:
     def guard(self, dispatch: Dispatch) -> Dispatch:
         """Dispatch requests for access tokens unless too many secrets were wrong; raises TooOften.
 
-        Wrong secrets are counted for the client from that address, so that nobody can lock a client out by guessing
-        from elsewhere, and for the address, whatever clients it tries.
+        Wrong secrets are counted for the client from that address, so that an attacker at another address cannot lock a
+        client out by guessing, and for the address, whatever clients it tries.
         """
 
         def guarded(requests: Sequence[Request]) -> Sequence[Answer | Exception]:

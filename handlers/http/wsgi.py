@@ -22,7 +22,7 @@ class OneHopWsgi:
         self._pool = pool
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request in one of the threads."""
+        """Handle one request in one of the threads."""
         loop = asyncio.get_running_loop()
         status, headers, body = await loop.run_in_executor(self._pool(), self._run, _environ(scope))
         await send({"type": "http.response.start", "status": status, "headers": headers})
