@@ -17,7 +17,7 @@ def refuse_without_list(audience: Audience) -> None:
 
 
 def change_list(call: Call, audience: Audience, add: Collection[int], remove: Collection[int]) -> Audience:
-    """Put members on the list and take others off; those who are on it already, or not on it, change nothing."""
+    """Put members on the list and take others off; skips members who are on it already, or not on it."""
     before = AUDIENCES.lock(call.db, audience)
     more = audiences.add_members(call.db, audience, add, call.now)
     fewer = audiences.remove_members(call.db, audience, remove)

@@ -35,7 +35,7 @@ class CampaignView:
 
 
 def view_campaign(call: Call, campaign: Campaign, *, with_limits: bool) -> CampaignView:
-    """A campaign as it is answered."""
+    """A campaign in the form of the response."""
     if not with_limits:
         return CampaignView(campaign)
     accounts = configuration_of(call.db, call.organization).accounts_by_key

@@ -86,7 +86,7 @@ class ActionProperties:
 
 
 def validated_campaign(call: Call, body: CampaignProperties, before: Campaign | None) -> CampaignProperties:
-    """The campaign as it is stored; refuses unknown references, an end before its begin, and faulty limits and hours.
+    """The campaign to store; refuses unknown references, an end before its begin, and faulty limits and hours.
 
     An event type that it named `before` may have been deactivated since.
     """
@@ -128,7 +128,7 @@ def _faults_of_sharing(call: Call, body: CampaignProperties, before: Campaign | 
 
 
 def validated_action(call: Call, campaign: Campaign, body: ActionProperties, before: Action | None) -> ActionProperties:
-    """The action as it is stored; refuses all faults of its rules and effects at once, including unknown references.
+    """The action to store; refuses all faults of its rules and effects at once, including unknown references.
 
     Rules and effects that equal those of `before` are not checked again, so that an action can always be stopped.
     """
@@ -206,7 +206,7 @@ def _refuse_untracked_expiry(configuration: Configuration, campaign: Campaign, e
 def refuse_outdated(call: Call, campaign: Campaign, version: int | None) -> None:
     """Refuse a change based on another version of the campaign than the present one.
 
-    Nobody else can change the campaign at this point.
+    No other transaction can change the campaign at this point.
     """
     if version is None:
         return

@@ -59,7 +59,7 @@ _KEPT_ORGANIZATIONS = 1000
 class Configuration:
     """An organization's active campaigns and the records that they refer to.
 
-    These are accounts, tiers, event types, audiences and matchers. `audiences` are those that may match members;
+    These are accounts, tiers, event types, audiences and matchers. `audiences` are the ones that may match members;
     `badges` are all of them, by key; `functions` are those of expressions; `listeners` the active triggers. `missions`
     are all of them, by id; `speaks_of_missions` is True if an expression reads progress of any, or an effect advances
     one; `reads_orders` if one depends on earlier orders of the member; `reads_order_after` if one reads

@@ -5,6 +5,6 @@ from handlers.call import Call
 
 
 def refuse_without_role(call: Call, job: str, kind: str, role: str) -> None:
-    """Refuse a caller without the role that a kind of job needs beside that of jobs; `job` is its noun, as `import`."""
+    """Refuse a caller without the role that a kind of job needs besides that of jobs; `job` is a noun, as `import`."""
     if call.caller is None or not call.caller.holds(role):
         raise Forbidden(f"An {job} of {kind} also needs the role {role}.")

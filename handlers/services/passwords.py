@@ -14,8 +14,8 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
 SHORTEST, LONGEST = 10, 128
-# The beginning of every secret that the server makes. By it, and not by whether there is such a user, it is decided
-# whether argon2 has to be asked, so the time of an answer tells nothing about who exists.
+# The beginning of every secret that the server makes. Only this prefix decides whether argon2 is asked, whatever user
+# is stored, so the time of a response does not reveal who exists.
 SECRET_PREFIX = "lsk_"
 _FAST = "sha256:"
 _LEAST_SCORE = 3
@@ -44,7 +44,7 @@ def is_right(stored_hash: str | None, password: str) -> bool:
     """True if `password` matches `stored_hash`.
 
     `stored_hash` is None for an unknown user; that takes as long as a wrong password. A text with the prefix of
-    secrets is never compared with a password, since the time would tell that the client is a person.
+    secrets is never compared with a password, since the time would reveal that the client is a person.
     """
     if password.startswith(SECRET_PREFIX):
         expected_hash = stored_hash if stored_hash is not None and stored_hash.startswith(_FAST) else hash_secret("")

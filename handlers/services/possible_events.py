@@ -26,9 +26,9 @@ def possible_types(
     heard_types: Collection[str],
     considered_types: Collection[str],
 ) -> frozenset[str]:
-    """The types of derived events that can occur; `considered_types` are those that any record looks at.
+    """The types of derived events that can occur; `considered_types` are the types that any record uses.
 
-    `heard_types` are those that triggers name.
+    `heard_types` are the types that triggers name.
     """
     possible: set[str] = set(COUPON_EVENTS)
     if moves_tiers:

@@ -57,7 +57,7 @@ class ReferralProgramProperties:
 def validated_program(
     call: Call, body: ReferralProgramProperties, before: ReferralProgram | None
 ) -> ReferralProgramProperties:
-    """The program as it is stored; refuses unknown references, an end before its begin, and rewards not to be paid.
+    """The program to store; refuses unknown references, an end before its begin, and rewards that cannot be paid.
 
     The event type that it named `before` may have been deactivated since.
     """

@@ -79,7 +79,7 @@ def check_credentials(context: RequestContext) -> SignIn | TokenRefused:
 
 
 def issue_token(call: Call, sign_in: SignIn, scope: str | None) -> IssuedToken:
-    """Issue a token with all permissions of the user, or with those that `scope` names. Raises TokenRefused."""
+    """Issue a token with all permissions of the user, or with the permissions in `scope`. Raises TokenRefused."""
     user = _find_user_again(call, sign_in)
     organization_and_rights = organizations.find_with_rights(call.db, user.organization_id, user.user_id)
     if organization_and_rights is None or not organization_and_rights[1].is_member:

@@ -28,7 +28,7 @@ class StackingGroupProperties:
 def group_of(call: Call, key: str | None, exclusive_group: str | None, before: Action | None) -> StackingGroup | None:
     """The stacking group that an action names, None for none; raises UnknownStackingGroup.
 
-    Refuses one beside an exclusive group, and one that is full without the action as it was `before`.
+    Refuses a group together with an exclusive one, and a group that is full without the action `before` the change.
     """
     if key is None:
         return None

@@ -1,4 +1,4 @@
-"""Tiers of members: set by hand, as they are now, and evaluated again when they expire."""
+"""Tiers of members: set by hand, current, and evaluated again when they expire."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from persistence.member_tiers import TRACKINGS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierSetting:
-    """The details of a request that sets a tier; the `tier_hold` is fixed unless it says otherwise."""
+    """The details of a request that sets a tier; the default of `tier_hold` is fixed."""
 
     expires_at: datetime | None = None
     tier_hold: str | None = None

@@ -1,4 +1,4 @@
-"""Checks of stored data: the ledger, what members have, that nobody changed the audit log, and figures of reports."""
+"""Checks of stored data: the ledger, what members have, the chain of the audit log, and figures of reports."""
 
 from collections.abc import Iterable
 

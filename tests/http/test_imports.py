@@ -603,7 +603,7 @@ def test_a_row_that_meets_a_fault_of_the_system_fails_alone(imports, monkeypatch
     monkeypatch.setattr(work, "_KINDS", {"members": broken})
     done = imports.run("loyaltyMemberId\n" + "\n".join(f"m{n}" for n in range(40)))
     assert counts(done) == ("done", 40, 39, 1)
-    assert imports.errors(done) == [(15, None, "The row could not be imported. The log of the worker says why.")]
+    assert imports.errors(done) == [(15, None, "The row could not be imported. The log of the worker has the reason.")]
 
 
 _FULL_DISK = """

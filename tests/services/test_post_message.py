@@ -70,7 +70,7 @@ def test_redirects_are_not_followed(there, code):
 def test_a_receiver_that_takes_too_long_is_left(there, behaviour):
     there.usual = behaviour
     reply, seconds = timed(WebhookClient(True, True, seconds=0.5), there.url)
-    assert reply == Reply(None, "The receiver did not answer within 0.5 seconds.")
+    assert reply == Reply(None, "The receiver did not respond within 0.5 seconds.")
     assert 0.5 <= seconds < PATIENCE
 
 
@@ -78,7 +78,7 @@ def test_a_receiver_that_reads_nothing_is_left():
     with socket.create_server(("127.0.0.1", 0)) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
         reply, seconds = timed(WebhookClient(True, True, seconds=0.5), url, b"x" * 20_000_000)
-    assert reply == Reply(None, "The receiver did not answer within 0.5 seconds.")
+    assert reply == Reply(None, "The receiver did not respond within 0.5 seconds.")
     assert seconds < PATIENCE
 
 
@@ -96,7 +96,7 @@ def test_a_receiver_that_reads_a_little_now_and_then_is_left():
         sipping.start()
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
         reply, seconds = timed(WebhookClient(True, True, seconds=0.5), url, b"x" * 20_000_000)
-        assert reply == Reply(None, "The receiver did not answer within 0.5 seconds.")
+        assert reply == Reply(None, "The receiver did not respond within 0.5 seconds.")
         assert seconds < PATIENCE
         over.set()
         sipping.join(10)
@@ -138,7 +138,7 @@ def test_nonsense_is_a_failure(there, answer):
     there.usual = lambda exchange: exchange.handler.connection.sendall(answer)
     reply = HERE.post(there.url, {}, BODY)
     assert reply.status_code is None
-    assert reply.error in ("The receiver's answer is not HTTP.", "The connection to the receiver was lost.")
+    assert reply.error in ("The receiver's response is not HTTP.", "The connection to the receiver was lost.")
 
 
 def test_a_receiver_that_is_not_there():
@@ -223,7 +223,7 @@ class TestAddresses:
         poster = WebhookClient(True, True, seconds=0.3, resolve=lambda host, port: stuck.wait(5) or [])
         reply, seconds = timed(poster, "http://hooks.example/")
         stuck.set()
-        assert reply == Reply(None, "The receiver did not answer within 0.3 seconds.")
+        assert reply == Reply(None, "The receiver did not respond within 0.3 seconds.")
         assert seconds < PATIENCE
 
     def test_http_is_called_where_it_is_allowed_only(self, there):

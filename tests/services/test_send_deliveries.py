@@ -134,7 +134,7 @@ class TestAttempts:
             assert send(shop) == 1
             delivery = only(shop, trigger)
             assert (delivery["attempts"], delivery["lastStatusCode"]) == (attempt, 500)
-            assert delivery["lastError"] == "The receiver answered 500."
+            assert delivery["lastError"] == "The receiver responded with 500."
             if attempt < MOST_ATTEMPTS:
                 assert delivery["status"] == "pending"
                 wait = moment(delivery["nextAttemptAt"]) - moment(delivery["updatedAt"])
@@ -151,7 +151,7 @@ class TestAttempts:
         trigger = add_webhook(shop, there)
         queue(shop)
         there.answers = [status(503), status(302, Location=there.url), hang]
-        for error in ("answered 503", "answered 302", "did not answer"):
+        for error in ("responded with 503", "responded with 302", "did not respond"):
             send(shop, seconds=0.3)
             assert error in only(shop, trigger)["lastError"]
             make_due(shop)

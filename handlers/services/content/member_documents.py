@@ -34,7 +34,7 @@ _MOST_BOOKS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class _CachedAnswer:
-    """An answer: the moment since which it is true, its text, and the entity tag of the text (RFC 9110, 8.8.3)."""
+    """A response: the moment since which it is true, its text, and the entity tag of the text (RFC 9110, 8.8.3)."""
 
     since: datetime
     body: bytes
@@ -42,7 +42,7 @@ class _CachedAnswer:
 
 
 class AnswerCache:
-    """The answers of this process, limited in number and bytes; the least recently used one is removed first."""
+    """The responses of this process, limited in number and bytes; the least recently used one is removed first."""
 
     def __init__(self, most: int = MOST_KEPT, most_bytes: int = MOST_KEPT_BYTES) -> None:
         self._most, self._most_bytes = most, most_bytes
@@ -51,7 +51,7 @@ class AnswerCache:
         self._lock = threading.Lock()
 
     def find(self, key: Hashable, now: datetime) -> _CachedAnswer | None:
-        """The answer under this key, or None if there is none or it is too old."""
+        """The response under this key, or None if there is none or it is too old."""
         with self._lock:
             cached = self._kept.get(key)
             if cached is None:
@@ -63,7 +63,7 @@ class AnswerCache:
             return cached
 
     def keep(self, key: Hashable, answer: _CachedAnswer) -> None:
-        """Keep an answer, unless it is larger than the whole cache."""
+        """Keep a response, unless it is larger than the whole cache."""
         if len(answer.body) > self._most_bytes:
             return
         with self._lock:
@@ -75,7 +75,7 @@ class AnswerCache:
                 self._forget(next(iter(self._kept)))
 
     def clear(self) -> None:
-        """Forget all answers."""
+        """Forget all responses."""
         with self._lock:
             self._kept.clear()
             self._bytes = 0
@@ -97,7 +97,7 @@ def member_content(
     """A page of the documents that the member is shown; 304 if the client has it already.
 
     Changes of documents, of the configuration and of the member count at once, others after 15 minutes. Under a test
-    clock all count at once: where time stands still, a change leaves `updated_at` as it was.
+    clock all count at once: its time does not move, so a change does not raise `updated_at`.
 
     Raises Forbidden for a member who is not active.
     """

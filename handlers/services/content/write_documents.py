@@ -152,7 +152,7 @@ def change_version(
 ) -> ContentDocument:
     """Change the fields of a version that are sent; the others stay.
 
-    A version that is published has to satisfy the schema of the collection as it is now.
+    A published version has to satisfy the current schema of the collection.
     """
     if changes.fields.get("locale", locale) != locale:
         raise _locale_fixed(address, locale, changes.fields["locale"])
@@ -194,7 +194,7 @@ def write_batch(
     """Write the valid documents of a batch, as `write_version` does, in a fixed number of statements.
 
     `items` are the documents of the request, or the refusals of their form; `names` are those in the request at
-    their positions, for the answer.
+    their positions, for the response.
     """
     collection = collections.raise_content_version(call.db, collection)
     sound = [item for item in items if not isinstance(item, Refusal)]
@@ -240,7 +240,7 @@ def note_versions(
 
 
 def _text(item: Any, name: str) -> str | None:
-    """The text in a field of an item of any form, for the answer; None if it is no text."""
+    """The text in a field of an item of any form, for the response; None if it is no text."""
     value = item.get(name, "" if name == "locale" else None) if isinstance(item, dict) else None
     return value[:100] if isinstance(value, str) else None
 

@@ -107,8 +107,8 @@ def use_coupons(calls: Sequence[Call], requests: Sequence[CouponRequest]) -> lis
 def assign_coupons(calls: Sequence[Call], requests: Sequence[CouponRequest]) -> list[list[CouponUsage] | Refusal]:
     """Assign coupons to the member of each call, one after the other in one unit of work.
 
-    They are those named by code, or the next ones; all or none if the command `is_strict`, otherwise as many as
-    possible, but at least one. The same keys with the same request return the same usages.
+    They are the coupons named by code, or the next ones: all or none if the command `is_strict`, as many as possible,
+    but at least one, if not. The same keys with the same request return the same usages.
     """
     return _Requests("assign", ASSIGNED, calls, requests, _assign).run_all()
 
@@ -268,7 +268,7 @@ def look_up(unit: UnitOfWork, keys: Collection[str], count: int) -> tuple[list[C
 
 
 def as_answered(usage: CouponUsage) -> CouponUsage:
-    """A usage as it was first returned, without later changes."""
+    """The usage that was first returned, without later changes."""
     return replace(usage, reversal_usage_id=None, updated_at=usage.created_at)
 
 
@@ -312,7 +312,7 @@ def _refuse_twofold_price(command: CouponCommand) -> None:
 def _refuse_past_expiry(call: Call, command: CouponCommand) -> None:
     """Refuse an expiry in the past.
 
-    Checked after the keys, so that a repeated request gets its answer even if its expiry has passed meanwhile.
+    Checked after the keys, so that a repeated request gets its response even if its expiry has passed meanwhile.
     """
     if command.expires_at is not None and command.expires_at <= call.now:
         name = "expiredAt" if call.surface == ADMINISTRATION else "expiresAt"

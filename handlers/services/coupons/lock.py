@@ -33,7 +33,7 @@ class LockRequest:
 
 @dataclass(frozen=True, slots=True)
 class LockView:
-    """A lock as it is returned."""
+    """A lock in the form of the response."""
 
     coupon_lock_key: str
     code: str | None
@@ -70,7 +70,7 @@ def lock_coupon(call: Call, member: Member, book: CouponBook, request: LockReque
 def release_lock(call: Call, coupon_lock: CouponLock) -> LockView:
     """Release a lock; raises CouponLockEnded."""
     with unit_of_work(call, [coupon_lock.member_id], _RELEASED) as unit:
-        # Read again, now that nobody else can use it.
+        # Read again under the lock, since another transaction may have used it.
         coupon_lock = LOCKS.find(call.db, unit.organization_id, coupon_lock.coupon_lock_id) or coupon_lock
         unit.coupons.release(coupon_lock)
         _audit(call, coupon_lock, after={"isReleased": True})

@@ -1,4 +1,4 @@
-"""The coupon books of a member: those that the member could use now, or all with their exclusions."""
+"""The coupon books of a member: the books that the member could use now, or all with their exclusions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -162,7 +162,7 @@ class _MemberView:
         return by_book, reserved_stock
 
     def _stock(self, books: Sequence[CouponBook], reserved_stock: Mapping[int, int]) -> dict[int, Decimal | None]:
-        """The amount left to assign of each book; for a list of codes, 1 stands for any number."""
+        """The amount left to assign of each book; for a list of codes, 1 means any number."""
         lists = [book.coupon_book_id for book in books if book.type == LIST]
         free: set[int] = set()
         if lists:

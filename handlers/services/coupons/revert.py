@@ -50,7 +50,7 @@ def revert_usages(calls: Sequence[Call], requests: Sequence[UsageToRevert]) -> l
     """
 
     def prepare(unit: UnitOfWork) -> None:
-        # Read again, now that nobody else can revert them.
+        # Read again under the lock, since another transaction may have reverted them.
         ids = {request.usage.coupon_usage_id for request in requests}
         organization_id = calls[0].organization.organization_id
         unit.coupons.prepare_reverts(USAGES.find_all(calls[0].db, organization_id, coupon_usage_id=ids))

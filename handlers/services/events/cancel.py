@@ -25,14 +25,14 @@ from persistence.rows import reserve_ids
 def cancel_event(
     call: Call, event: LoyaltyEvent, description: str | None, allow_overdraft: bool
 ) -> list[RevertedEvent]:
-    """Reverse the event and those that it caused. Returns the reversed parts of each.
+    """Reverse the event and the events that it caused. Returns the reversed parts of each.
 
     Raises EventCancelled, EventNotCancellable, or a refusal of the ledger.
     """
     organization_id, event_id = call.organization.organization_id, event.loyalty_event_id
     unit = UnitOfWork(call)
     members = unit.lock(member_ids=reversals.find_members(call.db, organization_id, [event_id]))
-    # Read again, now that nobody else can reverse it.
+    # Read again under the lock, since another transaction may have reversed it.
     event = EVENTS.find(call.db, organization_id, event.loyalty_event_id) or event
     refuse_uncancellable(event)
     record = _record(unit, event, members[event.member_id], description)
@@ -127,7 +127,7 @@ def evaluate_captured(call: Call, event: LoyaltyEvent) -> LoyaltyEvent:
     """
     unit, incoming = UnitOfWork(call), incoming_of(event)
     members = lock_members_of(unit, [event], [incoming])
-    # Read again, now that nobody else can evaluate or cancel it.
+    # Read again under the lock, since another transaction may have evaluated or cancelled it.
     event = _stored_now(call, event)
     if event.evaluated_at is not None:
         return event

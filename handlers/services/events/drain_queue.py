@@ -85,7 +85,7 @@ class Drain:
             if not members:
                 return
             queued = queue.find_lines(db, organization_id, members, self._batch // len(members))
-            # An event that has failed before is evaluated alone, so that it cannot fail a batch again; later ones wait.
+            # An event that failed before is evaluated individually, so that it fails no batch again; later ones wait.
             alone[:] = [event for event in queued if event.attempts]
             held_up = {event.event.member_id for event in alone}
             batch[:] = [event for event in queued if event.event.member_id not in held_up]

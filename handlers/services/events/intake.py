@@ -1,4 +1,4 @@
-"""The intake of events: checks that each can be tracked, and finds those that were tracked before."""
+"""The intake of events: checks that each can be tracked, and finds events that were tracked before."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -150,7 +150,7 @@ class Intake:
             )
 
     def _with_free_payments(self, accepted: Sequence[TrackedEvent]) -> list[TrackedEvent]:
-        """Claim the ids of payments, and refuse the events of those that another transaction has.
+        """Claim the ids of payments, and refuse the events whose ids another transaction has claimed.
 
         A dry run only looks for them.
         """
@@ -195,7 +195,7 @@ class Intake:
                 raise UnknownMember(f"There is no sponsor {event.sponsor_loyalty_member_id}.")
         digest = _digest_of(event, member, sponsor, unit)
         if sponsor == member:
-            # Nobody brings themselves: else campaigns pay one person as both.
+            # A member cannot be the own sponsor, or campaigns would pay one person as both.
             sponsor = None
         at = event.happened_at or unit.execution.now
         return TrackedEvent(

@@ -1,4 +1,4 @@
-"""Releasing the stored answers of old events.
+"""Releasing the stored responses of old events.
 
 The events stay, and their keys stay used: an old request that is repeated is refused, never done again.
 """
@@ -17,7 +17,7 @@ EVENTS_AT_ONCE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The number of released answers, and the id of an event up to which all answers are released."""
+    """The number of released responses, and the id of an event up to which all responses are released."""
 
     answers: int
     up_to: int
@@ -26,7 +26,7 @@ class Released:
 def release_answers(
     engine: Engine, organization_ids: Collection[int], after: int, before: datetime, stopping: Callable[[], bool]
 ) -> Released | None:
-    """Release the answers of events after the id `after` that were tracked before `before`; None if it was stopped.
+    """Release the responses of events after the id `after` that were tracked before `before`; None if it was stopped.
 
     Ids come from one sequence for all organizations, so one id marks the progress in all of them.
     """

@@ -1,7 +1,7 @@
 """Tracking: events and all their effects, in a number of statements that does not depend on the number of events.
 
 A batch is one unit of work: lock the members, return the results of events tracked before, evaluate the rest in order
-on values alone, and flush all of it. An event that is refused does not affect the others.
+in memory, and flush all of it. An event that is refused does not affect the others.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -226,7 +226,7 @@ def evaluate(
 
 
 def _reversals_by(unit: UnitOfWork, accepted: Sequence[TrackedEvent], orders: OrderWork) -> Reversals | None:
-    """The effects that the events may reverse: of those that led to the orders that they undo."""
+    """The effects that the events may reverse: those of the events that led to the orders that they undo."""
     if unit.mode == CAPTURE_ONLY:
         return None
     event_ids: set[int] = set()

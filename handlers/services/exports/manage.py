@@ -65,7 +65,7 @@ def create_export(call: Call, properties: ExportProperties) -> ExportJob:
     """Begin an export, which the worker writes.
 
     Raises Forbidden for a caller who may not read what it holds, InvalidRequest for filters that do not fit its kind,
-    and refuses those that name what does not exist.
+    and refuses filters that name records that do not exist.
     """
     _refuse_without_role(call, properties.kind)
     filters = filters_on_wire(properties.filters)

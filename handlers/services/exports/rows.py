@@ -1,4 +1,4 @@
-"""The rows of exports, in bounded memory: members and what they have in the columns of imports, records as they are."""
+"""The rows of exports, in bounded memory: members and what they have in the columns of imports, plain records."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

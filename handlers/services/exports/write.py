@@ -24,7 +24,7 @@ _log = logging.getLogger("loyalty.exports")
 
 
 class ExportWriter:
-    """Writes exports, one after the other; `stopping` tells if the worker is to end."""
+    """Writes exports, one after the other; `stopping` returns whether the worker is to end."""
 
     def __init__(self, engine: Engine, stopping: Callable[[], bool]) -> None:
         self._engine = engine

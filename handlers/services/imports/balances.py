@@ -30,7 +30,7 @@ _FIELDS = {f"/{name}": name for name in _OF_OPERATION}
 
 @dataclass(frozen=True, slots=True)
 class _BalanceRow:
-    """A row that is well formed; `digest` is that of all it says."""
+    """A well-formed row; `digest` is that of all its content."""
 
     row: ImportRow
     loyalty_member_id: str

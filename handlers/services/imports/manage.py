@@ -110,7 +110,7 @@ def start_import(call: Call, job: ImportJob, parts: int) -> ImportJob:
 def cancel_import(call: Call, job: ImportJob) -> ImportJob:
     """End the import where it is; rows that were imported stay. One that was cancelled before stays unchanged.
 
-    Raises ImportState for an import that has ended otherwise.
+    Raises ImportState for an import that has ended in another way.
     """
     _refuse_without_role(call, job.kind)
     job = IMPORTS.lock(call.db, job)

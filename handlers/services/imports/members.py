@@ -39,7 +39,7 @@ _FIELDS = {"/" + "/".join(place): name for name, place in PLACES.items()}
 
 @dataclass(frozen=True, slots=True)
 class _MemberRow:
-    """A row that is well formed: what it says of a member, `attributes` one by one."""
+    """A well-formed row: its values of a member, `attributes` one by one."""
 
     row: ImportRow
     sent: Changes[MemberBody]
@@ -173,7 +173,7 @@ def _enrol(call: Call, rows: Sequence[_MemberRow]) -> None:
 
 
 def _change(call: Call, changed_members: Sequence[tuple[_MemberRow, Member, dict[str, Any]]]) -> None:
-    """Store the changes of members, and their tiers; tell campaigns of those that change, if the import tells them."""
+    """Store the changes of members and their tiers; notify campaigns of changed members, unless the import is quiet."""
     organization_id = call.organization.organization_id
     set_tiers(
         call, [(member_row.tier, before) for member_row, before, _ in changed_members if member_row.tier is not None]

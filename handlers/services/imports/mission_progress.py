@@ -28,7 +28,7 @@ class _ProgressRow:
 def import_mission_progress(call: Call, job: ImportJob, rows: Sequence[ImportRow], name_of: NameOf) -> list[FailedRow]:
     """Set the progress of members in missions; returns the rows that failed.
 
-    Nothing is paid or reported, also by an import that tells campaigns of its rows.
+    Nothing is paid or reported, even by an import that notifies campaigns of its rows.
     """
     failed: list[FailedRow] = []
     organization_id = call.organization.organization_id
@@ -65,7 +65,7 @@ def import_mission_progress(call: Call, job: ImportJob, rows: Sequence[ImportRow
 
 
 def _progress(row: ImportRow, mission: Mission, name_of: NameOf) -> Progress:
-    """The progress that a row tells; raises RowFault."""
+    """The progress of a row; raises RowFault."""
     goal, values = mission.goal_count, row.values
     count, times_achieved = values.get("count", 0), values.get("timesAchieved", 0)
     if not 0 <= times_achieved <= MOST_ACHIEVEMENTS:

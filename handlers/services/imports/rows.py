@@ -25,7 +25,7 @@ _BYTES_AT_ONCE = 2 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ImportRow:
-    """A row of a file: its values by field, or what is wrong with it, and its cells or text as they were sent."""
+    """A row of a file: its values by field, or its errors, and its unchanged cells or text."""
 
     line: int
     sent: Sequence[str] | str
@@ -72,7 +72,7 @@ class RowReader:
         return self._is_complete and not self._ahead
 
     def bytes_read_at(self, next_byte: int) -> int:
-        """The bytes of the file, as it was uploaded, that were read until a place in the unpacked file."""
+        """The bytes of the uploaded file that were read up to a position in the unpacked file."""
         return self._bytes_read if self._is_packed else next_byte
 
     def peek(self, most: int) -> list[ImportRow]:
@@ -145,7 +145,7 @@ class RowReader:
                 yield _empty_row(raw) if raw.is_empty else self._json_row(raw)
 
     def _blocks(self, first_byte: int) -> Iterator[bytes]:
-        """The content of the file as it was uploaded, from a byte on."""
+        """The content of the uploaded file, from a byte on."""
         begin = first_byte
         for part in self._parts:
             if first_byte >= part.size:

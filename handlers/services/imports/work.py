@@ -51,7 +51,7 @@ from persistence.transactions import is_away
 _log = logging.getLogger("loyalty.imports")
 
 _DRY_RUN = "dry_run_of_import"
-_UNEXPECTED = "The row could not be imported. The log of the worker says why."
+_UNEXPECTED = "The row could not be imported. The log of the worker has the reason."
 # A file that gzip has packed may have so many bytes whatever its size.
 _UNPACKED_ANYWAY = 16 * 1024 * 1024
 # Campaigns may take long for each row, so few rows are done between two looks at the clock.
@@ -78,7 +78,7 @@ _KINDS: Mapping[str, ImportRows] = {
 class _OpenImport:
     """An import that this worker works on: where it reads, and how many rows it does at once.
 
-    After a fault these are fewer, to find the row that has it. A row alone fails.
+    After an error these are fewer, to find the row that causes it. A single row then fails.
     """
 
     rows_at_once: int
@@ -246,7 +246,7 @@ class Importer:
         return current
 
     def _reader_of(self, db: Connection, job: ImportJob, current: _OpenImport) -> RowReader:
-        """The reader at the place where the import is: the one of the last step, if nobody else has worked on it."""
+        """The reader at the position of the import: the last step's, unless another worker has advanced the import."""
         reader = current.reader
         if reader is None or reader.next_byte != job.next_byte:
             current.close()

@@ -92,7 +92,7 @@ def _audit_former_default(call: Call, ledger: Ledger) -> None:
 
 
 def _complete_terms(document: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Terms of availability with every field; raises InvalidRequest for those that contradict each other."""
+    """Terms of availability with every field; raises InvalidRequest for terms that contradict each other."""
     terms = None if document is None else Availability.of(document)
     faults = [] if terms is None else terms.field_faults("/defaultAvailability")
     if faults:

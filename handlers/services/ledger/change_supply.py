@@ -29,7 +29,7 @@ class SupplyChange:
 def change_supply(call: Call, ledger: Ledger, account: LedgerAccount, change: SupplyChange) -> int:
     """Set `max_supply` (None is without limit). Returns the id of the transaction that records it.
 
-    Nobody posts to the account meanwhile. Raises InvalidRequest, SupplyBelowIssued or KeyReused.
+    No other transaction posts to the account meanwhile. Raises InvalidRequest, SupplyBelowIssued or KeyReused.
     """
     account = ledgers.lock_account(call.db, ledger, account)
     key = change.system_unique_key or call.new_key()

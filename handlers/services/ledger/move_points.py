@@ -34,7 +34,7 @@ class PointsMove(TermsOfAvailability):
 
 @dataclass(frozen=True, slots=True)
 class MovedPoints:
-    """The transaction of a mint or burn by member, as it is returned."""
+    """The returned transaction of a mint or burn by member."""
 
     ledger_transaction_id: int
     amount: Decimal
@@ -60,10 +60,10 @@ def move_points(calls: Sequence[Call], requests: Sequence[PointsRequest]) -> lis
     """Mint or burn points of a member for each call, one after the other (administration, Members 6).
 
     The same key with the same request returns the same transaction. Refused with MemberErased, or MemberInactive unless
-    the key was used before, or as by `post_transactions.post`, which also says what is NotBatchable.
+    the key was used before, or as by `post_transactions.post`, whose docstring also lists what is NotBatchable.
     """
     unit = UnitOfWork(calls[0])
-    # Read again, now that nobody else can change them.
+    # Read again under the lock, since another transaction may have changed them.
     members = unit.lock(member_ids={request.member.member_id for request in requests})
     accounts: dict[tuple[int | None, int | None], LedgerAccount | Refusal] = {}
     movements = [_movement(calls[0], request, members[request.member.member_id], accounts) for request in requests]
@@ -80,7 +80,7 @@ def move_points(calls: Sequence[Call], requests: Sequence[PointsRequest]) -> lis
 def _account(
     call: Call, move: PointsMove, accounts: dict[tuple[int | None, int | None], LedgerAccount | Refusal]
 ) -> LedgerAccount:
-    """The account of a request; `accounts` has those that were looked up."""
+    """The account of a request; `accounts` has the accounts that were looked up."""
     names = move.ledger_id, move.ledger_account_id
     if names not in accounts:
         try:

@@ -65,7 +65,7 @@ class AllowanceRedemption:
     fiat_currency: str | None = None
 
     def digest(self, allowance: OfflineAllowance) -> bytes:
-        """The digest of the request; the token only says which allowance is meant."""
+        """The digest of the request; the token only names the allowance."""
         details = (self.amount, self.external_event_date, self.order_external_id, self.fiat_value, self.fiat_currency)
         return digest_of((allowance.offline_allowance_key, *details))
 
@@ -219,13 +219,13 @@ def _allowance_of(call: Call, token: str) -> OfflineAllowance:
 def _locked(call: Call, allowance: OfflineAllowance) -> Iterator[tuple[UnitOfWork, OfflineAllowance, AllowanceView]]:
     """The unit of work that moves what an allowance holds, and the current allowance; flushed at the end."""
     with open_hold(call, allowance) as unit:
-        # Read again, now that nobody else can change it.
+        # Read again under the lock, since another transaction may have changed it.
         current = ALLOWANCES.find(call.db, allowance.organization_id, allowance.offline_allowance_id) or allowance
         yield unit, current, _views(call, [current])[0]
 
 
 def _redeemed(call: Call, allowance: OfflineAllowance) -> Redeemed:
-    """A redeemed allowance with its burn, as they were after the redemption."""
+    """A redeemed allowance with its burn, in the state after the redemption."""
     filters = {"from_id": allowance.ledger_transaction_id, "to_id": allowance.ledger_transaction_id}
     rows = ledger_transactions.rows_of_account(
         call.db, allowance.organization_id, allowance.ledger_account_id, filters, Page(0, 1)

@@ -150,7 +150,7 @@ def _request_of(request: NewPayment) -> tuple[object, ...]:
 
 
 def _as_created(call: Call, transaction_id: int, request: NewPayment) -> PointsPaymentView:
-    """The payment of an earlier request as it was returned then."""
+    """The payment of an earlier request in the state of its first response."""
     organization_id = call.organization.organization_id
     payment = PAYMENTS.find_by(call.db, organization_id, ledger_transaction_id=transaction_id)
     assert payment is not None, transaction_id

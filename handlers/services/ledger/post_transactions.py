@@ -59,7 +59,7 @@ def post(calls: Sequence[Call], movements: Sequence[Movement], *, atomic: bool =
     account_ids |= {transaction.ledger_account_id for transaction in transactions.values()}
     unit.lock_wallets({wallet_id for side in sides for wallet_id in side if wallet_id is not None}, account_ids)
     if reverts:
-        # Read now that nobody else can move them.
+        # Read under the lock, since another transaction may have moved them.
         transactions = posting.find_stored(call.db, unit.organization_id, reverts)
     return MovementBatch(unit, calls, movements, transactions).post_all(account_ids, atomic=atomic)
 

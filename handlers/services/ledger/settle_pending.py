@@ -31,7 +31,7 @@ def capture(call: Call, account: LedgerAccount, amounts: Sequence[tuple[int, Dec
 
 def release(call: Call, account: LedgerAccount, transaction_ids: Sequence[int]) -> None:
     """Make mints of the account that wait available now, all or none; raises the first refusal."""
-    # That points are available is reported whatever the configuration says.
+    # That points are available is reported whatever the configuration is.
     with _pending(call, account, transaction_ids, reported=(POINTS_AVAILABLE,)) as (unit, transactions):
         for transaction in posting.with_orders(call.db, unit.organization_id, transactions):
             unit.ledger.make_available(transaction, unit.ledger.accounts[account.ledger_account_id], call.now)
@@ -50,7 +50,7 @@ def _pending(
     transactions = posting.find_stored(call.db, unit.organization_id, set(transaction_ids))
     sides = [(transaction.from_wallet_id, transaction.to_wallet_id) for transaction in transactions.values()]
     unit.lock_wallets({wallet_id for side in sides for wallet_id in side if wallet_id is not None}, account_ids)
-    # Read again, now that nobody else can move them.
+    # Read again under the lock, since another transaction may have moved them.
     transactions = posting.find_stored(call.db, unit.organization_id, set(transaction_ids))
     with open_unit(unit, MOVED, account_ids=account_ids):
         for transaction_id in transaction_ids:

@@ -62,7 +62,7 @@ class NewMember:
 
 
 def enrol_members(call: Call, new: Sequence[MemberProperties]) -> list[Enrolment]:
-    """Enrol members in their order, each as if alone; one whose id is taken is refused, and the others are enrolled."""
+    """Enrol members in their order, each independently; one whose id is in use is refused, the others are enrolled."""
     refusals = refusals_of(call, new)
     accepted = [NewMember(properties) for properties, refusal in zip(new, refusals, strict=True) if refusal is None]
     enrolled = iter(enrol_accepted(call, accepted) if accepted else ())
@@ -98,7 +98,7 @@ def refusals_of(execution: Execution, new: Sequence[MemberProperties]) -> list[M
 
 
 def enrol_accepted(call: Call, new: Sequence[NewMember]) -> list[Enrolment]:
-    """Enrol members whose ids are free: insert them, track their events, and tell triggers."""
+    """Enrol members whose ids are free: insert them, track their events, and notify triggers."""
     unit = UnitOfWork(call)
     new_members = add_members(call, unit, new)
     results = track(unit, [created_event(call, member) for member in new_members], by_server=True)
@@ -128,7 +128,7 @@ def _unknown_code(code: str | None, existing_codes: Collection[str]) -> list[dic
 def add_members(call: Call, unit: UnitOfWork, new: Sequence[NewMember]) -> list[Member]:
     """Insert members, who are locked in the unit of work.
 
-    The caller tracks `created_event` of each, then tells triggers by `report_created`.
+    The caller tracks `created_event` of each, then notifies triggers by `report_created`.
     """
     members_with_tiers = insert_members(call, new)
     unit.adopt(members_with_tiers)

@@ -102,7 +102,7 @@ def current_tiers(
 ) -> dict[int, list[MemberTier]]:
     """The tiers of the members, by member id.
 
-    Those that have expired, and those that expired points held, are replaced as the evaluation will do it. Writes
+    Tiers that have expired, or that depended on expired points, are replaced as the evaluation will do it. Writes
     nothing. `balances` are those of the wallets, by id, if they are known already.
     """
     stored_tiers = member_tiers.of_members(

@@ -67,7 +67,7 @@ class MissionProperties:
 
 
 def validated_mission(call: Call, body: MissionProperties, before: Mission | None) -> MissionProperties:
-    """The mission as it is stored; refuses one whose fields contradict each other, or with unknown references.
+    """The mission to store; refuses one whose fields contradict each other, or with unknown references.
 
     The event type that it named `before` may have been deactivated since, and records that its expression named may be
     gone.

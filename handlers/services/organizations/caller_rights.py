@@ -132,7 +132,7 @@ def known_caller(db: Connection, caller: Caller) -> Caller:
 
 
 def of_record(caller: Caller, user_id: int) -> Caller:
-    """The caller as a user whose record alone decides; `caller_by_now` limits it to that."""
+    """The caller as a user with all rights; `caller_by_now` limits them to the rights of the stored record."""
     return replace(caller, user_id=user_id, roles=ROLES, is_admin=True, is_system_admin=True)
 
 

@@ -44,7 +44,7 @@ CALL_SECONDS = 10.0
 _RETRIES = 3
 # The time after which a step leaves what is still due at its moment to the next one.
 _STEP_SECONDS = 1.0
-# The pause until the next look at a clock that somebody else has.
+# The pause until the next look at a clock that another caller advances.
 _PAUSE_SECONDS = 0.05
 
 _log = logging.getLogger("loyalty.clocks")
@@ -120,8 +120,8 @@ def advance_clock(
 ) -> OrganizationDetails:
     """Advance the clock of an organization step by step until it shows its target, an advance fails, or `stopping`.
 
-    The events in the queue come first, at the time of the clock: those that failed are tried again at once. Where
-    somebody else is at a step, it is waited for.
+    The events in the queue come first, at the time of the clock: failed ones are tried again at once. If another caller
+    is at a step, this waits for it.
     """
     drain = Drain(engine, settings, stopping, find_organization=test_clocks.find_advancing, is_patient=False)
     failures, progress, place = 0, _Progress.MOVED, None
@@ -202,7 +202,7 @@ def _do_step(organization_id: int, place: _Place | None, db: Connection) -> tupl
         place, steps = _Place(moment), steps + 1
     place = _do_due(db, replace(organization, clock_now=place.moment), place)
     if place.moment != now:
-        # At the end, since it locks the organization, which those who deliver messages may change.
+        # At the end, since it locks the organization, which senders of messages may change.
         _store(db, organization, clock_now=place.moment, clock_steps=steps)
     return _Progress.MOVED, place
 

@@ -24,7 +24,7 @@ def hash_of(key: str) -> bytes:
     return hashlib.sha256(key.encode()).digest()
 
 
-# How much of the end of a key is kept, by which people tell keys apart.
+# The length of the stored end of a key, by which people distinguish keys.
 HINT_LENGTH = 4
 
 

@@ -217,7 +217,7 @@ def _outcome(payment: _Payment, unit: UnitOfWork, member_tiers: Sequence[MemberT
 
 
 def _tier_name(call: Call, member_tiers: Sequence[MemberTier]) -> str | None:
-    """The name of the member's present tier in the default program, of those that the member holds."""
+    """The name of the member's current tier in the default program, from the tiers that the member holds."""
     program_id = call.organization.default_loyalty_program_id
     configuration = configuration_of(call.db, call.organization)
     keys = (
@@ -227,7 +227,7 @@ def _tier_name(call: Call, member_tiers: Sequence[MemberTier]) -> str | None:
 
 
 def _accruals(member: Member, unit: UnitOfWork) -> list[AccountAccrual]:
-    """The points moved for the member, by account, without those that had expired before."""
+    """The points moved for the member, by account, without points that had expired before."""
     if not unit.is_open:
         return []
     accrued: dict[int, Decimal] = {}

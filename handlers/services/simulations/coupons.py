@@ -61,7 +61,7 @@ class Offer:
 
 
 def offers_of(run: DryRun) -> list[Offer]:
-    """The books that are published and within their dates, as they are for the member at this point of the run."""
+    """The published books within their dates, with what the member has of them at this point of the run."""
     unit, member = run.unit, run.member
     ids = member_books.find_offered(unit.db, unit.organization_id, unit.now)
     if not ids:
@@ -87,7 +87,7 @@ def offers_of(run: DryRun) -> list[Offer]:
 
 
 def offers_after(run: DryRun, offers: Iterable[Offer]) -> list[Offer]:
-    """The offers as they are at this later point of the run, with the coupons that it has assigned since."""
+    """The offers at this later point of the run, with the coupons that it has assigned since."""
     work, later = run.unit.coupons, []
     for offer in offers:
         book, before = work.loader.state.books[offer.book.coupon_book_id], offer.facts
@@ -119,7 +119,7 @@ def presented_codes(run: DryRun, codes: Sequence[str]) -> list[PresentedCode]:
 
 
 def _presented(run: DryRun, code: str, coupons: Sequence[Coupon]) -> PresentedCode:
-    """The first usable coupon with the code, of those that several books may have, or else the first one."""
+    """The first usable coupon with the code, which several books may have; the first one if none is usable."""
     if not coupons:
         unknown = UnknownCoupon(f"There is no coupon with the code {code}.")
         return PresentedCode(code, None, False, None, _exclusions([unknown]), None)
@@ -135,7 +135,7 @@ def _coupon(run: DryRun, code: str, coupon: Coupon) -> PresentedCode:
     discount = discount_of(book, total, None if lot is None else lot.remaining_value)
     attempt = Attempt(ASSIGN_AND_USE if lot is None else USE, amount_discounted=discount, order_total=total)
     reasons: list[Refusal] = list(exclusions(book, work.facts(member, book), attempt))
-    # What the rules of the book do not say: whose the code is, and whether it has expired.
+    # The rules of the book do not check whose the code is, and whether it has expired.
     command = Use(coupon=coupon, amount_discounted=discount, auto_assign=True)
     refusal = work.try_use(member.member_id, book, command)
     if refusal is not None and refusal.slug not in {reason.slug for reason in reasons}:

@@ -95,7 +95,7 @@ class DryRun:
         external_ids = [] if self._tracked.order is None else [self._tracked.order["externalId"]]
         orders = OrderWork(execution, external_ids, repeat(0), repeat(0))
         expired = self.unit.open_for_events([self._tracked], orders)
-        # All missions, not only those that the event can move.
+        # All missions, not only the missions that the event can move.
         self.unit.event_types = None
         evaluate_derived(self.unit, expired, EXPIRED)
 

@@ -1,4 +1,4 @@
-"""A member who is stored nowhere, in a unit of work that is a dry run: somebody as the request describes them."""
+"""A member who is stored nowhere, but described by the request, in a unit of work that is a dry run."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class HypotheticalUnit(UnitOfWork):
 
     @cached_property
     def badges(self) -> BadgeWork:
-        """The badges of the members, with those that the request names."""
+        """The badges of the members, with the badges that the request names."""
         work = super().badges
         work.assume(NOBODY, self._badges)
         return work
@@ -146,7 +146,7 @@ class HypotheticalUnit(UnitOfWork):
         yield from ((program_id, HeldTier(tier_id)) for program_id, tier_id in tiers.items())
 
     def _is_in(self, schedule: TierSchedule, points: Points) -> bool:
-        """True for the default program, which everybody is in, and for those that the member has points of."""
+        """True for the default program, which everybody is in, and for programs in which the member has points."""
         is_default = schedule.loyalty_program_id == self.organization.default_loyalty_program_id
         return is_default or schedule.counted_points(points, self.now) > 0
 

@@ -1,4 +1,4 @@
-"""The results of a simulation, as they are answered."""
+"""The results of a simulation in the form of the response."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ ORDER_TOTAL, POINTS, COUNT = "orderTotal", "points", "count"
 
 @dataclass(frozen=True, slots=True)
 class AccountEarning:
-    """The points that a member has more in an account; `discarded` are those that limits of campaigns cut.
+    """The points that a member has more in an account; `discarded` are the points that limits of campaigns cut.
 
     `pending` ones are not available yet, the first of them from `available_at`.
     """

@@ -142,7 +142,7 @@ def _missing_totals(
 
 
 def _tiers(run: DryRun) -> Iterator[NextReward]:
-    """The tiers above those that the member reaches by points."""
+    """The tiers above the tiers that the member reaches by points."""
     unit, member = run.unit, run.member
     points = partial(unit.tier_points, member.wallet_id)
     tiers = {tier.loyalty_tier_id: tier for tier in unit.configuration.tiers.values()}

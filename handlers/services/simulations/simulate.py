@@ -30,7 +30,7 @@ class SimulationRequest:
 def simulate(call: Execution, request: SimulationRequest, *, tells_rules: bool) -> Simulation:
     """Evaluate the scenario as a dry run, and look around; nothing is stored, and no row is locked.
 
-    Only if `tells_rules` is the result allowed to say which rules failed. Raises UnknownMember, MemberInactive,
+    Only if `tells_rules`, the result may name the rules that failed. Raises UnknownMember, MemberInactive,
     MissingPayload, and what else refuses to track the event.
     """
     execution = call if request.at is None else replace(call, now=request.at)

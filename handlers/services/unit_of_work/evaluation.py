@@ -105,7 +105,7 @@ def evaluate_derived(
 
 
 def store_derived(unit: UnitOfWork, derived: Sequence[DerivedEvent], reason: str) -> None:
-    """Store derived events that nobody is to learn of, such as those of a quiet import, for the members' timelines."""
+    """Store derived events that are not reported, such as those of a quiet import, for the members' timelines."""
     unit.expect_events(len(derived))
     for event in derived:
         evaluate_event(unit, replace(_derived_event(unit, event, reason, None, None), is_evaluated=False))
@@ -158,7 +158,7 @@ def _result(
     refusal: Refusal | None,
     reverted_events: Sequence[RevertedEvent],
 ) -> dict[str, Any]:
-    """The result of an event as it is returned and stored, with what participants did because of it."""
+    """The returned and stored result of an event, with what participants did because of it."""
     status, key = SUCCESS if refusal is None else FAILURE, None if unit.is_dry_run else tracked.key
     uses_missions, uses_referrals = unit.uses("missions"), unit.uses("referrals")
     moves = unit.missions.take_moves() if uses_missions else ()
@@ -203,7 +203,7 @@ def _deadline(unit: UnitOfWork, tracked: TrackedEvent) -> Deadline:
     """The end of an event's rules, in CPU time of this thread: it has its own time, within that of its call.
 
     The time of a call begins with its first event, so that no other call of a batch takes any of it. People wait for a
-    dry run, so its events share the time of one. Nobody waits for the worker.
+    dry run, so its events share the time of one. No caller waits for the worker.
     """
     event_deadline = Deadline(_event_seconds, time.thread_time)
     execution = unit.execution

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class _Occasion(NamedTuple):
-    """When and where an event happened, as far as limits tell occasions apart."""
+    """When and where an event happened, as far as limits distinguish occasions."""
 
     at: datetime
     location_code: str | None = None

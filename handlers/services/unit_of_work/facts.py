@@ -118,7 +118,7 @@ def _tiers_of(unit: UnitOfWork, tracked: TrackedEvent) -> tuple[list[int], datet
 
 
 def tier_keys_at(unit: UnitOfWork, wallet_id: int, at: datetime) -> frozenset[str]:
-    """The keys of the tiers that the member with this wallet had at a moment; a wallet of nobody has none."""
+    """The keys of the tiers that the member with this wallet had at a moment; a wallet without a member has none."""
     member = next((member for member in unit.members.values() if member.wallet_id == wallet_id), None)
     if member is None:
         return frozenset()
@@ -157,7 +157,7 @@ def load_order_history(unit: UnitOfWork) -> OrderHistory:
 def orders_before(
     unit: UnitOfWork, member: Member | None, at: datetime, own_order: Order | None = None
 ) -> EarlierOrders:
-    """The orders of a member before a moment, without the order that an event itself is about; none of nobody."""
+    """The orders of a member before a moment, except the order that the event is about; none without a member."""
     if member is None:
         return NO_ORDERS
     others = () if unit.orders is None else unit.orders.present

@@ -110,7 +110,7 @@ class LockedMembers:
             )
 
     def adopt(self, created: Sequence[tuple[Member, Mapping[int, HeldTier]]]) -> None:
-        """Add members whom this database transaction has created, which nobody else can see and `lock` need not read.
+        """Add members whom this transaction has created: no other one can see them, so `lock` need not read them.
 
         Each is given with the tiers held, by program id.
         """

@@ -38,7 +38,7 @@ from handlers.services.unit_of_work.tracked import TrackedEvent
 from handlers.services.webhooks.outbox import queue_entities
 from persistence import orders
 
-# The statuses with which an event can say how its order is paid.
+# The statuses with which an event can define how its order is paid.
 PAID_BY = frozenset({CREATED, CONFIRMED})
 
 _TEXTS = {
@@ -88,7 +88,7 @@ class OrderWork:
         self._returned: dict[int, OrderItem] = {}
 
     def order_before(self, external_id: str) -> Order | None:
-        """The order with this external id as it was before the batch."""
+        """The order with this external id before the batch."""
         return self._orders[external_id][0] if external_id in self._stored else None
 
     def payment_keys(self, events: Iterable[TrackedEvent]) -> frozenset[str]:
@@ -150,7 +150,7 @@ class OrderWork:
 
     @property
     def present(self) -> Iterator[Order]:
-        """The orders that the events of the batch are about, as they are by now."""
+        """The current state of the orders that the events of the batch are about."""
         return (order for order, _ in self._orders.values())
 
     def flush(self, configuration: Configuration) -> None:

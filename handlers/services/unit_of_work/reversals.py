@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 class Reversal:
     """A reversal of events by another event: the id and key of that event, and options.
 
-    For the events with `reevaluations`, by id, these say how much to reverse where the extent does not.
+    For the events with `reevaluations`, by id, these define how much to reverse if the extent does not.
     """
 
     loyalty_event_id: int
@@ -84,7 +84,7 @@ class Reversals:
 
     @property
     def event_ids(self) -> frozenset[int]:
-        """The ids of all events that may be reversed, and of those that they caused."""
+        """The ids of all events that may be reversed, and of the events that they caused."""
         return frozenset(self._events)
 
     @property
@@ -112,7 +112,7 @@ class Reversals:
         return event_id in self._families and self._events[event_id].reversal_loyalty_event_id is None
 
     def reverse(self, event_ids: Sequence[int], reversal: Reversal, unit: UnitOfWork) -> list[RevertedEvent]:
-        """Reverse events, newest first, each with those that it caused. Returns the reversed parts of each.
+        """Reverse events, newest first, each with the events that it caused. Returns the reversed parts of each.
 
         Of other events than the last one, only those with effects are returned. A partial reversal covers only points
         and their counts. If the ledger refuses, for example with AccountInactive, nothing has changed.

@@ -22,7 +22,7 @@ from persistence.rows import bytea
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of one event in the form of the answer, and the refusal of a failed one."""
+    """The result of one event in the form of the response, and the refusal of a failed one."""
 
     answer: dict[str, Any]
     refusal: Refusal | None = None
@@ -35,8 +35,8 @@ class TrackedEvent:
     `position` is its place in the batch, -1 for derived events. `origin` is the request that tracked it. `tracked_at`
     is set for an event that is stored already, and `evaluated_at` for one that was captured before. `order` is the
     order in its payload, and `order_status` the status that the event gives it; None for events that are about no
-    order. The events that it causes share its `order_external_id`. `digest` is that of the request for it; events that
-    nobody requests have none, so that no request can be the same.
+    order. The events that it causes share its `order_external_id`. `digest` is that of the request for it; derived
+    events have none, so that no request can be the same.
     """
 
     position: int
@@ -66,7 +66,7 @@ class TrackedEvent:
             self.order_external_id = self.order["externalId"]
 
     def stored_date(self, now: datetime) -> datetime | None:
-        """The event's moment as it is stored with its effects; None if that is `now`, when they are created."""
+        """The event's moment that is stored with its effects; None if that is `now`, when they are created."""
         return self.happened_at or (None if self.at == now else self.at)
 
 
@@ -105,7 +105,7 @@ def tracked_again(
 
 @dataclass(frozen=True, slots=True)
 class EventOutcome:
-    """The outcome of an event of a member; `answer` is as it is returned and stored."""
+    """The outcome of an event of a member; `answer` is the returned and stored response."""
 
     member_id: int
     loyalty_event_id: int
@@ -168,7 +168,7 @@ def event_row(
 
 
 class EventRows:
-    """Events with their results: new ones are inserted, those that are stored already get their results."""
+    """Events with their results: new ones are inserted, stored ones get their results."""
 
     def __init__(self, execution: Execution, configuration: Configuration) -> None:
         self._execution = execution

@@ -1,8 +1,8 @@
 """One unit of work on members of an organization, within one database transaction.
 
-Lock the members, open what they have, act on values alone, flush all changes: every use case that moves something for a
-member goes this way. Events are evaluated in it by `evaluation`; a request acts on the participants by `requests`. The
-derived events of either are evaluated in the same unit. After a flush a unit can be opened again.
+Lock the members, load what they have, act on values in memory, flush all changes: every use case that moves something
+for a member has these steps. Events are evaluated in it by `evaluation`; a request acts on the participants by
+`requests`. The derived events of either are evaluated in the same unit. After a flush a unit can be opened again.
 
 A wallet without a member is a part of the unit like any other; it only has no person, who could get a tier or an event.
 """

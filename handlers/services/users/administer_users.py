@@ -30,8 +30,8 @@ ROLE = "users:write"
 def administering(call: Call, organization_ids: Collection[int] = ()) -> Iterator[Grant]:
     """Keep others from changing users of the call's and the named organizations until the transaction ends.
 
-    Yields the present permissions of the caller, which nobody else can change meanwhile. Raises LastAdministrator at
-    the end of the block if an organization that had an administrator has none any more.
+    Yields the current permissions of the caller, which no other transaction can change meanwhile. Raises
+    LastAdministrator at the end of the block if an organization that had an administrator has none any more.
     """
     concerned = {call.organization.organization_id, *organization_ids}
     for unknown_id in sorted(concerned - users.lock_organizations(call.db, concerned)):
@@ -67,7 +67,7 @@ def note_change(call: Call, before: User | None, after: User | None) -> None:
     call.audit.add("user", user.user_id, before=_audit_values(before), after=_audit_values(after))
 
 
-# What the audit log tells of a user, and of the permissions.
+# The fields of a user and of the permissions in the audit log.
 _USER = Shape(
     User,
     without=("user_id", "email_is_verified", "password_is_temporary", "created_at", "updated_at", "membership"),

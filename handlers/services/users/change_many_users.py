@@ -195,7 +195,7 @@ class _AdministratorGuard:
         self._administrators = {user_id for _, user_id in users.administrators(call.db, [organization_id])}
 
     def change(self, user: User, administers: bool) -> None:
-        """Record whether the user administers from now on; raises LastAdministrator if nobody else would."""
+        """Record whether the user administers from now on; raises LastAdministrator if no other user would."""
         if administers:
             self._administrators.add(user.user_id)
         elif self._administrators == {user.user_id}:

@@ -65,7 +65,7 @@ class NewUser(UserProperties):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionsUpdate:
-    """Permissions in the organization; those that are None stay."""
+    """Permissions in the organization; None keeps the stored ones."""
 
     is_admin: bool | None = None
     roles: Sequence[str] | None = None
@@ -74,7 +74,7 @@ class PermissionsUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MembershipUpdate:
-    """The inline permissions of a user in one organization; those that are None stay."""
+    """The inline permissions of a user in one organization; None keeps the stored ones."""
 
     organization_id: int
     is_admin: bool | None = None
@@ -83,7 +83,7 @@ class MembershipUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserUpdate(UserProperties):
-    """A changed user; the last three fields are of the organization, and stay as they are if None."""
+    """A changed user; the last three fields are of the organization, and keep the stored values if None."""
 
     auth_client_id: str | None = None
     organizations: Sequence[MembershipUpdate] = field(default=(), metadata=OF_REQUEST)
@@ -238,7 +238,7 @@ def _changed_inline(inline: Grant, update: MembershipUpdate | PermissionsUpdate)
 
 
 def set_permissions(call: Call, user: User, update: PermissionsUpdate) -> User:
-    """Replace the user's inline permissions and groups; those that the request leaves out stay."""
+    """Replace the user's inline permissions and groups; fields that the request leaves out stay unchanged."""
     keys = update.permission_group_keys
     if not keys:
         missing_fields = [

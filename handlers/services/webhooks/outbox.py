@@ -28,7 +28,7 @@ from persistence import triggers
 
 @dataclass(frozen=True, slots=True)
 class AsyncResult:
-    """The result of an asynchronously tracked event; `result` is as in the answer of synchronous tracking."""
+    """The result of an asynchronously tracked event; `result` is as in the response of synchronous tracking."""
 
     event_type: str
     member_id: int

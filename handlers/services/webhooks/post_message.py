@@ -20,7 +20,7 @@ import httpcore
 from domain.webhooks import is_public, url_fault
 
 SECONDS = 15.0
-# The bytes read of an answer; it is not used, but most receivers expect it to be read.
+# The bytes read of a response; it is not used, but most receivers expect it to be read.
 _MOST_BYTES = 65_536
 
 Resolve = Callable[[str, int], Sequence[str]]
@@ -61,7 +61,7 @@ class WebhookClient:
         except NotSent as fault:
             return Reply(None, str(fault))
         except httpcore.TimeoutException:
-            return Reply(None, f"The receiver did not answer within {self.seconds:g} seconds.")
+            return Reply(None, f"The receiver did not respond within {self.seconds:g} seconds.")
         except (httpcore.NetworkError, httpcore.ProtocolError) as error:
             return Reply(None, _failure_text(error))
 
@@ -94,7 +94,7 @@ def _failure_text(error: Exception) -> str:
     if isinstance(error, httpcore.ConnectError):
         return "The receiver takes no connections."
     if isinstance(error, httpcore.ProtocolError):
-        return "The receiver's answer is not HTTP."
+        return "The receiver's response is not HTTP."
     return "The connection to the receiver was lost."
 
 

@@ -55,7 +55,7 @@ class Sender:
             settings.webhook_allow_http, settings.webhook_allow_private, ports_of(settings.webhook_ports)
         )
         threads = settings.webhook_threads
-        # So neither one receiver that never answers, nor one organization with many of them, stops the others.
+        # So neither one receiver that never responds, nor one organization with many of them, stops the others.
         self._limits = ClaimLimits(threads, max(1, threads // 2), max(1, threads // 4))
         self._under_way: dict[Future[Reply], ClaimedDelivery] = {}
 
@@ -177,7 +177,7 @@ def outcome(delivery: ClaimedDelivery, reply: Reply, fraction: float) -> Mapping
     """The changes of a delivery by a reply; `fraction` spreads the next attempt, see `delay_after`."""
     received = reply.status_code is not None and 200 <= reply.status_code < 300
     delay = None if received or reply.status_code == _GONE else delay_after(delivery.attempts, fraction)
-    error = None if received else reply.error or f"The receiver answered {reply.status_code}."
+    error = None if received else reply.error or f"The receiver responded with {reply.status_code}."
     return {
         "organization_id": delivery.organization_id,
         "trigger_delivery_id": delivery.trigger_delivery_id,

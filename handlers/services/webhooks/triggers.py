@@ -17,7 +17,7 @@ from handlers.services import references
 from handlers.services.configuration import configuration_of
 from handlers.settings import ports_of
 
-# The time for which a replaced secret signs beside the new one.
+# The time for which a replaced secret signs in addition to the new one.
 OVERLAP = timedelta(hours=24)
 
 
@@ -49,8 +49,8 @@ def validated_trigger(
     """The trigger with whole settings, and their secret, which is not one of them; refuses unusable settings.
 
     Settings that are left out keep their values of `stored_settings`, unless the type changes to one that does not
-    allow them. The value of a header that is sent as null, as it was returned, stays, too. An event type that was
-    named before may have been deactivated since.
+    allow them. The value of a header that is sent as null, which is how it is returned, stays, too. An event type that
+    was named before may have been deactivated since.
     """
     foreign = "eventTypes" if body.type == ENTITY_CHANGE else "entities"
     settings = {"headers": {}, "eventTypes": [], "entities": [], **stored_settings, foreign: [], **body.settings}
@@ -86,7 +86,7 @@ def new_secret() -> str:
 
 
 def replaced_secret(before: Trigger, secret: str | None, now: datetime) -> dict[str, Any]:
-    """The columns to change for a new secret, beside which the one `before` signs for a while; none without it."""
+    """The columns to change for a new secret; the one `before` also signs for a while. No columns without a secret."""
     if secret is None:
         return {}
     return {"secret": secret, "previous_secret": before.secret, "previous_secret_until": now + OVERLAP}

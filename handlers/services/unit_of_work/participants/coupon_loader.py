@@ -106,7 +106,7 @@ class CouponLoader:
             self.state.put_locks(*holdings.active_locks(self._db, self._organization_id, members, locked, at))
 
     def count(self, book: CouponBook) -> CouponBook:
-        """The book, locked for this unit alone if a figure limits how much of it is left."""
+        """The book, locked exclusively if a figure limits how much of it is left."""
         if book.coupon_book_id not in self._counted:
             self._counted.add(book.coupon_book_id)
             capped = book.type != LIST and stock_left(book) is not None
@@ -240,7 +240,7 @@ class CouponLoader:
         defer_joined(db, usages.additions_of(new_usages) + usages.links_of(organization_id, linked) + statements)
 
     def _coupon_rows(self, changes: CouponChanges) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
-        """The increases of stored coupons: of those that belong to one member each, and of those for all members."""
+        """The increases of stored coupons: first of coupons of one member each, then of coupons for all members."""
         personal: list[dict[str, object]] = []
         shared: list[dict[str, object]] = []
         for coupon in changes.coupons:

@@ -269,7 +269,7 @@ class CouponWork:
 
 
 def _facts_of(unit: UnitOfWork, member: Member, book: CouponBook) -> MemberFacts:
-    """The facts of a member that decide, apart from coupons, about a book; only those that it needs are looked up."""
+    """The facts of a member that decide, apart from coupons, about a book; looks up only the facts that it needs."""
     tiers = _tier_keys(unit, member) if book.tier_keys or book.condition else frozenset()
     audiences: frozenset[str] = frozenset()
     if book.audience_keys or book.condition:

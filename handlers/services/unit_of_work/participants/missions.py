@@ -137,7 +137,7 @@ class MissionWork:
         return self._state.progress(cause.member_id, compiled.mission), advance
 
     def store_answer(self, answer: Mapping[str, Any]) -> None:
-        """Keep the answer to the last request."""
+        """Keep the response to the last request."""
         self._state.store_answer(answer)
 
     def take_moves(self) -> list[MissionMove]:

@@ -1,4 +1,4 @@
-"""Payments with points in a unit of work: captured when an event says how an order is paid, refunded by returns."""
+"""Payments with points in a unit of work: captured by the event with an order's payments, refunded by returns."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ class ReferralWork:
         account = ledger.accounts.get(reward.ledger_account_id or 0)
         if account is None or reward.points is None:
             raise UnknownLedgerAccount("There is no account that the points could go to.")
-        # What the event says of its member is none of the referrer's business, nor erased with the member there.
+        # The referrer must not see the event's data about its member, and there it would not be erased with the member.
         is_own = member_id == facts.member_id
         details = Details(
             system_unique_key=f"{facts.key}:referral-{reward.recipient}",
