@@ -75,7 +75,7 @@ def get_audience(call: Call, audience: Audience) -> Audience:
 def update_audience(call: Call, audience: Audience, body: Changes[AudienceProperties]) -> Audience:
     """Change an audience, except its list; all processes use the change from their next event on.
 
-    Unless the body says otherwise, an audience by attributes is as fresh as the moment when its matcher is changed.
+    By default, an audience by attributes is as fresh as the moment when its matcher is changed.
     """
     properties = body.of(audience)
     refuse_other_organization(call, properties.organization_id)

@@ -1,4 +1,4 @@
-"""The audit log (an extension beside the administration interface)."""
+"""The audit log (an extension of the administration interface)."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -75,7 +75,7 @@ class Audited:
         is_change = self.is_change
         for record in (result,) if self.records is None else self.records(result):
             if not is_change and self._is_repeated(call, record):
-                # The first answer of an earlier request was returned again.
+                # The first response of an earlier request was returned again.
                 continue
             member_id = _value_of(record, "member_id")
             call.audit.add(
@@ -87,7 +87,7 @@ class Audited:
             )
 
     def _is_repeated(self, call: Call, record: Any) -> bool:
-        """True if an earlier request made the record; the dates do not show it where a test clock stands still."""
+        """True if an earlier request created the record; under a stopped test clock the dates do not show it."""
         if call.organization.clock_now is None:
             return _value_of(record, "created_at") not in (None, call.now)
         identity = str(_value_of(record, self.identity))
@@ -109,7 +109,7 @@ class AuditTrail:
     entries: list[NewEntry] = field(default_factory=list)
 
     def keep_before(self, record: Any) -> None:
-        """Keep the record as it was before the change, read under the lock that the change holds."""
+        """Keep the record before the change, read under the lock that the change holds."""
         self.before = record
 
     def add(
@@ -153,7 +153,7 @@ def write_entries(calls: Sequence[Call], operation_id: str) -> None:
     for call in calls:
         caller = call.caller
         origin = Origin(
-            # A job has no caller; its name stands for it.
+            # A job has no caller; the entry has its name instead.
             actor=caller.subject if caller else call.request_id,
             user_id=caller.user_id if caller else None,
             token_id=caller.token_id if caller else None,

@@ -8,7 +8,7 @@ from handlers.services.sign_in import SignIn, TokenRefused, TokenRequest, check_
 
 @operation("createAccessToken", body=TOKEN_REQUEST, before_transaction=check_credentials)
 def create_access_token(call: Call, hook_result: SignIn | TokenRefused, body: TokenRequest) -> Answer:
-    """Issue a token with all permissions of the user, or with those that `scope` names."""
+    """Issue a token with all permissions of the user, or with the permissions in `scope`."""
     try:
         if isinstance(hook_result, TokenRefused):
             raise hook_result

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 INTEGRATION = "integration"
 ADMINISTRATION = "administration"
 JSON = "application/json"
-# The header of answers and messages of an organization with a test clock, which it shows.
+# The header of responses and messages of an organization with a test clock, which it shows.
 TEST_CLOCK_HEADER = "X-Test-Clock"
 # The scope of a member's own token, and what precedes the member's id in its subject.
 MEMBER = "member"
@@ -95,7 +95,7 @@ class Request:
     request_id: str
     headers: dict[str, str]
     address: str = ""
-    # The media type of the answer: one of the operation's that the client accepts.
+    # The media type of the response: one of the operation's that the client accepts.
     media_type: str = JSON
 
 
@@ -148,7 +148,7 @@ class Execution:
 
     @property
     def origin(self) -> EventOrigin:
-        """The origin of events that nobody's request tracks."""
+        """The origin of events that no request of a caller tracks."""
         return EventOrigin(self.request_id)
 
     @property

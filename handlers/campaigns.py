@@ -95,7 +95,7 @@ def list_actions(call: Call, campaign: Campaign, query: Mapping[str, Any]) -> Pa
     changes_configuration=True,
 )
 def create_action(call: Call, campaign: Campaign, body: ActionProperties) -> Action:
-    """Add an action, after the campaign's last one unless the body says where."""
+    """Add an action, after the campaign's last one unless the body has a position."""
     body = validated_action(call, campaign, body, None)
     # Raising the configuration's version makes simultaneous creations take their places one after the other.
     refuse_outdated(call, campaign, body.campaign_version_id)
@@ -121,7 +121,7 @@ def get_action(call: Call, campaign: Campaign, action: Action) -> Action:
     changes_configuration=True,
 )
 def update_action(call: Call, campaign: Campaign, action: Action, body: ActionProperties) -> Action:
-    """Change an action; it keeps its place unless the body says where."""
+    """Change an action; it keeps its position unless the body has another."""
     body = validated_action(call, campaign, body, action)
     refuse_outdated(call, campaign, body.campaign_version_id)
     if body.action_index is None:

@@ -65,7 +65,7 @@ def create_collection(call: Call, body: CollectionProperties) -> ContentCollecti
 
 @operation("getCollection", answer=COLLECTION.dump)
 def get_collection(call: Call, collection: ContentCollection) -> ContentCollection:
-    """One collection; the answer is the record itself."""
+    """One collection; the response is the record itself."""
     return collection
 
 

@@ -15,7 +15,7 @@ from persistence.paging import Page, Paged
 
 @operation("listEffects", answer=listed(lambda record: record))
 def list_effects(call: Call, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
-    """A page of the catalogue, by `effectId` unless `order` says otherwise."""
+    """A page of the catalogue, ordered by `order`, by default `effectId`."""
     page = Page.of(query, default_limit=100)
     records = [effect_record(effect, call.organization.organization_id) for effect in EFFECTS.values()]
     column, _, direction = (page.order or "effectId").partition(",")

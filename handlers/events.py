@@ -63,7 +63,7 @@ def track_events_async(call: Call, body: Queueing) -> dict[str, Any]:
 
 @operation("trackEvent", body=EventToTrackBody())
 def track_event(call: Call, body: EventToTrack) -> dict[str, Any]:
-    """Track one event and return its effects; if it is refused, the answer is a problem and nothing is stored."""
+    """Track one event and return its effects; if it is refused, the response is a problem and nothing is stored."""
     refuse_other_organization(call, body.organization_id)
     [result] = track(UnitOfWork(call), [body.event])
     if result.refusal is not None:

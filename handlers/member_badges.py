@@ -23,7 +23,7 @@ _AUDITED = Audited("badge-tracking", "badge_tracking_id", TRACKING)
 
 @operation("listMemberBadges", answer=listed(MEMBER_BADGE))
 def list_member_badges(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[MemberBadge]:
-    """A page of the badges that the member holds, and of those that are requested by key."""
+    """A page of the badges that the member holds or the request names by key."""
     return badges.find_page_of_member(call.db, member, query)
 
 

@@ -13,7 +13,7 @@ from handlers.services.coupons.member_books import MemberBook, member_books_page
 from persistence.coupons import books
 from persistence.paging import Paged
 
-# Parameters that say what the answer tells of books, and of which of them it is.
+# Parameters that select the books of the response and their details.
 _OF_ANSWERS = frozenset({"dryRun", "withStockOnly", "outOfStock", "includeLastUsage"})
 
 

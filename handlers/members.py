@@ -152,7 +152,7 @@ def update_member(call: Call, member: Member, body: Changes[MemberUpdate]) -> di
 
 @operation("eraseMember", answer=_ONE, audit="member")
 def erase_member(call: Call, member: Member) -> dict[str, Any]:
-    """Replace all personal data of the member by a pseudonym; a repetition gets the same answer."""
+    """Replace all personal data of the member by a pseudonym; a repetition gets the same response."""
     return view_member(call, erase(call, member))
 
 

@@ -23,18 +23,18 @@ MEDIA_TYPE = CONTENT_TYPE_LATEST
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 _BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
-_requests = Counter("loyalty_http_requests", "Requests answered.", ("operation", "method", "status"))
+_requests = Counter("loyalty_http_requests", "Requests with a response.", ("operation", "method", "status"))
 _durations = Histogram(
-    "loyalty_http_request_seconds", "Time to answer a request.", ("operation", "method"), buckets=_BUCKETS
+    "loyalty_http_request_seconds", "Time to respond to a request.", ("operation", "method"), buckets=_BUCKETS
 )
 _connections = Gauge(
     "loyalty_database_connections_in_use", "Database connections at work.", multiprocess_mode="livesum"
 )
 
 _replica_reads = Counter(
-    "loyalty_replica_reads", "Reads meant for the replica, by the database that answered them.", ("database",)
+    "loyalty_replica_reads", "Reads meant for the replica, by the database that served them.", ("database",)
 )
-_throttled = Counter("loyalty_http_throttled", "Requests answered 429, by what was used up.", ("rate",))
+_throttled = Counter("loyalty_http_throttled", "Requests refused with 429, by the rate that was used up.", ("rate",))
 _refused_clients = Counter("loyalty_token_requests_refused", "Token requests with wrong credentials.")
 _rule_errors = Counter(
     "loyalty_rule_errors", "Rules of campaigns that failed at an event.", ("organization", "campaign")
@@ -50,7 +50,7 @@ _histograms: dict[tuple[str, str], Histogram] = {}
 
 
 def observe(operation: str, method: str, status: int, seconds: float) -> None:
-    """Count one answered request; `operation` is one of a bounded set of names."""
+    """Count one request with its response; `operation` is one of a bounded set of names."""
     method = method if method in _METHODS else "OTHER"
     counter = _counters.get((operation, method, status))
     if counter is None:
@@ -63,7 +63,7 @@ def observe(operation: str, method: str, status: int, seconds: float) -> None:
 
 
 def count_replica_read(database: str) -> None:
-    """Count one read that is meant for the replica: `replica` or `primary` answered it."""
+    """Count one read that is meant for the replica: `replica` or `primary` served it."""
     _replica_reads.labels(database).inc()
 
 

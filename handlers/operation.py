@@ -1,4 +1,4 @@
-"""The declaration of an operation: one function per operationId, with the shapes of body and answer per surface."""
+"""The declaration of an operation: one function per operationId, with the shapes of body and response per surface."""
 
 import functools
 import inspect
@@ -49,7 +49,7 @@ class BatchHandler:
 class Operation:
     """An operationId joined to its handler; `bodies` and `answers` are per surface.
 
-    `representations` are further forms of the answer, by the media types that clients accept.
+    `representations` are further forms of the response, by the media types that clients accept.
     """
 
     operation_id: str
@@ -73,7 +73,7 @@ class Operation:
 
     @property
     def reads_many(self) -> bool:
-        """Whether it reads lists of records, or sums over them, as the first word of its name says."""
+        """Whether it reads lists of records, or sums over them, by the first word of its name."""
         return self.operation_id.startswith(_READING_MANY)
 
 
@@ -115,7 +115,7 @@ def operation(
     - `representations` render the result as texts of other media types than JSON.
     - `before_transaction` is a hook for slow work that must not hold a transaction open; the handler gets what it
       returns as `hook_result`.
-    - `after_transaction` goes on with work that the transaction began, in transactions of its own, and answers.
+    - `after_transaction` continues work that the transaction began, in transactions of its own, and responds.
     - `from_replica` is for reads that may be a little behind: the read replica, if there is one, serves them at once,
       and other lists and reports only when it has caught up.
     - `changes_configuration` raises the version of the configuration before the handler is called, which serializes
@@ -123,7 +123,7 @@ def operation(
     - `dry_run_mark` is in the bodies of all requests that may be dry runs, which have a thread of their own.
     - `merge_into` names the argument that is the stored record of an update: `body` is then the whole command, with the
       stored values of the fields that the request leaves out, and not the `Changes` that were sent. Calls that change
-      the record are serialized (`Audited.changing`), so nobody else changes it meanwhile.
+      the record are serialized (`Audited.changing`), so no other call changes it meanwhile.
     - `batch` carries out the calls that wait for each other, and an only call, in one unit of work. The handler then
       changes nothing: it returns what its call requests.
     """

@@ -1,4 +1,4 @@
-"""The test clock of a test organization (an extension beside the administration interface)."""
+"""The test clock of a test organization (an extension of the administration interface)."""
 
 from sqlalchemy import Engine
 
@@ -26,7 +26,7 @@ def get_test_clock(call: Call) -> Answer:
 
 @operation("createTestClock", body=NEW_CLOCK, audit="organization")
 def create_test_clock(call: Call, body: NewClock) -> Answer:
-    """Let the time of the organization stand still, at a moment of choice."""
+    """Stop the time of the organization, at a moment of choice."""
     return clock_answer(201, clock_of(_audit_change(call, start_clock(call, body.starts_at))))
 
 

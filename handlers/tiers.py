@@ -28,7 +28,7 @@ def list_tiers(call: Call, program: LoyaltyProgram, query: Mapping[str, Any]) ->
 
 @operation("createTier", body=TIER_BODY, answer=wrapped("tier", TIER), audit=_AUDITED, changes_configuration=True)
 def create_tier(call: Call, program: LoyaltyProgram, body: TierProperties) -> dict[str, Any]:
-    """Add a tier to the program, as its default one if the body says so."""
+    """Add a tier to the program, as its default one if the body has `isDefault`."""
     if body.is_default:
         refuse_inactive_default(body.name, body.active)
     values = {"loyalty_program_id": program.loyalty_program_id, "loyalty_tier_key": call.new_key(), "is_default": False}

@@ -1,7 +1,7 @@
 """Traces by OpenTelemetry: spans of calls, of messages to the database and of the worker's work; off by default.
 
-The packages of the extra `tracing` are imported only when a collector is configured. Spans hold statements without
-their values, and of errors the type alone, since both may name members.
+The packages of the extra `tracing` are imported only when a collector is configured. Spans have statements without
+their values, and only the type of errors, since both may name members.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

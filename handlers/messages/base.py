@@ -118,7 +118,7 @@ class WireSchema(Schema):
 
 
 OF_REQUEST = {"of_request": True}
-"""Metadata of a field that says something of the request alone.
+"""Metadata of a field that describes only the request.
 
 An update that leaves it out does not take it from the record, and it is not stored.
 """
@@ -127,7 +127,7 @@ Command = TypeVar("Command")
 
 
 def values_of(command: Any) -> dict[str, Any]:
-    """The fields of a command by name, as they are stored, without those that say something of the request alone."""
+    """The stored fields of a command by name, without request-only ones (`OF_REQUEST`)."""
     return {name: getattr(command, name) for name in _names_of_values(type(command))}
 
 
@@ -199,8 +199,8 @@ class Shape:
     """Records, commands and schemas compiled to a function that writes records: `dump` one as a JSON object.
 
     A record gives all its fields but internal ones; a field that several schemas have is that of the first. `only` or
-    `without` say which of them an answer has or lacks, `names` what it calls them, `optional` those that are left out
-    of an answer when they are None, as are fields with the metadata `omit_none`.
+    `without` name the fields that a response has or lacks, `names` renames them, `optional` names fields that a
+    response leaves out when they are None, like fields with the metadata `omit_none`.
     """
 
     def __init__(
@@ -227,7 +227,7 @@ class Shape:
             (names.get(name, field.wire), getattr(field.kind, "dump", None), field.omit_none or name in optional)
             for name, field in response_fields.items()
         ]
-        # One call that reads all values, since answers have many records with many fields.
+        # One call that reads all values, since responses have many records with many fields.
         self._of_mapping, self._of_record = (_getter(kind, tuple(response_fields)) for kind in (itemgetter, attrgetter))
 
     def dump(self, record: Any) -> dict[str, Any]:
@@ -242,7 +242,7 @@ class Shape:
                 answer[wire] = value if convert is None else convert(value)
         return answer
 
-    # So that a shape can be used as a function that renders an answer.
+    # So that a shape can be used as a function that renders a response.
     __call__ = dump
 
 
@@ -255,7 +255,7 @@ def _getter(kind: Callable[..., Any], names: tuple[str, ...]) -> Callable[[Any],
 
 
 class Body(Shape, Generic[Command]):
-    """Reads checked JSON objects as commands, which are dataclasses; the types of their fields say how.
+    """Reads checked JSON objects as commands, dataclasses whose field types define how each field is read.
 
     A `datetime` is an `Instant`, a `Decimal` is `Exact`, a command is a part of the body, and `Annotated` names any
     other field. Null, and a field that is left out, is the default of the dataclass.
@@ -320,10 +320,10 @@ class Changes(Generic[Command]):
 
 
 def wrapped(name: str, shape: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any]]:
-    """A function that renders the answer of a single record: `{name: record}`."""
+    """A function that renders the response of a single record: `{name: record}`."""
     return lambda record: {name: shape(record)}
 
 
 def wrapped_list(name: str, shape: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any]]:
-    """A function that renders the answer of a single record as a list of one: `{name: [record]}`."""
+    """A function that renders the response of a single record as a list of one: `{name: [record]}`."""
     return lambda record: {name: [shape(record)]}

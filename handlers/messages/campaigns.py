@@ -1,4 +1,4 @@
-"""Limits of campaigns, as they are answered and sent."""
+"""Limits of campaigns in the form of responses and messages."""
 
 from collections.abc import Mapping
 from typing import Any

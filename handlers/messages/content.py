@@ -1,4 +1,4 @@
-"""Documents as they are written and as they are shown to members."""
+"""Documents in the form of administrators' requests and of members' responses."""
 
 from typing import Any
 

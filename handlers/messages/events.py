@@ -1,4 +1,4 @@
-"""Events and their results, as they are stored and sent."""
+"""Events and their results in stored and sent form."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from domain.tenders import TenderRefund
 from handlers.messages.base import Body, Shape
 from handlers.messages.json_text import exact_number, json_able
 
-# What only some answers show, and what no answer does.
+# Fields that only some responses show, or none.
 _NOT_SHOWN = ("sponsor_member_id", "payload", "result", "actor", "user_id", "cause_loyalty_event_id", "evaluated_at")
 # Fields of results that earlier versions did not store.
 _UNSTORED = {"tiersAsOf": None, "discountTotal": 0}

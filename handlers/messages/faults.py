@@ -11,7 +11,7 @@ from domain.problems import LONGEST_NAME, did_you_mean
 MAX_FAULTS = 50
 
 PATTERN_FAULT = "x-pattern-fault"
-"""Beside a `pattern`: what is wrong with a text that does not match it, in words that follow the field's name."""
+"""Next to a `pattern`: what is wrong with a text that does not match it, in words that follow the field's name."""
 
 Place = tuple[str | int, ...]
 SchemaAt = Callable[[Sequence[str | int]], Mapping[str, Any]]

@@ -1,4 +1,4 @@
-"""The grants of an event as they are stored with it, until a part of its order returns."""
+"""The grants of an event that are stored with it until a part of its order is returned."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _MOST_PLAIN_DIGITS = 40
 
 _encoder = msgspec.json.Encoder(decimal_format="number")
 encode = _encoder.encode
-"""Write an answer; a Decimal becomes a JSON number with all its digits, a UTC datetime ends in `Z`."""
+"""Write a response; a Decimal becomes a JSON number with all its digits, a UTC datetime ends in `Z`."""
 
 
 def exact_number(value: Decimal | int) -> Decimal | int:
@@ -183,7 +183,7 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _number_faults(raw: bytes) -> list[FieldFault]:
-    """Where the numbers stand that cannot be read."""
+    """The places of the numbers that cannot be read."""
 
     def read(text: str) -> Decimal | int | UnreadableNumber:
         try:
@@ -207,7 +207,7 @@ def _number_faults(raw: bytes) -> list[FieldFault]:
         for path, node in _places(body)
         if isinstance(node, UnreadableNumber)
     ]
-    # What stands twice under one name is lost here, and is refused all the same.
+    # A value that occurs twice under one name is lost here, but the body is refused anyway.
     return faults[:50] or [FieldFault("The body holds a number that is out of range.", pointer="")]
 
 

@@ -1,4 +1,4 @@
-"""Members, as they are sent: in answers, webhooks and the audit log."""
+"""Members in the form of responses, webhooks and the audit log."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

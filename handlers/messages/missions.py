@@ -1,4 +1,4 @@
-"""Outcomes of missions, as they are stored and sent."""
+"""Outcomes of missions in stored and sent form."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from handlers.messages.json_text import exact_number
 
 
 def progress_answer(balance: MissionBalance, achieved: int) -> dict[str, Any]:
-    """The answer to a request that advances a mission."""
+    """The response to a request that advances a mission."""
     return {"balance": {**BALANCE.dump(balance), "lastGoalsAchieved": achieved}}
 
 

@@ -1,4 +1,4 @@
-"""Outcomes of referral codes, as they are stored and sent."""
+"""Outcomes of referral codes in stored and sent form."""
 
 from collections.abc import Sequence
 from typing import Any

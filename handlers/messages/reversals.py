@@ -12,7 +12,7 @@ from domain.tier_log import TierTracking
 from handlers.messages.events import limit_counter
 from handlers.messages.json_text import exact_number
 
-# The effects of events beside points and limits, by their names in the answer.
+# The effects of events besides points and limits, by their names in the response.
 TIERS, BADGES, COUPONS, MISSIONS, REFERRALS = UNDONE_KINDS = "tiers", "badges", "coupons", "missions", "referrals"
 
 

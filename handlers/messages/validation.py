@@ -18,7 +18,7 @@ ITEM_BY_ITEM = "x-checked-item-by-item"
 """On an array: a fault of an item is reported in the result of that item, and refuses no other."""
 
 SERVER_PATTERN = "x-server-pattern"
-"""Beside a `pattern` that all regular expression engines read: the one that the server matches, which refuses more."""
+"""Next to a `pattern` that all regular expression engines read: the server's own pattern, which refuses more."""
 
 MAX_EXPLAINED_VALUES = 2_000
 """Values of a body of which every fault is listed."""
@@ -118,7 +118,7 @@ class Schemas:
         if "$ref" in schema:
             beside = {key for key in schema if key != "$ref" and not key.startswith("x-")} - _ANNOTATIONS
             if beside:
-                raise DocumentError(f"{schema['$ref']} has {sorted(beside)} beside it, which OpenAPI 3.0 ignores")
+                raise DocumentError(f"{schema['$ref']} has {sorted(beside)} next to it, which OpenAPI 3.0 ignores")
             return {"$ref": self._base + schema["$ref"]}
         if len(schema.get("allOf", ())) == 1 and schema.keys() - _ANNOTATIONS == {"allOf"}:
             # How a document describes the use of a component; for the validator it is the component.

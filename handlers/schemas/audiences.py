@@ -30,14 +30,14 @@ _CRITERIA = Body(_Criteria)
 
 
 class _Matcher(fields.Field[Any]):
-    """The criteria of an audience by attributes, which are stored as they are named inside."""
+    """The criteria of an audience by attributes, which are stored under the names of the code."""
 
     def dump(self, value: Any) -> Any:
         """The criteria on the wire."""
         return _CRITERIA.dump(value)
 
     def load(self, value: Any) -> Any:
-        """The criteria as they are stored."""
+        """The criteria in stored form."""
         return asdict(_CRITERIA.load(value))
 
 

@@ -1,4 +1,4 @@
-"""Token requests on the wire, which are forms, and their answers (integration 2.10)."""
+"""Token requests on the wire, which are forms, and their responses (integration 2.10)."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ TOKEN_REQUEST = TokenRequestBody()
 
 
 def issued(token: IssuedToken) -> Answer:
-    """The answer with a token."""
+    """The response with a token."""
     body = {
         "access_token": token.access_token,
         "token_type": "Bearer",

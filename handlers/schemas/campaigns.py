@@ -29,7 +29,7 @@ def campaign_record(campaign: Any) -> dict[str, Any]:
 
 
 def viewed_campaign(view: CampaignView) -> dict[str, Any]:
-    """The answer to the request for a campaign."""
+    """The response to the request for a campaign."""
     record = campaign_record(view.campaign)
     if view.limits is not None:
         record["limits"] = list(map(_limit, view.limits))
@@ -43,7 +43,7 @@ def _limit(figures: LimitFigures) -> dict[str, Any]:
 
 
 def saved_action(action: Action) -> dict[str, Any]:
-    """The answer to a request that saved an action: its record, and the warnings about its expressions."""
+    """The response to a request that saved an action: its record, and the warnings about its expressions."""
     return {"action": ACTION.dump(action), "warnings": list(map(WARNING, warnings_of_action(compile_action(action))))}
 
 

@@ -58,7 +58,7 @@ def batch_item(item: Mapping[str, Any]) -> DocumentWrite:
 
 
 def batch_answer(outcome: Any) -> dict[str, Any]:
-    """The answer to a batch; `outcome` has `upserted` and `failed` in the order of the request."""
+    """The response to a batch; `outcome` has `upserted` and `failed` in the order of the request."""
     return {
         "upserted": [DOCUMENT.dump(version) for version in outcome.upserted],
         "failed": [

@@ -23,7 +23,7 @@ _End = tuple[str, str, str, str]
 
 
 def search_of(collection: ContentCollection, query: Mapping[str, Any]) -> tuple[Search, dict[str, Any]]:
-    """The search of typed parameters, and its description for the answer; raises InvalidRequest."""
+    """The search of typed parameters, and its description for the response; raises InvalidRequest."""
     reader = SearchReader(collection)
     facets: dict[str, list[tuple[str, str]]] = {}
     for field, parameter, value in _facet_values(reader, query):
@@ -90,7 +90,7 @@ def _range_ends(reader: SearchReader, query: Mapping[str, Any]) -> Iterator[_End
 
 
 def search_answer(collection: ContentCollection, query: Mapping[str, Any], page: SearchPage) -> dict[str, Any]:
-    """The answer of a search."""
+    """The response of a search."""
     return {
         "collection": COLLECTION_NAME.dump(collection),
         "query": query,

@@ -155,7 +155,7 @@ def one_as_usages(usage: CouponUsage) -> dict[str, Any]:
 
 
 def code_reverted(reverted_code: RevertedCode) -> dict[str, Any]:
-    """The answer to a reverted code: the newest reversal, and each use in `details`.
+    """The response to a reverted code: the newest reversal, and each use in `details`.
 
     It is a warning if one of the uses failed.
     """

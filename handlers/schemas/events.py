@@ -26,7 +26,7 @@ class _Events(fields.Field[Any]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tracking:
-    """Events to track, and how; `now` and `trace` are for dry runs alone."""
+    """Events to track, and how; `now` and `trace` are only for dry runs."""
 
     events: Annotated[Sequence[IncomingEvent], _Events]
     campaign_keys: Sequence[Key] = ()
@@ -57,7 +57,7 @@ class EventToTrack:
 
 
 class EventToTrackBody:
-    """The body of an event that is tracked alone."""
+    """The body of a single event to track."""
 
     def load(self, body: Mapping[str, Any]) -> EventToTrack:
         """Decode the event of a body that the document accepted."""
@@ -93,7 +93,7 @@ def detailed_event(event: LoyaltyEvent, include: Collection[str], *, names_calle
 
 
 def event_outcome(event: LoyaltyEvent, include: Collection[str]) -> dict[str, Any]:
-    """An event with its result beside it, as long as the result is stored."""
+    """An event and its result, as long as the result is stored."""
     return {"event": detailed_event(event, {*include} - {RESULT}), **_result(event)}
 
 

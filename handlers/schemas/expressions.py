@@ -37,7 +37,7 @@ class Texts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trees:
-    """Trees to print; `annotate` asks for the types in the answer's."""
+    """Trees to print; `annotate` asks for the types in the response's."""
 
     inputs: Sequence[TreeInput]
     annotate: bool = False

@@ -1,4 +1,4 @@
-"""Movements that requests ask for, and the transactions in answers, on the wire."""
+"""Movements that requests ask for, and the transactions in responses, on the wire."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -236,7 +236,7 @@ class Processed:
 
 
 def processed(items: Sequence[Processed]) -> dict[str, Any]:
-    """The answer of a batch: processed and refused items, each in the order of the request."""
+    """The response of a batch: processed and refused items, each in the order of the request."""
     answer: dict[str, list[Any]] = {"processed": [], "failed": []}
     for item in items:
         ledger_key, ledger_account_key = item.account_keys or (None, None)

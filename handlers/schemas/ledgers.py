@@ -64,7 +64,7 @@ class NewAccount(AccountSettings):
 
 
 class TransactionType(fields.Field[Any]):
-    """The kind of a transaction: a number inside, a name in answers."""
+    """The kind of a transaction: a number inside, a name in responses."""
 
     dump = TRANSACTION_TYPES.__getitem__
 

@@ -17,4 +17,4 @@ class _TextId(WireSchema):
 
 
 MOVED_POINTS = wrapped_list("ledgerTransactions", Shape(_TextId, MovedPoints))
-"""The answer to mint and burn: one transaction, its id as text."""
+"""The response to mint and burn: one transaction, its id as text."""

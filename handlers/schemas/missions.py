@@ -17,7 +17,7 @@ PROGRESS_BODY = Body(MissionAdvance)
 
 
 def saved_mission(mission: Mission) -> dict[str, Any]:
-    """The answer to a request that saved a mission: its record, and the warnings about its count expression."""
+    """The response to a request that saved a mission: its record, and the warnings about its count expression."""
     return {"mission": MISSION.dump(mission), "warnings": list(map(WARNING, warnings_of_mission(mission)))}
 
 

@@ -20,6 +20,6 @@ KEY = Shape(PartnerApiKey)
 
 
 def new_key(key_with_secret: tuple[PartnerApiKey, str]) -> dict[str, Any]:
-    """A new key, in the only answer that ever shows it."""
+    """A new key, in the only response that ever shows it."""
     record, key = key_with_secret
     return {"partnerApiKey": KEY.dump(record), "apiKey": key}

@@ -22,7 +22,7 @@ class IntentBody:
 
 
 def payment_outcome(outcome: PaymentOutcome) -> dict[str, Any]:
-    """The answer to a partner's payment."""
+    """The response to a partner's payment."""
     return {
         "loyaltyMemberId": outcome.loyalty_member_id,
         "tier": outcome.tier,

@@ -73,12 +73,12 @@ def series_as_csv(report: DailySeries) -> str:
 
 
 def tag_total(amount: Decimal) -> dict[str, Any]:
-    """The answer of a total."""
+    """The response of a total."""
     return {"result": {"amount": exact_number(amount)}}
 
 
 def event_count(count: Decimal) -> dict[str, Any]:
-    """The answer of a count."""
+    """The response of a count."""
     return {"result": {"totalCount": exact_number(count)}}
 
 

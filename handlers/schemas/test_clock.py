@@ -47,5 +47,5 @@ def _text(moment: datetime | None) -> str | None:
 
 
 def clock_answer(status: int, clock: TestClock) -> Answer:
-    """The answer with the clock in its body, and in the header that all answers of the organization have."""
+    """The response with the clock in its body, and in the header that all responses of the organization have."""
     return Answer(status, {"testClock": CLOCK(clock)}, ((TEST_CLOCK_HEADER, instant_text(clock.now)),))

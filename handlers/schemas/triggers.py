@@ -17,7 +17,7 @@ _TRIGGER = Shape(Trigger, without=("settings", "previous_secret_until"))
 
 @dataclass(frozen=True, slots=True)
 class ShownTrigger:
-    """A trigger with its secret, if the answer is one that shows it."""
+    """A trigger with its secret, if the response shows it."""
 
     trigger: Trigger
     secret: str | None = None

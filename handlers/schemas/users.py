@@ -78,7 +78,7 @@ def _membership(membership: Membership) -> dict[str, Any]:
 
 
 def created_user(user_with_password: tuple[ShownUser, str | None]) -> dict[str, Any]:
-    """The answer that shows a password, only this once."""
+    """The response that shows a password, only this once."""
     shown_user, password = user_with_password
     return {"user": user_record(shown_user), "password": password}
 
