@@ -181,14 +181,14 @@ WHERE coalesce(b.pending_debit_balance, 0) <> coalesce(p.debit, 0)
 """
 
 _WRONG_REVERTS = f"""
-SELECT t.organization_id, format('transaction %s: reverts %s, which does not say so', t.ledger_transaction_id,
+SELECT t.organization_id, format('transaction %s: reverts %s, which has no link to it', t.ledger_transaction_id,
     t.reverted_ledger_transaction_id)
 FROM ledger_transactions t LEFT JOIN ledger_transactions original ON original.organization_id = t.organization_id
     AND original.ledger_transaction_id = t.reverted_ledger_transaction_id
 WHERE {_OF.format("t")} AND t.reverted_ledger_transaction_id IS NOT NULL AND NOT t.is_partial
     AND (original.reversal_ledger_transaction_id IS DISTINCT FROM t.ledger_transaction_id OR original.status <> 2)
 UNION ALL
-SELECT original.organization_id, format('transaction %s: %s of its %s were taken back, %s are missing',
+SELECT original.organization_id, format('transaction %s: %s of its %s were clawed back, %s are missing',
     original.ledger_transaction_id, trim_scale(sum(t.amount)), trim_scale(original.given),
     trim_scale(original.missing))
 FROM ledger_transactions t JOIN (
@@ -201,7 +201,7 @@ WHERE {_OF.format("t")} AND t.reverted_ledger_transaction_id IS NOT NULL
 GROUP BY original.organization_id, original.ledger_transaction_id, original.given, original.missing
 HAVING sum(t.amount) + original.missing > original.given
 UNION ALL
-SELECT t.organization_id, format('transaction %s: is reverted by %s, which does not say so', t.ledger_transaction_id,
+SELECT t.organization_id, format('transaction %s: is reverted by %s, which has no link to it', t.ledger_transaction_id,
     t.reversal_ledger_transaction_id)
 FROM ledger_transactions t LEFT JOIN ledger_transactions reversal ON reversal.organization_id = t.organization_id
     AND reversal.ledger_transaction_id = t.reversal_ledger_transaction_id
@@ -217,7 +217,7 @@ WHERE {_OF.format("t")} AND ((t.transaction_type = 3) <> (t.reverted_ledger_tran
 
 # A mint counts as earned until it is reverted, except for the share that was reverted in part.
 _WRONG_EARNED = f"""
-SELECT organization_id, format('wallet %s, account %s: counts %s as earned, its mints that stand come to %s',
+SELECT organization_id, format('wallet %s, account %s: counts %s as earned, its active mints add up to %s',
     wallet_id, ledger_account_id, trim_scale(coalesce(b.earned, 0)), trim_scale(coalesce(m.earned, 0)))
 FROM (SELECT * FROM ledger_balances b WHERE {_OF.format("b")}) b FULL JOIN (
     SELECT t.organization_id, t.to_wallet_id AS wallet_id, t.ledger_account_id,
@@ -231,7 +231,7 @@ WHERE coalesce(b.earned, 0) <> coalesce(m.earned, 0)
 
 # A burn has a fiat value once it is settled, also if it was reverted later; the revert may return a part of it.
 _WRONG_FIAT = f"""
-SELECT organization_id, format('wallet %s, account %s: counts a fiat value of %s, its burns come to %s', wallet_id,
+SELECT organization_id, format('wallet %s, account %s: counts a fiat value of %s, its burns add up to %s', wallet_id,
     ledger_account_id, trim_scale(coalesce(b.total_fiat_value, 0)), trim_scale(coalesce(f.fiat_value, 0)))
 FROM (SELECT * FROM ledger_balances b WHERE {_OF.format("b")}) b FULL JOIN (
     SELECT organization_id, wallet_id, ledger_account_id, sum(fiat_value) AS fiat_value
@@ -265,7 +265,7 @@ WHERE coalesce(b.current_overdraft_balance + b.total_overdraft_credit_balance, 0
 
 # Partial reverts lower the amount that a pending mint reserves; a capture settles all that is left of it, or less.
 _WRONG_HOLD = f"""
-SELECT t.organization_id, format('transaction %s: set aside %s, of which %s were released, and comes to %s',
+SELECT t.organization_id, format('transaction %s: held %s, of which %s were released, and has the amount %s',
     t.ledger_transaction_id, coalesce(CAST(trim_scale(t.reserved_amount) AS text), 'nothing'),
     trim_scale(coalesce(r.amount, 0)), trim_scale(t.amount))
 FROM ledger_transactions t LEFT JOIN (
@@ -288,7 +288,7 @@ FROM ledger_transactions t LEFT JOIN ledger_transactions clamp ON clamp.organiza
 WHERE {_OF.format("t")} AND t.missing <> 0
     AND clamp.reverted_ledger_transaction_id IS DISTINCT FROM t.ledger_transaction_id
 UNION ALL
-SELECT t.organization_id, format('transaction %s: %s of it do not count as earned, %s were taken back or are missing',
+SELECT t.organization_id, format('transaction %s: %s of it do not count as earned, %s were clawed back or are missing',
     t.ledger_transaction_id, trim_scale(coalesce(t.unearned, 0)),
     trim_scale(coalesce(r.amount, 0) + coalesce(t.missing, 0)))
 FROM ledger_transactions t LEFT JOIN (
@@ -370,9 +370,9 @@ VIOLATIONS = "SELECT words FROM ({0}) AS found(organization_id, words) ORDER BY 
 
 def plan_for_many(db: Connection) -> None:
     """Have the checks of this transaction join whole sets by all their keys: the planner may know no sizes yet."""
-    # Right after much was written it takes tables for small. It then chose nested loops, or joined by the organization
-    # alone and compared the rest row by row, either of which takes minutes. Hash joins in the order in which a check
-    # names its tables use every key of a join, whatever the sizes are.
+    # Right after many writes it assumes that tables are small. It then chose nested loops, or joined only by the
+    # organization and compared the rest row by row, either of which takes minutes. Hash joins in the order in which a
+    # check names its tables use every key of a join, whatever the sizes are.
     for setting in ("enable_nestloop = off", "enable_mergejoin = off", "join_collapse_limit = 1"):
         db.execute(text(f"SET LOCAL {setting}"))
 

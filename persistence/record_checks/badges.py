@@ -21,14 +21,14 @@ WHERE {OF.format("t")} AND (t.updated_total_assigned < 0 OR t.amount_assigned > 
 """
 
 _WRONG_REVERTS = f"""
-SELECT t.organization_id, format('badge tracking %s: reverts %s, which does not say so', t.badge_tracking_id,
+SELECT t.organization_id, format('badge tracking %s: reverts %s, which has no link to it', t.badge_tracking_id,
     t.reverted_badge_tracking_id)
 FROM badge_trackings t LEFT JOIN badge_trackings original ON original.organization_id = t.organization_id
     AND original.badge_tracking_id = t.reverted_badge_tracking_id
 WHERE {OF.format("t")} AND t.reverted_badge_tracking_id IS NOT NULL
     AND original.reversal_badge_tracking_id IS DISTINCT FROM t.badge_tracking_id
 UNION ALL
-SELECT t.organization_id, format('badge tracking %s: is reverted by %s, which does not say so', t.badge_tracking_id,
+SELECT t.organization_id, format('badge tracking %s: is reverted by %s, which has no link to it', t.badge_tracking_id,
     t.reversal_badge_tracking_id)
 FROM badge_trackings t LEFT JOIN badge_trackings reversal ON reversal.organization_id = t.organization_id
     AND reversal.badge_tracking_id = t.reversal_badge_tracking_id

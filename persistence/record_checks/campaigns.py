@@ -34,6 +34,6 @@ WHERE {OF.format("c")} GROUP BY organization_id, {", ".join(_KEYS)}""",
         _KEYS,
         ("used",),
         "campaign %s, member %s, account %s, %s %s from %s, shared key %s, location %s",
-        ("counts %s", "its events come to %s"),
+        ("counts %s", "its events add up to %s"),
     ),
 )

@@ -13,7 +13,7 @@ def _unlike_usages(table: str, keys: tuple[str, ...], assigned_column: str, used
         keys,
         ("assigned", "used"),
         subject,
-        ("counts %s assigned and %s used", "its usages come to %s and %s"),
+        ("counts %s assigned and %s used", "its usages add up to %s and %s"),
     )
 
 
@@ -77,14 +77,14 @@ WHERE {OF.format("l")} AND l.value IS NOT NULL AND (l.remaining_value IS NULL OR
 
 # The revert of a use takes what an assignment owes, and is then the reversal of both.
 _WRONG_REVERTS = f"""
-SELECT u.organization_id, format('coupon usage %s: reverts %s, which does not say so', u.coupon_usage_id,
+SELECT u.organization_id, format('coupon usage %s: reverts %s, which has no link to it', u.coupon_usage_id,
     u.reverted_usage_id)
 FROM coupon_usages u LEFT JOIN coupon_usages original ON original.organization_id = u.organization_id
     AND original.coupon_usage_id = u.reverted_usage_id
 WHERE {OF.format("u")} AND u.reverted_usage_id IS NOT NULL
     AND original.reversal_usage_id IS DISTINCT FROM u.coupon_usage_id
 UNION ALL
-SELECT u.organization_id, format('coupon usage %s: is reverted by %s, which does not say so', u.coupon_usage_id,
+SELECT u.organization_id, format('coupon usage %s: is reverted by %s, which has no link to it', u.coupon_usage_id,
     u.reversal_usage_id)
 FROM coupon_usages u LEFT JOIN coupon_usages reversal ON reversal.organization_id = u.organization_id
     AND reversal.coupon_usage_id = u.reversal_usage_id

@@ -1,4 +1,4 @@
-"""The forms that several checks share: stored sums beside what they add up, and chains of totals."""
+"""The forms that several checks share: stored sums and what they add up, and chains of totals."""
 
 OF = "{0}.organization_id = :organization_id"
 

@@ -175,10 +175,10 @@ def test_taking_back_more_than_was_minted_is_noticed(api):
     with api.engine.connect() as db, db.begin() as transaction:
         broken = "UPDATE ledger_transactions SET amount = 11 WHERE is_partial AND organization_id = :id"
         db.execute(text(broken), {"id": shop.organization.id})
-        assert any("11 of its 10 were taken back" in each for each in map(str, verify(db, shop.organization.id)))
+        assert any("11 of its 10 were clawed back" in each for each in map(str, verify(db, shop.organization.id)))
         transaction.rollback()
     with api.engine.connect() as db, db.begin() as transaction:
         broken = "UPDATE ledger_transactions SET is_partial = false WHERE organization_id = :id"
         db.execute(text(broken), {"id": shop.organization.id})
-        assert any("which does not say so" in each for each in map(str, verify(db, shop.organization.id)))
+        assert any("which has no link to it" in each for each in map(str, verify(db, shop.organization.id)))
         transaction.rollback()

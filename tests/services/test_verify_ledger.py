@@ -212,16 +212,16 @@ def test_right_books_have_nothing_broken(session):
         ),
         (
             "UPDATE ledger_transactions SET reversal_ledger_transaction_id = NULL WHERE ledger_transaction_id = :burn",
-            "transaction {revert}: reverts {burn}, which does not say so",
+            "transaction {revert}: reverts {burn}, which has no link to it",
         ),
         (
             "UPDATE ledger_transactions SET status = 1 WHERE ledger_transaction_id = :burn",
-            "transaction {revert}: reverts {burn}, which does not say so",
+            "transaction {revert}: reverts {burn}, which has no link to it",
         ),
         (
             "UPDATE ledger_transactions SET reverted_ledger_transaction_id = NULL"
             " WHERE ledger_transaction_id = :revert",
-            "transaction {burn}: is reverted by {revert}, which does not say so",
+            "transaction {burn}: is reverted by {revert}, which has no link to it",
         ),
         (
             "UPDATE ledger_transactions SET transaction_type = 1 WHERE ledger_transaction_id = :revert",
