@@ -1,4 +1,4 @@
-"""Audiences, and the members of those that are defined by a list."""
+"""Audiences, and the members of the ones that are defined by a list."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime

@@ -129,7 +129,7 @@ class AuditEntry:
 
     @property
     def shown_changes(self) -> dict[str, Any]:
-        """The changes, as far as they are not erased."""
+        """The changes that are not erased."""
         return self.changes or {}
 
 

@@ -46,7 +46,7 @@ _EXPIRED_LOTS = (
     .scalar_subquery()
 )
 
-# Holds of a balance that have ended and are not released yet: they are of nobody's any more but the wallet's.
+# Holds of a balance that have ended and are not released yet: their points belong to the wallet again.
 _t, _uses = ledger_transactions, ledger_lot_uses
 _HAS_ENDED = and_(
     _t.c.organization_id == ledger_balances.c.organization_id,

@@ -1,7 +1,7 @@
 """The connections of the pool: they begin, write and commit in as few round trips to the database as possible.
 
-A statement whose result nobody reads is deferred: it is sent together with the next statement that is read, in front of
-it, or with the COMMIT. BEGIN is sent together with the first statement. PostgreSQL executes them one after the other as
+A statement whose result is not read is deferred: it is sent in one message with the next statement that is read, before
+it, or with the COMMIT. BEGIN is sent with the first statement. PostgreSQL executes them one after the other as
 if each had come by itself, each with a snapshot of its own; the first that fails ends the transaction, and its error is
 raised by whatever sent it.
 
@@ -148,14 +148,14 @@ class Prepared(str):
 class PreparedStatements:
     """The statements that one connection has prepared.
 
-    A message may prepare some and then fail, and nobody knows how far it came: what it was to prepare is prepared again
-    by a later one, under another name. `queue` is what the next message has in front of its statement.
+    A message may prepare some and then fail, and it is unknown how far it came: a later message prepares these
+    statements again, under another name. `queue` is what the next message has in front of its statement.
     """
 
     def __init__(self, queue: list[str]) -> None:
         self._queue = queue
         self._names: dict[str, str] = {}
-        # Those that the next message prepares.
+        # The statements that the next message prepares.
         self.unconfirmed: list[str] = []
         self._number = 0
         self._plans_until = 0.0
@@ -203,7 +203,7 @@ _LEVELS = {
 }
 
 
-# The context in which a message with a statement is sent and answered.
+# The context in which a message with a statement is sent and its result received.
 Observer = Callable[[str | bytes], AbstractContextManager[Any]]
 
 _observer: Observer | None = None
@@ -212,7 +212,7 @@ _observer: Observer | None = None
 def observe_messages(observer: Observer | None) -> None:
     """Send the messages of all connections in the context that the observer makes of the statement; None ends it.
 
-    The observer gets the statement without its values, and none of those that travel in front of it.
+    The observer gets the statement without its values, and none of the statements that are sent in front of it.
     """
     global _observer
     _observer = observer
@@ -235,7 +235,7 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
         self._settings = ""
         self._deferred: list[str] = []
         self._formatter = super().cursor(cursor_factory=driver.cursor)
-        # None unless the session is this connection's alone.
+        # None if a pooler shares the session among connections, or the database is a Citus cluster.
         self.prepared: PreparedStatements | None = None
         # The time of its unit of work is over: it sends nothing more.
         self.is_overdue = False
@@ -324,12 +324,12 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
 
 
 class PipeliningCursor(driver.cursor):  # type: ignore[misc]
-    """A cursor that sends with its statement those that have to come before it."""
+    """A cursor that sends deferred statements in front of its own."""
 
     connection: PipeliningConnection
 
     def execute(self, query: str | bytes, vars: Any = None) -> None:
-        """Execute a statement; the result is that of the statement alone. Raises TransactionDeadlineExceeded."""
+        """Execute a statement; the result is only that of this statement. Raises TransactionDeadlineExceeded."""
         if self.connection.is_overdue:
             raise TransactionDeadlineExceeded
         message, values = query, vars
@@ -363,7 +363,7 @@ class PipeliningCursor(driver.cursor):  # type: ignore[misc]
 
 
 def _transmit(execute: Callable[..., None], message: str | bytes, parameters: Any = None) -> None:
-    """Send one message to the database, and wait for the answer."""
+    """Send one message to the database, and wait for the result."""
     execute(message, parameters)
 
 
@@ -390,7 +390,7 @@ def query(db: Connection, statement: str, parameters: Any) -> list[tuple[Any, ..
 
 
 def defer(db: Connection, statement: str, parameters: Any) -> None:
-    """Execute a statement whose result nobody reads, together with the next one, at the latest with the COMMIT.
+    """Execute a statement whose result is not read, together with the next one, at the latest with the COMMIT.
 
     Its errors are raised there.
     """
@@ -399,14 +399,14 @@ def defer(db: Connection, statement: str, parameters: Any) -> None:
 
 
 def _announce(db: Connection, statement: str, parameters: Any) -> None:
-    """Tell the listeners of statements, which count them, and begin SQLAlchemy's transaction, as it does itself."""
+    """Notify the listeners of statements, which count them, and begin SQLAlchemy's transaction, as it does itself."""
     db.dispatch.before_cursor_execute(db, None, statement, parameters, None, False)
     if not db.in_transaction() and db.connection.dbapi_connection.has_transactions:  # type: ignore[union-attr]
         db.begin()
 
 
 class CompiledStatement:
-    """A statement of SQLAlchemy that is compiled once, for those that nearly every call reads by.
+    """A statement of SQLAlchemy that is compiled once, for reads of nearly every call.
 
     Statements that are read together have the same values for parameters of the same names.
     """

@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, literal, select
 
-# So many are counted in some milliseconds, ten million in more seconds than a call may take. The planner cannot tell
+# So many are counted in some milliseconds, ten million in more seconds than a call may take. The planner cannot know
 # how many there are, since it has no statistics of single organizations.
 MOST_COUNTED = 10_000
 

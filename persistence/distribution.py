@@ -19,7 +19,7 @@ _ON_EVERY_NODE = (users, signing_keys)
 
 # What the database keeps.
 _SETTINGS = {
-    # Ours look for the shards beside their own, see `persistence.tables.shards`.
+    # Ours look for the shards next to their own, see `persistence.tables.shards`.
     "citus.enable_unsafe_triggers": "on",
     # A statement on all shards may be followed by one on a table that is on every node.
     "citus.multi_shard_modify_mode": "sequential",

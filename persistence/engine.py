@@ -16,15 +16,15 @@ from persistence.connections import PipeliningConnection
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 _CONNECT_TIMEOUT_SECONDS = 10
-# A network that is cut says nothing: without these, a thread would wait for hours for an answer that cannot come. The
-# database is taken for lost when it has been silent for some 25 seconds, with a statement to be sent or without.
+# A cut network gives no signal: without these, a thread would wait for hours for a response that cannot arrive. The
+# database counts as lost when it has been silent for some 25 seconds, with a statement to be sent or without.
 _SILENCE = {
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
     "tcp_user_timeout": 25_000,
 }
-# A setting of no meaning: where it is on, those that came with it are, too.
+# A setting without a meaning: if it is on, the settings that were sent with it are valid, too.
 _MARK = "loyalty.session"
 _SESSION = f"""
 SELECT current_setting('{_MARK}', true), pg_backend_pid(), EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')
@@ -60,7 +60,7 @@ def create_engine(
         "lock_timeout": str(lock_timeout_ms),
     }
     engine = sqlalchemy.create_engine(
-        # `postgresql://` alone would ask for another driver.
+        # A plain `postgresql://` would select another driver.
         make_url(url.replace("postgres://", "postgresql://", 1)).set(drivername="postgresql+psycopg2"),
         pool_size=threads,
         max_overflow=0,

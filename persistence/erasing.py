@@ -1,7 +1,7 @@
 """Erasing a member: personal data goes from every table, by index; amounts, counts and links stay.
 
-Keys of requests (`system_unique_key`) stay, so that a request that comes again is refused and never done again; the
-digests of what the requests said go. Other members' records keep what they say of their own members.
+Keys of requests (`system_unique_key`) stay, so that a repeated request is refused and never done again; the digests of
+the requests' content are removed. Other members' records keep the data about their own members.
 """
 
 from datetime import datetime

@@ -253,7 +253,7 @@ def add_events(db: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def release_answers(db: Connection, organization_id: int, after: int, before: datetime, limit: int) -> ReleasedPage:
-    """Release the answers and digests of the next events, by id, that were tracked before `before`."""
+    """Release the responses and digests of the next events, by id, that were tracked before `before`."""
     values = {"organization_id": organization_id, "after": after, "before": before, "limit": limit}
     return ReleasedPage(*db.exec_driver_sql(_RELEASE, values).one())
 

@@ -1,6 +1,6 @@
 """Reads of exports: pages of rows by id, each as one statement; those of members are in `exported_members`.
 
-Rows come as they are written, and their first column is the id behind which the next page begins.
+Rows have the written form, and their first column is the id behind which the next page begins.
 """
 
 from collections.abc import Mapping
@@ -94,7 +94,7 @@ def _rows(
 ) -> RowsQuery:
     """The rows of a table `t`; `columns` are expressions by name, `changed_at` is when a row was last changed.
 
-    `filters` are conditions by the names of filters, beside those by time.
+    `filters` are conditions by the names of filters, besides those by time.
     """
     return RowsQuery(
         tuple(columns),
@@ -324,5 +324,5 @@ def next_rows(db: Connection, kind: str, export_range: ExportRange, after: int, 
 
 
 def begin_snapshot(db: Connection) -> None:
-    """Let all reads of this transaction see the records as they are now; to be called before them."""
+    """Let all reads of this transaction see the records at this moment; to be called before them."""
     db.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")

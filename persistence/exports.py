@@ -74,7 +74,7 @@ def add_part(db: Connection, job: ExportJob, content: str, rows: int, last_id: i
 
 
 def forget_rows(db: Connection, organization_id: int, now: datetime) -> None:
-    """Remove the rows of all exports of an organization; those that are not complete begin again."""
+    """Remove the rows of all exports of an organization; incomplete exports begin again."""
     for statement in _FORGET:
         db.execute(text(statement), {"organization_id": organization_id, "now": now})
 

@@ -1,4 +1,4 @@
-"""The filters of lists: the condition that each query parameter of a list stands for."""
+"""The filters of lists: the condition of each query parameter of a list."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from domain.calendar import instant_of
 Filter = Callable[[Any], Any]
 """Makes a condition of the value of a query parameter, as its document types it; None for no condition."""
 
-# Parameters that say which rows of a list an answer shows, and how much of them, but not which rows the list has.
+# Parameters that select the rows and fields that a response shows, but not the rows that the list has.
 _OF_PAGES = frozenset({"page", "limit", "order", "cursor", "include"})
 
 
@@ -25,7 +25,7 @@ def is_any_of(column: Any) -> Filter:
 
 
 def is_true(condition: Any) -> Filter:
-    """The condition holds, or does not, as the value says."""
+    """The condition if the value is true, its negation if not."""
     return lambda value: condition if value else ~condition
 
 

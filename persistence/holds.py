@@ -1,4 +1,4 @@
-"""Records beside transactions that hold points for a time, and the states of these transactions."""
+"""Records of transactions that hold points for a time, and the states of these transactions."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime

@@ -80,7 +80,7 @@ def _is_count(value: Any, maximum: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Some rows of a list to read: those that meet further conditions, in order, at most so many."""
+    """Some rows of a list to read: the rows that meet further conditions, in order, at most so many."""
 
     conditions: Sequence[Any]
     ordering: Sequence[Any]

@@ -101,7 +101,7 @@ def add_account(db: Connection, ledger: Ledger, values: Mapping[str, Any], now: 
 def store_account(
     db: Connection, ledger: Ledger, account: LedgerAccount, values: Mapping[str, Any], now: datetime
 ) -> LedgerAccount:
-    """Store other values of an account that `lock_account` has locked; otherwise as `add_account`."""
+    """Store other values of an account that `lock_account` has locked; else like `add_account`."""
     if values.get("is_default_account") and not account.is_default_account:
         _make_room_for_default(db, ledger)
     changed_account = ACCOUNTS.store(db, account, values, now)
@@ -145,7 +145,7 @@ def has_movements(db: Connection, account: LedgerAccount) -> bool:
 def has_pending(db: Connection, account: LedgerAccount) -> bool:
     """True if transactions of the account that wait for a capture hold anything.
 
-    All pending debits wait for one; of pending credits, those that have no moment at which they become available.
+    All pending debits wait for one; of pending credits, the ones without a moment at which they become available.
     """
     balances, transactions = ledger_balances.c, ledger_transactions.c
     to_capture = (

@@ -30,8 +30,8 @@ _SAME_TRANSACTION = and_(
     _other.c.ledger_transaction_id == _e.c.ledger_transaction_id,
 )
 
-# A pending transaction has entries of zero; once others say what it moved, those say nothing any more. They are
-# counted, since the planner would answer a mere "exists" from a scan of the whole table.
+# A pending transaction has entries of zero; once others show what it moved, the zeros are hidden. The others are
+# counted, since the planner would evaluate a mere "exists" by a scan of the whole table.
 _MOVING_ENTRIES = select(func.count()).where(_SAME_TRANSACTION, _other.c.amount != 0).correlate(_e).scalar_subquery()
 _SHOWN = or_(_e.c.amount.is_(None), _e.c.amount != 0, _MOVING_ENTRIES == 0)
 
@@ -138,7 +138,7 @@ TRANSACTIONS = Records(_t, StoredTransaction)
 def rows_as_answered(
     db: Connection, organization_id: int, ledger_transaction_ids: Collection[int]
 ) -> dict[int, list[TransactionRow]]:
-    """The rows of transactions as they were at their creation, in one query, by transaction and part.
+    """The rows of transactions in the state of their creation, in one query, by transaction and part.
 
     Transactions posted as a part of one, except expiries, follow it. Only the fiat value of a partial capture is that
     of the capture: the original is not kept.
@@ -151,7 +151,7 @@ def rows_as_answered(
     transactions_by_id, parts = (
         select(*_FIRST_COLUMNS, part_of)
         .select_from(joined)
-        # A pending transaction is made with entries of zero; those that move come with its capture.
+        # A pending transaction is made with entries of zero; its capture adds the entries that move points.
         .where(_t.c.organization_id == organization_id, condition, or_(~_MADE_PENDING, _e.c.amount == 0))
         for condition in (is_named, and_(part_of.in_(ids), ~_t.c.is_expiry, ~is_named))
     )
@@ -284,7 +284,7 @@ def _page(
     twin: Any = None,
     count: Callable[[], RowCount] | None = None,
 ) -> Paged[TransactionRow]:
-    """A page of the rows, newest first unless it says otherwise; those of one transaction always in their own order.
+    """A page of the rows, by default newest first; the rows of one transaction always in their own order.
 
     `transaction_id` is the id in the table that the rows are read from first, `twin` that in the other one, if there is
     a row in both.

@@ -191,7 +191,7 @@ def _kept_lots(row: list[Any] | None) -> tuple[KeptLots, ...]:
 
 
 def _arriving(waiting: str | None, due: list[Any] | None) -> tuple[Decimal, tuple[ArrivedMint, ...], Decimal]:
-    """The amount that is not available yet, the mints that are by now, and the amount of those that never will be."""
+    """The amount that is not available yet, the mints that are by now, and the amount that never will be."""
     arrived, expired_amount = [], _ZERO
     for available_at, amount, expires_at, earned_points in due or ():
         if available_at is None:

@@ -62,7 +62,7 @@ SELECT {_OF_C}, c.used, c.parts, c.part, c.quota, c.until, c.alerts, c.waits
 FROM campaign_limit_counters c JOIN jsonb_to_recordset(%s::jsonb) AS x({_TYPES}) USING ({_KEY})
 WHERE c.organization_id = %s AND c.part
 """
-# All rows that exist: only those who have locked the first one of a counter add others.
+# All rows that exist: only a transaction that has locked the first one of a counter adds others.
 _LOCK_FIRST = Prepared(f"{_LOCK_ROWS} = 0 ORDER BY {_OF_C} FOR NO KEY UPDATE OF c")
 _LOCK_PARTS = Prepared(f"{_LOCK_ROWS} > 0 ORDER BY {_OF_C}, c.part FOR NO KEY UPDATE OF c")
 
@@ -107,7 +107,7 @@ def find_of_members(
 def lock(
     db: Connection, organization_id: int, ceilings: Mapping[CounterKey, Ceiling | None], as_whole: bool
 ) -> dict[CounterKey, LockedCounter]:
-    """Lock counters of all members, in the order of `locks`: each as a whole, or a part of those that are split.
+    """Lock counters of all members, in the order of `locks`: each as a whole, or a part of a split one.
 
     `ceilings` are those of the present rules; a counter without one is only given back to. Raises StartOver if another
     transaction has split or joined a counter meanwhile.

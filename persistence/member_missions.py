@@ -35,7 +35,7 @@ _ORDER_COLUMNS = {
     "currentCounterCount": _counter,
     "lastAchievedAt": progress_rows.c.last_achieved_at,
 }
-# As they are at the moment of the request; `available` is another one, which depends on more than the mission.
+# Their state at the moment of the request; `available` is another one, which depends on more than the mission.
 _FILTERS = {
     **MISSIONS.filters,
     "missionKey": equals(missions.c.mission_key),
@@ -60,7 +60,7 @@ def find_page(
 ) -> Paged[MemberMission]:
     """A page of missions with the member's balances; `audience_ids` are those of the member now.
 
-    `timezones` are those that missions have, the first one being that of missions without one.
+    `timezones` are the time zones of missions; the first one is for missions without one.
     """
     is_of_member = and_(
         progress_rows.c.organization_id == missions.c.organization_id,

@@ -25,7 +25,7 @@ _BETWEEN_WORDS = re.compile(r"[\x00-\x20!-/:-@\[-`{-~]+")
 
 
 def _has_words(words: str) -> Any:
-    """The condition that a member has all the words, the last of which may be unfinished; nobody has no word."""
+    """The condition that a member has all the words, the last of which may be unfinished; without words, no member."""
     quoted = [f"'{word}'" for word in _BETWEEN_WORDS.split(words) if word]
     text_query = " & ".join(quoted) + ":*" if quoted else ""
     return members.c.search_text.bool_op("@@")(func.to_tsquery("simple", text_query))

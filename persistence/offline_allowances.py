@@ -1,4 +1,4 @@
-"""Offline allowances; the transactions that hold their points are beside them."""
+"""Offline allowances; the transactions that hold their points are in the ledger."""
 
 from domain.offline_allowances import OfflineAllowance
 from persistence.records import Records

@@ -119,7 +119,7 @@ def page_of(
     `read` reads a section: the fields of each record, followed by the columns of `sorting`. `count` returns the number
     of rows in the list, and is called neither for its last page nor after a position, for which it was called before.
     """
-    # One row more than the page has says whether there is another page.
+    # One row more than the page has shows whether there is another page.
     most = page.limit + 1
     rows_read: list[AnyRow] = []
     if page.after is None:

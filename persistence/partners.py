@@ -85,7 +85,7 @@ def claim_payments(
 ) -> set[str]:
     """Claim the ids of payments, each given with its API key, if a partner reported it, and member.
 
-    Returns those that no other transaction has; waits for others that are claiming one of them to end.
+    Returns the ones that no other transaction has; waits for others that are claiming one of them to end.
     """
     rows = [
         {"payment_id": payment_id, "partner_api_key_id": key_id, "member_id": member_id}

@@ -1,4 +1,4 @@
-"""Payments with points; the transactions that hold their points are beside them."""
+"""Payments with points; the transactions that hold their points are in the ledger."""
 
 from collections.abc import Mapping
 from datetime import datetime

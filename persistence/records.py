@@ -27,7 +27,7 @@ Kind = TypeVar("Kind")
 class Records(Generic[Kind]):
     """The records of a table, each of which belongs to an organization and has an id.
 
-    Lists are ordered by any column by its name on the wire, or by those of `order`; the document says by which. They
+    Lists can be ordered by any column, under its API name, or by those of `order`; the document defines which. They
     are filtered by the columns named in `equal`, by the external key if the records have one, and by `filters`.
 
     A record may have columns of tables that `source` joins to its own: `columns` by the names of their fields.
@@ -148,7 +148,7 @@ class Records(Generic[Kind]):
     ) -> Paged[Kind]:
         """The page that a validated query asks for, among the records with these values that meet all conditions.
 
-        Newest first unless the query says otherwise. `source` joins tables for the conditions; `count` as in
+        Newest first unless the query has `order`. `source` joins tables for the conditions; `count` as in
         `paging.page_of`.
         """
         table, page = self.table, Page.of(query)
@@ -217,7 +217,7 @@ class Lookup(Generic[Kind]):
 
 @dataclass(frozen=True, slots=True)
 class Address(Generic[Kind]):
-    """The address of a record that is to be read as it is at `now`."""
+    """The address of a record that is to be read in its state at `now`."""
 
     lookup: Lookup[Kind]
     value: Any

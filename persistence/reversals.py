@@ -14,7 +14,7 @@ from persistence.tables.events import events
 
 _EVENT_COLUMNS = ", ".join(f"e.{column.name}" for column in columns_of(events, LoyaltyEvent))
 
-# Joined by LATERAL with OFFSET 0, which is by an index for each event. The planner cannot tell how few they are, and
+# Joined by LATERAL with OFFSET 0, which is by an index for each event. The planner cannot know how few they are, and
 # would rather read all that the organization has.
 _FAMILIES = """
 WITH RECURSIVE family AS (
@@ -94,7 +94,7 @@ _WRITE = update_by_id(events, *_CHANGEABLE, "updated_at")
 
 
 def find_members(db: Connection, organization_id: int, event_ids: Collection[int]) -> set[int]:
-    """The ids of the members affected by the reversal of these events, and of those that they caused."""
+    """The ids of the members affected by the reversal of these events, and of the events that they caused."""
     values = (organization_id, list(event_ids), *(organization_id,) * 6)
     return set(db.exec_driver_sql(_FAMILY_MEMBERS, values).scalars())
 

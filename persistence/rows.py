@@ -173,7 +173,7 @@ def bytea(value: bytes | None) -> str | None:
 
 
 def upsert(table: Table, names: Sequence[str], key: Sequence[str], updated_columns: Sequence[str]) -> Prepared:
-    """The statement that inserts rows, or changes columns of those that have the key within their organization.
+    """The statement that inserts rows, or changes columns of rows with the same key in their organization.
 
     Its parameter is the JSON text of the rows.
     """
@@ -267,7 +267,7 @@ class IdAllocator:
         return self._unused_ids.pop()
 
     def take_reserved(self, count: int) -> list[int]:
-        """At most `count` ids, of those that are reserved already."""
+        """At most `count` ids, of the reserved ones."""
         return [self._unused_ids.pop() for _ in range(min(count, len(self._unused_ids)))]
 
     def __iter__(self) -> Iterator[int]:

@@ -43,7 +43,7 @@ def migrate(engine: Engine) -> list[str]:
 
 
 def lock_schema(connection: Connection) -> None:
-    """Wait until nobody else changes the schema, and let this transaction take its time to do so."""
+    """Wait until no other transaction changes the schema, and lift the time limits of this one."""
     # It may well take longer than a call is allowed to.
     connection.execute(text("SET LOCAL statement_timeout = 0"))
     connection.execute(text("SET LOCAL lock_timeout = 0"))
@@ -63,7 +63,7 @@ def _keep_tenants_out_of_statistics(connection: Connection) -> None:
     """Make the planner assume an average tenant instead of looking one up.
 
     An organization that is newer than the last ANALYZE would be taken for one without rows: the planner then reads all
-    that it has, by an index on the tenant alone, once for every row that it joins.
+    that it has, by an index only on the tenant, once for every row that it joins.
     """
     for table in connection.execute(text(_COUNTED_BY_TENANT)).scalars().all():
         connection.execute(text(f"ALTER TABLE {table} ALTER COLUMN organization_id SET STATISTICS 0"))

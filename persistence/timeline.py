@@ -1,7 +1,7 @@
 """The timeline of a member: rows of several tables, each read along an index of its own, newest first.
 
 Nothing is written for it. A source is a set of rows of one member with an id that grows: a page is the newest of the
-next rows of all sources, and a cursor is the position reached in each of them. What the rows say is in
+next rows of all sources, and a cursor is the position reached in each of them. The content of the rows is in
 `timeline_facts`.
 """
 

@@ -190,7 +190,7 @@ def find_facts(db: Connection, member: Member, kind: str, ids: Collection[int]) 
     return {row[0]: fact(*row) for row in db.execute(_QUERIES[kind], values)}
 
 
-# The transactions of events, with all that says what gave them.
+# The transactions of events, with all that shows what gave them.
 _TRANSACTIONS_OF_EVENTS = text("""
 SELECT t.ledger_transaction_id, t.loyalty_event_id, t.system_unique_key, e.loyalty_event_key
 FROM ledger_transactions t JOIN events e USING (organization_id, loyalty_event_id)

@@ -36,7 +36,7 @@ STATEMENT_CANCELLED = "57014"
 LOCK_NOT_AVAILABLE = "55P03"
 ATTEMPTS = 8
 
-# Citus names the constraint in the message alone, with a number for the shard; with a hash if it had to cut the name.
+# Citus names the constraint only in the message, with a number for the shard; with a hash if it had to cut the name.
 _OF_A_SHARD = re.compile(r"\b((?:ck|fk|pk|uq)_\w+?)(?:_[0-9a-f]{8})?_[0-9]{6,}\b")
 
 # A key that two calls claim at once: the loser is retried, then finds the winner's record and returns its result.
@@ -71,8 +71,8 @@ def is_repeated() -> bool:
 def run(engine: Engine, work: Callable[[Connection], Result]) -> Result:
     """Do `work` in one database transaction and commit; retry it if it loses a race for locks or keys.
 
-    It is also retried if it raises StartOver, with `is_repeated` from then on, and if its connection is lost
-    before the commit, say by a restart of the database. Work has no effect outside the database, so it may run again.
+    It is also retried if it raises StartOver, with `is_repeated` from then on, and if its connection is lost before the
+    commit, for example by a restart of the database. Work has no effect outside the database, so it may run again.
     Raises the exceptions of `work`, after a rollback, and TransactionDeadlineExceeded.
     """
     before = _repeated.set(False)
@@ -237,7 +237,7 @@ class JointDeadline(TransactionDeadline):
             self.expire()
 
     def release(self) -> None:
-        """Give the parts free, each to be the deadline of its call alone."""
+        """Separate the parts; each is then the deadline of only its own call."""
         for part in self._parts:
             part.join(None)
 

@@ -44,9 +44,9 @@ _NEW_DELIVERY = (
     "updated_at",
 )
 
-# Triggers and organizations in another order each time, and a few deliveries of each trigger, so that those with much
-# to send leave room for others. The lease is the next attempt's time: whoever dies with a delivery in hand leaves it to
-# the next one.
+# Triggers and organizations in another order each time, and a few deliveries of each trigger, so that triggers with
+# many deliveries do not block others. The lease is the next attempt's time: when a crashed worker's lease expires,
+# another one takes the delivery.
 _WITH_DUE = """
 SELECT organization_id, array_agg(trigger_id) FROM (
     SELECT t.organization_id, t.trigger_id FROM triggers t
@@ -100,7 +100,7 @@ WHERE d.organization_id = %(organization_id)s AND d.trigger_delivery_id = x.trig
     AND d.status = 'pending' AND d.attempts = x.attempts AND d.last_attempt_at = x.last_attempt_at
 """
 
-# A URL that was changed meanwhile has not answered yet.
+# A URL that was changed meanwhile has sent no response yet.
 _DEACTIVATE = """
 UPDATE triggers t SET active = false, updated_at = now()
 FROM json_to_recordset(%(rows)s::json) AS x(trigger_id bigint, url text)
@@ -232,9 +232,9 @@ def claim_due(
     under_way: Collection[ClaimedDelivery] = (),
     organization_id: int | None = None,
 ) -> list[ClaimedDelivery]:
-    """Claim due deliveries of active triggers; nobody else can for the time of the `lease`.
+    """Claim due deliveries of active triggers; no other worker can for the time of the `lease`.
 
-    As many as the limits leave beside those `under_way`; of all organizations unless one is named.
+    As many as the limits leave in addition to those `under_way`; of all organizations unless one is named.
     """
     of_triggers = Counter(delivery.trigger_id for delivery in under_way)
     of_organizations = Counter(delivery.organization_id for delivery in under_way)

@@ -56,7 +56,7 @@ def find_page(
 
     order = order_by(sort, id_, collection.organization_id, series)
     last = id_.desc() if not sort or sort[-1].descending else id_.asc()
-    # All that match are looked at once, to be counted and sorted by their ids alone.
+    # All that match are read once, to be counted and sorted only by their ids.
     statement = select(id_, func.count().over()).where(*conditions).order_by(*order, last)
     rows = db.execute(statement.limit(limit).offset(page * limit)).all()
     if rows or page == 0:

@@ -215,7 +215,7 @@ class _Query:
         return select(id_).where(*self._scope(), *self._matching(id_)).order_by(rank.desc(), id_.desc())
 
     def _by_record_field(self, key: SortKey) -> list[AnySelect]:
-        """The ids sorted by a field of the record: of documents that have a value, then of those that have none."""
+        """The ids sorted by a field of the record: of documents that have a value, then of documents without one."""
         column, id_ = RECORD_COLUMNS[key.field], documents.c.content_document_id
         plain = select(id_).where(*self._scope(), *self._matching(id_))
         if key.field not in NULLABLE:

@@ -63,7 +63,7 @@ BOOKS = Records(
 
 
 def filters_of(query: Mapping[str, Any]) -> dict[str, Any]:
-    """The query of a list of books, whose `channelsMatch` says if books without channels match."""
+    """The query of a list of books, whose `channelsMatch` defines whether books without channels match."""
     filters = dict(query)
     if filters.pop("channelsMatch", None) == "exact" and "channels" in filters:
         filters["channelsExactly"] = filters.pop("channels")

@@ -45,7 +45,7 @@ def find_page(db: Connection, organization_id: int, page: Page, filters: CouponF
     ids: AnySelect = select(table.c.coupon_id).select_from(source).where(*conditions)
 
     def read(section: Section) -> Sequence[AnyRow]:
-        # The page is found in the index alone; then only its coupons are read.
+        # The page is found by an index-only scan; then only its coupons are read.
         on_page = section.of(ids).subquery()
         statement = (
             select(*COUPONS.columns, *sorting.columns)

@@ -48,8 +48,8 @@ ORDER BY c.position DESC
 
 _LOT_COLUMNS = ", ".join(f"l.{column.name}" for column in columns_of(coupon_lots, CouponLot))
 
-# Once for each lot of which something is left, where the coupon is one member's, and otherwise once. By OFFSET the lots
-# of a coupon for all are not even looked at.
+# One row for each lot with a rest if the coupon is one member's, and one row if it is shared. By OFFSET the lots of a
+# shared coupon are not even looked at.
 _HELD_COUPONS = Prepared(f"""
 SELECT {_HELD_COLUMNS}, {_COUPON_COLUMNS}, {_LOT_COLUMNS}
 FROM member_coupons h JOIN coupons c USING (organization_id, coupon_id)
@@ -161,7 +161,7 @@ _STORE_LOTS = upsert(
     updated_columns=("amount", "amount_used", "amount_owed", "remaining_value", "updated_at"),
 )
 
-# Under this lock nobody changes what a book allows; its sums go on being counted.
+# Under this lock no other transaction changes what a book allows; its sums are still counted.
 _BOOKS = f"SELECT {', '.join(fields_of(CouponBook))} FROM coupon_books WHERE organization_id = %s"
 _BY_KEY = Prepared(f"{_BOOKS} AND coupon_book_key = ANY(%s::uuid[]) ORDER BY coupon_book_id")
 _BY_ID = Prepared(f"{_BOOKS} AND coupon_book_id = ANY(%s::bigint[]) ORDER BY coupon_book_id")
@@ -195,7 +195,7 @@ HeldCoupon = tuple[MemberCoupon, Coupon, CouponLot | None]
 def shared_coupons(
     db: Connection, organization_id: int, member_ids: Collection[int], book_ids: Collection[int]
 ) -> list[tuple[Coupon, MemberCoupon | None]]:
-    """The shared coupons of books, the oldest of each book last, each with an owner (None: nobody has it)."""
+    """The shared coupons of books, the oldest of each book last, each with an owner (None: no member has it)."""
     values = (organization_id, list(member_ids), organization_id, list(book_ids))
     return [
         (
@@ -289,7 +289,7 @@ def find_usage_totals(
 def claim_free(
     db: Connection, book: CouponBook, count: int, at_hand: Collection[int], at: datetime, lock: bool
 ) -> list[Coupon]:
-    """Claim up to `count` unassigned codes of a list that are not locked at `at`, for this transaction alone.
+    """Claim up to `count` unassigned codes of a list that are not locked at `at`, exclusively for this transaction.
 
     Codes that other transactions are claiming are skipped, unless no others are left: then it waits to see if they are
     taken.
@@ -306,7 +306,7 @@ def claim_free(
 def find_coupons(
     db: Connection, book: CouponBook, codes: Collection[str], coupon_ids: Collection[int] = (), *, lock: bool
 ) -> list[Coupon]:
-    """The given codes that the book has, by code or id; with `lock` for this transaction alone."""
+    """The given codes that the book has, by code or id; with `lock` exclusively for this transaction."""
     values = (book.organization_id, book.coupon_book_id, list(codes), list(coupon_ids))
     rows = query(db, _LOCK_BY_CODE if lock else _BY_CODE, values)
     return [Coupon(*row) for row in rows]

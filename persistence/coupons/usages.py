@@ -18,7 +18,7 @@ from persistence.rows import Statement, additions, as_rows, fields_of, next_ids,
 from persistence.tables.coupons import coupon_books, coupon_lots, coupons
 from persistence.tables.coupons import coupon_usages as table
 
-# The code and the book's key are kept with the coupon and the book alone. Both are always there; outer joins are left
+# The code and the book's key are stored only with the coupon and the book. Both are always there; outer joins are left
 # out of a count that does not ask for them.
 _ELSEWHERE = {"code": coupons.c.code, "coupon_book_key": coupon_books.c.coupon_book_key}
 USAGES = Records(

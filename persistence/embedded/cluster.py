@@ -73,7 +73,7 @@ class Cluster:
 
     @property
     def socket_directory(self) -> Path:
-        """Where the server's socket is: beside the data, or under /tmp where that path would be too long."""
+        """Where the server's socket is: next to the data, or under /tmp if that path would be too long."""
         beside = self.base / "socket"
         plain = re.fullmatch(r"[\w./-]+", str(beside), re.ASCII)
         if plain and len(os.fsencode(beside / ".s.PGSQL.5432")) <= _LONGEST_SOCKET_PATH:
@@ -163,7 +163,7 @@ def start(cluster: Cluster, options: Mapping[str, str]) -> None:
     deadline = time.monotonic() + _START_SECONDS
     while True:
         if postmaster.is_alive(cluster.data):
-            # Ready, or somebody who started or stopped it was killed before it had ended.
+            # Ready, or a process that started or stopped it was killed before it had ended.
             if postmaster.is_ready(cluster.data):
                 return
         elif _start_now(cluster, options):
@@ -174,7 +174,7 @@ def start(cluster: Cluster, options: Mapping[str, str]) -> None:
 
 
 def stop(cluster: Cluster) -> None:
-    """End the server and wait for it; the caller holds the lock and knows that nobody uses it."""
+    """End the server and wait for it; the caller holds the lock and knows that no process uses it."""
     if postmaster.is_alive(cluster.data):
         pg_ctl = _programs(cluster).path("pg_ctl")
         arguments = ("stop", "-D", cluster.data, "-m", "fast", "-w", "-t", str(_STOP_SECONDS))
@@ -234,7 +234,7 @@ def _initialize(cluster: Cluster, installation: Programs, *, durable: bool) -> N
         arguments.append("--no-sync")
     cluster.run(installation.path("initdb"), *arguments, "-D", scratch, output="initdb.log")
     with open(scratch / "postgresql.conf", "a") as file:
-        file.write("\n# Written anew by loyalty at every start:\ninclude_if_exists 'loyalty.conf'\n")
+        file.write("\n# Rewritten by loyalty at every start:\ninclude_if_exists 'loyalty.conf'\n")
     cluster.run(
         installation.path("postgres"),
         *("--single", "-D", scratch, "postgres"),
@@ -250,7 +250,7 @@ def _initialize(cluster: Cluster, installation: Programs, *, durable: bool) -> N
 
 
 def _prepare_socket_directory(cluster: Cluster) -> None:
-    """Make the directory of the socket, which nobody but the server's account may enter."""
+    """Make the directory of the socket, which only the server's account may enter."""
     directory = cluster.socket_directory
     owner = cluster.account.uid if cluster.account else os.geteuid()
     try:

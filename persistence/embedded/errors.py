@@ -2,4 +2,4 @@
 
 
 class EmbeddedError(RuntimeError):
-    """The embedded PostgreSQL cannot be used; the message says why and what to do, for a person at a terminal."""
+    """The embedded PostgreSQL cannot be used; the message has the reason and a remedy, for a person at a terminal."""

@@ -1,4 +1,4 @@
-"""Checks whether the server of a data directory is alive; a process id alone may name a zombie or another program."""
+"""Checks whether the server of a data directory is alive; a mere process id may name a zombie or another program."""
 
 import subprocess
 from pathlib import Path

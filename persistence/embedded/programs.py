@@ -112,7 +112,7 @@ def _version(postgres: Path) -> str | None:
 
 
 def _copy(installation: Path, target: Path) -> None:
-    """Copy an installation, and the wheel's shared libraries beside it, in one step that is whole or not there."""
+    """Copy an installation, and the wheel's shared libraries next to it, completely or not at all."""
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
     scratch = Path(tempfile.mkdtemp(prefix="copy-", dir=target.parent))
     try:

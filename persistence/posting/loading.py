@@ -80,7 +80,7 @@ WHERE organization_id = %(organization_id)s AND to_wallet_id = ANY(%(wallet_ids)
     AND transaction_type = 1 AND coalesce(available_at, held_until) <= %(now)s
 """
 
-# The next points of a balance to become available; those that wait for an event come last.
+# The next points of a balance to become available; points that wait for an event come last.
 _NEXT_AVAILABLE = """
 SELECT available_at, sum(amount) FROM ledger_transactions
 WHERE organization_id = %s AND to_wallet_id = %s AND ledger_account_id = %s AND status = 0 AND transaction_type = 1
@@ -109,7 +109,7 @@ SELECT (
 ), {next_ids("ledger_transactions")}
 """)
 
-# Those that were not reverted, nor posted as a part of something else, such as of the mint of what had expired already.
+# Expiries that were not reverted, nor posted as a part of another transaction, such as a mint of expired points.
 _LATE_EXPIRIES = """
 SELECT ledger_transaction_id FROM ledger_transactions
 WHERE organization_id = %s AND from_wallet_id = ANY(%s) AND is_expiry AND external_event_date > %s

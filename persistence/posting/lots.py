@@ -79,7 +79,7 @@ def write_lots(
 ) -> list[Statement]:
     """Determine the lots that the steps make and take, in their order, and write the changes of stored ones.
 
-    Returns the statements that add new lots and uses, to be joined with those that add their transactions.
+    Returns the statements that add new lots and uses, to be joined with the statements that add their transactions.
     """
     moves = [(transaction_id, move) for transaction_id, step in steps for move in step.lot_moves]
     if not moves:
@@ -147,7 +147,7 @@ def _allocate(db: Connection, organization_id: int, moves: Sequence[tuple[int, L
 def _write_uses(
     db: Connection, organization_id: int, allocation: Allocation, ids: Mapping[int, int]
 ) -> list[Statement]:
-    """Remove the uses that change; returns the statement that adds them as they are now, with new ones."""
+    """Remove the uses that change; returns the statement that adds their new state, with new uses."""
     if allocation.changed_uses:
         ended_uses = [{"ledger_transaction_id": t, "ledger_lot_id": lot_id} for t, lot_id in allocation.changed_uses]
         defer(db, _REMOVE_USES, (*recordset_of(ended_uses), organization_id))
@@ -168,7 +168,7 @@ def _write_uses(
 
 
 def _lots_for(db: Connection, organization_id: int, moves: Sequence[LotMove]) -> list[Lot]:
-    """The stored lots that the moves may change: enough spendable ones of each pair, and those that they name."""
+    """The stored lots that the moves may change: enough spendable ones of each pair, and the named lots."""
     if not moves:
         return []
     amounts: dict[Pair, Decimal] = {}

@@ -77,7 +77,7 @@ _LEADERS = (
     "SELECT count(DISTINCT member_id) FROM referral_codes WHERE organization_id = %s AND referral_program_id = %s"
 )
 
-# One pass over all that names a referrer: codes, members enrolled with them, and logs. It joins by index alone, since
+# One pass over all that names a referrer: codes, members enrolled with them, and logs. It joins only by index, since
 # the planner takes any program for a small one.
 _LEADERBOARD = """
 SELECT m.member_id, m.profile ->> 'name' AS name, m.profile ->> 'email' AS email, s.invites, s.accepted_invites,
@@ -142,7 +142,7 @@ def find_log_page(db: Connection, code: ReferralCode, query: Mapping[str, Any]) 
 
 
 def find_leaderboard(db: Connection, program: ReferralProgram, page: Page) -> Paged[LeaderboardRow]:
-    """A page of the members with codes in the program, the most rewarded first unless ordered otherwise."""
+    """A page of the members with codes in the program, by default the most rewarded first."""
     name, _, direction = (page.order or "pointsAccumulated,desc").partition(",")
     way = "DESC" if direction == "desc" else "ASC"
     statement = (

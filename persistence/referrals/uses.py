@@ -86,8 +86,8 @@ def find_usable(
 ) -> dict[int, int]:
     """The ids of the codes that may be used, each with the member who has it; one statement.
 
-    They are those that read as `codes`, those of `orders` (external ids) and those that the members were enrolled with;
-    with a `distance` above 1 also those that owners were enrolled with, and so on.
+    They are the codes equal to one of `codes`, the codes of `orders` (external ids) and those of the members'
+    enrolments; with a `distance` above 1 also the codes of the owners' enrolments, and so on.
     """
     values = {
         "organization": organization_id,

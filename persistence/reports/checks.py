@@ -45,7 +45,7 @@ def _differences(
     recorded: str,
     only: str,
 ) -> str:
-    """Totals of the shortest buckets, and what is still to be added to them, beside a count of the records."""
+    """Totals of the shortest buckets, and what is still to be added to them, next to a count of the records."""
     negated = ", ".join(f"-{figure}" for figure in figures)
     columns = ", ".join(figures)
     summands = f"""
@@ -60,7 +60,7 @@ def _differences(
 def _unlike_parts(
     table: str, keys: tuple[str, ...], figures: tuple[str, ...], words: str, levels: tuple[int, ...], only: str
 ) -> str:
-    """Totals of longer buckets beside the sum of the shortest ones in them; what is still to be added is in neither."""
+    """Totals of longer buckets and the sum of the shortest ones in them; what is still to be added is in neither."""
     columns, others = ", ".join(figures), ", ".join(keys)
     parts = ", ".join(f"-sum(k.{figure})" for figure in figures)
     of_parts = ", ".join(f"k.{key}" for key in keys)

@@ -56,7 +56,7 @@ class FigureQuery:
             self.values["subject"] = subject
 
     def value(self, value: Any) -> str:
-        """The name under which a value stands in the statement."""
+        """The name of a value in the statement."""
         name = f"v{len(self.values)}"
         self.values[name] = value
         return f":{name}"

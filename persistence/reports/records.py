@@ -1,7 +1,7 @@
 """Queries of records for each kind of figure: the values that totals and changes together must have.
 
-Each query has the columns organization_id, at, subject, label, wallet_id, a, b, c and d, of which
-`persistence.tables.reports` tells.
+Each query has the columns organization_id, at, subject, label, wallet_id, a, b, c and d, which
+`persistence.tables.reports` describes.
 Conditions on organization_id and at find the records by an index.
 """
 

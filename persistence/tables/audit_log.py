@@ -1,7 +1,7 @@
 """The audit log: the changes of each record with their callers, and the seals that chain them.
 
 Entries are only added. Their personal data, the changes and the reason, is part of their digest by a digest of its own
-over a salt: once salt and text are erased, nobody can find out what it was, and the digest still holds.
+over a salt: once salt and text are erased, the data cannot be recovered, and the digest still holds.
 """
 
 from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, PrimaryKeyConstraint, Table, Text

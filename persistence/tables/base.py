@@ -72,7 +72,7 @@ def record_table(
 ) -> Table:
     """A table whose columns are the fields of a record, in their order, each of the type that the field has.
 
-    `key` is the generated id of the primary key (organization_id, <key>), or its columns beside `organization_id`.
+    `key` is the generated id of the primary key (organization_id, <key>), or its columns besides `organization_id`.
     `types` and `defaults` are for columns whose type or default the field does not determine; a column of a named type
     has no other default. `without` names fields that come from other tables. Items are constraints, indexes and columns
     that no field fills, or that replace one of the same name. A record with an `external_key` is unique by it.
@@ -182,7 +182,7 @@ def unique(*columns: str, **options: Any) -> UniqueConstraint:
 
 
 def index(name: str | None, *columns: Any, where: str | None = None, unique: bool = False) -> Index:
-    """An index of an organization's records, or of those that meet a condition."""
+    """An index of an organization's records, or of the ones that meet a condition."""
     condition: dict[str, Any] = {} if where is None else {"postgresql_where": text(where)}
     return Index(name, "organization_id", *columns, unique=unique, **condition)
 

@@ -73,7 +73,7 @@ coupons = record_table(
     postgresql_with={"fillfactor": "80"},
 )
 
-# The sums of a member's usages of a coupon, kept so that nobody has to add them up. Expiry and attributes are those of
+# The sums of a member's usages of a coupon, stored so that no query adds them up. Expiry and attributes are those of
 # the last lot, and mean something only where nothing is left of any.
 member_coupons = record_table(
     "member_coupons",

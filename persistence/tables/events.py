@@ -19,7 +19,7 @@ events = record_table(
     "events",
     LoyaltyEvent,
     "loyalty_event_id",
-    # The answer to this event, so that a repeated request gets exactly the same answer.
+    # The response to this event, so that a repeated request gets exactly the same response.
     Column("result", JSON, nullable=False),
     unique("system_unique_key"),
     index("ix_events_key", "loyalty_event_key"),

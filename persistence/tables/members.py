@@ -16,7 +16,7 @@ members = record_table(
     # Searched and filtered parts of the profile are computed from it, so the two can never differ.
     Column("email", Text, Computed("lower(profile ->> 'email')", persisted=True)),
     Column("gov_id", Text, Computed("profile -> 'govId' ->> 'id'", persisted=True)),
-    # Punctuation becomes blanks first: the parser would otherwise keep an email address as one word.
+    # Punctuation becomes blanks first, or the parser would keep an email address as one word.
     Column(
         "search_text",
         TSVECTOR,

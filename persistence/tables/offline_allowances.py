@@ -1,4 +1,4 @@
-"""Offline allowances of members, beside the transactions that hold their points."""
+"""Offline allowances of members, in addition to the transactions that hold their points."""
 
 from domain.offline_allowances import OfflineAllowance
 from persistence.tables.base import index, record_table, refers_to, unique

@@ -48,7 +48,7 @@ organizations = record_table(
         "default_locale": "'en'",
         "timezone": "'UTC'",
         "environment": "'live'",
-        # For organizations that there were before it: what they evaluate stays as it was.
+        # For organizations from before this column: they continue to use the current tiers.
         "late_event_tiers": "'evaluation'",
         "configuration_version": "1",
         "awaits_events": "false",
@@ -71,7 +71,7 @@ FOR EACH ROW WHEN (old.environment <> new.environment) EXECUTE FUNCTION organiza
 for _guard in (_ENVIRONMENT_STAYS, _ENVIRONMENT_STAYS_TRIGGER):
     execute_on("after_create", organizations, _guard)
 
-# A person or program may belong to several organizations, so users stand outside of them.
+# A person or program may belong to several organizations, so users belong to none.
 users = record_table(
     "users",
     User,

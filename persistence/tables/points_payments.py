@@ -1,4 +1,4 @@
-"""Payments of members with points, beside the transactions that hold the points."""
+"""Payments of members with points, in addition to the transactions that hold the points."""
 
 from domain.points_payments import PointsPayment
 from persistence.tables.base import index, record_table, refers_to, unique

@@ -21,7 +21,7 @@ def _figures() -> list[Column[Any]]:
     return [exact(name, nullable=False, default="0") for name in _FIGURES]
 
 
-# Inserted with the record that it is of, and deleted when it is in the totals; never updated, so nobody waits for it.
+# Inserted with the record that it is of, and deleted when it is in the totals; never updated, so no call waits for it.
 report_changes = Table(
     "report_changes",
     metadata,
@@ -55,8 +55,8 @@ report_totals = Table(
     PrimaryKeyConstraint("organization_id", "kind", "level", "label", "bucket", "subject"),
 )
 
-# Mints by wallet; `label` is a tag, or '' for all mints. Reports read hundreds of thousands of rows: from the index
-# alone, where autovacuum has been since they changed.
+# Mints by wallet; `label` is a tag, or '' for all mints. Reports read hundreds of thousands of rows: by index-only
+# scans of pages that autovacuum has visited since they changed.
 report_wallet_totals = Table(
     "report_wallet_totals",
     metadata,

@@ -1,6 +1,6 @@
 """Triggers that also hold where the tables are distributed by Citus.
 
-There every shard has the trigger, which reads and writes the shards beside its own, those of the same organizations.
+There every shard has the trigger, which reads and writes the shards next to its own, of the same organizations.
 Their names are found when it runs. No statement holds a percent sign, which drivers take for a parameter.
 """
 
@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from textwrap import dedent
 
-# Shards have the name of their table and a number, and lie beside those of other tables with the same range of hashes.
+# A shard has the name of its table and a number. On its node are the shards of other tables with the same hash range.
 SHARD_BESIDE = """
 CREATE OR REPLACE FUNCTION shard_beside(shard regclass, wanted text) RETURNS text LANGUAGE plpgsql STABLE AS $$
 DECLARE
