@@ -23,10 +23,11 @@ SHOWN_IN_PART = "params"
 
 
 class Exchange(NamedTuple):
-    """A request and what is shown of its answer, if anything."""
+    """A request and what is shown of its answer, if anything; a request with headers of its own has no token."""
 
     method: str
     path: str
+    headers: str
     body: str
     answer: Any
 
@@ -42,9 +43,10 @@ def exchanges(section: str) -> Iterator[Exchange]:
     blocks = BLOCK.findall(section)
     for (kind, content), (following, answer) in zip(blocks, [*blocks, ("", "")][1:], strict=True):
         if kind == "http":
-            first, _, body = content.partition("\n")
+            head, _, body = content.partition("\n\n")
+            first, _, headers = head.strip().partition("\n")
             method, path = first.split(" ")
-            yield Exchange(method, path, body.strip(), shown(answer) if following == "json" else None)
+            yield Exchange(method, path, headers, body.strip(), shown(answer) if following == "json" else None)
 
 
 def shown(answer: str) -> Any:
@@ -110,6 +112,7 @@ PAGES = (
     "webhooks.md",
     "privacy.md",
     "users.md",
+    "partners.md",
 )
 SECTIONS = {title: section for page in PAGES for title, section in sections(page).items()}
 IN_A_TEST_ORGANIZATION = sections("testing-time.md")
@@ -133,6 +136,10 @@ def test_ten_campaigns_are_worked_out():
     assert SECTIONS.keys() >= RECIPES
 
 
+def test_no_two_sections_have_one_title():
+    assert len(SECTIONS) == sum(len(sections(page)) for page in PAGES)
+
+
 def follow(organization: Organization, exchanges: list[Exchange]) -> None:
     """Send every request of a section in order, and compare its answer with the page."""
     api = Surface(organization.api.app, "", organization.token)
@@ -140,7 +147,9 @@ def follow(organization: Organization, exchanges: list[Exchange]) -> None:
     for section in exchanges:
         address, body = filled(section.path, known), exact(filled(section.body, known)) if section.body else None
         path, _, query = address.removeprefix("/v2").partition("?")
-        reply = api.request(section.method, path, body, **dict(parse_qsl(query)))
+        headers = dict(line.split(": ") for line in filled(section.headers, known).splitlines())
+        caller = api.with_token(None) if headers else api
+        reply = caller.request(section.method, path, body, headers=headers, **dict(parse_qsl(query)))
         assert reply.status in (200, 201), f"{section.method} {path}: {reply.text}"
         if section.answer is not None:
             compare(section.answer, reply.json, known, "answer")
