@@ -99,7 +99,6 @@ PAGES = (
     "campaigns.md",
     "recipes.md",
     "offline.md",
-    "payments.md",
     "coupons.md",
     "events.md",
     "expressions.md",

@@ -7,7 +7,9 @@ import pytest
 from tests.http.test_campaign_examples import DOCS, exchanges, follow
 
 
-@pytest.mark.parametrize(("page", "requests"), [("currencies.md", 5), ("budgets.md", 9), ("stacking.md", 9)])
+@pytest.mark.parametrize(
+    ("page", "requests"), [("currencies.md", 5), ("budgets.md", 9), ("stacking.md", 9), ("payments.md", 10)]
+)
 def test_the_requests_of_a_page_are_answered_as_shown(organization, page, requests):
     steps = list(exchanges((DOCS / page).read_text()))
     assert len(steps) == requests
