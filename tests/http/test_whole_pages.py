@@ -1,0 +1,16 @@
+"""The requests of pages whose sections build on each other are answered as the pages show."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.http.test_campaign_examples import DOCS, exchanges, follow
+
+PAGES = {"budgets.md": 9, "currencies.md": 5, "members.md": 12, "payments.md": 10, "stacking.md": 9}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_requests_of_a_page_are_answered_as_shown(organization, page):
+    steps = list(exchanges((DOCS / page).read_text()))
+    assert len(steps) == PAGES[page]
+    follow(organization, steps)
