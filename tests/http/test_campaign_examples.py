@@ -103,7 +103,6 @@ PAGES = (
     "events.md",
     "expressions.md",
     "ledger.md",
-    "missions.md",
     "referrals.md",
     "content.md",
     "reports.md",

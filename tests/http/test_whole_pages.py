@@ -6,7 +6,14 @@ import pytest
 
 from tests.http.test_campaign_examples import DOCS, exchanges, follow
 
-PAGES = {"budgets.md": 9, "currencies.md": 5, "members.md": 12, "payments.md": 10, "stacking.md": 9}
+PAGES = {
+    "budgets.md": 9,
+    "currencies.md": 5,
+    "members.md": 12,
+    "missions.md": 5,
+    "payments.md": 10,
+    "stacking.md": 9,
+}
 
 
 @pytest.mark.parametrize("page", PAGES)
