@@ -12,6 +12,7 @@ PAGES = {
     "members.md": 12,
     "missions.md": 5,
     "payments.md": 10,
+    "problems.md": 1,
     "stacking.md": 9,
     "versioning.md": 1,
 }
