@@ -13,6 +13,7 @@ PAGES = {
     "missions.md": 5,
     "payments.md": 10,
     "problems.md": 1,
+    "sdks.md": 3,
     "stacking.md": 9,
     "versioning.md": 1,
 }
