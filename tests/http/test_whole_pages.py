@@ -7,6 +7,7 @@ import pytest
 from tests.http.test_campaign_examples import DOCS, exchanges, follow
 
 PAGES = {
+    "README.md": 1,
     "budgets.md": 9,
     "currencies.md": 5,
     "members.md": 12,
