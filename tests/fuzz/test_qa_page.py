@@ -18,7 +18,7 @@ from tests.fuzz.runs import Run, read_report
 PAGE = Path(__file__).parents[2] / "docs" / "qa.md"
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 _MAKE, _RESET = 0, 1
-_SHORT, _ADDRESS, _LONG = 0, 1, 2
+_ADDRESS, _SHORT, _LONG = 0, 1, 2
 
 
 def blocks(language: str) -> list[str]:
