@@ -16,6 +16,7 @@ PAGES = {
     "problems.md": 1,
     "sdks.md": 3,
     "stacking.md": 9,
+    "timeline.md": 3,
     "versioning.md": 1,
 }
 
