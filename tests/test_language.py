@@ -217,8 +217,8 @@ ALLOWED_PHRASES = {
     "domain": 119,
     "handlers": 10,
     "persistence": 9,
-    "openapi": 8,
-    "docs": 230,
+    "openapi": 7,
+    "docs": 17,
     "tests": 611,
     "bench": 37,
 }
