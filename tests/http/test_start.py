@@ -1,0 +1,25 @@
+"""The start of the application, which trusts the documents of the product and no others."""
+
+from __future__ import annotations
+
+import pytest
+from connexion.exceptions import InvalidSpecification
+from connexion.spec import Specification
+
+from handlers.http.app import build_app, create_app
+from handlers.settings import Settings
+from tests.http.support import Recorder
+
+
+def test_the_documents_of_the_product_are_not_validated_again(engine, monkeypatch):
+    documents = []
+    monkeypatch.setattr(Specification, "_validate_spec", classmethod(lambda cls, spec: documents.append(spec)))
+    create_app(Settings(), engine)
+    assert documents == []
+
+
+def test_an_invalid_document_is_refused_after_such_a_start_as_before(engine):
+    create_app(Settings(), engine)
+    document = {"openapi": "3.0.3", "info": {"title": "No responses", "version": "1"}, "paths": {"/x": {"get": {}}}}
+    with pytest.raises(InvalidSpecification, match="responses"):
+        build_app({"integration": document}, Recorder(), lambda token: None, Settings())
