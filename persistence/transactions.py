@@ -31,7 +31,7 @@ _FAILED_COPY = "XX000"
 READ_ONLY = "25006"
 DISK_FULL = "53100"
 # Connection exceptions, insufficient resources, operator intervention (a statement that took too long is work's fault).
-_AWAY_CLASSES = ("08", "53", "57")
+_UNAVAILABLE_CLASSES = ("08", "53", "57")
 STATEMENT_CANCELLED = "57014"
 LOCK_NOT_AVAILABLE = "55P03"
 ATTEMPTS = 8
@@ -129,8 +129,8 @@ def may_start_over(error: DBAPIError) -> bool:
     return code in (UNIQUE_VIOLATION, _FAILED_COPY) and violated(error, CLAIMED_KEYS) is not None
 
 
-def is_away(error: BaseException) -> bool:
-    """True if the database is at fault, not the work: unreachable, shutting down, full or read-only."""
+def is_unavailable(error: BaseException) -> bool:
+    """True if the database, not the statement, causes an error: it is unreachable, shutting down, full or read-only."""
     if not isinstance(error, DBAPIError):
         return False
     code = getattr(error.orig, "pgcode", None)
@@ -138,7 +138,7 @@ def is_away(error: BaseException) -> bool:
         return True
     if code is None or code == STATEMENT_CANCELLED:
         return False
-    return code[:2] in _AWAY_CLASSES or code == READ_ONLY
+    return code[:2] in _UNAVAILABLE_CLASSES or code == READ_ONLY
 
 
 def is_lock_timeout(error: BaseException) -> bool:

@@ -207,7 +207,7 @@ class Dispatcher:
         except NotFound:
             return None
         except (DBAPIError, TimeoutError) as error:
-            if not (isinstance(error, TimeoutError) or transactions.is_away(error)):
+            if not (isinstance(error, TimeoutError) or transactions.is_unavailable(error)):
                 if not transactions.may_start_over(error):
                     raise
                 # The replica cancelled the statement because of the primary's changes.

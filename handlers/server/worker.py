@@ -25,7 +25,7 @@ from handlers.settings import Settings
 from persistence import transactions
 from persistence.engine import create_engine
 from persistence.reports.totals import CHANGES_AT_ONCE, move_changes
-from persistence.transactions import is_away
+from persistence.transactions import is_unavailable
 
 # Jobs come round in minutes.
 _JOBS_SECONDS = 5.0
@@ -96,7 +96,7 @@ class Worker:
                 has_more = loop.step()
             except Exception as error:
                 # Single pieces of work handle their own faults, so this is a fault of the database, or of all work.
-                if is_away(error):
+                if is_unavailable(error):
                     _log.warning("the loop of %s waits for the database: %s", loop.name, type(error).__name__)
                 else:
                     _log.error("the loop of %s failed", loop.name, exc_info=error)

@@ -95,7 +95,7 @@ class Drain:
         try:
             transactions.run(self._engine, work)
         except Exception as error:
-            if not batch or transactions.is_away(error):
+            if not batch or transactions.is_unavailable(error):
                 raise
             if len(batch) > 1:
                 _log.warning("a batch of %d events met %s; one by one", len(batch), _fault(error))
@@ -115,7 +115,7 @@ class Drain:
             try:
                 transactions.run(self._engine, partial(self._evaluate_one, organization_id, event))
             except Exception as error:
-                if transactions.is_away(error):
+                if transactions.is_unavailable(error):
                     raise
                 self._note_failure(organization_id, event, error)
                 held_up.add(event.event.member_id)

@@ -15,7 +15,7 @@ from handlers.services.turns import Turns
 from persistence import exported_rows, exports, organizations, transactions
 from persistence.exported_rows import ExportRange
 from persistence.exports import EXPORTS
-from persistence.transactions import is_away
+from persistence.transactions import is_unavailable
 
 # A part ends with the row that reaches one of these, so that it is read and sent at once.
 ROWS_IN_PART, CHARACTERS_IN_PART = 10_000, 2_000_000
@@ -39,7 +39,7 @@ class ExportWriter:
         try:
             return self._write(job)
         except Exception as error:
-            if is_away(error):
+            if is_unavailable(error):
                 raise
             _log.exception("the export %s failed", job.export_id)
             self._run_if_mine(job, _fail)

@@ -46,7 +46,7 @@ from handlers.settings import Settings
 from persistence import imports, transactions
 from persistence.imports import IMPORTS
 from persistence.test_clocks import find_and_hold_clock
-from persistence.transactions import is_away
+from persistence.transactions import is_unavailable
 
 _log = logging.getLogger("loyalty.imports")
 
@@ -115,7 +115,7 @@ class Importer:
         except Exception as error:
             # Whatever was read ahead is read again.
             current = self._discard_reader()
-            if is_away(error) or current is None:
+            if is_unavailable(error) or current is None:
                 raise
             _log.exception("rows of an import could not be imported together")
             current.is_row_at_fault = current.rows_at_once == 1

@@ -134,7 +134,7 @@ def advance_clock(
         except TransactionDeadlineExceeded:
             raise
         except Exception as error:
-            if transactions.is_away(error):
+            if transactions.is_unavailable(error):
                 raise
             failures += 1
             if failures > _RETRIES:
