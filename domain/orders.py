@@ -149,7 +149,7 @@ class ReturnExceedsOrder(Conflict):
     """A return names an item that the order does not have, or more than is left of it."""
 
     slug = "return-exceeds-order"
-    title = "More is returned than is left of the order"
+    title = "The return is greater than what is left of the order"
 
 
 # The types of events that undo an order, whole or in part.

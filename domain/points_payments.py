@@ -165,7 +165,7 @@ def captured_part(payment: PointsPayment, points: Decimal) -> Tendered:
 
 
 def captured_value(payment: PointsPayment, rate: PointRate, value: Decimal) -> Tendered:
-    """The part of a held payment that pays a value, at most its own."""
+    """The part of a held payment that pays `value`, which is at most the value of the payment."""
     if value == payment.value:
         return Tendered(payment.points, payment.value)
     return Tendered(min(payment.points, rate.points_for(value)), value)
@@ -208,10 +208,10 @@ class PaymentBelowMinimum(Conflict):
 
 
 class PointsNotMultiple(Conflict):
-    """The points are not a multiple of what the account says."""
+    """The points are not a multiple of the `multiple_of` of the account."""
 
     slug = "points-not-multiple"
-    title = "The points are not a multiple"
+    title = "The points are not a multiple of the account's multipleOf"
 
 
 class RefundExceedsPayment(Conflict):

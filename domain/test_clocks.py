@@ -93,14 +93,16 @@ def refuse_start(moment: datetime, newest: datetime | None) -> None:
     """Raise TestClockBackwards for a start before the newest record that has a date, if there is one."""
     if newest is not None and moment < newest:
         raise TestClockBackwards(
-            f"startsAt is before the newest event, ledger transaction or member, of {instant_text(newest)}."
+            f"startsAt is before {instant_text(newest)}, the date of the newest event, ledger transaction or member."
         )
 
 
 def refuse_target(clock: TestClock, to: datetime) -> None:
     """Raise the refusal of an advance that goes back, goes too far, or leads elsewhere than the one under way."""
     if clock.target is not None and to != clock.target:
-        raise TestClockAdvancing(f"An advance to {instant_text(clock.target)} comes first: repeat it until it is done.")
+        raise TestClockAdvancing(
+            f"The advance to {instant_text(clock.target)} is not finished. Repeat it until the clock is ready."
+        )
     if to < clock.now:
         raise TestClockBackwards(f"The clock shows {instant_text(clock.now)}, which is after {instant_text(to)}.")
     if to - clock.now > LONGEST_ADVANCE:

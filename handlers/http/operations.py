@@ -36,7 +36,13 @@ from handlers.messages.json_text import encode
 from handlers.messages.uploads import Upload
 from handlers.messages.validation import DocumentError, Schemas
 from handlers.operation import all_operations
-from persistence.transactions import JointDeadline, TransactionDeadline, deadline_of_thread, is_away, is_lock_timeout
+from persistence.transactions import (
+    JointDeadline,
+    TransactionDeadline,
+    deadline_of_thread,
+    is_lock_timeout,
+    is_unavailable,
+)
 
 # status, headers, body
 Rendered = tuple[int, list[tuple[bytes, bytes]], bytes]
@@ -242,8 +248,8 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         # Ending a statement takes a connection to the database, for which the event loop must not wait.
         await asyncio.get_running_loop().run_in_executor(None, call.deadline.expire)
         raise DeadlineExceeded(
-            f"The request took longer than {self._request_seconds:g} seconds and was ended. Look whether it was done "
-            "before you repeat one that has no systemUniqueKey."
+            f"The request took longer than {self._request_seconds:g} seconds and was ended. If it has no "
+            "systemUniqueKey, check whether it took effect before you repeat it."
         )
 
     def _submit(self, call: HttpCall) -> None:
@@ -275,12 +281,12 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
                 outcomes[call] = error
         if requests:
             accepted = [*requests]
-            for call, answer in zip(accepted, self._dispatched(accepted, [*requests.values()]), strict=True):
+            for call, answer in zip(accepted, self._dispatch_batch(accepted, [*requests.values()]), strict=True):
                 outcomes[call] = _rendered(call.plan, answer) if isinstance(answer, Answer) else answer
         return [*map(outcomes.__getitem__, calls)]
 
-    def _dispatched(self, calls: Sequence[HttpCall], requests: Sequence[Request]) -> Sequence[Answer | Exception]:
-        """The outcomes of the requests of a batch."""
+    def _dispatch_batch(self, calls: Sequence[HttpCall], requests: Sequence[Request]) -> Sequence[Answer | Exception]:
+        """Dispatch the requests of a batch; return the response or the error of each."""
         first = calls[0]
         deadline = first.deadline if len(calls) == 1 else JointDeadline([call.deadline for call in calls])
         request_id_of_thread.set(first.exchange.request_id)
@@ -290,7 +296,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
             with nullcontext() if first.trace is None else tracing.continued([call.trace for call in calls]):
                 return dispatch(requests)
         except Exception as error:
-            concerns_all = len(calls) == 1 or deadline.expired or is_away(error)
+            concerns_all = len(calls) == 1 or deadline.expired or is_unavailable(error)
             return [error if concerns_all else _not_batchable(error, calls)] * len(calls)
         finally:
             if isinstance(deadline, JointDeadline):

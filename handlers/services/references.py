@@ -257,4 +257,6 @@ def account_of_members_with_key(call: Execution, key: str | None) -> LedgerAccou
 def refuse_other_ledger(call: Execution, ledger: Ledger) -> None:
     """Refuse a ledger in which members have no wallets; raises WalletNotInLedger."""
     if ledger.ledger_id != call.organization.default_ledger_id:
-        raise WalletNotInLedger("Members' wallets are in the organization's default ledger.")
+        raise WalletNotInLedger(
+            f"Ledger {ledger.ledger_id} is not the organization's default ledger, in which members have their wallets."
+        )
