@@ -137,6 +137,9 @@ def write(db: Connection, organization_id: int, changes: MissionChanges, at: dat
             for (member_id, mission_id), progress in changes.progress_of_members.items()
         ]
         defer(db, _KEEP, (as_json(progress_rows),))
-    if changes.lost:
-        places = [{"member_id": member_id, "mission_id": mission_id} for member_id, mission_id in sorted(changes.lost)]
+    if changes.reversed_achievements:
+        places = [
+            {"member_id": member_id, "mission_id": mission_id}
+            for member_id, mission_id in sorted(changes.reversed_achievements)
+        ]
         defer(db, _FIND_LAST, (*recordset_of(places), organization_id, organization_id))

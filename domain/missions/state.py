@@ -47,8 +47,8 @@ class MissionChanges:
     progress_of_members: Mapping[MemberMission, MissionProgress]
     trackings: tuple[MissionTracking, ...]
     reversals: Mapping[int, int]
-    # Missions with a reversed achievement, of which another one may be the last now.
-    lost: frozenset[MemberMission]
+    # Missions of members with a reversed achievement: an earlier achievement may now be the last one.
+    reversed_achievements: frozenset[MemberMission]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class MissionProgressState:
         self._trackings: list[MissionTracking] = []
         self._reversed: dict[int, int] = {}
         self._known_undone: set[int] = set()
-        self._lost: set[MemberMission] = set()
+        self._reversed_achievements: set[MemberMission] = set()
 
     def assume(self, member_id: int, mission: Mission, progress: Progress) -> None:
         """Take progress as given, of a member who is stored nowhere."""
@@ -153,7 +153,7 @@ class MissionProgressState:
         self._reversed[tracking.mission_tracking_id] = by_event_id
         self._known_undone.add(tracking.mission_tracking_id)
         if tracking.achieved:
-            self._lost.add(place)
+            self._reversed_achievements.add(place)
             self._count_period(mission, tracking.member_id, tracking.happened_at, -tracking.achieved)
         return Advance(before.progress, after, -tracking.counted, -tracking.achieved)
 
@@ -166,14 +166,14 @@ class MissionProgressState:
         self._trackings[-1] = replace(self._trackings[-1], answer=answer)
 
     def drain(self) -> MissionChanges:
-        """Changes since the last call, which count as stored from now on."""
+        """Take the changes since the last call; from now on they count as stored."""
         changes = MissionChanges(
             progress_of_members={place: self._progress[place] for place in sorted(self._touched)},
             trackings=tuple(self._trackings),
             reversals=self._reversed,
-            lost=frozenset(self._lost),
+            reversed_achievements=frozenset(self._reversed_achievements),
         )
-        self._touched, self._trackings, self._reversed, self._lost = set(), [], {}, set()
+        self._touched, self._trackings, self._reversed, self._reversed_achievements = set(), [], {}, set()
         return changes
 
     def _count_period(self, mission: Mission, member_id: int, at: datetime, achieved: int) -> None:

@@ -218,14 +218,14 @@ def test_a_reversed_count_is_taken_off():
     assert missions.is_reversed(reversed_count)
     assert not missions.is_reversed(tracking(number=21))
     changes = missions.drain()
-    assert (changes.reversals, changes.lost) == ({20: 9}, {(ANA, 1)})
+    assert (changes.reversals, changes.reversed_achievements) == ({20: 9}, {(ANA, 1)})
     assert changes.progress_of_members[ANA, 1].progress == Progress(3, 1, 0)
 
 
 def test_a_reversed_count_that_achieved_nothing_loses_no_achievement():
     missions = state(counted=2)
     missions.reverse(tracking(counted=1, achieved=0), mission(), 9)
-    assert missions.drain().lost == frozenset()
+    assert missions.drain().reversed_achievements == frozenset()
 
 
 def test_what_was_drained_counts_as_stored():
@@ -235,7 +235,8 @@ def test_what_was_drained_counts_as_stored():
     missions.reverse(done, mission(), 9)
     missions.drain()
     changes = missions.drain()
-    assert (changes.progress_of_members, changes.trackings, changes.reversals, changes.lost) == ({}, (), {}, set())
+    assert (changes.progress_of_members, changes.trackings, changes.reversals) == ({}, (), {})
+    assert changes.reversed_achievements == set()
     # The unit of work still knows.
     assert missions.is_reversed(done)
 
