@@ -171,7 +171,7 @@ class _Requests:
                 loader.load_by_code(loader.book(coupon_book_id=book_id), codes, ids)
         for book_id, commands in sorted(by_book.items()):
             if self._kind == "assign" or any(command.may_assign for command in commands):
-                loader.count(loader.book(coupon_book_id=book_id))
+                loader.lock_stock(loader.book(coupon_book_id=book_id))
 
     def _part(self, call: Call, request: CouponRequest, unit: UnitOfWork) -> list[CouponUsage]:
         command = request.command

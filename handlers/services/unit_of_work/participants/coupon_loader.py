@@ -42,7 +42,7 @@ class CouponLoader:
             DryRunIds() if unit.is_dry_run else IdAllocator(unit.db, table, 1)
             for table in ("coupon_usages", "coupon_locks", "coupons")
         ]
-        self._counted: set[int] = set()
+        self._locked_book_ids: set[int] = set()
         self._by_key: dict[str, int] = {}
         self._expected_codes: dict[int, int] = {}
 
@@ -105,10 +105,10 @@ class CouponLoader:
             members = self._unit.members
             self.state.put_locks(*holdings.active_locks(self._db, self._organization_id, members, locked, at))
 
-    def count(self, book: CouponBook) -> CouponBook:
-        """The book, locked exclusively if a figure limits how much of it is left."""
-        if book.coupon_book_id not in self._counted:
-            self._counted.add(book.coupon_book_id)
+    def lock_stock(self, book: CouponBook) -> CouponBook:
+        """Lock the book exclusively if its stock is limited; return it."""
+        if book.coupon_book_id not in self._locked_book_ids:
+            self._locked_book_ids.add(book.coupon_book_id)
             capped = book.type != LIST and stock_left(book) is not None
             if capped and not self._is_dry_run:
                 self.state.put_book(holdings.lock_book(self._db, book))

@@ -72,19 +72,19 @@ class CouponWork:
     def assign(self, member_id: int, book: CouponBook, command: Assignment, details: UsageDetails) -> CouponUsage:
         """Assign a coupon of a loaded book; if it is refused, nothing has changed."""
         self._load_transactions([details.pending])
-        return self._service.assign(self._member(member_id), self.loader.count(book), command, details)
+        return self._service.assign(self._member(member_id), self.loader.lock_stock(book), command, details)
 
     def use(self, member_id: int, book: CouponBook, command: Use, details: UsageDetails) -> list[CouponUsage]:
         """Use coupons of a loaded book; if it is refused, nothing has changed."""
         self._load_transactions([details.pending])
         if command.auto_assign:
-            book = self.loader.count(book)
+            book = self.loader.lock_stock(book)
         return self.run_or_roll_back(partial(self._service.use, self._member(member_id), book, command, details))
 
     def lock(self, member_id: int, book: CouponBook, command: Lock) -> CouponLock:
         """Lock a coupon of a loaded book; if it is refused, nothing has changed."""
         if command.auto_assign:
-            book = self.loader.count(book)
+            book = self.loader.lock_stock(book)
         key, lock_id = self._unit.new_key(), self.loader.lock_ids.take()
         return self.run_or_roll_back(partial(self._service.lock, self._member(member_id), book, command, key, lock_id))
 
