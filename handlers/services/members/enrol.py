@@ -33,7 +33,7 @@ from handlers.messages.referrals import referral_results
 from handlers.services.configuration import configuration_of
 from handlers.services.events.track import reported_event, track
 from handlers.services.members.view import view_members
-from handlers.services.unit_of_work.participants.referrals import reach_of_own_events
+from handlers.services.unit_of_work.participants.referrals import max_referral_chain
 from handlers.services.unit_of_work.unit import UnitOfWork
 from handlers.services.webhooks.outbox import entities_changed
 from persistence import member_tiers, members, posting, referrals
@@ -185,7 +185,7 @@ def lock_referrers(db: Connection, organization: Organization, wallet_id: int, r
     If a referral program rewards derived events of the types `reported`, or of types that follow from them, the wallets
     are locked in one go: wallets come first in the order of `locks`.
     """
-    distance = reach_of_own_events(configuration_of(db, organization), reported)
+    distance = max_referral_chain(configuration_of(db, organization), reported)
     if distance:
         organization_id = organization.organization_id
         of_referrers = referrals.find_wallets_of_referrers(db, organization_id, [wallet_id], distance)

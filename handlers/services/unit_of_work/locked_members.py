@@ -14,7 +14,7 @@ from domain.tiers import HeldTier, MemberProgram
 from handlers.services.configuration import Configuration
 from handlers.services.unit_of_work.derived_events import settled_wait
 from handlers.services.unit_of_work.orders import sent_orders
-from handlers.services.unit_of_work.participants.referrals import reach_of_own_events, usable_codes
+from handlers.services.unit_of_work.participants.referrals import max_referral_chain, usable_codes
 from persistence import events, posting, referrals
 
 _ABOUT_POINTS = {POINTS_AVAILABLE, POINTS_CANCELLED, POINTS_EXPIRED}
@@ -95,7 +95,7 @@ class LockedMembers:
 
         The members who own the wallets are loaded only if movements of the accounts may concern them.
         """
-        distance = reach_of_own_events(self.configuration, self._reported)
+        distance = max_referral_chain(self.configuration, self._reported)
         wallets = set(wallet_ids)
         if distance and wallets:
             wallets.update(referrals.find_wallets_of_referrers(self.db, self.organization_id, wallets, distance))

@@ -63,7 +63,7 @@ def usable_codes(
     codes = {code for event in incoming if considered and (code := named_code(event)) is not None}
     orders = {name for event in considered if (name := _order(event).get("externalId")) is not None}
     active = [event for event in considered if event.event_type in programs.active_types]
-    distance = reach_of_own_events(configuration, reported)
+    distance = max_referral_chain(configuration, reported)
     if not distance:
         loyalty_member_ids = {event.loyalty_member_id for event in active if event.loyalty_member_id is not None}
         member_ids = {event.member_id for event in active if event.member_id is not None}
@@ -73,10 +73,11 @@ def usable_codes(
     return referrals.find_usable(db, organization_id, codes, orders, loyalty_member_ids, member_ids, distance or 1)
 
 
-def reach_of_own_events(configuration: Configuration, reported: Collection[str] = ()) -> int:
-    """The longest possible chain of referrals, each caused by a derived event of the one before; mostly 0.
+def max_referral_chain(configuration: Configuration, reported: Collection[str] = ()) -> int:
+    """The maximum length of a chain of referrals in which the derived event of one is the next; mostly 0.
 
-    An event of the types `reported`, which are reported in any case, may be a referral that no other follows.
+    The caller emits derived events of the types `reported`. If only one of these can be a referral, the chain ends
+    with it.
     """
     programs = configuration.referral_programs
     if programs.active_types & configuration.possible_types:
