@@ -107,7 +107,7 @@ def require_grantable(
     require_held(grant, new_grant, "These permissions cannot be given")
 
 
-def refuse_shared(call: Call, grant: Grant, user: User, what: str) -> None:
+def refuse_change_of_shared_user(call: Call, grant: Grant, user: User, what: str) -> None:
     """Refuse a change that also affects the user's other organizations, unless by a system administrator."""
     if grant.is_system_admin:
         return

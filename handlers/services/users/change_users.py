@@ -24,7 +24,7 @@ from handlers.services.users.administer_users import (
     as_of_now,
     find_groups,
     note_change,
-    refuse_shared,
+    refuse_change_of_shared_user,
     require_grantable,
 )
 from handlers.services.users.invitations import Invitation, queue_invitations
@@ -175,7 +175,7 @@ def update_user(call: Call, user: User, changes: Changes[UserUpdate]) -> User:
 def _change_common(call: Call, grant: Grant, user: User, update: UserUpdate) -> None:
     new_values = {name: value for name in _COMMON if (value := getattr(update, name)) != getattr(user, name)}
     if new_values:
-        refuse_shared(call, grant, user, "what they share")
+        refuse_change_of_shared_user(call, grant, user, "what they share")
     if update.is_system_admin != user.is_system_admin:
         require_held(grant, Grant(frozenset(), is_system_admin=True), "isSystemAdmin cannot be changed")
         new_values["is_system_admin"] = update.is_system_admin
@@ -280,7 +280,7 @@ def reset_password(call: Call, user: User, permanent: bool | None, password_hash
         if user.is_api_user and permanent is False:
             raise InvalidRequest([FieldFault("permanent is false for an API user", pointer="/permanent")])
         require_held(grant, user.grant, "The user has more permissions than the caller")
-        refuse_shared(call, grant, user, "the password")
+        refuse_change_of_shared_user(call, grant, user, "the password")
         until = None if permanent or user.is_api_user else call.real_now + TEMPORARY_PASSWORD_LIFETIME
         users.set_password(call.db, user.user_id, password_hash, temporary_until=until, now=call.real_now)
         # The log does not show the passwords.
