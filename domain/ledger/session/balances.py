@@ -51,7 +51,7 @@ class Balances(UndoableState, ABC):
         self.zone = zone
         # The keys of the tiers that the holder of a wallet had at a moment, for accounts with `tier_expirations`.
         self.tier_keys_at: Callable[[int, datetime], Collection[str]] = _no_tiers
-        # What a refusal says of points of a balance that are not available yet.
+        # The part of a refusal's text about points of a balance that are not available yet.
         self.waiting_text: Callable[[int, int], str] = _nothing_waits
         self.steps: list[Step] = []
         self._holdings = dict(holdings)
@@ -64,17 +64,19 @@ class Balances(UndoableState, ABC):
         self._missing: dict[int, Decimal] = {}
         self._short_reverts: dict[int, tuple[Stored, Posting]] = {}
         self._expired: dict[int, Decimal] = {}
-        # Amounts of lots without an id, since they were made here, by transaction.
+        # By transaction: amounts of lots that this unit of work created, without an id yet, and that had expired.
         self._expired_on_arrival: dict[int, Decimal] = {}
-        # Points earned and unearned here, by balance; and for mints, all that does not count as earned any more.
+        # Points that this unit of work earned or took back from the earned ones, by balance.
         self._earnings: dict[Pair, tuple[Earning, ...]] = {}
+        # By mint: all its points that no longer count as earned.
         self._unearned: dict[int, Decimal] = {}
         # Expiries of idle balances that late activities may revert, by balance.
         self._idle_expiries: dict[Pair, list[Stored]] = {}
-        # Mints that wait for events: stored ones by event, those of this unit, and when each becomes available whose
-        # event has come.
+        # Stored mints that wait for an event.
         self._awaiting: dict[AwaitedEvent, list[Stored]] = {}
+        # Mints of this unit of work that wait for an event.
         self.new_waits: list[Posting] = []
+        # By mint whose event has come: when its points become available.
         self._confirmed: dict[int, Confirmation] = {}
         super().__init__(self.steps, self.new_waits)
 
@@ -365,12 +367,12 @@ def lot_transfers(
 
 
 def expired_on_arrival(move: LotMove, at: datetime) -> Decimal:
-    """The amount of a settled mint or transfer that went into lots that had expired by then."""
+    """The amount of a settled mint or transfer that went into lots that had expired at the moment `at`."""
     new_lots: Iterable[NewLot | LotUse] = ()
     if isinstance(move, NewLot):
         new_lots = (move,)
     elif isinstance(move, SettleLots):
-        # Lots are given in this order: the first to expire repaid debt.
+        # The kept lots are sorted by expiry; those that expire first repaid debt and went into no lot.
         kept_amount = sum((use.amount for use in move.kept), ZERO)
         _, new_lots = split_uses(move.kept, kept_amount - move.to_lots)
     return sum((lot.amount for lot in new_lots if lot.expires_at is not None and lot.expires_at <= at), ZERO)

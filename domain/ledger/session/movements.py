@@ -64,7 +64,7 @@ class Movements(Balances):
             wait = terms.wait(happened_at, zone, details.order_external_id)
         available_at = None if wait is None else wait.available_at
         expiry = expires_at or self._expiry_of_mint(account, wallet_id, happened_at, available_at)
-        # Qualifying points alone are nothing that could be spent too early.
+        # A mint of only qualifying points does not wait, since these cannot be spent.
         if wait is not None and amount and (wait.available_at is None or wait.available_at > self.at):
             return self._wait(account, wallet_id, amount, details, wait, expires_at, expiry, qualifying)
         balance, to_lot = self._credit(account, wallet_id, amount)
@@ -92,7 +92,7 @@ class Movements(Balances):
         return posting
 
     def _expire_at_once(self, mint: Posting, wallet_id: int, amount: Decimal) -> None:
-        """Expire what was minted for something so long ago that it must never be spendable."""
+        """Expire points of a mint whose event is so old that they must never be spendable."""
         account = mint.account
         just_minted = TakeLots(wallet_id, account.ledger_account_id, amount, just_made=True, expires=True)
         # With the moment, the key cannot equal a key used by a client.
@@ -108,17 +108,20 @@ class Movements(Balances):
         details: Details,
         wait: Wait,
         expires_at: datetime | None,
-        expiry: datetime | None,
+        policy_expiry: datetime | None,
         qualifying: Decimal | None,
     ) -> Posting:
-        """Hold a mint until it is available; it counts as issued at once, so that nothing can prevent that."""
+        """Hold a mint until its points are available. They count as issued at once, so `max_supply` cannot prevent it.
+
+        `expires_at` is the expiry that the mint names, `policy_expiry` the one that the account's rules give.
+        """
         available_at = wait.available_at
         if expires_at is not None and available_at is not None and expires_at <= available_at:
             raise ExpiresBeforeAvailable(
                 f"The points would expire at {instant_text(expires_at)} and be available from "
                 f"{instant_text(available_at)}."
             )
-        # What it is for happened at a moment that its release must not move.
+        # The points were earned at this date, also if they are released later.
         details = replace(details, external_event_date=details.external_event_date or self.at)
         posting = self._hold(
             account,
@@ -131,7 +134,7 @@ class Movements(Balances):
             held_until=wait.cancelled_at,
             qualifying=qualifying,
             wait=wait,
-            policy_expires_at=None if available_at is None or expires_at is not None else expiry,
+            policy_expires_at=None if available_at is None or expires_at is not None else policy_expiry,
         )
         if wait.awaited is not None:
             self.new_waits.append(posting)

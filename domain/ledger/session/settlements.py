@@ -62,15 +62,15 @@ class LedgerSession(ConfirmationSession):
     def refund(
         self, transaction: Stored, account: LedgerAccount, amount: Decimal, fiat: Decimal, details: Details
     ) -> Posting:
-        """Give back a part of a settled burn, worth `fiat`, to the lots that expire last; the last part reverts it.
+        """Return a part of a settled burn, worth `fiat`, to its lots: those that expire last come first.
 
-        The amount is at most the unreverted part of the burn. Raises AlreadyReverted, AccountInactive or
-        SupplyExceeded.
+        The refund of the last part reverts the burn. The amount is at most the unreverted part. Raises
+        AlreadyReverted, AccountInactive or SupplyExceeded.
         """
         if amount == self.unreverted_of(transaction):
             return self.revert(transaction, account, details)
         self._refuse_revert(transaction, account, details, None)
-        before, returned_before = self._available_of(transaction), self.reverted_amount_of(transaction)
+        available_before, returned_before = self._available_of(transaction), self.reverted_amount_of(transaction)
         details = replace(details, fiat=Fiat(currency=transaction.fiat_currency))
         posting = replace(self._give_back(transaction, account, details, amount, fiat), is_partial=True)
         transaction_id = transaction.ledger_transaction_id
@@ -79,14 +79,14 @@ class LedgerSession(ConfirmationSession):
         self.put(self._fiat_returned, transaction_id, fiat_returned)
         self._add_step(posting)
         cause = f"refund-{transaction_id}-{returned_before}"
-        self._settle_returned(account, transaction, amount, returned_by(posting), before, cause, posting)
+        self._settle_returned(account, transaction, amount, returned_by(posting), available_before, cause, posting)
         return posting
 
     def end_hold(self, transaction: Stored, account: LedgerAccount, ended_at: datetime | None = None) -> None:
-        """Release a pending transaction whose hold has ended, by time unless at the moment `ended_at`.
+        """Release a pending transaction whose hold has ended: at `ended_at`, or when its time was over.
 
-        A mint that has waited in vain for an event is released to nothing.
-        As an expiry, it is no action of the member and does not delay the expiry of an idle balance.
+        The points of a mint that waited in vain for an event are cancelled. Like an expiry, the release is no action
+        of the member, so it does not delay the expiry of an idle balance.
         """
         ended_at = ended_at or transaction.held_until or self.at
         wallet_id = transaction.debited_wallet_id or transaction.credited_wallet_id
