@@ -39,7 +39,7 @@ class BadgeWork:
         self._badges = {badge.badge_id: badge for badge in unit.configuration.badges.values()}
         self._loaded: BadgeBalances | None = None
         self._assumed: Mapping[tuple[int, int], int] = {}
-        self._knows_reversible = False
+        self._has_loaded_revertible = False
         self._expected = _FIRST_IDS
 
     @property
@@ -96,11 +96,11 @@ class BadgeWork:
         ]
 
     def reverse(self, event_id: int, reversal: Reversal) -> list[ReversedPart]:
-        """Reverse the trackings of an event, as far as balances allow; reports no events of it."""
+        """Reverse the trackings of an event, as far as balances allow; this emits no derived events."""
         if not self._badges:
             return []
-        if not self._knows_reversible:
-            self._knows_reversible = True
+        if not self._has_loaded_revertible:
+            self._has_loaded_revertible = True
             unit = self._unit
             event_ids = unit.reversals.event_ids if unit.reversals else frozenset()
             revertible = badges.find_revertible(unit.db, self._organization_id, unit.members, event_ids=event_ids)

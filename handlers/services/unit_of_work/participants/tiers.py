@@ -40,7 +40,7 @@ class TierWork:
         self._organization_id = unit.organization_id
         self._assignments = unit.tier_assignments
         self._log = TierLog()
-        self._knows_reversible = False
+        self._has_loaded_revertible = False
         self._news: list[DerivedEvent] = []
         self._next_id = self._numbers()
 
@@ -91,8 +91,8 @@ class TierWork:
         reported.
         """
         unit = self._unit
-        if not self._knows_reversible and unit.reversals:
-            self._knows_reversible = True
+        if not self._has_loaded_revertible and unit.reversals:
+            self._has_loaded_revertible = True
             reversible = unit.reversals.event_ids
             self._log.register(member_tiers.find_trackings_since(unit.db, self._organization_id, reversible))
         return [self._reverse_tracking(tracking, reversal) for tracking in self._log.unreverted(event_id)]
