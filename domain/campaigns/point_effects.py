@@ -92,8 +92,8 @@ class PointEffects:
                 qualifying=qualifying,
                 availability=_availability(params),
             )
-        except (NoSponsor, MemberInactive) as first_violated:
-            return Done(SKIPPED, first_violated, ZERO)
+        except (NoSponsor, MemberInactive) as reason:
+            return Done(SKIPPED, reason, ZERO)
         except Refusal as failure:
             return Done(FAILED, failure, ZERO)
         worth = self._worth(account, granted_amount)
@@ -131,7 +131,7 @@ class PointEffects:
     def _qualifying(
         self, account: LedgerAccount, params: Mapping[str, Any], granted_amount: Decimal, amount: Decimal
     ) -> Decimal | None:
-        """The qualifying points of a mint, if they are not its amount: the share of them that the limits allow."""
+        """The qualifying points of a mint, cut like its amount by the limits; None if the amount itself qualifies."""
         qualifying = params.get("qualifyingAmount")
         if qualifying is None:
             return None
@@ -147,8 +147,8 @@ class PointEffects:
             if not amount:
                 return Done(SKIPPED, NothingToDo("There is nothing to burn."), ZERO)
             self._burn(account, wallet_id, amount, self._details(campaign, params))
-        except (NoSponsor, MemberInactive) as first_violated:
-            return Done(SKIPPED, first_violated, ZERO)
+        except (NoSponsor, MemberInactive) as reason:
+            return Done(SKIPPED, reason, ZERO)
         except Refusal as failure:
             return Done(FAILED, failure, ZERO)
         return Done(EXECUTED, None, amount)
@@ -175,8 +175,8 @@ class PointEffects:
             if self._pending:
                 return Done(AUTHORIZED, None)
             self._session.extend(account, wallet_id, extension, self._details(campaign, params))
-        except (NoSponsor, MemberInactive) as first_violated:
-            return Done(SKIPPED, first_violated)
+        except (NoSponsor, MemberInactive) as reason:
+            return Done(SKIPPED, reason)
         except Refusal as failure:
             return Done(FAILED, failure)
         return Done(EXECUTED, None)

@@ -98,10 +98,10 @@ def reevaluate(
     functions: Mapping[str, Any],
     deadline: Deadline,
 ) -> Reevaluation:
-    """Evaluate the granted actions on the rest of an order, in the order in which they were evaluated first.
+    """Evaluate the actions that granted something again, on the rest of an order, in their original sequence.
 
     `facts` are those of the event, with the rest of the order as variables and basket. `item_positions` are the
-    places in the order of the items that are left.
+    positions, in the whole order, of the items of the rest.
     """
     reevaluation, budget = Reevaluation(), Budget(EVENT_COST, deadline)
     no_points = dict.fromkeys(facts.context["balances"], ZERO)
@@ -112,7 +112,7 @@ def reevaluate(
             effects = compile_effects(action.effects)
             holds = _holds(action, facts, variables, functions, budget)
         except (EvaluationError, InvalidRequest):
-            # Whether the rules hold is unknown: its grants are reversed in proportion, as the order's default is.
+            # Whether the rules hold is unknown, so the grants are reversed in proportion to the returned part.
             continue
         computer = EffectComputer(replace(facts, context=variables), functions, budget)
         for grant in action.grants:
