@@ -43,7 +43,7 @@ def create_loyalty_program(call: Call, body: ProgramProperties) -> dict[str, Any
         raise UnknownTier(f"There is no tier {body.default_tier_id} in the new loyalty program, which has none yet.")
     values = {"loyalty_program_key": call.new_key(), **values_of(body)}
     program = PROGRAMS.add(call.db, call.organization.organization_id, values, call.now)
-    return _program_values(program, _default_after(call, program, body.set_as_default))
+    return _program_values(program, _default_program_id(call, program, body.set_as_default))
 
 
 @operation("getLoyaltyProgram", answer=wrapped("loyaltyProgram", PROGRAM))
@@ -73,7 +73,7 @@ def update_loyalty_program(call: Call, program: LoyaltyProgram, body: Changes[Pr
         for changed_tier_id, is_default in default_marks.items():
             call.audit.add_mark("tier", changed_tier_id, "isDefault", is_set=is_default)
     program = PROGRAMS.store(call.db, program, values_of(properties), call.now)
-    return _program_values(program, _default_after(call, program, properties.set_as_default))
+    return _program_values(program, _default_program_id(call, program, properties.set_as_default))
 
 
 def _validated(call: Call, body: ProgramProperties) -> ProgramProperties:
@@ -101,8 +101,8 @@ def _refuse_as_default(call: Call, program: LoyaltyProgram, loyalty_tier_id: int
     refuse_inactive_default(tier.name, tier.active)
 
 
-def _default_after(call: Call, program: LoyaltyProgram, set_as_default: bool) -> int | None:
-    """Make the program the organization's default if asked. Returns the id of the default program after that."""
+def _default_program_id(call: Call, program: LoyaltyProgram, set_as_default: bool) -> int | None:
+    """Make the program the organization's default if `set_as_default`; return the id of the default program."""
     former_id = call.organization.default_loyalty_program_id
     if not set_as_default:
         return former_id

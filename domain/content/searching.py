@@ -109,7 +109,7 @@ class SearchReader:
         return [value]
 
     def ranges(self, ends_by_field: Mapping[str, Mapping[str, tuple[str, str]]]) -> tuple[Bounds, ...]:
-        """The bounds of fields, from (parameter, text) by `min` and `max` by field."""
+        """The bounds of fields. `ends_by_field` has, by field and then by `min` or `max`, a (parameter, text)."""
         ranges = []
         for name, ends in ends_by_field.items():
             if not self._collection.declares(name):

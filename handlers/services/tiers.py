@@ -103,7 +103,7 @@ def _digest(member: Member, program: LoyaltyProgram, tier: LoyaltyTier | None, s
         setting.description,
         setting.tags,
     )
-    # A fixed tier is what requests set before there were others, and its repetition is recognized.
+    # Older versions had only fixed tiers: their digest stays the same, so that a repeated request is recognized.
     return digest_of((*content, FLOOR) if setting.tier_hold == FLOOR else content)
 
 

@@ -35,10 +35,11 @@ WHERE {differ}
 
 
 def unchained_totals(stored_rows: str, changes: str, keys: tuple[str, ...], subject: str) -> str:
-    """SQL that finds where the totals that changes left do not lead from zero to the `total` of a row in `stored_rows`.
+    """SQL that finds where changes do not lead step by step from zero to the `total` of their row in `stored_rows`.
 
-    Rows of `changes` have the keys, `change` and the `total` after it. Each total after a change is the total before
-    another one, except for the first and the last; that holds in whatever order they were numbered.
+    A row of `changes` has the keys, the `change` and the `total` after it. The total after each change must be the
+    total before the next one. The check does not depend on the order of the changes: it only compares how often each
+    total occurs as one and as the other.
     """
     by = ", ".join(("organization_id", *keys))
     return f"""

@@ -101,9 +101,9 @@ def cancel_export(call: Call, job: ExportJob) -> ExportJob:
 
 
 def read_part(call: Call, job: ExportJob, part_number: int) -> ExportPart:
-    """A part of an export that is complete.
+    """A part of an export that is done.
 
-    Raises ExportState for one that is not, or not any more, UnknownExportPart, and Forbidden as `create_export` does.
+    Raises ExportState for an export in any other state, UnknownExportPart, and Forbidden as `create_export` does.
     """
     _refuse_without_role(call, job.kind)
     if job.status != DONE:

@@ -142,7 +142,7 @@ def _missing_totals(
 
 
 def _tiers(run: DryRun) -> Iterator[NextReward]:
-    """The tiers above the tiers that the member reaches by points."""
+    """The tiers for which the member lacks points, each with the number of missing points."""
     unit, member = run.unit, run.member
     points = partial(unit.tier_points, member.wallet_id)
     tiers = {tier.loyalty_tier_id: tier for tier in unit.configuration.tiers.values()}
@@ -153,12 +153,16 @@ def _tiers(run: DryRun) -> Iterator[NextReward]:
             continue
         counted_points = schedule.counted_points(points, unit.now)
         for step in schedule.steps:
-            least = step.min_required_points
+            required_points = step.min_required_points
             tier = tiers.get(step.loyalty_tier_id)
-            if tier is None or least <= counted_points or schedule.tier_at(least) != step.loyalty_tier_id:
+            if (
+                tier is None
+                or required_points <= counted_points
+                or schedule.tier_at(required_points) != step.loyalty_tier_id
+            ):
                 continue
             unit_of_account = Decimal(1).scaleb(-account.decimals)
-            missing_points = (least - counted_points).quantize(unit_of_account, ROUND_CEILING)
+            missing_points = (required_points - counted_points).quantize(unit_of_account, ROUND_CEILING)
             gift = _gift(SET_TIER, loyaltyProgramKey=tier.loyalty_program_key, loyaltyTierKey=tier.loyalty_tier_key)
             yield NextReward(TIER, tier.loyalty_tier_key, tier.name, Missing(POINTS, missing_points), [gift])
 
