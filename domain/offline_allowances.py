@@ -90,7 +90,7 @@ def ends_of(
     refuse_nothing(amount)
     policy = account.offline_allowance
     if policy is None or not policy["enabled"]:
-        raise OfflineAllowanceDisabled(f"The ledger account {account.name} has no offline allowances.")
+        raise OfflineAllowanceDisabled(f"The ledger account {account.name} does not allow offline allowances.")
     begin = now.replace(microsecond=0)
     latest = begin + timedelta(hours=policy["maxHours"])
     try:
@@ -120,7 +120,7 @@ def refuse_redemption(status: str, key: str) -> None:
 
 
 class OfflineAllowanceDisabled(Conflict):
-    """The ledger account has no offline allowances."""
+    """The ledger account does not allow offline allowances."""
 
     slug = "offline-allowance-disabled"
     title = "The ledger account allows no offline allowances"

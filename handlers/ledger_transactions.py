@@ -177,7 +177,8 @@ def _in_organization(call: Call, item: BatchedMovement) -> Movement:
     """The item's movement; refused if it names another organization than the path."""
     if item.organization_id in (None, call.organization.organization_id):
         return item.movement
-    return replace(item.movement, refusal=NotFound(f"organizationId {item.organization_id} is not that of the path."))
+    detail = f"organizationId {item.organization_id} is not the organization of the path."
+    return replace(item.movement, refusal=NotFound(detail))
 
 
 @operation("batchRevertLedgerTransactions", body=BATCH_REVERT, answer=processed, audit="ledger-transaction")

@@ -229,13 +229,14 @@ def pattern_of(document: Mapping[str, Any] | None) -> CodePattern:
 
 
 def check_pattern(document: Mapping[str, Any], pointer: str = "/codePattern") -> CodePattern:
-    """The pattern with its defaults; raises InvalidRequest if codes were easy to guess or too long."""
+    """The pattern with its defaults; raises InvalidRequest if its codes would be easy to guess or too long."""
     pattern = pattern_of(document)
     faults = []
     if len(set(pattern.alphabet)) < len(pattern.alphabet):
         faults.append(FieldFault("alphabet has the same character twice", pointer=f"{pointer}/alphabet"))
     elif pattern.bits < LEAST_BITS:
-        detail = f"length and alphabet come to {pattern.bits:.1f} bits, which could be guessed; {LEAST_BITS} are needed"
+        bits = f"{pattern.bits:.1f} bits, which are easy to guess"
+        detail = f"length and alphabet make codes of {bits}; {LEAST_BITS} are needed"
         faults.append(FieldFault(detail, pointer=f"{pointer}/length"))
     if len(pattern.prefix) + pattern.length + len(pattern.suffix) > _MOST_CHARACTERS:
         faults.append(FieldFault(f"codePattern makes codes longer than {_MOST_CHARACTERS} characters", pointer=pointer))

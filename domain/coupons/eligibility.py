@@ -223,7 +223,8 @@ def _discount_limit(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> s
     # A use without a discount does not count against the limit, and a book that allows one is listed.
     if not more or discounted + more <= most:
         return None
-    return f"The discount may come to {_plain(most)} {book.discount_period_type}, and has come to {_plain(discounted)}."
+    limit = f"{_plain(most)} {book.discount_period_type}"
+    return f"The discount is limited to {limit}, of which {_plain(discounted)} was used."
 
 
 def _discount_too_high(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:

@@ -98,9 +98,9 @@ def _constant(node: Constant) -> dict[str, Any]:
 
 
 def from_tree(value: object) -> Node:
-    """The node of a JSON tree; raises `ExpressionError` unless the tree prints as a text that parses to the same tree.
+    """The node of a JSON tree. The tree is printed as a text, which must parse to the same tree.
 
-    Nodes that the parser cannot make are refused, so a tree can express nothing that a text cannot.
+    So a tree can express nothing that a text cannot. Raises `ExpressionError`.
     """
     node = _Reader().read(value, "", 1)
     try:
@@ -111,7 +111,7 @@ def from_tree(value: object) -> Node:
     except RecursionError:
         _refuse(f"the tree is nested more than {MAX_DEPTH} deep", "limit")
     if printed_node != node:
-        _refuse(f"the tree is not the one of its text {text[:200]!r}", "tree")
+        _refuse(f"the tree differs from the tree of its text {text[:200]!r}", "tree")
     return printed_node
 
 

@@ -217,7 +217,7 @@ class Shape:
                 fields_by_name.setdefault(field.name, field)
         unknown = {*(only or ()), *without, *names, *optional} - fields_by_name.keys()
         if unknown:
-            raise ValueError(f"no field of the shape: {', '.join(sorted(unknown))}")
+            raise ValueError(f"the schemas have no fields {', '.join(sorted(unknown))}")
         response_fields = {
             name: field
             for name, field in fields_by_name.items()

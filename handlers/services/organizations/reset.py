@@ -73,4 +73,6 @@ def reset_credentials(db: Connection, organization_id: int, client_id: str | Non
 def refuse_other_organization(call: Call, organization_id: int | None) -> None:
     """Refuse another organization than the call's as the `organizationId` of a body."""
     if organization_id is not None and organization_id != call.organization.organization_id:
-        raise InvalidRequest([FieldFault("organizationId is not that of the path", pointer="/organizationId")])
+        raise InvalidRequest(
+            [FieldFault("organizationId is not the organization of the path", pointer="/organizationId")]
+        )

@@ -72,7 +72,7 @@ def start_clock(call: Call, starts_at: datetime | None) -> ClockChange:
     _refuse_live(call.organization)
     organization = _take_clock(call)
     if organization.clock_now is not None:
-        raise TestClockExists("Advance the clock, or remove it first.")
+        raise TestClockExists("The organization already has a test clock. Advance it, or remove it first.")
     moment = call.real_now if starts_at is None else starts_at
     refuse_moment(moment, call.real_now, "/startsAt")
     refuse_start(moment, test_clocks.newest_record(call.db, organization.organization_id))
@@ -105,7 +105,9 @@ def remove_clock(call: Call) -> ClockChange:
     clock = clock_of(organization)
     refuse_target(clock, clock.now)
     if test_clocks.has_later_record(call.db, organization.organization_id, call.real_now):
-        raise TestClockInUse("A record is dated later than the real time: empty the organization instead.")
+        raise TestClockInUse(
+            "A record is dated later than the real time. Empty the organization: this also removes the clock."
+        )
     return _change_clock(call, organization, **test_clocks.WITHOUT_CLOCK)
 
 

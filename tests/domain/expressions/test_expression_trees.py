@@ -319,4 +319,4 @@ def test_the_text_of_another_tree_is_reported_up_to_200_characters():
     with pytest.raises(ExpressionError) as caught:
         from_tree({"kind": "constant", "type": "string", "value": "a", "text": text})
     [fault] = caught.value.faults
-    assert (fault.code, fault.message) == ("tree", f"the tree is not the one of its text {text[:200]!r}")
+    assert (fault.code, fault.message) == ("tree", f"the tree differs from the tree of its text {text[:200]!r}")
