@@ -125,14 +125,16 @@ def view(row: Iterable[Any], now: datetime, timezone: str) -> WalletView:
     stored_balance, debt = values["current_balance"], values["current_overdraft_balance"]
     values["pending_debit_balance"] -= values["ended_holds"]
     next_available = values.pop("next_available")
-    arriving, kept_lots, expired = values.pop("arriving"), values.pop("kept_lots"), values.pop("expired_in_holds")
-    pending, arrived, expired_amount = (_ZERO, (), _ZERO) if arriving is None else _arriving(*arriving)
-    expired += expired_lots
+    arriving, kept_lots = values.pop("arriving"), values.pop("kept_lots")
+    waiting_amount, arrived, ended_amount = (_ZERO, (), _ZERO) if arriving is None else _arriving(*arriving)
+    expired_by_lots = values.pop("expired_in_holds") + expired_lots
     policy = None
     if policies:
         policy = IdlePolicy.of(policies, ExpiryCalendar(zone_named(own_timezone or timezone), year_start_month))
-    if policy is not None or arrived or expired:
-        values["current_balance"] = _balance_by_now(values, expired, policy, arrived, now, _kept_lots(kept_lots))
+    if policy is not None or arrived or expired_by_lots:
+        values["current_balance"] = _balance_by_now(
+            values, expired_by_lots, policy, arrived, now, _kept_lots(kept_lots)
+        )
     expired = stored_balance - values["current_balance"]
     if arrived:
         available_amount = sum((mint.amount for mint in arrived), _ZERO)
@@ -142,13 +144,13 @@ def view(row: Iterable[Any], now: datetime, timezone: str) -> WalletView:
         values["total_overdraft_credit_balance"] += repaid
         values["earned"] += sum((mint.earned for mint in arrived), _ZERO)
         values["last_transaction_date"] = max(values["last_transaction_date"], arrived[-1].available_at)
-        expired_amount += available_amount
+        ended_amount += available_amount
         arrived = _without_debt(arrived, repaid)
-    values["pending_credit_balance"] -= expired_amount
+    values["pending_credit_balance"] -= ended_amount
     return WalletView(
         **values,
         expired=expired,
-        pending=pending,
+        pending=waiting_amount,
         next_available=None if next_available is None else _next_available(*next_available),
         arrived=arrived,
     )
@@ -162,10 +164,10 @@ def _balance_by_now(
     now: datetime,
     kept_lots: Sequence[KeptLots],
 ) -> Decimal:
-    """The unexpired balance after mints that have arrived, in their order; `expired` of the stored one has expired.
+    """The unexpired balance after mints that have arrived, in their order; `expired` of the stored balance has expired.
 
-    Each is a transaction. If the balance was idle for too long before it, what it adds is the whole balance, with what
-    was `kept_lots`.
+    Each mint is a transaction. If the balance had expired by inactivity before it, the balance is then the amount of
+    the mint and the `kept_lots`.
     """
     balance, debt, reserved_amount = (
         values["current_balance"],
@@ -191,20 +193,20 @@ def _kept_lots(row: list[Any] | None) -> tuple[KeptLots, ...]:
 
 
 def _arriving(waiting: str | None, due: list[Any] | None) -> tuple[Decimal, tuple[ArrivedMint, ...], Decimal]:
-    """The amount that is not available yet, the mints that are by now, and the amount that never will be."""
-    arrived, expired_amount = [], _ZERO
+    """The amount that still waits, the mints that have become available, and the amount whose wait ended in vain."""
+    arrived, ended_amount = [], _ZERO
     for available_at, amount, expires_at, earned_points in due or ():
         if available_at is None:
-            expired_amount += Decimal(amount)
+            ended_amount += Decimal(amount)
         else:
             end = None if expires_at is None else instant_of(expires_at)
             arrived.append(ArrivedMint(instant_of(available_at), Decimal(amount), end, Decimal(earned_points)))
     arrived.sort(key=lambda mint: mint.available_at)
-    return Decimal(waiting or 0), tuple(arrived), expired_amount
+    return Decimal(waiting or 0), tuple(arrived), ended_amount
 
 
 def _without_debt(arrived: Iterable[ArrivedMint], repaid: Decimal) -> tuple[ArrivedMint, ...]:
-    """The mints with what they add to the balance: the first of them have repaid debt."""
+    """The mints with the amounts that they add to the balance, after the first ones have repaid debt."""
     remaining = []
     for mint in arrived:
         part = min(repaid, mint.amount)
