@@ -63,7 +63,7 @@ class PointsPayment:
 
 @dataclass(frozen=True, slots=True)
 class PointsPaymentView(PointsPayment):
-    """A payment with what became of it: its points and value are those that were captured, once they are."""
+    """A payment with its status and refunds; after the capture, `points` and `value` are the captured ones."""
 
     status: str
     ledger_account_key: Key
@@ -77,7 +77,7 @@ class PointsPaymentView(PointsPayment):
 
 
 def status_of(held_until: datetime, hold: HoldState, now: datetime) -> str:
-    """The status of a payment: what time has ended is released, whether or not its release is posted."""
+    """The status of a payment; a hold that has ended by time is RELEASED even before its release is posted."""
     if hold.status == PENDING:
         return HELD if now < held_until else RELEASED
     if hold.status == REVERTED:
@@ -87,7 +87,7 @@ def status_of(held_until: datetime, hold: HoldState, now: datetime) -> str:
 
 
 def view_of(payment: PointsPayment, account_key: str, hold: HoldState, now: datetime) -> PointsPaymentView:
-    """A payment with what became of it by the state of its hold."""
+    """The view of a payment by the state of its hold."""
     status = status_of(payment.held_until, hold, now)
     fields = {name: getattr(payment, name) for name in payment.__slots__}
     if status in (CAPTURED, REFUNDED):
