@@ -120,7 +120,7 @@ class Sorting:
     def ordering(self) -> list[Any]:
         """The ORDER BY of the whole list."""
         first, *rest = self._directed()
-        # Where there are no nulls, an index is read in either direction, if they are not put last.
+        # Without NULLS LAST an index serves both directions, so only a column that can be null has it.
         return [first.nulls_last() if self._has_nulls else first, *rest]
 
     def position(

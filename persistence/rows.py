@@ -232,9 +232,9 @@ def _ids_of(tables: tuple[str, ...]) -> Prepared:
 
 
 def next_ids(table: str) -> str:
-    """The expression for new ids of a table, as an array; its parameter is how many."""
-    # The sequence has one row. With it, Citus has the coordinator draw the ids and not the node of the other tables in
-    # the statement: sequences of nodes are far apart, and later ids have to be greater.
+    """The expression for new ids of a table, as an array; its parameter is the number of ids."""
+    # FROM names the sequence, a relation of one row, only for Citus: so the coordinator draws the ids. A worker node
+    # has its own range of the sequence, far from those of other nodes, but later ids have to be greater.
     sequence = _SEQUENCES[table]
     return f"ARRAY(SELECT nextval('{sequence}') FROM generate_series(1, %s), {sequence})"
 
