@@ -196,7 +196,7 @@ class EffectRunner:
     def _uses(
         self, campaign: CompiledCampaign, computed: Sequence[ComputedEffect], won: WonItems | None
     ) -> list[LimitUse]:
-        """All uses of limits that the effects of an action would be."""
+        """The uses of limits that the effects of an action would have without limits."""
         uses: list[LimitUse] = []
         discounts: list[Discount] = []
         basket = self._event.basket

@@ -169,10 +169,10 @@ def reset(organization: int, client_id: str | None, as_json: bool) -> None:
             return reset_credentials(db, organization, client_id, datetime.now(UTC))
 
         try:
-            of_whom, secret = transactions.run(engine, change)
+            reset_client_id, secret = transactions.run(engine, change)
         except CredentialsNotFound as error:
             raise click.ClickException(str(error)) from None
-    _print({"clientId": of_whom, "clientSecret": secret}, as_json)
+    _print({"clientId": reset_client_id, "clientSecret": secret}, as_json)
 
 
 @click.command()

@@ -96,8 +96,10 @@ class _MemberView:
         tiers = current_tiers(call, [member])[member.member_id]
         # A tier created after the configuration was read does not matter to any book yet.
         self.tier_keys = frozenset(keys[t.loyalty_tier_id] for t in tiers if t.loyalty_tier_id in keys)
-        organization_id, among = call.organization.organization_id, self._configuration.audiences
-        audiences = match_audiences(call.db, organization_id, among, [member], call.now)[member.member_id]
+        audiences_by_member = match_audiences(
+            call.db, call.organization.organization_id, self._configuration.audiences, [member], call.now
+        )
+        audiences = audiences_by_member[member.member_id]
         self.audience_keys = frozenset(audience.audience_key for audience in audiences)
 
     def books(self, books: Sequence[CouponBook], *, with_stock_only: bool) -> list[MemberBook]:
