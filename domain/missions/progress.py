@@ -50,8 +50,8 @@ class Progress:
     def towards(self, goal: int) -> Progress:
         """The same progress after a change of the goal.
 
-        Goals that were reached remain reached. Counts since then are for the new goal, of which at least one count
-        stays open, so that nothing is achieved without an event.
+        Goals that were reached remain reached. The counts since then count towards the new goal, but at most up to one
+        less than it, so that only an event can reach it.
         """
         if goal == self.goal:
             return self
