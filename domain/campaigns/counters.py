@@ -126,7 +126,7 @@ CountersSavepoint = tuple[int, Mapping[CounterKey, tuple[str, ...]]]
 
 
 class Counters:
-    """The counters of a unit of work; `journal` lists the counts made, in order.
+    """The counters of a unit of work; `count_log` lists the counts made, in order.
 
     `locked` are those of all members together; a member's own are protected by the lock of the member. `ceilings` are
     those of the present rules, `applications` the events that cooldowns depend on.
@@ -144,7 +144,7 @@ class Counters:
         self._ceilings = ceilings
         self._applications = applications
         self._alerts: dict[CounterKey, list[str]] = {}
-        self.journal: list[Count] = []
+        self.count_log: list[Count] = []
 
     @property
     def applications(self) -> Applications:
@@ -174,17 +174,17 @@ class Counters:
         """Add `amount` to each of the counters, once where two rules read the same one."""
         for key in dict.fromkeys(keys):
             self._used[key] = self.used_amount(key) + amount
-            self.journal.append(Count(key, amount, campaign_id, currency))
+            self.count_log.append(Count(key, amount, campaign_id, currency))
 
     def savepoint(self) -> CountersSavepoint:
         """A point that `rollback_to` can return to."""
-        return len(self.journal), {key: tuple(alerts) for key, alerts in self._alerts.items()}
+        return len(self.count_log), {key: tuple(alerts) for key, alerts in self._alerts.items()}
 
     def rollback_to(self, savepoint: CountersSavepoint) -> None:
         """Forget the counts and the alerts since the savepoint."""
         length, alerts = savepoint
-        while len(self.journal) > length:
-            count = self.journal.pop()
+        while len(self.count_log) > length:
+            count = self.count_log.pop()
             self._used[count.key] -= count.amount
         self._alerts = {key: list(names) for key, names in alerts.items()}
 
@@ -193,7 +193,7 @@ class Counters:
         key = count.key
         reversed_amount = min(count.amount, self.used_amount(key))
         self._used[key] = self.used_amount(key) - reversed_amount
-        self.journal.append(count._replace(amount=-reversed_amount))
+        self.count_log.append(count._replace(amount=-reversed_amount))
 
     def is_reported(self, key: CounterKey, alert: str) -> bool:
         """True if an alert of the counter was reported before, or by this unit of work."""
@@ -208,7 +208,7 @@ class Counters:
         """The rows to be stored."""
         totals: dict[CounterKey, Decimal] = {}
         largest: dict[CounterKey, Decimal] = {}
-        for key, amount, *_ in self.journal:
+        for key, amount, *_ in self.count_log:
             totals[key] = totals.get(key, ZERO) + amount
             largest[key] = max(largest.get(key, ZERO), amount)
         split = {key: ZERO for key, counter in self.locked.items() if counter.parts and not counter.part}

@@ -105,7 +105,7 @@ class Evaluator:
             attempt,
         )
         self._aborted: set[int] = set()
-        self._journal_start = 0
+        self._first_count = 0
         self._groups: set[Stacking] = set()
         self._blocked: set[int] = set()
         # The exclusive campaign that has applied.
@@ -113,7 +113,7 @@ class Evaluator:
 
     def run(self, plan: EvaluationPlan) -> Evaluation:
         """Evaluate all actions of the campaigns that apply, in the order of the plan."""
-        journal_start = self._journal_start = len(self._counters.journal)
+        first_count = self._first_count = len(self._counters.count_log)
         for campaign in plan.campaigns:
             violated = first_violated(campaign.restrictions, self._event)
             if violated is not None:
@@ -133,7 +133,7 @@ class Evaluator:
             for campaign, action in actions:
                 if self._may_apply(campaign, action) and self._holds(campaign, action):
                     self._apply(campaign, action, list(map(self._compute, action.effects)))
-        self._evaluation.counted = self._counters.journal[journal_start:]
+        self._evaluation.counted = self._counters.count_log[first_count:]
         self._evaluation.cooldown_campaign_ids = self._allowances.cooldown_campaign_ids
         self._evaluation.alerts = self._allowances.alerts
         self._evaluation.limit_discarded = self._points.discarded
@@ -228,12 +228,12 @@ class Evaluator:
             self._explain(campaign, action.action, True, None, self._trace(campaign, action))
         campaign_id, moves_points = campaign.campaign.campaign_id, False
         grants: list[EffectGrant] | None = [] if campaign.campaign.on_return == REEVALUATE else None
-        journal = self._counters.journal
+        count_log = self._counters.count_log
         for position, effect in enumerate(computed):
-            share, count_start = won and won.share(position), len(journal)
+            share, count_start = won and won.share(position), len(count_log)
             effect_result = self._effects.execute(campaign, effect, share)
             if grants is not None:
-                counts = range(count_start - self._journal_start, len(journal) - self._journal_start)
+                counts = range(count_start - self._first_count, len(count_log) - self._first_count)
                 grants += grants_of(position, effect, effect_result, share, self._points.transaction_count, counts)
             if effect_result.status == FAILED and action.action.abort_evaluation_on_error:
                 self._aborted.add(campaign_id)

@@ -361,7 +361,7 @@ class UnitOfWork(LockedMembers):
         changed_tiers = self.tier_assignments.changed
         if changed_tiers:
             member_tiers.move(self.db, self.organization_id, changed_tiers, self.now)
-        if "counters" in self.__dict__ and (self.counters.journal or self.counters.locked):
+        if "counters" in self.__dict__ and (self.counters.count_log or self.counters.locked):
             limit_counters.store(self.db, self.organization_id, self.counters.changes())
         for participant in self.used_participants():
             participant.flush()

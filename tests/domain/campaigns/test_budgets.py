@@ -56,7 +56,7 @@ def test_a_discount_is_cut_to_the_money_that_is_left():
     assert [dict(each.effects[0].params)["type"] for each in results] == ["percentage", "amount", "amount"]
     assert results[1].effects[0].error["detail"] == "The limit of 10 EUR of a campaign (total) is reached."
     assert dict(results[1].effects[0].params)["value"] == 4
-    assert [counted.amount for counted in bench.counters.journal] == [6, 4, 0]
+    assert [counted.amount for counted in bench.counters.count_log] == [6, 4, 0]
 
 
 def test_without_parts_a_discount_over_the_money_that_is_left_is_skipped_as_a_whole():
@@ -106,10 +106,10 @@ def test_without_an_order_an_amount_is_cut_and_a_percentage_uses_nothing():
     results = [bench.run(facts()) for _ in range(3)]
     assert first_statuses(results) == ["executed", "partial", "skipped"]
     assert dict(results[1].effects[0].params)["value"] == 4
-    assert [counted.amount for counted in bench.counters.journal] == [6, 4, 0]
+    assert [counted.amount for counted in bench.counters.count_log] == [6, 4, 0]
     percentage = Bench(limited(off(6, "percentage"), limit=rule(10)))
     assert first_statuses([percentage.run(facts())]) == ["executed"]
-    assert [counted.amount for counted in percentage.counters.journal] == [0]
+    assert [counted.amount for counted in percentage.counters.count_log] == [0]
 
 
 def test_points_with_a_worth_use_money():
@@ -182,7 +182,7 @@ def test_a_limit_of_coupons_is_none_of_badges():
         executors=assigning([]),
     )
     assert statuses(bench.run()) == [(1, "executed")] * 2
-    assert [counted.amount for counted in bench.counters.journal] == [1]
+    assert [counted.amount for counted in bench.counters.count_log] == [1]
 
 
 def test_a_broken_effect_is_not_what_a_limit_counts_but_those_after_it_are():
@@ -207,7 +207,7 @@ def test_each_location_has_a_limit_of_its_own():
         *("executed", "skipped"),
         *("executed", "skipped"),
     ]
-    assert {key.location_code for key, *_ in bench.counters.journal} == {"MAD", "LPA", ""}
+    assert {key.location_code for key, *_ in bench.counters.count_log} == {"MAD", "LPA", ""}
 
 
 def test_events_without_a_location_can_have_a_limit_of_their_own():
@@ -221,7 +221,7 @@ def test_rules_with_one_shared_key_count_together():
     second = campaign(action(2, mint(6)), limit_rules=(shared,), campaign_id=2)
     bench = Bench(first, second)
     assert statuses(bench.run()) == [(1, "executed"), (2, "skipped")]
-    assert [(key.campaign_id, key.shared_key, by) for key, _, by, _ in bench.counters.journal] == [
+    assert [(key.campaign_id, key.shared_key, by) for key, _, by, _ in bench.counters.count_log] == [
         (ALL_CAMPAIGNS, "year", 1)
     ]
 

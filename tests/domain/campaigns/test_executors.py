@@ -66,7 +66,7 @@ def test_what_an_executor_did_counts_against_the_limit_of_transactions_and_what_
     limited = campaign(action(1, effect(WAVE, flag="red")), max_transactions_per_member=1)
     refused = Bench(limited, executors=refusing(TooTired("Later.")))
     assert [refused.run().effects[0].status for _ in range(2)] == ["skipped", "skipped"]
-    assert refused.counters.journal == []
+    assert refused.counters.count_log == []
     calls = []
     done = Bench(limited, executors={WAVE: lambda event, params: calls.append(params)})
     assert [done.run().effects[0].status for _ in range(2)] == ["executed", "skipped"]

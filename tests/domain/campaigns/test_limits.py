@@ -225,7 +225,7 @@ def test_a_mint_that_fails_counts_nothing():
     tested = campaign(action(1, mint(10)), limit_rules=(rule(100), rule(1, "member", "transactions")), accounts=known)
     bench = Bench(tested, accounts=known)
     assert bench.run().effects[0].status == "failed"
-    assert bench.counters.journal == []
+    assert bench.counters.count_log == []
 
 
 limits = st.tuples(

@@ -118,7 +118,7 @@ def test_example_3_what_a_limit_leaves_decides():
     limited = a_b_c(limit_rules=(limit,), allow_partial_application_on_limit=True)
     bench = Bench(limited, accounts=[POINTS_ACCOUNT])
     bench.run(order(10))
-    [key] = [counted.key for counted in bench.counters.journal]
+    [key] = [counted.key for counted in bench.counters.count_log]
     found = run(order(80), limited, used={key: Decimal(200)})
     assert discounts(found) == [(1, 8)]
     assert explained(order(80), limited, used={key: Decimal(200)})[3] == (
@@ -261,7 +261,7 @@ def test_losers_use_no_limit_and_leave_no_points():
     bench = Bench(*tested, accounts=[POINTS_ACCOUNT])
     found = bench.run(order(100))
     assert discounts(found) == [(2, 5)]
-    assert (bench.session.steps, bench.counters.journal, found.counted, bench.balance()) == ([], [], [], 0)
+    assert (bench.session.steps, bench.counters.count_log, found.counted, bench.balance()) == ([], [], [], 0)
 
 
 def test_an_action_over_its_limit_does_not_compete():
