@@ -56,7 +56,7 @@ def _own_faults(place: str, schema: Any, schemas: Schemas) -> Iterator[FieldFaul
         if key in schema:
             yield FieldFault(f"{key} is not served; use $ref to a schema in $defs", pointer=f"{place}/{key}")
     if place and ("$id" in schema or "$schema" in schema):
-        yield FieldFault("$id and $schema are served at the top of a schema only", pointer=place)
+        yield FieldFault("$id or $schema is inside the schema, not at its top level", pointer=place)
     reference = schema.get("$ref")
     if reference is not None and target_of(reference) not in schemas:
         detail = "$ref leads to no schema in this jsonschema; remote schemas are not looked up"

@@ -137,7 +137,7 @@ class ValueExceeded(Conflict):
     """A use cannot take more than the remaining value of the coupon."""
 
     slug = "coupon-value-exceeded"
-    title = "The remaining value of the coupon is lower"
+    title = "The coupon has less value left than the discount"
 
 
 class AssignmentUsed(Conflict):

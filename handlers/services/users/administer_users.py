@@ -53,7 +53,7 @@ def _current_grant(call: Call) -> Grant:
     # Another call may have taken permissions away while this one waited for its turn.
     organization_and_rights = organizations.find_with_rights(call.db, call.organization.organization_id, caller.user_id)
     if organization_and_rights is None:
-        raise NotFound(f"There is no organization {call.organization.organization_id} for the user any more.")
+        raise NotFound(f"The user no longer belongs to organization {call.organization.organization_id}.")
     current = caller_by_now(caller, organization_and_rights[1])
     if not current.holds(ROLE):
         raise Forbidden(f"The user of this access token does not have {ROLE} any more.")
