@@ -188,7 +188,7 @@ def _sees_all(call: Call) -> bool:
 
 
 def _with_memberships(call: Call, *records: User) -> list[ShownUser]:
-    """The users with their membership of this organization; system administrators also see those of others."""
+    """The users with their membership of this organization; system administrators see those of all organizations."""
     if not _sees_all(call):
         return [ShownUser(user, [user.membership]) for user in records]
     memberships = users.memberships_of(call.db, [user.user_id for user in records])

@@ -210,6 +210,6 @@ def refuse_outdated(call: Call, campaign: Campaign, version: int | None) -> None
     """
     if version is None:
         return
-    now = CAMPAIGNS.find(call.db, campaign.organization_id, campaign.campaign_id) or campaign
-    if now.campaign_version_id != version:
-        raise CampaignChanged(f"The campaign is at version {now.campaign_version_id}, not {version}.")
+    current = CAMPAIGNS.find(call.db, campaign.organization_id, campaign.campaign_id) or campaign
+    if current.campaign_version_id != version:
+        raise CampaignChanged(f"The campaign is at version {current.campaign_version_id}, not {version}.")

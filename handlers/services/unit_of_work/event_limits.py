@@ -104,10 +104,10 @@ def _starts_of_own_counters(campaign: CompiledCampaign, occasions: Collection[_O
 
 
 def _occasions(unit: UnitOfWork, tracked: Sequence[TrackedEvent], limited: Collection[CompiledCampaign]) -> _Occasions:
-    """The occasions of the events, by type; derived events happen at the same moments or now, and at no location.
+    """The occasions at which events of each type may count: those of the tracked events and of their derived events.
 
-    Moments on the same day in all the zones of the campaigns are merged into one. Locations are distinguished only if a
-    limit is per location.
+    A derived event has no location; it happens now, or at the moment of a tracked event. Moments on the same day in all
+    the zones of the campaigns are merged into one. Locations are distinguished only if a limit is per location.
     """
     zones = {campaign.zone for campaign in limited}
     has_locations = any(rule.scope == LOCATION for campaign in limited for rule in campaign.limits)

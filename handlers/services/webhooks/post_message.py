@@ -157,8 +157,9 @@ class _CheckedNetwork(httpcore.NetworkBackend):
         addresses = [address for address in resolved if self._private_allowed or is_public(address)]
         if not addresses:
             raise NotSent("The host has no address that is public.")
-        for later, address in enumerate(reversed(addresses)):
-            seconds = self._deadline.remaining_seconds() / (len(addresses) - later)
+        for index, address in enumerate(reversed(addresses)):
+            # Each address gets an equal share of the remaining time.
+            seconds = self._deadline.remaining_seconds() / (len(addresses) - index)
             try:
                 stream = self._network.connect_tcp(address, port, timeout=seconds)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:

@@ -85,10 +85,10 @@ class TierWork:
         return news
 
     def reverse(self, event_id: int, reversal: Reversal) -> list[ReversedPart]:
-        """Return the tiers that the event changed, unless they were set or moved since.
+        """Undo the event's changes of tiers, except of tiers that have changed since.
 
-        A tier that depended on points depends on them again at once; if the points have moved meanwhile, that is
-        reported.
+        If the previous tier depended on points, the restored tier does so again at once. If the points have moved
+        meanwhile, this moves and reports the tier.
         """
         unit = self._unit
         if not self._has_loaded_revertible and unit.reversals:
