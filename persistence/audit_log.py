@@ -155,7 +155,7 @@ def add_entries(
     """Write any number of entries with one statement; True if one is about an erased member.
 
     `now` is the real time, and `test_clock` what the clock of a test organization shows, if it has one.
-    Points of an erased member may still be moved by wallet, which is not personal data.
+    Entries about points are allowed for an erased member: they name a wallet, which is not personal data.
     """
     entity_types = {entry.entity_type for _, entry in entries}
     rows = [

@@ -63,9 +63,9 @@ class Prepared(str):
     """A statement that each connection prepares when it first sends it, for calls that come often.
 
     Its lists are for `= ANY(...)`, where they are sets: lists of several values are filled up with the last one to the
-    same size, one of `_LIST_SIZES`. With a longer list, or with several values anywhere else, the statement is planned
-    for its values, as any other. The types of its parameters follow from the statement; lists of anything but texts
-    need a cast.
+    same size, one of `_LIST_SIZES`. With a longer list, or with several values anywhere else, the statement is not
+    prepared, so the planner sees its values. The types of its parameters follow from the statement; lists of anything
+    but texts need a cast.
     """
 
     def __init__(self, statement: str) -> None:
@@ -81,7 +81,7 @@ class Prepared(str):
         self._texts: dict[tuple[int, ...], str] = {}
 
     def form(self, parameters: Any) -> tuple[str, list[Any]] | None:
-        """The text that PREPARE takes, and the values for EXECUTE; None if it is to be planned for its values."""
+        """The text for PREPARE and the values for EXECUTE; None if the planner has to see the values."""
         kinds, values = [], []
         for name, word in self._places:
             value, kind = parameters[name], _SCALAR

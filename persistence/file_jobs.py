@@ -15,18 +15,18 @@ Kind = TypeVar("Kind")
 class FileJobs(Records[Kind]):
     """The jobs of a table, whose content is stored piece by piece in others.
 
-    `content` are those, each before the one that it refers to. Jobs are to be done while the SQL condition `to_do`
-    holds.
+    `content` are the tables of the pieces; a table that refers to another one comes before it. Jobs wait for a worker
+    while the SQL condition `is_waiting` holds.
     """
 
-    def __init__(self, table: Table, kind: type[Kind], content: Sequence[Table], to_do: str) -> None:
+    def __init__(self, table: Table, kind: type[Kind], content: Sequence[Table], is_waiting: str) -> None:
         super().__init__(table, kind, equal=("kind", "status"))
         self._content = content
         columns = f"organization_id, {self.id.name}"
-        self._waiting = f"SELECT {columns} FROM {table.name} WHERE {to_do} ORDER BY updated_at, {self.id.name}"
+        self._waiting = f"SELECT {columns} FROM {table.name} WHERE {is_waiting} ORDER BY updated_at, {self.id.name}"
 
     def find_waiting(self, db: Connection, **parameters: Any) -> list[tuple[int, int]]:
-        """The organization and id of all jobs that are to be done, first the one that waits longest."""
+        """The organization and id of all waiting jobs, first the one that waits longest."""
         return [(row[0], row[1]) for row in query(db, self._waiting, parameters)]
 
     def read_content(self, db: Connection, job: Kind, **piece: int) -> Any:

@@ -138,10 +138,10 @@ TRANSACTIONS = Records(_t, StoredTransaction)
 def rows_as_answered(
     db: Connection, organization_id: int, ledger_transaction_ids: Collection[int]
 ) -> dict[int, list[TransactionRow]]:
-    """The rows of transactions in the state of their creation, in one query, by transaction and part.
+    """The rows of transactions in the state of their creation, by transaction, in one query.
 
-    Transactions posted as a part of one, except expiries, follow it. Only the fiat value of a partial capture is that
-    of the capture: the original is not kept.
+    The rows of a transaction are followed by those of its parts, except expiries. After a partial capture the fiat
+    value is that of the capture, since the original one is not kept.
     """
     joined = _t.join(_a, _ACCOUNT_OF_TRANSACTION).outerjoin(_e, _ENTRY_OF_TRANSACTION)
     ids = set(ledger_transaction_ids)

@@ -105,7 +105,7 @@ def find_awaiting(db: Connection, organization_id: int, wallet_ids: Collection[i
 
 
 def with_orders(db: Connection, organization_id: int, without_orders: Iterable[Stored]) -> list[Stored]:
-    """The transactions, mints that wait with the external id of the order of their event; no query without any."""
+    """The transactions; mints that wait get the external id of their event's order. No query without such mints."""
     transactions = list(without_orders)
     timed = [transaction.ledger_transaction_id for transaction in transactions if transaction.is_timed]
     if not timed:
