@@ -62,6 +62,20 @@ def balance_rows(window):
     return window.script("return [...document.querySelectorAll('#panel tbody tr')].map((row) => row.innerText)")
 
 
+def test_an_open_page_takes_the_token_of_its_address(address, tmp_path):
+    """As when somebody pastes the printed address into the tab that shows the page."""
+    page, _, token = address.partition("#token=")
+    with browser(tmp_path, free_port()) as window:
+        window.open(page)
+        window.find("#token")
+        assert "eyJ" not in window.script("return document.querySelector('#token').value")
+        window.open(address)
+        window.find("#payload")
+        assert window.script("return sessionStorage.getItem('token')") == token
+        assert window.script("return location.hash") == ""
+        assert window.script("return document.querySelector('#member').value") != ""
+
+
 def test_a_dry_run_shows_what_changes_and_why(window):
     assert "token" not in window.script("return location.href")
     choose(window, "#payload", '{"order": {"externalId": "playground-1", "total": 12.5}}')

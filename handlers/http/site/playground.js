@@ -70,11 +70,13 @@ const connect = (text) => run(async () => {
     orElse(api.get("/members", { limit: PAGE }), { results: [] }),
   ]);
   const { payload, reported } = await schema;
-  Object.assign(state, {
+  const isSame = state.api?.organizationId === api.organizationId;
+  // Another organization has other members.
+  Object.assign(state, isSame ? {} : { outcome: null, view: null }, {
     api, organization, tierNames, members: members.results, schema: payload,
     types: types.results.map((type) => type.apiCode).filter((code) => !reported.includes(code)),
     ledgerId: ledgers.results.find((ledger) => ledger.isDefault)?.ledgerId ?? null,
-    memberId: state.memberId || (members.results[0]?.loyaltyMemberId ?? ""),
+    memberId: (isSame && state.memberId) || (members.results[0]?.loyaltyMemberId ?? ""),
     payload: state.payload || JSON.stringify(examplePayload(state.eventType), null, 2),
   });
 });
@@ -257,7 +259,15 @@ const page = () => html`${tokenForm()}
     </section>` : html`<p>The server prints a token when it starts; <code>loyalty playground</code> opens this page with
     one.</p>`}`;
 
+/** Use the token of the address and remove it there, also when the address of an open page gets one. */
+const connectByAddress = () => {
+  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (!token) return false;
+  history.replaceState(null, "", location.pathname);
+  connect(token);
+  return true;
+};
+
 show();
-const sent = new URLSearchParams(location.hash.slice(1)).get("token");
-if (sent) history.replaceState(null, "", location.pathname);
-if (sent ?? sessionStorage.getItem("token")) connect(sent ?? sessionStorage.getItem("token"));
+addEventListener("hashchange", connectByAddress);
+if (!connectByAddress() && sessionStorage.getItem("token")) connect(sessionStorage.getItem("token"));
