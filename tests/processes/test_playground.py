@@ -18,20 +18,31 @@ pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a
 
 
 @pytest.fixture(scope="module")
-def address(temporary_directory):
-    """The address of the playground with a token of the coffee shop, a test organization."""
+def server(temporary_directory):
+    """A server with an empty first organization, and the coffee shop, a test organization."""
     home = temporary_directory / "playground" / "home"
     home.parent.mkdir(mode=0o755)
     with embedded.server(home, options={"fsync": "off"}):
         server = Server(home, "--workers", "1", LOYALTY_LOG_LEVEL="error")
         server.greeting()
         made = loyalty(home, "sample", "coffee-shop")
-        [organization] = re.findall(r"loyalty token --organization (\d+)", made.stdout)
-        printed = loyalty(home, "playground", "--organization", organization, "--no-browser", **DIRECT)
-        assert printed.returncode == 0, printed.stderr
-        assert printed.stdout.startswith(f"{server.url}/playground#token=")
-        yield printed.stdout.strip()
+        [server.coffee_shop] = re.findall(r"loyalty token --organization (\d+)", made.stdout)
+        server.home = home
+        yield server
         assert server.stop() == 0
+
+
+def address_of(server, organization):
+    """The address of the playground with a token of an organization."""
+    printed = loyalty(server.home, "playground", "--organization", organization, "--no-browser", **DIRECT)
+    assert printed.returncode == 0, printed.stderr
+    assert printed.stdout.startswith(f"{server.url}/playground#token=")
+    return printed.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def address(server):
+    return address_of(server, server.coffee_shop)
 
 
 @pytest.fixture
@@ -114,6 +125,20 @@ def test_a_refusal_says_what_to_do(window):
     choose(window, "#payload", '{"order": ')
     window.click("button.main")
     window.wait_for("document.querySelector('[role=alert]').innerText.includes('The payload is not JSON')")
+
+
+def test_an_organization_without_members_says_how_to_get_some(server, address, tmp_path):
+    with browser(tmp_path, free_port()) as window:
+        window.open(address_of(server, "1"))
+        window.find("#payload")
+        assert "loyalty sample coffee-shop" in window.text("#panel")
+        for tab in (0, 1):
+            window.script(f"document.querySelectorAll('#playground > [role=tablist] > [role=tab]')[{tab}].click()")
+            window.click("button.main")
+            window.wait_for("document.querySelector('[role=alert]').innerText === 'Choose a member.'")
+        window.open(address)
+        window.wait_for("document.querySelector('#member').value !== ''")
+        assert "loyalty sample coffee-shop" not in window.text("#panel")
 
 
 def test_a_field_is_completed_by_the_keyboard(window):

@@ -17,7 +17,7 @@ const schema = fetch(new URL("event-schema.json", import.meta.url)).then((respon
 
 const state = {
   tab: "try", language: languageOf(), fault: "", isBusy: false,
-  api: null, organization: null, ledgerId: null, tierNames: {}, types: [], members: [],
+  api: null, organization: null, ledgerId: null, tierNames: {}, types: [], members: [], hasMembers: true,
   memberId: "", eventType: ORDER_CREATED, payload: "", moment: "",
   found: [], chosen: -1, schema: {},
   outcome: null, view: null,
@@ -67,13 +67,13 @@ const connect = (text) => run(async () => {
     orElse(api.get(api.administration("/ledgers")), { results: [] }),
     orElse(tiersByKey(api), {}),
     orElse(api.get("/event-types"), { results: [] }),
-    orElse(api.get("/members", { limit: PAGE }), { results: [] }),
+    orElse(api.get("/members", { limit: PAGE }), { results: [], total: null }),
   ]);
   const { payload, reported } = await schema;
   const isSame = state.api?.organizationId === api.organizationId;
   // Another organization has other members.
   Object.assign(state, isSame ? {} : { outcome: null, view: null }, {
-    api, organization, tierNames, members: members.results, schema: payload,
+    api, organization, tierNames, members: members.results, hasMembers: members.total !== 0, schema: payload,
     types: types.results.map((type) => type.apiCode).filter((code) => !reported.includes(code)),
     ledgerId: ledgers.results.find((ledger) => ledger.isDefault)?.ledgerId ?? null,
     memberId: (isSame && state.memberId) || (members.results[0]?.loyaltyMemberId ?? ""),
@@ -96,6 +96,12 @@ const walletsOf = async ({ ledgerWalletId }) => {
   return ledgerId === null ? [] : (await orElse(api.get(path, { include: "lots" }), { wallets: [] })).wallets;
 };
 
+/** The id of the chosen member; refuses if there is none. */
+const chosenMember = () => {
+  if (!state.memberId) throw new Refused({ title: "Choose a member." });
+  return state.memberId;
+};
+
 /** The request of the present form. */
 const request = (isDryRun) => {
   const event = { loyaltyMemberId: state.memberId, systemUniqueKey: newKey(), eventType: state.eventType };
@@ -105,7 +111,8 @@ const request = (isDryRun) => {
 };
 
 const track = (isDryRun) => run(async () => {
-  const { api, memberId } = state;
+  const { api } = state;
+  const memberId = chosenMember();
   const body = request(isDryRun);
   const { payload, eventType } = body.events[0];
   const simulated = { loyaltyMemberId: memberId, event: { eventType, payload }, at: body.now, include: ["earn"] };
@@ -118,7 +125,7 @@ const track = (isDryRun) => run(async () => {
 
 const look = () => run(async () => {
   const { api } = state;
-  const path = `/members/${encodeURIComponent(state.memberId)}`;
+  const path = `/members/${encodeURIComponent(chosenMember())}`;
   const { loyaltyMember: member } = await api.get(path);
   const [timeline, wallets, charts] = await Promise.all([
     api.get(`${path}/timeline`, { limit: PAGE }),
@@ -189,7 +196,9 @@ const memberField = () => html`<label for="member">Member</label>
   <input id="member" list="members" autocomplete="off" .value=${state.memberId}
     @change=${(event) => set({ memberId: event.target.value.trim() })}>
   <datalist id="members">${state.members.map((member) => html`<option value=${member.loyaltyMemberId}>
-    ${member.profile?.name ?? ""}</option>`)}</datalist>`;
+    ${member.profile?.name ?? ""}</option>`)}</datalist>
+  ${state.hasMembers ? nothing : html`<small class="quiet">This organization has no members yet.
+    <code>loyalty sample coffee-shop</code> creates an organization that has some.</small>`}`;
 
 const payloadField = () => html`<label for="payload">Payload</label>
   <div class="editor">
