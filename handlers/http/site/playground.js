@@ -240,7 +240,7 @@ const outcomeView = ({ result, isDryRun, changes, body }) => html`
   ${result.error ? nothing : html`<h3>What changes</h3>${changesTable(changes)}`}
   ${isDryRun && !result.error ? html`<h3>Why</h3>${explanationTree(result)}` : nothing}
   <h3>The request</h3>${requestView(codeOf({ base: state.api.base, path: "/events/track", body }))}
-  <details><summary>The response</summary><pre><code>${JSON.stringify(result, null, 2)}</code></pre></details>`;
+  <details><summary>The response</summary><pre tabindex="0"><code>${JSON.stringify(result, null, 2)}</code></pre></details>`;
 
 const requestView = (codes) => html`<div role="tablist" aria-label="Language">${Object.keys(codes).map((name) => tab(
     name, name === state.language, "code", () => set({ language: keepLanguage(name) })))}</div>
