@@ -71,6 +71,11 @@ class Browser:
         """Type into an element."""
         self._post(f"/element/{self.find(selector)}/value", {"text": text})
 
+    def press(self, *keys: str) -> None:
+        """Press keys down in their order and release them, whatever has the focus."""
+        steps = [{"type": kind, "value": key} for kind in ("keyDown", "keyUp") for key in keys]
+        self._post("/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": steps}]})
+
     def text(self, selector: str) -> str:
         """The visible text of an element."""
         return str(self.script("return document.querySelector(arguments[0]).innerText", selector))

@@ -11,6 +11,7 @@ from persistence import embedded
 from tests.builders.browser import browser, missing
 from tests.processes.loyalty import Server, free_port, loyalty
 
+TAB, ENTER, CONTROL, RIGHT = "\ue004", "\ue007", "\ue009", "\ue014"
 AFTERNOON = f"{datetime.now(UTC) + timedelta(days=1):%Y-%m-%d}T14:00"
 DIRECT = {"no_proxy": "127.0.0.1", "NO_PROXY": "127.0.0.1"}
 
@@ -147,6 +148,48 @@ def test_a_field_is_completed_by_the_keyboard(window):
     window.wait_for("document.querySelectorAll('[role=option]').length === 1")
     window.type("#payload", "\ue015\ue007")
     assert window.script("return document.querySelector('#payload').value") == '{"order": {"locationCode": '
+
+
+def press_tab_until(window, condition):
+    """Go on to the element for which an expression of JavaScript is true; `here` is the one with the focus."""
+    for _ in range(20):
+        window.press(TAB)
+        if window.script(f"const here = document.activeElement; return {condition}"):
+            return
+    raise AssertionError(condition)
+
+
+def test_the_keyboard_leads_from_the_token_to_the_result(address, tmp_path):
+    page, _, token = address.partition("#token=")
+    with browser(tmp_path, free_port()) as window:
+        window.open(page)
+        window.find("#token")
+        press_tab_until(window, "here.id === 'token'")
+        for character in token:
+            window.press(character)
+        window.press(ENTER)
+        window.find("#payload")
+        press_tab_until(window, "here.id === 'member'")
+        window.press(CONTROL, "a")
+        for character in "ben":
+            window.press(character)
+        press_tab_until(window, "here.id === 'payload'")
+        window.press(CONTROL, ENTER)
+        window.find("#outcome")
+        assert window.text("#outcome").endswith(("action would be executed.", "actions would be executed."))
+        assert '"loyaltyMemberId": "ben"' in window.text("#code")
+        press_tab_until(window, "here.innerText === 'curl'")
+        window.press(RIGHT)
+        window.wait_for("document.querySelector('#code').innerText.startsWith('import os')")
+        press_tab_until(window, "here.innerText === 'The response'")
+        window.press(ENTER)
+        window.wait_for("document.querySelector('#panel details:last-of-type pre').checkVisibility()")
+        window.open(address)
+        window.find("#payload")
+        press_tab_until(window, "here.innerText === 'Try an event'")
+        window.press(RIGHT)
+        window.find("table.timeline")
+        assert window.script("return document.activeElement.innerText") == "A member"
 
 
 def test_a_member_has_balances_lots_and_a_timeline(window):

@@ -247,8 +247,18 @@ const requestView = (codes) => html`<div role="tablist" aria-label="Language">${
   <div class="code" role="tabpanel" id="code"><pre tabindex="0"><code>${codes[state.language]}</code></pre>
   <button type="button" class="copy" @click=${(event) => copyBy(event.target, codes[state.language])}>Copy</button></div>`;
 
+/** The arrow keys select the previous and the next tab. */
+const onTabKey = (event) => {
+  const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  if (!step) return;
+  const tabs = [...event.target.parentElement.children];
+  const next = tabs.at((tabs.indexOf(event.target) + step) % tabs.length);
+  next.focus();
+  next.click();
+};
+
 const tab = (name, isSelected, panel, select) => html`<button type="button" role="tab" aria-selected=${String(isSelected)}
-  aria-controls=${panel} @click=${select}>${name}</button>`;
+  aria-controls=${panel} @click=${select} @keydown=${onTabKey}>${name}</button>`;
 
 const memberTab = () => html`<form class="event" @submit=${(event) => {
     event.preventDefault();
