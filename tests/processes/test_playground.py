@@ -200,7 +200,7 @@ def test_a_member_has_balances_lots_and_a_timeline(window):
     for part in ("Ana Costa", "Beans: what expires when", "The coupon Free coffee was used"):
         assert part in shown
     assert window.script("return document.querySelectorAll('#panel figure path.line').length") == 1
-    assert window.script("return document.querySelectorAll('img.chart').length") == 2
+    assert window.script("return document.querySelectorAll('.chart img').length") == 2
     assert window.faults() == []
 
 
@@ -215,3 +215,11 @@ def test_it_fits_a_phone_and_has_no_barriers(window):
         window.script("document.querySelectorAll('#panel details').forEach((node) => { node.open = true; })")
         assert not window.is_too_wide()
         assert window.barriers() == []
+    window.wait_for("[...document.querySelectorAll('.chart img')].every((image) => image.complete)")
+    scales = window.script(
+        "return [...document.querySelectorAll('#panel svg, .chart img')].map((drawing) =>"
+        " drawing.getBoundingClientRect().width / (drawing.viewBox?.baseVal.width ?? drawing.naturalWidth))"
+    )
+    assert len(scales) == 3
+    # Texts of 12 pixels stay readable.
+    assert min(scales) >= 0.8

@@ -2,7 +2,7 @@
 
 import { html, nothing, svg } from "./lit-html.js";
 
-const WIDTH = 640;
+const MAX_WIDTH = 640;
 const HEIGHT = 180;
 const LEFT = 56;
 const BOTTOM = 24;
@@ -20,24 +20,25 @@ export const balancesOverTime = (rows) => {
   return series;
 };
 
-/** A step line of one series. */
+/** A step line of one series, as wide as the page, so that its texts keep their size on a phone. */
 const balanceChart = (name, series) => {
+  const width = Math.min(MAX_WIDTH, document.getElementById("playground").clientWidth);
   const from = series[0].at;
   const to = Math.max(series.at(-1).at, from + 1);
   const highest = Math.max(...series.map(({ balance }) => balance), 1);
-  const x = (at) => LEFT + ((WIDTH - LEFT - 8) * (at - from)) / (to - from);
+  const x = (at) => LEFT + ((width - LEFT - 8) * (at - from)) / (to - from);
   const y = (balance) => 8 + (HEIGHT - BOTTOM - 8) * (1 - balance / highest);
   const steps = series.map(({ at, balance }, number) =>
     (number ? `H${x(at).toFixed(1)}V${y(balance).toFixed(1)}` : `M${x(at).toFixed(1)} ${y(balance).toFixed(1)}`));
   const last = series.at(-1).balance;
   return html`<figure><figcaption>${name}, now ${last}</figcaption>
-    <svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${name} from ${day(from)} to ${day(to)}, now ${last}">
-    ${svg`<path class="axis" d="M${LEFT} 8V${HEIGHT - BOTTOM}H${WIDTH - 8}"></path>
+    <svg viewBox="0 0 ${width} ${HEIGHT}" role="img" aria-label="${name} from ${day(from)} to ${day(to)}, now ${last}">
+    ${svg`<path class="axis" d="M${LEFT} 8V${HEIGHT - BOTTOM}H${width - 8}"></path>
       <text x=${LEFT - 6} y="14" class="end">${highest}</text>
       <text x=${LEFT - 6} y=${HEIGHT - BOTTOM} class="end">0</text>
       <text x=${LEFT} y=${HEIGHT - 6}>${day(from)}</text>
-      <text x=${WIDTH - 8} y=${HEIGHT - 6} class="end">${day(to)}</text>
-      <path class="line" d=${`${steps.join("")}H${WIDTH - 8}`}></path>`}</svg></figure>`;
+      <text x=${width - 8} y=${HEIGHT - 6} class="end">${day(to)}</text>
+      <path class="line" d=${`${steps.join("")}H${width - 8}`}></path>`}</svg></figure>`;
 };
 
 const lotsTable = ({ ledgerAccountName, lots }) => html`<h3>${ledgerAccountName}: what expires when</h3>
@@ -64,5 +65,6 @@ export const memberView = ({ member, rows, cursor, wallets, charts }, more) => {
     </tr></thead><tbody>${rows.map(timelineRow)}</tbody></table>
     ${cursor ? html`<button type="button" @click=${more}>Older</button>` : nothing}
     ${charts.length ? html`<h2>The organization</h2>` : nothing}
-    ${charts.map(({ title, source }) => html`<img class="chart" alt=${title} src=${source}>`)}`;
+    ${charts.map(({ title, source }) => html`<div class="chart" tabindex="0" role="group" aria-label=${title}>
+      <img alt=${title} src=${source}></div>`)}`;
 };
