@@ -185,7 +185,7 @@ const tokenForm = () => html`<form class="token" @submit=${(event) => {
     connect(event.target.elements.token.value);
   }}>
   <label for="token">Token</label>
-  <input id="token" name="token" type="password" autocomplete="off" placeholder="What loyalty serve printed behind TOKEN="
+  <input id="token" name="token" type="password" autocomplete="off" placeholder="eyJ..."
     .value=${sessionStorage.getItem("token") ?? ""}>
   <button>Use</button>
   ${state.organization ? html`<span class="quiet">${state.organization.name}, ${state.organization.environment}${
@@ -202,7 +202,7 @@ const memberField = () => html`<label for="member">Member</label>
 
 const payloadField = () => html`<label for="payload">Payload</label>
   <div class="editor">
-  <textarea id="payload" rows="12" spellcheck="false" aria-autocomplete="list" aria-haspopup="listbox" aria-controls="fields"
+  <textarea id="payload" rows="14" spellcheck="false" aria-autocomplete="list" aria-haspopup="listbox" aria-controls="fields"
     aria-describedby="payload-help"
     aria-activedescendant=${state.chosen >= 0 ? `field-${state.chosen}` : nothing}
     .value=${state.payload} @input=${(event) => edit(event.target)} @keydown=${onKey}
@@ -275,8 +275,8 @@ const page = () => html`${tokenForm()}
       if (state.memberId && !state.view) look();
     })}</div>
     <section role="tabpanel" id="panel" aria-busy=${String(state.isBusy)}>${state.tab === "try" ? tryTab() : memberTab()}
-    </section>` : html`<p>The server prints a token when it starts; <code>loyalty playground</code> opens this page with
-    one.</p>`}`;
+    </section>` : html`<p>The server prints a token behind <code>TOKEN=</code> when it starts.
+    <code>loyalty playground</code> opens this page with one.</p>`}`;
 
 /** Use the token of the address and remove it there, also when the address of an open page gets one. */
 const connectByAddress = () => {
