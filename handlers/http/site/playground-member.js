@@ -49,6 +49,9 @@ const lotsTable = ({ ledgerAccountName, lots }) => html`<h3>${ledgerAccountName}
 const timelineRow = (row) => html`<tr><td><time datetime=${row.recordedAt}>
   ${minute(row.recordedAt)}</time></td><td>${row.kind}</td><td>${row.isReversed ? html`<del>${row.text}</del>` : row.text}</td></tr>`;
 
+/** The newest days are on the right of a chart that is scrolled. */
+const showNewestDays = ({ target }) => { target.parentElement.scrollLeft = target.width; };
+
 /** The page of one member; `more` loads older rows. */
 export const memberView = ({ member, rows, cursor, wallets, charts }, more) => {
   const names = Object.fromEntries(wallets.map((wallet) => [wallet.ledgerAccountId, wallet.ledgerAccountName]));
@@ -66,5 +69,5 @@ export const memberView = ({ member, rows, cursor, wallets, charts }, more) => {
     ${cursor ? html`<button type="button" @click=${more}>Older</button>` : nothing}
     ${charts.length ? html`<h2>The organization</h2>` : nothing}
     ${charts.map(({ title, source }) => html`<div class="chart" tabindex="0" role="group" aria-label=${title}>
-      <img alt=${title} src=${source}></div>`)}`;
+      <img alt=${title} src=${source} @load=${showNewestDays}></div>`)}`;
 };
