@@ -146,6 +146,17 @@ def test_nested_schemas_open_level_by_level(site, window):
     assert any(text.startswith("issuingCountry ") for text in shown(window, ".fields li"))
 
 
+@pytest.mark.parametrize("place", ["/docs/fuzzing", "/docs/quickstart", "/v2/integration/docs#trackEvents"])
+def test_the_list_shows_where_the_reader_is(site, window, place):
+    window.resize(1280, 800)
+    window.open(f"{site.server.url}{place}")
+    window.wait_for("document.querySelector('nav.pages [aria-current]')")
+    window.wait_for("document.querySelector('#operation:not([hidden]) h1') || !document.querySelector('#operation')")
+    current = "document.querySelector('nav.pages [aria-current]').getBoundingClientRect()"
+    window.wait_for(f"{current}.top > 0 && {current}.bottom < innerHeight")
+    assert window.script("return scrollY") == 0
+
+
 def test_the_language_is_kept_for_all_operations(site, window):
     window.open(site.docs("integration", "#trackEvents"))
     window.find(".panel.request")

@@ -37,6 +37,20 @@ for (const block of document.querySelectorAll("main pre")) {
   button.addEventListener("click", () => copyBy(button, block.textContent));
 }
 
+// The search field covers the beginning of a list.
+const COVERED = 120;
+
+/** Scroll the list of pages or operations so that a link of it can be seen. */
+export const reveal = (link) => {
+  const list = link.closest("nav");
+  const { top, bottom } = link.getBoundingClientRect();
+  const isVisible = top > list.getBoundingClientRect().top + COVERED && bottom < innerHeight;
+  if (!isVisible) list.scrollTop += top - innerHeight / 2;
+};
+
+const current = document.querySelector("nav.pages [aria-current]");
+if (current) reveal(current);
+
 // What is scrolled sideways has to be reached by the keyboard.
 const reach = new ResizeObserver((entries) => {
   for (const { target } of entries) {

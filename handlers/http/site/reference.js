@@ -1,6 +1,6 @@
 // The reference: the operation that the address names, and the search. The list of operations is in the page itself.
 
-import { copyBy } from "./page.js";
+import { copyBy, reveal } from "./page.js";
 import { html, nothing, render } from "../playground/lit-html.js";
 import { COMMON_ERRORS, exampleRequest, requestView } from "./reference-request.js";
 import { fieldsView, fieldView, Schemas } from "./reference-schema.js";
@@ -190,8 +190,7 @@ const route = () => {
   render(nothing, article);
   show();
   scrollTo(0, 0);
-  links.get(id)?.scrollIntoView({ block: "nearest" });
-  scrollTo(0, 0);
+  reveal(links.get(id));
   if (!isFirst) article.querySelector("h1").focus({ preventScroll: true });
 };
 
