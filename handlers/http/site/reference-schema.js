@@ -75,15 +75,16 @@ const list = (values) => values.map((value) => html` <code>${
 const number = (value) => Number(value).toLocaleString("en", { maximumFractionDigits: 20 });
 
 /** The limits of a value as people say them, such as "1 to 100 items". */
-const limits = (flat) => RANGES.flatMap(([low, high, unit]) => {
-  const [least, most] = [flat[low] || (unit ? undefined : flat[low]), flat[high]];
+const limits = (flat) => RANGES.flatMap(([low, high, units]) => {
+  const [least, most] = [flat[low] || (units ? undefined : flat[low]), flat[high]];
   const [above, below] = [flat.exclusiveMinimum === true, flat.exclusiveMaximum === true];
+  const count = (value) => `${number(value)}${value === 1 ? units.replace(/s$/, "") : units}`;
   if (least !== undefined && most !== undefined && !above && !below) {
-    return [least === most ? `exactly ${number(least)}${unit}` : `${number(least)} to ${number(most)}${unit}`];
+    return [least === most ? `exactly ${count(least)}` : `${number(least)} to ${count(most)}`];
   }
   return [
-    ...(least === undefined ? [] : [`${above ? "more than" : "at least"} ${number(least)}${unit}`]),
-    ...(most === undefined ? [] : [`${below ? "less than" : "at most"} ${number(most)}${unit}`]),
+    ...(least === undefined ? [] : [`${above ? "more than" : "at least"} ${count(least)}`]),
+    ...(most === undefined ? [] : [`${below ? "less than" : "at most"} ${count(most)}`]),
   ];
 }).concat(flat.multipleOf === undefined ? [] : [`a multiple of ${flat.multipleOf}`], flat.uniqueItems ? ["each once"] : []);
 
