@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from handlers.http import documentation
 from persistence import embedded
 from tests.builders.browser import browser, missing
 from tests.processes.loyalty import Server, free_port
@@ -255,6 +256,29 @@ def test_the_pages_fit_a_phone_and_have_no_barriers(site, window):
             found[page] = faults
     assert len(pages) > 40
     assert found == {}
+
+
+# The texts that are wider than the box they begin in, or than the drawing.
+CUT_OFF = """
+const boxes = [...document.querySelectorAll("rect")].map((rect) => rect.getBBox());
+const { width } = document.documentElement.viewBox.baseVal;
+return [...document.querySelectorAll("text")].filter((text) => {
+  const own = text.getBBox();
+  const box = boxes.find((box) => box.x < own.x && own.x < box.x + box.width
+    && box.y < own.y + own.height / 2 && own.y + own.height / 2 < box.y + box.height);
+  return own.x + own.width > (box ? box.x + box.width - 4 : width);
+}).map((text) => text.textContent)
+"""
+
+
+def test_the_texts_of_drawings_fit_their_boxes(site, window):
+    cut_off = {}
+    for drawing in documentation.images():
+        window.open(f"{site.server.url}/docs/images/{drawing}")
+        assert window.script("return document.querySelectorAll('text').length") > 9
+        if texts := window.script(CUT_OFF):
+            cut_off[drawing] = texts
+    assert cut_off == {}
 
 
 @pytest.mark.parametrize("surface", SURFACES)
