@@ -108,7 +108,7 @@ def test_addresses_that_people_type_lead_to_the_page(client, typed, meant):
 
 
 def test_drawings_have_a_title_and_colours_for_dark_screens(client):
-    assert len(documentation.images()) == 4
+    assert len(documentation.images()) == 7
     for name in documentation.images():
         reply = page(client, f"/docs/images/{name}")
         assert (reply.status, reply.headers["content-type"]) == (200, "image/svg+xml"), name
@@ -117,6 +117,8 @@ def test_drawings_have_a_title_and_colours_for_dark_screens(client):
     found = re.findall(r'<img src="/docs/images/([^"]+)" alt="[^"]{20,}"', html(client, "/docs/ledger"))
     assert found == ["purchase-to-ledger.svg", "life-of-a-lot.svg"]
     assert page(client, "/docs/images/nothing.svg").status == 404
+    for name in documentation.names():
+        assert "language-mermaid" not in html(client, f"/docs/{name}"), "no script draws it: make it an image"
 
 
 @pytest.mark.parametrize("path", ["/docs/nothing", "/docs/nothing.md", "/docs/../setup.cfg", "/docs/..%2fREADME.md"])
