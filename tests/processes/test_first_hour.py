@@ -35,6 +35,7 @@ class Site:
         self.server = Server(home, "--workers", "1", LOYALTY_LOG_LEVEL="error")
         greeting = self.server.greeting()
         [self.token] = re.findall(r"^ *export TOKEN=(\S+)$", greeting, re.M)
+        assert re.findall(r"^ *Playground +(\S+)$", greeting, re.M) == [f"{self.server.url}/playground"]
         # The page, and the example of the field in the browser, take the first one.
         assert re.findall(r"^ *Organization +(\d+)$", greeting, re.M) == ["1"]
 

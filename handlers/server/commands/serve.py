@@ -87,10 +87,12 @@ def _log_line(settings: Settings, tenant: Tenant) -> str:
 
 def _greeting(settings: Settings, tenant: Tenant, token: str) -> str:
     base = settings.public_url
+    site = base.removesuffix("/v2")
     return f"""
 {click.style(f"The loyalty server is ready at {base}", fg="green", bold=True)}
 
-  Documentation   {base.removesuffix("/v2")}/docs/quickstart
+  Playground      {site}/playground
+  Documentation   {site}/docs/quickstart
                   {base}/integration/docs
                   {base}/administration/docs
   Organization    {tenant.organization_id}
