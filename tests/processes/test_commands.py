@@ -277,6 +277,7 @@ def test_a_sample_is_filled_shown_and_emptied(shared_home, organization):
     assert filled.returncode == 0, filled.stderr
     made = filled.stdout.split()[1]
     assert f"loyalty member ana --organization {made}" in filled.stdout
+    assert f"Try an event: loyalty playground --organization {made}\n" in filled.stdout
     ana = loyalty(shared_home, "member", "ana", "--organization", made, "--limit", "100").stdout
     assert "13 Beans were received by the campaign coffee-lovers; the balance was 96." in ana
     again = loyalty(shared_home, "sample", "coffee-shop", "--organization", made)

@@ -65,4 +65,5 @@ def sample(name: str, organization: str | None, as_json: bool) -> None:
     for what, where in sights:
         command = f"{where} --organization {organization_id}" if where.startswith("loyalty ") else where
         click.echo(f"  {what:<{width}}  {command}")
+    click.echo(f"Try an event: loyalty playground --organization {organization_id}")
     click.echo(f"A token for it: loyalty token --organization {organization_id} --admin")
