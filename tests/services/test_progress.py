@@ -2,6 +2,7 @@
 
 import io
 import time
+from importlib import import_module
 
 import pytest
 
@@ -69,3 +70,12 @@ def test_a_bar_of_short_work_is_not_shown(monkeypatch):
     with progress.progress_bar("Verifying", 4, "check") as bar:
         bar.update(4)
     assert "4.00" not in terminal.getvalue()
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["config", "database", "export", "import_file", "organizations", "periodic_work", "replay", "sample"],
+)
+def test_commands_whose_work_grows_with_the_data_show_progress(module):
+    commands = vars(import_module(f"handlers.server.commands.{module}"))
+    assert commands.keys() & {"elapsed_time", "progress_bar"}

@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 from domain.members import differences
 from handlers.server.commands.context import command_engine, json_option, load_settings, migrated_engine, print_json
 from handlers.server.commands.organizations import named_organization, organization_by_name
+from handlers.server.commands.progress import elapsed_time
 from persistence import transactions
 from persistence.engine import to_json
 
@@ -54,7 +55,7 @@ def export(folder: Path, organization: str, replace: bool, as_json: bool) -> Non
     former = [path for kind in KIND_OF for path in sorted((folder / kind).glob("*.yaml"))]
     if former and not replace:
         raise click.ClickException(f"{folder} holds files of an export already: --replace replaces them")
-    with _printed_faults(as_json), migrated_engine(load_settings()) as engine:
+    with _printed_faults(as_json), migrated_engine(load_settings()) as engine, elapsed_time("Exporting"):
         api = _api(engine)
         records_by_ref = transactions.run(
             engine, lambda db: exported(api, api.within(db, named_organization(db, organization)))
@@ -142,7 +143,7 @@ def _apply(folder: Path, organization: str, as_json: bool, *, is_kept: bool) -> 
         files = read_folder(folder)
         with migrated_engine(load_settings()) as engine:
             api = _api(engine)
-            with suppress(_TakenBack):
+            with suppress(_TakenBack), elapsed_time("Applying" if is_kept else "Comparing"):
                 transactions.run(engine, _work(api, organization, files, apply, outcomes, is_kept))
     return outcomes[-1]
 
