@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from domain.orders import TRANSITIONS
 from persistence.tables import metadata
 from tests.builders.markdown import anchors, headings
 
@@ -126,3 +127,10 @@ def test_the_page_about_the_architecture_has_every_table() -> None:
     page = (DOCS / "architecture.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| [^|]+ \| (.+) \| `persistence/tables/.+ \|$", page, re.M)
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(metadata.tables)
+
+
+def test_the_drawing_of_an_order_has_all_transitions_and_no_others() -> None:
+    drawing = (DOCS / "images" / "life-of-an-order.svg").read_text(encoding="utf-8")
+    arrows = re.findall(r'data-edge="(\S+) (\S+)"', drawing)
+    assert len(arrows) == 8
+    assert set(arrows) == {(status, later) for status, reached in TRANSITIONS.items() for later in reached}

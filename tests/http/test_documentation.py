@@ -108,7 +108,7 @@ def test_addresses_that_people_type_lead_to_the_page(client, typed, meant):
 
 
 def test_drawings_have_a_title_and_colours_for_dark_screens(client):
-    assert len(documentation.images()) == 7
+    assert len(documentation.images()) == 8
     for name in documentation.images():
         reply = page(client, f"/docs/images/{name}")
         assert (reply.status, reply.headers["content-type"]) == (200, "image/svg+xml"), name
