@@ -197,7 +197,7 @@ def test_a_member_has_balances_lots_and_a_timeline(window):
     window.click("button.main")
     window.find("table.timeline")
     shown = window.text("#panel")
-    for part in ("Ana Costa", "Beans: what expires when", "The coupon Free coffee was used"):
+    for part in ("Ana Costa", "Beans: what expires when", "The coupon Free coffee was used", "New members"):
         assert part in shown
     assert window.script("return document.querySelectorAll('#panel figure path.line').length") == 1
     assert window.script("return document.querySelectorAll('.chart img').length") == 2

@@ -68,6 +68,7 @@ export const memberView = ({ member, rows, cursor, wallets, charts }, more) => {
     </tr></thead><tbody>${rows.map(timelineRow)}</tbody></table>
     ${cursor ? html`<button type="button" @click=${more}>Older</button>` : nothing}
     ${charts.length ? html`<h2>The organization</h2>` : nothing}
-    ${charts.map(({ title, source }) => html`<div class="chart" tabindex="0" role="group" aria-label=${title}>
-      <img alt=${title} src=${source} @load=${showNewestDays}></div>`)}`;
+    ${charts.map(({ title, source }) => html`<figure><figcaption>${title}</figcaption>
+      <div class="chart" tabindex="0" role="group" aria-label=${title}>
+      <img alt=${title} src=${source} @load=${showNewestDays}></div></figure>`)}`;
 };
