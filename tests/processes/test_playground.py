@@ -12,7 +12,8 @@ from tests.builders.browser import browser, missing
 from tests.processes.loyalty import Server, free_port, loyalty
 
 TAB, ENTER, CONTROL, RIGHT = "\ue004", "\ue007", "\ue009", "\ue014"
-AFTERNOON = f"{datetime.now(UTC) + timedelta(days=1):%Y-%m-%d}T14:00"
+TOMORROW = datetime.now(UTC) + timedelta(days=1)
+MORNING, AFTERNOON = f"{TOMORROW:%Y-%m-%d}T07:00", f"{TOMORROW:%Y-%m-%d}T14:00"
 DIRECT = {"no_proxy": "127.0.0.1", "NO_PROXY": "127.0.0.1"}
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a browser")
@@ -103,6 +104,10 @@ def test_a_dry_run_shows_what_changes_and_why(window):
     assert "mint-points amount 12 recipient member evaluated" in why
     assert "A bean for each unit spent" in why
     assert "hours of event date is less than 9: false" in why
+    choose(window, "#moment", MORNING)
+    dry_run(window)
+    window.wait_for("document.querySelector('#outcome').innerText.startsWith('3 effects')")
+    assert re.search(r"assign-badge badgeKey \S{36} \(Early bird\) amount 1 evaluated", window.text(".campaigns"))
     assert "curl -sS -X POST" in window.text("#code")
     assert window.faults() == []
 

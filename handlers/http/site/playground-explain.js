@@ -16,24 +16,26 @@ const traceTree = (node) => {
   return html`<li><details open><summary>${line}</summary><ul>${node.children.map(traceTree)}</ul></details></li>`;
 };
 
-const effectLine = (effect) => html`<li><b>${effect.effectId}</b>
-  ${effect.params.filter(({ value }) => value !== null).map(({ id, value }) => html` ${id} <samp>${textOf(value)}</samp>`)}
+/** An effect with its parameters; the key of a badge or a coupon book is followed by the name. */
+const effectLine = (effect, names) => html`<li><b>${effect.effectId}</b>
+  ${effect.params.filter(({ value }) => value !== null).map(({ id, value }) => html` ${id} <samp>${textOf(value)}</samp>${
+    names[value] ? html` (${names[value]})` : nothing}`)}
   <span class=${["failed", "skipped"].includes(effect.status) ? "no" : "quiet"}>${effect.status}</span>
   ${effect.error ? html`<p class="no">${effect.error.detail ?? effect.error.title}</p>` : nothing}</li>`;
 
-const actionPart = (action, effects) => html`<li><details ?open=${action.applied || action.trace.expression}>
+const actionPart = (action, effects, names) => html`<li><details ?open=${action.applied || action.trace.expression}>
   <summary>${mark(action.applied)} ${action.actionName ?? `Action ${action.actionId}`}
   <span class="reason">${action.applied ? "" : action.reason?.label ?? action.reason?.code}</span></summary>
   ${action.trace.expression ? html`<ul class="trace" aria-label="Rule">${traceTree(action.trace)}</ul>` : nothing}
-  ${effects.length ? html`<ul class="effects" aria-label="Effects">${effects.map(effectLine)}</ul>` : nothing}
+  ${effects.length ? html`<ul class="effects" aria-label="Effects">${effects.map((effect) => effectLine(effect, names))}</ul>` : nothing}
 </details></li>`;
 
-const campaignPart = ({ code, reason, actions, applies }, effects) => {
+const campaignPart = ({ code, reason, actions, applies }, effects, names) => {
   const effectsOf = (action) => effects.filter((effect) => effect.actionId === action.actionId);
   const head = html`${mark(applies)} <b>${code}</b> <span class="reason">${reason?.label ?? reason?.code}</span>`;
   if (!actions.length) return html`<li>${head}</li>`;
   return html`<li><details open><summary>${head}</summary>
-    <ul>${actions.map((action) => actionPart(action, effectsOf(action)))}</ul></details></li>`;
+    <ul>${actions.map((action) => actionPart(action, effectsOf(action), names))}</ul></details></li>`;
 };
 
 /** The campaigns of an explanation, each with its actions; one applies if an action of it does. These come first. */
@@ -53,12 +55,12 @@ const campaignsOf = (explain) => {
   return [...campaigns.values()].sort((one, other) => Number(other.applies) - Number(one.applies));
 };
 
-/** The campaigns that look at the event, and the number of those that look at other types of events. */
-export const explanationTree = (result) => {
+/** The campaigns that look at the event, and the number of those that look at other types of events; `names` by key. */
+export const explanationTree = (result, names) => {
   const campaigns = campaignsOf(result.explain);
   const looking = campaigns.filter(({ reason }) => reason?.code !== "EVENT_TYPE");
   const others = campaigns.length - looking.length;
-  return html`<ul class="campaigns">${looking.map((campaign) => campaignPart(campaign, result.effects))}</ul>
+  return html`<ul class="campaigns">${looking.map((campaign) => campaignPart(campaign, result.effects, names))}</ul>
     ${looking.length ? nothing : html`<p>No campaign looks at events of this type.</p>`}
     ${others ? html`<p class="quiet">${plural(others, "campaign")} for other types of events.</p>` : nothing}`;
 };

@@ -17,7 +17,7 @@ const schema = fetch(new URL("event-schema.json", import.meta.url)).then((respon
 
 const state = {
   tab: "try", language: languageOf(), fault: "", isBusy: false,
-  api: null, organization: null, ledgerId: null, tierNames: {}, types: [], members: [], hasMembers: true,
+  api: null, organization: null, ledgerId: null, tierNames: {}, rewardNames: {}, types: [], members: [], hasMembers: true,
   memberId: "", eventType: ORDER_CREATED, payload: "", moment: "",
   found: [], chosen: -1, schema: {},
   outcome: null, view: null,
@@ -62,10 +62,12 @@ const connect = (text) => run(async () => {
   if (!api.organizationId) {
     throw new Refused({ title: "This is not a token of an organization. `loyalty token --admin` prints one." });
   }
-  const [{ organization }, ledgers, tierNames, types, members] = await Promise.all([
+  const [{ organization }, ledgers, tierNames, badges, books, types, members] = await Promise.all([
     api.get(api.administration("")),
     orElse(api.get(api.administration("/ledgers")), { results: [] }),
     orElse(tiersByKey(api), {}),
+    orElse(api.get("/badges", { limit: PAGE }), { results: [] }),
+    orElse(api.get("/coupon-books", { limit: PAGE }), { results: [] }),
     orElse(api.get("/event-types"), { results: [] }),
     orElse(api.get("/members", { limit: PAGE }), { results: [], total: null }),
   ]);
@@ -73,13 +75,19 @@ const connect = (text) => run(async () => {
   const isSame = state.api?.organizationId === api.organizationId;
   // Another organization has other members.
   Object.assign(state, isSame ? {} : { outcome: null, view: null }, {
-    api, organization, tierNames, members: members.results, hasMembers: members.total !== 0, schema: payload,
+    api, organization, tierNames, rewardNames: namesOf(badges.results, books.results),
+    members: members.results, hasMembers: members.total !== 0, schema: payload,
     types: types.results.map((type) => type.apiCode).filter((code) => !reported.includes(code)),
     ledgerId: ledgers.results.find((ledger) => ledger.isDefault)?.ledgerId ?? null,
     memberId: (isSame && state.memberId) || (members.results[0]?.loyaltyMemberId ?? ""),
     payload: state.payload || JSON.stringify(examplePayload(state.eventType), null, 2),
   });
 });
+
+/** The names of the badges and coupon books that effects give, by key. */
+const namesOf = (badges, books) => Object.fromEntries([
+  ...badges.map((badge) => [badge.badgeKey, badge.name]), ...books.map((book) => [book.couponBookKey, book.name]),
+]);
 
 /** The names of all tiers, by key. */
 const tiersByKey = async (api) => {
@@ -238,7 +246,7 @@ const tryTab = () => html`<form class="event" @submit=${(event) => {
 const outcomeView = ({ result, isDryRun, changes, body }) => html`
   <h2 id="outcome">${verdict(result, isDryRun)}</h2>
   ${result.error ? nothing : html`<h3>What changes</h3>${changesTable(changes)}`}
-  ${isDryRun && !result.error ? html`<h3>Why</h3>${explanationTree(result)}` : nothing}
+  ${isDryRun && !result.error ? html`<h3>Why</h3>${explanationTree(result, state.rewardNames)}` : nothing}
   <h3>The request</h3>${requestView(codeOf({ base: state.api.base, path: "/events/track", body }))}
   <details><summary>The response</summary><pre tabindex="0"><code>${JSON.stringify(result, null, 2)}</code></pre></details>`;
 
