@@ -48,12 +48,12 @@ campaigns = st.lists(
 )
 
 
-def amounts_of(found):
+def amounts_of(evaluation):
     """The sums of the amounts of effects, by effect and account."""
     sums = {}
-    for each in found.effects:
-        params = dict(each.params)
-        place = (each.effect_id, params["ledgerAccountKey"] or "account-1")
+    for outcome in evaluation.effects:
+        params = dict(outcome.params)
+        place = (outcome.effect_id, params["ledgerAccountKey"] or "account-1")
         sums[place] = sums.get(place, 0) + params["amount"]
     return sums
 
@@ -61,13 +61,15 @@ def amounts_of(found):
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(described=campaigns, totals=st.lists(st.integers(0, 9999).map(lambda cents: Decimal(cents) / 100), max_size=5))
 def test_the_amounts_of_effects_add_up_to_the_postings_of_the_ledger(described, totals):
-    made = []
-    for number, each in enumerate(described, 1):
-        actions = [action(10 * number + place, *some) for place, some in enumerate(each["effects"])]
-        settings = {name: value for name, value in each.items() if name != "effects"}
+    compiled_campaigns = []
+    for number, description in enumerate(described, 1):
+        actions = [
+            action(10 * number + place, *action_effects) for place, action_effects in enumerate(description["effects"])
+        ]
+        settings = {name: value for name, value in description.items() if name != "effects"}
         settings["limit_rules"] = tuple(settings["limit_rules"])
-        made.append(campaign(*actions, campaign_id=number, accounts=ACCOUNTS, **settings))
-    bench = Bench(*made, accounts=ACCOUNTS)
+        compiled_campaigns.append(campaign(*actions, campaign_id=number, accounts=ACCOUNTS, **settings))
+    bench = Bench(*compiled_campaigns, accounts=ACCOUNTS)
     sums = {}
     for total in totals:
         for place, amount in amounts_of(bench.run(facts(total))).items():
@@ -91,13 +93,15 @@ def test_what_was_asked_for_stands_beside_what_was_done():
     assert "requestedAmount" not in dict(plain.params)
 
 
-@pytest.mark.parametrize(("done", "amount"), [(Decimal(1), 1), (None, Decimal("1.5"))])
-def test_other_effects_tell_what_was_done_too(done, amount):
+@pytest.mark.parametrize(("performed_amount", "amount"), [(Decimal(1), 1), (None, Decimal("1.5"))])
+def test_other_effects_tell_what_was_done_too(performed_amount, amount):
     one = campaign(action(1, effect("assign-badge", badgeKey="b", amount=Decimal("1.5"))))
-    [found] = Bench(one, executors={"assign-badge": lambda event, params: Performed(done)}).run(facts()).effects
-    assert dict(found.params)["amount"] == amount
-    [planned] = Bench(one).run(facts(), mode="authorize").effects
-    assert dict(planned.params)["amount"] == Decimal("1.5")
+    [outcome] = (
+        Bench(one, executors={"assign-badge": lambda event, params: Performed(performed_amount)}).run(facts()).effects
+    )
+    assert dict(outcome.params)["amount"] == amount
+    [planned_outcome] = Bench(one).run(facts(), mode="authorize").effects
+    assert dict(planned_outcome.params)["amount"] == Decimal("1.5")
 
 
 def test_what_was_refused_was_not_done():
@@ -105,5 +109,9 @@ def test_what_was_refused_was_not_done():
         raise Conflict("No.")
 
     one = campaign(action(1, effect("assign-badge", badgeKey="b", amount=2)))
-    [found] = Bench(one, executors={"assign-badge": refuse}).run(facts()).effects
-    assert (found.status, dict(found.params)["amount"], dict(found.params)["requestedAmount"]) == ("skipped", 0, 2)
+    [outcome] = Bench(one, executors={"assign-badge": refuse}).run(facts()).effects
+    assert (outcome.status, dict(outcome.params)["amount"], dict(outcome.params)["requestedAmount"]) == (
+        "skipped",
+        0,
+        2,
+    )

@@ -39,11 +39,11 @@ def coupons(number):
 
 def amounts(results):
     """The amount and the status of the first discount of each event."""
-    return [(each.effects[0].discount.amount, each.effects[0].status) for each in results]
+    return [(result.effects[0].discount.amount, result.effects[0].status) for result in results]
 
 
 def first_statuses(results):
-    return [each.effects[0].status for each in results]
+    return [result.effects[0].status for result in results]
 
 
 # --- money --------------------------------------------------------------------------------------------------------
@@ -53,10 +53,10 @@ def test_a_discount_is_cut_to_the_money_that_is_left():
     bench = Bench(limited(off(30, "percentage"), limit=rule(10)))
     results = [bench.run(euros(20)) for _ in range(3)]
     assert amounts(results) == [(6, "executed"), (4, "partial"), (0, "skipped")]
-    assert [dict(each.effects[0].params)["type"] for each in results] == ["percentage", "amount", "amount"]
+    assert [dict(result.effects[0].params)["type"] for result in results] == ["percentage", "amount", "amount"]
     assert results[1].effects[0].error["detail"] == "The limit of 10 EUR of a campaign (total) is reached."
     assert dict(results[1].effects[0].params)["value"] == 4
-    assert [counted.amount for counted in bench.counters.count_log] == [6, 4, 0]
+    assert [count.amount for count in bench.counters.journal] == [6, 4, 0]
 
 
 def test_without_parts_a_discount_over_the_money_that_is_left_is_skipped_as_a_whole():
@@ -80,19 +80,19 @@ def test_money_that_is_left_is_rounded_down_to_the_currency():
 
 
 def test_points_that_are_left_are_not_rounded_to_the_currency():
-    known = [account(decimals=3)]
-    tested = limited(mint(6), limit=rule(Decimal("3.339"), "points"), accounts=known)
-    bench = Bench(tested, accounts=known)
+    accounts = [account(decimals=3)]
+    tested = limited(mint(6), limit=rule(Decimal("3.339"), "points"), accounts=accounts)
+    bench = Bench(tested, accounts=accounts)
     bench.run(euros(20))
     assert bench.balance() == Decimal("3.339")
 
 
-@pytest.mark.parametrize(("currency", "used"), [("EUR", 6), ("USD", 0)])
-def test_a_discount_in_another_currency_uses_no_money(currency, used):
+@pytest.mark.parametrize(("currency", "used_money"), [("EUR", 6), ("USD", 0)])
+def test_a_discount_in_another_currency_uses_no_money(currency, used_money):
     bench = Bench(limited(off(6), limit=rule(10)))
     results = [bench.run(euros(20, currency=currency)) for _ in range(2)]
-    assert sum(counted.amount for counted in results[0].counted) == used
-    assert first_statuses(results) == ["executed", "partial" if used else "executed"]
+    assert sum(count.amount for count in results[0].counted) == used_money
+    assert first_statuses(results) == ["executed", "partial" if used_money else "executed"]
 
 
 def test_an_order_without_a_currency_uses_money_as_well():
@@ -106,31 +106,34 @@ def test_without_an_order_an_amount_is_cut_and_a_percentage_uses_nothing():
     results = [bench.run(facts()) for _ in range(3)]
     assert first_statuses(results) == ["executed", "partial", "skipped"]
     assert dict(results[1].effects[0].params)["value"] == 4
-    assert [counted.amount for counted in bench.counters.count_log] == [6, 4, 0]
+    assert [count.amount for count in bench.counters.journal] == [6, 4, 0]
     percentage = Bench(limited(off(6, "percentage"), limit=rule(10)))
     assert first_statuses([percentage.run(facts())]) == ["executed"]
-    assert [counted.amount for counted in percentage.counters.count_log] == [0]
+    assert [count.amount for count in percentage.counters.journal] == [0]
 
 
 def test_points_with_a_worth_use_money():
     """500 points are 5.00, of 8.00 in all."""
-    known = [PENNY_POINTS]
-    bench = Bench(limited(mint(500), limit=rule(8), accounts=known), accounts=known)
+    accounts = [PENNY_POINTS]
+    bench = Bench(limited(mint(500), limit=rule(8), accounts=accounts), accounts=accounts)
     results = [bench.run(euros(20, home_currency="EUR")) for _ in range(3)]
     assert first_statuses(results) == ["executed", "partial", "skipped"]
     assert bench.balance() == 800
 
 
 def test_points_that_are_worth_another_currency_use_no_money():
-    known = [PENNY_POINTS]
-    bench = Bench(limited(mint(500), limit=rule(8), accounts=known), accounts=known)
+    accounts = [PENNY_POINTS]
+    bench = Bench(limited(mint(500), limit=rule(8), accounts=accounts), accounts=accounts)
     results = [bench.run(euros(20, home_currency="USD")) for _ in range(3)]
     assert first_statuses(results) == ["executed"] * 3
 
 
 def test_money_is_in_the_currency_of_the_campaign_else_in_the_default_one():
-    own, other = (campaign(limit_rules=(rule(10),), currency=currency).campaign for currency in ("EUR", None))
-    assert [limit_rules_of(each, {}, "USD")[0].currency for each in (own, other)] == ["EUR", "USD"]
+    in_euros, in_default = (campaign(limit_rules=(rule(10),), currency=currency).campaign for currency in ("EUR", None))
+    assert [limit_rules_of(one_campaign, {}, "USD")[0].currency for one_campaign in (in_euros, in_default)] == [
+        "EUR",
+        "USD",
+    ]
     points = campaign(limit_rules=(rule(10, "points"),), currency="EUR").campaign
     assert limit_rules_of(points, {}, "USD")[0].currency is None
 
@@ -152,8 +155,8 @@ def test_an_assignment_is_cut_to_the_coupons_that_are_left():
     results = [bench.run() for _ in range(3)]
     assert first_statuses(results) == ["executed", "partial", "skipped"]
     assert assigned == [3, 2]
-    assert [dict(each.effects[0].params)["amount"] for each in results] == [3, 2, 0]
-    assert [each.effects[0].error and each.effects[0].error["type"] for each in results] == [
+    assert [dict(result.effects[0].params)["amount"] for result in results] == [3, 2, 0]
+    assert [result.effects[0].error and result.effects[0].error["type"] for result in results] == [
         None,
         "/problems/limit-reached",
         "/problems/limit-reached",
@@ -171,9 +174,9 @@ def test_without_parts_more_coupons_than_are_left_are_not_assigned_at_all():
 
 def test_an_inactive_member_uses_no_coupon_that_a_limit_has_left():
     tested = limited(coupons(9), effect("notify", name="n"), limit=rule(5, "coupons"), parts=False)
-    found = Bench(tested, executors={"notify": lambda event, params: None}).run(facts(is_active=False))
-    assert statuses(found) == [(1, "skipped"), (1, "executed")]
-    assert found.effects[0].error["detail"] == "The member of the event is not active."
+    evaluation = Bench(tested, executors={"notify": lambda event, params: None}).run(facts(is_active=False))
+    assert statuses(evaluation) == [(1, "skipped"), (1, "executed")]
+    assert evaluation.effects[0].error["detail"] == "The member of the event is not active."
 
 
 def test_a_limit_of_coupons_is_none_of_badges():
@@ -182,14 +185,14 @@ def test_a_limit_of_coupons_is_none_of_badges():
         executors=assigning([]),
     )
     assert statuses(bench.run()) == [(1, "executed")] * 2
-    assert [counted.amount for counted in bench.counters.count_log] == [1]
+    assert [count.amount for count in bench.counters.journal] == [1]
 
 
 def test_a_broken_effect_is_not_what_a_limit_counts_but_those_after_it_are():
-    broken = effect("discount", type="amount", value=("=", "order.total"))
-    tested = limited(broken, coupons(6), limit=rule(5, "coupons"), parts=False)
-    found = Bench(tested, executors=assigning([])).run()
-    assert [(each.status, each.error["type"]) for each in found.effects] == [
+    broken_effect = effect("discount", type="amount", value=("=", "order.total"))
+    tested = limited(broken_effect, coupons(6), limit=rule(5, "coupons"), parts=False)
+    evaluation = Bench(tested, executors=assigning([])).run()
+    assert [(outcome.status, outcome.error["type"]) for outcome in evaluation.effects] == [
         ("skipped", "/problems/effect-parameter"),
         ("skipped", "/problems/limit-reached"),
     ]
@@ -229,8 +232,8 @@ def test_rules_with_one_shared_key_count_together():
 # --- alerts -------------------------------------------------------------------------------------------------------
 
 
-def alerts(found):
-    return [(each.share, each.used, each.limit, each.location) for each in found.alerts]
+def alerts(evaluation):
+    return [(alert.share, alert.used, alert.limit, alert.location) for alert in evaluation.alerts]
 
 
 def test_an_alert_is_reported_when_the_use_first_reaches_its_share():
@@ -245,9 +248,9 @@ def test_an_alert_is_reported_when_the_use_first_reaches_its_share():
 
 def test_alerts_that_are_reached_at_once_are_reported_by_their_shares():
     bench = Bench(limited(mint(200), limit=rule(200, "points", alertShares=[100, 50])))
-    found = bench.run()
-    assert alerts(found) == [(50, 200, 200, None), (100, 200, 200, None)]
-    assert {(each.campaign_key, each.rule.limit) for each in found.alerts} == {("campaign-1", 200)}
+    evaluation = bench.run()
+    assert alerts(evaluation) == [(50, 200, 200, None), (100, 200, 200, None)]
+    assert {(alert.campaign_key, alert.rule.limit) for alert in evaluation.alerts} == {("campaign-1", 200)}
 
 
 def test_alerts_are_of_each_location():
@@ -270,10 +273,10 @@ def test_a_counter_has_to_be_exact_at_its_alerts_and_its_limit():
 
 def test_a_trial_in_a_contest_reports_no_alert():
     """100 points are worth 1.00, and lose against 5.00 off."""
-    known, groups = [PENNY_POINTS], [group()]
+    accounts, groups = [PENNY_POINTS], [group()]
     rules = (rule(100, "points", alertShares=[50]),)
     points = action(1, mint(100), stacking_group_key="group")
     better = campaign(action(2, off(5), stacking_group_key="group"), campaign_id=2, groups=groups)
-    tested = campaign(points, limit_rules=rules, accounts=known, groups=groups)
-    assert Bench(tested, better, accounts=known).run(euros(20)).alerts == []
-    assert alerts(Bench(tested, accounts=known).run(euros(20))) == [(50, 100, 100, None)]
+    tested = campaign(points, limit_rules=rules, accounts=accounts, groups=groups)
+    assert Bench(tested, better, accounts=accounts).run(euros(20)).alerts == []
+    assert alerts(Bench(tested, accounts=accounts).run(euros(20))) == [(50, 100, 100, None)]

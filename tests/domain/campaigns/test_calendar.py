@@ -168,7 +168,7 @@ def test_moments_with_an_offset_stay():
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "moment"),
     [
         ("2026-03-04T12:00:00+01:00", datetime(2026, 3, 4, 11, tzinfo=UTC)),
         ("2026-03-04T12:00:00+0100", datetime(2026, 3, 4, 11, tzinfo=UTC)),
@@ -177,9 +177,9 @@ def test_moments_with_an_offset_stay():
         ("2026-03-04", datetime(2026, 3, 4)),
     ],
 )
-def test_a_text_without_an_offset_is_a_local_time(text, expected):
-    assert local_of(text) == expected
-    assert instant_of(text) == expected.replace(tzinfo=UTC)
+def test_a_text_without_an_offset_is_a_local_time(text, moment):
+    assert local_of(text) == moment
+    assert instant_of(text) == moment.replace(tzinfo=UTC)
 
 
 @pytest.mark.parametrize("text", ["soon", "0001-01-01T00:00:00+01:00", "9999-12-31T23:00:00-02:00", "2026-13-01"])
@@ -189,7 +189,7 @@ def test_another_text_is_no_moment(text):
 
 
 @pytest.mark.parametrize(
-    ("moment", "months", "expected"),
+    ("moment", "months", "later_moment"),
     [
         (datetime(2026, 1, 31, 10, tzinfo=UTC), 1, datetime(2026, 2, 28, 10, tzinfo=UTC)),
         (datetime(2026, 11, 30, tzinfo=UTC), 3, datetime(2027, 2, 28, tzinfo=UTC)),
@@ -197,8 +197,8 @@ def test_another_text_is_no_moment(text):
         (datetime(9999, 12, 1, tzinfo=UTC), 1, datetime.max.replace(tzinfo=UTC)),
     ],
 )
-def test_months_later_is_the_same_day_or_the_last_of_the_month(moment, months, expected):
-    assert add_months(moment, months, UTC) == expected
+def test_months_later_is_the_same_day_or_the_last_of_the_month(moment, months, later_moment):
+    assert add_months(moment, months, UTC) == later_moment
 
 
 def test_months_and_days_keep_the_time_of_day_where_clocks_change():

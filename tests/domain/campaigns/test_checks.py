@@ -68,8 +68,8 @@ WHOLE, HALVES = {"limit": 5}, {"limit": 5, "locationLimits": {"MAD": Decimal("7.
     ],
 )
 def test_the_fields_of_a_limit_go_together(rule, faults):
-    found = faults_of_limits([rule], has_currency=True)
-    assert [(fault.pointer, fault.detail) for fault in found] == [
+    actual_faults = faults_of_limits([rule], has_currency=True)
+    assert [(fault.pointer, fault.detail) for fault in actual_faults] == [
         (f"/limitRules/0/{name}", f"{detail}.") for name, detail in faults
     ]
 
@@ -87,11 +87,11 @@ SHARED = {"scope": "campaign", "type": "money", "period": "yearly", "limit": 500
 
 def differences(rule, other=SHARED, currency="EUR", other_currency="EUR"):
     """The fault of a second rule with the key of another campaign's."""
-    found = faults_of_sharing(
+    faults = faults_of_sharing(
         [{**SHARED, "sharedKey": None, "limit": 1}, rule], currency, [SharedRule(other, other_currency, "stores")]
     )
-    assert all(fault.pointer == "/limitRules/1/sharedKey" for fault in found)
-    return [fault.detail.removeprefix("sharedKey year is shared with a rule of campaign ") for fault in found]
+    assert all(fault.pointer == "/limitRules/1/sharedKey" for fault in faults)
+    return [fault.detail.removeprefix("sharedKey year is shared with a rule of campaign ") for fault in faults]
 
 
 @pytest.mark.parametrize(
@@ -130,8 +130,8 @@ def test_two_rules_of_one_campaign_with_one_key_are_equal_too():
 
 def constant_faults(*effects):
     items = {"items": list(effects)}
-    found = faults_of_constants(compile_effects(items), items, NOON)
-    return [(fault.pointer, fault.detail) for fault in found]
+    faults = faults_of_constants(compile_effects(items), items, NOON)
+    return [(fault.pointer, fault.detail) for fault in faults]
 
 
 @pytest.mark.parametrize("amount", [0, -1])
@@ -153,8 +153,8 @@ def test_an_amount_is_more_than_0(amount):
     ],
 )
 def test_a_mint_of_nothing_may_have_points_that_qualify(amount, qualifying, fault):
-    found = constant_faults(mint(amount, qualifyingAmount=qualifying))
-    assert [pointer for pointer, _ in found] == ([] if fault is None else [f"/effects/items/0/params{fault}"])
+    faults = constant_faults(mint(amount, qualifyingAmount=qualifying))
+    assert [pointer for pointer, _ in faults] == ([] if fault is None else [f"/effects/items/0/params{fault}"])
 
 
 def test_only_a_mint_may_be_of_nothing():
@@ -165,9 +165,9 @@ def test_only_a_mint_may_be_of_nothing():
 @pytest.mark.parametrize(("most", "is_fault"), [(0, True), (-1, True), (Decimal("0.01"), False)])
 def test_the_most_that_a_discount_can_be_is_more_than_0(most, is_fault):
     params = [*discount("10"), {"id": "maxAmount", "value": most}]
-    found = constant_faults({"effectId": "discount", "params": params})
+    faults = constant_faults({"effectId": "discount", "params": params})
     detail = f"maxAmount of discount is {most}, not more than 0."
-    assert found == ([("/effects/items/0/params/2/value", detail)] if is_fault else [])
+    assert faults == ([("/effects/items/0/params/2/value", detail)] if is_fault else [])
 
 
 @pytest.mark.parametrize(
@@ -182,8 +182,8 @@ def test_the_most_that_a_discount_can_be_is_more_than_0(most, is_fault):
     ],
 )
 def test_points_do_not_expire_before_they_are_available(params, pointers):
-    found = constant_faults(mint(5, **params))
-    assert [pointer for pointer, _ in found] == [f"/effects/items/0/params{pointer}" for pointer in pointers]
+    faults = constant_faults(mint(5, **params))
+    assert [pointer for pointer, _ in faults] == [f"/effects/items/0/params{pointer}" for pointer in pointers]
 
 
 @pytest.mark.parametrize(
@@ -199,8 +199,8 @@ def test_points_do_not_expire_before_they_are_available(params, pointers):
     ],
 )
 def test_an_extension_is_by_months_or_until_a_moment(params, pointers):
-    found = constant_faults(effect("extend-expiry", **params))
-    assert [pointer for pointer, _ in found] == [f"/effects/items/0/params{pointer}" for pointer in pointers]
+    faults = constant_faults(effect("extend-expiry", **params))
+    assert [pointer for pointer, _ in faults] == [f"/effects/items/0/params{pointer}" for pointer in pointers]
 
 
 def test_what_is_computed_for_each_event_is_not_checked():
@@ -224,17 +224,17 @@ def discount(value, kind="percentage", computed=False):
     ],
 )
 def test_a_discount_is_more_than_0_and_at_most_100_percent(value, kind, detail):
-    found = constant_faults({"effectId": "discount", "params": discount(value, kind)})
-    assert found == ([("/effects/items/0/params/1/value", detail)] if detail else [])
+    faults = constant_faults({"effectId": "discount", "params": discount(value, kind)})
+    assert faults == ([("/effects/items/0/params/1/value", detail)] if detail else [])
 
 
 @pytest.mark.parametrize(("seconds", "is_fault"), [(-1, True), (0, True), (1, False)])
 def test_an_expiry_is_in_the_future(seconds, is_fault):
     at = (NOON + timedelta(seconds=seconds)).isoformat()
     tier = effect("set-tier", loyaltyProgramKey="p", loyaltyTierKey="t", expiresAt=at)
-    found = constant_faults(mint(1, expirationDate=at), tier)
-    expected = [
+    faults = constant_faults(mint(1, expirationDate=at), tier)
+    faults_of_the_past = [
         ("/effects/items/0/params/1/value", "expirationDate of mint-points is not in the future."),
         ("/effects/items/1/params/2/value", "expiresAt of set-tier is not in the future."),
     ]
-    assert found == (expected if is_fault else [])
+    assert faults == (faults_of_the_past if is_fault else [])

@@ -61,7 +61,7 @@ def test_a_faulty_rule_is_refused_with_its_place(text, part):
 
 
 def test_every_fault_of_the_effects_is_named():
-    found = faults(
+    effect_faults = faults(
         compile_effects,
         {
             "items": [
@@ -77,7 +77,7 @@ def test_every_fault_of_the_effects_is_named():
             ]
         },
     )
-    assert [fault.pointer for fault in found] == [
+    assert [fault.pointer for fault in effect_faults] == [
         "/effects/items/0/effectId",
         "/effects/items/2/params/0/value",
         "/effects/items/2/params",
@@ -88,8 +88,8 @@ def test_every_fault_of_the_effects_is_named():
         "/effects/items/5/params/0/expression",
         "/effects/items/5/params/1/value",
     ]
-    assert found[7].code
-    assert (found[7].start, found[7].end) == (0, 6)
+    assert effect_faults[7].code
+    assert (effect_faults[7].start, effect_faults[7].end) == (0, 6)
 
 
 @pytest.mark.parametrize(
@@ -106,8 +106,8 @@ def test_every_fault_of_the_effects_is_named():
     ],
 )
 def test_constants_are_taken_in_their_inside_form(name, value, inside):
-    given = {"amount": 1, name: value}
-    [compiled] = compile_effects({"items": [effect("mint-points", **given)]})
+    values = {"amount": 1, name: value}
+    [compiled] = compile_effects({"items": [effect("mint-points", **values)]})
     assert {param.parameter.id: param.value for param in compiled.params}[name] == inside
 
 
@@ -129,9 +129,9 @@ def test_constants_are_taken_in_their_inside_form(name, value, inside):
     ],
 )
 def test_constants_of_the_wrong_kind_are_refused(name, value):
-    given = {"amount": 1, name: value}
-    found = faults(compile_effects, {"items": [effect("mint-points", **given)]})
-    assert [fault.pointer for fault in found] == [f"/effects/items/0/params/{list(given).index(name)}/value"]
+    values = {"amount": 1, name: value}
+    effect_faults = faults(compile_effects, {"items": [effect("mint-points", **values)]})
+    assert [fault.pointer for fault in effect_faults] == [f"/effects/items/0/params/{list(values).index(name)}/value"]
 
 
 def test_parameters_left_out_have_their_defaults():
@@ -152,7 +152,9 @@ def test_parameters_that_results_have_only_if_named():
 
 
 def test_effects_need_some_parameters_and_have_defaults_for_others():
-    required = {name: [each.id for each in effect.params if not each.is_optional] for name, effect in EFFECTS.items()}
+    required = {
+        name: [param.id for param in effect.params if not param.is_optional] for name, effect in EFFECTS.items()
+    }
     assert required == {
         "mint-points": ["amount"],
         "burn-points": ["amount"],
@@ -166,7 +168,7 @@ def test_effects_need_some_parameters_and_have_defaults_for_others():
         "notify": ["name"],
         "advance-mission": ["missionKey"],
     }
-    defaults = {(each.id, each.default_value) for effect in EFFECTS.values() for each in effect.params}
+    defaults = {(param.id, param.default_value) for effect in EFFECTS.values() for param in effect.params}
     assert {pair for pair in defaults if pair[1] is not None} == {
         ("amount", 1),
         ("recipient", "member"),
@@ -177,9 +179,9 @@ def test_effects_need_some_parameters_and_have_defaults_for_others():
 
 
 def test_every_effect_works_with_every_built_in_type():
-    for each in EFFECTS.values():
-        assert sorted(each.supported_event_types.values()) == sorted(BUILT_IN_EVENT_TYPES)
-        assert all(name[0].isupper() and "-" not in name for name in each.supported_event_types)
+    for definition in EFFECTS.values():
+        assert sorted(definition.supported_event_types.values()) == sorted(BUILT_IN_EVENT_TYPES)
+        assert all(name[0].isupper() and "-" not in name for name in definition.supported_event_types)
 
 
 def test_parts_that_count_as_absent_are_left_out():
@@ -221,10 +223,10 @@ def test_parts_that_count_as_absent_are_left_out():
 
 
 def test_a_campaign_considers_its_types_or_all():
-    named = campaign(event_type="member-created", enabled_topics=("member-updated",))
-    assert named.considers("member-created")
-    assert named.considers("member-updated")
-    assert not named.considers("till-opened")
+    typed_campaign = campaign(event_type="member-created", enabled_topics=("member-updated",))
+    assert typed_campaign.considers("member-created")
+    assert typed_campaign.considers("member-updated")
+    assert not typed_campaign.considers("till-opened")
     assert campaign().considers("till-opened")
     assert campaign(timezone="Asia/Tokyo").zone == ZoneInfo("Asia/Tokyo")
     assert campaign(default_timezone="Europe/Madrid").zone == ZoneInfo("Europe/Madrid")
@@ -251,8 +253,8 @@ def test_a_fault_says_what_is_wrong_with_a_parameter(parameter, text):
 def test_a_fault_names_what_is_missing_or_unknown():
     [other] = faults(compile_effects, {"items": [effect("unassign-badge", badgeKey="b", x=5)]})
     assert other.detail == "id x is no parameter of unassign-badge. There are: badgeKey, amount."
-    [missing] = faults(compile_effects, {"items": [{"effectId": "mint-points", "params": []}]})
-    assert missing.detail == "params of mint-points lack amount."
+    [missing_param] = faults(compile_effects, {"items": [{"effectId": "mint-points", "params": []}]})
+    assert missing_param.detail == "params of mint-points lack amount."
     [second] = faults(compile_effects, {"items": [effect("discount", type="amount")]})
     assert second.detail == "params of discount lack value."
     [twice] = faults(

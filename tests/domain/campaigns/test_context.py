@@ -34,8 +34,8 @@ def record(of, **values):
 
 def test_an_event_has_its_fields_and_an_empty_payload():
     event = record(IncomingEvent, event_type="till-opened", system_unique_key="k", description="Early")
-    seen = event_variable(event, "key-1", NOON)
-    assert seen == {
+    variable = event_variable(event, "key-1", NOON)
+    assert variable == {
         "loyaltyEventKey": "key-1",
         "eventType": "till-opened",
         "systemUniqueKey": "k",
@@ -46,16 +46,16 @@ def test_an_event_has_its_fields_and_an_empty_payload():
         "tags": [],
     }
     event = record(IncomingEvent, payload={"n": 1}, tags=("a", "b"))
-    seen = event_variable(event, "key-1", NOON)
-    assert (seen["payload"], seen["tags"]) == ({"n": 1}, ["a", "b"])
+    variable = event_variable(event, "key-1", NOON)
+    assert (variable["payload"], variable["tags"]) == ({"n": 1}, ["a", "b"])
 
 
 def test_an_order_has_its_items():
     order = record(Order, external_id="order-17", total=Decimal(12), tags=("new",))
     item = record(OrderItem, product_code="mug", quantity=Decimal(2))
-    seen = order_variable(order, (item,))
-    assert (seen["externalId"], seen["total"], seen["tags"]) == ("order-17", 12, ["new"])
-    [seen_item] = seen["items"]
+    variable = order_variable(order, (item,))
+    assert (variable["externalId"], variable["total"], variable["tags"]) == ("order-17", 12, ["new"])
+    [seen_item] = variable["items"]
     assert (seen_item["productCode"], seen_item["quantity"], seen_item["total"]) == ("mug", 2, None)
     assert order_variable(None, ()) is None
 
@@ -64,9 +64,9 @@ def test_an_order_that_is_paid_in_part_with_points_has_its_payments_and_the_tota
     """Of 12.00, 5.00 were paid with points."""
     payments = ({"tender": "points", "amount": "5.00", "pointsPaymentKey": "k"}, {"tender": "card", "amount": "7.00"})
     order = record(Order, total=Decimal(12), tags=(), payments=payments)
-    seen = order_variable(order, ())
-    assert seen["moneyTotal"] == 7
-    assert seen["payments"] == [
+    variable = order_variable(order, ())
+    assert variable["moneyTotal"] == 7
+    assert variable["payments"] == [
         {"tender": "points", "amount": 5, "pointsPaymentKey": "k", "reference": None},
         {"tender": "card", "amount": 7, "pointsPaymentKey": None, "reference": None},
     ]
@@ -84,35 +84,37 @@ def test_the_currency_is_that_of_the_order_or_else_of_the_payment():
 
 def test_a_member_has_the_summary_of_earlier_orders():
     member = record(Member, loyalty_member_id="ana", profile={})
-    seen = member_variable(member, EarlierOrders(3, NOON))
-    assert (seen["orderCount"], seen["lastOrderAt"]) == (3, NOON)
+    variable = member_variable(member, EarlierOrders(3, NOON))
+    assert (variable["orderCount"], variable["lastOrderAt"]) == (3, NOON)
     fresh = member_variable(member)
     assert (fresh["orderCount"], fresh["lastOrderAt"]) == (0, None)
 
 
 def test_a_payment_has_its_products_and_free_data():
     payment = {"paymentId": "p", "total": Decimal(5), "products": [{"id": "x", "secret": 1}], "other": 1}
-    seen = payment_variable({"payment": {**payment, "memberInfo": {"data": {"size": "XL"}, "email": "e"}}}, "EUR")
-    assert (seen["paymentId"], seen["total"], seen["memberInfo"]) == ("p", 5, {"data": {"size": "XL"}})
-    assert "other" not in seen
-    assert "secret" not in seen["products"][0]
+    variable = payment_variable({"payment": {**payment, "memberInfo": {"data": {"size": "XL"}, "email": "e"}}}, "EUR")
+    assert (variable["paymentId"], variable["total"], variable["memberInfo"]) == ("p", 5, {"data": {"size": "XL"}})
+    assert "other" not in variable
+    assert "secret" not in variable["products"][0]
     bare = payment_variable({"payment": {"memberInfo": None, "currency": "USD"}}, "EUR")
     assert (bare["products"], bare["memberInfo"], bare["total"]) == ([], {"data": {}}, None)
-    assert (seen["currency"], bare["currency"]) == ("EUR", "USD")
+    assert (variable["currency"], bare["currency"]) == ("EUR", "USD")
     assert payment_variable(None, "EUR") is payment_variable({}, "EUR") is None
 
 
 def test_a_member_has_a_profile_and_a_sponsor_may_be_missing():
     member = record(Member, loyalty_member_id="ana", profile={"name": "Ana"})
-    seen = member_variable(member)
-    assert (seen["loyaltyMemberId"], seen["profile"]["name"]) == ("ana", "Ana")
+    variable = member_variable(member)
+    assert (variable["loyaltyMemberId"], variable["profile"]["name"]) == ("ana", "Ana")
     assert member_variable(None) is None
 
 
 def test_balances_have_the_key_and_the_alias_of_their_account():
     accounts = (account(1), account(2, alias="stars"))
     holdings = {(7, 1): Holding(current=Decimal(5)), (7, 2): Holding(current=Decimal(9))}
-    session = LedgerSession({each.ledger_account_id: each for each in accounts}, holdings, {}, NOON)
+    session = LedgerSession(
+        {ledger_account.ledger_account_id: ledger_account for ledger_account in accounts}, holdings, {}, NOON
+    )
     assert balances_by_name(session, 7, accounts) == {"account-1": 5, "account-2": 9, "stars": 9}
     assert balances_by_name(session, 8, accounts) == {"account-1": 0, "account-2": 0, "stars": 0}
 
@@ -150,7 +152,7 @@ def test_an_unknown_matcher_is_an_error():
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"),
+    ("value", "is_in_range"),
     [
         (0, True),
         (Decimal("0E+6000"), True),
@@ -163,5 +165,5 @@ def test_an_unknown_matcher_is_an_error():
         (1.5, False),
     ],
 )
-def test_a_number_is_one_that_every_reader_can_hold(value, expected):
-    assert is_number(value) is expected
+def test_a_number_is_one_that_every_reader_can_hold(value, is_in_range):
+    assert is_number(value) is is_in_range

@@ -18,8 +18,8 @@ MADRID = ZoneInfo("Europe/Madrid")
 
 
 def near(at, *moments, cooldown="PT24H", zone=UTC):
-    known = Applications(Application(1, 7, number, moment) for number, moment in enumerate(moments))
-    return known.too_near(1, 7, at, duration_of(cooldown), zone)
+    applications = Applications(Application(1, 7, number, moment) for number, moment in enumerate(moments))
+    return applications.too_near(1, 7, at, duration_of(cooldown), zone)
 
 
 @pytest.mark.parametrize(
@@ -38,12 +38,12 @@ def test_two_moments_are_too_near_in_both_directions_unless_they_are_the_cooldow
 
 def test_the_last_moment_is_reported_and_other_campaigns_and_members_do_not_count():
     assert near(NOON, NOON - SECOND, NOON + SECOND, NOON - 2 * SECOND) == NOON + SECOND
-    known = Applications([Application(2, 7, 1, NOON), Application(1, 8, 2, NOON)])
-    assert known.too_near(1, 7, NOON, duration_of("PT1H"), UTC) is None
-    known.add(Application(1, 7, 3, NOON))
-    assert known.too_near(1, 7, NOON, duration_of("PT1H"), UTC) == NOON
-    known.remove(3)
-    assert known.too_near(1, 7, NOON, duration_of("PT1H"), UTC) is None
+    applications = Applications([Application(2, 7, 1, NOON), Application(1, 8, 2, NOON)])
+    assert applications.too_near(1, 7, NOON, duration_of("PT1H"), UTC) is None
+    applications.add(Application(1, 7, 3, NOON))
+    assert applications.too_near(1, 7, NOON, duration_of("PT1H"), UTC) == NOON
+    applications.remove(3)
+    assert applications.too_near(1, 7, NOON, duration_of("PT1H"), UTC) is None
 
 
 def test_days_are_those_of_the_calendar_and_hours_are_exact():

@@ -31,11 +31,11 @@ def counters(counter, ceiling=None):
     return Counters({}, {KEY: counter}, {KEY: ceiling or Ceiling(LIMIT)})
 
 
-def whole(used, waits=0, **more):
-    return LockedCounter({0: Decimal(used)}, waits=waits, **more)
+def whole(amount, waits=0, **more):
+    return LockedCounter({0: Decimal(amount)}, waits=waits, **more)
 
 
-def counted(counter, *amounts, ceiling=None):
+def rows_after_counts(counter, *amounts, ceiling=None):
     """The rows after these counts, as (part, added, parts, quota, until)."""
     unit = counters(counter, ceiling)
     for amount in amounts:
@@ -44,7 +44,7 @@ def counted(counter, *amounts, ceiling=None):
 
 
 def test_a_counter_that_few_wait_for_stays_in_one_row():
-    assert counted(whole(10, waits=7), "7.5") == [(0, SEVEN_FIFTY, 0, None, None)]
+    assert rows_after_counts(whole(10, waits=7), "7.5") == [(0, SEVEN_FIFTY, 0, None, None)]
     assert [row.waits for row in _changes(whole(10, waits=7), "7.5")] == [7]
     assert [row.waits for row in _changes(LockedCounter({0: LIMIT}), "7.5")] == [0]
 
@@ -52,20 +52,20 @@ def test_a_counter_that_few_wait_for_stays_in_one_row():
 def test_a_counter_that_many_wait_for_is_split_as_far_as_its_parts_hold_ten_counts():
     # 1000 - 10 - 7.5 and 2 % are 962.5 for parts of at least 75.
     parts = [(part, 0, 0, Decimal("962.5") / 12, LIMIT) for part in range(1, 13)]
-    assert counted(whole(10, waits=8), "7.5") == [(0, SEVEN_FIFTY, 12, None, None), *parts]
-    assert len(counted(whole(10, waits=8), "0.5")) == 17
-    assert counted(whole(850, waits=8), "7.5") == [(0, SEVEN_FIFTY, 0, None, None)]
+    assert rows_after_counts(whole(10, waits=8), "7.5") == [(0, SEVEN_FIFTY, 12, None, None), *parts]
+    assert len(rows_after_counts(whole(10, waits=8), "0.5")) == 17
+    assert rows_after_counts(whole(850, waits=8), "7.5") == [(0, SEVEN_FIFTY, 0, None, None)]
 
 
 def test_quotas_end_before_the_next_alert():
     ceiling = Ceiling(LIMIT, {"80 %": Decimal(800), "100 %": LIMIT})
-    rows = counted(whole(300, waits=8), "1", ceiling=ceiling)
+    rows = rows_after_counts(whole(300, waits=8), "1", ceiling=ceiling)
     assert rows[1] == (1, 0, 0, Decimal(479) / 16, Decimal(800))
     # The alert has been reported.
-    rows = counted(whole(800, waits=8, alerts=("80 %",)), "1", ceiling=ceiling)
+    rows = rows_after_counts(whole(800, waits=8, alerts=("80 %",)), "1", ceiling=ceiling)
     assert rows[1] == (1, 0, 0, Decimal(179) / 16, LIMIT)
     # It is due, and the unit of work that counts next has to see it.
-    assert counted(whole(800, waits=8), "1", ceiling=ceiling) == [(0, 1, 0, None, None)]
+    assert rows_after_counts(whole(800, waits=8), "1", ceiling=ceiling) == [(0, 1, 0, None, None)]
 
 
 def test_a_part_counts_up_to_its_quota_and_no_further():
@@ -76,16 +76,16 @@ def test_a_part_counts_up_to_its_quota_and_no_further():
     assert unit.remaining(KEY, LIMIT, Decimal(10)) == 10
     with pytest.raises(StartOver):
         unit.remaining(KEY, LIMIT, Decimal("10.5"))
-    assert counted(part, 20) == [(3, 20, 0, 60, LIMIT)]
+    assert rows_after_counts(part, 20) == [(3, 20, 0, 60, LIMIT)]
 
 
 def test_a_split_counter_that_is_locked_as_a_whole_is_divided_again_or_joined():
     split = LockedCounter({0: Decimal(100), 1: Decimal(50), 2: Decimal(30)}, 2)
     assert counters(split).remaining(KEY, LIMIT, Decimal(820)) == 820
-    rows = counted(split, 40)
+    rows = rows_after_counts(split, 40)
     # 1000 - 220 - 20 are 760 for the one part that would hold ten counts: it is joined.
     assert rows == [(0, 120, 0, None, None), (1, -50, 0, None, None), (2, -30, 0, None, None)]
-    rows = counted(split, 20)
+    rows = rows_after_counts(split, 20)
     assert rows == [
         (0, 100, 3, None, None),
         (1, -50, 0, Decimal(780) / 3, LIMIT),
@@ -93,7 +93,7 @@ def test_a_split_counter_that_is_locked_as_a_whole_is_divided_again_or_joined():
         (3, 0, 0, Decimal(780) / 3, LIMIT),
     ]
     # Nothing fits any more, which the next unit of work should see at once.
-    assert counted(split) == [(0, 80, 0, None, None), (1, -50, 0, None, None), (2, -30, 0, None, None)]
+    assert rows_after_counts(split) == [(0, 80, 0, None, None), (1, -50, 0, None, None), (2, -30, 0, None, None)]
     # What is given back, though no rule limits it any more.
     unit = Counters({}, {KEY: split})
     unit.reverse(Count(KEY, Decimal(170), 3))
@@ -164,12 +164,12 @@ class Stored:
     counts=st.lists(st.tuples(st.integers(0, 20), st.integers(0, 100), st.booleans()), max_size=120),
 )
 def test_parts_together_count_as_one_row_would(limit, counts):
-    stored, model = Stored(), 0
+    stored_counter, model = Stored(), 0
     for amount, part, gives_back in counts:
         gives_back = gives_back and model >= amount
         fits = model + amount <= limit
         for as_whole in (gives_back, True):
-            unit = Counters({}, {KEY: stored.lock(part, as_whole)}, {KEY: Ceiling(Decimal(limit))})
+            unit = Counters({}, {KEY: stored_counter.lock(part, as_whole)}, {KEY: Ceiling(Decimal(limit))})
             try:
                 if gives_back:
                     unit.reverse(Count(KEY, Decimal(amount), 3))
@@ -179,35 +179,35 @@ def test_parts_together_count_as_one_row_would(limit, counts):
                     if fits:
                         unit.count([KEY], Decimal(amount), 3)
                         model += amount
-                stored.store(unit.changes())
+                stored_counter.store(unit.changes())
                 break
             except StartOver:
                 assert not as_whole
-        assert stored.total == model
+        assert stored_counter.total == model
         assert model <= limit
         # All parts together can never count beyond the limit.
-        quotas = sum(stored.quotas[part] for part in range(1, stored.parts + 1))
-        assert stored.used[0] + (quotas if stored.parts else 0) <= limit
+        quotas = sum(stored_counter.quotas[part] for part in range(1, stored_counter.parts + 1))
+        assert stored_counter.used[0] + (quotas if stored_counter.parts else 0) <= limit
 
 
 def test_a_counter_that_nothing_counted_is_stored_only_to_join_its_parts():
-    assert counted(whole(10)) == []
-    assert counted(LockedCounter({3: Decimal(10)}, part=3, quota=Decimal(50), until=LIMIT)) == []
+    assert rows_after_counts(whole(10)) == []
+    assert rows_after_counts(LockedCounter({3: Decimal(10)}, part=3, quota=Decimal(50), until=LIMIT)) == []
     joined = LockedCounter({0: Decimal(10), 1: Decimal(4), 2: Decimal(6)}, parts=2)
-    assert counted(joined) == [(0, 10, 0, None, None), (1, -4, 0, None, None), (2, -6, 0, None, None)]
+    assert rows_after_counts(joined) == [(0, 10, 0, None, None), (1, -4, 0, None, None), (2, -6, 0, None, None)]
 
 
 def test_a_counter_is_split_into_two_parts_at_least():
     """1000 less 830 and a reserve of 20 are two parts of 75, ten counts each."""
     halves = [(part, 0, 0, Decimal(75), LIMIT) for part in (1, 2)]
     for waits in (8, 9):
-        assert counted(whole("822.5", waits=waits), "7.5") == [(0, SEVEN_FIFTY, 2, None, None), *halves]
-    assert counted(whole("822.6", waits=8), "7.5") == [(0, SEVEN_FIFTY, 0, None, None)]
+        assert rows_after_counts(whole("822.5", waits=waits), "7.5") == [(0, SEVEN_FIFTY, 2, None, None), *halves]
+    assert rows_after_counts(whole("822.6", waits=8), "7.5") == [(0, SEVEN_FIFTY, 0, None, None)]
 
 
 def test_a_counter_of_a_limit_of_one_is_split_by_the_size_of_its_counts():
     """1.00 less 0.30 and a reserve of 0.02 are 0.68, and six parts hold ten counts of 0.01 each."""
-    rows = counted(whole("0.29", waits=8), "0.01", ceiling=Ceiling(Decimal(1)))
+    rows = rows_after_counts(whole("0.29", waits=8), "0.01", ceiling=Ceiling(Decimal(1)))
     assert (rows[0][2], len(rows), rows[1][3]) == (6, 7, Decimal("0.68") / 6)
 
 

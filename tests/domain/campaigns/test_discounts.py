@@ -38,27 +38,27 @@ def shares(discount):
 
 @given(TOTALS, st.lists(DISCOUNTS, max_size=6))
 def test_discounts_take_off_what_they_say_and_never_more_than_there_is(total, discounts):
-    purchase, left = basket(total), total
+    purchase, rest = basket(total), total
     for kind, value in discounts:
-        asked = left * value / 100 if kind == PERCENTAGE else value
+        full_amount = rest * value / 100 if kind == PERCENTAGE else value
         discount = given_by(purchase, kind, value)
-        assert 0 <= discount.amount <= left
-        assert abs(discount.amount - min(max(asked, Decimal(0)), left)) <= Decimal("0.005")
-        left -= discount.amount
-        assert purchase.remaining_total == left
+        assert 0 <= discount.amount <= rest
+        assert abs(discount.amount - min(max(full_amount, Decimal(0)), rest)) <= Decimal("0.005")
+        rest -= discount.amount
+        assert purchase.remaining_total == rest
 
 
 @given(st.lists(PRICES, min_size=1, max_size=8), PRICES, st.lists(DISCOUNTS, max_size=5))
 def test_allocations_add_up_exactly_and_leave_no_item_below_zero(prices, total, discounts):
-    purchase, left = basket(total, *prices), list(prices)
+    purchase, rest_of_items = basket(total, *prices), list(prices)
     for kind, value in discounts:
         discount = given_by(purchase, kind, value)
         if any(prices):
             assert sum(share.amount for share in discount.allocation) == discount.amount
         for index, amount in discount.allocation:
-            left[index] -= amount
+            rest_of_items[index] -= amount
             assert amount >= 0
-    assert min(left) >= 0
+    assert min(rest_of_items) >= 0
     assert purchase.remaining_total >= 0
 
 
@@ -140,7 +140,7 @@ def half_off_the_first():
 
 
 @pytest.mark.parametrize(
-    ("offer", "expected"),
+    ("offer", "item_amounts"),
     [
         # A percentage of an item, and of each item: of what is left of it, or of its first total.
         (terms(PERCENTAGE, 20, items=[0]), ["3.00"]),
@@ -155,8 +155,8 @@ def half_off_the_first():
         (terms(AMOUNT, 5, per="item", max_amount=Decimal(4), base="initial"), ["2.00", "2.00"]),
     ],
 )
-def test_a_discount_is_of_what_is_left_or_of_the_first_totals(offer, expected):
-    assert [amount for _, amount in shares(half_off_the_first().discount(offer))] == expected
+def test_a_discount_is_of_what_is_left_or_of_the_first_totals(offer, item_amounts):
+    assert [amount for _, amount in shares(half_off_the_first().discount(offer))] == item_amounts
 
 
 def test_the_remainder_has_what_discounts_have_left_of_each_item():
@@ -197,15 +197,15 @@ def off(kind, value):
 
 def test_a_discount_that_is_cut_is_partial_and_one_that_finds_nothing_is_skipped():
     bench = Bench(campaign(action(1, off(AMOUNT, 8)), action(2, off(AMOUNT, 5)), action(3, off(AMOUNT, 1))))
-    found = bench.run(facts("10", basket=basket("10")))
-    assert statuses(found) == [(1, "executed"), (2, "partial"), (3, "skipped")]
-    assert [str(each.discount.amount) for each in found.effects] == ["8.00", "2.00", "0.00"]
-    assert [each.error and each.error["type"] for each in found.effects] == [
+    evaluation = bench.run(facts("10", basket=basket("10")))
+    assert statuses(evaluation) == [(1, "executed"), (2, "partial"), (3, "skipped")]
+    assert [str(outcome.discount.amount) for outcome in evaluation.effects] == ["8.00", "2.00", "0.00"]
+    assert [outcome.error and outcome.error["type"] for outcome in evaluation.effects] == [
         None,
         "/problems/discount-exceeds-total",
         "/problems/discount-exceeds-total",
     ]
-    assert found.discount_total == 10
+    assert evaluation.discount_total == 10
 
 
 def test_what_a_budget_cuts_is_spread_by_the_totals_of_the_items():

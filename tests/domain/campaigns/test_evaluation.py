@@ -74,8 +74,8 @@ def problem(outcome):
 )
 def test_a_campaign_applies_only_if_everything_it_names_matches(restriction, event, code):
     tested = campaign(action(1, mint(5)), **restriction)
-    found = first_violated(tested.restrictions, facts(**event))
-    assert (found and found.code) == code
+    violation = first_violated(tested.restrictions, facts(**event))
+    assert (violation and violation.code) == code
     bench = Bench(tested)
     explained = bench.run(facts(**event), explaining=True)
     assert bench.balance() == (0 if code else 5)
@@ -117,8 +117,8 @@ def test_a_reason_has_the_value_of_the_event_in_its_sentence(restriction, event,
 def test_the_day_of_the_week_is_that_of_the_event_in_utc(day, number):
     at = datetime(2026, 3, day, 23, 59, 59, tzinfo=UTC)
     assert first_violated(campaign(days_of_week=(number,)).restrictions, facts(at=at)) is None
-    found = first_violated(campaign(days_of_week=(number % 7 + 1,)).restrictions, facts(at=at))
-    assert (found.code, found.reason(facts(at=at)).actual) == ("DAY_OF_WEEK", number)
+    violation = first_violated(campaign(days_of_week=(number % 7 + 1,)).restrictions, facts(at=at))
+    assert (violation.code, violation.reason(facts(at=at)).actual) == ("DAY_OF_WEEK", number)
 
 
 # --- in which order actions run ----------------------------------------------------------------------------------
@@ -137,20 +137,20 @@ def test_actions_run_by_priority_then_campaign_then_index():
         campaign_id=20,
     )
     for campaigns in ((first, second), (second, first)):
-        found = Bench(*campaigns).run()
-        assert [each.action_id for each in found.effects] == [5, 3, 2, 4, 1]
+        evaluation = Bench(*campaigns).run()
+        assert [outcome.action_id for outcome in evaluation.effects] == [5, 3, 2, 4, 1]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3), st.integers(0, 3)), max_size=12))
 def test_the_order_never_depends_on_how_campaigns_are_listed(places):
     of_campaign: dict[int, list] = {}
     for action_id, (priority, campaign_id, index) in enumerate(places, 1):
-        each = action(action_id, mint(1), priority=priority, action_index=index, campaign_id=campaign_id)
-        of_campaign.setdefault(campaign_id, []).append(each)
+        listed_action = action(action_id, mint(1), priority=priority, action_index=index, campaign_id=campaign_id)
+        of_campaign.setdefault(campaign_id, []).append(listed_action)
     campaigns = [campaign(*reversed(actions), campaign_id=i) for i, actions in of_campaign.items()]
-    expected = sorted(range(1, len(places) + 1), key=lambda i: (*places[i - 1], i))
-    assert [each.action_id for each in Bench(*campaigns).run().effects] == expected
-    assert [each.action_id for each in Bench(*reversed(campaigns)).run().effects] == expected
+    ids_by_priority = sorted(range(1, len(places) + 1), key=lambda i: (*places[i - 1], i))
+    assert [outcome.action_id for outcome in Bench(*campaigns).run().effects] == ids_by_priority
+    assert [outcome.action_id for outcome in Bench(*reversed(campaigns)).run().effects] == ids_by_priority
 
 
 def test_of_an_exclusive_group_only_the_first_whose_rules_hold_applies_across_campaigns():
@@ -161,10 +161,10 @@ def test_of_an_exclusive_group_only_the_first_whose_rules_hold_applies_across_ca
     )
     second = campaign(action(4, mint(8), exclusive_group="welcome"), action(5, mint(16)), campaign_id=2)
     bench = Bench(first, second)
-    found = bench.run(explaining=True)
-    assert [each.action_id for each in found.effects] == [2, 3, 5]
+    evaluation = bench.run(explaining=True)
+    assert [outcome.action_id for outcome in evaluation.effects] == [2, 3, 5]
     assert bench.balance() == 22
-    assert (2, 4, "EXCLUSIVE_GROUP") in why(found)
+    assert (2, 4, "EXCLUSIVE_GROUP") in why(evaluation)
 
 
 def test_a_group_is_taken_by_the_first_whose_rules_hold_even_if_a_limit_stops_it():
@@ -180,7 +180,7 @@ def test_groups_are_forgotten_between_events():
 
 
 @pytest.mark.parametrize(
-    ("flags", "rule", "reached"),
+    ("flags", "rule", "second_runs"),
     [
         ({}, "false", True),
         ({"abort_evaluation_on_error": True}, "false", True),
@@ -192,14 +192,14 @@ def test_groups_are_forgotten_between_events():
         ({"abort_evaluation_on_error": True}, "true", True),
     ],
 )
-def test_abort_flags_stop_the_rest_of_their_campaign_and_of_no_other(flags, rule, reached):
+def test_abort_flags_stop_the_rest_of_their_campaign_and_of_no_other(flags, rule, second_runs):
     tested = campaign(action(1, mint(1), rule=rule, **flags), action(2, mint(2)))
     other = campaign(action(3, mint(4)), campaign_id=2)
-    found = Bench(tested, other).run(explaining=True)
-    ran = {each.action_id for each in found.effects}
-    assert (2 in ran) is reached
+    evaluation = Bench(tested, other).run(explaining=True)
+    ran = {outcome.action_id for outcome in evaluation.effects}
+    assert (2 in ran) is second_runs
     assert 3 in ran
-    assert ((1, 2, "ABORTED") in why(found)) is not reached
+    assert ((1, 2, "ABORTED") in why(evaluation)) is not second_runs
 
 
 def test_a_failed_effect_aborts_only_where_the_action_says_so():
@@ -207,26 +207,26 @@ def test_a_failed_effect_aborts_only_where_the_action_says_so():
         tested = campaign(
             action(1, effect("burn-points", amount=1), abort_evaluation_on_error=aborts), action(2, mint(1))
         )
-        found = Bench(tested).run()
-        assert statuses(found) == [(1, "failed")] + ([] if aborts else [(2, "executed")])
-        assert problem(found.effects[0]) == "/problems/insufficient-balance"
+        evaluation = Bench(tested).run()
+        assert statuses(evaluation) == [(1, "failed")] + ([] if aborts else [(2, "executed")])
+        assert problem(evaluation.effects[0]) == "/problems/insufficient-balance"
 
 
 def test_a_rule_that_fails_is_no_rule_that_holds_and_is_explained():
-    found = Bench(campaign(action(1, mint(1), rule="order.total > 3"))).run(explaining=True)
-    assert found.effects == []
-    assert why(found) == [(1, None, None), (1, 1, "CONDITION_ERROR")]
+    evaluation = Bench(campaign(action(1, mint(1), rule="order.total > 3"))).run(explaining=True)
+    assert evaluation.effects == []
+    assert why(evaluation) == [(1, None, None), (1, 1, "CONDITION_ERROR")]
 
 
 def test_a_false_rule_is_explained_down_to_the_part_that_was_false():
     rule = "order.total > 3 && order.total < 5"
-    found = Bench(campaign(action(1, mint(1), rule=rule))).run(facts(7), explaining=True, tracing=True)
-    reason = found.explanations[1].reason
+    evaluation = Bench(campaign(action(1, mint(1), rule=rule))).run(facts(7), explaining=True, tracing=True)
+    reason = evaluation.explanations[1].reason
     assert reason.code == "CONDITION_FALSE"
     assert rule[slice(*reason.at)] == "order.total < 5"
     assert reason.label == "not true: order total is less than 5 (it is 7)"
     assert reason.actual[0]["value"] == "7"
-    assert found.explanations[1].trace["value"] is False
+    assert evaluation.explanations[1].trace["value"] is False
 
 
 # --- what effects do ---------------------------------------------------------------------------------------------
@@ -238,12 +238,12 @@ def test_a_mint_goes_to_the_member_or_the_sponsor_and_to_the_account_named():
         action(1, mint(5), mint(Decimal("1.25"), ledgerAccountKey="account-2"), mint(3, recipient="sponsor"))
     )
     bench = Bench(tested, accounts=[account(), stars])
-    found = bench.run(facts(sponsor_wallet_id=SPONSOR_WALLET_ID))
-    assert [each.status for each in found.effects] == ["executed"] * 3
+    evaluation = bench.run(facts(sponsor_wallet_id=SPONSOR_WALLET_ID))
+    assert [outcome.status for outcome in evaluation.effects] == ["executed"] * 3
     assert bench.balance() == 5
     assert bench.balance(ledger_account_id=2) == Decimal("1.25")
     assert bench.balance(SPONSOR_WALLET_ID) == 3
-    assert dict(found.effects[1].params) == {
+    assert dict(evaluation.effects[1].params) == {
         "amount": Decimal("1.25"),
         "ledgerAccountKey": "account-2",
         "recipient": "member",
@@ -254,9 +254,9 @@ def test_a_mint_goes_to_the_member_or_the_sponsor_and_to_the_account_named():
 
 @pytest.mark.parametrize("kind", ["mint-points", "burn-points"])
 def test_what_is_for_a_sponsor_is_skipped_where_there_is_none(kind):
-    found = Bench(campaign(action(1, effect(kind, amount=5, recipient="sponsor")))).run()
-    assert statuses(found) == [(1, "skipped")]
-    assert problem(found.effects[0]) == "/problems/no-sponsor"
+    evaluation = Bench(campaign(action(1, effect(kind, amount=5, recipient="sponsor")))).run()
+    assert statuses(evaluation) == [(1, "skipped")]
+    assert problem(evaluation.effects[0]) == "/problems/no-sponsor"
 
 
 @pytest.mark.parametrize(
@@ -272,18 +272,18 @@ def test_what_is_for_a_sponsor_is_skipped_where_there_is_none(kind):
     ],
 )
 def test_a_computed_amount_is_rounded_down_to_the_digits_of_the_account(amount, decimals, minted):
-    known = [account(decimals=decimals)]
-    bench = Bench(campaign(action(1, mint(Decimal(amount))), accounts=known), accounts=known)
-    found = bench.run()
+    accounts = [account(decimals=decimals)]
+    bench = Bench(campaign(action(1, mint(Decimal(amount))), accounts=accounts), accounts=accounts)
+    evaluation = bench.run()
     assert bench.balance() == minted
-    assert found.effects[0].status == ("executed" if minted else "skipped")
+    assert evaluation.effects[0].status == ("executed" if minted else "skipped")
 
 
 @pytest.mark.parametrize("kind", ["mint-points", "burn-points"])
 def test_an_amount_that_comes_to_zero_is_skipped(kind):
-    found = Bench(campaign(action(1, effect(kind, amount=("=", "0.4"))))).run()
-    assert statuses(found) == [(1, "skipped")]
-    assert problem(found.effects[0]) == "/problems/zero-amount"
+    evaluation = Bench(campaign(action(1, effect(kind, amount=("=", "0.4"))))).run()
+    assert statuses(evaluation) == [(1, "skipped")]
+    assert problem(evaluation.effects[0]) == "/problems/zero-amount"
 
 
 @pytest.mark.parametrize(
@@ -298,9 +298,9 @@ def test_an_amount_that_comes_to_zero_is_skipped(kind):
 )
 def test_an_amount_that_cannot_be_fails_the_effect_alone(amount, slug):
     bench = Bench(campaign(action(1, mint(amount), mint(2))))
-    found = bench.run()
-    assert statuses(found) == [(1, "failed"), (1, "executed")]
-    assert problem(found.effects[0]) == f"/problems/{slug}"
+    evaluation = bench.run()
+    assert statuses(evaluation) == [(1, "failed"), (1, "executed")]
+    assert problem(evaluation.effects[0]) == f"/problems/{slug}"
     assert bench.balance() == 2
 
 
@@ -311,13 +311,13 @@ def test_an_amount_beyond_all_bounds_fails_under_a_limit_too():
             points_monthly_limit_per_member=Decimal(10),
             allow_partial_application_on_limit=partial,
         )
-        found = Bench(tested).run()
-        assert found.effects[0].status in ("partial", "skipped", "failed")
-        assert found.limit_discarded >= 0
+        evaluation = Bench(tested).run()
+        assert evaluation.effects[0].status in ("partial", "skipped", "failed")
+        assert evaluation.limit_discarded >= 0
 
 
 def test_accounts_that_refuse_fail_the_effect_alone():
-    known = [account(), account(2, active=False), account(3, max_supply=Decimal(4))]
+    accounts = [account(), account(2, active=False), account(3, max_supply=Decimal(4))]
     tested = campaign(
         action(
             1,
@@ -326,10 +326,10 @@ def test_accounts_that_refuse_fail_the_effect_alone():
             mint(1, ledgerAccountKey=("=", '"account-" + "9"')),
             mint(4, ledgerAccountKey="account-3"),
         ),
-        accounts=known,
+        accounts=accounts,
     )
-    found = Bench(tested, accounts=known).run()
-    assert [each.error and each.error["type"] for each in found.effects] == [
+    evaluation = Bench(tested, accounts=accounts).run()
+    assert [outcome.error and outcome.error["type"] for outcome in evaluation.effects] == [
         "/problems/account-inactive",
         "/problems/supply-exceeded",
         "/problems/effect-parameter",
@@ -339,9 +339,9 @@ def test_accounts_that_refuse_fail_the_effect_alone():
 
 def test_a_program_without_a_main_account_cannot_mint_without_a_key():
     tested = replace(campaign(action(1, mint(1))), main_account=None)
-    found = Bench(tested).run()
-    assert statuses(found) == [(1, "failed")]
-    assert problem(found.effects[0]) == "/problems/effect-parameter"
+    evaluation = Bench(tested).run()
+    assert statuses(evaluation) == [(1, "failed")]
+    assert problem(evaluation.effects[0]) == "/problems/effect-parameter"
 
 
 def test_a_burn_takes_what_an_earlier_action_of_the_event_gave():
@@ -353,25 +353,27 @@ def test_a_burn_takes_what_an_earlier_action_of_the_event_gave():
 def test_a_discount_is_computed_and_executes_nothing():
     tested = campaign(action(1, effect("discount", type="percentage", value=("=", "order.total / 10.0"))))
     bench = Bench(tested)
-    found = bench.run(facts(45))
-    assert statuses(found) == [(1, "executed")]
+    evaluation = bench.run(facts(45))
+    assert statuses(evaluation) == [(1, "executed")]
     defaults = {"base": "reduced", "per": "order"}
-    assert dict(found.effects[0].params) == {"type": "percentage", "value": Decimal("4.5"), **defaults}
+    assert dict(evaluation.effects[0].params) == {"type": "percentage", "value": Decimal("4.5"), **defaults}
     assert bench.session.steps == []
 
 
 def test_a_computed_choice_outside_the_choices_fails_the_effect():
     tested = campaign(action(1, effect("discount", type=("=", '"free" + ""'), value=1)))
-    found = Bench(tested).run()
-    assert statuses(found) == [(1, "failed")]
-    assert problem(found.effects[0]) == "/problems/effect-parameter"
+    evaluation = Bench(tested).run()
+    assert statuses(evaluation) == [(1, "failed")]
+    assert problem(evaluation.effects[0]) == "/problems/effect-parameter"
 
 
 def test_the_expiry_and_the_description_of_a_mint_reach_its_posting():
     until = datetime(2026, 12, 31, tzinfo=UTC)
-    known = [account(point_tracking_enabled=True)]
-    tested = campaign(action(1, mint(5, expirationDate="2026-12-31T00:00:00Z", description="Winter")), accounts=known)
-    bench = Bench(tested, accounts=known)
+    accounts = [account(point_tracking_enabled=True)]
+    tested = campaign(
+        action(1, mint(5, expirationDate="2026-12-31T00:00:00Z", description="Winter")), accounts=accounts
+    )
+    bench = Bench(tested, accounts=accounts)
     bench.run(facts(external_event_date=NOON))
     [posting] = bench.session.steps
     assert [move.expires_at for move in posting.lot_moves] == [until]
@@ -408,8 +410,11 @@ def test_an_explanation_says_what_applied():
         action(number, effect("discount", type="amount", value=number), stacking_group_key="g") for number in (5, 6)
     ]
     contest = campaign(*best, campaign_id=2, groups=[group(name="g")])
-    found = Bench(tested, contest).run(facts(100, basket=Basket(7, Decimal(100), None, [])), explaining=True)
-    assert [(each.action_id, each.applied, each.reason and each.reason.code) for each in found.explanations] == [
+    evaluation = Bench(tested, contest).run(facts(100, basket=Basket(7, Decimal(100), None, [])), explaining=True)
+    assert [
+        (explanation.action_id, explanation.applied, explanation.reason and explanation.reason.code)
+        for explanation in evaluation.explanations
+    ] == [
         (None, True, None),
         (None, True, None),
         (1, True, None),
@@ -423,9 +428,11 @@ def test_an_explanation_says_what_applied():
 
 def test_the_rules_of_actions_are_traced_only_on_request():
     tested = campaign(action(1, mint(1), rule="order.total > 3"), action(2, mint(1)))
-    traced = Bench(tested).run(facts(7), explaining=True, tracing=True).explanations
-    assert [each.trace and each.trace["value"] for each in traced] == [None, True, None]
-    assert [each.trace for each in Bench(tested).run(facts(7), explaining=True).explanations] == [None] * 3
+    explanations = Bench(tested).run(facts(7), explaining=True, tracing=True).explanations
+    assert [explanation.trace and explanation.trace["value"] for explanation in explanations] == [None, True, None]
+    assert [explanation.trace for explanation in Bench(tested).run(facts(7), explaining=True).explanations] == [
+        None
+    ] * 3
 
 
 def test_nothing_is_explained_unless_asked():
@@ -440,20 +447,20 @@ def test_nothing_is_explained_unless_asked():
     ),
     st.decimals(0, 60, places=0),
 )
-def test_burns_never_take_more_than_there_is(effects, held):
+def test_burns_never_take_more_than_there_is(effects, balance):
     actions = [action(i, effect(kind, amount=amount)) for i, (kind, amount) in enumerate(effects)]
-    bench = Bench(campaign(*actions), holdings={(WALLET_ID, 1): Holding(current=held)})
-    found = bench.run()
-    expected = held
-    for (kind, amount), outcome in zip(effects, found.effects, strict=True):
+    bench = Bench(campaign(*actions), holdings={(WALLET_ID, 1): Holding(current=balance)})
+    evaluation = bench.run()
+    expected_balance = balance
+    for (kind, amount), outcome in zip(effects, evaluation.effects, strict=True):
         whole = amount // 1
         if kind == "mint-points":
-            expected += whole
-        elif whole <= expected:
-            expected -= whole
+            expected_balance += whole
+        elif whole <= expected_balance:
+            expected_balance -= whole
         else:
             assert outcome.status == "failed"
-    assert bench.balance() == expected >= 0
+    assert bench.balance() == expected_balance >= 0
 
 
 # --- inactive members, faulty actions, and what is told --------------------------------------------------------------
@@ -461,12 +468,12 @@ def test_burns_never_take_more_than_there_is(effects, held):
 
 @pytest.mark.parametrize("kind", ["mint-points", "burn-points"])
 def test_points_of_inactive_people_do_not_move(kind):
-    own, of_sponsor = effect(kind, amount=5), effect(kind, amount=5, recipient="sponsor")
+    of_member, of_sponsor = effect(kind, amount=5), effect(kind, amount=5, recipient="sponsor")
     holdings = {(wallet, 1): Holding(current=Decimal(9)) for wallet in (WALLET_ID, SPONSOR_WALLET_ID)}
-    bench = Bench(campaign(action(1, own, of_sponsor)), holdings=holdings)
-    found = bench.run(facts(sponsor_wallet_id=SPONSOR_WALLET_ID, is_active=False, is_sponsor_active=False))
-    assert [each.status for each in found.effects] == ["skipped"] * 2
-    assert [each.error["detail"] for each in found.effects] == [
+    bench = Bench(campaign(action(1, of_member, of_sponsor)), holdings=holdings)
+    evaluation = bench.run(facts(sponsor_wallet_id=SPONSOR_WALLET_ID, is_active=False, is_sponsor_active=False))
+    assert [outcome.status for outcome in evaluation.effects] == ["skipped"] * 2
+    assert [outcome.error["detail"] for outcome in evaluation.effects] == [
         "The member of the event is not active.",
         "The sponsor of the event is not active.",
     ]
@@ -481,32 +488,32 @@ def test_an_inactive_member_gets_nothing_else_but_receivers_are_notified():
         effect("use-coupon", couponBookKey="b"),
         effect("discount", type="amount", value=1),
     )
-    found = Bench(campaign(action(1, *effects)), executors=executors).run(facts(is_active=False))
-    assert [each.status for each in found.effects] == ["executed", "skipped", "skipped", "skipped"]
+    evaluation = Bench(campaign(action(1, *effects)), executors=executors).run(facts(is_active=False))
+    assert [outcome.status for outcome in evaluation.effects] == ["executed", "skipped", "skipped", "skipped"]
 
 
 def test_an_action_that_is_not_running_is_explained():
     idle = action(2, mint(1), status="draft")
     tested = replace(campaign(action(1, mint(1))), idle_actions=(idle,))
-    found = Bench(tested).run(explaining=True)
-    assert why(found) == [(1, None, None), (1, 2, "ACTION_NOT_RUNNING"), (1, 1, None)]
-    assert found.explanations[1].reason.label == "the action is draft"
-    assert not found.explanations[1].applied
+    evaluation = Bench(tested).run(explaining=True)
+    assert why(evaluation) == [(1, None, None), (1, 2, "ACTION_NOT_RUNNING"), (1, 1, None)]
+    assert evaluation.explanations[1].reason.label == "the action is draft"
+    assert not evaluation.explanations[1].applied
 
 
 def test_an_action_that_cannot_be_compiled_can_end_its_campaign_and_takes_no_group():
     faulty = action(1, mint(1), rule="nosuch(1)", abort_evaluation_on_error=True, exclusive_group="g")
     other = campaign(action(3, mint(1), exclusive_group="g"), campaign_id=2)
-    found = Bench(campaign(faulty, action(2, mint(1))), other).run(explaining=True)
-    assert why(found) == [(1, None, None), (2, None, None), (1, 2, "ABORTED"), (2, 3, None)]
+    evaluation = Bench(campaign(faulty, action(2, mint(1))), other).run(explaining=True)
+    assert why(evaluation) == [(1, None, None), (2, None, None), (1, 2, "ABORTED"), (2, 3, None)]
 
 
 def test_an_action_that_cannot_be_compiled_is_an_error_of_each_event():
-    found = Bench(campaign(action(1, mint(1), rule="nosuch(1)"), action(2, mint(1)))).run()
-    [error] = found.errors
+    evaluation = Bench(campaign(action(1, mint(1), rule="nosuch(1)"), action(2, mint(1)))).run()
+    [error] = evaluation.errors
     assert (error.campaign_id, error.action_id, error.at) == (1, 1, None)
     assert "nosuch" in error.message
-    assert statuses(found) == [(2, "executed")]
+    assert statuses(evaluation) == [(2, "executed")]
 
 
 def test_a_rule_that_fails_is_reported_with_its_place():
@@ -532,15 +539,15 @@ def test_later_actions_see_the_balances_that_earlier_ones_have_left():
 def test_a_mint_that_was_cut_tells_what_was_asked_for():
     limit = {"scope": "member", "type": "points", "period": "total", "limit": Decimal(3)}
     tested = campaign(action(1, mint(5)), limit_rules=(limit,), allow_partial_application_on_limit=True)
-    found = Bench(tested).run()
-    [outcome] = found.effects
+    evaluation = Bench(tested).run()
+    [outcome] = evaluation.effects
     assert (outcome.status, dict(outcome.params)["amount"], dict(outcome.params)["requestedAmount"]) == (
         "partial",
         3,
         5,
     )
     assert outcome.error["detail"] == "The limit of 3 points of a member (total) is reached."
-    assert found.limit_discarded == 2
+    assert evaluation.limit_discarded == 2
 
 
 def test_what_is_done_entirely_tells_no_other_amount():
@@ -549,18 +556,23 @@ def test_what_is_done_entirely_tells_no_other_amount():
 
 
 def test_a_reason_has_the_value_of_the_event():
-    found = Bench(campaign(active=False), campaign(campaign_id=2, event_type="benefit-used")).run(explaining=True)
-    assert [(each.reason.actual, each.applied) for each in found.explanations] == [(False, False), (EVENT_TYPE, False)]
+    evaluation = Bench(campaign(active=False), campaign(campaign_id=2, event_type="benefit-used")).run(explaining=True)
+    assert [(explanation.reason.actual, explanation.applied) for explanation in evaluation.explanations] == [
+        (False, False),
+        (EVENT_TYPE, False),
+    ]
 
 
 def test_what_an_event_says_of_its_member_is_not_told_of_the_sponsor():
-    own, other = mint(1), mint(1, recipient="sponsor")
-    bench = Bench(campaign(action(1, own, other, mint(1, recipient="sponsor", description="Thanks")), tags=("spring",)))
+    to_member, to_sponsor = mint(1), mint(1, recipient="sponsor")
+    bench = Bench(
+        campaign(action(1, to_member, to_sponsor, mint(1, recipient="sponsor", description="Thanks")), tags=("spring",))
+    )
     bench.run(facts(sponsor_wallet_id=SPONSOR_WALLET_ID, external_id="order-17", description="Two mugs"))
     details = [posting.details for posting in bench.session.steps]
-    assert [(each.external_id, each.description) for each in details] == [
+    assert [(detail.external_id, detail.description) for detail in details] == [
         ("order-17", "Two mugs"),
         (None, None),
         (None, "Thanks"),
     ]
-    assert {(each.tags, each.loyalty_event_id) for each in details} == {(("spring",), 1)}
+    assert {(detail.tags, detail.loyalty_event_id) for detail in details} == {(("spring",), 1)}

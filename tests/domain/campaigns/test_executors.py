@@ -37,14 +37,14 @@ def refusing(refusal):
 
 
 def test_an_executor_gets_the_event_and_the_parameters_that_came_out():
-    seen = []
+    calls = []
     bench = Bench(
         campaign(action(1, effect(WAVE, flag="red", amount=("=", "order.total / 2")), effect(WAVE, flag="blue"))),
-        executors={WAVE: lambda event, params: seen.append((event.member_id, event.sponsor_member_id, dict(params)))},
+        executors={WAVE: lambda event, params: calls.append((event.member_id, event.sponsor_member_id, dict(params)))},
     )
-    found = bench.run(facts(10, sponsor_member_id=9))
-    assert statuses(found) == [(1, "executed"), (1, "executed")]
-    assert seen == [(7, 9, {"flag": "red", "amount": 5}), (7, 9, {"flag": "blue", "amount": 1})]
+    evaluation = bench.run(facts(10, sponsor_member_id=9))
+    assert statuses(evaluation) == [(1, "executed"), (1, "executed")]
+    assert calls == [(7, 9, {"flag": "red", "amount": 5}), (7, 9, {"flag": "blue", "amount": 1})]
 
 
 @pytest.mark.parametrize(
@@ -56,20 +56,22 @@ def test_a_conflict_skips_the_effect_and_any_other_refusal_fails_it(refusal, sta
         action(2, mint(5)),
     )
     bench = Bench(campaign(*actions), executors=refusing(refusal))
-    found = bench.run()
-    expected = [(1, status), (1, "executed")]
-    assert statuses(found) == (expected if aborts else [*expected, (2, "executed")])
-    assert found.effects[0].error["type"] == f"/problems/{refusal.slug}"
+    evaluation = bench.run()
+    statuses_of_first_action = [(1, status), (1, "executed")]
+    assert statuses(evaluation) == (
+        statuses_of_first_action if aborts else [*statuses_of_first_action, (2, "executed")]
+    )
+    assert evaluation.effects[0].error["type"] == f"/problems/{refusal.slug}"
 
 
 def test_what_an_executor_did_counts_against_the_limit_of_transactions_and_what_it_refused_does_not():
     limited = campaign(action(1, effect(WAVE, flag="red")), max_transactions_per_member=1)
-    refused = Bench(limited, executors=refusing(TooTired("Later.")))
-    assert [refused.run().effects[0].status for _ in range(2)] == ["skipped", "skipped"]
-    assert refused.counters.count_log == []
+    refusing_bench = Bench(limited, executors=refusing(TooTired("Later.")))
+    assert [refusing_bench.run().effects[0].status for _ in range(2)] == ["skipped", "skipped"]
+    assert refusing_bench.counters.journal == []
     calls = []
-    done = Bench(limited, executors={WAVE: lambda event, params: calls.append(params)})
-    assert [done.run().effects[0].status for _ in range(2)] == ["executed", "skipped"]
+    performing_bench = Bench(limited, executors={WAVE: lambda event, params: calls.append(params)})
+    assert [performing_bench.run().effects[0].status for _ in range(2)] == ["executed", "skipped"]
     assert len(calls) == 1
 
 

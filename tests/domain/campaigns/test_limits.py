@@ -63,9 +63,9 @@ def test_an_action_is_left_out_as_a_whole_with_its_other_effects():
         action(1, mint(60), effect("discount", type="amount", value=1), mint(60)), limit_rules=(rule(100),)
     )
     bench = Bench(tested)
-    found = bench.run()
-    assert statuses(found) == [(1, "skipped")] * 3
-    assert found.limit_discarded == 120
+    evaluation = bench.run()
+    assert statuses(evaluation) == [(1, "skipped")] * 3
+    assert evaluation.limit_discarded == 120
     assert bench.session.holding(70, 1).current == 0
 
 
@@ -79,20 +79,20 @@ def test_a_limit_of_points_counts_what_the_account_can_hold():
         action(1, mint(Decimal("7.9"))), limit_rules=(rule(Decimal("10.5")),), allow_partial_application_on_limit=True
     )
     bench = Bench(tested)
-    found = [bench.run() for _ in range(3)]
-    assert [each.effects[0].status for each in found] == ["executed", "partial", "skipped"]
+    evaluations = [bench.run() for _ in range(3)]
+    assert [evaluation.effects[0].status for evaluation in evaluations] == ["executed", "partial", "skipped"]
     assert bench.balance() == 10
 
 
 def test_an_account_named_by_a_rule_is_the_only_one_that_counts():
-    known = [account(), account(2)]
+    accounts = [account(), account(2)]
     tested = campaign(
         action(1, mint(50), mint(50, ledgerAccountKey="account-2")),
-        accounts=known,
+        accounts=accounts,
         limit_rules=(rule(60, ledgerAccountKey="account-2"),),
         allow_partial_application_on_limit=True,
     )
-    bench = Bench(tested, accounts=known)
+    bench = Bench(tested, accounts=accounts)
     bench.run()
     bench.run()
     assert bench.balance() == 100
@@ -100,22 +100,22 @@ def test_an_account_named_by_a_rule_is_the_only_one_that_counts():
 
 
 def test_a_rule_without_an_account_counts_all_accounts_together():
-    known = [account(), account(2)]
+    accounts = [account(), account(2)]
     tested = campaign(
         action(1, mint(50), mint(50, ledgerAccountKey="account-2")),
-        accounts=known,
+        accounts=accounts,
         limit_rules=(rule(60),),
         allow_partial_application_on_limit=True,
     )
-    bench = Bench(tested, accounts=known)
+    bench = Bench(tested, accounts=accounts)
     bench.run()
     assert (bench.balance(), bench.balance(ledger_account_id=2)) == (50, 10)
 
 
 def test_what_a_sponsor_gets_counts_for_the_member_of_the_event():
     tested = campaign(action(1, mint(60, recipient="sponsor"), mint(60)), limit_rules=(rule(100),))
-    found = Bench(tested).run(facts(sponsor_wallet_id=SPONSOR_WALLET_ID))
-    assert statuses(found) == [(1, "skipped")] * 2
+    with_sponsor = Bench(tested).run(facts(sponsor_wallet_id=SPONSOR_WALLET_ID))
+    assert statuses(with_sponsor) == [(1, "skipped")] * 2
     without_sponsor = Bench(tested).run()
     assert statuses(without_sponsor) == [(1, "skipped"), (1, "executed")]
 
@@ -125,26 +125,28 @@ def test_burns_and_discounts_count_no_points():
         action(1, mint(10), effect("burn-points", amount=10), effect("discount", type="amount", value=99)),
         limit_rules=(rule(10),),
     )
-    found = Bench(tested).run()
-    assert {each.status for each in found.effects} == {"executed"}
-    assert [counted.amount for counted in found.counted] == [10]
+    evaluation = Bench(tested).run()
+    assert {outcome.status for outcome in evaluation.effects} == {"executed"}
+    assert [count.amount for count in evaluation.counted] == [10]
 
 
 @pytest.mark.parametrize(
-    ("limit", "allowed"), [(0, 0), (1, 1), (Decimal("1.5"), 1), (Decimal("0.5"), 0), (Decimal("2.0"), 2)]
+    ("limit", "allowed_events"), [(0, 0), (1, 1), (Decimal("1.5"), 1), (Decimal("0.5"), 0), (Decimal("2.0"), 2)]
 )
 @pytest.mark.parametrize("scope", ["member", "campaign"])
-def test_a_limit_of_transactions_counts_events_that_had_an_effect(scope, limit, allowed):
+def test_a_limit_of_transactions_counts_events_that_had_an_effect(scope, limit, allowed_events):
     tested = campaign(
         action(1, mint(1), mint(1)), action(2, mint(1)), limit_rules=(rule(limit, scope, "transactions"),)
     )
     bench = Bench(tested)
-    found = [bench.run() for _ in range(4)]
-    assert [{e.status for e in each.effects} for each in found] == [{"executed"}] * allowed + [{"skipped"}] * (
-        4 - allowed
+    evaluations = [bench.run() for _ in range(4)]
+    assert [{outcome.status for outcome in evaluation.effects} for evaluation in evaluations] == [
+        {"executed"}
+    ] * allowed_events + [{"skipped"}] * (4 - allowed_events)
+    assert bench.balance() == 3 * allowed_events
+    assert [evaluation.limit_discarded for evaluation in evaluations] == [0] * allowed_events + [3] * (
+        4 - allowed_events
     )
-    assert bench.balance() == 3 * allowed
-    assert [each.limit_discarded for each in found] == [0] * allowed + [3] * (4 - allowed)
 
 
 def test_an_event_without_an_effect_uses_up_no_transaction():
@@ -191,8 +193,8 @@ def test_each_campaign_counts_for_itself():
 def test_members_are_counted_apart_and_a_campaign_as_a_whole():
     tested = campaign(action(1, mint(10)), limit_rules=(rule(10, "member", period="total"), rule(15, "campaign")))
     bench = Bench(tested)
-    found = [bench.run(facts(member_id=m, wallet_id=m * 10)).effects[0].status for m in (1, 1, 2, 3)]
-    assert found == ["executed", "skipped", "skipped", "skipped"]
+    effect_statuses = [bench.run(facts(member_id=m, wallet_id=m * 10)).effects[0].status for m in (1, 1, 2, 3)]
+    assert effect_statuses == ["executed", "skipped", "skipped", "skipped"]
 
 
 def test_what_was_counted_before_counts():
@@ -210,8 +212,8 @@ def test_what_an_event_counted_is_reported_with_the_counter():
         action(1, mint(10)),
         limit_rules=(rule(100, "campaign", "transactions", "daily"), rule(50, ledgerAccountKey="account-1")),
     )
-    counted = Bench(tested).run().counted
-    assert sorted(counted, key=str) == sorted(
+    counts = Bench(tested).run().counted
+    assert sorted(counts, key=str) == sorted(
         [
             Count(CounterKey(1, ALL_MEMBERS, ALL_ACCOUNTS, "transactions", "daily", date(2026, 3, 4)), Decimal(1), 1),
             Count(CounterKey(1, MEMBER_ID, 1, "points", "monthly", date(2026, 3, 1)), Decimal(10), 1),
@@ -221,9 +223,11 @@ def test_what_an_event_counted_is_reported_with_the_counter():
 
 
 def test_a_mint_that_fails_counts_nothing():
-    known = [account(max_supply=Decimal(5))]
-    tested = campaign(action(1, mint(10)), limit_rules=(rule(100), rule(1, "member", "transactions")), accounts=known)
-    bench = Bench(tested, accounts=known)
+    accounts = [account(max_supply=Decimal(5))]
+    tested = campaign(
+        action(1, mint(10)), limit_rules=(rule(100), rule(1, "member", "transactions")), accounts=accounts
+    )
+    bench = Bench(tested, accounts=accounts)
     assert bench.run().effects[0].status == "failed"
     assert bench.counters.count_log == []
 
@@ -250,27 +254,28 @@ def test_limits_against_a_plain_model(rules, partial, events):
         allow_partial_application_on_limit=partial,
     )
     bench = Bench(tested)
-    used: dict[tuple, int] = {}
+    usage: dict[tuple, int] = {}
     for member, total, at in events:
         keys = {
             (scope, kind, period, member if scope == "member" else 0, period_start(period, at)): limit
             for scope, kind, period, limit in sorted(rules, reverse=True)
         }
-        wanted = total
-        if any(used.get(key, 0) >= limit for key, limit in keys.items() if key[1] == "transactions"):
-            wanted = 0
-        room = min(
-            (max(0, limit - used.get(key, 0)) for key, limit in keys.items() if key[1] == "points"), default=wanted
+        requested_points = total
+        if any(usage.get(key, 0) >= limit for key, limit in keys.items() if key[1] == "transactions"):
+            requested_points = 0
+        remaining = min(
+            (max(0, limit - usage.get(key, 0)) for key, limit in keys.items() if key[1] == "points"),
+            default=requested_points,
         )
-        expected = min(wanted, room) if partial or wanted <= room else 0
+        expected_points = min(requested_points, remaining) if partial or requested_points <= remaining else 0
         before = bench.balance(member * 10)
-        found = bench.run(facts(total, member_id=member, wallet_id=member * 10, at=at))
-        assert bench.balance(member * 10) - before == expected
-        assert found.limit_discarded == total - expected
-        if expected:
+        evaluation = bench.run(facts(total, member_id=member, wallet_id=member * 10, at=at))
+        assert bench.balance(member * 10) - before == expected_points
+        assert evaluation.limit_discarded == total - expected_points
+        if expected_points:
             for key in keys:
-                used[key] = used.get(key, 0) + (expected if key[1] == "points" else 1)
-    assert all(used.get(key, 0) >= 0 for key in used)
+                usage[key] = usage.get(key, 0) + (expected_points if key[1] == "points" else 1)
+    assert all(usage.get(key, 0) >= 0 for key in usage)
 
 
 @given(st.integers(0, 200), st.lists(st.integers(0, 40), max_size=20), st.sampled_from(["member", "campaign"]))

@@ -38,25 +38,25 @@ def test_an_authorization_posts_pending_and_calls_no_executor():
         holdings={(WALLET_ID, 1): Holding(current=Decimal(9))},
         executors={"assign-badge": lambda event, params: called.append(event)},
     )
-    found = bench.run(mode=AUTHORIZE)
-    assert statuses(found) == [(1, "authorized"), (1, "authorized"), (2, "authorized"), (2, "authorized")]
+    evaluation = bench.run(mode=AUTHORIZE)
+    assert statuses(evaluation) == [(1, "authorized"), (1, "authorized"), (2, "authorized"), (2, "authorized")]
     assert called == []
     assert [step.status for step in bench.session.steps] == [PENDING, PENDING]
     assert [step.pending_expires_at is None for step in bench.session.steps] == [False, True]
-    held = bench.session.holding(WALLET_ID, 1)
-    assert (held.current, held.pending_credit, held.pending_debit) == (9, 5, 2)
-    [counted] = bench.counters.changes()
-    assert (counted.key.member_id, counted.used) == (MEMBER_ID, 1)
-    assert found.explanations == []
-    assert {each.status for each in bench.run(mode=AUTHORIZE).effects} == {"skipped"}
+    holding = bench.session.holding(WALLET_ID, 1)
+    assert (holding.current, holding.pending_credit, holding.pending_debit) == (9, 5, 2)
+    [change] = bench.counters.changes()
+    assert (change.key.member_id, change.used) == (MEMBER_ID, 1)
+    assert evaluation.explanations == []
+    assert {outcome.status for outcome in bench.run(mode=AUTHORIZE).effects} == {"skipped"}
 
 
 def test_a_rule_that_others_have_left_no_cost_for_is_explained_as_such():
     ten = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"
     costly = f"{ten}.all(a, {ten}.all(b, {ten}.all(c, {ten}.all(d, a + b + c + d < 37))))"
     actions = [action(number, mint(1), rule=costly) for number in range(EVENT_COST // 100_000)]
-    found = Bench(campaign(*actions)).run(mode=DRY_RUN)
-    codes = [explanation.reason and explanation.reason.code for explanation in found.explanations[1:]]
+    evaluation = Bench(campaign(*actions)).run(mode=DRY_RUN)
+    codes = [explanation.reason and explanation.reason.code for explanation in evaluation.explanations[1:]]
     assert (codes[0], codes[-1]) == (None, "COST")
     assert codes == sorted(codes, key=lambda code: code is not None)
 
@@ -66,10 +66,13 @@ def test_a_lineup_holds_the_campaigns_of_a_type_and_is_made_once():
     other = campaign(action(2, mint(1)), campaign_id=2, event_type="benefit-used")
     always = campaign(action(3, mint(1), priority=1), campaign_id=3)
     plans = EvaluationPlans([first, other, always])
-    found = plans.of(EVENT_TYPE)
-    assert found.campaigns == (first, always)
-    assert [[each.action.action_id for _, each in turn.actions] for turn in found.turns] == [[3], [1]]
-    assert plans.of(EVENT_TYPE) is found
+    plan = plans.of(EVENT_TYPE)
+    assert plan.campaigns == (first, always)
+    assert [[compiled_action.action.action_id for _, compiled_action in turn.actions] for turn in plan.turns] == [
+        [3],
+        [1],
+    ]
+    assert plans.of(EVENT_TYPE) is plan
     assert plans.of("unheard-of").campaigns == (always,)
 
 
@@ -93,6 +96,6 @@ def test_an_action_whose_rules_and_effects_stay_is_not_compiled_again():
     renamed = compile_action(action(1, mint(1), rule="order.total > 1", name="New", campaign_version_id=2), before)
     assert renamed.rule is before.rule
     assert (renamed.action.name, renamed.action.campaign_version_id) == ("New", 2)
-    changed = compile_action(action(1, mint(1), rule="order.total > 2"), before)
-    assert changed.rule is not before.rule
+    recompiled = compile_action(action(1, mint(1), rule="order.total > 2"), before)
+    assert recompiled.rule is not before.rule
     assert Bench(campaign(action(1, mint(1)))).run(facts(at=NOON)).effects

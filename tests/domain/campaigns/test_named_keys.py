@@ -12,7 +12,7 @@ BADGES = {"gold": "Gold badge", "silver": "Silver badge"}
 
 
 def keys_in(text):
-    return [(named.variable, named.key) for named in named_keys(parse(text))]
+    return [(named_key.variable, named_key.key) for named_key in named_keys(parse(text))]
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,8 @@ def test_keys_are_those_that_a_keyed_variable_is_compared_with(text, keys):
     assert sorted(keys_in(text)) == sorted(keys)
 
 
-def details(text, known):
-    return [fault.detail for fault in unknown_keys([("/rules/expression", parse(text))], {"badges": known})]
+def details(text, names_by_key):
+    return [fault.detail for fault in unknown_keys([("/rules/expression", parse(text))], {"badges": names_by_key})]
 
 
 def test_an_unknown_key_is_refused_where_it_is_written():
@@ -79,10 +79,10 @@ def test_the_fault_says_what_may_be_meant():
 
 
 def test_the_fault_lists_20_keys():
-    [all_of_them] = details("badges.xyz > 1", {f"key-{n}": "N" for n in range(20)})
-    assert all_of_them.endswith("N: key-19.")
-    [some] = details("badges.xyz > 1", {f"key-{n}": "N" for n in range(22)})
-    assert some.endswith("N: key-19 and 2 more.")
+    [detail_of_20] = details("badges.xyz > 1", {f"key-{n}": "N" for n in range(20)})
+    assert detail_of_20.endswith("N: key-19.")
+    [detail_of_22] = details("badges.xyz > 1", {f"key-{n}": "N" for n in range(22)})
+    assert detail_of_22.endswith("N: key-19 and 2 more.")
 
 
 def test_a_long_key_is_cut():
@@ -98,7 +98,7 @@ def test_an_expression_uses_a_variable_anywhere_in_it():
 def test_a_campaign_uses_the_variables_of_its_rules_and_effects():
     in_rule = campaign(action(1, mint(1)), action(2, mint(1), rule="order.total > 2"))
     in_effect = campaign(action(1, mint(1, description=("=", "'x'")), mint(("=", "order.total"))))
-    for each in (in_rule, in_effect):
-        assert names_variable(each, "order")
-        assert not names_variable(each, "member")
+    for one_campaign in (in_rule, in_effect):
+        assert names_variable(one_campaign, "order")
+        assert not names_variable(one_campaign, "member")
     assert not names_variable(campaign(action(1, mint(1))), "order")

@@ -29,9 +29,9 @@ DECEMBER, MARCH = datetime(2026, 12, 31, tzinfo=UTC), datetime(2027, 3, 31, tzin
 LEFT = [("points", 50), ("money", Decimal("0.50"))]
 
 
-def bench_of(*effects, known=None, holdings=None, **values):
-    known = [known or account()]
-    return Bench(campaign(action(1, *effects), accounts=known, **values), accounts=known, holdings=holdings)
+def bench_of(*effects, ledger_account=None, holdings=None, **values):
+    accounts = [ledger_account or account()]
+    return Bench(campaign(action(1, *effects), accounts=accounts, **values), accounts=accounts, holdings=holdings)
 
 
 def limit(amount):
@@ -39,27 +39,27 @@ def limit(amount):
     return {"limit_rules": rules, "allow_partial_application_on_limit": True}
 
 
-def problems(found):
-    return [each.error and each.error["type"] for each in found.effects]
+def problems(evaluation):
+    return [outcome.error and outcome.error["type"] for outcome in evaluation.effects]
 
 
 # --- bounds of a mint ---------------------------------------------------------------------------------------------
 
 
 def test_a_mint_is_cut_at_the_maximum_balance_of_its_account():
-    bench = bench_of(mint(60), known=account(max_balance=Decimal(100)))
+    bench = bench_of(mint(60), ledger_account=account(max_balance=Decimal(100)))
     results = [bench.run() for _ in range(3)]
-    assert [each.effects[0].status for each in results] == ["executed", "partial", "skipped"]
-    assert [problems(each) for each in results] == [[None], *[["/problems/balance-limit"]] * 2]
+    assert [result.effects[0].status for result in results] == ["executed", "partial", "skipped"]
+    assert [problems(result) for result in results] == [[None], *[["/problems/balance-limit"]] * 2]
     assert bench.balance() == 100
 
 
 def test_a_limit_counts_what_the_maximum_balance_allows():
     """Of the second 60 a limit of 110 leaves 50, and the account holds 40 of them."""
-    bench = bench_of(mint(60), known=account(max_balance=Decimal(100)), **limit(110))
+    bench = bench_of(mint(60), ledger_account=account(max_balance=Decimal(100)), **limit(110))
     results = [bench.run() for _ in range(2)]
-    assert [counted.amount for counted in bench.counters.count_log] == [60, 40]
-    assert [each.limit_discarded for each in results] == [0, 10]
+    assert [count.amount for count in bench.counters.journal] == [60, 40]
+    assert [result.limit_discarded for result in results] == [0, 10]
 
 
 @pytest.mark.parametrize(("amount", "minted", "qualifying"), [(100, 40, 20), (30, 30, 50), (0, 0, 50)])
@@ -77,31 +77,33 @@ def test_qualifying_points_are_rounded_down_to_the_digits_of_the_account():
 
 
 def test_a_mint_of_nothing_that_qualifies_for_nothing_is_skipped():
-    found = bench_of(mint(Decimal("0.4"), qualifyingAmount=Decimal("0.4"))).run()
-    assert (statuses(found), problems(found)) == ([(1, "skipped")], ["/problems/zero-amount"])
+    evaluation = bench_of(mint(Decimal("0.4"), qualifyingAmount=Decimal("0.4"))).run()
+    assert (statuses(evaluation), problems(evaluation)) == ([(1, "skipped")], ["/problems/zero-amount"])
 
 
 @pytest.mark.parametrize("partial", [True, False])
 def test_a_limit_discards_nothing_of_a_mint_that_could_not_be(partial):
     """There is no sponsor who could get the 60."""
     values = {**limit(50), "allow_partial_application_on_limit": partial}
-    found = bench_of(mint(60), mint(60, recipient="sponsor"), **values).run()
-    assert found.limit_discarded == (10 if partial else 60)
+    evaluation = bench_of(mint(60), mint(60, recipient="sponsor"), **values).run()
+    assert evaluation.limit_discarded == (10 if partial else 60)
 
 
 def test_of_two_limits_that_leave_the_same_the_first_is_named():
     """50 points are worth 0.50."""
     rules = [{"scope": "member", "type": kind, "period": "total", "limit": most} for kind, most in LEFT]
     values = {"limit_rules": tuple(rules), "allow_partial_application_on_limit": True, "default_currency": "EUR"}
-    found = bench_of(mint(60), known=account(fiat_per_point=Decimal("0.01")), **values).run(facts(home_currency="EUR"))
-    assert (statuses(found), found.limit_discarded) == ([(1, "partial")], 10)
-    assert found.effects[0].error["detail"] == "The limit of 50 points of a member (total) is reached."
+    evaluation = bench_of(mint(60), ledger_account=account(fiat_per_point=Decimal("0.01")), **values).run(
+        facts(home_currency="EUR")
+    )
+    assert (statuses(evaluation), evaluation.limit_discarded) == ([(1, "partial")], 10)
+    assert evaluation.effects[0].error["detail"] == "The limit of 50 points of a member (total) is reached."
 
 
 def test_a_limit_that_prevents_a_mint_discards_its_points_and_not_their_worth():
     rules = {"limit_rules": ({"scope": "member", "type": "points", "period": "total", "limit": 50},)}
-    known = account(fiat_per_point=Decimal(2))
-    assert bench_of(mint(60), known=known, **rules).run().limit_discarded == 60
+    ledger_account = account(fiat_per_point=Decimal(2))
+    assert bench_of(mint(60), ledger_account=ledger_account, **rules).run().limit_discarded == 60
 
 
 @pytest.mark.parametrize(
@@ -131,10 +133,10 @@ def test_a_mint_without_an_account_says_which_it_lacks(key, detail):
 )
 def test_points_are_worth_money_with_the_digits_of_its_currency(home, redemption, worth):
     """67 times 0.015 is 1.005."""
-    found = bench_of(mint(67), known=account(fiat_per_point=Decimal("0.015"), redemption=redemption)).run(
+    evaluation = bench_of(mint(67), ledger_account=account(fiat_per_point=Decimal("0.015"), redemption=redemption)).run(
         facts(home_currency=home)
     )
-    assert str(found.effects[0].worth) == worth
+    assert str(evaluation.effects[0].worth) == worth
 
 
 def test_points_without_a_rate_have_no_worth():
@@ -143,15 +145,15 @@ def test_points_without_a_rate_have_no_worth():
 
 def test_a_mint_waits_by_the_terms_of_its_effect():
     bench = bench_of(mint(5, availableAfter="P14D"), mint(7))
-    found = bench.run()
-    assert [each.wait for each in found.effects] == [Wait(datetime(2026, 3, 18, 12, tzinfo=UTC)), None]
+    evaluation = bench.run()
+    assert [outcome.wait for outcome in evaluation.effects] == [Wait(datetime(2026, 3, 18, 12, tzinfo=UTC)), None]
     holding = bench.session.holding(WALLET_ID, 1)
     assert (holding.current, holding.pending_credit) == (7, 5)
 
 
 def test_terms_that_cannot_be_fail_the_mint():
-    found = bench_of(mint(5, availableAfter=("=", '"P" + "14X"'))).run()
-    assert (statuses(found), problems(found)) == ([(1, "failed")], ["/problems/effect-parameter"])
+    evaluation = bench_of(mint(5, availableAfter=("=", '"P" + "14X"'))).run()
+    assert (statuses(evaluation), problems(evaluation)) == ([(1, "failed")], ["/problems/effect-parameter"])
 
 
 def test_terms_that_name_nothing_leave_the_points_available():
@@ -169,7 +171,7 @@ def extension(**params):
 
 def test_an_extension_posts_a_transaction_of_nothing():
     tracked = account(point_tracking_enabled=True)
-    bench = bench_of(mint(5, expirationDate="2026-12-31T00:00:00Z"), extension(months=3), known=tracked)
+    bench = bench_of(mint(5, expirationDate="2026-12-31T00:00:00Z"), extension(months=3), ledger_account=tracked)
     assert statuses(bench.run()) == [(1, "executed")] * 2
     _, posting = bench.session.steps
     assert (posting.amount, posting.is_extension, posting.details.system_unique_key) == (0, True, "event:2")
@@ -179,13 +181,13 @@ def test_an_extension_posts_a_transaction_of_nothing():
 
 
 def test_without_a_balance_nothing_is_extended():
-    found = bench_of(extension(months=3), known=account(point_tracking_enabled=True)).run()
-    assert (statuses(found), problems(found)) == ([(1, "skipped")], ["/problems/zero-amount"])
+    evaluation = bench_of(extension(months=3), ledger_account=account(point_tracking_enabled=True)).run()
+    assert (statuses(evaluation), problems(evaluation)) == ([(1, "skipped")], ["/problems/zero-amount"])
 
 
 def test_an_authorization_extends_nothing():
     holdings = {(WALLET_ID, 1): Holding(current=Decimal(9))}
-    bench = bench_of(extension(months=3), known=account(point_tracking_enabled=True), holdings=holdings)
+    bench = bench_of(extension(months=3), ledger_account=account(point_tracking_enabled=True), holdings=holdings)
     assert statuses(bench.run(mode="authorize")) == [(1, "authorized")]
     assert bench.session.steps == []
 
@@ -199,8 +201,8 @@ def test_an_authorization_extends_nothing():
     ],
 )
 def test_an_extension_that_cannot_be_fails(params):
-    found = bench_of(extension(**params), holdings={(WALLET_ID, 1): Holding(current=Decimal(9))}).run()
-    assert (statuses(found), problems(found)) == ([(1, "failed")], ["/problems/effect-parameter"])
+    evaluation = bench_of(extension(**params), holdings={(WALLET_ID, 1): Holding(current=Decimal(9))}).run()
+    assert (statuses(evaluation), problems(evaluation)) == ([(1, "failed")], ["/problems/effect-parameter"])
 
 
 def test_an_extension_for_a_sponsor_is_skipped_where_there_is_none_or_an_inactive_one():

@@ -17,7 +17,7 @@ from domain.expressions import Deadline
 from domain.reversals import WHOLE, Extent
 from tests.builders.campaigns import MEMBER_ID, Bench, account, action, campaign, effect, facts, group, mint
 
-NOTHING, HALF, EVERYTHING = (Extent(Fraction(part, 2)) for part in range(3))
+NOTHING, HALF, ALL = (Extent(Fraction(part, 2)) for part in range(3))
 
 POINTS_ACCOUNT = account(fiat_per_point=Decimal("0.03"))
 FOREVER = Deadline(60, lambda: 0.0)
@@ -37,9 +37,9 @@ def order(*prices):
     return event
 
 
-def granted(event, *campaigns):
-    found = Bench(*campaigns, accounts=[POINTS_ACCOUNT]).run(event)
-    return found.granted_actions, found.effects
+def grant_actions(event, *campaigns):
+    evaluation = Bench(*campaigns, accounts=[POINTS_ACCOUNT]).run(event)
+    return evaluation.granted_actions, evaluation.effects
 
 
 def again(actions, prices):
@@ -49,7 +49,7 @@ def again(actions, prices):
     return reevaluate(actions, rest, places, {}, FOREVER)
 
 
-def anew(*actions, **more):
+def reevaluated_campaign(*actions, **more):
     return campaign(*actions, on_return="reevaluate", accounts=[POINTS_ACCOUNT], **more)
 
 
@@ -58,27 +58,27 @@ def off(value, kind="percentage", **params):
 
 
 def test_only_campaigns_that_say_so_are_evaluated_again():
-    actions, _ = granted(order(120), campaign(action(1, mint(5))))
+    actions, _ = grant_actions(order(120), campaign(action(1, mint(5))))
     assert actions == []
 
 
 def test_an_event_without_an_order_keeps_nothing():
     event = facts(Decimal(120))
     event.context["order"] = None
-    actions, _ = granted(event, anew(action(1, mint(5))))
+    actions, _ = grant_actions(event, reevaluated_campaign(action(1, mint(5))))
     assert actions == []
 
 
-@pytest.mark.parametrize(("left", "extent"), [(100, Extent(Fraction(0))), (99, Extent(Fraction(1)))])
-def test_a_rule_decides_on_what_is_left(left, extent):
-    actions, _ = granted(order(120), anew(action(1, mint(500), rule="order.total >= 100.0")))
-    assert again(actions, [left]).points == {1: extent}
+@pytest.mark.parametrize(("rest", "extent"), [(100, Extent(Fraction(0))), (99, Extent(Fraction(1)))])
+def test_a_rule_decides_on_what_is_left(rest, extent):
+    actions, _ = grant_actions(order(120), reevaluated_campaign(action(1, mint(500), rule="order.total >= 100.0")))
+    assert again(actions, [rest]).points == {1: extent}
 
 
 def test_effects_that_gave_nothing_are_not_kept():
     paused = action(1, mint(("=", "order.total - 120.0")), mint(7), rule="true")
-    [kept], _ = granted(order(120), anew(paused))
-    assert [(grant.place, grant.amount, grant.transaction_number) for grant in kept.grants] == [(1, 7, 1)]
+    [granted_action], _ = grant_actions(order(120), reevaluated_campaign(paused))
+    assert [(grant.place, grant.amount, grant.transaction_number) for grant in granted_action.grants] == [(1, 7, 1)]
 
 
 @pytest.mark.parametrize(
@@ -86,51 +86,55 @@ def test_effects_that_gave_nothing_are_not_kept():
     [("order.items[1].total > 0.0", 5), ("true", ("=", "order.items[1].total"))],
 )
 def test_after_an_error_nothing_is_said(rule, amount):
-    actions, _ = granted(order(80, 40), anew(action(1, mint(amount), rule=rule)))
+    actions, _ = grant_actions(order(80, 40), reevaluated_campaign(action(1, mint(amount), rule=rule)))
     assert again(actions, [80, None]).points == {}
 
 
 def test_an_error_in_one_action_does_not_keep_others_from_being_evaluated():
-    broken = action(1, mint(5), rule="order.items[1].total > 0.0")
-    actions, _ = granted(order(80, 40), anew(broken, action(2, mint(7), rule="order.total >= 100.0", priority=2)))
-    assert again(actions, [80, None]).points == {2: EVERYTHING}
+    broken_action = action(1, mint(5), rule="order.items[1].total > 0.0")
+    actions, _ = grant_actions(
+        order(80, 40), reevaluated_campaign(broken_action, action(2, mint(7), rule="order.total >= 100.0", priority=2))
+    )
+    assert again(actions, [80, None]).points == {2: ALL}
 
 
-@pytest.mark.parametrize(("left", "extent"), [(100, NOTHING), (101, NOTHING), (99, EVERYTHING)])
-def test_the_minimum_spend_decides_on_what_is_left(left, extent):
-    actions, _ = granted(order(120), anew(action(1, mint(500)), min_spend_value=Decimal(100)))
-    assert again(actions, [left]).points == {1: extent}
-    unknown = replace(order(left), spend=None)
-    assert reevaluate(actions, unknown, [0], {}, FOREVER).points == {1: EVERYTHING}
+@pytest.mark.parametrize(("rest", "extent"), [(100, NOTHING), (101, NOTHING), (99, ALL)])
+def test_the_minimum_spend_decides_on_what_is_left(rest, extent):
+    actions, _ = grant_actions(order(120), reevaluated_campaign(action(1, mint(500)), min_spend_value=Decimal(100)))
+    assert again(actions, [rest]).points == {1: extent}
+    unknown = replace(order(rest), spend=None)
+    assert reevaluate(actions, unknown, [0], {}, FOREVER).points == {1: ALL}
 
 
 def test_the_rest_is_never_granted_more_than_the_order_was():
-    actions, _ = granted(order(120), anew(action(1, mint(("=", "200.0 - order.total")))))
+    actions, _ = grant_actions(order(120), reevaluated_campaign(action(1, mint(("=", "200.0 - order.total")))))
     assert again(actions, [60]).points == {1: NOTHING}
 
 
 def test_qualifying_points_are_evaluated_on_their_own():
     """A mint of 100, of which one point for each euro counts for tiers: half of those go with half of the order."""
     one = action(1, mint(100, qualifyingAmount=("=", "order.total")), rule="order.total >= 50.0")
-    actions, _ = granted(order(60, 60), anew(one))
-    found = again(actions, [60, None])
-    assert found.extents_of(1, default=WHOLE) == (NOTHING, HALF)
-    assert again(actions, [None, None]).extents_of(1, default=WHOLE) == (EVERYTHING, EVERYTHING)
+    actions, _ = grant_actions(order(60, 60), reevaluated_campaign(one))
+    reevaluation = again(actions, [60, None])
+    assert reevaluation.extents_of(1, default=WHOLE) == (NOTHING, HALF)
+    assert again(actions, [None, None]).extents_of(1, default=WHOLE) == (ALL, ALL)
 
 
 def test_a_mint_that_only_qualifies_takes_back_only_what_qualifies():
-    actions, _ = granted(order(60, 60), anew(action(1, mint(0, qualifyingAmount=("=", "order.total")))))
+    actions, _ = grant_actions(
+        order(60, 60), reevaluated_campaign(action(1, mint(0, qualifyingAmount=("=", "order.total"))))
+    )
     assert again(actions, [60, None]).extents_of(1, default=WHOLE) == (NOTHING, HALF)
 
 
 def test_without_an_amount_of_their_own_points_qualify_as_they_are():
-    actions, _ = granted(order(60, 60), anew(action(1, mint(("=", "order.total")))))
+    actions, _ = grant_actions(order(60, 60), reevaluated_campaign(action(1, mint(("=", "order.total")))))
     assert again(actions, [60, None]).extents_of(1, default=WHOLE) == (HALF, HALF)
 
 
 def test_transactions_of_no_grant_have_the_extent_of_the_order():
-    found = Reevaluation(points={1: NOTHING}, qualifying={1: HALF})
-    assert [found.extents_of(number, default=WHOLE) for number in (1, 2, None)] == [
+    reevaluation = Reevaluation(points={1: NOTHING}, qualifying={1: HALF})
+    assert [reevaluation.extents_of(number, default=WHOLE) for number in (1, 2, None)] == [
         (NOTHING, HALF),
         (WHOLE, WHOLE),
         (WHOLE, WHOLE),
@@ -138,18 +142,22 @@ def test_transactions_of_no_grant_have_the_extent_of_the_order():
 
 
 def test_a_discount_whose_amount_is_not_known_is_not_kept():
-    [kept], _ = granted(replace(order(120), basket=None), anew(action(1, off(20), mint(7))))
-    assert [grant.place for grant in kept.grants] == [1]
+    [granted_action], _ = grant_actions(
+        replace(order(120), basket=None), reevaluated_campaign(action(1, off(20), mint(7)))
+    )
+    assert [grant.place for grant in granted_action.grants] == [1]
 
 
 def test_the_winner_of_an_item_is_evaluated_on_the_items_that_it_won():
     groups = [group("best", "item")]
-    tenth = anew(action(1, off(20), stacking_group_key="group"), groups=groups)
-    five = anew(action(1, off(5, "amount", per="item"), stacking_group_key="group"), groups=groups, campaign_id=2)
-    actions, effects = granted(order(30, 10), tenth, five)
-    assert [each.discount.amount for each in effects] == [6, 5]
+    tenth = reevaluated_campaign(action(1, off(20), stacking_group_key="group"), groups=groups)
+    five = reevaluated_campaign(
+        action(1, off(5, "amount", per="item"), stacking_group_key="group"), groups=groups, campaign_id=2
+    )
+    actions, effects = grant_actions(order(30, 10), tenth, five)
+    assert [outcome.discount.amount for outcome in effects] == [6, 5]
     # The shirt returns, and of the mug 8.00 are left: 5.00 off it stay 5.00, and 20 % off the shirt are nothing.
-    totals = [[grant.items for grant in each.grants] for each in actions]
+    totals = [[grant.items for grant in granted_action.grants] for granted_action in actions]
     assert totals == [[(0,)], [(1,)]]
     rest = order(8)
     reevaluate(actions, rest, [1], {}, FOREVER)
@@ -157,15 +165,19 @@ def test_the_winner_of_an_item_is_evaluated_on_the_items_that_it_won():
 
 
 def test_discounts_see_what_earlier_ones_leave():
-    actions, _ = granted(order(100), anew(action(1, off(20)), action(2, off(10, "amount"), priority=2)))
+    actions, _ = grant_actions(
+        order(100), reevaluated_campaign(action(1, off(20)), action(2, off(10, "amount"), priority=2))
+    )
     rest = order(50)
-    found = reevaluate(actions, rest, [0], {}, FOREVER)
+    reevaluation = reevaluate(actions, rest, [0], {}, FOREVER)
     assert rest.basket.remaining_total == 30
-    assert found.points == {}
+    assert reevaluation.points == {}
 
 
 def test_later_discounts_never_take_more_than_they_did():
-    actions, _ = granted(order(100), anew(action(1, off(("=", "order.total < 100.0 ? 50.0 : 10.0")))))
+    actions, _ = grant_actions(
+        order(100), reevaluated_campaign(action(1, off(("=", "order.total < 100.0 ? 50.0 : 10.0"))))
+    )
     rest = order(90)
     reevaluate(actions, rest, [0], {}, FOREVER)
     assert rest.basket.remaining_total == 80
@@ -186,52 +198,52 @@ prices = st.lists(st.integers(1, 90), min_size=1, max_size=5)
 def test_points_by_steps_of_spend_equal_those_of_the_rest(bought, data, step, points):
     """A model of its own: the points of the rest, by whole numbers."""
     rule = action(1, mint(("=", f"floor(order.total / {step}.0) * {points}.0")))
-    actions, _ = granted(order(*bought), anew(rule))
-    left = [data.draw(st.sampled_from([price, None])) for price in bought]
-    rest = sum(price or 0 for price in left)
+    actions, _ = grant_actions(order(*bought), reevaluated_campaign(rule))
+    prices_left = [data.draw(st.sampled_from([price, None])) for price in bought]
+    rest = sum(price or 0 for price in prices_left)
     amount = sum(bought) // step * points
     if not amount:
         assert actions == []
         return
-    extent = again(actions, left).points[1]
+    extent = again(actions, prices_left).points[1]
     assert amount - extent.of(Decimal(amount), 0) == rest // step * points
 
 
 @given(prices, st.data(), st.integers(1, 100))
 def test_a_full_return_takes_everything_back(bought, data, amount):
-    actions, _ = granted(order(*bought), anew(action(1, mint(amount), rule="order.total > 0.0")))
+    actions, _ = grant_actions(order(*bought), reevaluated_campaign(action(1, mint(amount), rule="order.total > 0.0")))
     assert again(actions, [None] * len(bought)).points == {1: Extent(Fraction(1))}
-    some = data.draw(st.integers(0, len(bought) - 1))
-    left = [price if place == some else None for place, price in enumerate(bought)]
-    assert again(actions, left).points == {1: Extent(Fraction(0))}
+    unreturned_place = data.draw(st.integers(0, len(bought) - 1))
+    prices_left = [price if place == unreturned_place else None for place, price in enumerate(bought)]
+    assert again(actions, prices_left).points == {1: Extent(Fraction(0))}
 
 
 def test_counts_of_limits_are_taken_back_as_their_effects_are():
     rules = [{"scope": "campaign", "type": "points", "period": "total", "limit": 1000}]
-    both = anew(
+    both = reevaluated_campaign(
         action(1, mint(100), rule="order.total >= 100.0"),
         action(2, mint(30), rule="order.total >= 50.0"),
         limit_rules=rules,
     )
-    actions, _ = granted(order(120), both)
-    found = again(actions, [60])
-    assert list(found.counts.values()) == [Extent(Fraction(1)), Extent(Fraction(0))]
+    actions, _ = grant_actions(order(120), both)
+    reevaluation = again(actions, [60])
+    assert list(reevaluation.counts.values()) == [Extent(Fraction(1)), Extent(Fraction(0))]
 
 
 def test_the_counts_of_an_event_are_numbered_from_its_own_first_one():
     """The first event counts 100 points, the second none of its first action and 30 of the next."""
     rules = [{"scope": "campaign", "type": "points", "period": "total", "limit": 1000}]
     first = action(1, mint(100), rule="order.total >= 100.0")
-    bench = Bench(anew(first, action(2, mint(30)), limit_rules=rules), accounts=[POINTS_ACCOUNT])
+    bench = Bench(reevaluated_campaign(first, action(2, mint(30)), limit_rules=rules), accounts=[POINTS_ACCOUNT])
     bench.run(order(120))
-    [kept] = bench.run(order(60)).granted_actions
-    assert [(grant.from_count, grant.to_count) for grant in kept.grants] == [(0, 1)]
+    [granted_action] = bench.run(order(60)).granted_actions
+    assert [(grant.from_count, grant.to_count) for grant in granted_action.grants] == [(0, 1)]
 
 
 def test_actions_keep_the_balances_that_they_saw():
     first, second = action(1, mint(5)), action(2, mint(7), rule="balancesAfter['account-1'] == 5.0", priority=2)
-    actions, _ = granted(order(120), anew(first, second))
-    assert [dict(each.balances_after)["account-1"] for each in actions] == [0, 5]
+    actions, _ = grant_actions(order(120), reevaluated_campaign(first, second))
+    assert [dict(granted_action.balances_after)["account-1"] for granted_action in actions] == [0, 5]
     assert again(actions, [60]).points == {1: Extent(Fraction(0)), 2: Extent(Fraction(0))}
-    changed = [replace(each, balances_after={"account-1": Decimal(9)}) for each in actions]
-    assert again(changed, [60]).points == {1: Extent(Fraction(0)), 2: Extent(Fraction(1))}
+    changed_actions = [replace(granted_action, balances_after={"account-1": Decimal(9)}) for granted_action in actions]
+    assert again(changed_actions, [60]).points == {1: Extent(Fraction(0)), 2: Extent(Fraction(1))}

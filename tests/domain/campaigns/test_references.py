@@ -30,15 +30,15 @@ ITEM = {
 RULE = 'order.items.exists(i, matches(i, "hot"))'
 
 
-def faults(rules, *effects, known=()):
+def faults(rules, *effects, matcher_keys=()):
     node, _ = compile_rules(rules)
     items = {"items": list(effects)}
-    found = unknown_matchers(sources_of(rules, node, items, compile_effects(items)), known)
-    return [(fault.pointer, fault.code, fault.start, fault.end) for fault in found]
+    references = unknown_matchers(sources_of(rules, node, items, compile_effects(items)), matcher_keys)
+    return [(fault.pointer, fault.code, fault.start, fault.end) for fault in references]
 
 
 def test_a_key_that_is_known_is_no_fault():
-    assert faults({"expression": RULE}, known=["hot"]) == []
+    assert faults({"expression": RULE}, matcher_keys=["hot"]) == []
     assert faults({}, mint(1)) == []
 
 
@@ -51,7 +51,7 @@ def test_an_unknown_key_has_its_place_in_the_rule():
 
 def test_an_unknown_key_has_its_place_in_an_effect():
     counting = mint(("=", 'order.items.filter(i, !matches(i, "cold") && matches(i, "hot")).size()'), description="x")
-    assert [fault[:2] for fault in faults({}, mint(1), counting, known=["hot"])] == [
+    assert [fault[:2] for fault in faults({}, mint(1), counting, matcher_keys=["hot"])] == [
         ("/effects/items/1/params/0/expression", "unknown-matcher")
     ]
     assert len(faults({"expression": RULE}, counting)) == 3
@@ -76,9 +76,9 @@ def test_a_rule_asks_the_matcher_of_its_key(categories, applies):
 
 def test_a_matcher_that_is_not_there_is_an_error_of_the_evaluation():
     bench = Bench(campaign(action(1, mint(5), rule=RULE)), matchers={"cold": HOT})
-    found = bench.run(order("hot"), explaining=True, tracing=True)
-    assert why(found) == [(1, None, None), (1, 1, "CONDITION_ERROR")]
-    assert "there is no matcher hot" in str(found.explanations[-1].trace)
+    evaluation = bench.run(order("hot"), explaining=True, tracing=True)
+    assert why(evaluation) == [(1, None, None), (1, 1, "CONDITION_ERROR")]
+    assert "there is no matcher hot" in str(evaluation.explanations[-1].trace)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_earlier_orders_are_read_only_for_expressions_that_name_them(text, reads
     """Within free data, a field may be that of a member."""
     in_rule = campaign(action(1, mint(1)), action(2, mint(1), rule=text))
     in_effect = campaign(action(1, mint(1, description=("=", f"({text}) ? 'a' : 'b'"))))
-    assert [campaign_reads_orders(each) for each in (in_rule, in_effect)] == [reads, reads]
+    assert [campaign_reads_orders(one_campaign) for one_campaign in (in_rule, in_effect)] == [reads, reads]
 
 
 @pytest.mark.parametrize(("length", "count"), [(MAX_TEXTS, 0), (MAX_TEXTS + 1, 1)])

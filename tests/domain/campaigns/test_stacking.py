@@ -50,9 +50,11 @@ def best(number, *effects, name="group", **values):
     return action(number, *effects, stacking_group_key=name, **values)
 
 
-def discounts(found):
+def discounts(evaluation):
     """The amounts of the discounts, by action."""
-    return [(each.action_id, each.discount.amount) for each in found.effects if each.discount is not None]
+    return [
+        (outcome.action_id, outcome.discount.amount) for outcome in evaluation.effects if outcome.discount is not None
+    ]
 
 
 def run(event, *campaigns, **bench):
@@ -61,11 +63,11 @@ def run(event, *campaigns, **bench):
 
 def explained(event, *campaigns, **bench):
     """The reasons of actions by id, with what was found."""
-    found = Bench(*campaigns, accounts=[POINTS_ACCOUNT], **bench).run(event, explaining=True)
+    evaluation = Bench(*campaigns, accounts=[POINTS_ACCOUNT], **bench).run(event, explaining=True)
     return {
-        each.action_id: each.reason and (each.reason.code, each.reason.actual)
-        for each in found.explanations
-        if each.action_id is not None
+        explanation.action_id: explanation.reason and (explanation.reason.code, explanation.reason.actual)
+        for explanation in evaluation.explanations
+        if explanation.action_id is not None
     }
 
 
@@ -73,7 +75,7 @@ def explained(event, *campaigns, **bench):
 
 
 @pytest.mark.parametrize(
-    ("actions", "left"),
+    ("actions", "rest"),
     [
         ([off(20), cash(10)], 70),
         ([cash(10), off(20)], 72),
@@ -81,10 +83,10 @@ def explained(event, *campaigns, **bench):
         ([cash(10, base="initial"), off(20, base="initial")], 70),
     ],
 )
-def test_example_1_discounts_see_what_earlier_ones_left_or_the_total(actions, left):
+def test_example_1_discounts_see_what_earlier_ones_left_or_the_total(actions, rest):
     event = order(100)
-    run(event, campaign(*[action(number, each, priority=number) for number, each in enumerate(actions, 1)]))
-    assert event.basket.remaining_total == left
+    run(event, campaign(*[action(number, discount, priority=number) for number, discount in enumerate(actions, 1)]))
+    assert event.basket.remaining_total == rest
 
 
 @pytest.mark.parametrize("priority", [1, 9])
@@ -104,8 +106,10 @@ def a_b_c(**points):
 
 
 def test_example_3_the_best_action_applies():
-    found = run(order(80), a_b_c())
-    assert [(each.action_id, each.effect_id, each.worth) for each in found.effects] == [(3, "mint-points", 9)]
+    evaluation = run(order(80), a_b_c())
+    assert [(outcome.action_id, outcome.effect_id, outcome.worth) for outcome in evaluation.effects] == [
+        (3, "mint-points", 9)
+    ]
     assert explained(order(80), a_b_c()) == {
         1: ("BEATEN_BY", {"actionId": 3, "worth": 8, "winnerWorth": 9}),
         2: ("BEATEN_BY", {"actionId": 3, "worth": 5, "winnerWorth": 9}),
@@ -118,9 +122,9 @@ def test_example_3_what_a_limit_leaves_decides():
     limited = a_b_c(limit_rules=(limit,), allow_partial_application_on_limit=True)
     bench = Bench(limited, accounts=[POINTS_ACCOUNT])
     bench.run(order(10))
-    [key] = [counted.key for counted in bench.counters.count_log]
-    found = run(order(80), limited, used={key: Decimal(200)})
-    assert discounts(found) == [(1, 8)]
+    [key] = [count.key for count in bench.counters.journal]
+    evaluation = run(order(80), limited, used={key: Decimal(200)})
+    assert discounts(evaluation) == [(1, 8)]
     assert explained(order(80), limited, used={key: Decimal(200)})[3] == (
         "BEATEN_BY",
         {"actionId": 1, "worth": 3, "winnerWorth": 8},
@@ -132,33 +136,33 @@ def shirt_and_mug(scope, per):
 
 
 def test_example_4_each_item_takes_its_best_action():
-    found = run(order(shirt=30, mug=10), shirt_and_mug("item", "item"))
-    assert discounts(found) == [(1, 6), (2, 5)]
-    assert [each.discount.allocation for each in found.effects] == [((0, 6),), ((1, 5),)]
-    assert found.discount_total == 11
+    evaluation = run(order(shirt=30, mug=10), shirt_and_mug("item", "item"))
+    assert discounts(evaluation) == [(1, 6), (2, 5)]
+    assert [outcome.discount.allocation for outcome in evaluation.effects] == [((0, 6),), ((1, 5),)]
+    assert evaluation.discount_total == 11
 
 
 def test_example_4_the_whole_order_takes_the_best_action():
-    found = run(order(shirt=30, mug=10), shirt_and_mug("order", "item"))
-    assert discounts(found) == [(2, 10)]
+    evaluation = run(order(shirt=30, mug=10), shirt_and_mug("order", "item"))
+    assert discounts(evaluation) == [(2, 10)]
     reasons = explained(order(shirt=30, mug=10), shirt_and_mug("order", "item"))
     assert reasons[1] == ("BEATEN_BY", {"actionId": 2, "worth": 8, "winnerWorth": 10})
 
 
 def test_example_5_a_later_discount_is_cut():
-    found = run(order(100), campaign(action(1, off(60, base="initial")), action(2, off(50, base="initial"))))
-    assert discounts(found) == [(1, 60), (2, 40)]
-    assert statuses(found) == [(1, "executed"), (2, "partial")]
+    evaluation = run(order(100), campaign(action(1, off(60, base="initial")), action(2, off(50, base="initial"))))
+    assert discounts(evaluation) == [(1, 60), (2, 40)]
+    assert statuses(evaluation) == [(1, "executed"), (2, "partial")]
 
 
 @pytest.mark.parametrize(("least", "applies"), [(68, False), (60, True)])
 def test_example_8_rules_see_what_discounts_left(least, applies):
-    found = run(
+    evaluation = run(
         order(shirt=30, trousers=40),
         campaign(action(1, off(20, itemFilter=("=", SHIRTS))), action(2, mint(1), rule=f"orderAfter.total >= {least}")),
     )
-    assert discounts(found) == [(1, 6)]
-    assert statuses(found) == [(1, "executed"), *([(2, "executed")] if applies else [])]
+    assert discounts(evaluation) == [(1, 6)]
+    assert statuses(evaluation) == [(1, "executed"), *([(2, "executed")] if applies else [])]
 
 
 def test_example_9_without_the_winner_the_next_best_wins():
@@ -170,10 +174,12 @@ def test_example_9_without_the_winner_the_next_best_wins():
 # --- modes and scopes ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("mode", "applied"), [("first", [1]), ("best", [3]), ("worst", [2]), ("all", [1, 2, 3])])
-def test_the_mode_says_which_actions_apply(mode, applied):
+@pytest.mark.parametrize(
+    ("mode", "action_numbers"), [("first", [1]), ("best", [3]), ("worst", [2]), ("all", [1, 2, 3])]
+)
+def test_the_mode_says_which_actions_apply(mode, action_numbers):
     tested = campaign(best(1, cash(5)), best(2, cash(3)), best(3, cash(9)), groups=[group(mode)])
-    assert [number for number, _ in discounts(run(order(100), tested))] == applied
+    assert [number for number, _ in discounts(run(order(100), tested))] == action_numbers
 
 
 def test_an_inactive_group_is_none():
@@ -182,12 +188,12 @@ def test_an_inactive_group_is_none():
 
 
 @pytest.mark.parametrize(
-    ("mode", "found"),
+    ("mode", "amounts"),
     [("best", [(1, 20), (2, 5)]), ("worst", [(1, 2), (2, 5)]), ("first", [(1, 22)]), ("all", [(1, 22), (2, 10)])],
 )
-def test_the_mode_holds_for_each_item(mode, found):
+def test_the_mode_holds_for_each_item(mode, amounts):
     tested = campaign(best(1, off(20)), best(2, cash(5, per="item")), groups=[group(mode, "item")])
-    assert discounts(run(order(coat=100, mug=10), tested)) == found
+    assert discounts(run(order(coat=100, mug=10), tested)) == amounts
 
 
 def test_the_worst_for_an_item_may_be_as_little_as_one():
@@ -259,17 +265,17 @@ def test_losers_use_no_limit_and_leave_no_points():
         campaign(best(2, cash(5)), groups=[group()], campaign_id=2),
     ]
     bench = Bench(*tested, accounts=[POINTS_ACCOUNT])
-    found = bench.run(order(100))
-    assert discounts(found) == [(2, 5)]
-    assert (bench.session.steps, bench.counters.count_log, found.counted, bench.balance()) == ([], [], [], 0)
+    evaluation = bench.run(order(100))
+    assert discounts(evaluation) == [(2, 5)]
+    assert (bench.session.steps, bench.counters.journal, evaluation.counted, bench.balance()) == ([], [], [], 0)
 
 
 def test_an_action_over_its_limit_does_not_compete():
     tested = campaign(best(1, off(50)), best(2, off(10)), groups=[group()], max_transactions_per_member=0)
     other = campaign(best(3, cash(1)), groups=[group()], campaign_id=2)
-    found = run(order(100), tested, other)
-    assert statuses(found) == [(1, "skipped"), (2, "skipped"), (3, "executed")]
-    assert found.effects[0].error["type"] == "/problems/limit-reached"
+    evaluation = run(order(100), tested, other)
+    assert statuses(evaluation) == [(1, "skipped"), (2, "skipped"), (3, "executed")]
+    assert evaluation.effects[0].error["type"] == "/problems/limit-reached"
 
 
 def test_the_worth_of_an_action_is_that_of_all_its_effects():
@@ -286,7 +292,7 @@ def test_the_worth_of_an_action_is_that_of_all_its_effects():
         return Performed(Decimal(1), worth=Decimal(2))
 
     bench = Bench(tested, accounts=[POINTS_ACCOUNT], executors={"assign-coupon": assign})
-    assert [(each.effect_id, each.worth) for each in bench.run(order(100)).effects] == [
+    assert [(outcome.effect_id, outcome.worth) for outcome in bench.run(order(100)).effects] == [
         ("discount", 4),
         ("mint-points", 3),
         ("assign-coupon", 2),
@@ -313,8 +319,8 @@ def test_a_trial_of_coupons_is_undone_and_happens_for_real_only_if_it_wins():
     badge = effect("assign-badge", badgeKey="b")
     tested = campaign(cup, best(2, cash(1), badge), groups=[group()])
     bench = {"executors": {"assign-coupon": assign}, "attempt": attempt}
-    found = run(order(100), tested, **bench)
-    assert [(each.effect_id, each.worth) for each in found.effects] == [("assign-coupon", 2)]
+    evaluation = run(order(100), tested, **bench)
+    assert [(outcome.effect_id, outcome.worth) for outcome in evaluation.effects] == [("assign-coupon", 2)]
     # Only the action with coupons was tried, before anything was assigned.
     assert (tried, assigned) == ([0], ["cup"])
     better = campaign(best(3, cash(3)), groups=[group()], campaign_id=2)
@@ -409,25 +415,25 @@ def test_in_a_group_an_exclusive_campaign_precedes_the_others():
     ],
 )
 def test_a_discount_on_items(discount, amount, shares):
-    [found] = run(order(shirt=30, mug=10), campaign(action(1, discount))).effects
-    assert (found.status, found.discount.amount) == ("executed", amount)
-    assert found.discount.allocation == tuple((index, Decimal(share)) for index, share in shares)
+    [outcome] = run(order(shirt=30, mug=10), campaign(action(1, discount))).effects
+    assert (outcome.status, outcome.discount.amount) == ("executed", amount)
+    assert outcome.discount.allocation == tuple((index, Decimal(share)) for index, share in shares)
 
 
 def test_a_discount_of_no_item_is_skipped():
-    [found] = run(order(shirt=30), campaign(action(1, off(50, itemFilter=("=", "item.total > 30.0"))))).effects
-    assert (found.status, found.error["type"], found.discount.amount) == ("skipped", "/problems/zero-amount", 0)
+    [outcome] = run(order(shirt=30), campaign(action(1, off(50, itemFilter=("=", "item.total > 30.0"))))).effects
+    assert (outcome.status, outcome.error["type"], outcome.discount.amount) == ("skipped", "/problems/zero-amount", 0)
 
 
 @pytest.mark.parametrize("condition", ["item.total / 0 > 1", "item.customAttributes.size > 3"])
 def test_a_filter_that_cannot_be_computed_fails_the_effect(condition):
-    [found] = run(order(shirt=30), campaign(action(1, off(50, itemFilter=("=", condition))))).effects
-    assert (found.status, found.error["type"]) == ("failed", "/problems/effect-parameter")
+    [outcome] = run(order(shirt=30), campaign(action(1, off(50, itemFilter=("=", condition))))).effects
+    assert (outcome.status, outcome.error["type"]) == ("failed", "/problems/effect-parameter")
 
 
 def test_an_amount_per_item_is_at_most_the_item():
-    [found] = run(order(shirt=30, gum=2), campaign(action(1, cash(5, per="item")))).effects
-    assert (found.status, found.discount.requested, found.discount.amount) == ("partial", 10, 7)
+    [outcome] = run(order(shirt=30, gum=2), campaign(action(1, cash(5, per="item")))).effects
+    assert (outcome.status, outcome.discount.requested, outcome.discount.amount) == ("partial", 10, 7)
 
 
 def test_the_remainder_of_the_order_follows_each_discount():
@@ -460,17 +466,23 @@ GROUPS = [
 SETTINGS = st.tuples(EFFECTS, st.sampled_from([None, *"ABCDEF"]), st.integers(1, 3), st.integers(1, 5), st.booleans())
 
 
-def evaluated(drawn, exclusive, prices, places):
+def evaluated(settings_of_actions, exclusive, prices, places):
     """The effects of actions that are stored in this order."""
     actions: dict[int, list] = {}
     for place in places:
-        one, name, priority, campaign_id, holds = drawn[place]
+        one, name, priority, campaign_id, holds = settings_of_actions[place]
         rule = "true" if holds else "order.total < 0.0"
         number = action(place, one, priority=priority, stacking_group_key=name, rule=rule, campaign_id=campaign_id)
         actions.setdefault(campaign_id, []).append(number)
     campaigns = [
-        campaign(*stored, campaign_id=number, exclusive=number in exclusive, groups=GROUPS, accounts=[POINTS_ACCOUNT])
-        for number, stored in actions.items()
+        campaign(
+            *campaign_actions,
+            campaign_id=number,
+            exclusive=number in exclusive,
+            groups=GROUPS,
+            accounts=[POINTS_ACCOUNT],
+        )
+        for number, campaign_actions in actions.items()
     ]
     event = order(shirt=prices[0], mug=prices[1], cup=prices[2])
     return Bench(*campaigns, accounts=[POINTS_ACCOUNT]).run(event), event
@@ -482,15 +494,15 @@ def evaluated(drawn, exclusive, prices, places):
     st.tuples(*[st.decimals(0, 99, places=2)] * 3),
     st.permutations(range(31)),
 )
-def test_the_order_in_which_31_actions_are_stored_does_not_matter(drawn, exclusive, prices, places):
-    one, event = evaluated(drawn, exclusive, prices, range(31))
-    other, _ = evaluated(drawn, exclusive, prices, places)
+def test_the_order_in_which_31_actions_are_stored_does_not_matter(settings_of_actions, exclusive, prices, places):
+    one, event = evaluated(settings_of_actions, exclusive, prices, range(31))
+    other, _ = evaluated(settings_of_actions, exclusive, prices, places)
     assert one.effects == other.effects
-    taken = sum(each.discount.amount for each in one.effects if each.discount is not None)
-    assert taken == one.discount_total == event.basket.total - event.basket.remaining_total
-    for each in one.effects:
-        if each.discount is not None and any(prices):
-            assert sum(share.amount for share in each.discount.allocation) == each.discount.amount
+    discount_sum = sum(outcome.discount.amount for outcome in one.effects if outcome.discount is not None)
+    assert discount_sum == one.discount_total == event.basket.total - event.basket.remaining_total
+    for outcome in one.effects:
+        if outcome.discount is not None and any(prices):
+            assert sum(share.amount for share in outcome.discount.allocation) == outcome.discount.amount
 
 
 def test_a_money_limit_that_cuts_a_discount_decides_what_it_is_worth():
@@ -507,7 +519,7 @@ def test_a_money_limit_that_cuts_a_discount_decides_what_it_is_worth():
     )
     other = campaign(best(2, cash(5)), best(3, cash(3)), groups=[group()], campaign_id=2)
     assert discounts(run(in_euros(), limited, other)) == [(2, 5)]
-    found = run(in_euros(), limited)
-    assert discounts(found) == [(1, 4)]
-    assert found.effects[0].discount.allocation == ((0, 3), (1, 1))
-    assert (found.effects[0].status, dict(found.effects[0].params)["value"]) == ("partial", 4)
+    evaluation = run(in_euros(), limited)
+    assert discounts(evaluation) == [(1, 4)]
+    assert evaluation.effects[0].discount.allocation == ((0, 3), (1, 1))
+    assert (evaluation.effects[0].status, dict(evaluation.effects[0].params)["value"]) == ("partial", 4)

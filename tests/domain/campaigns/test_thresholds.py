@@ -56,7 +56,7 @@ def test_all_thresholds_of_a_rule_are_found_and_those_of_other_variables_are_not
 
 
 @pytest.mark.parametrize(
-    ("threshold", "total", "missing"),
+    ("threshold", "total", "shortfall"),
     [
         (AT_LEAST_50, "37.6", "12.40"),
         (AT_LEAST_50, "49.99", "0.01"),
@@ -67,8 +67,8 @@ def test_all_thresholds_of_a_rule_are_found_and_those_of_other_variables_are_not
         (TotalThreshold(Decimal("50.005"), is_strict=True), "37.6", "12.41"),
     ],
 )
-def test_the_missing_amount_is_in_hundredths(threshold, total, missing):
-    assert threshold.shortfall(Decimal(total)) == Decimal(missing)
+def test_the_missing_amount_is_in_hundredths(threshold, total, shortfall):
+    assert threshold.shortfall(Decimal(total)) == Decimal(shortfall)
 
 
 @given(
@@ -81,6 +81,6 @@ def test_the_missing_amount_suffices_and_a_hundredth_less_does_not(least, total,
         return amount > least if is_strict else amount >= least
 
     if not reaches(total):
-        missing = TotalThreshold(least, is_strict).shortfall(total)
-        assert reaches(total + missing)
-        assert not reaches(total + missing - Decimal("0.01"))
+        shortfall = TotalThreshold(least, is_strict).shortfall(total)
+        assert reaches(total + shortfall)
+        assert not reaches(total + shortfall - Decimal("0.01"))

@@ -15,9 +15,9 @@ MIDNIGHT = "now.getHours() == 0"
 
 def texts(text, *, is_condition=True):
     """The code of each warning and the part of the text that it is about."""
-    found = warnings_of("/rules/expression", parse(text), is_condition=is_condition)
-    assert all(warning.pointer == "/rules/expression" for warning in found)
-    return [(warning.code, text[warning.start : warning.end]) for warning in found]
+    warnings = warnings_of("/rules/expression", parse(text), is_condition=is_condition)
+    assert all(warning.pointer == "/rules/expression" for warning in warnings)
+    return [(warning.code, text[warning.start : warning.end]) for warning in warnings]
 
 
 @pytest.mark.parametrize(
@@ -97,10 +97,10 @@ def test_a_warning_gives_advice():
 
 def test_warnings_about_a_filter_of_items_know_the_item():
     shadow = 'order.items.exists(item, item.total > 1.0) && item.productCode == "mug"'
-    found = warnings_of_action(
+    warnings = warnings_of_action(
         compile_action(action(1, effect("discount", type="amount", value=1, itemFilter=("=", shadow))))
     )
-    assert [(warning.code, warning.pointer) for warning in found] == [
+    assert [(warning.code, warning.pointer) for warning in warnings] == [
         ("shadowed-variable", "/effects/items/0/params/2/expression")
     ]
     # There is no such variable elsewhere.
