@@ -22,7 +22,7 @@ def collection(**values) -> ContentCollection:
 
 
 @pytest.mark.parametrize(
-    ("name", "taken", "slug"),
+    ("name", "existing_slugs", "slug"),
     [
         ("Hot Drinks!", (), "hot-drinks"),
         ("Hot Drinks", ("hot-drinks",), "hot-drinks-2"),
@@ -33,8 +33,8 @@ def collection(**values) -> ContentCollection:
         ("7c1d2e3f-4a5b-4c6d-9e8f-0a1b2c3d4e5f", (), "collection-7c1d2e3f-4a5b-4c6d-9e8f-0a1b2c3d4e5f"),
     ],
 )
-def test_slugs_are_made_of_names(name, taken, slug):
-    assert slug_of(name, taken) == slug
+def test_slugs_are_made_of_names(name, existing_slugs, slug):
+    assert slug_of(name, existing_slugs) == slug
     assert len(slug_of(name * 300, ())) <= 200
 
 
@@ -70,12 +70,23 @@ def test_values_are_those_at_the_top_and_in_lists_there():
         "n" * 101: 1,
         "x": "one letter",
     }
-    found = {(each.field, each.position): each for each in searchable_values(attrs)}
-    assert sorted(found) == [("price", 0), ("since", 0), ("tags", 1), ("tags", 2), ("title", 0), ("vegan", 0), ("x", 0)]
-    assert found["title", 0].text_value == "x" * (256)
-    assert (found["price", 0].text_value, found["price", 0].number_value) == ("3.5", Decimal("3.50"))
-    assert found["vegan", 0].text_value == "true"
-    assert found["since", 0].instant_value == datetime(2026, 1, 2, tzinfo=UTC)
+    values_by_place = {(value.field, value.position): value for value in searchable_values(attrs)}
+    assert sorted(values_by_place) == [
+        ("price", 0),
+        ("since", 0),
+        ("tags", 1),
+        ("tags", 2),
+        ("title", 0),
+        ("vegan", 0),
+        ("x", 0),
+    ]
+    assert values_by_place["title", 0].text_value == "x" * (256)
+    assert (values_by_place["price", 0].text_value, values_by_place["price", 0].number_value) == (
+        "3.5",
+        Decimal("3.50"),
+    )
+    assert values_by_place["vegan", 0].text_value == "true"
+    assert values_by_place["since", 0].instant_value == datetime(2026, 1, 2, tzinfo=UTC)
     assert len(searchable_values({"many": [str(n) for n in range(500)]})) == 100
 
 
@@ -89,8 +100,10 @@ def test_the_type_of_a_field_is_what_the_collection_says():
         "mixed": {"type": ["string", "number"]},
         "vegan": True,
     }
-    some = collection(jsonschema={"properties": properties}, facet_fields={"colour": {}, "price": {"type": "date"}})
-    kinds = {name: some.type_of(name) for name in (*properties, "colour", "other")}
+    typed_collection = collection(
+        jsonschema={"properties": properties}, facet_fields={"colour": {}, "price": {"type": "date"}}
+    )
+    kinds = {name: typed_collection.type_of(name) for name in (*properties, "colour", "other")}
     assert kinds == {
         "price": "date",
         "count": "number",
@@ -102,8 +115,8 @@ def test_the_type_of_a_field_is_what_the_collection_says():
         "colour": "string",
         "other": None,
     }
-    assert some.declares("vegan")
-    assert not some.declares("other")
+    assert typed_collection.declares("vegan")
+    assert not typed_collection.declares("other")
     assert collection(jsonschema={"properties": 7}).properties == {}
 
 
@@ -115,5 +128,5 @@ def test_a_slug_leaves_room_for_a_number():
 
 def test_only_a_list_has_the_type_of_its_elements():
     properties = {"any": {"type": "array"}, "text": {"type": "string", "items": {"type": "number"}}}
-    some = collection(jsonschema={"properties": properties})
-    assert (some.type_of("any"), some.type_of("text")) == (None, "string")
+    typed_collection = collection(jsonschema={"properties": properties})
+    assert (typed_collection.type_of("any"), typed_collection.type_of("text")) == (None, "string")

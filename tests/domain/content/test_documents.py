@@ -57,15 +57,19 @@ def test_a_document_ends_after_its_beginning():
     assert pointers(from_date=MORNING, to_date=MORNING - timedelta(seconds=1)) == ["/toDate"]
 
 
-@pytest.mark.parametrize(("slug", "found"), [("hot-drinks", []), (None, []), (KEY, ["/slug"]), ("batch", ["/slug"])])
-def test_a_slug_is_no_key_and_no_reserved_word(slug, found):
-    assert pointers(slug=slug) == found
+@pytest.mark.parametrize(
+    ("slug", "fault_pointers"), [("hot-drinks", []), (None, []), (KEY, ["/slug"]), ("batch", ["/slug"])]
+)
+def test_a_slug_is_no_key_and_no_reserved_word(slug, fault_pointers):
+    assert pointers(slug=slug) == fault_pointers
 
 
 def test_all_faults_of_a_document_are_found_together():
     schedule = {"timezone": "Mars/Base", "schedule": []}
-    found = pointers(slug=KEY, from_date=MORNING, to_date=MORNING - timedelta(1), day_of_week_schedule=schedule)
-    assert found == ["/slug", "/toDate", "/dayOfWeekSchedule/timezone"]
+    fault_pointers = pointers(
+        slug=KEY, from_date=MORNING, to_date=MORNING - timedelta(1), day_of_week_schedule=schedule
+    )
+    assert fault_pointers == ["/slug", "/toDate", "/dayOfWeekSchedule/timezone"]
 
 
 def nested(levels):
@@ -80,7 +84,7 @@ def test_attrs_have_a_largest_size_depth_and_number_of_values():
     assert pointers(attrs={}, attrs_bytes=65_537) == ["/attrs"]
     assert pointers(attrs=nested(32)) == []
     assert pointers(attrs=nested(34)) == ["/attrs"]
-    lists = {f"list{number}": [str(each) for each in range(100)] for number in range(10)}
+    lists = {f"list{number}": [str(value) for value in range(100)] for number in range(10)}
     assert pointers(attrs=lists) == []
     assert pointers(attrs={**lists, "more": "one"}) == ["/attrs"]
     # What is too large as a whole is not looked into.
@@ -138,13 +142,13 @@ def test_a_collection_that_documents_can_use_is_accepted(values):
 
 
 @pytest.mark.parametrize(
-    ("values", "found"),
+    ("values", "fault_pointers"),
     [
         ({"facet_fields": {"f" * 101: {}, "": {}}}, ["/facetFields", "/facetFields"]),
         ({"slug": "batch", "facet_fields": {"": {}}}, ["/slug", "/facetFields"]),
     ],
 )
-def test_a_collection_has_a_slug_and_fields_that_documents_can_use(values, found):
+def test_a_collection_has_a_slug_and_fields_that_documents_can_use(values, fault_pointers):
     with pytest.raises(InvalidRequest) as caught:
         check_collection(values)
-    assert [fault.pointer for fault in caught.value.faults] == found
+    assert [fault.pointer for fault in caught.value.faults] == fault_pointers

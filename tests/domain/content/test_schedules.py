@@ -22,12 +22,15 @@ zones = st.sampled_from(["UTC", "Europe/Madrid", "America/Buenos_Aires", "Asia/K
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(windows, min_size=1, max_size=5), zones, st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1)))
-def test_hours_of_the_week_are_what_a_look_at_the_clock_says(some, zone, at):
+def test_hours_of_the_week_are_what_a_look_at_the_clock_says(schedule, zone, at):
     at = at.replace(tzinfo=UTC)
     local = at.astimezone(ZoneInfo(zone))
-    naive = any(each["day"] == local.isoweekday() and each["fromHour"] <= local.hour <= each["toHour"] for each in some)
+    naive = any(
+        window["day"] == local.isoweekday() and window["fromHour"] <= local.hour <= window["toHour"]
+        for window in schedule
+    )
     now = open_hours_now([zone], at)[zone]
-    assert (now in open_hours({"timezone": zone, "schedule": some})) == naive
+    assert (now in open_hours({"timezone": zone, "schedule": schedule})) == naive
 
 
 def test_the_hour_that_summer_time_leaves_out_never_comes():

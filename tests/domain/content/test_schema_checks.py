@@ -15,11 +15,11 @@ TREE = {"type": "object", "properties": {"children": {"type": "array", "items": 
 
 
 def faults(schema, size=100):
-    found = schema_faults(schema, size)
-    if not found:
+    field_faults = schema_faults(schema, size)
+    if not field_faults:
         costs = schema_costs(subschemas(schema), len)
-        found = [costs] if isinstance(costs, FieldFault) else cost_faults(costs)
-    return [fault.pointer for fault in found]
+        field_faults = [costs] if isinstance(costs, FieldFault) else cost_faults(costs)
+    return [fault.pointer for fault in field_faults]
 
 
 def cost(schema) -> Cost:
@@ -189,17 +189,17 @@ def test_a_schema_has_a_largest_size():
     ],
 )
 def test_a_schema_costs_20_for_itself_and_each_keyword_and_what_the_keyword_takes(schema, per_value, per_byte):
-    found = cost(schema)
-    assert (found.per_value, found.per_byte) == (20 * (1 + len(schema)) + per_value, per_byte)
-    assert found.of_document(3, 5) == 3 * found.per_value + 5 * found.per_byte
+    schema_cost = cost(schema)
+    assert (schema_cost.per_value, schema_cost.per_byte) == (20 * (1 + len(schema)) + per_value, per_byte)
+    assert schema_cost.of_document(3, 5) == 3 * schema_cost.per_value + 5 * schema_cost.per_byte
 
 
 def test_a_schema_has_its_own_cost_besides_those_of_its_parts():
     # Numbers among the options cost by the byte too; each of two keywords, the schema itself and its part cost 20.
-    found = cost({"enum": [*range(300)], "pattern": "abcd", "properties": {"a": True}})
-    assert (found.evaluations, found.checks) == (2, 4)
-    assert (found.here_per_value, found.inner_per_value) == (20 * 5 + 300 * 1_200, 20)
-    assert (found.here_per_byte, found.inner_per_byte, found.per_byte) == (40, 0, 40 + 300 * 3)
+    schema_cost = cost({"enum": [*range(300)], "pattern": "abcd", "properties": {"a": True}})
+    assert (schema_cost.evaluations, schema_cost.checks) == (2, 4)
+    assert (schema_cost.here_per_value, schema_cost.inner_per_value) == (20 * 5 + 300 * 1_200, 20)
+    assert (schema_cost.here_per_byte, schema_cost.inner_per_byte, schema_cost.per_byte) == (40, 0, 40 + 300 * 3)
 
 
 def test_a_schema_that_depends_on_a_property_checks_the_same_place():

@@ -38,16 +38,18 @@ def read_sort(text, of=DRINKS):
     return reader.sort(text), faults(reader)
 
 
-def read_facets(of=DRINKS, **given):
+def read_facets(of=DRINKS, **values_by_field):
     reader = SearchReader(of)
-    facets = reader.facets({name: [(f"facets[{name}]", value) for value in values] for name, values in given.items()})
+    facets = reader.facets(
+        {name: [(f"facets[{name}]", value) for value in values] for name, values in values_by_field.items()}
+    )
     return facets, faults(reader)
 
 
 def read_range(name, of=DRINKS, **ends):
     reader = SearchReader(of)
-    found = reader.ranges({name: {end: (f"{end}[{name}]", text) for end, text in ends.items()}})
-    return found, faults(reader)
+    ranges = reader.ranges({name: {end: (f"{end}[{name}]", text) for end, text in ends.items()}})
+    return ranges, faults(reader)
 
 
 def test_documents_are_sorted_by_fields_of_the_record_and_of_the_collection():
@@ -64,9 +66,9 @@ def test_documents_are_sorted_by_fields_of_the_record_and_of_the_collection():
 
 
 def test_documents_are_not_sorted_by_an_unknown_field():
-    _, found = read_sort("prize:desc")
+    _, sort_faults = read_sort("prize:desc")
     text = "The field prize is neither in facetFields nor in jsonschema of the collection. Did you mean price?"
-    assert found == [("sort", text)]
+    assert sort_faults == [("sort", text)]
     with pytest.raises(InvalidRequest):
         sort_of(DRINKS, "prize")
     assert sort_of(DRINKS, "slug") == (SortKey("slug", descending=False, of_record=True),)
@@ -77,10 +79,10 @@ def test_a_collection_that_describes_no_fields_is_sorted_by_any():
 
 
 def test_facets_are_compared_with_values_of_their_type():
-    facets, found = read_facets(
+    facets, facet_faults = read_facets(
         colour=["red", "blue", "red"], price=["3.50", "12"], vegan=["true"], since=["2026-01-02"], any=["2.0", "x"]
     )
-    assert found == []
+    assert facet_faults == []
     assert facets == {
         "colour": ("red", "blue"),
         "price": ("3.5", "12"),
@@ -110,9 +112,9 @@ def test_a_facet_is_not_compared_with_a_value_of_another_type(name, value, detai
 
 
 def test_an_unknown_facet_is_refused_even_where_no_fields_are_described():
-    facets, found = read_facets(OPEN, color=["red"], colour=["red"])
+    facets, facet_faults = read_facets(OPEN, color=["red"], colour=["red"])
     text = "The field color is neither in facetFields nor in jsonschema of the collection. Did you mean colour?"
-    assert (facets, found) == ({"colour": ("red",)}, [("facets[color]", text)])
+    assert (facets, facet_faults) == ({"colour": ("red",)}, [("facets[color]", text)])
 
 
 def test_an_unknown_field_is_reported_at_its_first_parameter_and_the_next_one_is_read():

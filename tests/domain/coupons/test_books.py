@@ -16,7 +16,7 @@ from tests.builders.coupon_values import coupon_book
 
 
 @pytest.mark.parametrize(
-    ("book", "left"),
+    ("book", "stock"),
     [
         ({"type": "codeless"}, None),
         ({"type": "codeless", "max_coupon_count": 10}, 7),
@@ -28,8 +28,8 @@ from tests.builders.coupon_values import coupon_book
         ({"type": "single", "coupon_count": 0}, 0),
     ],
 )
-def test_limits_leave_a_stock(book, left):
-    assert stock_left(coupon_book(total_assigned=Decimal(3), **book)) == left
+def test_limits_leave_a_stock(book, stock):
+    assert stock_left(coupon_book(total_assigned=Decimal(3), **book)) == stock
 
 
 def test_a_list_has_as_many_as_free_codes():
@@ -70,9 +70,9 @@ def test_a_lot_has_left_what_is_not_used():
     assert lot().after_reverted_assignment(Decimal(2), NOON, owed=Decimal(1)).amount_owed == 1
 
 
-@pytest.mark.parametrize(("expired_at", "expected"), [(None, False), (NOON, True)])
-def test_a_lot_expires_at_its_moment(expired_at, expected):
-    assert lot(expired_at=expired_at).has_expired(NOON) is expected
+@pytest.mark.parametrize(("expired_at", "has_expired"), [(None, False), (NOON, True)])
+def test_a_lot_expires_at_its_moment(expired_at, has_expired):
+    assert lot(expired_at=expired_at).has_expired(NOON) is has_expired
 
 
 def test_a_use_that_comes_back_pays_what_the_lot_owes():
@@ -94,25 +94,27 @@ def card(remaining, amount=1, **values):
 
 
 @pytest.mark.parametrize(
-    ("amount", "remaining", "taken", "used", "left"),
+    ("amount", "remaining", "discount", "used_coupons", "rest"),
     [(1, 12, "11.99", 0, "0.01"), (1, 12, 12, 1, 0), (2, 24, 11, 0, 13), (2, 24, 12, 1, 12), (2, 24, 13, 1, 11)],
 )
-def test_a_use_of_value_coupons_uses_up_those_that_the_rest_does_not_need(amount, remaining, taken, used, left):
+def test_a_use_of_value_coupons_uses_up_those_that_the_rest_does_not_need(
+    amount, remaining, discount, used_coupons, rest
+):
     before = card(remaining, amount)
-    after = before.after_use(Decimal(1), NOON, Decimal(taken))
-    assert (after.amount_used, after.remaining_value, after.is_begun) == (used, Decimal(left), True)
+    after = before.after_use(Decimal(1), NOON, Decimal(discount))
+    assert (after.amount_used, after.remaining_value, after.is_begun) == (used_coupons, Decimal(rest), True)
     assert not before.is_begun
-    back = after.after_reverted_use(Decimal(used), NOON, Decimal(taken))
+    back = after.after_reverted_use(Decimal(used_coupons), NOON, Decimal(discount))
     assert (back.amount_used, back.remaining_value) == (0, remaining)
 
 
 def test_what_is_left_of_a_reversed_assignment_has_no_value():
-    gone = card(7).after_reverted_assignment(Decimal(1), NOON)
-    assert (gone.amount, gone.remaining_value) == (0, 0)
-    assert gone.after_reverted_use(Decimal(0), NOON, Decimal(5)).remaining_value == 0
-    owing = card(0, amount_used=Decimal(1)).after_reverted_assignment(Decimal(0), NOON, owed=Decimal(1))
-    assert (owing.amount, owing.amount_owed, owing.unused_amount) == (1, 1, 0)
-    after = owing.after_reverted_use(Decimal(1), NOON, Decimal(5))
+    reversed_card = card(7).after_reverted_assignment(Decimal(1), NOON)
+    assert (reversed_card.amount, reversed_card.remaining_value) == (0, 0)
+    assert reversed_card.after_reverted_use(Decimal(0), NOON, Decimal(5)).remaining_value == 0
+    owing_card = card(0, amount_used=Decimal(1)).after_reverted_assignment(Decimal(0), NOON, owed=Decimal(1))
+    assert (owing_card.amount, owing_card.amount_owed, owing_card.unused_amount) == (1, 1, 0)
+    after = owing_card.after_reverted_use(Decimal(1), NOON, Decimal(5))
     assert (after.amount, after.amount_used, after.amount_owed, after.remaining_value) == (0, 0, 0, 0)
     of_two = card(20, 2).after_reverted_assignment(Decimal(1), NOON)
     assert (of_two.amount, of_two.remaining_value) == (1, 12)
@@ -121,15 +123,15 @@ def test_what_is_left_of_a_reversed_assignment_has_no_value():
 @given(st.integers(1, 3), st.lists(st.tuples(st.booleans(), st.integers(1, 30)), max_size=12))
 def test_the_remaining_value_is_the_value_less_unreverted_uses(amount, moves):
     cards = card(12 * amount, amount)
-    standing: list[Decimal] = []
+    active_discounts: list[Decimal] = []
     for is_use, number in moves:
         if is_use and number <= cards.remaining_value:
             cards = cards.after_use(Decimal(1), NOON, Decimal(number))
-            standing.append(Decimal(number))
-        elif not is_use and standing:
-            taken = standing.pop(number % len(standing))
-            cards = cards.after_reverted_use(Decimal(0), NOON, taken)
-        left = 12 * amount - sum(standing)
-        assert (cards.remaining_value, cards.amount) == (left, amount)
-        assert cards.amount_used == amount - ceil(left / 12)
-        assert cards.is_begun is bool(standing)
+            active_discounts.append(Decimal(number))
+        elif not is_use and active_discounts:
+            discount = active_discounts.pop(number % len(active_discounts))
+            cards = cards.after_reverted_use(Decimal(0), NOON, discount)
+        rest = 12 * amount - sum(active_discounts)
+        assert (cards.remaining_value, cards.amount) == (rest, amount)
+        assert cards.amount_used == amount - ceil(rest / 12)
+        assert cards.is_begun is bool(active_discounts)

@@ -25,10 +25,10 @@ class Shop:
 
     def __init__(self, *accounts, at=NOON):
         self.accounts = accounts or (DEFAULT, OTHER)
-        ids = {each.ledger_account_id: each for each in self.accounts}
+        ids = {ledger_account.ledger_account_id: ledger_account for ledger_account in self.accounts}
         holdings = {(WALLET, number): Holding(current=Decimal(50)) for number in ids}
         self.session = LedgerSession(ids, holdings, {}, at)
-        keys = {each.ledger_account_key: each for each in self.accounts}
+        keys = {ledger_account.ledger_account_key: ledger_account for ledger_account in self.accounts}
         self.charge = PointsCharge(self.session, keys, lambda number: FIRST_ID + number)
 
     def pay(self, price, book=None, **details):
@@ -122,10 +122,10 @@ def test_a_price_that_the_member_cannot_pay_is_refused():
 
 
 def test_a_book_without_an_account_cannot_be_paid():
-    missing = coupon_book(required_points_config={"ledgerAccountKey": "account-9"})
+    book_without_account = coupon_book(required_points_config={"ledgerAccountKey": "account-9"})
     text = r"The ledger account of the coupon book Free coffee does not exist\."
     with pytest.raises(UnknownLedgerAccount, match=text):
-        Shop().pay(5, missing)
+        Shop().pay(5, book_without_account)
     with pytest.raises(UnknownLedgerAccount):
         Shop(OTHER).pay(5)
     assert Shop(OTHER).charge.account_of(coupon_book()) is None

@@ -25,7 +25,7 @@ CONTEXT = context_of(
 
 
 @pytest.mark.parametrize(
-    ("expression", "expected"),
+    ("expression", "is_met"),
     [
         ("balances.points >= 50", True),
         ("balances.points > 50", False),
@@ -39,8 +39,8 @@ CONTEXT = context_of(
         ("1 / (balances.points > 5 ? 0 : 1) > 0", False),
     ],
 )
-def test_a_condition_is_about_the_member(expression, expected):
-    assert holds({"expression": expression}, CONTEXT) is expected
+def test_a_condition_is_about_the_member(expression, is_met):
+    assert holds({"expression": expression}, CONTEXT) is is_met
 
 
 def test_no_condition_holds():

@@ -28,13 +28,14 @@ NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)  # a Wednesday
 MOMENT = timedelta(microseconds=1)
 
 
-def facts(**known):
-    return MemberFacts(at=NOW, **known)
+def facts(**fields):
+    return MemberFacts(at=NOW, **fields)
 
 
-def slugs(book, known=None, attempt=None, without=()):
+def slugs(book, member_facts=None, attempt=None, without=()):
     return [
-        exclusion.slug for exclusion in exclusions(book, known or facts(), attempt or Attempt(ASSIGN_AND_USE), without)
+        exclusion.slug
+        for exclusion in exclusions(book, member_facts or facts(), attempt or Attempt(ASSIGN_AND_USE), without)
     ]
 
 
@@ -44,18 +45,18 @@ def test_nothing_stands_in_the_way_of_a_plain_book():
 
 
 @pytest.mark.parametrize(
-    ("total", "expected"),
+    ("total", "refusal_slugs"),
     [(None, []), ("29.99", ["coupon-order-total"]), ("30", []), ("30.01", [])],
 )
-def test_the_minimum_total_of_an_order_limits_assignment_and_use(total, expected):
+def test_the_minimum_total_of_an_order_limits_assignment_and_use(total, refusal_slugs):
     book = coupon_book(min_order_total=Decimal(30))
     order_total = None if total is None else Decimal(total)
     for purpose in (ASSIGN, USE, ASSIGN_AND_USE):
         attempt = Attempt(purpose, order_total=order_total)
-        assert slugs(book, attempt=attempt) == expected
+        assert slugs(book, attempt=attempt) == refusal_slugs
         assert slugs(coupon_book(), attempt=attempt) == []
     listed = exclusions_of_list(book, facts(), order_total)
-    assert [exclusion.slug for exclusion in listed] == expected
+    assert [exclusion.slug for exclusion in listed] == refusal_slugs
 
 
 @pytest.mark.parametrize(
@@ -73,13 +74,13 @@ def test_only_published_books_can_be_assigned_or_used(status, slug):
 
 
 def test_a_book_is_valid_at_both_ends_of_its_validity():
-    for begin, end, expected in (
+    for begin, end, refusal_slugs in (
         (NOW, NOW, []),
         (NOW + MOMENT, None, ["coupon-book-not-yet-valid"]),
         (None, NOW - MOMENT, ["coupon-book-expired"]),
         (NOW - MOMENT, NOW + MOMENT, []),
     ):
-        assert slugs(coupon_book(valid_from_date=begin, valid_to_date=end)) == expected
+        assert slugs(coupon_book(valid_from_date=begin, valid_to_date=end)) == refusal_slugs
 
 
 def test_days_of_the_week_are_those_of_the_book_zone():
@@ -105,13 +106,13 @@ def test_a_book_is_refused_unless_its_condition_holds():
         "member": {},
         "now": NOW,
     }
-    for text, expected in (
+    for text, refusal_slugs in (
         ("'gold' in tiers", []),
         ("balances['p'] > 3", ["coupon-book-condition"]),
         ("balances['q'] > 3", ["coupon-book-condition"]),  # cannot be told
         ("now < timestamp('2026-03-05T00:00:00Z')", []),
     ):
-        assert slugs(coupon_book(condition={"expression": text}), facts(context=context)) == expected
+        assert slugs(coupon_book(condition={"expression": text}), facts(context=context)) == refusal_slugs
 
 
 def test_a_condition_may_be_a_tree():
@@ -126,27 +127,29 @@ def test_an_inactive_member_is_refused():
     assert slugs(coupon_book(), MemberFacts(at=NOW)) == []
 
 
-@pytest.mark.parametrize(("left", "amount", "out"), [(None, 10, False), (3, 3, False), (3, 4, True), (-1, 1, True)])
-def test_stock_stands_in_the_way_of_assignments(left, amount, out):
-    known = facts(stock_left=None if left is None else Decimal(left))
-    expected = ["coupon-out-of-stock"] if out else []
+@pytest.mark.parametrize(
+    ("stock", "amount", "is_refused"), [(None, 10, False), (3, 3, False), (3, 4, True), (-1, 1, True)]
+)
+def test_stock_stands_in_the_way_of_assignments(stock, amount, is_refused):
+    member_facts = facts(stock_left=None if stock is None else Decimal(stock))
+    refusal_slugs = ["coupon-out-of-stock"] if is_refused else []
     for kind in (SINGLE, GENERATED, CODELESS):
         book = coupon_book(type=kind)
-        assert slugs(book, known, Attempt(ASSIGN, Decimal(amount))) == expected
-        assert slugs(book, known, Attempt(USE, Decimal(amount))) == []
+        assert slugs(book, member_facts, Attempt(ASSIGN, Decimal(amount))) == refusal_slugs
+        assert slugs(book, member_facts, Attempt(USE, Decimal(amount))) == []
 
 
 @pytest.mark.parametrize(
-    ("left", "amount", "text"),
+    ("stock", "amount", "text"),
     [
         (0, 1, "1 coupon was requested, 0 are left."),
         (3, 4, "4 coupons were requested, 3 are left."),
         (-2, 4, "4 coupons were requested, 0 are left."),
     ],
 )
-def test_the_refusal_names_the_number_that_is_left(left, amount, text):
+def test_the_refusal_names_the_number_that_is_left(stock, amount, text):
     attempt = Attempt(ASSIGN, Decimal(amount))
-    [refusal] = exclusions(coupon_book(type=GENERATED), facts(stock_left=Decimal(left)), attempt)
+    [refusal] = exclusions(coupon_book(type=GENERATED), facts(stock_left=Decimal(stock)), attempt)
     assert str(refusal) == text
 
 
@@ -157,20 +160,20 @@ def test_one_code_of_a_list_is_enough_whatever_the_amount():
 
 def test_the_quota_is_for_all_that_was_had():
     book = coupon_book(max_assigned_per_member=3)
-    for assigned, amount, expected in ((0, 3, []), (2, 1, []), (2, 2, ["coupon-quota"]), (3, 1, ["coupon-quota"])):
-        assert slugs(book, facts(assigned=Decimal(assigned)), Attempt(ASSIGN, Decimal(amount))) == expected
+    for assigned, amount, refusal_slugs in ((0, 3, []), (2, 1, []), (2, 2, ["coupon-quota"]), (3, 1, ["coupon-quota"])):
+        assert slugs(book, facts(assigned=Decimal(assigned)), Attempt(ASSIGN, Decimal(amount))) == refusal_slugs
     assert slugs(book, facts(assigned=Decimal(3)), Attempt(USE)) == []
 
 
 def test_uses_in_the_period():
     book = coupon_book(max_usages_per_period=2, usage_period_type="daily")
-    for used, expected in ((0, []), (1, []), (2, ["coupon-usage-limit"])):
-        assert slugs(book, facts(used_in_period=Decimal(used)), Attempt(USE)) == expected
-        assert slugs(book, facts(used_in_period=Decimal(used)), Attempt(ASSIGN)) == []
+    for uses, refusal_slugs in ((0, []), (1, []), (2, ["coupon-usage-limit"])):
+        assert slugs(book, facts(used_in_period=Decimal(uses)), Attempt(USE)) == refusal_slugs
+        assert slugs(book, facts(used_in_period=Decimal(uses)), Attempt(ASSIGN)) == []
 
 
 @pytest.mark.parametrize(
-    ("had", "more", "refused"),
+    ("discounted", "more", "is_refused"),
     [
         ("9.99", None, False),
         ("10", None, False),
@@ -180,11 +183,11 @@ def test_uses_in_the_period():
         ("11", "0", False),
     ],
 )
-def test_discounts_in_the_period(had, more, refused):
+def test_discounts_in_the_period(discounted, more, is_refused):
     book = coupon_book(max_discount_per_period=Decimal(10), discount_period_type="monthly")
     attempt = Attempt(USE, amount_discounted=None if more is None else Decimal(more))
-    expected = ["coupon-discount-limit"] if refused else []
-    assert slugs(book, facts(discounted_in_period=Decimal(had)), attempt) == expected
+    refusal_slugs = ["coupon-discount-limit"] if is_refused else []
+    assert slugs(book, facts(discounted_in_period=Decimal(discounted)), attempt) == refusal_slugs
 
 
 def test_the_discount_of_one_use():
@@ -204,8 +207,8 @@ def test_points_of_what_is_asked_for():
         (15, ASSIGN_AND_USE, True),
         (14, ASSIGN_AND_USE, False),
     ):
-        expected = [] if enough else ["insufficient-balance"]
-        assert slugs(book, facts(points=Decimal(points)), Attempt(purpose)) == expected
+        refusal_slugs = [] if enough else ["insufficient-balance"]
+        assert slugs(book, facts(points=Decimal(points)), Attempt(purpose)) == refusal_slugs
 
 
 def test_everything_is_listed_in_order_and_the_first_is_raised():
@@ -226,17 +229,17 @@ def test_everything_is_listed_in_order_and_the_first_is_raised():
         discount_period_type="daily",
         usage_required_points=Decimal(1),
     )
-    known = facts(is_active=False, stock_left=Decimal(0))
+    member_facts = facts(is_active=False, stock_left=Decimal(0))
     attempt = Attempt(ASSIGN_AND_USE, amount_discounted=Decimal(2), order_total=Decimal(29))
-    found = list(exclusions(book, known, attempt))
+    all_exclusions = list(exclusions(book, member_facts, attempt))
     exclusive = {"coupon-book-not-published", "coupon-book-expired"}
-    assert [exclusion.slug for exclusion in found] == [
+    assert [exclusion.slug for exclusion in all_exclusions] == [
         exclusion.slug for exclusion in EXCLUSIONS if exclusion.slug not in exclusive
     ]
-    with pytest.raises(type(found[0])):
-        refuse_excluded(book, known, attempt)
+    with pytest.raises(type(all_exclusions[0])):
+        refuse_excluded(book, member_facts, attempt)
     with pytest.raises(TierNotEligible):
-        refuse_excluded(book, known, attempt, set(EXCLUSIONS[: EXCLUSIONS.index(TierNotEligible)]))
+        refuse_excluded(book, member_facts, attempt, set(EXCLUSIONS[: EXCLUSIONS.index(TierNotEligible)]))
 
 
 def test_the_bypass_leaves_out_the_limits_of_periods_alone():
@@ -260,8 +263,8 @@ def test_lists_depend_on_what_is_unused_or_would_be_assigned():
         max_assigned_per_member=1, assignment_required_points=Decimal(10), usage_required_points=Decimal(5)
     )
 
-    def of_list(**known):
-        return [exclusion.slug for exclusion in exclusions_of_list(book, facts(**known))]
+    def of_list(**fields):
+        return [exclusion.slug for exclusion in exclusions_of_list(book, facts(**fields))]
 
     assert of_list(points=Decimal(14)) == ["insufficient-balance"]
     assert of_list(points=Decimal(15)) == []
@@ -279,8 +282,8 @@ def test_what_is_left_of_books():
     assert stock_left(coupon_book(type=LIST)) == 0
     for type_ in (SINGLE, GENERATED, CODELESS):
         assert stock_left(coupon_book(type=type_, coupon_count=1)) is None
-        counted = coupon_book(type=type_, coupon_count=1, max_coupon_count=5, total_assigned=Decimal(2))
-        assert stock_left(counted) == 3
+        limited_book = coupon_book(type=type_, coupon_count=1, max_coupon_count=5, total_assigned=Decimal(2))
+        assert stock_left(limited_book) == 3
     assert stock_left(coupon_book(type=SINGLE)) == 0
     single = coupon_book(
         type=SINGLE, coupon_count=1, max_coupon_count=5, max_assigned_per_coupon=4, total_assigned=Decimal(2)

@@ -34,8 +34,8 @@ def test_a_lock_keeps_the_coupon_that_the_member_has():
     for coupon in (None, shop.state.coupons[1]):
         with pytest.raises(CouponLocked, match=r"The coupon of the coupon book Free coffee is locked\."):
             shop.use(coupon=coupon)
-    [used] = shop.use_locked(lock)
-    assert (used.coupon_id, used.amount_used) == (1, 1)
+    [use] = shop.use_locked(lock)
+    assert (use.coupon_id, use.amount_used) == (1, 1)
 
 
 def test_a_lock_keeps_one_of_several_coupons():
@@ -53,8 +53,8 @@ def test_the_lot_that_is_not_locked_is_used():
     soon = shop.assign(expires_at=NOW + timedelta(days=1))
     later = shop.assign(expires_at=NOW + timedelta(days=2))
     assert shop.lock().coupon_lot_id == soon.coupon_lot_id
-    [used] = shop.use()
-    assert used.coupon_lot_id == later.coupon_lot_id
+    [use] = shop.use()
+    assert use.coupon_lot_id == later.coupon_lot_id
 
 
 def test_locks_of_one_member_leave_the_coupons_of_another():
@@ -74,8 +74,8 @@ def test_a_lock_of_one_code_leaves_the_other_codes():
     assert lock.coupon_id == second.coupon_id
     with pytest.raises(CouponLocked):
         shop.use(coupon=second)
-    [used] = shop.use(coupon=first)
-    assert used.coupon_id == first.coupon_id
+    [use] = shop.use(coupon=first)
+    assert use.coupon_id == first.coupon_id
     # Nothing is left of the first one, and nothing is locked of it.
     with pytest.raises(CouponNotAssigned):
         shop.use(coupon=first)
@@ -101,15 +101,15 @@ def test_a_lock_of_the_stock_keeps_a_code_until_its_use_assigns_it():
         shop.assign(BEN, coupon=shop.state.coupons[1])
     with pytest.raises(CouponLocked):
         shop.use(coupon=shop.state.coupons[1], auto_assign=True)
-    [used] = shop.use_locked(lock)
-    assert (used.coupon_id, shop.state.books[12].total_assigned) == (1, 2)
+    [use] = shop.use_locked(lock)
+    assert (use.coupon_id, shop.state.books[12].total_assigned) == (1, 2)
 
 
 def test_a_member_with_a_locked_code_is_assigned_another_one():
     shop = Shop()
     shop.lock(auto_assign=True)
-    [used] = shop.use(auto_assign=True)
-    assert used.coupon_id == 2
+    [use] = shop.use(auto_assign=True)
+    assert use.coupon_id == 2
     with pytest.raises(CouponLocked):
         shop.use()
     # A book for all has no other one.
@@ -228,10 +228,10 @@ def test_a_book_knows_the_end_of_its_longest_lock():
     assert shop.state.books[12].locked_until == NOW + timedelta(hours=3)
     # Another work may have stored the end of a longer one, or of none.
     for hours, last in ((5, 5), (None, 3)):
-        stored = None if hours is None else NOW + timedelta(hours=hours)
+        stored_end = None if hours is None else NOW + timedelta(hours=hours)
         other = Shop()
         other.state.put_book(replace(shop.book, locked_until=NOW + timedelta(hours=3)))
-        other.state.put_book(replace(shop.book, locked_until=stored))
+        other.state.put_book(replace(shop.book, locked_until=stored_end))
         assert other.state.books[12].locked_until == NOW + timedelta(hours=last)
 
 
@@ -244,14 +244,14 @@ def test_a_named_code_of_another_member_is_not_locked():
 
 def test_a_loaded_lock_that_is_ended_stays_ended_and_is_stored_with_its_use():
     shop = codeless(max_coupon_count=9)
-    stored = replace(shop.lock(auto_assign=True), coupon_lock_id=7)
+    stored_lock = replace(shop.lock(auto_assign=True), coupon_lock_id=7)
     shop.state.take_changes()
-    shop.state.put_locks([stored], {12: 4})
+    shop.state.put_locks([stored_lock], {12: 4})
     assert shop.state.stock_left(shop.book) == 5
-    ended = shop.service.end_lock(stored)
-    shop.state.link_lock(ended, 33)
+    ended_lock = shop.service.end_lock(stored_lock)
+    shop.state.link_lock(ended_lock, 33)
     # It is loaded again.
-    shop.state.put_locks([stored], {12: 4})
+    shop.state.put_locks([stored_lock], {12: 4})
     assert shop.state.stock_left(shop.book) == 6
-    [changed] = shop.state.take_changes().locks
-    assert (changed.coupon_lock_id, changed.ended_at, changed.coupon_usage_id) == (7, NOW, 33)
+    [changed_lock] = shop.state.take_changes().locks
+    assert (changed_lock.coupon_lock_id, changed_lock.ended_at, changed_lock.coupon_usage_id) == (7, NOW, 33)

@@ -12,7 +12,7 @@ ANA, BEN = 1, 2
 BOOK = LotRange(12, None, with_expired=False)
 
 
-def lot(number, member=ANA, coupon=5, expires_in=None, amount=1, used=0, created=NOW):
+def lot(number, member=ANA, coupon=5, expires_in=None, amount=1, used_amount=0, created=NOW):
     expired_at = None if expires_in is None else NOW + timedelta(days=expires_in)
     return CouponLot(
         1,
@@ -21,7 +21,7 @@ def lot(number, member=ANA, coupon=5, expires_in=None, amount=1, used=0, created
         coupon,
         12,
         Decimal(amount),
-        Decimal(used),
+        Decimal(used_amount),
         Decimal(0),
         None,
         None,
@@ -41,24 +41,24 @@ class Store:
 
     def lots(self, among, after, limit):
         self.limits.append((sorted(after), limit))
-        found = []
+        rows = []
         for member, last in after.items():
-            own = [lot for lot in self.stored if lot.member_id == member]
-            found += [lot for lot in own if last is None or order_of_use(lot) > order_of_use(last)][:limit]
-        return found
+            rows_of_member = [lot for lot in self.stored if lot.member_id == member]
+            rows += [lot for lot in rows_of_member if last is None or order_of_use(lot) > order_of_use(last)][:limit]
+        return rows
 
 
 def test_what_expires_soonest_is_used_first_and_of_equals_the_oldest():
     early = NOW - timedelta(days=1)
     lots = [lot(1), lot(2, expires_in=2), lot(3, expires_in=1), lot(4, expires_in=1, created=early), lot(5)]
-    assert [each.coupon_lot_id for each in sorted(lots, key=order_of_use)] == [4, 3, 2, 1, 5]
+    assert [row.coupon_lot_id for row in sorted(lots, key=order_of_use)] == [4, 3, 2, 1, 5]
     # Lots of a dry run have negative ids that fall; stored ones are older.
-    assert [each.coupon_lot_id for each in sorted([lot(-2), lot(-1), lot(9)], key=order_of_use)] == [9, -1, -2]
+    assert [row.coupon_lot_id for row in sorted([lot(-2), lot(-1), lot(9)], key=order_of_use)] == [9, -1, -2]
 
 
 def test_a_range_has_lots_with_an_amount_left():
     assert BOOK.contains(lot(1), NOW)
-    assert not BOOK.contains(lot(1, used=1), NOW)
+    assert not BOOK.contains(lot(1, used_amount=1), NOW)
     assert not BOOK.contains(lot(1, expires_in=0), NOW)
     assert LotRange(12, None, with_expired=True).contains(lot(1, expires_in=0), NOW)
     of_one_coupon = LotRange(12, 5, with_expired=False)

@@ -37,12 +37,12 @@ def test_the_same_chance_gives_the_same_code():
     alphabet=st.text(st.sampled_from("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"), min_size=2, max_size=30),
 )
 def test_a_pattern_is_taken_if_it_is_strong_enough(length, alphabet):
-    given_ = {"length": length, "alphabet": alphabet}
+    pattern = {"length": length, "alphabet": alphabet}
     if len(set(alphabet)) == len(alphabet) and len(alphabet) ** length >= 2**40:
-        assert check_pattern(given_).as_members() == {**given_, "prefix": "", "suffix": ""}
+        assert check_pattern(pattern).as_members() == {**pattern, "prefix": "", "suffix": ""}
     else:
         with pytest.raises(InvalidRequest):
-            check_pattern(given_)
+            check_pattern(pattern)
 
 
 def test_a_code_has_at_least_40_bits_and_at_most_255_characters():
@@ -55,6 +55,6 @@ def test_a_code_has_at_least_40_bits_and_at_most_255_characters():
 
 
 def test_every_fault_is_named():
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(InvalidRequest) as refusal:
         check_pattern({"alphabet": "AA", "prefix": "x" * 255})
-    assert [fault.pointer for fault in refused.value.faults] == ["/codePattern/alphabet", "/codePattern"]
+    assert [fault.pointer for fault in refusal.value.faults] == ["/codePattern/alphabet", "/codePattern"]

@@ -55,8 +55,8 @@ def period(zone, kind, at):
     ],
 )
 def test_the_first_day_of_a_period(zone, at, daily, weekly, monthly):
-    found = [period(zone, kind, at) for kind in ("daily", "weekly", "monthly")]
-    assert found == [date.fromisoformat(each) for each in (daily, weekly, monthly)]
+    first_days = [period(zone, kind, at) for kind in ("daily", "weekly", "monthly")]
+    assert first_days == [date.fromisoformat(day) for day in (daily, weekly, monthly)]
 
 
 @pytest.mark.parametrize(

@@ -32,9 +32,9 @@ def test_codes_go_out_in_their_order_whatever_has_to_be_fetched():
 
 def test_a_code_that_was_asked_for_by_name_is_passed_over():
     shop = Shop()
-    named = shop.coupon(1, "C-1")
-    shop.state.put_coupons([named])
-    assert shop.assign(BEN, coupon=named).coupon_id == 1
+    requested_coupon = shop.coupon(1, "C-1")
+    shop.state.put_coupons([requested_coupon])
+    assert shop.assign(BEN, coupon=requested_coupon).coupon_id == 1
     assert shop.assign().coupon_id == 2
 
 
@@ -70,7 +70,7 @@ def test_what_expires_soonest_is_used_first():
     late = shop.assign(expires_at=NOW + timedelta(days=9)).coupon_id
     never = shop.assign().coupon_id
     soon = shop.assign(expires_at=NOW + timedelta(days=1)).coupon_id
-    assert [each.coupon_id for each in shop.use(amount=Decimal(3))] == [soon, late, never]
+    assert [use.coupon_id for use in shop.use(amount=Decimal(3))] == [soon, late, never]
     with pytest.raises(CouponNotAssigned):
         shop.use()
 
@@ -105,7 +105,7 @@ def test_each_assignment_expires_for_itself():
         shop.use()
     shop.assign(coupon_data={"seat": 2})
     shop.assign(expires_at=NOW + timedelta(days=1), coupon_data={"seat": 3})
-    assert [each.coupon_lot_id for each in shop.use(amount=Decimal(2))] == [3, 2]
+    assert [use.coupon_lot_id for use in shop.use(amount=Decimal(2))] == [3, 2]
     assert lots(shop) == [(2, 0), (1, 1), (1, 1)]
     with pytest.raises(CouponExpired):
         shop.use()
@@ -128,14 +128,17 @@ def test_a_use_gives_back_to_the_lot_that_it_took_from():
 
 def test_an_assignment_takes_back_its_own_lot():
     shop = shared_coupon()
-    used, spare = shop.assign(), shop.assign(expires_at=NOW + timedelta(days=1), amount=Decimal(3))
+    used_assignment, spare_assignment = (
+        shop.assign(),
+        shop.assign(expires_at=NOW + timedelta(days=1), amount=Decimal(3)),
+    )
     shop.use(amount=Decimal(4))
     shop.service.revert(4, NOTHING)
     assert lots(shop) == [(1, 1), (3, 2)]
-    for each in (used, spare):
+    for assignment in (used_assignment, spare_assignment):
         with pytest.raises(AssignmentUsed):
-            shop.service.revert(each.coupon_usage_id, NOTHING)
-    reversal = shop.service.revert(spare.coupon_usage_id, NOTHING, force=True)
+            shop.service.revert(assignment.coupon_usage_id, NOTHING)
+    reversal = shop.service.revert(spare_assignment.coupon_usage_id, NOTHING, force=True)
     assert (reversal.amount_assigned, reversal.updated_total_assigned, reversal.updated_total_usages) == (-3, 1, 3)
     with pytest.raises(CouponNotAssigned):
         shop.use()
@@ -144,13 +147,13 @@ def test_an_assignment_takes_back_its_own_lot():
     assert len(shop.use()) == 1
 
 
-@pytest.mark.parametrize("used", [1, 3])
-def test_what_a_reversal_found_used_is_taken_when_it_comes_back(used):
+@pytest.mark.parametrize("used_amount", [1, 3])
+def test_what_a_reversal_found_used_is_taken_when_it_comes_back(used_amount):
     shop = shared_coupon()
     assigned = shop.assign(amount=Decimal(3))
-    uses = shop.use(amount=Decimal(used))
+    uses = shop.use(amount=Decimal(used_amount))
     shop.service.reverse(assigned.coupon_usage_id, NOTHING)
-    assert lots(shop) == [(used, used)]
+    assert lots(shop) == [(used_amount, used_amount)]
     for use in uses:
         reversal = shop.service.revert(use.coupon_usage_id, NOTHING)
         assert (reversal.amount_used, reversal.amount_assigned) == (-1, -1)
@@ -163,13 +166,13 @@ def test_a_code_of_one_member_tells_of_its_lots():
     shop = Shop()
     [code] = [shop.state.coupons[shop.assign(expires_at=NOW + timedelta(days=1), coupon_data={"n": 1}).coupon_id]]
     shop.assign(coupon=code, expires_at=NOW + timedelta(days=3), coupon_data={"n": 2})
-    seen = []
+    expiries_and_data = []
     for _ in range(2):
         coupon = shop.state.coupons[code.coupon_id]
-        seen.append((coupon.expired_at, coupon.custom_attributes))
+        expiries_and_data.append((coupon.expired_at, coupon.custom_attributes))
         shop.use()
     # It expires when the last of it does, with the data of what is used next.
-    assert seen == [(NOW + timedelta(days=3), {"n": 1}), (NOW + timedelta(days=3), {"n": 2})]
+    assert expiries_and_data == [(NOW + timedelta(days=3), {"n": 1}), (NOW + timedelta(days=3), {"n": 2})]
     assert shop.state.coupons[code.coupon_id].custom_attributes == {"n": 2}
 
 
@@ -195,8 +198,8 @@ def test_nothing_is_left_of_what_was_reverted_altogether():
     shop = Shop()
     assigned = shop.assign(expires_at=NOW + timedelta(days=1), coupon_data={"seat": 4})
     shop.service.revert(assigned.coupon_usage_id, NOTHING)
-    held = shop.state.member_coupons[1, assigned.coupon_id]
-    assert (held.amount_assigned, held.expired_at, held.custom_attributes) == (0, None, {})
+    member_coupon = shop.state.member_coupons[1, assigned.coupon_id]
+    assert (member_coupon.amount_assigned, member_coupon.expired_at, member_coupon.custom_attributes) == (0, None, {})
     assert shop.state.coupons[assigned.coupon_id].expired_at is None
 
 
@@ -241,12 +244,12 @@ def test_what_is_missing_is_assigned_first_without_points_of_the_call():
     shop = Shop(assignment_required_points=Decimal(3))
     [usage] = shop.use(auto_assign=True)
     assert (usage.is_use, shop.charge.taken) == (True, [3, 0])
-    own = UsageDetails(points_override=Decimal(7), description="Why", external_id="till-1")
-    shop.use(auto_assign=True, details=own)
+    details = UsageDetails(points_override=Decimal(7), description="Why", external_id="till-1")
+    shop.use(auto_assign=True, details=details)
     # The points of the call are those of the use; the assignment costs nothing then.
     assert shop.charge.taken == [3, 0, 0, 7]
-    assigned, used = shop.state.new_usages[-2:]
-    assert (assigned.description, assigned.external_id, used.external_id) == ("Why", None, "till-1")
+    assignment, use = shop.state.new_usages[-2:]
+    assert (assignment.description, assignment.external_id, use.external_id) == ("Why", None, "till-1")
 
 
 def test_a_usage_is_reverted_once_and_a_reversal_never():
@@ -267,9 +270,9 @@ def test_a_reverted_use_returns_its_discount():
     daily = {"usage_period_type": "daily", "discount_period_type": "daily"}
     shop = Shop(max_discount_per_period=Decimal(9), max_usages_per_period=1, **daily)
     shop.assign(amount=Decimal(2))
-    [used] = shop.use(amount_discounted=Decimal(4))
-    assert (used.amount_discounted, shop.state.totals(1, 12).discounted, shop.state.totals(1, 12).used) == (4, 4, 1)
-    reversal = shop.service.revert(used.coupon_usage_id, NOTHING)
+    [use] = shop.use(amount_discounted=Decimal(4))
+    assert (use.amount_discounted, shop.state.totals(1, 12).discounted, shop.state.totals(1, 12).used) == (4, 4, 1)
+    reversal = shop.service.revert(use.coupon_usage_id, NOTHING)
     assert (reversal.amount_discounted, reversal.amount_used) == (-4, -1)
     assert (shop.state.totals(1, 12).discounted, shop.state.totals(1, 12).used) == (0, 0)
 
@@ -277,8 +280,8 @@ def test_a_reverted_use_returns_its_discount():
 def test_a_use_that_no_assignment_covers_is_reverted_by_its_own_amount():
     shop = Shop()
     shop.assign()
-    [used] = shop.use()
-    shop.state.keep(replace(used, coupon_usage_id=90, coupon_lot_id=None))
+    [use] = shop.use()
+    shop.state.keep(replace(use, coupon_usage_id=90, coupon_lot_id=None))
     reversal = shop.service.revert(90, NOTHING)
     assert (reversal.amount_used, reversal.amount_assigned, reversal.remaining_value) == (-1, 0, None)
     assert shop.state.books[12].total_usages == 0
@@ -287,6 +290,6 @@ def test_a_use_that_no_assignment_covers_is_reverted_by_its_own_amount():
 def test_a_reversed_use_of_an_event_is_given_back():
     shop = Shop()
     shop.assign()
-    [used] = shop.use()
-    assert shop.service.reverse(used.coupon_usage_id, NOTHING).amount_used == -1
+    [use] = shop.use()
+    assert shop.service.reverse(use.coupon_usage_id, NOTHING).amount_used == -1
     assert [lot.unused_amount for lot in shop.state.lots.values()] == [1]

@@ -37,64 +37,64 @@ def coupon(number=1, code="A", **values):
 
 
 def state(*coupons, **settings):
-    opened = CouponState(NOW, Nothing())
-    opened.put_book(coupon_book(**settings))
-    opened.put_coupons(coupons)
-    return opened
+    coupon_state = CouponState(NOW, Nothing())
+    coupon_state.put_book(coupon_book(**settings))
+    coupon_state.put_coupons(coupons)
+    return coupon_state
 
 
 def test_a_book_that_was_locked_keeps_what_the_work_has_changed():
-    opened = state(coupon(), type="single", coupon_count=1, total_assigned=Decimal(4), total_usages=Decimal(2))
-    opened.move(ANA, coupon(), Decimal(3), ONE, None)
+    coupon_state = state(coupon(), type="single", coupon_count=1, total_assigned=Decimal(4), total_usages=Decimal(2))
+    coupon_state.move(ANA, coupon(), Decimal(3), ONE, None)
     locked = coupon_book(type="single", name="New name", total_assigned=Decimal(10), total_usages=Decimal(5))
-    opened.put_book(locked)
-    book = opened.books[12]
+    coupon_state.put_book(locked)
+    book = coupon_state.books[12]
     assert (book.name, book.total_assigned, book.total_usages) == ("New name", 13, 6)
-    assert opened.original_books[12] == locked
+    assert coupon_state.original_books[12] == locked
 
 
 def test_a_coupon_that_is_present_keeps_its_state():
-    opened = state(coupon())
-    opened.move(ANA, coupon(), ONE, ZERO, None)
-    opened.put_coupons([coupon()])
-    assert opened.coupons[1].total_assigned == 1
+    coupon_state = state(coupon())
+    coupon_state.move(ANA, coupon(), ONE, ZERO, None)
+    coupon_state.put_coupons([coupon()])
+    assert coupon_state.coupons[1].total_assigned == 1
 
 
 def test_what_members_have_is_read_once():
-    opened = state(coupon())
-    held = opened.move(ANA, coupon(), ONE, ZERO, None)
-    opened.put_member_coupons([replace(held, amount_assigned=Decimal(9))])
-    assert opened.member_coupons[ANA, 1].amount_assigned == 1
-    opened.put_member_coupons([replace(held, member_id=BEN, amount_assigned=Decimal(9))])
-    assert opened.move(BEN, coupon(), ONE, ZERO, None).amount_assigned == 10
+    coupon_state = state(coupon())
+    member_coupon = coupon_state.move(ANA, coupon(), ONE, ZERO, None)
+    coupon_state.put_member_coupons([replace(member_coupon, amount_assigned=Decimal(9))])
+    assert coupon_state.member_coupons[ANA, 1].amount_assigned == 1
+    coupon_state.put_member_coupons([replace(member_coupon, member_id=BEN, amount_assigned=Decimal(9))])
+    assert coupon_state.move(BEN, coupon(), ONE, ZERO, None).amount_assigned == 10
 
 
 def test_only_a_loaded_book_has_a_coupon_for_all():
-    opened = CouponState(NOW, Nothing())
-    opened.put_coupons([coupon()])
-    assert (opened.coupons.keys(), opened.shared) == ({1}, {})
+    coupon_state = CouponState(NOW, Nothing())
+    coupon_state.put_coupons([coupon()])
+    assert (coupon_state.coupons.keys(), coupon_state.shared) == ({1}, {})
     assert state(coupon(), type="single").shared == {12: 1}
 
 
 def test_a_code_is_found_in_its_book():
-    opened = state(coupon())
-    assert opened.by_code(opened.books[12], "A").coupon_id == 1
+    coupon_state = state(coupon())
+    assert coupon_state.by_code(coupon_state.books[12], "A").coupon_id == 1
     with pytest.raises(UnknownCoupon, match=r"The coupon book Free coffee has no code B\."):
-        opened.by_code(opened.books[12], "B")
+        coupon_state.by_code(coupon_state.books[12], "B")
 
 
 def test_the_coupon_for_all_is_assigned_unless_there_is_none():
-    opened = state(coupon(), type="single")
-    assert opened.to_assign(ANA, opened.books[12], None, ONE).coupon_id == 1
+    coupon_state = state(coupon(), type="single")
+    assert coupon_state.to_assign(ANA, coupon_state.books[12], None, ONE).coupon_id == 1
     empty = state(type="single")
     with pytest.raises(OutOfStock, match=r"The coupon book Free coffee has no code yet\."):
         empty.to_assign(ANA, empty.books[12], None, ONE)
 
 
 def test_a_list_without_free_codes_is_out_of_stock():
-    opened = state(type="list")
+    coupon_state = state(type="list")
     with pytest.raises(OutOfStock, match=r"All codes of the coupon book Free coffee are assigned\."):
-        opened.to_assign(ANA, opened.books[12], None, ONE)
+        coupon_state.to_assign(ANA, coupon_state.books[12], None, ONE)
 
 
 def supplied(*codes, lots=(), **settings):
@@ -105,35 +105,35 @@ def supplied(*codes, lots=(), **settings):
             return [lot for lot in lots if after.get(lot.member_id) is None and lot.member_id in after]
 
         def more(self, book):
-            return [code for code in codes if code.coupon_id not in opened.coupons]
+            return [code for code in codes if code.coupon_id not in coupon_state.coupons]
 
-    opened = CouponState(NOW, Stored())
-    opened.put_book(coupon_book(**settings))
-    return opened
+    coupon_state = CouponState(NOW, Stored())
+    coupon_state.put_book(coupon_book(**settings))
+    return coupon_state
 
 
 @pytest.mark.parametrize(("kind", "new"), [("generated", {1, 2}), ("list", set())])
 def test_only_codes_of_a_generated_book_are_new_when_they_are_fetched(kind, new):
-    opened = supplied(coupon(), coupon(2, "B"), type=kind)
-    assert opened.to_assign(ANA, opened.books[12], None, ONE).code == "A"
-    assert (opened.new_coupons, opened.original_coupons.keys()) == (new, {1, 2} - new)
+    coupon_state = supplied(coupon(), coupon(2, "B"), type=kind)
+    assert coupon_state.to_assign(ANA, coupon_state.books[12], None, ONE).code == "A"
+    assert (coupon_state.new_coupons, coupon_state.original_coupons.keys()) == (new, {1, 2} - new)
 
 
 def test_a_free_code_that_is_assigned_used_or_locked_is_skipped():
     later = NOW + timedelta(minutes=1)
-    opened = supplied(
+    coupon_state = supplied(
         coupon(1, total_assigned=ONE),
         coupon(2, total_usages=ONE),
         coupon(3, locked_until=later),
         coupon(4),
         type="list",
     )
-    assert opened.to_assign(ANA, opened.books[12], None, ONE).coupon_id == 4
+    assert coupon_state.to_assign(ANA, coupon_state.books[12], None, ONE).coupon_id == 4
 
 
 def test_a_code_that_was_locked_until_now_is_free():
-    opened = supplied(coupon(locked_until=NOW), type="list")
-    assert opened.to_assign(ANA, opened.books[12], None, ONE).coupon_id == 1
+    coupon_state = supplied(coupon(locked_until=NOW), type="list")
+    assert coupon_state.to_assign(ANA, coupon_state.books[12], None, ONE).coupon_id == 1
 
 
 def lot(number, expires_in=None, **values):
@@ -143,65 +143,78 @@ def lot(number, expires_in=None, **values):
 
 
 def test_the_next_lot_is_found_among_stored_ones_and_those_of_the_work():
-    opened = supplied(lots=[lot(5, expires_in=3)])
-    opened.keep_lot(lot(-1, expires_in=2))
+    coupon_state = supplied(lots=[lot(5, expires_in=3)])
+    coupon_state.keep_lot(lot(-1, expires_in=2))
     of_book = LotRange(12, None, with_expired=False)
-    assert opened.next_lot(ANA, of_book, 1).coupon_lot_id == -1
-    opened.keep_lot(lot(-1, expires_in=2, amount_used=ONE))
-    assert opened.next_lot(ANA, of_book, 1).coupon_lot_id == 5
-    opened.keep_lot(lot(5, expires_in=3, amount_used=ONE))
-    assert opened.next_lot(ANA, of_book, 1) is None
+    assert coupon_state.next_lot(ANA, of_book, 1).coupon_lot_id == -1
+    coupon_state.keep_lot(lot(-1, expires_in=2, amount_used=ONE))
+    assert coupon_state.next_lot(ANA, of_book, 1).coupon_lot_id == 5
+    coupon_state.keep_lot(lot(5, expires_in=3, amount_used=ONE))
+    assert coupon_state.next_lot(ANA, of_book, 1) is None
 
 
 def test_a_member_has_the_expiry_and_data_of_the_last_lot_unless_all_of_it_was_reversed():
-    opened = state(coupon(), type="single")
-    for amount, used, expected in (
+    coupon_state = state(coupon(), type="single")
+    for amount, amount_used, expiry in (
         (ONE, ZERO, lot(8, 1).expired_at),
         (ONE, ONE, lot(8, 1).expired_at),
         (ZERO, ONE, lot(8, 1).expired_at),
         (ZERO, ZERO, None),
     ):
-        last = lot(8, expires_in=1, amount=amount, amount_used=used, custom_attributes={"seat": 4})
-        held = opened.move(ANA, coupon(), ZERO, ZERO, last)
-        assert (held.expired_at, held.custom_attributes) == (expected, {} if expected is None else {"seat": 4})
+        last = lot(8, expires_in=1, amount=amount, amount_used=amount_used, custom_attributes={"seat": 4})
+        member_coupon = coupon_state.move(ANA, coupon(), ZERO, ZERO, last)
+        assert (member_coupon.expired_at, member_coupon.custom_attributes) == (
+            expiry,
+            {} if expiry is None else {"seat": 4},
+        )
 
 
 def test_a_code_is_assigned_so_many_times():
-    taken = coupon(total_assigned=Decimal(3))
-    opened = state(taken, type="single", max_assigned_per_coupon=5)
-    book = opened.books[12]
-    assert opened.to_assign(ANA, book, None, Decimal(2)) == taken
+    assigned_coupon = coupon(total_assigned=Decimal(3))
+    coupon_state = state(assigned_coupon, type="single", max_assigned_per_coupon=5)
+    book = coupon_state.books[12]
+    assert coupon_state.to_assign(ANA, book, None, Decimal(2)) == assigned_coupon
     with pytest.raises(OutOfStock, match=r"A code may be assigned 5 times, and this one has been 3 times\."):
-        opened.to_assign(ANA, book, None, Decimal(3))
+        coupon_state.to_assign(ANA, book, None, Decimal(3))
     # A codeless book has no code that the limit is about.
     codeless = state(coupon(code=None, total_assigned=Decimal(9)), type="codeless", max_assigned_per_coupon=5)
     assert codeless.to_assign(ANA, codeless.books[12], None, ONE).coupon_id == 1
 
 
 def test_a_code_of_a_list_belongs_to_one_member():
-    opened = state(coupon(), type="list")
-    book = opened.books[12]
-    opened.move(ANA, coupon(), ONE, ZERO, None)
-    assert opened.to_assign(ANA, book, opened.coupons[1], ONE).coupon_id == 1
+    coupon_state = state(coupon(), type="list")
+    book = coupon_state.books[12]
+    coupon_state.move(ANA, coupon(), ONE, ZERO, None)
+    assert coupon_state.to_assign(ANA, book, coupon_state.coupons[1], ONE).coupon_id == 1
     with pytest.raises(CodeHeld, match=r"The code A was given to another member\."):
-        opened.to_assign(BEN, book, opened.coupons[1], ONE)
+        coupon_state.to_assign(BEN, book, coupon_state.coupons[1], ONE)
     with pytest.raises(CodeHeld):
-        opened.to_assign(BEN, book, coupon(total_usages=ONE), ONE)
+        coupon_state.to_assign(BEN, book, coupon(total_usages=ONE), ONE)
     single = state(coupon(total_assigned=ONE), type="single")
     assert single.to_assign(BEN, single.books[12], single.coupons[1], ONE).coupon_id == 1
 
 
 def test_a_movement_adds_to_the_member_the_coupon_and_the_book():
-    opened = state(coupon())
-    opened.put_totals({(ANA, 12): UsageTotals(assigned=Decimal(2), used=Decimal(4))})
-    opened.move(ANA, coupon(), Decimal(3), ONE, None)
-    held = opened.move(ANA, coupon(), -ONE, ZERO, None)
-    assert (held.amount_assigned, held.amount_used, held.member_coupon_id, held.updated_at) == (2, 1, 0, NOW)
-    assert (held.organization_id, held.coupon_book_id, held.created_at, held.custom_attributes) == (1, 12, NOW, {})
-    assert (opened.coupons[1].total_assigned, opened.coupons[1].total_usages) == (2, 1)
-    assert (opened.books[12].total_assigned, opened.books[12].total_usages) == (2, 1)
-    assert opened.totals(ANA, 12) == UsageTotals(assigned=Decimal(4), used=Decimal(4))
-    assert opened.totals(BEN, 12) == UsageTotals()
+    coupon_state = state(coupon())
+    coupon_state.put_totals({(ANA, 12): UsageTotals(assigned=Decimal(2), used=Decimal(4))})
+    coupon_state.move(ANA, coupon(), Decimal(3), ONE, None)
+    member_coupon = coupon_state.move(ANA, coupon(), -ONE, ZERO, None)
+    assert (
+        member_coupon.amount_assigned,
+        member_coupon.amount_used,
+        member_coupon.member_coupon_id,
+        member_coupon.updated_at,
+    ) == (2, 1, 0, NOW)
+    assert (
+        member_coupon.organization_id,
+        member_coupon.coupon_book_id,
+        member_coupon.created_at,
+        member_coupon.custom_attributes,
+    ) == (1, 12, NOW, {})
+    assert (coupon_state.coupons[1].total_assigned, coupon_state.coupons[1].total_usages) == (2, 1)
+    assert (coupon_state.books[12].total_assigned, coupon_state.books[12].total_usages) == (2, 1)
+    assert coupon_state.totals(ANA, 12) == UsageTotals(assigned=Decimal(4), used=Decimal(4))
+    assert coupon_state.totals(BEN, 12) == UsageTotals()
 
 
 DAILY = {"max_usages_per_period": 5, "usage_period_type": "daily"}
@@ -210,7 +223,7 @@ MIDNIGHT = NOW.replace(hour=0)
 
 
 @pytest.mark.parametrize(
-    ("settings", "used_at", "had"),
+    ("settings", "used_at", "totals"),
     [
         ({}, NOW, UsageTotals()),
         (DAILY, NOW, UsageTotals(used=ONE)),
@@ -223,31 +236,36 @@ MIDNIGHT = NOW.replace(hour=0)
         (DAILY | MONTHLY, NOW, UsageTotals(used=ONE, discounted=Decimal(7))),
     ],
 )
-def test_a_use_counts_in_the_periods_in_which_it_took_place(settings, used_at, had):
-    opened = state(**settings)
-    opened.count_use(ANA, opened.books[12], ONE, Decimal(7), used_at)
-    assert opened.totals(ANA, 12) == had
-    opened.count_use(ANA, opened.books[12], -ONE, Decimal(-7), used_at)
-    assert opened.totals(ANA, 12) == UsageTotals()
+def test_a_use_counts_in_the_periods_in_which_it_took_place(settings, used_at, totals):
+    coupon_state = state(**settings)
+    coupon_state.count_use(ANA, coupon_state.books[12], ONE, Decimal(7), used_at)
+    assert coupon_state.totals(ANA, 12) == totals
+    coupon_state.count_use(ANA, coupon_state.books[12], -ONE, Decimal(-7), used_at)
+    assert coupon_state.totals(ANA, 12) == UsageTotals()
 
 
 def test_changes_are_taken_once():
-    opened = state(coupon(2, "B"), coupon())
-    opened.put_coupons([coupon(3, "C")], new=True)
+    coupon_state = state(coupon(2, "B"), coupon())
+    coupon_state.put_coupons([coupon(3, "C")], new=True)
     for number in (2, 1, 3):
-        opened.move(ANA, opened.coupons[number], ONE, ZERO, None)
-    changes = opened.take_changes()
-    assert [each.coupon_id for each in changes.coupons] == [1, 2, 3]
-    assert [each.coupon_id for each in changes.member_coupons] == [1, 2, 3]
-    assert ([each.coupon_book_id for each in changes.books], changes.new_coupons) == ([12], {3})
+        coupon_state.move(ANA, coupon_state.coupons[number], ONE, ZERO, None)
+    changes = coupon_state.take_changes()
+    assert [changed_coupon.coupon_id for changed_coupon in changes.coupons] == [1, 2, 3]
+    assert [member_coupon.coupon_id for member_coupon in changes.member_coupons] == [1, 2, 3]
+    assert ([book.coupon_book_id for book in changes.books], changes.new_coupons) == ([12], {3})
     assert (changes.original_coupons.keys(), changes.original_books[12].total_assigned) == ({1, 2}, 0)
-    again = opened.take_changes()
-    assert (again.books, again.coupons, again.member_coupons, again.new_coupons) == ([], [], [], frozenset())
+    later_changes = coupon_state.take_changes()
+    assert (later_changes.books, later_changes.coupons, later_changes.member_coupons, later_changes.new_coupons) == (
+        [],
+        [],
+        [],
+        frozenset(),
+    )
 
 
 def test_a_lot_that_is_present_keeps_its_state():
-    opened = state(coupon())
-    opened.put_lots([lot(8)])
-    assert opened.lots == {8: lot(8)}
-    opened.put_lots([lot(8, amount=Decimal(5)), lot(9)])
-    assert {number: each.amount for number, each in opened.lots.items()} == {8: 1, 9: 1}
+    coupon_state = state(coupon())
+    coupon_state.put_lots([lot(8)])
+    assert coupon_state.lots == {8: lot(8)}
+    coupon_state.put_lots([lot(8, amount=Decimal(5)), lot(9)])
+    assert {number: stored_lot.amount for number, stored_lot in coupon_state.lots.items()} == {8: 1, 9: 1}

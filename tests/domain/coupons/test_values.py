@@ -36,9 +36,9 @@ def test_a_use_takes_from_the_value_until_nothing_is_left():
 def test_a_use_names_its_part_of_the_value_which_is_no_more_than_is_left():
     shop = cards()
     shop.assign()
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(InvalidRequest) as refusal:
         shop.use()
-    assert [fault.pointer for fault in refused.value.faults] == ["/amountDiscounted"]
+    assert [fault.pointer for fault in refusal.value.faults] == ["/amountDiscounted"]
     with pytest.raises(ValueExceeded, match=r"A value of 20 remains, not 21\."):
         shop.use(amount_discounted=Decimal(21))
     assert [use.remaining_value for use in shop.use(amount_discounted=Decimal(20))] == [0]
@@ -47,11 +47,11 @@ def test_a_use_names_its_part_of_the_value_which_is_no_more_than_is_left():
 def test_a_reverted_use_gives_its_value_back():
     shop = cards()
     assigned = shop.assign()
-    [used] = shop.use(amount_discounted=Decimal(15))
+    [use] = shop.use(amount_discounted=Decimal(15))
     with pytest.raises(
         AssignmentUsed, match=r"The assignment was of 1 coupons, of which 0 are used, and a value of 5 is"
     ):
         shop.service.revert(assigned.coupon_usage_id, NOTHING)
-    reversal = shop.service.revert(used.coupon_usage_id, NOTHING)
+    reversal = shop.service.revert(use.coupon_usage_id, NOTHING)
     assert (reversal.amount_discounted, reversal.remaining_value, reversal.amount_used) == (-15, 20, 0)
     assert shop.service.revert(assigned.coupon_usage_id, NOTHING).amount_assigned == -1

@@ -80,9 +80,9 @@ CONTEXT: dict[str, Any] = {
 FUNCTIONS = {"matches": lambda item, key: item["code"] == key}
 
 
-def run(text: str, budget: Budget | None = None, expected: Type | None = None, **variables: Any) -> Any:
+def run(text: str, budget: Budget | None = None, expected_type: Type | None = None, **variables: Any) -> Any:
     """The value of an expression over the context."""
-    program = compile_expression(parse(text), ENVIRONMENT, expected)
+    program = compile_expression(parse(text), ENVIRONMENT, expected_type)
     return program.run({**CONTEXT, **variables}, budget, FUNCTIONS)
 
 
@@ -95,16 +95,16 @@ def failure(text: str, **variables: Any) -> EvaluationError:
     raise AssertionError(f"{text} is {value!r}")
 
 
-def faults(text: str, expected: Type | None = None) -> list[tuple[str, str]]:
+def faults(text: str, expected_type: Type | None = None) -> list[tuple[str, str]]:
     """What is wrong with an expression: the part of the text, and the message."""
     try:
-        found = check(parse(text), ENVIRONMENT, expected).faults
+        expression_faults = check(parse(text), ENVIRONMENT, expected_type).faults
     except ExpressionError as error:
-        found = error.faults
-    return [(text[fault.start : fault.end], fault.message) for fault in found]
+        expression_faults = error.faults
+    return [(text[fault.start : fault.end], fault.message) for fault in expression_faults]
 
 
 def warnings(text: str) -> list[tuple[str, str]]:
     """What looks wrong with an expression: the part of the text, and the code."""
-    found = check(parse(text), ENVIRONMENT).warnings
-    return [(text[fault.start : fault.end], fault.code) for fault in found]
+    expression_warnings = check(parse(text), ENVIRONMENT).warnings
+    return [(text[fault.start : fault.end], fault.code) for fault in expression_warnings]

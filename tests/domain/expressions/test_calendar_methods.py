@@ -84,7 +84,7 @@ def test_a_day_whose_midnight_comes_twice_ends_after_each_of_its_moments():
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected_faults"),
     [
         ("now.endOf('quater')", [("'quater'", "no such unit; did you mean 'quarter'?")]),
         (
@@ -112,8 +112,8 @@ def test_a_day_whose_midnight_comes_twice_ends_after_each_of_its_moments():
         ),
     ],
 )
-def test_faults_are_found_when_the_expression_is_saved(text, found):
-    assert faults(text) == found
+def test_faults_are_found_when_the_expression_is_saved(text, expected_faults):
+    assert faults(text) == expected_faults
 
 
 @pytest.mark.parametrize(
@@ -259,5 +259,5 @@ def test_sums_are_those_of_a_second_implementation(t, zone, name, count):
             return
         year, month = months // 12, months % 12 + 1
         later = local.replace(year=year, month=month, day=min(local.day, monthrange(year, month)[1]))
-    expected = t if count == 0 else moments_of(later, ZoneInfo(zone))[0]
-    assert ADDED[name].run({"t": t, "unit": str(count), "zone": zone}) == expected
+    expected_sum = t if count == 0 else moments_of(later, ZoneInfo(zone))[0]
+    assert ADDED[name].run({"t": t, "unit": str(count), "zone": zone}) == expected_sum

@@ -45,12 +45,12 @@ from tests.domain.expressions.expression_cases import ENVIRONMENT, faults, warni
     ],
 )
 def test_types(text, kind):
-    checked = check(parse(text), ENVIRONMENT)
-    assert (str(checked.type), checked.faults) == (kind, ())
+    analysis = check(parse(text), ENVIRONMENT)
+    assert (str(analysis.type), analysis.faults) == (kind, ())
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected_faults"),
     [
         ("order.totl > 5", [("order.totl", "order has no field 'totl'; did you mean 'total'?")]),
         ("order.xyzzy", [("order.xyzzy", "order has no field 'xyzzy'; known: coupon, items, paid, tags, total")]),
@@ -130,12 +130,12 @@ def test_types(text, kind):
         ),
     ],
 )
-def test_faults(text, found):
-    assert faults(text) == found
+def test_faults(text, expected_faults):
+    assert faults(text) == expected_faults
 
 
 @pytest.mark.parametrize(
-    ("expected", "text", "found"),
+    ("expected_type", "text", "expected_faults"),
     [
         (BOOL, "count > 1", []),
         (BOOL, "payload.flag", []),
@@ -147,12 +147,12 @@ def test_faults(text, found):
         (STRING, "order.tags", [("order.tags", "the expression must be a string, this is a list<string>")]),
     ],
 )
-def test_the_expected_type(expected, text, found):
-    assert faults(text, expected) == found
+def test_the_expected_type(expected_type, text, expected_faults):
+    assert faults(text, expected_type) == expected_faults
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected_warnings"),
     [
         ("count / 2", [("count / 2", "integer-division")]),
         ("count / 2.0", []),
@@ -162,9 +162,9 @@ def test_the_expected_type(expected, text, found):
         ("order.tags.all(count, count == 'a')", [("order.tags.all(count, count == 'a')", "shadowed-variable")]),
     ],
 )
-def test_warnings(text, found):
+def test_warnings(text, expected_warnings):
     assert faults(text) == []
-    assert warnings(text) == found
+    assert warnings(text) == expected_warnings
 
 
 @pytest.mark.parametrize(

@@ -82,8 +82,8 @@ def test_sections(section):
     results = [outcome for outcome in outcomes() if outcome.case.section == section]
     passed, total = PASSED[section]
     assert len(results) == total
-    lost = [f"{o.case.text}: {o.detail}" for o in results if not o.passed and o.category == OTHER]
-    assert sum(outcome.passed for outcome in results) >= passed, lost
+    failures = [f"{o.case.text}: {o.detail}" for o in results if not o.passed and o.category == OTHER]
+    assert sum(outcome.passed for outcome in results) >= passed, failures
 
 
 def test_all_sections_are_measured():

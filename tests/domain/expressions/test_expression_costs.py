@@ -189,10 +189,12 @@ def test_long_texts_are_no_durations_and_no_times(text):
 
 def test_last_index_of_long_texts():
     text = "lastIndexOf('b' + event.payload.long.substring(0, 50000))"
-    found = compile_expression(parse(f"('b' + event.payload.long.substring(0, 60000)).{text}"), ENVIRONMENT)
-    assert found.run(CONTEXT) == 0
-    shorter = compile_expression(parse("'abcabcabcabcabcabcabc'.lastIndexOf('abcabcabcabcabcabc', 2)"), ENVIRONMENT)
-    assert shorter.run(CONTEXT) == 0
+    program = compile_expression(parse(f"('b' + event.payload.long.substring(0, 60000)).{text}"), ENVIRONMENT)
+    assert program.run(CONTEXT) == 0
+    shorter_program = compile_expression(
+        parse("'abcabcabcabcabcabcabc'.lastIndexOf('abcabcabcabcabcabc', 2)"), ENVIRONMENT
+    )
+    assert shorter_program.run(CONTEXT) == 0
 
 
 def test_a_type_does_not_grow_beyond_its_text():
@@ -334,8 +336,8 @@ except EvaluationError:
 
 
 def test_an_unknown_zone_is_refused_without_a_look_at_files():
-    done = subprocess.run([sys.executable, "-c", _WITHOUT_FILES], capture_output=True, text=True, check=False)
-    assert done.stdout == "unknown\n", done.stderr
+    process = subprocess.run([sys.executable, "-c", _WITHOUT_FILES], capture_output=True, text=True, check=False)
+    assert process.stdout == "unknown\n", process.stderr
 
 
 def _random_text(rng, depth):
@@ -378,10 +380,10 @@ def _random_condition(rng):
     loop = rng.choice(["numbers", "texts", "map", "nested"])
     kind = rng.choice(["all", "exists", "exists_one", "filter", "map"])
     text = body.replace("string(v)", "dyn(v)") if rng.random() < 0.3 else body
-    found = f"event.payload.{loop}.{kind}(v, {text})"
+    condition = f"event.payload.{loop}.{kind}(v, {text})"
     if kind in ("filter", "map"):
-        found += ".size() > 3"
-    return f"event.payload.numbers.{rng.choice(['all', 'exists'])}(w, {found})" if rng.random() < 0.4 else found
+        condition += ".size() > 3"
+    return f"event.payload.numbers.{rng.choice(['all', 'exists'])}(w, {condition})" if rng.random() < 0.4 else condition
 
 
 @pytest.fixture

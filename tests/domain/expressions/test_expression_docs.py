@@ -66,9 +66,9 @@ def filled(kind, value):
 
 @pytest.fixture(scope="module")
 def context():
-    given = json.loads(VARIABLES, parse_float=Decimal)
-    assert set(given) < set(ENVIRONMENT.variables)
-    return {name: filled(kind, given.get(name)) for name, kind in ENVIRONMENT.variables.items()}
+    values = json.loads(VARIABLES, parse_float=Decimal)
+    assert set(values) < set(ENVIRONMENT.variables)
+    return {name: filled(kind, values.get(name)) for name, kind in ENVIRONMENT.variables.items()}
 
 
 def test_there_are_examples():
@@ -89,8 +89,8 @@ def test_examples(text, answer, context):
         with pytest.raises(Exception, match=f"^{re.escape(answer.removeprefix('error: '))}$"):
             program.run(context)
         return
-    expected = compile_expression(parse(answer), Environment({})).run({})
-    assert program.run(context) == expected
+    expected_value = compile_expression(parse(answer), Environment({})).run({})
+    assert program.run(context) == expected_value
 
 
 def test_the_first_example_and_its_sentence():
@@ -153,9 +153,12 @@ def test_figures():
         assert f"| {name} | {passed} | {total} |" in section
     for name, count in DEVIATIONS.items():
         assert f"| {count} | {WORDS[name]} |" in section
-    kept = [outcome for outcome in outcomes() if outcome.category in (OTHER, CHECKED, EMPTY_LISTS)]
+    supported_outcomes = [outcome for outcome in outcomes() if outcome.category in (OTHER, CHECKED, EMPTY_LISTS)]
     passed, total = (sum(figures) for figures in zip(*PASSED.values(), strict=True))
     assert f"passes {passed} of {total:,} conformance tests" in section
-    assert f"Of the {len(kept)} that use nothing left out, {sum(o.passed for o in kept)} pass" in section
+    assert (
+        f"Of the {len(supported_outcomes)} that use nothing left out, {sum(o.passed for o in supported_outcomes)} pass"
+        in section
+    )
     assert f"on {SYNTAX['parsing'][0]} of {SYNTAX['parsing'][1]} texts" in section
     assert f"of {TYPES[0]} of {TYPES[1]} expressions" in section

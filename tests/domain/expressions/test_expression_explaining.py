@@ -89,8 +89,8 @@ def test_a_path_may_have_a_label_of_its_own():
 
 
 def test_the_innermost_variable_is_left_out_and_those_around_it_are_named():
-    found = trace("payload.l.all(a, payload.l.all(b, a + b > 0))", payload={"l": [1]})
-    [inner] = found["elements"][0]["elements"]
+    root = trace("payload.l.all(a, payload.l.all(b, a + b > 0))", payload={"l": [1]})
+    [inner] = root["elements"][0]["elements"]
     assert inner["labelledExpression"] == "a + it is more than 0"
 
 
@@ -102,8 +102,8 @@ def test_labels_of_campaigns():
 
 
 def trace(text, budget=None, **variables):
-    found = explain(parse(text), ENVIRONMENT, {**CONTEXT, **variables}, FUNCTIONS, budget)
-    return json.loads(json.dumps(found, allow_nan=False))
+    root = explain(parse(text), ENVIRONMENT, {**CONTEXT, **variables}, FUNCTIONS, budget)
+    return json.loads(json.dumps(root, allow_nan=False))
 
 
 def test_a_trace():
@@ -144,15 +144,15 @@ def test_a_trace():
 
 
 def test_all_operands_are_shown_though_one_decides():
-    found = trace("false && 1 / 0 == 1 && count == 3")
-    assert found["value"] is False
-    assert found["children"][0]["error"] == {"code": "division-by-zero", "message": "division by zero", "at": [9, 14]}
-    assert found["children"][1]["value"] is True
+    root = trace("false && 1 / 0 == 1 && count == 3")
+    assert root["value"] is False
+    assert root["children"][0]["error"] == {"code": "division-by-zero", "message": "division by zero", "at": [9, 14]}
+    assert root["children"][1]["value"] is True
 
 
 def test_elements_of_a_loop():
-    found = trace("order.items.exists(i, i.quantity > 1)")
-    assert found["children"] == [
+    root = trace("order.items.exists(i, i.quantity > 1)")
+    assert root["children"] == [
         {
             "expression": "order.items",
             "labelledExpression": "order items",
@@ -163,19 +163,19 @@ def test_elements_of_a_loop():
             ],
         }
     ]
-    assert [(e["labelledExpression"], e["value"], e["element"]["code"]) for e in found["elements"]] == [
+    assert [(e["labelledExpression"], e["value"], e["element"]["code"]) for e in root["elements"]] == [
         ("quantity is more than 1", True, "coffee")
     ]
-    assert found["elements"][0]["children"][0]["value"] == 2
+    assert root["elements"][0]["children"][0]["value"] == 2
 
 
 def test_traces_are_bounded():
     numbers = list(range(300))
     text = "payload.l.all(a, payload.l.exists(b, payload.l.exists(c, a + b + c > 5)))"
-    found = trace(text, Budget(10**9), payload={"l": numbers[:40]})
-    assert found["value"] is True
-    assert len(json.dumps(found)) < 2_000_000
-    assert len(found["elements"]) == 10
+    root = trace(text, Budget(10**9), payload={"l": numbers[:40]})
+    assert root["value"] is True
+    assert len(json.dumps(root)) < 2_000_000
+    assert len(root["elements"]) == 10
     long = trace("payload.l", payload={"l": numbers})
     assert long["value"] == [*range(10), "…"]
     assert trace("payload.t", payload={"t": "a" * 1000})["value"] == "a" * 200 + "…"
@@ -184,16 +184,16 @@ def test_traces_are_bounded():
 
 
 def test_the_rest_of_a_condition_is_shown_after_a_long_loop():
-    found = trace("payload.l.all(a, payload.l.all(b, a + b + 1 > 0)) && count == 4", payload={"l": list(range(100))})
-    assert reason(found)["label"] == "not true: count is 4 (it is 3)"
+    root = trace("payload.l.all(a, payload.l.all(b, a + b + 1 > 0)) && count == 4", payload={"l": list(range(100))})
+    assert reason(root)["label"] == "not true: count is 4 (it is 3)"
 
 
 def test_loops_have_1000_traces_and_what_follows_them_has_its_own():
     loops = "payload.l.all(a, payload.l.all(b, payload.l.all(c, a + b + c >= 0)))"
-    found = trace(f"{loops} && count == 4", payload={"l": list(range(11))})
+    root = trace(f"{loops} && count == 4", payload={"l": list(range(11))})
     root_loops_and_list = 3
     comparison_and_count = 2
-    assert json.dumps(found).count('"labelledExpression"') == root_loops_and_list + 1000 + comparison_and_count
+    assert json.dumps(root).count('"labelledExpression"') == root_loops_and_list + 1000 + comparison_and_count
 
 
 def test_an_element_at_a_constant_place_is_one_part_of_a_trace():
@@ -216,8 +216,8 @@ def test_an_operand_of_a_constant_is_a_part_of_a_trace():
 @pytest.mark.parametrize(("characters", "parts"), [(20, 0), (21, 1)])
 def test_a_part_is_left_out_where_the_whole_has_used_all_characters(characters, parts):
     # Both "count == 3" and "count is 3" have 10 characters.
-    found = explain(parse("count == 3"), ENVIRONMENT, CONTEXT, FUNCTIONS, characters=CharacterBudget(characters))
-    assert len(found.get("children", [])) == parts
+    root = explain(parse("count == 3"), ENVIRONMENT, CONTEXT, FUNCTIONS, characters=CharacterBudget(characters))
+    assert len(root.get("children", [])) == parts
 
 
 def test_explaining_a_faulty_expression():
@@ -251,9 +251,9 @@ class TestReason:
         }
 
     def test_an_or_is_false_as_a_whole(self):
-        found = reason(trace("order.total > 50 && (count == 1 || count == 2)"))
-        assert found["label"] == "not true: count is 1 or count is 2 (it is 3)"
-        assert [read["value"] for read in found["actual"]] == [3, 3]
+        cause = reason(trace("order.total > 50 && (count == 1 || count == 2)"))
+        assert cause["label"] == "not true: count is 1 or count is 2 (it is 3)"
+        assert [read["value"] for read in cause["actual"]] == [3, 3]
 
     def test_an_and_that_is_false_by_a_constant_is_false_as_a_whole(self):
         assert reason(trace("false && count == 3"))["label"] == "not true: false and count is 3 (count is 3)"
@@ -274,11 +274,11 @@ class TestReason:
         }
 
     def test_null_for_a_condition(self):
-        found = reason(trace("count == 3 && order.paid"))
-        assert found["code"] == "CONDITION_ERROR"
-        assert found["label"] == "cannot be evaluated: order paid (null where true or false is needed)"
-        assert found["actual"][0]["value"] is None
-        assert found["message"] == "null where true or false is needed"
+        cause = reason(trace("count == 3 && order.paid"))
+        assert cause["code"] == "CONDITION_ERROR"
+        assert cause["label"] == "cannot be evaluated: order paid (null where true or false is needed)"
+        assert cause["actual"][0]["value"] is None
+        assert cause["message"] == "null where true or false is needed"
 
     @pytest.mark.parametrize(
         ("text", "sentence"),
@@ -314,15 +314,15 @@ class TestReason:
 
     @pytest.mark.parametrize("text", ["order.paid", "payload.n"])
     def test_neither_true_nor_false(self, text):
-        found = reason(trace(text))
-        assert (found["code"], found["message"]) == ("CONDITION_ERROR", "neither true nor false")
+        cause = reason(trace(text))
+        assert (cause["code"], cause["message"]) == ("CONDITION_ERROR", "neither true nor false")
 
     def test_cost(self):
         assert reason(trace("order.items.all(i, order.items.all(j, true))", Budget(3)))["code"] == "COST"
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"),
+    ("value", "short_value"),
     [
         ("x" * 200, "x" * 200),
         ("x" * 201, "x" * 200 + "…"),
@@ -344,8 +344,8 @@ class TestReason:
     ],
     ids=str,
 )
-def test_long_values_are_cut(value, expected):
-    assert shorten(value) == expected
+def test_long_values_are_cut(value, short_value):
+    assert shorten(value) == short_value
 
 
 def test_nothing_is_shown_without_room():
@@ -360,6 +360,8 @@ def test_only_traces_of_loops_use_up_their_number():
     payload = {"l": list(range(11))}
     before = " && ".join(["order.paid"] * 200)
     loops = "payload.l.all(a, payload.l.all(b, payload.l.all(c, a + b + c >= 0)))"
-    alone = json.dumps(trace(loops, payload=payload))
-    found = trace(f"{before} && {loops}", payload=payload)
-    assert json.dumps(found["children"][-1]).count('"labelledExpression"') == alone.count('"labelledExpression"')
+    trace_of_loops = json.dumps(trace(loops, payload=payload))
+    root = trace(f"{before} && {loops}", payload=payload)
+    assert json.dumps(root["children"][-1]).count('"labelledExpression"') == trace_of_loops.count(
+        '"labelledExpression"'
+    )

@@ -94,8 +94,8 @@ def test_literals(text, value):
     ],
 )
 def test_faults_have_their_place(text, start, end, message):
-    found = fault(text)
-    assert (found.start, found.end, found.message) == (start, end, message)
+    error = fault(text)
+    assert (error.start, error.end, error.message) == (start, end, message)
 
 
 def test_places_count_code_points():
@@ -208,9 +208,9 @@ def test_hostile_text_is_refused_or_read_in_good_time(text):
 
 @pytest.mark.parametrize("size", [MAX_TEXT + 1, 100_000, 10_000_000])
 def test_long_text(size):
-    found = fault("(" * size)
-    assert found.code == "limit"
-    assert found.message == f"an expression has at most {MAX_TEXT} characters"
+    error = fault("(" * size)
+    assert error.code == "limit"
+    assert error.message == f"an expression has at most {MAX_TEXT} characters"
 
 
 def test_a_text_of_the_greatest_length_is_read():

@@ -226,10 +226,10 @@ def squeezed(text: str) -> str:
 @given(expressions())
 def test_text_tree_text_is_the_identity_up_to_white_space(text):
     node = parse(text)
-    printed = to_text(node)
-    assert squeezed(printed) == squeezed(text)
-    assert parse(printed) == node
-    assert to_text(parse(printed)) == printed
+    printed_text = to_text(node)
+    assert squeezed(printed_text) == squeezed(text)
+    assert parse(printed_text) == node
+    assert to_text(parse(printed_text)) == printed_text
 
 
 @given(expressions())
@@ -290,12 +290,12 @@ def equal(left: Any, right: Any) -> bool:
 @settings(max_examples=2 * settings.default.max_examples)
 def test_the_fast_and_the_strict_evaluation_agree(text, context):
     node = parse(text)
-    checked = check(node, ENVIRONMENT)
-    if checked.faults:
+    analysis = check(node, ENVIRONMENT)
+    if analysis.faults:
         return  # e.g. a literal out of range inside abs()
-    program = Program(checked, ENVIRONMENT, None)
+    program = Program(analysis, ENVIRONMENT, None)
     try:
-        fast = generate(checked, ENVIRONMENT)(context, Budget(10**9), FUNCTIONS)
+        fast = generate(analysis, ENVIRONMENT)(context, Budget(10**9), FUNCTIONS)
     except Exception:
         # The fast one need not answer; whatever comes out of run() is the strict one's word.
         try:
@@ -337,10 +337,10 @@ def test_no_text_raises_anything_else(text):
         return
     assert parse(to_text(node)) == node
     assert isinstance(label(node, ENVIRONMENT), str)
-    checked = check(node, ENVIRONMENT)
-    if not checked.faults:
+    analysis = check(node, ENVIRONMENT)
+    if not analysis.faults:
         try:
-            value = Program(checked, ENVIRONMENT, None).run(CONTEXT, functions=FUNCTIONS)
+            value = Program(analysis, ENVIRONMENT, None).run(CONTEXT, functions=FUNCTIONS)
         except EvaluationError:
             return
         assert value is None or isinstance(

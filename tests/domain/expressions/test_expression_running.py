@@ -310,7 +310,7 @@ def test_host_functions_that_fail():
 
 
 @pytest.mark.parametrize(
-    ("expected", "text", "code"),
+    ("expected_type", "text", "code"),
     [
         (BOOL, "order.paid", "null"),
         (BOOL, "payload.s", "type"),
@@ -319,14 +319,14 @@ def test_host_functions_that_fail():
         (STRING, "payload.n", "type"),
     ],
 )
-def test_values_of_another_type_than_expected(expected, text, code):
+def test_values_of_another_type_than_expected(expected_type, text, code):
     with pytest.raises(EvaluationError) as caught:
-        run(text, expected=expected)
+        run(text, expected_type=expected_type)
     assert caught.value.code == code
 
 
 def test_an_int_is_a_decimal_amount():
-    assert run("count", expected=DECIMAL) == 3
+    assert run("count", expected_type=DECIMAL) == 3
 
 
 class TestBudget:
@@ -436,34 +436,34 @@ def test_a_regular_expression_cannot_stall():
 
 
 def test_the_decimal_context_of_the_thread_plays_no_part():
-    found = []
+    results = []
 
     def work():
         decimal.setcontext(decimal.Context(prec=3, rounding=decimal.ROUND_UP, capitals=0, traps=[]))
-        found.append(run("order.total / 7.0 + round(2.345, 2) - [1.005, 2.5].sum()"))
-        found.append(run("string(1e50)"))
+        results.append(run("order.total / 7.0 + round(2.345, 2) - [1.005, 2.5].sum()"))
+        results.append(run("string(1e50)"))
         with pytest.raises(EvaluationError):
             run("order.total / 0.0")
-        found.append(decimal.getcontext().prec)
+        results.append(decimal.getcontext().prec)
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    assert found == [run("order.total / 7.0 + round(2.345, 2) - [1.005, 2.5].sum()"), "1E+50", 3]
-    assert str(found[0]) == "10.88785714285714285714285714285714"
+    assert results == [run("order.total / 7.0 + round(2.345, 2) - [1.005, 2.5].sum()"), "1E+50", 3]
+    assert str(results[0]) == "10.88785714285714285714285714285714"
 
 
 def test_programs_run_in_many_threads_at_once():
     program = compile_expression(parse("order.items.map(i, i.total * count).sum() / 3.0"), ENVIRONMENT)
-    expected = {n: program.run({**CONTEXT, "count": n}) for n in range(20)}
+    expected_values = {n: program.run({**CONTEXT, "count": n}) for n in range(20)}
     wrong = []
 
     def work(n):
         for _ in range(200):
-            if program.run({**CONTEXT, "count": n}) != expected[n]:
+            if program.run({**CONTEXT, "count": n}) != expected_values[n]:
                 wrong.append(n)
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in expected]
+    threads = [threading.Thread(target=work, args=(n,)) for n in expected_values]
     for thread in threads:
         thread.start()
     for thread in threads:
