@@ -78,11 +78,11 @@ def test_the_time_zone_is_one():
 
 
 @pytest.mark.parametrize(
-    ("asked", "current", "is_default"),
+    ("choice", "current", "is_default"),
     [(None, None, False), (True, None, True), (None, account(1), True), (None, account(2), False)],
 )
-def test_the_default_account_stays_the_default(asked, current, is_default):
-    settings = complete_settings(PLAIN | {"is_default_account": asked}, current)
+def test_the_default_account_stays_the_default(choice, current, is_default):
+    settings = complete_settings(PLAIN | {"is_default_account": choice}, current)
     assert bool(settings["is_default_account"]) is is_default
 
 
@@ -118,7 +118,7 @@ def test_all_contradictions_are_refused_together():
 
 
 @pytest.mark.parametrize(
-    ("changes", "named"),
+    ("changes", "fixed_fields"),
     [
         ({"decimals": 3}, "decimals"),
         ({"is_revolving": False}, "isRevolving"),
@@ -126,12 +126,12 @@ def test_all_contradictions_are_refused_together():
         ({"decimals": 3, "is_revolving": False}, "decimals, isRevolving"),
     ],
 )
-def test_what_gives_stored_amounts_their_meaning_is_fixed(changes, named):
+def test_what_gives_stored_amounts_their_meaning_is_fixed(changes, fixed_fields):
     current = account(decimals=2, point_tracking_enabled=True)
     settings = PLAIN | {"point_tracking_enabled": True}
     with pytest.raises(LedgerAccountInUse) as caught:
         refuse_changes_in_use(current, settings | changes)
-    assert str(caught.value) == f"The ledger account has transactions: {named} cannot change any more."
+    assert str(caught.value) == f"The ledger account has transactions: {fixed_fields} cannot change any more."
 
 
 def test_an_account_in_use_may_begin_to_be_tracked():
@@ -149,10 +149,12 @@ def test_a_policy_says_after_how_many_months_without_a_transaction_a_balance_exp
 
 def test_a_policy_about_inactivity_has_defaults():
     policy = {"expirationType": "inactivity", "period": 12}
-    [stored] = complete_settings(PLAIN | {"expiration_policies": (policy,)})["expiration_policies"]
-    assert stored == policy | {"activities": ["earn", "spend"], "rounding": "none"}
-    found = account(expiration_policies=(stored,), timezone="Europe/Madrid").idle_policy(UTC)
-    assert found == IdlePolicy(ExpiryCalendar(ZoneInfo("Europe/Madrid"), 1), 12, "none", frozenset({"earn", "spend"}))
+    [stored_policy] = complete_settings(PLAIN | {"expiration_policies": (policy,)})["expiration_policies"]
+    assert stored_policy == policy | {"activities": ["earn", "spend"], "rounding": "none"}
+    idle_policy = account(expiration_policies=(stored_policy,), timezone="Europe/Madrid").idle_policy(UTC)
+    assert idle_policy == IdlePolicy(
+        ExpiryCalendar(ZoneInfo("Europe/Madrid"), 1), 12, "none", frozenset({"earn", "spend"})
+    )
     [unchanged] = complete_settings(PLAIN | {"expiration_policies": (IDLE,)})["expiration_policies"]
     assert unchanged == IDLE
 

@@ -45,9 +45,9 @@ def hold(amount=40, uses=(), held_until=NOON, **more):
     )
 
 
-def session(at, known=POINTS, current=100, pending=40):
-    held = Holding(Decimal(current), pending_debit=Decimal(pending), last_transaction_date=NOON - 2 * DAY)
-    return LedgerSession({1: known}, {(WALLET, 1): held}, {}, at)
+def session(at, ledger_account=POINTS, current=100, pending=40):
+    holding = Holding(Decimal(current), pending_debit=Decimal(pending), last_transaction_date=NOON - 2 * DAY)
+    return LedgerSession({1: ledger_account}, {(WALLET, 1): holding}, {}, at)
 
 
 def use(amount, expires_at=None, lot=1):
@@ -57,8 +57,8 @@ def use(amount, expires_at=None, lot=1):
 def test_the_end_releases_all_that_was_held():
     books = session(NOON + DAY)
     books.end_hold(hold(uses=[use(40)]), POINTS)
-    held = books.holding(WALLET, 1)
-    assert (held.current, held.available, held.pending_debit) == (100, 100, 0)
+    holding = books.holding(WALLET, 1)
+    assert (holding.current, holding.available, holding.pending_debit) == (100, 100, 0)
     [posting] = books.steps
     assert (posting.transaction_type, posting.status, posting.amount) == (REVERT, REVERTED, 40)
     assert (posting.details.external_event_date, posting.ends_hold) == (NOON, True)
@@ -69,10 +69,10 @@ def test_the_end_releases_all_that_was_held():
 def test_points_that_have_waited_in_vain_for_an_event_are_gone():
     awaited = {"eventTypes": ["till-opened"], "availableAfter": None, "availableRounding": None}
     waiting = replace(hold(), transaction_type=MINT, from_wallet_id=None, to_wallet_id=WALLET, awaited=awaited)
-    held = Holding(Decimal(100), pending_credit=Decimal(40), earned=Decimal(5), last_transaction_date=NOON - 2 * DAY)
-    books = LedgerSession({1: POINTS}, {(WALLET, 1): held}, {}, NOON + DAY)
+    holding = Holding(Decimal(100), pending_credit=Decimal(40), earned=Decimal(5), last_transaction_date=NOON - 2 * DAY)
+    books = LedgerSession({1: POINTS}, {(WALLET, 1): holding}, {}, NOON + DAY)
     books.end_hold(waiting, POINTS)
-    assert books.holding(WALLET, 1) == replace(held, pending_credit=Decimal(0))
+    assert books.holding(WALLET, 1) == replace(holding, pending_credit=Decimal(0))
     [posting] = books.steps
     assert (posting.status, posting.amount, posting.minted, posting.entries[0].amount) == (REVERTED, 40, -40, 0)
     assert (posting.details.description, posting.details.external_event_date) == ("not-confirmed", NOON)
@@ -94,12 +94,12 @@ def test_the_end_is_no_action_of_the_member():
 
 
 def test_a_hold_that_has_ended_is_neither_captured_nor_reverted():
-    books, stored = session(NOON + DAY), hold(uses=[use(40)])
-    books.end_hold(stored, POINTS)
+    books, stored_hold = session(NOON + DAY), hold(uses=[use(40)])
+    books.end_hold(stored_hold, POINTS)
     with pytest.raises(NotPending):
-        books.capture(stored, POINTS)
+        books.capture(stored_hold, POINTS)
     with pytest.raises(AlreadyReverted):
-        books.revert(stored, POINTS, Details("k"))
+        books.revert(stored_hold, POINTS, Details("k"))
 
 
 def test_lots_that_expired_while_held_are_gone_when_the_hold_ends():
@@ -108,10 +108,10 @@ def test_lots_that_expired_while_held_are_gone_when_the_hold_ends():
     uses = [use(10, NOON - DAY, 1), use(5, NOON - DAY / 2, 2), use(8, NOON + DAY, 3), use(17, NOON + 4 * DAY, 4)]
     books.end_hold(hold(uses=uses), POINTS)
     release, *expiries = books.steps
-    assert [(each.amount, each.details.external_event_date) for each in expiries] == [(15, NOON), (8, NOON + DAY)]
-    assert all(each.is_expiry and each.part_of is release for each in expiries)
-    held = books.holding(WALLET, 1)
-    assert (held.current, held.available) == (77, 77)
+    assert [(expiry.amount, expiry.details.external_event_date) for expiry in expiries] == [(15, NOON), (8, NOON + DAY)]
+    assert all(expiry.is_expiry and expiry.part_of is release for expiry in expiries)
+    holding = books.holding(WALLET, 1)
+    assert (holding.current, holding.available) == (77, 77)
 
 
 def test_an_idle_balance_expires_with_what_was_held():
@@ -120,12 +120,12 @@ def test_an_idle_balance_expires_with_what_was_held():
     end = end.replace(month=end.month + 1)
     books = session(end + DAY, IDLE)
     books.end_hold(hold(uses=[use(40)]), IDLE)
-    assert [each.details.external_event_date for each in books.steps[1:]] == [end]
+    assert [expiry.details.external_event_date for expiry in books.steps[1:]] == [end]
     assert books.holding(WALLET, 1).current == 60
     # Held beyond that end, it is gone when the hold ends.
     books = session(end + 3 * DAY, IDLE)
     books.end_hold(hold(uses=[use(40)], held_until=end + 2 * DAY), IDLE)
-    assert [each.details.external_event_date for each in books.steps[1:]] == [end + 2 * DAY]
+    assert [expiry.details.external_event_date for expiry in books.steps[1:]] == [end + 2 * DAY]
 
 
 def test_what_is_missing_of_a_reverted_mint_is_taken_from_what_was_held():
@@ -148,14 +148,14 @@ def test_what_is_missing_of_a_reverted_mint_is_taken_from_what_was_held():
 
 def test_a_capture_may_tell_the_fiat_value_and_the_date():
     books = session(NOON - DAY)
-    stored = hold(uses=[use(40)])
-    capture = books.capture(stored, POINTS, Decimal(25), Fiat(Decimal("2.5"), currency="EUR"), NOON - 2 * DAY)
+    stored_hold = hold(uses=[use(40)])
+    capture = books.capture(stored_hold, POINTS, Decimal(25), Fiat(Decimal("2.5"), currency="EUR"), NOON - 2 * DAY)
     assert (capture.fiat_value, capture.fiat_currency) == (Decimal("2.5"), "EUR")
     assert capture.external_event_date == NOON - 2 * DAY
-    held = books.holding(WALLET, 1)
-    assert (held.current, held.available, held.fiat) == (75, 75, Decimal("2.5"))
+    holding = books.holding(WALLET, 1)
+    assert (holding.current, holding.available, holding.fiat) == (75, 75, Decimal("2.5"))
     with pytest.raises(NotPending):
-        books.capture(stored, POINTS)
+        books.capture(stored_hold, POINTS)
 
 
 def test_the_end_is_rolled_back_with_its_unit():

@@ -16,15 +16,15 @@ NOW = datetime(2026, 3, 1, 9, tzinfo=UTC)
 APRIL, JULY = datetime(2026, 3, 31, 22, tzinfo=UTC), datetime(2026, 6, 30, 22, tzinfo=UTC)
 
 
-def months(found):
-    return {month.month: month.amount for month in found.by_month if month.amount}
+def months(expiring):
+    return {month.month: month.amount for month in expiring.by_month if month.amount}
 
 
 def test_points_are_in_the_month_of_their_last_moment():
     """Example 10."""
-    found = expiring_points({JULY: Decimal(60), APRIL: Decimal(230)}, NOW, MADRID)
-    assert found.next == NextExpiry(Decimal(230), APRIL)
-    assert months(found) == {"2026-03": 230, "2026-06": 60}
+    expiring = expiring_points({JULY: Decimal(60), APRIL: Decimal(230)}, NOW, MADRID)
+    assert expiring.next == NextExpiry(Decimal(230), APRIL)
+    assert months(expiring) == {"2026-03": 230, "2026-06": 60}
     # In UTC April has not begun by then either.
     assert months(expiring_points({APRIL + timedelta(hours=2): Decimal(1)}, NOW, UTC)) == {"2026-03": 1}
     assert months(expiring_points({APRIL + timedelta(hours=2): Decimal(1)}, NOW, MADRID)) == {"2026-04": 1}
@@ -37,16 +37,16 @@ def test_points_that_live_in_a_month_for_an_instant_expire_in_it():
 
 
 def test_there_are_twelve_months_from_the_present_one_on():
-    found = expiring_points({}, datetime(2026, 2, 28, 23, tzinfo=UTC), MADRID)
-    assert found.next is None
-    assert found.by_month[0] == MonthOfExpiry("2026-03", Decimal(0))
-    assert [month.month for month in found.by_month][-3:] == ["2026-12", "2027-01", "2027-02"]
+    expiring = expiring_points({}, datetime(2026, 2, 28, 23, tzinfo=UTC), MADRID)
+    assert expiring.next is None
+    assert expiring.by_month[0] == MonthOfExpiry("2026-03", Decimal(0))
+    assert [month.month for month in expiring.by_month][-3:] == ["2026-12", "2027-01", "2027-02"]
 
 
 def test_what_expires_later_is_next_if_nothing_comes_before():
     later = datetime(2028, 1, 1, tzinfo=UTC)
-    found = expiring_points({later: Decimal(5)}, NOW, MADRID)
-    assert (found.next, months(found)) == (NextExpiry(Decimal(5), later), {})
+    expiring = expiring_points({later: Decimal(5)}, NOW, MADRID)
+    assert (expiring.next, months(expiring)) == (NextExpiry(Decimal(5), later), {})
 
 
 @given(
@@ -58,8 +58,8 @@ def test_what_expires_later_is_next_if_nothing_comes_before():
     st.sampled_from([MADRID, UTC, ZoneInfo("Pacific/Kiritimati"), ZoneInfo("Pacific/Pago_Pago")]),
 )
 def test_the_months_add_up_to_what_expires_within_them(amounts, zone):
-    found = expiring_points(amounts, NOW, zone)
-    assert sum(month.amount for month in found.by_month) == sum(amounts.values())
-    assert (found.next is None) == (not amounts)
+    expiring = expiring_points(amounts, NOW, zone)
+    assert sum(month.amount for month in expiring.by_month) == sum(amounts.values())
+    assert (expiring.next is None) == (not amounts)
     if amounts:
-        assert found.next == NextExpiry(amounts[min(amounts)], min(amounts))
+        assert expiring.next == NextExpiry(amounts[min(amounts)], min(amounts))

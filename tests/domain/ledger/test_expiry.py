@@ -17,7 +17,7 @@ NOON = datetime(2024, 1, 31, 12, 30, 15, 250, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("moment", "months", "expected"),
+    ("moment", "months", "later_moment"),
     [
         (NOON, 0, NOON),
         (NOON, 1, NOON.replace(month=2, day=29)),
@@ -30,8 +30,8 @@ NOON = datetime(2024, 1, 31, 12, 30, 15, 250, tzinfo=UTC)
         (datetime(2024, 12, 1, tzinfo=UTC), 1, datetime(2025, 1, 1, tzinfo=UTC)),
     ],
 )
-def test_months_are_added_on_the_calendar(moment, months, expected):
-    assert add_months(moment, months, UTC) == expected
+def test_months_are_added_on_the_calendar(moment, months, later_moment):
+    assert add_months(moment, months, UTC) == later_moment
 
 
 def test_the_calendar_is_that_of_the_zone_whatever_the_offset_of_the_moment():
@@ -40,7 +40,7 @@ def test_the_calendar_is_that_of_the_zone_whatever_the_offset_of_the_moment():
 
 
 @pytest.mark.parametrize(
-    ("moment", "months", "expected"),
+    ("moment", "months", "later_moment"),
     [
         # 30 January, 21:30 there: the last day of February is the 28th.
         ("2030-01-31T05:30:00Z", 1, "2030-03-01T05:30:00Z"),
@@ -52,9 +52,9 @@ def test_the_calendar_is_that_of_the_zone_whatever_the_offset_of_the_moment():
         ("2030-10-03T08:30:00Z", 1, "2030-11-03T08:30:00Z"),
     ],
 )
-def test_months_and_their_ends_are_those_of_the_zone(moment, months, expected):
+def test_months_and_their_ends_are_those_of_the_zone(moment, months, later_moment):
     later = add_months(datetime.fromisoformat(moment), months, ZoneInfo("America/Los_Angeles"))
-    assert (later, later.tzinfo) == (datetime.fromisoformat(expected), UTC)
+    assert (later, later.tzinfo) == (datetime.fromisoformat(later_moment), UTC)
 
 
 def test_days_are_those_of_the_zone():
@@ -129,5 +129,5 @@ def test_expired_lots_are_no_part_of_a_balance():
 def test_an_idle_balance_keeps_extended_lots_until_their_moment():
     second = timedelta(seconds=1)
     kept_lots = [KeptLots(NOON + days * second, Decimal(amount)) for days, amount in ((-1, 1), (0, 2), (1, 4), (9, 8))]
-    for end, left in ((NOON, 2 + 12), (NOON - second, 2 + 12), (NOON + second, 70)):
-        assert unexpired(Decimal(70), Decimal(2), Decimal(0), end=end, now=NOON, kept_lots=kept_lots) == left
+    for end, balance in ((NOON, 2 + 12), (NOON - second, 2 + 12), (NOON + second, 70)):
+        assert unexpired(Decimal(70), Decimal(2), Decimal(0), end=end, now=NOON, kept_lots=kept_lots) == balance

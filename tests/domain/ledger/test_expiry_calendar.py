@@ -22,7 +22,7 @@ def local(text: str) -> datetime:
 
 
 @pytest.mark.parametrize(
-    ("moment", "months", "rounding", "expected"),
+    ("moment", "months", "rounding", "expiry"),
     [
         pytest.param("2025-02-10T10:00", 12, "quarter", "2026-04-01T00:00", id="example-1"),
         pytest.param("2020-07-06T10:00", 12, "month", "2021-08-01T00:00", id="example-2"),
@@ -36,8 +36,8 @@ def local(text: str) -> datetime:
         pytest.param("2025-12-31T23:59:59", 12, "year", "2027-01-01T00:00", id="last-second-of-a-year"),
     ],
 )
-def test_points_expire_at_the_end_of_the_unit(moment, months, rounding, expected):
-    assert ExpiryCalendar(MADRID).expiry(local(moment), months, rounding) == local(expected)
+def test_points_expire_at_the_end_of_the_unit(moment, months, rounding, expiry):
+    assert ExpiryCalendar(MADRID).expiry(local(moment), months, rounding) == local(expiry)
 
 
 def test_the_end_is_a_moment_of_the_zone():
@@ -47,7 +47,7 @@ def test_the_end_is_a_moment_of_the_zone():
 
 
 @pytest.mark.parametrize(
-    ("rounding", "start_month", "expected"),
+    ("rounding", "start_month", "unit_end"),
     [
         ("quarter", 2, "2026-05-01"),
         ("quarter", 3, "2026-03-01"),
@@ -58,9 +58,9 @@ def test_the_end_is_a_moment_of_the_zone():
         ("month", 7, "2026-03-01"),
     ],
 )
-def test_units_are_counted_from_the_first_month_of_a_year(rounding, start_month, expected):
+def test_units_are_counted_from_the_first_month_of_a_year(rounding, start_month, unit_end):
     end = ExpiryCalendar(MADRID, start_month).expiry(local("2025-02-10T10:00"), 12, rounding)
-    assert end == local(f"{expected}T00:00")
+    assert end == local(f"{unit_end}T00:00")
 
 
 def naive_end(day: date, months: int, start_month: int) -> date:
@@ -98,7 +98,7 @@ def test_rounding_adds_at_most_one_unit_and_never_nothing(moment, months, roundi
 
 
 @pytest.mark.parametrize(
-    ("rounding", "start_month", "moment", "expected"),
+    ("rounding", "start_month", "moment", "unit_start"),
     [
         ("none", 1, "2026-05-15T10:00", "2026-05-15T10:00"),
         ("month", 1, "2026-05-15T10:00", "2026-05-01T00:00"),
@@ -109,10 +109,10 @@ def test_rounding_adds_at_most_one_unit_and_never_nothing(moment, months, roundi
         ("year", 6, "2026-05-15T10:00", "2025-06-01T00:00"),
     ],
 )
-def test_until_a_moment_everything_has_expired_that_ended_before_its_unit(rounding, start_month, moment, expected):
+def test_until_a_moment_everything_has_expired_that_ended_before_its_unit(rounding, start_month, moment, unit_start):
     calendar = ExpiryCalendar(MADRID, start_month)
     latest = calendar.latest_unrounded(local(moment), rounding)
-    assert latest == local(expected)
+    assert latest == local(unit_start)
     if rounding != "none":
         instant = timedelta(microseconds=1)
         assert calendar.expiry(latest - instant, 0, rounding) <= local(moment) < calendar.expiry(latest, 0, rounding)
@@ -123,8 +123,8 @@ def test_what_lies_beyond_the_calendar_is_its_last_moment():
 
 
 def test_accounts_have_a_calendar_of_their_own():
-    own = account(timezone="Europe/Madrid", expiry_year_start_month=4)
-    assert own.expiry_calendar(UTC) == ExpiryCalendar(MADRID, 4)
+    account_in_madrid = account(timezone="Europe/Madrid", expiry_year_start_month=4)
+    assert account_in_madrid.expiry_calendar(UTC) == ExpiryCalendar(MADRID, 4)
     assert account().expiry_calendar(MADRID) == ExpiryCalendar(MADRID, 1)
 
 

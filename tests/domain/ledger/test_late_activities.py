@@ -39,29 +39,29 @@ def expiry(*uses, number=8, amount=10, moment=EXPIRED_AT, **values):
     return Stored(**fields | plain | values)
 
 
-def session(*expiries, of=POINTS, at=NOON, issued=None, **held):
-    holding = Holding(last_activity_date=LAST_VISIT, **{name: Decimal(value) for name, value in held.items()})
-    opened = LedgerSession({1: of}, {(ANA, 1): holding}, {1: Decimal(issued)} if issued else {}, at)
-    opened.expect_late_activity(expiries)
-    return opened
+def session(*expiries, of=POINTS, at=NOON, issued=None, **amounts):
+    holding = Holding(last_activity_date=LAST_VISIT, **{name: Decimal(value) for name, value in amounts.items()})
+    ledger = LedgerSession({1: of}, {(ANA, 1): holding}, {1: Decimal(issued)} if issued else {}, at)
+    ledger.expect_late_activity(expiries)
+    return ledger
 
 
-def visit(opened, at=EXPIRED_AT - DAY, wallet=ANA, of=None):
+def visit(ledger, at=EXPIRED_AT - DAY, wallet=ANA, of=None):
     """Report a visit of a member; the amounts that it brings back."""
-    before = len(opened.steps)
-    opened.record_activity(of or opened.accounts[1], wallet, "visit", at)
-    return [step.amount for step in opened.steps[before:] if step.transaction_type == REVERT]
+    before = len(ledger.steps)
+    ledger.record_activity(of or ledger.accounts[1], wallet, "visit", at)
+    return [step.amount for step in ledger.steps[before:] if step.transaction_type == REVERT]
 
 
-def balance(opened, wallet=ANA):
-    return opened.holding(wallet, 1).current
+def balance(ledger, wallet=ANA):
+    return ledger.holding(wallet, 1).current
 
 
 def test_a_late_visit_brings_back_what_had_expired():
-    opened = session(expiry())
-    assert visit(opened) == [10]
-    assert (balance(opened), opened.holding(ANA, 1).last_activity_date) == (10, EXPIRED_AT - DAY)
-    [step] = opened.steps
+    ledger = session(expiry())
+    assert visit(ledger) == [10]
+    assert (balance(ledger), ledger.holding(ANA, 1).last_activity_date) == (10, EXPIRED_AT - DAY)
+    [step] = ledger.steps
     assert (step.details.description, step.burned, step.minted, step.reverts) == ("late-activity", -10, 0, expiry())
     assert [(entry.wallet_id, entry.amount) for entry in step.entries] == [(ANA, 10), (None, -10)]
     assert step.lot_moves == (RestoreLots(ANA, 1, (LotUse(1, TEN),), unexpires=True),)
@@ -71,45 +71,45 @@ def test_a_late_visit_brings_back_what_had_expired():
     ("visited_at", "balance_after"), [(EXPIRED_AT - INSTANT, 10), (EXPIRED_AT, 0), (EXPIRED_AT + INSTANT, 0)]
 )
 def test_only_a_visit_before_the_expiry_would_have_prevented_it(visited_at, balance_after):
-    opened = session(expiry())
-    visit(opened, visited_at)
-    assert balance(opened) == balance_after
+    ledger = session(expiry())
+    visit(ledger, visited_at)
+    assert balance(ledger) == balance_after
 
 
 @pytest.mark.parametrize(("late", "balance_after"), [(3 * DAY, 10), (3 * DAY + INSTANT, 0)])
 def test_a_visit_may_become_known_three_days_after_the_expiry(late, balance_after):
-    opened = session(expiry(), at=EXPIRED_AT + late)
-    visit(opened)
-    assert balance(opened) == balance_after
+    ledger = session(expiry(), at=EXPIRED_AT + late)
+    visit(ledger)
+    assert balance(ledger) == balance_after
 
 
 def test_the_expiry_is_reverted_once():
-    opened = session(expiry())
-    assert visit(opened) == [10]
-    assert visit(opened, EXPIRED_AT - INSTANT) == []
-    assert balance(opened) == 10
-    assert opened.status_of(expiry()) == REVERTED
+    ledger = session(expiry())
+    assert visit(ledger) == [10]
+    assert visit(ledger, EXPIRED_AT - INSTANT) == []
+    assert balance(ledger) == 10
+    assert ledger.status_of(expiry()) == REVERTED
 
 
 def test_a_visit_brings_back_each_expiry_that_it_would_have_prevented():
-    opened = session(expiry(amount=4, number=8, moment=EXPIRED_AT - DAY), expiry(amount=6, number=9))
-    assert visit(opened, EXPIRED_AT - DAY) == [6]
-    assert visit(opened, EXPIRED_AT - 2 * DAY) == [4]
-    assert balance(opened) == 10
-    assert len({step.details.system_unique_key for step in opened.steps}) == 2
+    ledger = session(expiry(amount=4, number=8, moment=EXPIRED_AT - DAY), expiry(amount=6, number=9))
+    assert visit(ledger, EXPIRED_AT - DAY) == [6]
+    assert visit(ledger, EXPIRED_AT - 2 * DAY) == [4]
+    assert balance(ledger) == 10
+    assert len({step.details.system_unique_key for step in ledger.steps}) == 2
 
 
 def test_a_visit_brings_back_only_points_of_its_member_and_account():
-    opened = session(expiry())
-    assert visit(opened, wallet=BEN) == []
-    assert visit(opened, of=points(2)) == []
-    assert (balance(opened), balance(opened, BEN)) == (0, 0)
+    ledger = session(expiry())
+    assert visit(ledger, wallet=BEN) == []
+    assert visit(ledger, of=points(2)) == []
+    assert (balance(ledger), balance(ledger, BEN)) == (0, 0)
 
 
 def test_an_activity_that_the_policy_does_not_count_brings_nothing_back():
-    opened = session(expiry())
-    opened.record_activity(POINTS, ANA, "purchase", EXPIRED_AT - DAY)
-    assert (balance(opened), opened.holding(ANA, 1).last_activity_date) == (0, LAST_VISIT)
+    ledger = session(expiry())
+    ledger.record_activity(POINTS, ANA, "purchase", EXPIRED_AT - DAY)
+    assert (balance(ledger), ledger.holding(ANA, 1).last_activity_date) == (0, LAST_VISIT)
 
 
 @pytest.mark.parametrize(
@@ -124,22 +124,27 @@ def test_an_activity_that_the_policy_does_not_count_brings_nothing_back():
     ],
 )
 def test_points_that_would_have_expired_by_now_anyhow_stay_gone(expires_at, is_reverted, balance_after):
-    opened = session(expiry(LotUse(1, TEN, expires_at)))
-    assert visit(opened) == ([10] if is_reverted else [])
-    assert balance(opened) == balance_after
+    ledger = session(expiry(LotUse(1, TEN, expires_at)))
+    assert visit(ledger) == ([10] if is_reverted else [])
+    assert balance(ledger) == balance_after
 
 
 def test_of_several_lots_those_come_back_that_live_on():
-    opened = session(expiry(LotUse(1, Decimal(3), EXPIRED_AT), LotUse(2, Decimal(7), NOON + DAY)))
-    assert visit(opened) == [10]
-    back, gone = opened.steps
-    assert (gone.amount, gone.is_expiry, gone.part_of, balance(opened)) == (3, True, back, 7)
+    ledger = session(expiry(LotUse(1, Decimal(3), EXPIRED_AT), LotUse(2, Decimal(7), NOON + DAY)))
+    assert visit(ledger) == [10]
+    return_step, expiry_step = ledger.steps
+    assert (expiry_step.amount, expiry_step.is_expiry, expiry_step.part_of, balance(ledger)) == (
+        3,
+        True,
+        return_step,
+        7,
+    )
 
 
 def test_an_account_that_revives_points_of_reverts_does_not_revive_those_of_an_expiry():
-    opened = session(expiry(LotUse(1, TEN, NOON)), of=points(restored_expiry_days=30))
-    visit(opened)
-    assert balance(opened) == 0
+    ledger = session(expiry(LotUse(1, TEN, NOON)), of=points(restored_expiry_days=30))
+    visit(ledger)
+    assert balance(ledger) == 0
 
 
 @pytest.mark.parametrize(
@@ -147,63 +152,68 @@ def test_an_account_that_revives_points_of_reverts_does_not_revive_those_of_an_e
 )
 def test_points_that_were_issued_again_meanwhile_stay_gone(is_revolving, issued, balance_after):
     limited = points(max_supply=Decimal(100), is_revolving=is_revolving)
-    opened = session(expiry(), of=limited, issued=issued)
-    visit(opened)
-    assert balance(opened) == balance_after
+    ledger = session(expiry(), of=limited, issued=issued)
+    visit(ledger)
+    assert balance(ledger) == balance_after
 
 
 def test_points_that_come_back_repay_debt_first():
-    opened = session(expiry(), of=points(overdraft_limit=TEN), overdraft=4)
-    visit(opened)
-    assert (balance(opened), opened.holding(ANA, 1).overdraft) == (6, 0)
+    ledger = session(expiry(), of=points(overdraft_limit=TEN), overdraft=4)
+    visit(ledger)
+    assert (balance(ledger), ledger.holding(ANA, 1).overdraft) == (6, 0)
 
 
 def test_a_mint_that_was_spent_when_it_was_reverted_takes_its_points_from_those_that_come_back():
     mint = Stored(5, 1, MINT, REVERTED, Decimal(30), None, ANA, False, None, None, None, None, 2, missing=Decimal(7))
-    opened = session(expiry(mints_to_repay=(mint,)))
-    visit(opened)
-    back, taken = opened.steps
-    assert (taken.reverts, taken.amount, taken.part_of, balance(opened)) == (mint, 7, back, 3)
-    assert opened.missing_of(mint) == 0
+    ledger = session(expiry(mints_to_repay=(mint,)))
+    visit(ledger)
+    return_step, clawback_step = ledger.steps
+    assert (clawback_step.reverts, clawback_step.amount, clawback_step.part_of, balance(ledger)) == (
+        mint,
+        7,
+        return_step,
+        3,
+    )
+    assert ledger.missing_of(mint) == 0
 
 
 def test_a_visit_brings_back_what_has_expired_in_the_same_unit_of_work():
-    opened = session(current=10)
-    opened.expire(POINTS, ANA, (LotUse(1, TEN),), EXPIRED_AT, "expiry")
-    assert balance(opened) == 0
-    opened.expect_late_activity()
-    assert visit(opened) == [10]
-    assert visit(opened) == []
-    assert balance(opened) == 10
+    ledger = session(current=10)
+    ledger.expire(POINTS, ANA, (LotUse(1, TEN),), EXPIRED_AT, "expiry")
+    assert balance(ledger) == 0
+    ledger.expect_late_activity()
+    assert visit(ledger) == [10]
+    assert visit(ledger) == []
+    assert balance(ledger) == 10
 
 
 def test_other_steps_of_the_unit_of_work_do_not_come_back():
-    opened = session(current=30, pending_debit=10)
+    ledger = session(current=30, pending_debit=10)
     hold = expiry(number=9, is_expiry=False, external_event_date=None, status=PENDING)
-    opened.capture(hold, POINTS, external_event_date=NOON)
-    opened.burn(POINTS, ANA, Decimal(5), Details("burn", external_event_date=EXPIRED_AT))
-    opened.expire(POINTS, ANA, (LotUse(2, TEN),), EXPIRED_AT, "expiry")
-    opened.expect_late_activity()
-    assert visit(opened) == [10]
-    assert balance(opened) == 15
+    ledger.capture(hold, POINTS, external_event_date=NOON)
+    ledger.burn(POINTS, ANA, Decimal(5), Details("burn", external_event_date=EXPIRED_AT))
+    ledger.expire(POINTS, ANA, (LotUse(2, TEN),), EXPIRED_AT, "expiry")
+    ledger.expect_late_activity()
+    assert visit(ledger) == [10]
+    assert balance(ledger) == 15
 
 
 def test_what_has_expired_on_arrival_does_not_come_back():
-    opened = session()
-    opened.mint(POINTS, ANA, TEN, Details("mint", external_event_date=LAST_VISIT), expires_at=EXPIRED_AT)
-    minted, expired = opened.steps
+    ledger = session()
+    ledger.mint(POINTS, ANA, TEN, Details("mint", external_event_date=LAST_VISIT), expires_at=EXPIRED_AT)
+    minted, expired = ledger.steps
     assert (minted.amount, expired.amount, expired.is_expiry) == (10, 10, True)
-    opened.expect_late_activity()
-    assert visit(opened) == []
+    ledger.expect_late_activity()
+    assert visit(ledger) == []
 
 
 def test_a_rollback_takes_the_points_away_again():
-    opened = session(expiry())
-    savepoint = opened.savepoint()
-    visit(opened)
-    opened.rollback_to(savepoint)
-    assert (balance(opened), opened.steps) == (0, [])
-    assert visit(opened) == [10]
+    ledger = session(expiry())
+    savepoint = ledger.savepoint()
+    visit(ledger)
+    ledger.rollback_to(savepoint)
+    assert (balance(ledger), ledger.steps) == (0, [])
+    assert visit(ledger) == [10]
 
 
 @pytest.mark.parametrize(
@@ -221,6 +231,6 @@ def test_a_rollback_takes_the_points_away_again():
 def test_an_event_is_an_activity_on_the_accounts_that_count_it(account_id, activity, happened_at, last):
     accounts = {1: POINTS, 2: account(2), 3: points(3)}
     holdings = {(ANA, number): Holding(current=TEN, last_activity_date=LAST_VISIT) for number in (1, 2)}
-    opened = LedgerSession(accounts, holdings, {}, NOON)
-    opened.note_event(ANA, activity, happened_at)
-    assert opened.holding(ANA, account_id).last_activity_date == last
+    ledger = LedgerSession(accounts, holdings, {}, NOON)
+    ledger.note_event(ANA, activity, happened_at)
+    assert ledger.holding(ANA, account_id).last_activity_date == last

@@ -34,12 +34,12 @@ def lot(lot_id, remaining, expires=None, wallet=1, transaction=1, account=1):
     return Lot(lot_id, wallet, account, transaction, expires_at, Decimal(100), Decimal(remaining))
 
 
-def left(allocator):
+def remaining_by_lot(allocator):
     """What lots that were there before have left, if that has changed."""
     return {lot_id: each.remaining for lot_id, each in allocator.allocation.changed.items()}
 
 
-def taken(allocator, number):
+def uses_of(allocator, number):
     return [
         (lot_id, amount) for (transaction, lot_id), amount in allocator.allocation.uses.items() if transaction == number
     ]
@@ -51,7 +51,7 @@ lots = st.lists(st.tuples(st.integers(0, 20), st.none() | st.integers(0, 5)), ma
 @given(lots, st.integers(0, 100))
 def test_the_soonest_to_expire_give_first(described, amount):
     stock = [lot(i, remaining, expires) for i, (remaining, expires) in enumerate(described, 1)]
-    total = sum(each.remaining for each in stock)
+    total = sum(stored_lot.remaining for stored_lot in stock)
     allocator = Allocator(reversed(stock))
     if amount > total:
         with pytest.raises(LotsMissing):
@@ -59,37 +59,40 @@ def test_the_soonest_to_expire_give_first(described, amount):
         return
     allocator.apply(9, TakeLots(1, 1, Decimal(amount)))
     order = sorted(
-        (each for each in stock if each.remaining),
-        key=lambda each: (each.expires_at or datetime.max.replace(tzinfo=UTC), each.ledger_lot_id),
+        (stored_lot for stored_lot in stock if stored_lot.remaining),
+        key=lambda stored_lot: (stored_lot.expires_at or datetime.max.replace(tzinfo=UTC), stored_lot.ledger_lot_id),
     )
-    expected, left = [], Decimal(amount)
-    for each in order:
-        part = min(left, each.remaining)
+    expected_uses, rest = [], Decimal(amount)
+    for stored_lot in order:
+        part = min(rest, stored_lot.remaining)
         if part:
-            expected.append((each.ledger_lot_id, part))
-        left -= part
-    assert taken(allocator, 9) == expected
-    for each in stock:
-        gone = dict(expected).get(each.ledger_lot_id, 0)
-        assert allocator.allocation.changed.get(each.ledger_lot_id, each).remaining == each.remaining - gone
+            expected_uses.append((stored_lot.ledger_lot_id, part))
+        rest -= part
+    assert uses_of(allocator, 9) == expected_uses
+    for stored_lot in stock:
+        used_amount = dict(expected_uses).get(stored_lot.ledger_lot_id, 0)
+        assert (
+            allocator.allocation.changed.get(stored_lot.ledger_lot_id, stored_lot).remaining
+            == stored_lot.remaining - used_amount
+        )
 
 
 @given(st.lists(st.integers(0, 9), max_size=8), st.integers(0, 60))
 def test_uses_are_split_without_loss(amounts, amount):
-    uses = [LotUse(i, Decimal(each)) for i, each in enumerate(amounts)]
+    uses = [LotUse(i, Decimal(used_amount)) for i, used_amount in enumerate(amounts)]
     first, rest = split_uses(uses, Decimal(amount))
     assert sum(use.amount for use in first) == min(amount, sum(amounts))
     together: dict = {}
     for use in (*first, *rest):
         assert use.amount > 0
         together[use.ledger_lot_id] = together.get(use.ledger_lot_id, 0) + use.amount
-    assert together == {i: each for i, each in enumerate(amounts) if each}
+    assert together == {i: used_amount for i, used_amount in enumerate(amounts) if used_amount}
 
 
 def test_other_wallets_and_accounts_are_not_touched():
     allocator = Allocator([lot(1, 5, wallet=2), lot(2, 5, account=2), lot(3, 5)])
     allocator.apply(9, TakeLots(1, 1, Decimal(5)))
-    assert taken(allocator, 9) == [(3, 5)]
+    assert uses_of(allocator, 9) == [(3, 5)]
     with pytest.raises(LotsMissing):
         allocator.apply(10, TakeLots(1, 1, Decimal(1)))
 
@@ -98,31 +101,31 @@ def test_a_new_lot_can_be_spent_at_once_after_older_ones():
     allocator = Allocator([lot(1, 5, 3)])
     allocator.apply(8, NewLot(1, 1, Decimal(7), DAY + timedelta(days=3)))
     allocator.apply(9, TakeLots(1, 1, Decimal(6)))
-    assert taken(allocator, 9) == [(1, 5), (FIRST_NEW_LOT, 1)]
+    assert uses_of(allocator, 9) == [(1, 5), (FIRST_NEW_LOT, 1)]
     assert allocator.allocation.new[FIRST_NEW_LOT].remaining == 6
     assert allocator.allocation.new[FIRST_NEW_LOT].amount == 7
     assert allocator.allocation.new[FIRST_NEW_LOT].ledger_transaction_id == 8
-    assert left(allocator) == {1: 0}
+    assert remaining_by_lot(allocator) == {1: 0}
 
 
 def test_the_lot_just_made_can_be_taken_before_all_others():
     allocator = Allocator([lot(1, 5, 0)])
     allocator.apply(8, NewLot(1, 1, Decimal(7), None))
     allocator.apply(9, TakeLots(1, 1, Decimal(7), just_made=True))
-    assert taken(allocator, 9) == [(FIRST_NEW_LOT, 7)]
-    assert left(allocator) == {}
+    assert uses_of(allocator, 9) == [(FIRST_NEW_LOT, 7)]
+    assert remaining_by_lot(allocator) == {}
 
 
 def test_the_lots_of_a_transaction_can_go_first():
     allocator = Allocator([lot(1, 5, 0), lot(2, 5, 9, transaction=4), lot(3, 5, 1)])
     allocator.apply(9, TakeLots(1, 1, Decimal(12), first_of=4))
-    assert taken(allocator, 9) == [(2, 5), (1, 5), (3, 2)]
+    assert uses_of(allocator, 9) == [(2, 5), (1, 5), (3, 2)]
 
 
 def test_preferred_lots_give_after_those_of_the_transaction():
     allocator = Allocator([lot(1, 5, 0), lot(2, 5, 9, transaction=4), lot(3, 5), lot(4, 5, 1)])
     allocator.apply(9, TakeLots(1, 1, Decimal(17), first_of=4, preferred=frozenset({3})))
-    assert taken(allocator, 9) == [(2, 5), (3, 5), (1, 5), (4, 2)]
+    assert uses_of(allocator, 9) == [(2, 5), (3, 5), (1, 5), (4, 2)]
 
 
 @pytest.mark.parametrize(("expires", "expired"), [(True, 3), (False, 0)])
@@ -130,10 +133,10 @@ def test_a_lot_keeps_how_much_of_it_has_expired_until_that_is_reverted(expires, 
     allocator = Allocator([lot(1, 5, 0)])
     uses = (LotUse(1, Decimal(3)),)
     allocator.apply(9, TakeLots(1, 1, Decimal(3), only=uses, expires=expires))
-    changed = allocator.allocation.changed
-    assert (changed[1].remaining, changed[1].expired) == (2, expired)
+    changed_lots = allocator.allocation.changed
+    assert (changed_lots[1].remaining, changed_lots[1].expired) == (2, expired)
     allocator.apply(10, RestoreLots(1, 1, uses, unexpires=expires))
-    assert (changed[1].remaining, changed[1].expired) == (5, 0)
+    assert (changed_lots[1].remaining, changed_lots[1].expired) == (5, 0)
 
 
 def test_what_repays_debt_has_not_expired_either():
@@ -155,12 +158,15 @@ def test_an_extension_changes_the_lots_of_a_balance_that_live_longer_by_it():
     in_a_week = DAY + timedelta(days=7)
     allocator.apply(9, ExtendLots(1, 1, Extension(until=in_a_week), ExpiryCalendar(), None, DAY))
     extended = allocator.allocation.extended
-    assert [(each.ledger_lot_id, each.expires_at) for each in extended[9]] == [(1, in_a_week), (3, in_a_week)]
+    assert [(extended_lot.ledger_lot_id, extended_lot.expires_at) for extended_lot in extended[9]] == [
+        (1, in_a_week),
+        (3, in_a_week),
+    ]
     assert sorted(allocator.allocation.changed) == [1, 3]
 
 
 @pytest.mark.parametrize(
-    ("expires_at", "debt", "added"),
+    ("expires_at", "debt", "added_amount"),
     [
         (None, 0, 10),
         (None, 4, 6),
@@ -171,15 +177,15 @@ def test_an_extension_changes_the_lots_of_a_balance_that_live_longer_by_it():
         (DAY - timedelta(days=1), 4, 0),
     ],
 )
-def test_a_mint_that_has_become_available_repays_debt_first_unless_it_has_expired(expires_at, debt, added):
+def test_a_mint_that_has_become_available_repays_debt_first_unless_it_has_expired(expires_at, debt, added_amount):
     arrived = ArrivedMint(DAY - timedelta(days=2), Decimal(10), expires_at, Decimal(10))
-    assert arrived.amount_after_debt(Decimal(debt), DAY) == added
+    assert arrived.amount_after_debt(Decimal(debt), DAY) == added_amount
 
 
 def test_named_lots_give_what_is_named():
     allocator = Allocator([lot(1, 5, 0), lot(2, 5, 9)])
     allocator.apply(9, TakeLots(1, 1, Decimal(3), only=(LotUse(2, Decimal(3)),)))
-    assert taken(allocator, 9) == [(2, 3)]
+    assert uses_of(allocator, 9) == [(2, 3)]
     for amount in (2, 4):
         with pytest.raises(LotsMissing):
             allocator.apply(9, TakeLots(1, 1, Decimal(3), only=(LotUse(2, Decimal(amount)),)))
@@ -188,30 +194,32 @@ def test_named_lots_give_what_is_named():
 def test_moved_value_keeps_its_expiry():
     allocator = Allocator([lot(1, 5, 1), lot(2, 5)])
     allocator.apply(9, MoveLots(1, 2, 1, Decimal(8), Decimal(8)))
-    assert taken(allocator, 9) == [(1, 5), (2, 3)]
-    made = [(each.wallet_id, each.remaining, each.expires_at) for each in allocator.allocation.new.values()]
-    assert made == [(2, 5, DAY + timedelta(days=1)), (2, 3, None)]
+    assert uses_of(allocator, 9) == [(1, 5), (2, 3)]
+    new_lots = [
+        (new_lot.wallet_id, new_lot.remaining, new_lot.expires_at) for new_lot in allocator.allocation.new.values()
+    ]
+    assert new_lots == [(2, 5, DAY + timedelta(days=1)), (2, 3, None)]
 
 
 def test_what_repays_debt_is_what_expires_soonest():
     allocator = Allocator([lot(1, 5, 1), lot(2, 5)])
     allocator.apply(9, MoveLots(1, 2, 1, Decimal(8), Decimal(2)))
-    assert [(each.remaining, each.expires_at) for each in allocator.allocation.new.values()] == [(2, None)]
+    assert [(new_lot.remaining, new_lot.expires_at) for new_lot in allocator.allocation.new.values()] == [(2, None)]
 
 
 def test_restored_value_is_back_in_its_lots():
     allocator = Allocator([lot(1, 0, 1), lot(2, 3, 2)])
-    returned = (LotUse(1, Decimal(5)), LotUse(2, Decimal(2)))
-    allocator.apply(9, RestoreLots(1, 1, returned, spent=(LotUse(1, Decimal(1)),), extra=Decimal(4)))
-    assert left(allocator) == {1: 5, 2: 5}
-    assert taken(allocator, 9) == [(1, 1)]
-    assert [each.remaining for each in allocator.allocation.new.values()] == [4]
+    returned_uses = (LotUse(1, Decimal(5)), LotUse(2, Decimal(2)))
+    allocator.apply(9, RestoreLots(1, 1, returned_uses, spent=(LotUse(1, Decimal(1)),), extra=Decimal(4)))
+    assert remaining_by_lot(allocator) == {1: 5, 2: 5}
+    assert uses_of(allocator, 9) == [(1, 1)]
+    assert [new_lot.remaining for new_lot in allocator.allocation.new.values()] == [4]
 
 
 def test_a_capture_keeps_a_part_and_releases_the_rest():
     allocator = Allocator([lot(1, 0, 1), lot(2, 1, 2)])
-    kept, released = split_uses([LotUse(1, Decimal(5)), LotUse(2, Decimal(4))], Decimal(6))
-    allocator.apply(7, SettleLots(7, 1, 1, kept, released, 2, Decimal(6)))
-    assert left(allocator) == {2: 4}
+    kept_uses, released_uses = split_uses([LotUse(1, Decimal(5)), LotUse(2, Decimal(4))], Decimal(6))
+    allocator.apply(7, SettleLots(7, 1, 1, kept_uses, released_uses, 2, Decimal(6)))
+    assert remaining_by_lot(allocator) == {2: 4}
     assert allocator.allocation.changed_uses == {(7, 2): 1}
-    assert [(each.wallet_id, each.remaining) for each in allocator.allocation.new.values()] == [(2, 5), (2, 1)]
+    assert [(new_lot.wallet_id, new_lot.remaining) for new_lot in allocator.allocation.new.values()] == [(2, 5), (2, 1)]

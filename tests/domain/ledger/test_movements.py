@@ -48,33 +48,33 @@ def entries(step):
     return [(entry.wallet_id, entry.amount, entry.updated_balance) for entry in step.entries]
 
 
-def balance(opened, wallet=ANA):
-    return opened.holding(wallet, 1).current
+def balance(ledger, wallet=ANA):
+    return ledger.holding(wallet, 1).current
 
 
 def test_a_mint_moves_points_from_nobody_to_the_wallet():
-    opened = session(ana={"current": 5})
-    step = opened.mint(POINTS, ANA, Decimal(10), KEY)
+    ledger = session(ana={"current": 5})
+    step = ledger.mint(POINTS, ANA, Decimal(10), KEY)
     assert entries(step) == [(ANA, 10, 15), (None, -10, None)]
-    assert (step.minted, step.burned, step.lot_moves, balance(opened)) == (10, 0, (), 15)
+    assert (step.minted, step.burned, step.lot_moves, balance(ledger)) == (10, 0, (), 15)
     assert (step.is_expiry, step.is_extension, step.ends_hold, step.is_partial) == (False, False, False, False)
 
 
 def test_a_burn_moves_points_from_the_wallet_to_nobody():
-    opened = session(TRACKED, ana={"current": 15})
-    step = opened.burn(TRACKED, ANA, Decimal(10), KEY)
+    ledger = session(TRACKED, ana={"current": 15})
+    step = ledger.burn(TRACKED, ANA, Decimal(10), KEY)
     assert entries(step) == [(ANA, -10, 5), (None, 10, None)]
     assert (step.minted, step.burned, step.lot_moves) == (0, 10, (TakeLots(ANA, 1, Decimal(10)),))
-    assert balance(opened) == 5
+    assert balance(ledger) == 5
 
 
 def test_a_burn_takes_all_that_is_there_and_nothing_more_by_default():
     indebted = account(overdraft_limit=Decimal(50))
-    opened = session(indebted, ana={"current": 10})
+    ledger = session(indebted, ana={"current": 10})
     with pytest.raises(InsufficientBalance, match=r"11 is more than the available 10\."):
-        opened.burn(indebted, ANA, Decimal(11), KEY)
-    opened.burn(indebted, ANA, Decimal(10), KEY)
-    assert (balance(opened), opened.holding(ANA, 1).overdraft) == (0, 0)
+        ledger.burn(indebted, ANA, Decimal(11), KEY)
+    ledger.burn(indebted, ANA, Decimal(10), KEY)
+    assert (balance(ledger), ledger.holding(ANA, 1).overdraft) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -87,34 +87,34 @@ def test_only_a_revolving_account_with_a_limit_has_an_overdraft(limit, is_revolv
 
 def test_the_debt_that_would_be_too_great_includes_the_present_one():
     indebted = account(overdraft_limit=Decimal(10))
-    opened = session(indebted, ana={"overdraft": 4})
+    ledger = session(indebted, ana={"overdraft": 4})
     with pytest.raises(OverdraftLimitExceeded, match=r"The debt would be 12, its limit is 10\."):
-        opened.burn(indebted, ANA, Decimal(8), KEY, allow_overdraft=True)
-    opened.burn(indebted, ANA, Decimal(6), KEY, allow_overdraft=True)
-    assert opened.holding(ANA, 1).overdraft == 10
+        ledger.burn(indebted, ANA, Decimal(8), KEY, allow_overdraft=True)
+    ledger.burn(indebted, ANA, Decimal(6), KEY, allow_overdraft=True)
+    assert ledger.holding(ANA, 1).overdraft == 10
 
 
 @pytest.mark.parametrize(("pending", "more"), [(0, ""), (7, "; 7 more wait")])
 def test_a_refusal_names_points_that_are_not_available_yet(pending, more):
-    opened = session(ana={"current": 10, "pending_credit": pending})
-    opened.waiting_text = lambda wallet_id, account_id: "; 7 more wait" if (wallet_id, account_id) == (ANA, 1) else "?"
-    with pytest.raises(InsufficientBalance) as refused:
-        opened.burn(POINTS, ANA, Decimal(11), KEY)
-    assert str(refused.value) == f"11 is more than the available 10{more}."
+    ledger = session(ana={"current": 10, "pending_credit": pending})
+    ledger.waiting_text = lambda wallet_id, account_id: "; 7 more wait" if (wallet_id, account_id) == (ANA, 1) else "?"
+    with pytest.raises(InsufficientBalance) as refusal:
+        ledger.burn(POINTS, ANA, Decimal(11), KEY)
+    assert str(refusal.value) == f"11 is more than the available 10{more}."
 
 
 def test_lots_give_what_does_not_become_debt():
     indebted = account(overdraft_limit=Decimal(50), point_tracking_enabled=True)
-    opened = session(indebted, ana={"current": 10})
-    step = opened.burn(indebted, ANA, Decimal(12), KEY, allow_overdraft=True)
+    ledger = session(indebted, ana={"current": 10})
+    step = ledger.burn(indebted, ANA, Decimal(12), KEY, allow_overdraft=True)
     assert step.lot_moves == (TakeLots(ANA, 1, Decimal(10)),)
     assert entries(step) == [(ANA, -10, 0), (ANA, -2, 0), (None, 12, None)]
 
 
 @pytest.mark.parametrize(("source", "target"), [(ANA, BEN), (BEN, ANA)])
 def test_a_transfer_moves_points_between_two_wallets(source, target):
-    opened = session(ana={"current": 15}, ben={"current": 15})
-    step = opened.transfer(POINTS, source, target, Decimal(10), KEY)
+    ledger = session(ana={"current": 15}, ben={"current": 15})
+    step = ledger.transfer(POINTS, source, target, Decimal(10), KEY)
     assert entries(step) == [(source, -10, 5), (target, 10, 25)]
     assert (step.minted, step.burned) == (0, 0)
 
@@ -124,60 +124,60 @@ def test_a_transfer_moves_points_between_two_wallets(source, target):
     [(TRACKED, 10, (MoveLots(ANA, BEN, 1, Decimal(10), Decimal(7)),)), (TRACKED, 0, ()), (POINTS, 10, ())],
 )
 def test_a_transfer_moves_lots_of_what_does_not_repay_debt(of, amount, moves):
-    opened = session(of, ana={"current": 15}, ben={"overdraft": 3})
-    assert opened.transfer(of, ANA, BEN, Decimal(amount), KEY).lot_moves == moves
+    ledger = session(of, ana={"current": 15}, ben={"overdraft": 3})
+    assert ledger.transfer(of, ANA, BEN, Decimal(amount), KEY).lot_moves == moves
 
 
 def test_a_transfer_is_not_to_its_own_wallet():
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(InvalidRequest) as refusal:
         session(ana={"current": 15}).transfer(POINTS, ANA, ANA, Decimal(10), KEY)
-    assert [fault.pointer for fault in refused.value.faults] == ["/toWalletId"]
+    assert [fault.pointer for fault in refusal.value.faults] == ["/toWalletId"]
 
 
 def test_a_wallet_holds_the_greatest_balance_and_no_more():
     limited = account(max_balance=Decimal(20))
-    opened = session(limited, ana={"current": 5, "pending_credit": 5}, ben={"current": 30})
-    with pytest.raises(BalanceLimitReached) as refused:
-        opened.mint(limited, ANA, Decimal(11), KEY)
-    assert refused.value.members["available"] == 10
-    assert "A wallet may hold 20, and this one holds 10, with what is pending." in str(refused.value)
+    ledger = session(limited, ana={"current": 5, "pending_credit": 5}, ben={"current": 30})
+    with pytest.raises(BalanceLimitReached) as refusal:
+        ledger.mint(limited, ANA, Decimal(11), KEY)
+    assert refusal.value.members["available"] == 10
+    assert "A wallet may hold 20, and this one holds 10, with what is pending." in str(refusal.value)
     with pytest.raises(BalanceLimitReached):
-        opened.transfer(limited, BEN, ANA, Decimal(11), KEY)
-    opened.mint(limited, ANA, Decimal(4), KEY)
-    opened.mint(limited, ANA, Decimal(6), KEY)
-    assert balance(opened) == 15
+        ledger.transfer(limited, BEN, ANA, Decimal(11), KEY)
+    ledger.mint(limited, ANA, Decimal(4), KEY)
+    ledger.mint(limited, ANA, Decimal(6), KEY)
+    assert balance(ledger) == 15
     with pytest.raises(BalanceLimitReached):
-        opened.mint(limited, ANA, Decimal(1), KEY)
-    opened.mint(limited, ANA, Decimal(1), KEY, is_limited=False)
-    assert balance(opened) == 16
+        ledger.mint(limited, ANA, Decimal(1), KEY)
+    ledger.mint(limited, ANA, Decimal(1), KEY, is_limited=False)
+    assert balance(ledger) == 16
 
 
 def test_a_wallet_of_an_account_without_a_limit_holds_any_balance():
-    opened = session()
-    opened.mint(POINTS, ANA, Decimal(10**12), KEY, is_limited=True)
-    assert balance(opened) == 10**12
+    ledger = session()
+    ledger.mint(POINTS, ANA, Decimal(10**12), KEY, is_limited=True)
+    assert balance(ledger) == 10**12
 
 
 def test_repaid_debt_is_no_part_of_the_greatest_balance():
     limited = account(max_balance=Decimal(20), overdraft_limit=Decimal(50))
-    opened = session(limited, ana={"overdraft": 5})
-    opened.mint(limited, ANA, Decimal(25), KEY)
-    assert (balance(opened), opened.holding(ANA, 1).overdraft) == (20, 0)
+    ledger = session(limited, ana={"overdraft": 5})
+    ledger.mint(limited, ANA, Decimal(25), KEY)
+    assert (balance(ledger), ledger.holding(ANA, 1).overdraft) == (20, 0)
 
 
 @pytest.mark.parametrize(
     ("amount", "manual", "is_allowed"), [(10, True, True), (0, False, True), (10, False, True), (0, True, False)]
 )
 def test_only_a_pending_mint_of_nothing_has_no_qualifying_points(amount, manual, is_allowed):
-    opened = session()
+    ledger = session()
     if is_allowed:
-        step = opened.mint(POINTS, ANA, Decimal(amount), KEY, manual=manual, qualifying=Decimal(7))
+        step = ledger.mint(POINTS, ANA, Decimal(amount), KEY, manual=manual, qualifying=Decimal(7))
         assert (step.qualifying, step.status) == (7, PENDING if manual else SETTLED)
-        assert opened.holding(ANA, 1).earned == (0 if manual else 7)
+        assert ledger.holding(ANA, 1).earned == (0 if manual else 7)
         return
-    with pytest.raises(InvalidRequest) as refused:
-        opened.mint(POINTS, ANA, Decimal(amount), KEY, manual=manual, qualifying=Decimal(7))
-    assert [(fault.detail, fault.pointer) for fault in refused.value.faults] == [
+    with pytest.raises(InvalidRequest) as refusal:
+        ledger.mint(POINTS, ANA, Decimal(amount), KEY, manual=manual, qualifying=Decimal(7))
+    assert [(fault.detail, fault.pointer) for fault in refusal.value.faults] == [
         ("qualifyingAmount needs a positive amount where the mint is pending.", "/qualifyingAmount")
     ]
 
@@ -187,22 +187,22 @@ def test_a_pending_mint_of_nothing_without_qualifying_points_is_held():
 
 
 def test_a_hold_takes_from_what_is_available():
-    opened = session(TRACKED, ana={"current": 15})
-    step = opened.burn(TRACKED, ANA, Decimal(10), KEY, manual=True, held_until=NOON + DAY)
+    ledger = session(TRACKED, ana={"current": 15})
+    step = ledger.burn(TRACKED, ANA, Decimal(10), KEY, manual=True, held_until=NOON + DAY)
     assert (step.status, step.held_until, step.lot_moves) == (PENDING, NOON + DAY, (TakeLots(ANA, 1, Decimal(10)),))
     assert (entries(step), step.minted, step.burned) == ([(ANA, 0, 15)], 0, 0)
-    holding = opened.holding(ANA, 1)
+    holding = ledger.holding(ANA, 1)
     assert (holding.current, holding.pending_debit, holding.pending_credit, holding.available) == (15, 10, 0, 5)
     with pytest.raises(InsufficientBalance):
-        opened.burn(TRACKED, ANA, Decimal(6), KEY, manual=True)
+        ledger.burn(TRACKED, ANA, Decimal(6), KEY, manual=True)
 
 
 def test_a_held_transfer_is_pending_in_both_wallets():
-    opened = session(ana={"current": 15})
-    step = opened.transfer(POINTS, ANA, BEN, Decimal(10), KEY, manual=True)
+    ledger = session(ana={"current": 15})
+    step = ledger.transfer(POINTS, ANA, BEN, Decimal(10), KEY, manual=True)
     assert entries(step) == [(ANA, 0, 15), (BEN, 0, 0)]
-    holdings = [opened.holding(wallet, 1) for wallet in (ANA, BEN)]
-    assert [(each.pending_debit, each.pending_credit) for each in holdings] == [(10, 0), (0, 10)]
+    holdings = [ledger.holding(wallet, 1) for wallet in (ANA, BEN)]
+    assert [(holding.pending_debit, holding.pending_credit) for holding in holdings] == [(10, 0), (0, 10)]
 
 
 def test_an_account_with_an_overdraft_holds_nothing():
@@ -212,18 +212,18 @@ def test_an_account_with_an_overdraft_holds_nothing():
 
 
 @pytest.mark.parametrize(
-    ("expires_at", "left"), [(NOON - DAY, 0), (NOON, 0), (NOON + timedelta(microseconds=1), 10), (None, 10)]
+    ("expires_at", "balance_after"), [(NOON - DAY, 0), (NOON, 0), (NOON + timedelta(microseconds=1), 10), (None, 10)]
 )
-def test_points_that_expire_by_the_moment_of_their_mint_are_gone_at_once(expires_at, left):
-    opened = session(TRACKED)
-    step = opened.mint(TRACKED, ANA, Decimal(10), KEY, expires_at)
-    assert balance(opened) == left
-    expiries = opened.steps[1:]
-    assert [(each.part_of, each.burned, entries(each)) for each in expiries] == (
-        [] if left else [(step, 10, [(ANA, -10, 0), (None, 10, None)])]
+def test_points_that_expire_by_the_moment_of_their_mint_are_gone_at_once(expires_at, balance_after):
+    ledger = session(TRACKED)
+    step = ledger.mint(TRACKED, ANA, Decimal(10), KEY, expires_at)
+    assert balance(ledger) == balance_after
+    expiries = ledger.steps[1:]
+    assert [(expiry.part_of, expiry.burned, entries(expiry)) for expiry in expiries] == (
+        [] if balance_after else [(step, 10, [(ANA, -10, 0), (None, 10, None)])]
     )
-    assert [each.lot_moves for each in expiries] == (
-        [] if left else [(TakeLots(ANA, 1, Decimal(10), just_made=True, expires=True),)]
+    assert [expiry.lot_moves for expiry in expiries] == (
+        [] if balance_after else [(TakeLots(ANA, 1, Decimal(10), just_made=True, expires=True),)]
     )
 
 
@@ -236,50 +236,50 @@ def test_an_account_that_does_not_track_points_has_no_expiry():
 
 def test_expired_lots_are_burned():
     uses = (LotUse(1, Decimal(6), NOON), LotUse(2, Decimal(4), NOON))
-    opened = session(TRACKED, ana={"current": 15})
-    opened.expire(TRACKED, ANA, uses, NOON, "expiry")
-    [step] = opened.steps
+    ledger = session(TRACKED, ana={"current": 15})
+    ledger.expire(TRACKED, ANA, uses, NOON, "expiry")
+    [step] = ledger.steps
     assert (entries(step), step.burned, step.is_expiry) == ([(ANA, -10, 5), (None, 10, None)], 10, True)
     assert step.lot_moves == (TakeLots(ANA, 1, Decimal(10), only=uses, expires=True),)
     assert (step.details.description, step.details.external_event_date) == ("Expired", NOON)
 
 
 def test_an_extension_moves_nothing():
-    opened = session(TRACKED, ana={"current": 15})
-    step = opened.extend(TRACKED, ANA, Extension(months=1), KEY)
-    assert (step.transaction_type, step.amount, step.is_extension, balance(opened)) == (MINT, 0, True, 15)
+    ledger = session(TRACKED, ana={"current": 15})
+    step = ledger.extend(TRACKED, ANA, Extension(months=1), KEY)
+    assert (step.transaction_type, step.amount, step.is_extension, balance(ledger)) == (MINT, 0, True, 15)
     assert entries(step) == [(ANA, 0, 15), (None, 0, None)]
 
 
 @pytest.mark.parametrize(
     "move",
     [
-        lambda opened, details: opened.mint(ACTIVE, ANA, Decimal(1), details),
-        lambda opened, details: opened.burn(ACTIVE, ANA, Decimal(1), details),
-        lambda opened, details: opened.transfer(ACTIVE, ANA, BEN, Decimal(1), details),
+        lambda ledger, details: ledger.mint(ACTIVE, ANA, Decimal(1), details),
+        lambda ledger, details: ledger.burn(ACTIVE, ANA, Decimal(1), details),
+        lambda ledger, details: ledger.transfer(ACTIVE, ANA, BEN, Decimal(1), details),
     ],
 )
 def test_a_movement_keeps_the_points_of_an_idle_balance(move):
     details = Details("key", external_event_date=NOON - DAY)
     holding = Holding(current=Decimal(5), last_activity_date=NOON - 9 * DAY, last_transaction_date=NOON - 9 * DAY)
-    opened = LedgerSession({1: ACTIVE}, {(ANA, 1): holding}, {}, NOON)
-    move(opened, details)
-    assert opened.holding(ANA, 1).last_activity_date == NOON - DAY
+    ledger = LedgerSession({1: ACTIVE}, {(ANA, 1): holding}, {}, NOON)
+    move(ledger, details)
+    assert ledger.holding(ANA, 1).last_activity_date == NOON - DAY
 
 
 def test_a_movement_that_does_not_count_as_activity_does_not_keep_an_idle_balance():
     holding = Holding(current=Decimal(5), last_activity_date=NOON - 9 * DAY)
-    opened = LedgerSession({1: ACTIVE}, {(ANA, 1): holding}, {}, NOON)
-    opened.mint(ACTIVE, ANA, Decimal(1), Details("key", counts_as_activity=False))
-    assert opened.holding(ANA, 1).last_activity_date == NOON - 9 * DAY
+    ledger = LedgerSession({1: ACTIVE}, {(ANA, 1): holding}, {}, NOON)
+    ledger.mint(ACTIVE, ANA, Decimal(1), Details("key", counts_as_activity=False))
+    assert ledger.holding(ANA, 1).last_activity_date == NOON - 9 * DAY
 
 
-@pytest.mark.parametrize(("days_ago", "left"), [(27, 10), (28, 0), (40, 0)])
-def test_points_for_something_since_which_the_balance_would_have_expired_are_gone_at_once(days_ago, left):
+@pytest.mark.parametrize(("days_ago", "balance_after"), [(27, 10), (28, 0), (40, 0)])
+def test_points_for_something_since_which_the_balance_would_have_expired_are_gone_at_once(days_ago, balance_after):
     """A month before NOON, on 4 February, was 28 days ago."""
-    opened = session(ACTIVE)
-    opened.mint(ACTIVE, ANA, Decimal(10), Details("key", external_event_date=NOON - days_ago * DAY))
-    assert (balance(opened), len(opened.steps)) == (left, 1 if left else 2)
+    ledger = session(ACTIVE)
+    ledger.mint(ACTIVE, ANA, Decimal(10), Details("key", external_event_date=NOON - days_ago * DAY))
+    assert (balance(ledger), len(ledger.steps)) == (balance_after, 1 if balance_after else 2)
 
 
 LAST_TRANSACTION = account(expiration_policies=({"expirationType": "lastTransaction", "period": 1},))
@@ -304,23 +304,23 @@ def test_points_that_arrive_without_an_activity_live_on_if_the_balance_has_none_
     of, last_activity, last_transaction, begin
 ):
     holding = Holding(last_activity_date=last_activity, last_transaction_date=last_transaction)
-    opened = LedgerSession({1: of}, {(ANA, 1): Holding(current=Decimal(5)), (BEN, 1): holding}, {}, NOON)
-    opened.transfer(of, ANA, BEN, Decimal(1), KEY)
-    assert opened.holding(BEN, 1).last_activity_date == begin
+    ledger = LedgerSession({1: of}, {(ANA, 1): Holding(current=Decimal(5)), (BEN, 1): holding}, {}, NOON)
+    ledger.transfer(of, ANA, BEN, Decimal(1), KEY)
+    assert ledger.holding(BEN, 1).last_activity_date == begin
 
 
 @pytest.mark.parametrize(("happened_at", "last"), [(NOON - 2 * DAY, None), (NOON - DAY, None), (NOON, NOON)])
 def test_the_first_activity_counts_if_it_is_later_than_the_last_transaction(happened_at, last):
-    opened = LedgerSession({1: ACTIVE}, {(ANA, 1): Holding(last_transaction_date=NOON - DAY)}, {}, NOON)
-    opened.record_activity(ACTIVE, ANA, "earn", happened_at)
-    assert opened.holding(ANA, 1).last_activity_date == last
+    ledger = LedgerSession({1: ACTIVE}, {(ANA, 1): Holding(last_transaction_date=NOON - DAY)}, {}, NOON)
+    ledger.record_activity(ACTIVE, ANA, "earn", happened_at)
+    assert ledger.holding(ANA, 1).last_activity_date == last
 
 
 def test_an_idle_period_begins_when_points_arrive_by_a_transfer():
-    opened = LedgerSession({1: ACTIVE}, {(ANA, 1): Holding(current=Decimal(5))}, {}, NOON)
-    opened.transfer(ACTIVE, ANA, BEN, Decimal(1), KEY)
-    assert opened.holding(BEN, 1).last_activity_date == NOON
-    assert opened.steps[0].lot_moves != ()
+    ledger = LedgerSession({1: ACTIVE}, {(ANA, 1): Holding(current=Decimal(5))}, {}, NOON)
+    ledger.transfer(ACTIVE, ANA, BEN, Decimal(1), KEY)
+    assert ledger.holding(BEN, 1).last_activity_date == NOON
+    assert ledger.steps[0].lot_moves != ()
 
 
 def pending(transaction_type, **values):
@@ -342,21 +342,21 @@ def test_a_captured_burn_with_a_date_is_an_activity_of_that_date(transaction_typ
         last_transaction_date=NOON - 9 * DAY,
     )
     other = Holding(pending_credit=Decimal(10))
-    opened = LedgerSession({1: ACTIVE}, {(ANA, 1): holding, (BEN, 1): other}, {}, NOON)
-    opened.capture(pending(transaction_type), ACTIVE, external_event_date=happened_at)
-    assert opened.holding(ANA, 1).last_activity_date == last
+    ledger = LedgerSession({1: ACTIVE}, {(ANA, 1): holding, (BEN, 1): other}, {}, NOON)
+    ledger.capture(pending(transaction_type), ACTIVE, external_event_date=happened_at)
+    assert ledger.holding(ANA, 1).last_activity_date == last
 
 
 @pytest.mark.parametrize(("happened_at", "day"), [(NOON - 3 * DAY, 1), (None, 4)])
 def test_the_months_of_a_captured_mint_count_from_when_it_happened(happened_at, day):
     monthly = account(point_tracking_enabled=True, expires_in_months=1)
-    opened = session(monthly, ana={"pending_credit": 10})
-    step = opened.capture(pending(MINT, external_event_date=happened_at), monthly)
+    ledger = session(monthly, ana={"pending_credit": 10})
+    step = ledger.capture(pending(MINT, external_event_date=happened_at), monthly)
     assert step.lot_moves == (NewLot(ANA, 1, Decimal(10), NOON.replace(month=4, day=day)),)
 
 
 def test_points_that_repay_debt_make_no_lot():
     indebted = account(overdraft_limit=Decimal(50), point_tracking_enabled=True)
-    opened = session(indebted, ana={"pending_credit": 10, "overdraft": 10})
-    assert opened.capture(pending(MINT), indebted).lot_moves == ()
-    assert (balance(opened), opened.holding(ANA, 1).overdraft) == (0, 0)
+    ledger = session(indebted, ana={"pending_credit": 10, "overdraft": 10})
+    assert ledger.capture(pending(MINT), indebted).lot_moves == ()
+    assert (balance(ledger), ledger.holding(ANA, 1).overdraft) == (0, 0)

@@ -29,9 +29,13 @@ def due(after, until, **settings):
 
 
 def test_an_account_has_its_own_schedule_or_that_of_the_organization():
-    own = schedule()
-    assert (own.zone, own.days_before, own.at.isoformat()) == (MADRID, (30, 7), "10:00:00")
-    assert NoticeSchedule.of(account(), SETTINGS, MADRID) == own
+    schedule_of_account = schedule()
+    assert (schedule_of_account.zone, schedule_of_account.days_before, schedule_of_account.at.isoformat()) == (
+        MADRID,
+        (30, 7),
+        "10:00:00",
+    )
+    assert NoticeSchedule.of(account(), SETTINGS, MADRID) == schedule_of_account
     assert NoticeSchedule.of(account(timezone="UTC"), SETTINGS, MADRID).zone == UTC
     assert NoticeSchedule.of(account(), None, MADRID) is None
 
@@ -87,7 +91,7 @@ def test_the_amounts_of_a_day_by_wallet():
         (3, noon, Decimal(1)),
     ]
     amounts = amounts_on(lots, begin, end)
-    assert {wallet: (each.wallet_id, each.amount, each.expires_at) for wallet, each in amounts.items()} == {
+    assert {wallet: (notice.wallet_id, notice.amount, notice.expires_at) for wallet, notice in amounts.items()} == {
         1: (1, 7, begin),
         3: (3, 1, noon),
     }

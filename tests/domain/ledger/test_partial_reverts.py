@@ -18,42 +18,42 @@ DAY = timedelta(days=1)
 
 
 def test_a_part_of_a_mint_is_taken_back_up_to_the_total_that_is_named():
-    opened = session(ana=amounts(current=30, earned=30))
-    part = opened.reverse_part(stored(MINT), POINTS, Decimal(4), KEY)
-    assert (part.amount, part.is_partial, entries(part), held(opened)) == (4, True, [(ANA, -4), (None, 4)], (26, 0, 0))
-    assert opened.reverse_part(stored(MINT), POINTS, Decimal(7), KEY).amount == 3
-    assert (opened.reverted_amount_of(stored(MINT)), opened.unearned, opened.holding(ANA, 1).earned) == (7, {8: 7}, 23)
-    assert opened.reverse_part(stored(MINT), POINTS, Decimal(7), KEY) is None
+    ledger = session(ana=amounts(current=30, earned=30))
+    part = ledger.reverse_part(stored(MINT), POINTS, Decimal(4), KEY)
+    assert (part.amount, part.is_partial, entries(part), held(ledger)) == (4, True, [(ANA, -4), (None, 4)], (26, 0, 0))
+    assert ledger.reverse_part(stored(MINT), POINTS, Decimal(7), KEY).amount == 3
+    assert (ledger.reverted_amount_of(stored(MINT)), ledger.unearned, ledger.holding(ANA, 1).earned) == (7, {8: 7}, 23)
+    assert ledger.reverse_part(stored(MINT), POINTS, Decimal(7), KEY) is None
     # A revert of the whole takes the rest.
-    assert opened.revert(stored(MINT), POINTS, KEY).amount == 3
+    assert ledger.revert(stored(MINT), POINTS, KEY).amount == 3
 
 
 def test_the_part_that_was_spent_is_recorded():
-    opened = session(ana=amounts(current=3))
-    part = opened.reverse_part(stored(MINT), POINTS, Decimal(5), KEY)
-    assert (part.amount, opened.missing_amounts[8].amount, opened.missing_amounts[8].posting) == (3, 2, part)
+    ledger = session(ana=amounts(current=3))
+    part = ledger.reverse_part(stored(MINT), POINTS, Decimal(5), KEY)
+    assert (part.amount, ledger.missing_amounts[8].amount, ledger.missing_amounts[8].posting) == (3, 2, part)
     # Asked again, there is still nothing more.
-    assert opened.reverse_part(stored(MINT), POINTS, Decimal(5), KEY) is None
-    assert opened.reverse_part(stored(MINT), POINTS, Decimal(6), KEY).amount == 0
-    assert opened.missing_amounts[8].amount == 3
+    assert ledger.reverse_part(stored(MINT), POINTS, Decimal(5), KEY) is None
+    assert ledger.reverse_part(stored(MINT), POINTS, Decimal(6), KEY).amount == 0
+    assert ledger.missing_amounts[8].amount == 3
 
 
 def test_what_has_expired_of_a_mint_does_not_count_as_earned_though_nothing_is_taken():
-    opened = session(ana=amounts(current=30, earned=30))
-    part = opened.reverse_part(stored(MINT), POINTS, Decimal(0), KEY, unearned=Decimal(6))
-    assert (part.amount, held(opened), opened.holding(ANA, 1).earned) == (0, (30, 0, 0), 24)
-    assert opened.reverse_part(stored(MINT), POINTS, Decimal(0), KEY, unearned=Decimal(6)) is None
+    ledger = session(ana=amounts(current=30, earned=30))
+    part = ledger.reverse_part(stored(MINT), POINTS, Decimal(0), KEY, unearned=Decimal(6))
+    assert (part.amount, held(ledger), ledger.holding(ANA, 1).earned) == (0, (30, 0, 0), 24)
+    assert ledger.reverse_part(stored(MINT), POINTS, Decimal(0), KEY, unearned=Decimal(6)) is None
 
 
 def test_a_pending_mint_is_lowered():
-    opened = session(ana=amounts(pending_credit=10))
-    part = opened.reverse_part(stored(MINT, PENDING), POINTS, Decimal(4), KEY)
+    ledger = session(ana=amounts(pending_credit=10))
+    part = ledger.reverse_part(stored(MINT, PENDING), POINTS, Decimal(4), KEY)
     assert (part.amount, part.status, part.is_partial, entries(part)) == (4, REVERTED, True, [(ANA, 0)])
-    assert (opened.released_amounts, held(opened), opened.amount_of(stored(MINT, PENDING))) == ({8: 4}, (0, 0, 6), 6)
-    assert opened.given_of(stored(MINT, PENDING)) == 10
-    assert opened.reverse_part(stored(MINT, PENDING), POINTS, Decimal(4), KEY) is None
-    whole = opened.reverse_part(stored(MINT, PENDING), POINTS, Decimal(10), KEY)
-    assert (whole.amount, whole.is_partial, held(opened)) == (6, False, (0, 0, 0))
+    assert (ledger.released_amounts, held(ledger), ledger.amount_of(stored(MINT, PENDING))) == ({8: 4}, (0, 0, 6), 6)
+    assert ledger.given_of(stored(MINT, PENDING)) == 10
+    assert ledger.reverse_part(stored(MINT, PENDING), POINTS, Decimal(4), KEY) is None
+    whole = ledger.reverse_part(stored(MINT, PENDING), POINTS, Decimal(10), KEY)
+    assert (whole.amount, whole.is_partial, held(ledger)) == (6, False, (0, 0, 0))
 
 
 @pytest.mark.parametrize(
@@ -62,86 +62,86 @@ def test_a_pending_mint_is_lowered():
     ids=str,
 )
 def test_only_a_mint_that_was_not_reverted_is_reversed_in_part(transaction):
-    opened = session(ana=amounts(current=30))
-    assert opened.reverse_part(transaction, POINTS, Decimal(4), KEY) is None
-    assert (opened.steps, opened.changes_stored) == ([], False)
+    ledger = session(ana=amounts(current=30))
+    assert ledger.reverse_part(transaction, POINTS, Decimal(4), KEY) is None
+    assert (ledger.steps, ledger.changes_stored) == ([], False)
 
 
 @pytest.mark.parametrize("status", [SETTLED, PENDING])
 def test_the_part_may_be_a_single_point(status):
-    opened = session(ana=amounts(current=30, pending_credit=30))
-    assert opened.reverse_part(stored(MINT, status), POINTS, Decimal(1), KEY).amount == 1
-    assert held(opened) == ((29, 0, 30) if status == SETTLED else (30, 0, 29))
+    ledger = session(ana=amounts(current=30, pending_credit=30))
+    assert ledger.reverse_part(stored(MINT, status), POINTS, Decimal(1), KEY).amount == 1
+    assert held(ledger) == ((29, 0, 30) if status == SETTLED else (30, 0, 29))
 
 
 @pytest.mark.parametrize("status", [SETTLED, PENDING])
 def test_a_smaller_total_than_before_gives_nothing_back(status):
-    opened = session(ana=amounts(current=30, pending_credit=10))
-    assert opened.reverse_part(stored(MINT, status), POINTS, Decimal(7), KEY).amount == 7
-    before = held(opened)
-    assert opened.reverse_part(stored(MINT, status), POINTS, Decimal(5), KEY) is None
-    assert held(opened) == before
+    ledger = session(ana=amounts(current=30, pending_credit=10))
+    assert ledger.reverse_part(stored(MINT, status), POINTS, Decimal(7), KEY).amount == 7
+    before = held(ledger)
+    assert ledger.reverse_part(stored(MINT, status), POINTS, Decimal(5), KEY) is None
+    assert held(ledger) == before
 
 
 def test_a_revert_takes_what_a_mint_gave_after_it_was_lowered():
-    opened = session(ana=amounts(current=30))
-    assert opened.revert(stored(MINT, amount=6, released=Decimal(4)), POINTS, KEY).amount == 6
+    ledger = session(ana=amounts(current=30))
+    assert ledger.revert(stored(MINT, amount=6, released=Decimal(4)), POINTS, KEY).amount == 6
 
 
 def test_points_that_come_after_a_partial_revert_can_be_taken_for_it():
-    opened = session(ana=amounts(current=3))
-    assert opened.reverse_part(stored(MINT), POINTS, Decimal(5), KEY).amount == 3
-    opened.mint(POINTS, ANA, Decimal(9), KEY)
-    assert opened.reverse_part(stored(MINT), POINTS, Decimal(5), KEY).amount == 2
-    assert (opened.missing_amounts[8].amount, held(opened)) == (0, (7, 0, 0))
+    ledger = session(ana=amounts(current=3))
+    assert ledger.reverse_part(stored(MINT), POINTS, Decimal(5), KEY).amount == 3
+    ledger.mint(POINTS, ANA, Decimal(9), KEY)
+    assert ledger.reverse_part(stored(MINT), POINTS, Decimal(5), KEY).amount == 2
+    assert (ledger.missing_amounts[8].amount, held(ledger)) == (0, (7, 0, 0))
 
 
 def test_points_that_count_as_earned_no_more_are_recorded_though_no_point_is_there_to_take():
-    opened = session(ana=amounts(earned=30))
-    assert opened.reverse_part(stored(MINT), POINTS, Decimal(5), KEY, unearned=Decimal(6)).amount == 0
-    part = opened.reverse_part(stored(MINT), POINTS, Decimal(5), KEY, unearned=Decimal(7))
-    assert (part.amount, opened.unearned, opened.holding(ANA, 1).earned) == (0, {8: 7}, 23)
-    assert opened.reverse_part(stored(MINT), POINTS, Decimal(5), KEY, unearned=Decimal(7)) is None
+    ledger = session(ana=amounts(earned=30))
+    assert ledger.reverse_part(stored(MINT), POINTS, Decimal(5), KEY, unearned=Decimal(6)).amount == 0
+    part = ledger.reverse_part(stored(MINT), POINTS, Decimal(5), KEY, unearned=Decimal(7))
+    assert (part.amount, ledger.unearned, ledger.holding(ANA, 1).earned) == (0, {8: 7}, 23)
+    assert ledger.reverse_part(stored(MINT), POINTS, Decimal(5), KEY, unearned=Decimal(7)) is None
 
 
 def test_a_part_of_a_pending_mint_that_is_greater_than_it_reverts_it():
-    opened = session(ana=amounts(pending_credit=10))
-    part = opened.reverse_part(stored(MINT, PENDING), POINTS, Decimal(12), KEY)
-    assert (part.amount, part.is_partial, held(opened)) == (10, False, (0, 0, 0))
-    assert opened.status_of(stored(MINT, PENDING)) == REVERTED
+    ledger = session(ana=amounts(pending_credit=10))
+    part = ledger.reverse_part(stored(MINT, PENDING), POINTS, Decimal(12), KEY)
+    assert (part.amount, part.is_partial, held(ledger)) == (10, False, (0, 0, 0))
+    assert ledger.status_of(stored(MINT, PENDING)) == REVERTED
 
 
 @pytest.mark.parametrize(("is_waiting", "lowered_supply"), [(True, -4), (False, 0)])
 def test_only_a_mint_that_waits_was_issued_before_it_is_settled(is_waiting, lowered_supply):
     pending = stored(MINT, PENDING, available_at=NOON + DAY if is_waiting else None)
-    opened = session(ana=amounts(pending_credit=10))
-    assert opened.reverse_part(pending, POINTS, Decimal(4), KEY).minted == lowered_supply
-    rest = opened.revert(pending, POINTS, KEY)
-    assert (rest.amount, rest.minted, held(opened)) == (6, -6 if is_waiting else 0, (0, 0, 0))
+    ledger = session(ana=amounts(pending_credit=10))
+    assert ledger.reverse_part(pending, POINTS, Decimal(4), KEY).minted == lowered_supply
+    rest = ledger.revert(pending, POINTS, KEY)
+    assert (rest.amount, rest.minted, held(ledger)) == (6, -6 if is_waiting else 0, (0, 0, 0))
 
 
 def test_a_lowered_wait_makes_room_in_the_supply():
     limited = account(max_supply=Decimal(10))
-    opened = session(limited)
+    ledger = session(limited)
     wait = Availability(at=NOON + DAY)
-    waiting = opened.mint(limited, ANA, Decimal(10), KEY, availability=wait)
+    waiting = ledger.mint(limited, ANA, Decimal(10), KEY, availability=wait)
     with pytest.raises(SupplyExceeded):
-        opened.mint(limited, ANA, Decimal(1), KEY)
+        ledger.mint(limited, ANA, Decimal(1), KEY)
     pending = stored(MINT, PENDING, available_at=waiting.wait.available_at)
-    opened.reverse_part(pending, limited, Decimal(4), KEY)
-    opened.mint(limited, ANA, Decimal(4), KEY)
-    opened.revert(pending, limited, KEY)
-    opened.mint(limited, ANA, Decimal(6), KEY)
-    assert held(opened) == (10, 0, 0)
+    ledger.reverse_part(pending, limited, Decimal(4), KEY)
+    ledger.mint(limited, ANA, Decimal(4), KEY)
+    ledger.revert(pending, limited, KEY)
+    ledger.mint(limited, ANA, Decimal(6), KEY)
+    assert held(ledger) == (10, 0, 0)
 
 
 def test_amounts_of_a_mint_that_was_lowered_earlier():
     lowered = stored(MINT, PENDING, amount=6, released=Decimal(4))
-    opened = session(ana=amounts(pending_credit=6))
-    assert (opened.amount_of(lowered), opened.given_of(lowered)) == (6, 10)
-    part = opened.reverse_part(lowered, POINTS, Decimal(6), KEY)
-    assert (part.amount, opened.amount_of(lowered), opened.given_of(lowered)) == (2, 4, 10)
-    assert (opened.released_amounts, opened.released_of(lowered), held(opened)) == ({8: 6}, 6, (0, 0, 4))
+    ledger = session(ana=amounts(pending_credit=6))
+    assert (ledger.amount_of(lowered), ledger.given_of(lowered)) == (6, 10)
+    part = ledger.reverse_part(lowered, POINTS, Decimal(6), KEY)
+    assert (part.amount, ledger.amount_of(lowered), ledger.given_of(lowered)) == (2, 4, 10)
+    assert (ledger.released_amounts, ledger.released_of(lowered), held(ledger)) == ({8: 6}, 6, (0, 0, 4))
 
 
 @pytest.mark.parametrize(
@@ -155,23 +155,23 @@ def test_amounts_of_a_mint_that_was_lowered_earlier():
 )
 def test_what_was_lowered_before_the_capture_never_counted_as_earned(qualifying, unearned):
     settled = stored(MINT, amount=6, released=Decimal(4), qualifying=qualifying)
-    opened = session(ana=amounts(current=30, earned=30))
-    part = opened.reverse_part(settled, POINTS, Decimal(7), KEY)
-    assert (part.amount, opened.unearned, opened.holding(ANA, 1).earned) == (3, {8: unearned}, 30 - unearned)
+    ledger = session(ana=amounts(current=30, earned=30))
+    part = ledger.reverse_part(settled, POINTS, Decimal(7), KEY)
+    assert (part.amount, ledger.unearned, ledger.holding(ANA, 1).earned) == (3, {8: unearned}, 30 - unearned)
 
 
 def test_a_capture_after_a_partial_revert_earns_the_share_of_the_captured_points():
     """Of 10 points that qualify with 20, 4 are released and 3 captured: 7 qualify with 14, of which the 3 earn 6."""
     pending = stored(MINT, PENDING, amount=6, released=Decimal(4), qualifying=Decimal(20))
-    opened = session(ana=amounts(pending_credit=6))
-    step = opened.capture(pending, POINTS, Decimal(3))
-    assert (step.amount, step.qualifying, opened.holding(ANA, 1).earned, opened.unearned) == (3, 14, 6, {8: 8})
+    ledger = session(ana=amounts(pending_credit=6))
+    step = ledger.capture(pending, POINTS, Decimal(3))
+    assert (step.amount, step.qualifying, ledger.holding(ANA, 1).earned, ledger.unearned) == (3, 14, 6, {8: 8})
 
 
 def test_a_capture_without_partial_reverts_leaves_nothing_unearned():
-    opened = session(ana=amounts(pending_credit=10))
-    opened.capture(stored(MINT, PENDING, qualifying=Decimal(20)), POINTS, Decimal(4))
-    assert (opened.unearned, opened.holding(ANA, 1).earned) == ({}, 8)
+    ledger = session(ana=amounts(pending_credit=10))
+    ledger.capture(stored(MINT, PENDING, qualifying=Decimal(20)), POINTS, Decimal(4))
+    assert (ledger.unearned, ledger.holding(ANA, 1).earned) == ({}, 8)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_a_capture_without_partial_reverts_leaves_nothing_unearned():
     ],
 )
 def test_a_partial_revert_changes_the_stored_mint(transaction, total, unearned):
-    opened = session(ana=amounts(pending_credit=10))
-    assert not opened.changes_stored
-    opened.reverse_part(transaction, POINTS, Decimal(total), Details("part"), unearned=Decimal(unearned))
-    assert opened.changes_stored
+    ledger = session(ana=amounts(pending_credit=10))
+    assert not ledger.changes_stored
+    ledger.reverse_part(transaction, POINTS, Decimal(total), Details("part"), unearned=Decimal(unearned))
+    assert ledger.changes_stored

@@ -20,8 +20,8 @@ POINTS, TRACKED = account(), account(point_tracking_enabled=True)
 SOON, LATE, NEVER = (LotUse(1, Decimal(30), NOON + DAY), LotUse(2, Decimal(50), NOON + 2 * DAY), LotUse(3, Decimal(20)))
 
 
-def session(of=POINTS, issued=None, **held):
-    holding = Holding(**{name: Decimal(value) for name, value in held.items()})
+def session(of=POINTS, issued=None, **amounts):
+    holding = Holding(**{name: Decimal(value) for name, value in amounts.items()})
     return LedgerSession({1: of}, {(ANA, 1): holding}, {1: Decimal(issued)} if issued else {}, NOON)
 
 
@@ -45,8 +45,8 @@ def burn(amount=100, **values):
     return Stored(**plain | values)
 
 
-def refund(opened, of, amount, fiat, key="k"):
-    return opened.refund(of, opened.accounts[1], Decimal(amount), Decimal(str(fiat)), Details(key))
+def refund(ledger, of, amount, fiat, key="k"):
+    return ledger.refund(of, ledger.accounts[1], Decimal(amount), Decimal(str(fiat)), Details(key))
 
 
 def restored(step):
@@ -56,59 +56,59 @@ def restored(step):
 
 
 def test_a_refund_gives_back_a_part_worth_its_money():
-    opened = session(current=7, fiat=10)
-    step = refund(opened, burn(), 40, 4)
+    ledger = session(current=7, fiat=10)
+    step = refund(ledger, burn(), 40, 4)
     assert (step.transaction_type, step.status, step.is_partial, step.burned) == (REVERT, SETTLED, True, -40)
     assert [(entry.wallet_id, entry.amount) for entry in step.entries] == [(ANA, 40), (None, -40)]
     assert (step.fiat_value, step.details.fiat.currency) == (4, "EUR")
-    assert (opened.holding(ANA, 1).current, opened.holding(ANA, 1).fiat) == (47, 6)
+    assert (ledger.holding(ANA, 1).current, ledger.holding(ANA, 1).fiat) == (47, 6)
 
 
 def test_the_last_refund_reverts_the_burn_with_the_rest_of_its_money():
-    opened, paid = session(fiat=10), burn()
-    refund(opened, paid, 40, "3.33")
-    step = refund(opened, paid, 60, "6.67")
+    ledger, payment = session(fiat=10), burn()
+    refund(ledger, payment, 40, "3.33")
+    step = refund(ledger, payment, 60, "6.67")
     assert (step.is_partial, step.amount, step.fiat_value) == (False, 60, Decimal("6.67"))
-    assert (opened.holding(ANA, 1).current, opened.holding(ANA, 1).fiat) == (100, 0)
+    assert (ledger.holding(ANA, 1).current, ledger.holding(ANA, 1).fiat) == (100, 0)
     with pytest.raises(AlreadyReverted):
-        refund(opened, paid, 1, "0.01")
+        refund(ledger, payment, 1, "0.01")
 
 
 def test_the_money_of_refunds_adds_up_to_the_last_digit():
-    opened, paid = session(fiat=10), burn(fiat_value=Decimal("18446744073709.0000000000000000000003"))
-    refund(opened, paid, 40, "9446744073709.0000000000000000000001")
-    refund(opened, paid, 20, "0.0000000000000000000001")
-    step = refund(opened, paid, 40, 0)
+    ledger, payment = session(fiat=10), burn(fiat_value=Decimal("18446744073709.0000000000000000000003"))
+    refund(ledger, payment, 40, "9446744073709.0000000000000000000001")
+    refund(ledger, payment, 20, "0.0000000000000000000001")
+    step = refund(ledger, payment, 40, 0)
     assert (step.is_partial, step.fiat_value) == (False, Decimal("9000000000000.0000000000000000000001"))
 
 
 def test_a_revert_gives_back_what_earlier_refunds_have_left():
-    opened, paid = session(), burn(reverted_amount=Decimal(40), fiat_returned=Decimal(4))
-    step = opened.revert(paid, POINTS, Details("k"))
+    ledger, payment = session(), burn(reverted_amount=Decimal(40), fiat_returned=Decimal(4))
+    step = ledger.revert(payment, POINTS, Details("k"))
     assert (step.amount, step.burned, step.fiat_value) == (60, -60, 6)
 
 
 def test_refunds_go_to_the_lots_that_expire_last_each_lot_once():
-    opened, paid = session(TRACKED), burn(uses=(SOON, LATE, NEVER))
-    assert restored(refund(opened, paid, 30, 3)) == ({3: 20, 2: 10}, 8)
-    assert restored(refund(opened, paid, 45, 4, "k2")) == ({2: 40, 1: 5}, 8)
-    assert restored(refund(opened, paid, 25, 3, "k3")) == ({1: 25}, None)
+    ledger, payment = session(TRACKED), burn(uses=(SOON, LATE, NEVER))
+    assert restored(refund(ledger, payment, 30, 3)) == ({3: 20, 2: 10}, 8)
+    assert restored(refund(ledger, payment, 45, 4, "k2")) == ({2: 40, 1: 5}, 8)
+    assert restored(refund(ledger, payment, 25, 3, "k3")) == ({1: 25}, None)
 
 
 def test_a_refund_goes_to_the_lots_that_stored_refunds_have_left():
     """Of 100 points 40 were given back, to the lots that expire last, before this unit of work."""
-    opened, paid = (
+    ledger, payment = (
         session(TRACKED),
         burn(reverted_amount=Decimal(40), uses=(SOON, LotUse(2, Decimal(30), NOON + 2 * DAY))),
     )
-    assert restored(refund(opened, paid, 35, 3)) == ({2: 30, 1: 5}, 8)
-    assert restored(refund(opened, paid, 25, 3, "k2")) == ({1: 25}, None)
+    assert restored(refund(ledger, payment, 35, 3)) == ({2: 30, 1: 5}, 8)
+    assert restored(refund(ledger, payment, 25, 3, "k2")) == ({1: 25}, None)
 
 
 def test_a_stored_refund_has_lowered_the_uses_of_the_burn():
     lots = [Lot(use.ledger_lot_id, ANA, 1, 5, use.expires_at, use.amount, Decimal(0)) for use in (SOON, LATE, NEVER)]
-    opened, allocator = session(TRACKED), Allocator(lots)
-    for move in refund(opened, burn(uses=(SOON, LATE, NEVER)), 30, 3).lot_moves:
+    ledger, allocator = session(TRACKED), Allocator(lots)
+    for move in refund(ledger, burn(uses=(SOON, LATE, NEVER)), 30, 3).lot_moves:
         allocator.apply(9, move)
     assert {lot.ledger_lot_id: lot.remaining for lot in allocator.allocation.changed.values()} == {2: 10, 3: 20}
     assert allocator.allocation.changed_uses == {(8, 3): 0, (8, 2): 40}
@@ -116,24 +116,24 @@ def test_a_stored_refund_has_lowered_the_uses_of_the_burn():
 
 
 def test_a_refund_to_a_lot_that_has_expired_is_gone_at_once():
-    opened, paid = session(TRACKED), burn(uses=(LotUse(1, Decimal(100), NOON - DAY),))
-    refund(opened, paid, 30, 3)
-    refund(opened, paid, 20, 2, "k2")
-    expiries = [step for step in opened.steps if step.is_expiry]
+    ledger, payment = session(TRACKED), burn(uses=(LotUse(1, Decimal(100), NOON - DAY),))
+    refund(ledger, payment, 30, 3)
+    refund(ledger, payment, 20, 2, "k2")
+    expiries = [step for step in ledger.steps if step.is_expiry]
     assert [(step.amount, step.details.external_event_date) for step in expiries] == [(30, NOON), (20, NOON)]
-    assert len({step.details.system_unique_key for step in opened.steps}) == 4
-    assert opened.holding(ANA, 1).current == 0
+    assert len({step.details.system_unique_key for step in ledger.steps}) == 4
+    assert ledger.holding(ANA, 1).current == 0
 
 
 def test_with_restored_days_a_refund_to_an_expired_lot_lives_on():
-    kept = account(point_tracking_enabled=True, restored_expiry_days=30)
-    opened, paid = session(kept), burn(uses=(LotUse(1, Decimal(60), NOON - DAY), NEVER))
-    step = refund(opened, paid, 50, 5)
+    reviving_account = account(point_tracking_enabled=True, restored_expiry_days=30)
+    ledger, payment = session(reviving_account), burn(uses=(LotUse(1, Decimal(60), NOON - DAY), NEVER))
+    step = refund(ledger, payment, 50, 5)
     old, new = step.lot_moves
     assert {use.ledger_lot_id: use.amount for use in old.returned} == {3: 20}
     assert {use.ledger_lot_id: use.amount for use in old.spent} == {1: 30}
     assert (new.amount, new.expires_at) == (30, NOON + 30 * DAY)
-    assert opened.holding(ANA, 1).current == 50
+    assert ledger.holding(ANA, 1).current == 50
 
 
 def test_a_refund_stays_below_the_greatest_supply_where_that_revolves():

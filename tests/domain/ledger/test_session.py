@@ -43,7 +43,12 @@ def details(key="k", **more):
 
 
 def session(*accounts, holdings=None, issued=None, at=NOON):
-    return LedgerSession({each.ledger_account_id: each for each in accounts}, holdings or {}, issued or {}, at)
+    return LedgerSession(
+        {ledger_account.ledger_account_id: ledger_account for ledger_account in accounts},
+        holdings or {},
+        issued or {},
+        at,
+    )
 
 
 KINDS = {MINT: "mint", BURN: "burn", TRANSFER: "transfer"}
@@ -73,50 +78,54 @@ class RandomSteps:
 
     def open(self) -> LedgerSession:
         """The books as they are opened for a unit of work: ended holds are released, what has expired is burned."""
-        opened = LedgerSession(ACCOUNTS, self.holdings, self.issued, self.now)
-        for stored in self.stored.values():
-            if stored.status == PENDING and stored.held_until is not None and stored.held_until <= self.now:
-                opened.end_hold(stored, ACCOUNTS[stored.ledger_account_id])
+        ledger = LedgerSession(ACCOUNTS, self.holdings, self.issued, self.now)
+        for transaction in self.stored.values():
+            if (
+                transaction.status == PENDING
+                and transaction.held_until is not None
+                and transaction.held_until <= self.now
+            ):
+                ledger.end_hold(transaction, ACCOUNTS[transaction.ledger_account_id])
         for (wallet, account_id), lots in self.expired().items():
             uses = tuple(LotUse(lot.ledger_lot_id, lot.remaining, lot.expires_at) for lot in lots)
-            opened.expire(ACCOUNTS[account_id], wallet, uses, self.now, f"expiry-{wallet}-{account_id}")
-        return opened
+            ledger.expire(ACCOUNTS[account_id], wallet, uses, self.now, f"expiry-{wallet}-{account_id}")
+        return ledger
 
     def expired(self):
-        found: dict = {}
+        lots_by_holding: dict = {}
         for lot in self.lots:
             if lot.remaining and lot.expires_at is not None and lot.expires_at <= self.now:
-                found.setdefault((lot.wallet_id, lot.ledger_account_id), []).append(lot)
-        return found
+                lots_by_holding.setdefault((lot.wallet_id, lot.ledger_account_id), []).append(lot)
+        return lots_by_holding
 
     def work(self, do) -> bool:
         """One unit of work: it is kept as a whole, or refused and leaves no trace; true if it was kept."""
-        opened = self.open()
-        before = [opened.holding(w, a) for w in WALLETS for a in ACCOUNTS]
-        savepoint = opened.savepoint()
+        ledger = self.open()
+        before = [ledger.holding(w, a) for w in WALLETS for a in ACCOUNTS]
+        savepoint = ledger.savepoint()
         is_kept = True
         try:
-            do(opened)
+            do(ledger)
         except Refusal:
             is_kept = False
-            assert [opened.holding(w, a) for w in WALLETS for a in ACCOUNTS] == before
-            assert opened.savepoint() == savepoint
+            assert [ledger.holding(w, a) for w in WALLETS for a in ACCOUNTS] == before
+            assert ledger.savepoint() == savepoint
         else:
-            again = [opened.holding(w, a) for w in WALLETS for a in ACCOUNTS]
-            steps = list(opened.steps)
-            opened.rollback_to(savepoint)
-            assert [opened.holding(w, a) for w in WALLETS for a in ACCOUNTS] == before
-            do(opened)
-            assert [opened.holding(w, a) for w in WALLETS for a in ACCOUNTS] == again
-            assert opened.steps == steps
+            again = [ledger.holding(w, a) for w in WALLETS for a in ACCOUNTS]
+            steps = list(ledger.steps)
+            ledger.rollback_to(savepoint)
+            assert [ledger.holding(w, a) for w in WALLETS for a in ACCOUNTS] == before
+            do(ledger)
+            assert [ledger.holding(w, a) for w in WALLETS for a in ACCOUNTS] == again
+            assert ledger.steps == steps
         self.effects["refused"] += not is_kept
-        self.keep(opened)
+        self.keep(ledger)
         return is_kept
 
-    def keep(self, opened: LedgerSession) -> None:
+    def keep(self, ledger: LedgerSession) -> None:
         allocator = Allocator(self.lots)
         uses_of: dict[int, int] = {}
-        for step in opened.steps:
+        for step in ledger.steps:
             self.count(step)
             assert sum(entry.amount for entry in step.entries) == 0
             number = step.stored.ledger_transaction_id if isinstance(step, Capture) else next(self.ids)
@@ -126,8 +135,8 @@ class RandomSteps:
             self.sums[step.account.ledger_account_id] += step.minted - step.burned
             if isinstance(step, Posting):
                 if step.reverts is not None and not step.is_partial:
-                    reverted = step.reverts.ledger_transaction_id
-                    self.stored[reverted] = replace(self.stored[reverted], status=REVERTED)
+                    reverted_id = step.reverts.ledger_transaction_id
+                    self.stored[reverted_id] = replace(self.stored[reverted_id], status=REVERTED)
                 self.remember(number, step)
             else:
                 self.stored[number] = replace(
@@ -136,19 +145,19 @@ class RandomSteps:
                     amount=step.amount,
                     qualifying=step.qualifying,
                 )
-        self.holdings.update(opened.changed_holdings())
-        for name, changed in (
-            ("reverted_amount", opened._reverted_amounts),
-            ("released", opened.released_amounts),
-            ("missing", opened._missing),
-            ("unearned", opened.unearned),
+        self.holdings.update(ledger.changed_holdings())
+        for name, amounts in (
+            ("reverted_amount", ledger._reverted_amounts),
+            ("released", ledger.released_amounts),
+            ("missing", ledger._missing),
+            ("unearned", ledger.unearned),
         ):
-            for number, amount in changed.items():
-                stored = self.stored[number]
-                self.effects[name] += amount > getattr(stored, name)
-                lowered = {"amount": stored.amount - amount + stored.released} if name == "released" else {}
-                self.stored[number] = replace(stored, **{name: amount}, **lowered)
-        self.issued = dict(opened._issued)
+            for number, amount in amounts.items():
+                transaction = self.stored[number]
+                self.effects[name] += amount > getattr(transaction, name)
+                lowered = {"amount": transaction.amount - amount + transaction.released} if name == "released" else {}
+                self.stored[number] = replace(transaction, **{name: amount}, **lowered)
+        self.issued = dict(ledger._issued)
         self.store_lots(allocator)
         assert self.expired() == {}
 
@@ -184,22 +193,22 @@ class RandomSteps:
             self.earned[number] = step.qualifying
 
     def store_lots(self, allocator: Allocator) -> None:
-        found = allocator.allocation
+        allocation = allocator.allocation
         number = max((lot.ledger_lot_id for lot in self.lots), default=0)
-        renamed = {old: number + index for index, old in enumerate(sorted(found.new), 1)}
-        kept = [found.changed.get(lot.ledger_lot_id, lot) for lot in self.lots]
-        kept += [replace(lot, ledger_lot_id=renamed[old]) for old, lot in sorted(found.new.items())]
-        self.lots = kept
-        by_id = {lot.ledger_lot_id: lot for lot in kept}
+        renamed = {old: number + index for index, old in enumerate(sorted(allocation.new), 1)}
+        lots = [allocation.changed.get(lot.ledger_lot_id, lot) for lot in self.lots]
+        lots += [replace(lot, ledger_lot_id=renamed[old]) for old, lot in sorted(allocation.new.items())]
+        self.lots = lots
+        by_id = {lot.ledger_lot_id: lot for lot in lots}
         uses: dict[int, dict[int, Decimal]] = {}
-        for (number, lot_id), amount in {**found.uses, **found.changed_uses}.items():
+        for (number, lot_id), amount in {**allocation.uses, **allocation.changed_uses}.items():
             uses.setdefault(number, {})[renamed.get(lot_id, lot_id)] = amount
         for number, amounts in uses.items():
-            known = {use.ledger_lot_id: use for use in self.stored[number].uses}
+            uses_by_lot = {use.ledger_lot_id: use for use in self.stored[number].uses}
             for lot_id, amount in amounts.items():
-                known[lot_id] = LotUse(lot_id, amount, by_id[lot_id].expires_at)
-            left = tuple(use for use in known.values() if use.amount)
-            self.stored[number] = replace(self.stored[number], uses=left)
+                uses_by_lot[lot_id] = LotUse(lot_id, amount, by_id[lot_id].expires_at)
+            remaining_uses = tuple(use for use in uses_by_lot.values() if use.amount)
+            self.stored[number] = replace(self.stored[number], uses=remaining_uses)
 
     # --- what may happen ---
 
@@ -222,65 +231,82 @@ class RandomSteps:
         return self.chance.choice(WALLETS), ACCOUNTS[self.chance.choice(sorted(ACCOUNTS))]
 
     def mint(self):
-        chance, (wallet, known) = self.chance, self.place()
+        chance, (wallet, ledger_account) = self.chance, self.place()
         expires_at = self.now + timedelta(days=chance.randint(1, 50)) if self.flip() else None
         total = chance.randint(0, 60) + Decimal(chance.choice(["0", "0", "0.01", "0.25"]))
         age = chance.choice([0, 0, chance.randint(0, 70)])
-        said = details(external_event_date=self.now - timedelta(days=age))
+        mint_details = details(external_event_date=self.now - timedelta(days=age))
         qualifying = Decimal(chance.randint(0, 200)) if self.flip() else None
         manual = age < 20 and self.flip()
-        self.work(lambda b: b.mint(known, wallet, total, said, expires_at, manual, qualifying))
+        self.work(lambda b: b.mint(ledger_account, wallet, total, mint_details, expires_at, manual, qualifying))
 
     def burn(self):
-        wallet, known = self.place()
+        wallet, ledger_account = self.place()
         amount, overdraft, manual = Decimal(self.chance.randint(0, 40)), self.flip(), self.flip()
         until = self.now + timedelta(days=self.chance.randint(1, 60)) if self.flip() else None
-        self.work(lambda b: b.burn(known, wallet, amount, details(), overdraft, manual, until))
+        self.work(lambda b: b.burn(ledger_account, wallet, amount, details(), overdraft, manual, until))
 
     def transfer(self):
         source, target = self.chance.sample(WALLETS, 2)
-        (_, known), amount, manual = self.place(), Decimal(self.chance.randint(0, 30)), self.flip()
-        self.work(lambda b: b.transfer(known, source, target, amount, details(), manual))
+        (_, ledger_account), amount, manual = self.place(), Decimal(self.chance.randint(0, 30)), self.flip()
+        self.work(lambda b: b.transfer(ledger_account, source, target, amount, details(), manual))
 
     def pick(self, condition):
         """A stored transaction for which the condition holds, if there is one."""
-        found = [each for _, each in sorted(self.stored.items()) if condition(each)]
-        return self.chance.choice(found) if found else None
+        transactions = [transaction for _, transaction in sorted(self.stored.items()) if condition(transaction)]
+        return self.chance.choice(transactions) if transactions else None
 
     def capture(self):
-        stored = self.pick(lambda each: each.status == PENDING)
-        if stored is not None:
-            amount = stored.amount * self.chance.randint(0, 4) // 4
-            known = ACCOUNTS[stored.ledger_account_id]
-            if self.work(lambda b: b.capture(stored, known, amount)) and stored.qualifying is not None and amount:
-                returns = stored.released
-                qualifying = round_down(known, stored.qualifying * (amount + returns) / (stored.amount + returns))
-                assert self.stored[stored.ledger_transaction_id].qualifying == qualifying
-                self.earned[stored.ledger_transaction_id] = round_down(known, qualifying * amount / (amount + returns))
+        transaction = self.pick(lambda transaction: transaction.status == PENDING)
+        if transaction is not None:
+            amount = transaction.amount * self.chance.randint(0, 4) // 4
+            ledger_account = ACCOUNTS[transaction.ledger_account_id]
+            if (
+                self.work(lambda b: b.capture(transaction, ledger_account, amount))
+                and transaction.qualifying is not None
+                and amount
+            ):
+                returns = transaction.released
+                qualifying = round_down(
+                    ledger_account, transaction.qualifying * (amount + returns) / (transaction.amount + returns)
+                )
+                assert self.stored[transaction.ledger_transaction_id].qualifying == qualifying
+                self.earned[transaction.ledger_transaction_id] = round_down(
+                    ledger_account, qualifying * amount / (amount + returns)
+                )
 
     def revert(self):
-        stored, overdraft, available = self.pick(lambda each: True), self.flip(), self.flip()
-        if stored is not None:
-            known = ACCOUNTS[stored.ledger_account_id]
-            if stored.status == REVERTED:
+        transaction, overdraft, available = self.pick(lambda transaction: True), self.flip(), self.flip()
+        if transaction is not None:
+            ledger_account = ACCOUNTS[transaction.ledger_account_id]
+            if transaction.status == REVERTED:
                 with pytest.raises(AlreadyReverted):
-                    self.open().revert(stored, known, details(), overdraft, available)
-            self.work(lambda b: b.revert(stored, known, details(), overdraft, available))
+                    self.open().revert(transaction, ledger_account, details(), overdraft, available)
+            self.work(lambda b: b.revert(transaction, ledger_account, details(), overdraft, available))
 
     def reverse_part(self):
         """A return in part: so many quarters of what a mint was to give at first are not earned any more."""
-        stored, part = self.pick(lambda each: each.transaction_type == MINT), self.chance.randint(1, 4)
-        if stored is not None:
-            known = ACCOUNTS[stored.ledger_account_id]
-            in_all = round_down(known, (stored.amount + stored.released) * part / 4)
-            kept = in_all if stored.qualifying is None else round_down(known, stored.qualifying * (4 - part) / 4)
-            unearned = in_all if stored.qualifying is None else stored.qualifying - kept
-            is_kept = self.work(lambda b: b.reverse_part(stored, known, in_all, details(), unearned))
-            if is_kept and stored.ledger_transaction_id in self.earned and stored.status == SETTLED:
-                self.earned[stored.ledger_transaction_id] = min(self.earned[stored.ledger_transaction_id], kept)
-            if is_kept and self.stored[stored.ledger_transaction_id].status != REVERTED:
-                before = self.returned.get(stored.ledger_transaction_id, 0)
-                self.returned[stored.ledger_transaction_id] = max(before, in_all)
+        transaction, part = (
+            self.pick(lambda transaction: transaction.transaction_type == MINT),
+            self.chance.randint(1, 4),
+        )
+        if transaction is not None:
+            ledger_account = ACCOUNTS[transaction.ledger_account_id]
+            part_amount = round_down(ledger_account, (transaction.amount + transaction.released) * part / 4)
+            kept_qualifying = (
+                part_amount
+                if transaction.qualifying is None
+                else round_down(ledger_account, transaction.qualifying * (4 - part) / 4)
+            )
+            unearned = part_amount if transaction.qualifying is None else transaction.qualifying - kept_qualifying
+            is_kept = self.work(lambda b: b.reverse_part(transaction, ledger_account, part_amount, details(), unearned))
+            if is_kept and transaction.ledger_transaction_id in self.earned and transaction.status == SETTLED:
+                self.earned[transaction.ledger_transaction_id] = min(
+                    self.earned[transaction.ledger_transaction_id], kept_qualifying
+                )
+            if is_kept and self.stored[transaction.ledger_transaction_id].status != REVERTED:
+                before = self.returned.get(transaction.ledger_transaction_id, 0)
+                self.returned[transaction.ledger_transaction_id] = max(before, part_amount)
 
     def wait(self):
         self.now += timedelta(days=self.chance.randint(1, 45))
@@ -288,61 +314,65 @@ class RandomSteps:
     # --- what always holds ---
 
     def nothing_is_lost(self):
-        for account_id, known in ACCOUNTS.items():
-            held = [self.holdings.get((wallet, account_id), Holding()) for wallet in WALLETS]
-            assert self.sums[account_id] == sum(holding.current - holding.overdraft for holding in held)
-            if known.is_revolving and known.max_supply is not None:
-                assert self.sums[account_id] <= known.max_supply
-            if known.max_supply is not None:
-                assert self.issued.get(account_id, 0) <= known.max_supply
+        for account_id, ledger_account in ACCOUNTS.items():
+            holdings = [self.holdings.get((wallet, account_id), Holding()) for wallet in WALLETS]
+            assert self.sums[account_id] == sum(holding.current - holding.overdraft for holding in holdings)
+            if ledger_account.is_revolving and ledger_account.max_supply is not None:
+                assert self.sums[account_id] <= ledger_account.max_supply
+            if ledger_account.max_supply is not None:
+                assert self.issued.get(account_id, 0) <= ledger_account.max_supply
 
     def only_reverts_take_away_what_was_earned(self):
         for wallet in WALLETS:
             for account_id in ACCOUNTS:
                 mints = [
-                    (i, each)
-                    for i, each in self.stored.items()
-                    if each.transaction_type == MINT and each.status == SETTLED
+                    (i, transaction)
+                    for i, transaction in self.stored.items()
+                    if transaction.transaction_type == MINT and transaction.status == SETTLED
                 ]
                 # What was returned while the mint was pending is not in its amount any more.
-                earned = sum(
+                earned_points = sum(
                     self.earned[i]
-                    if each.qualifying is not None
-                    else each.amount + each.released - max(each.released, self.returned.get(i, 0))
-                    for i, each in mints
-                    if (each.to_wallet_id, each.ledger_account_id) == (wallet, account_id)
+                    if transaction.qualifying is not None
+                    else transaction.amount + transaction.released - max(transaction.released, self.returned.get(i, 0))
+                    for i, transaction in mints
+                    if (transaction.to_wallet_id, transaction.ledger_account_id) == (wallet, account_id)
                 )
-                assert self.holdings.get((wallet, account_id), Holding()).earned == earned
+                assert self.holdings.get((wallet, account_id), Holding()).earned == earned_points
 
     def balances_keep_their_bounds(self):
-        for (_, account_id), held in self.holdings.items():
-            assert 0 <= held.pending_debit <= held.current
-            assert 0 <= held.overdraft <= (ACCOUNTS[account_id].overdraft_limit or 0)
-            assert held.pending_credit >= 0
-            assert held.overdraft_credit >= 0
-            for amount in (held.current, held.overdraft, held.pending_debit):
+        for (_, account_id), holding in self.holdings.items():
+            assert 0 <= holding.pending_debit <= holding.current
+            assert 0 <= holding.overdraft <= (ACCOUNTS[account_id].overdraft_limit or 0)
+            assert holding.pending_credit >= 0
+            assert holding.overdraft_credit >= 0
+            for amount in (holding.current, holding.overdraft, holding.pending_debit):
                 assert amount == round_down(ACCOUNTS[account_id], amount)
 
     def lots_cover_what_is_available(self):
         for wallet in WALLETS:
-            for account_id, known in ACCOUNTS.items():
+            for account_id, ledger_account in ACCOUNTS.items():
                 lots = [lot for lot in self.lots if (lot.wallet_id, lot.ledger_account_id) == (wallet, account_id)]
                 assert all(0 <= lot.remaining <= lot.amount for lot in lots)
-                held = self.holdings.get((wallet, account_id), Holding())
-                expected = held.available if known.point_tracking_enabled else 0
-                assert sum(lot.remaining for lot in lots) == expected
+                holding = self.holdings.get((wallet, account_id), Holding())
+                available = holding.available if ledger_account.point_tracking_enabled else 0
+                assert sum(lot.remaining for lot in lots) == available
 
     def pending_amounts_are_those_of_pending_transactions(self):
         for wallet in WALLETS:
             for account_id in ACCOUNTS:
                 pending = [
-                    each
-                    for each in self.stored.values()
-                    if each.status == PENDING and each.ledger_account_id == account_id
+                    transaction
+                    for transaction in self.stored.values()
+                    if transaction.status == PENDING and transaction.ledger_account_id == account_id
                 ]
-                held = self.holdings.get((wallet, account_id), Holding())
-                assert held.pending_debit == sum(each.amount for each in pending if each.from_wallet_id == wallet)
-                assert held.pending_credit == sum(each.amount for each in pending if each.to_wallet_id == wallet)
+                holding = self.holdings.get((wallet, account_id), Holding())
+                assert holding.pending_debit == sum(
+                    transaction.amount for transaction in pending if transaction.from_wallet_id == wallet
+                )
+                assert holding.pending_credit == sum(
+                    transaction.amount for transaction in pending if transaction.to_wallet_id == wallet
+                )
 
 
 def test_random_steps_keep_all_invariants():
@@ -391,29 +421,29 @@ def test_what_an_account_cannot_hold_is_refused():
 
 
 def test_a_mint_repays_debt_first():
-    known = account(overdraft_limit=Decimal(50), point_tracking_enabled=True)
-    opened = session(known, holdings={(1, 1): Holding(current=Decimal(3))})
-    opened.burn(known, 1, Decimal(23), details("a"), allow_overdraft=True)
-    assert (opened.holding(1, 1).current, opened.holding(1, 1).overdraft) == (0, 20)
-    assert [(e.amount, e.is_overdraft) for e in opened.steps[-1].entries] == [(-3, False), (-20, True), (23, False)]
-    opened.mint(known, 1, Decimal(15), details("b"))
-    held = opened.holding(1, 1)
-    assert (held.current, held.overdraft, held.overdraft_credit) == (0, 5, 15)
-    assert opened.steps[-1].lot_moves == ()
-    opened.mint(known, 1, Decimal(15), details("c"))
-    held = opened.holding(1, 1)
-    assert (held.current, held.overdraft, held.overdraft_credit) == (10, 0, 20)
-    assert [move.amount for move in opened.steps[-1].lot_moves] == [10]
+    ledger_account = account(overdraft_limit=Decimal(50), point_tracking_enabled=True)
+    ledger = session(ledger_account, holdings={(1, 1): Holding(current=Decimal(3))})
+    ledger.burn(ledger_account, 1, Decimal(23), details("a"), allow_overdraft=True)
+    assert (ledger.holding(1, 1).current, ledger.holding(1, 1).overdraft) == (0, 20)
+    assert [(e.amount, e.is_overdraft) for e in ledger.steps[-1].entries] == [(-3, False), (-20, True), (23, False)]
+    ledger.mint(ledger_account, 1, Decimal(15), details("b"))
+    holding = ledger.holding(1, 1)
+    assert (holding.current, holding.overdraft, holding.overdraft_credit) == (0, 5, 15)
+    assert ledger.steps[-1].lot_moves == ()
+    ledger.mint(ledger_account, 1, Decimal(15), details("c"))
+    holding = ledger.holding(1, 1)
+    assert (holding.current, holding.overdraft, holding.overdraft_credit) == (10, 0, 20)
+    assert [move.amount for move in ledger.steps[-1].lot_moves] == [10]
 
 
 def test_debt_ends_at_its_limit():
-    known = account(overdraft_limit=Decimal(50))
-    opened = session(known)
-    opened.burn(known, 1, Decimal(50), details(), allow_overdraft=True)
+    ledger_account = account(overdraft_limit=Decimal(50))
+    ledger = session(ledger_account)
+    ledger.burn(ledger_account, 1, Decimal(50), details(), allow_overdraft=True)
     with pytest.raises(OverdraftLimitExceeded):
-        opened.burn(known, 1, Decimal(1), details(), allow_overdraft=True)
+        ledger.burn(ledger_account, 1, Decimal(1), details(), allow_overdraft=True)
     with pytest.raises(InsufficientBalance):
-        opened.burn(known, 1, Decimal(1), details())
+        ledger.burn(ledger_account, 1, Decimal(1), details())
     for without in (
         account(),
         account(overdraft_limit=Decimal(0)),
@@ -425,84 +455,84 @@ def test_debt_ends_at_its_limit():
 
 def test_a_supply_counts_what_was_burned_only_where_it_revolves():
     for revolving in (True, False):
-        known = account(max_supply=Decimal(10), is_revolving=revolving)
-        opened = session(known, issued={1: Decimal(4)}, holdings={(1, 1): Holding(current=Decimal(4))})
+        ledger_account = account(max_supply=Decimal(10), is_revolving=revolving)
+        ledger = session(ledger_account, issued={1: Decimal(4)}, holdings={(1, 1): Holding(current=Decimal(4))})
         with pytest.raises(SupplyExceeded) as refusal:
-            opened.mint(known, 1, Decimal(7), details())
+            ledger.mint(ledger_account, 1, Decimal(7), details())
         assert refusal.value.members["available"] == 6
-        opened.mint(known, 1, Decimal(5), details())
-        opened.mint(known, 1, Decimal(1), details())
-        opened.burn(known, 1, Decimal(10), details())
+        ledger.mint(ledger_account, 1, Decimal(5), details())
+        ledger.mint(ledger_account, 1, Decimal(1), details())
+        ledger.burn(ledger_account, 1, Decimal(10), details())
         if revolving:
-            opened.mint(known, 1, Decimal(10), details())
+            ledger.mint(ledger_account, 1, Decimal(10), details())
         with pytest.raises(SupplyExceeded):
-            opened.mint(known, 1, Decimal(1), details())
+            ledger.mint(ledger_account, 1, Decimal(1), details())
 
 
 def test_what_is_born_expired_is_gone_at_once_without_a_trace_in_the_last_transaction_date():
-    known = account(point_tracking_enabled=True, expires_in_months=1)
+    ledger_account = account(point_tracking_enabled=True, expires_in_months=1)
     at = datetime(2026, 5, 1, tzinfo=UTC)
-    opened = session(known, at=at)
-    opened.mint(known, 1, Decimal(5), details("old", external_event_date=NOON))
-    minted, expired = opened.steps
+    ledger = session(ledger_account, at=at)
+    ledger.mint(ledger_account, 1, Decimal(5), details("old", external_event_date=NOON))
+    minted, expired = ledger.steps
     assert (minted.amount, expired.amount, expired.transaction_type, expired.is_expiry) == (5, 5, BURN, True)
-    assert opened.holding(1, 1).current == 0
+    assert ledger.holding(1, 1).current == 0
     assert expired.details.request_digest is None
-    opened.mint(known, 1, Decimal(5), details("new", external_event_date=at))
-    assert opened.holding(1, 1).current == 5
-    opened.mint(known, 1, Decimal(7), details("kept", external_event_date=NOON), at + timedelta(days=1))
-    assert opened.holding(1, 1).current == 12
+    ledger.mint(ledger_account, 1, Decimal(5), details("new", external_event_date=at))
+    assert ledger.holding(1, 1).current == 5
+    ledger.mint(ledger_account, 1, Decimal(7), details("kept", external_event_date=NOON), at + timedelta(days=1))
+    assert ledger.holding(1, 1).current == 12
 
 
 def test_months_count_from_when_it_happened():
-    known = account(point_tracking_enabled=True, expires_in_months=1)
-    opened = session(known)
-    opened.mint(known, 1, Decimal(5), details("a", external_event_date=NOON - timedelta(days=3)))
-    opened.mint(known, 1, Decimal(5), details("b"))
-    expiries = [move.expires_at for step in opened.steps for move in step.lot_moves]
+    ledger_account = account(point_tracking_enabled=True, expires_in_months=1)
+    ledger = session(ledger_account)
+    ledger.mint(ledger_account, 1, Decimal(5), details("a", external_event_date=NOON - timedelta(days=3)))
+    ledger.mint(ledger_account, 1, Decimal(5), details("b"))
+    expiries = [move.expires_at for step in ledger.steps for move in step.lot_moves]
     assert expiries == [datetime(2026, 4, 1, 12, tzinfo=UTC), datetime(2026, 4, 4, 12, tzinfo=UTC)]
 
 
 def test_an_expiry_does_not_put_off_the_next_one():
-    known = account(point_tracking_enabled=True)
+    ledger_account = account(point_tracking_enabled=True)
     before = NOON - timedelta(days=9)
     holding = Holding(current=Decimal(5), last_transaction_date=before)
-    opened = session(known, holdings={(1, 1): holding})
-    opened.expire(known, 1, (LotUse(1, Decimal(5)),), NOON, "key")
-    assert opened.holding(1, 1) == replace(holding, current=Decimal(0))
-    assert opened.changed_holdings() == [((1, 1), replace(holding, current=Decimal(0)))]
+    ledger = session(ledger_account, holdings={(1, 1): holding})
+    ledger.expire(ledger_account, 1, (LotUse(1, Decimal(5)),), NOON, "key")
+    assert ledger.holding(1, 1) == replace(holding, current=Decimal(0))
+    assert ledger.changed_holdings() == [((1, 1), replace(holding, current=Decimal(0)))]
 
 
-@pytest.mark.parametrize(("expires", "left"), [(-1, 0), (0, 0), (1, 5)])
-def test_what_a_revert_gives_back_is_gone_if_it_has_expired_meanwhile(expires, left):
-    known = account(point_tracking_enabled=True)
+@pytest.mark.parametrize(("expires", "balance"), [(-1, 0), (0, 0), (1, 5)])
+def test_what_a_revert_gives_back_is_gone_if_it_has_expired_meanwhile(expires, balance):
+    ledger_account = account(point_tracking_enabled=True)
     use = LotUse(1, Decimal(5), NOON + timedelta(days=expires))
     burned = Stored(8, 1, BURN, SETTLED, Decimal(5), 1, None, False, None, None, None, None, 2, uses=(use,))
-    opened = session(known)
-    opened.revert(burned, known, details())
-    assert opened.holding(1, 1).current == left
-    assert [step.is_expiry for step in opened.steps] == [False] + [True] * (not left)
+    ledger = session(ledger_account)
+    ledger.revert(burned, ledger_account, details())
+    assert ledger.holding(1, 1).current == balance
+    assert [step.is_expiry for step in ledger.steps] == [False] + [True] * (not balance)
     with pytest.raises(AlreadyReverted):
-        opened.revert(burned, known, details())
+        ledger.revert(burned, ledger_account, details())
 
 
 def test_fiat_values_of_many_digits_are_counted_exactly():
     value, points = Decimal("13073453037177.8703333333333333"), account()
-    opened = session(points, holdings={(1, 1): Holding(current=Decimal(10))})
-    burned = opened.burn(points, 1, Decimal(5), details("a", fiat=Fiat(value)))
-    opened.burn(points, 1, Decimal(5), details("b", fiat=Fiat(Decimal(1))))
-    assert opened.holding(1, 1).fiat == Decimal("13073453037178.8703333333333333")
-    stored = Stored(8, 1, BURN, SETTLED, Decimal(5), 1, None, False, burned.fiat_value, None, None, None, 2)
-    opened.revert(stored, points, details("c"))
-    assert opened.holding(1, 1).fiat == 1
+    ledger = session(points, holdings={(1, 1): Holding(current=Decimal(10))})
+    burned = ledger.burn(points, 1, Decimal(5), details("a", fiat=Fiat(value)))
+    ledger.burn(points, 1, Decimal(5), details("b", fiat=Fiat(Decimal(1))))
+    assert ledger.holding(1, 1).fiat == Decimal("13073453037178.8703333333333333")
+    stored_burn = Stored(8, 1, BURN, SETTLED, Decimal(5), 1, None, False, burned.fiat_value, None, None, None, 2)
+    ledger.revert(stored_burn, points, details("c"))
+    assert ledger.holding(1, 1).fiat == 1
 
 
 def test_the_smallest_fiat_values_are_counted_beside_the_largest():
     largest, smallest, points = Decimal(18446744073709), Decimal("2.2250738585e-308"), account()
-    opened = session(points, holdings={(1, 1): Holding(current=Decimal(10))})
-    opened.burn(points, 1, Decimal(5), details("a", fiat=Fiat(largest)))
-    opened.burn(points, 1, Decimal(5), details("b", fiat=Fiat(smallest)))
-    assert opened.holding(1, 1).fiat.as_tuple().digits == (
+    ledger = session(points, holdings={(1, 1): Holding(current=Decimal(10))})
+    ledger.burn(points, 1, Decimal(5), details("a", fiat=Fiat(largest)))
+    ledger.burn(points, 1, Decimal(5), details("b", fiat=Fiat(smallest)))
+    assert ledger.holding(1, 1).fiat.as_tuple().digits == (
         *map(int, "18446744073709"),
         *[0] * 307,
         *map(int, "22250738585"),

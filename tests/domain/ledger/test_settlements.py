@@ -35,68 +35,68 @@ DAY = timedelta(days=1)
 
 
 def test_a_captured_burn_takes_its_amount_and_releases_the_rest():
-    opened = session(ana=amounts(current=30, pending_debit=10))
-    step = opened.capture(stored(status=PENDING), POINTS, Decimal(4))
+    ledger = session(ana=amounts(current=30, pending_debit=10))
+    step = ledger.capture(stored(status=PENDING), POINTS, Decimal(4))
     assert entries(step) == [(ANA, -4), (None, 4)]
-    assert (step.minted, step.burned, held(opened)) == (0, 4, (26, 0, 0))
+    assert (step.minted, step.burned, held(ledger)) == (0, 4, (26, 0, 0))
 
 
 def test_a_capture_takes_all_by_default():
-    opened = session(ana=amounts(current=30, pending_debit=10))
-    step = opened.capture(stored(status=PENDING), POINTS)
-    assert (step.amount, held(opened)) == (10, (20, 0, 0))
+    ledger = session(ana=amounts(current=30, pending_debit=10))
+    step = ledger.capture(stored(status=PENDING), POINTS)
+    assert (step.amount, held(ledger)) == (10, (20, 0, 0))
 
 
 def test_a_captured_mint_gives_its_amount():
-    opened = session(ana=amounts(pending_credit=10))
-    step = opened.capture(stored(MINT, PENDING), POINTS, Decimal(4))
+    ledger = session(ana=amounts(pending_credit=10))
+    step = ledger.capture(stored(MINT, PENDING), POINTS, Decimal(4))
     assert entries(step) == [(ANA, 4), (None, -4)]
-    assert (step.minted, step.burned, held(opened)) == (4, 0, (4, 0, 0))
-    assert opened.holding(ANA, 1).earned == 4
+    assert (step.minted, step.burned, held(ledger)) == (4, 0, (4, 0, 0))
+    assert ledger.holding(ANA, 1).earned == 4
 
 
 def test_a_captured_transfer_moves_its_amount():
-    opened = session(ana=amounts(current=30, pending_debit=10), ben=amounts(pending_credit=10))
-    step = opened.capture(stored(TRANSFER, PENDING), POINTS)
+    ledger = session(ana=amounts(current=30, pending_debit=10), ben=amounts(pending_credit=10))
+    step = ledger.capture(stored(TRANSFER, PENDING), POINTS)
     assert entries(step) == [(ANA, -10), (BEN, 10)]
-    assert (step.minted, step.burned, held(opened), held(opened, BEN)) == (0, 0, (20, 0, 0), (10, 0, 0))
+    assert (step.minted, step.burned, held(ledger), held(ledger, BEN)) == (0, 0, (20, 0, 0), (10, 0, 0))
 
 
 def test_a_capture_of_nothing_releases_everything():
-    opened = session(ana=amounts(current=30, pending_debit=10))
-    step = opened.capture(stored(status=PENDING), POINTS, Decimal(0))
-    assert (step.entries, held(opened)) == ((), (30, 0, 0))
+    ledger = session(ana=amounts(current=30, pending_debit=10))
+    step = ledger.capture(stored(status=PENDING), POINTS, Decimal(0))
+    assert (step.entries, held(ledger)) == ((), (30, 0, 0))
     with pytest.raises(NotPending):
-        opened.capture(stored(status=PENDING), POINTS)
+        ledger.capture(stored(status=PENDING), POINTS)
     with pytest.raises(AlreadyReverted):
-        opened.revert(stored(status=PENDING), POINTS, KEY)
+        ledger.revert(stored(status=PENDING), POINTS, KEY)
 
 
 def test_a_captured_mint_earns_when_it_was_for_something():
-    opened = session(ana=amounts(pending_credit=10))
-    opened.capture(stored(MINT, PENDING, external_event_date=NOON - DAY), POINTS)
-    [earning] = opened.earnings(ANA, 1)
+    ledger = session(ana=amounts(pending_credit=10))
+    ledger.capture(stored(MINT, PENDING, external_event_date=NOON - DAY), POINTS)
+    [earning] = ledger.earnings(ANA, 1)
     assert (earning.moment, earning.amount) == (NOON - DAY, 10)
 
 
 def test_a_captured_mint_earns_the_share_of_its_qualifying_points():
-    opened = session(ana=amounts(pending_credit=10))
+    ledger = session(ana=amounts(pending_credit=10))
     pending = stored(MINT, PENDING, qualifying=Decimal(20), external_event_date=NOON - DAY)
-    step = opened.capture(pending, POINTS, Decimal(4))
-    assert (step.amount, step.qualifying, opened.holding(ANA, 1).earned) == (4, 8, 8)
-    assert [(each.moment, each.amount) for each in opened.earnings(ANA, 1)] == [(NOON - DAY, 8)]
+    step = ledger.capture(pending, POINTS, Decimal(4))
+    assert (step.amount, step.qualifying, ledger.holding(ANA, 1).earned) == (4, 8, 8)
+    assert [(earning.moment, earning.amount) for earning in ledger.earnings(ANA, 1)] == [(NOON - DAY, 8)]
 
 
 def test_a_captured_burn_has_its_share_of_the_value_in_money():
-    opened = session(ana=amounts(current=30, pending_debit=10))
-    step = opened.capture(stored(status=PENDING, fiat_value=Decimal("5.00")), POINTS, Decimal(3))
-    assert (step.fiat_value, opened.holding(ANA, 1).fiat) == (Decimal("1.5"), Decimal("1.5"))
+    ledger = session(ana=amounts(current=30, pending_debit=10))
+    step = ledger.capture(stored(status=PENDING, fiat_value=Decimal("5.00")), POINTS, Decimal(3))
+    assert (step.fiat_value, ledger.holding(ANA, 1).fiat) == (Decimal("1.5"), Decimal("1.5"))
 
 
 def test_lots_of_a_captured_burn_are_settled():
     uses = (LotUse(1, Decimal(6), NOON + DAY), LotUse(2, Decimal(4), NOON + 2 * DAY))
-    opened = session(TRACKED, ana=amounts(current=30, pending_debit=10))
-    step = opened.capture(stored(status=PENDING, uses=uses), TRACKED, Decimal(6))
+    ledger = session(TRACKED, ana=amounts(current=30, pending_debit=10))
+    step = ledger.capture(stored(status=PENDING, uses=uses), TRACKED, Decimal(6))
     [move] = step.lot_moves
     assert isinstance(move, SettleLots)
     assert (move.kept, move.released) == (uses[:1], uses[1:])
@@ -104,49 +104,49 @@ def test_lots_of_a_captured_burn_are_settled():
 
 @pytest.mark.parametrize("expired_at", [NOON, NOON - DAY])
 def test_points_that_expired_while_they_were_pending_are_gone_at_once(expired_at):
-    opened = session(TRACKED, ana=amounts(pending_credit=10))
-    opened.capture(stored(MINT, PENDING, pending_expires_at=expired_at), TRACKED)
-    captured, expired = opened.steps
+    ledger = session(TRACKED, ana=amounts(pending_credit=10))
+    ledger.capture(stored(MINT, PENDING, pending_expires_at=expired_at), TRACKED)
+    captured, expired = ledger.steps
     assert (captured.amount, expired.amount, expired.is_expiry, expired.part_of) == (10, 10, True, captured)
-    assert held(opened) == (0, 0, 0)
-    kept = session(TRACKED, ana=amounts(pending_credit=10))
-    kept.capture(stored(MINT, PENDING, pending_expires_at=NOON + DAY), TRACKED)
-    assert held(kept) == (10, 0, 0)
+    assert held(ledger) == (0, 0, 0)
+    ledger_before_expiry = session(TRACKED, ana=amounts(pending_credit=10))
+    ledger_before_expiry.capture(stored(MINT, PENDING, pending_expires_at=NOON + DAY), TRACKED)
+    assert held(ledger_before_expiry) == (10, 0, 0)
 
 
 def test_released_points_whose_lots_have_expired_are_gone_at_once():
     uses = (LotUse(1, Decimal(6), NOON + DAY), LotUse(2, Decimal(4), NOON))
-    opened = session(TRACKED, ana=amounts(current=30, pending_debit=10))
-    opened.revert(stored(status=PENDING, uses=uses), TRACKED, KEY)
-    released, expired = opened.steps
+    ledger = session(TRACKED, ana=amounts(current=30, pending_debit=10))
+    ledger.revert(stored(status=PENDING, uses=uses), TRACKED, KEY)
+    released, expired = ledger.steps
     assert (released.status, expired.amount, expired.is_expiry, expired.part_of) == (REVERTED, 4, True, released)
-    assert held(opened) == (26, 0, 0)
+    assert held(ledger) == (26, 0, 0)
 
 
 def test_more_than_is_held_is_not_captured():
-    opened = session(ana=amounts(current=30, pending_debit=10))
+    ledger = session(ana=amounts(current=30, pending_debit=10))
     with pytest.raises(CaptureExceedsHold, match=r"11 is more than the 10 that are held\."):
-        opened.capture(stored(status=PENDING), POINTS, Decimal(11))
+        ledger.capture(stored(status=PENDING), POINTS, Decimal(11))
     with pytest.raises(InvalidRequest):
-        opened.capture(stored(status=PENDING), POINTS, Decimal("0.5"))
+        ledger.capture(stored(status=PENDING), POINTS, Decimal("0.5"))
     with pytest.raises(NotPending, match=r"Transaction 8 is not pending\."):
-        opened.capture(stored(), POINTS)
-    assert opened.steps == []
+        ledger.capture(stored(), POINTS)
+    assert ledger.steps == []
 
 
 @pytest.mark.parametrize("transaction_type", [BURN, TRANSFER])
 def test_only_the_capture_of_a_mint_needs_a_supply(transaction_type):
     exhausted = account(max_supply=Decimal(100))
-    opened = session(exhausted, issued=100, ana=amounts(current=30, pending_debit=10), ben=amounts(pending_credit=10))
-    assert opened.capture(stored(transaction_type, PENDING), exhausted).amount == 10
+    ledger = session(exhausted, issued=100, ana=amounts(current=30, pending_debit=10), ben=amounts(pending_credit=10))
+    assert ledger.capture(stored(transaction_type, PENDING), exhausted).amount == 10
 
 
 def test_a_captured_mint_stays_below_the_greatest_supply():
     limited = account(max_supply=Decimal(100))
-    opened = session(limited, issued=95, ana=amounts(pending_credit=10))
+    ledger = session(limited, issued=95, ana=amounts(pending_credit=10))
     with pytest.raises(SupplyExceeded):
-        opened.capture(stored(MINT, PENDING), limited)
-    assert opened.capture(stored(MINT, PENDING), limited, Decimal(5)).minted == 5
+        ledger.capture(stored(MINT, PENDING), limited)
+    assert ledger.capture(stored(MINT, PENDING), limited, Decimal(5)).minted == 5
 
 
 @pytest.mark.parametrize(("transaction_type", "wallets"), [(MINT, (0, ANA)), (BURN, (ANA, 0)), (TRANSFER, (ANA, BEN))])
@@ -159,30 +159,30 @@ def test_a_mint_takes_from_no_wallet_and_a_burn_gives_to_none(transaction_type, 
 
 
 def test_a_reverted_burn_gives_back():
-    opened = session(ana=amounts(current=30))
-    step = opened.revert(stored(), POINTS, KEY)
+    ledger = session(ana=amounts(current=30))
+    step = ledger.revert(stored(), POINTS, KEY)
     assert (step.transaction_type, step.status, step.burned, step.minted) == (REVERT, SETTLED, -10, 0)
     assert entries(step) == [(ANA, 10), (None, -10)]
     assert (step.from_wallet_id, step.to_wallet_id, step.reverts) == (None, ANA, stored())
-    assert held(opened) == (40, 0, 0)
-    assert opened.changes_stored
+    assert held(ledger) == (40, 0, 0)
+    assert ledger.changes_stored
 
 
 def test_a_reverted_mint_takes_back_also_what_was_earned():
-    opened = session(ana=amounts(current=30, earned=30))
-    step = opened.revert(stored(MINT, happened_at=NOON - DAY), POINTS, KEY)
+    ledger = session(ana=amounts(current=30, earned=30))
+    step = ledger.revert(stored(MINT, happened_at=NOON - DAY), POINTS, KEY)
     assert entries(step) == [(ANA, -10), (None, 10)]
     assert (step.minted, step.burned, step.from_wallet_id, step.to_wallet_id) == (-10, 0, ANA, None)
-    assert (held(opened), opened.holding(ANA, 1).earned) == ((20, 0, 0), 20)
-    assert [(each.moment, each.amount) for each in opened.earnings(ANA, 1)] == [(NOON - DAY, -10)]
-    assert opened.missing_amounts == {}
+    assert (held(ledger), ledger.holding(ANA, 1).earned) == ((20, 0, 0), 20)
+    assert [(earning.moment, earning.amount) for earning in ledger.earnings(ANA, 1)] == [(NOON - DAY, -10)]
+    assert ledger.missing_amounts == {}
     # It is reverted: nothing of it counts as earned anyway.
-    assert opened.unearned == {}
+    assert ledger.unearned == {}
 
 
 def test_a_reverted_transfer_goes_back():
-    opened = session(ana=amounts(current=30), ben=amounts(current=15))
-    step = opened.revert(stored(TRANSFER), POINTS, KEY)
+    ledger = session(ana=amounts(current=30), ben=amounts(current=15))
+    step = ledger.revert(stored(TRANSFER), POINTS, KEY)
     assert entries(step) == [(BEN, -10), (ANA, 10)]
     assert (step.from_wallet_id, step.to_wallet_id) == (BEN, ANA)
     with pytest.raises(InsufficientBalance):
@@ -190,9 +190,9 @@ def test_a_reverted_transfer_goes_back():
 
 
 def test_a_mint_that_was_spent_is_not_reverted_by_default():
-    opened = session(ana=amounts(current=6))
+    ledger = session(ana=amounts(current=6))
     with pytest.raises(InsufficientBalance, match=r"Only 6 of the 10 points to take back are left\."):
-        opened.revert(stored(MINT), POINTS, KEY)
+        ledger.revert(stored(MINT), POINTS, KEY)
     assert session(ana=amounts(current=10)).revert(stored(MINT), POINTS, KEY).amount == 10
     # What is set aside is not available.
     with pytest.raises(InsufficientBalance):
@@ -201,10 +201,10 @@ def test_a_mint_that_was_spent_is_not_reverted_by_default():
 
 def test_a_mint_that_was_spent_is_taken_into_debt():
     indebted = account(overdraft_limit=Decimal(5))
-    opened = session(indebted, ana=amounts(current=6))
-    step = opened.revert(stored(MINT), indebted, KEY, allow_overdraft=True)
+    ledger = session(indebted, ana=amounts(current=6))
+    step = ledger.revert(stored(MINT), indebted, KEY, allow_overdraft=True)
     assert [(entry.amount, entry.is_overdraft) for entry in step.entries] == [(-6, False), (-4, True), (10, False)]
-    assert (opened.holding(ANA, 1).current, opened.holding(ANA, 1).overdraft) == (0, 4)
+    assert (ledger.holding(ANA, 1).current, ledger.holding(ANA, 1).overdraft) == (0, 4)
     with pytest.raises(OverdraftLimitExceeded):
         session(indebted, ana=amounts(current=4)).revert(stored(MINT), indebted, KEY, allow_overdraft=True)
     with pytest.raises(InsufficientBalance):
@@ -212,8 +212,8 @@ def test_a_mint_that_was_spent_is_taken_into_debt():
 
 
 def test_the_expired_part_of_a_mint_is_gone_already():
-    opened = session(ana=amounts(current=30))
-    assert opened.revert(stored(MINT, expired=Decimal(3)), POINTS, KEY).amount == 7
+    ledger = session(ana=amounts(current=30))
+    assert ledger.revert(stored(MINT, expired=Decimal(3)), POINTS, KEY).amount == 7
     tracked = session(TRACKED, ana=amounts(current=30))
     tracked.expire(TRACKED, ANA, (LotUse(5, Decimal(4)),), NOON, "expiry")
     assert tracked.revert(stored(MINT, lots=(5,)), TRACKED, KEY).amount == 6
@@ -221,8 +221,8 @@ def test_the_expired_part_of_a_mint_is_gone_already():
 
 def test_lots_of_a_reverted_burn_come_back_the_last_to_expire_first():
     uses = (LotUse(1, Decimal(6), NOON + DAY), LotUse(2, Decimal(4), NOON + 2 * DAY))
-    opened = session(account(point_tracking_enabled=True, overdraft_limit=Decimal(9)), ana=amounts(overdraft=5))
-    step = opened.revert(stored(uses=uses), opened.accounts[1], KEY)
+    ledger = session(account(point_tracking_enabled=True, overdraft_limit=Decimal(9)), ana=amounts(overdraft=5))
+    step = ledger.revert(stored(uses=uses), ledger.accounts[1], KEY)
     [move] = step.lot_moves
     assert isinstance(move, RestoreLots)
     # 5 points repaid debt.
@@ -237,8 +237,8 @@ def test_lots_of_a_reverted_mint_give_what_does_not_become_debt():
 
 
 def test_lots_of_a_reverted_mint_are_its_own_first():
-    opened = session(TRACKED, ana=amounts(current=30))
-    [move] = opened.revert(stored(MINT), TRACKED, KEY).lot_moves
+    ledger = session(TRACKED, ana=amounts(current=30))
+    [move] = ledger.revert(stored(MINT), TRACKED, KEY).lot_moves
     assert isinstance(move, TakeLots)
     assert (move.amount, move.first_of) == (10, 8)
 
@@ -258,10 +258,10 @@ def test_what_cannot_be_reverted_is_refused(transaction, why):
 
 
 def test_a_transaction_is_reverted_once():
-    opened = session(ana=amounts(current=30))
-    opened.revert(stored(), POINTS, KEY)
+    ledger = session(ana=amounts(current=30))
+    ledger.revert(stored(), POINTS, KEY)
     with pytest.raises(AlreadyReverted):
-        opened.revert(stored(), POINTS, KEY)
+        ledger.revert(stored(), POINTS, KEY)
     with pytest.raises(AlreadyReverted):
         session().revert(stored(status=REVERTED), POINTS, KEY)
 
@@ -276,12 +276,12 @@ def test_points_of_an_inactive_account_do_not_move():
 
 def test_a_reverted_burn_returns_its_value_in_money_or_a_part_of_it():
     burn = stored(fiat_value=Decimal(5), fiat_currency="EUR")
-    opened = session(ana=amounts(fiat=5))
-    step = opened.revert(burn, POINTS, KEY)
-    assert (step.fiat_value, step.details.fiat, opened.holding(ANA, 1).fiat) == (5, Fiat(currency="EUR"), 0)
-    opened = session(ana=amounts(fiat=5))
-    assert opened.revert(burn, POINTS, KEY, partial_fiat=Decimal(2)).fiat_value == 2
-    assert opened.holding(ANA, 1).fiat == 3
+    ledger = session(ana=amounts(fiat=5))
+    step = ledger.revert(burn, POINTS, KEY)
+    assert (step.fiat_value, step.details.fiat, ledger.holding(ANA, 1).fiat) == (5, Fiat(currency="EUR"), 0)
+    ledger = session(ana=amounts(fiat=5))
+    assert ledger.revert(burn, POINTS, KEY, partial_fiat=Decimal(2)).fiat_value == 2
+    assert ledger.holding(ANA, 1).fiat == 3
     assert session().revert(burn, POINTS, KEY, partial_fiat=Decimal(5)).fiat_value == 5
     with pytest.raises(FiatExceedsBurn, match=r"partialFiatValue is 6, the fiatValue of the burn is 5\."):
         session().revert(burn, POINTS, KEY, partial_fiat=Decimal(6))
@@ -300,9 +300,9 @@ def test_a_reverted_burn_returns_its_value_in_money_or_a_part_of_it():
     ],
 )
 def test_only_the_revert_of_a_burn_has_a_value_in_money(transaction, details, partial_fiat):
-    opened = session(ana=amounts(current=30), ben=amounts(current=30))
+    ledger = session(ana=amounts(current=30), ben=amounts(current=30))
     with pytest.raises(FiatNotAllowed):
-        opened.revert(transaction, POINTS, details, partial_fiat=partial_fiat)
+        ledger.revert(transaction, POINTS, details, partial_fiat=partial_fiat)
 
 
 @pytest.mark.parametrize(
@@ -317,12 +317,12 @@ def test_only_the_revert_of_a_burn_has_a_value_in_money(transaction, details, pa
     ],
 )
 def test_a_revert_changes_only_its_wallets_and_only_that_of_a_settled_mint_what_was_earned(transaction, wallets):
-    opened = session(ana=amounts(current=30, earned=30), ben=amounts(current=30, earned=30))
-    opened.revert(transaction, POINTS, KEY)
-    assert [wallet_id for (wallet_id, _), _ in opened.changed_holdings()] == wallets
+    ledger = session(ana=amounts(current=30, earned=30), ben=amounts(current=30, earned=30))
+    ledger.revert(transaction, POINTS, KEY)
+    assert [wallet_id for (wallet_id, _), _ in ledger.changed_holdings()] == wallets
     is_mint = (transaction.transaction_type, transaction.status) == (MINT, SETTLED)
-    assert (opened.holding(ANA, 1).earned, opened.holding(BEN, 1).earned) == (20 if is_mint else 30, 30)
-    assert len(opened.earnings(ANA, 1)) == is_mint
+    assert (ledger.holding(ANA, 1).earned, ledger.holding(BEN, 1).earned) == (20 if is_mint else 30, 30)
+    assert len(ledger.earnings(ANA, 1)) == is_mint
 
 
 def test_what_a_burn_took_from_an_overdraft_comes_back_as_new_points():
@@ -332,38 +332,38 @@ def test_what_a_burn_took_from_an_overdraft_comes_back_as_new_points():
         expires_in_months=1,
         tier_expirations=({"loyaltyTierKey": "gold", "months": 2},),
     )
-    opened = session(by_tier)
-    opened.tier_keys_at = lambda wallet_id, at: ["gold"] if (wallet_id, at) == (ANA, NOON) else []
+    ledger = session(by_tier)
+    ledger.tier_keys_at = lambda wallet_id, at: ["gold"] if (wallet_id, at) == (ANA, NOON) else []
     uses = (LotUse(1, Decimal(6), NOON + DAY),)
-    [move] = opened.revert(stored(uses=uses), by_tier, KEY).lot_moves
+    [move] = ledger.revert(stored(uses=uses), by_tier, KEY).lot_moves
     assert (move.wallet_id, move.returned, move.extra) == (ANA, uses, 4)
     assert move.expires_at == NOON.replace(month=NOON.month + 2)
 
 
 @pytest.mark.parametrize(("expires_at", "lives_until"), [(NOON, 30), (NOON + DAY, None)])
 def test_restored_points_of_a_lot_that_has_expired_live_on_from_the_revert(expires_at, lives_until):
-    kept = account(point_tracking_enabled=True, restored_expiry_days=30)
-    opened = session(kept)
-    moves = opened.revert(stored(uses=(LotUse(1, Decimal(10), expires_at),)), kept, KEY).lot_moves
+    reviving_account = account(point_tracking_enabled=True, restored_expiry_days=30)
+    ledger = session(reviving_account)
+    moves = ledger.revert(stored(uses=(LotUse(1, Decimal(10), expires_at),)), reviving_account, KEY).lot_moves
     new = [(move.amount, move.expires_at) for move in moves if isinstance(move, NewLot)]
     assert new == ([(10, NOON + lives_until * DAY)] if lives_until else [])
-    assert held(opened) == (10, 0, 0)
+    assert held(ledger) == (10, 0, 0)
 
 
 def test_restored_points_of_an_idle_balance_live_on_from_the_revert():
     policy = {"expirationType": "inactivity", "period": 1, "rounding": "none", "activities": ["spend"]}
-    kept = account(point_tracking_enabled=True, restored_expiry_days=30, expiration_policies=(policy,))
-    opened = session(kept, ana={"last_activity_date": NOON - 40 * DAY})
-    _, new = opened.revert(stored(uses=(LotUse(1, Decimal(10)),)), kept, KEY).lot_moves
+    reviving_account = account(point_tracking_enabled=True, restored_expiry_days=30, expiration_policies=(policy,))
+    ledger = session(reviving_account, ana={"last_activity_date": NOON - 40 * DAY})
+    _, new = ledger.revert(stored(uses=(LotUse(1, Decimal(10)),)), reviving_account, KEY).lot_moves
     assert (new.amount, new.expires_at, new.kept_until, new.replaces) == (10, NOON + 30 * DAY, NOON + 30 * DAY, 1)
-    assert held(opened) == (10, 0, 0)
+    assert held(ledger) == (10, 0, 0)
 
 
 def test_the_release_of_a_hold_gives_nothing_back_of_what_has_expired():
-    kept = account(point_tracking_enabled=True, restored_expiry_days=30)
-    opened = session(kept, ana=amounts(current=30, pending_debit=10))
-    opened.revert(stored(status=PENDING, uses=(LotUse(1, Decimal(10), NOON),)), kept, KEY)
-    assert held(opened) == (20, 0, 0)
+    reviving_account = account(point_tracking_enabled=True, restored_expiry_days=30)
+    ledger = session(reviving_account, ana=amounts(current=30, pending_debit=10))
+    ledger.revert(stored(status=PENDING, uses=(LotUse(1, Decimal(10), NOON),)), reviving_account, KEY)
+    assert held(ledger) == (20, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -378,28 +378,28 @@ def test_the_release_of_a_hold_gives_nothing_back_of_what_has_expired():
 def test_transferred_points_that_expired_while_they_were_pending_are_gone_at_once(debt, balance, expired):
     """Ben gets 6 points of a lot that has expired and 4 of one that has not."""
     uses = (LotUse(1, Decimal(6), NOON), LotUse(2, Decimal(4), NOON + DAY))
-    opened = session(TRACKED, ana=amounts(current=30, pending_debit=10), ben=amounts(pending_credit=10, overdraft=debt))
-    opened.capture(stored(TRANSFER, PENDING, uses=uses), TRACKED)
-    assert (held(opened), held(opened, BEN)) == ((20, 0, 0), (balance, 0, 0))
-    assert [(step.amount, step.from_wallet_id) for step in opened.steps[1:]] == ([(expired, BEN)] if expired else [])
+    ledger = session(TRACKED, ana=amounts(current=30, pending_debit=10), ben=amounts(pending_credit=10, overdraft=debt))
+    ledger.capture(stored(TRANSFER, PENDING, uses=uses), TRACKED)
+    assert (held(ledger), held(ledger, BEN)) == ((20, 0, 0), (balance, 0, 0))
+    assert [(step.amount, step.from_wallet_id) for step in ledger.steps[1:]] == ([(expired, BEN)] if expired else [])
 
 
 def test_a_reverted_burn_stays_below_the_greatest_supply_where_that_revolves():
     for revolves in (True, False):
         limited = account(max_supply=Decimal(100), is_revolving=revolves)
-        opened = session(limited, issued=95)
+        ledger = session(limited, issued=95)
         if revolves:
             with pytest.raises(SupplyExceeded):
-                opened.revert(stored(), limited, KEY)
+                ledger.revert(stored(), limited, KEY)
         else:
-            assert opened.revert(stored(), limited, KEY).amount == 10
+            assert ledger.revert(stored(), limited, KEY).amount == 10
 
 
 def test_a_reverted_hold_is_released():
-    opened = session(ana=amounts(current=30, pending_debit=10), ben=amounts(pending_credit=10))
-    step = opened.revert(stored(TRANSFER, PENDING), POINTS, KEY)
+    ledger = session(ana=amounts(current=30, pending_debit=10), ben=amounts(pending_credit=10))
+    step = ledger.revert(stored(TRANSFER, PENDING), POINTS, KEY)
     assert (step.status, step.amount, entries(step)) == (REVERTED, 10, [(ANA, 0), (BEN, 0)])
-    assert (held(opened), held(opened, BEN)) == ((30, 0, 0), (0, 0, 0))
+    assert (held(ledger), held(ledger, BEN)) == ((30, 0, 0), (0, 0, 0))
     assert (step.minted, step.burned) == (0, 0)
 
 
@@ -407,25 +407,25 @@ def test_a_reverted_hold_is_released():
 
 
 def test_a_transfer_is_between_two_wallets():
-    opened = session(ana=amounts(current=30))
+    ledger = session(ana=amounts(current=30))
     with pytest.raises(InvalidRequest) as caught:
-        opened.transfer(POINTS, ANA, ANA, Decimal(1), KEY)
+        ledger.transfer(POINTS, ANA, ANA, Decimal(1), KEY)
     assert [fault.pointer for fault in caught.value.faults] == ["/toWalletId"]
-    step = opened.transfer(POINTS, ANA, BEN, Decimal(12), KEY)
-    assert (entries(step), held(opened), held(opened, BEN)) == ([(ANA, -12), (BEN, 12)], (18, 0, 0), (12, 0, 0))
+    step = ledger.transfer(POINTS, ANA, BEN, Decimal(12), KEY)
+    assert (entries(step), held(ledger), held(ledger, BEN)) == ([(ANA, -12), (BEN, 12)], (18, 0, 0), (12, 0, 0))
     with pytest.raises(InsufficientBalance):
-        opened.transfer(POINTS, ANA, BEN, Decimal(19), KEY)
+        ledger.transfer(POINTS, ANA, BEN, Decimal(19), KEY)
 
 
 @pytest.mark.parametrize("move", ["mint", "burn", "transfer"])
 def test_a_manual_movement_is_set_aside(move):
-    opened = session(ana=amounts(current=30), ben=amounts(current=30))
+    ledger = session(ana=amounts(current=30), ben=amounts(current=30))
     wallets = (ANA, BEN) if move == "transfer" else (ANA,)
-    step = getattr(opened, move)(POINTS, *wallets, Decimal(4), KEY, manual=True)
+    step = getattr(ledger, move)(POINTS, *wallets, Decimal(4), KEY, manual=True)
     assert (step.status, step.amount, step.minted, step.burned) == (PENDING, 4, 0, 0)
     assert entries(step) == [(wallet, 0) for wallet in wallets]
-    assert held(opened) == {"mint": (30, 0, 4), "burn": (30, 4, 0), "transfer": (30, 4, 0)}[move]
-    assert held(opened, BEN) == ((30, 0, 4) if move == "transfer" else (30, 0, 0))
+    assert held(ledger) == {"mint": (30, 0, 4), "burn": (30, 4, 0), "transfer": (30, 4, 0)}[move]
+    assert held(ledger, BEN) == ((30, 0, 4) if move == "transfer" else (30, 0, 0))
 
 
 def test_an_account_with_an_overdraft_sets_nothing_aside():
@@ -436,13 +436,13 @@ def test_an_account_with_an_overdraft_sets_nothing_aside():
 
 def test_only_burns_have_a_value_in_money():
     money = Details("key", fiat=Fiat(Decimal(3), Decimal(4), "EUR"))
-    opened = session(ana=amounts(current=30))
+    ledger = session(ana=amounts(current=30))
     with pytest.raises(FiatNotAllowed):
-        opened.mint(POINTS, ANA, Decimal(4), money)
+        ledger.mint(POINTS, ANA, Decimal(4), money)
     with pytest.raises(FiatNotAllowed):
-        opened.transfer(POINTS, ANA, BEN, Decimal(4), money)
-    assert opened.burn(POINTS, ANA, Decimal(4), money).fiat_value == 3
-    assert opened.holding(ANA, 1).fiat == 3
+        ledger.transfer(POINTS, ANA, BEN, Decimal(4), money)
+    assert ledger.burn(POINTS, ANA, Decimal(4), money).fiat_value == 3
+    assert ledger.holding(ANA, 1).fiat == 3
 
 
 def test_only_tracked_points_have_an_expiry_of_their_own():
@@ -453,9 +453,9 @@ def test_only_tracked_points_have_an_expiry_of_their_own():
 
 
 def test_wallets_that_moved_are_dated():
-    opened = session(ana=amounts(current=30))
-    opened.transfer(POINTS, ANA, BEN, Decimal(1), KEY)
-    assert [(pair, holding.last_transaction_date) for pair, holding in opened.changed_holdings()] == [
+    ledger = session(ana=amounts(current=30))
+    ledger.transfer(POINTS, ANA, BEN, Decimal(1), KEY)
+    assert [(pair, holding.last_transaction_date) for pair, holding in ledger.changed_holdings()] == [
         ((ANA, 1), NOON),
         ((BEN, 1), NOON),
     ]

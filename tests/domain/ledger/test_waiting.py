@@ -24,17 +24,19 @@ DAY = timedelta(days=1)
 
 def session(*accounts, at=NOON, **holding):
     accounts = accounts or (POINTS,)
-    holdings = {(ANA, each.ledger_account_id): Holding(**holding) for each in accounts}
-    return LedgerSession({each.ledger_account_id: each for each in accounts}, holdings, {}, at)
+    holdings = {(ANA, ledger_account.ledger_account_id): Holding(**holding) for ledger_account in accounts}
+    return LedgerSession(
+        {ledger_account.ledger_account_id: ledger_account for ledger_account in accounts}, holdings, {}, at
+    )
 
 
 def details(key="k", **more):
     return Details(key, **more)
 
 
-def mint(opened, points=POINTS, amount=100, expires_at=None, order=None, **terms):
+def mint(ledger, points=POINTS, amount=100, expires_at=None, order=None, **terms):
     availability = Availability(**terms) if terms else None
-    return opened.mint(
+    return ledger.mint(
         points, ANA, Decimal(amount), details(order_external_id=order), expires_at, availability=availability
     )
 
@@ -52,15 +54,15 @@ def awaiting(order=None, after=None, **values):
     return waiting(**{"available_at": None, "policy_expires_at": None, "awaited": terms, **values})
 
 
-def balance_and_pending(opened, wallet=ANA, account_id=1):
-    holding = opened.holding(wallet, account_id)
+def balance_and_pending(ledger, wallet=ANA, account_id=1):
+    holding = ledger.holding(wallet, account_id)
     return holding.current, holding.pending_credit
 
 
 def test_points_that_wait_are_in_no_balance_and_have_no_lot():
-    opened = session()
-    posting = mint(opened, after="P1D")
-    assert balance_and_pending(opened) == (0, 100)
+    ledger = session()
+    posting = mint(ledger, after="P1D")
+    assert balance_and_pending(ledger) == (0, 100)
     assert (posting.status, posting.minted, posting.lot_moves) == (PENDING, 100, ())
     assert (posting.wait.available_at, posting.held_until) == (NOON + DAY, None)
     # A month from when they are available; what the points are for happened now.
@@ -69,17 +71,17 @@ def test_points_that_wait_are_in_no_balance_and_have_no_lot():
 
 
 def test_points_of_a_moment_that_has_passed_do_not_wait():
-    opened = session()
-    posting = mint(opened, at=NOON)
+    ledger = session()
+    posting = mint(ledger, at=NOON)
     assert (posting.status, posting.wait) == (SETTLED, None)
-    assert balance_and_pending(opened) == (100, 0)
+    assert balance_and_pending(ledger) == (100, 0)
 
 
 def test_points_for_something_so_long_ago_that_their_time_is_over_do_not_wait():
-    opened = session()
+    ledger = session()
     long_ago = details(external_event_date=NOON - 3 * DAY)
-    assert opened.mint(POINTS, ANA, Decimal(100), long_ago, availability=Availability(after="P2D")).status == SETTLED
-    assert balance_and_pending(opened) == (100, 0)
+    assert ledger.mint(POINTS, ANA, Decimal(100), long_ago, availability=Availability(after="P2D")).status == SETTLED
+    assert balance_and_pending(ledger) == (100, 0)
 
 
 def test_the_terms_of_the_mint_count_in_place_of_those_of_the_account():
@@ -97,43 +99,43 @@ def test_points_that_would_expire_before_they_are_available():
 
 
 def test_points_become_available_as_of_their_moment():
-    opened = session(at=NOON + 3 * DAY, pending_credit=Decimal(100))
-    capture = opened.make_available(waiting(), POINTS)
-    assert balance_and_pending(opened) == (100, 0)
+    ledger = session(at=NOON + 3 * DAY, pending_credit=Decimal(100))
+    capture = ledger.make_available(waiting(), POINTS)
+    assert balance_and_pending(ledger) == (100, 0)
     assert (capture.available_at, capture.expires_at) == (NOON + DAY, NOON + 32 * DAY)
     assert capture.lot_moves == (NewLot(ANA, 1, Decimal(100), NOON + 32 * DAY),)
-    assert (capture.minted, opened.status_of(waiting())) == (0, SETTLED)
-    assert opened.holding(ANA, 1).last_transaction_date == NOON + DAY
+    assert (capture.minted, ledger.status_of(waiting())) == (0, SETTLED)
+    assert ledger.holding(ANA, 1).last_transaction_date == NOON + DAY
     with pytest.raises(NotPending):
-        opened.make_available(waiting(), POINTS)
+        ledger.make_available(waiting(), POINTS)
 
 
 def test_points_released_early_expire_a_month_from_then():
-    opened = session(at=NOON + timedelta(hours=1), pending_credit=Decimal(100))
-    capture = opened.make_available(waiting(), POINTS, opened.at)
-    assert (capture.available_at, capture.expires_at) == (opened.at, opened.at.replace(month=opened.at.month + 1))
+    ledger = session(at=NOON + timedelta(hours=1), pending_credit=Decimal(100))
+    capture = ledger.make_available(waiting(), POINTS, ledger.at)
+    assert (capture.available_at, capture.expires_at) == (ledger.at, ledger.at.replace(month=ledger.at.month + 1))
 
 
 def test_points_released_early_expire_by_the_tier_of_when_they_were_given():
     gold = {"loyaltyTierKey": "gold", "months": 2}
     by_tier = account(1, point_tracking_enabled=True, expires_in_months=1, tier_expirations=(gold,))
-    opened = session(by_tier, at=NOON + timedelta(hours=1), pending_credit=Decimal(100))
-    opened.tier_keys_at = lambda wallet_id, at: ["gold"] if (wallet_id, at) == (ANA, NOON) else []
-    capture = opened.make_available(waiting(), by_tier, opened.at)
-    assert capture.expires_at == opened.at.replace(month=opened.at.month + 2)
+    ledger = session(by_tier, at=NOON + timedelta(hours=1), pending_credit=Decimal(100))
+    ledger.tier_keys_at = lambda wallet_id, at: ["gold"] if (wallet_id, at) == (ANA, NOON) else []
+    capture = ledger.make_available(waiting(), by_tier, ledger.at)
+    assert capture.expires_at == ledger.at.replace(month=ledger.at.month + 2)
 
 
 def test_an_expiry_that_the_mint_names_stays():
-    opened = session(at=NOON + DAY, pending_credit=Decimal(100))
-    capture = opened.make_available(waiting(pending_expires_at=NOON + 9 * DAY, policy_expires_at=None), POINTS)
+    ledger = session(at=NOON + DAY, pending_credit=Decimal(100))
+    capture = ledger.make_available(waiting(pending_expires_at=NOON + 9 * DAY, policy_expires_at=None), POINTS)
     assert capture.expires_at == NOON + 9 * DAY
 
 
 def test_what_has_expired_when_it_is_settled_is_gone_at_once():
-    opened = session(at=NOON + 40 * DAY, pending_credit=Decimal(100))
-    opened.make_available(waiting(), POINTS)
-    assert balance_and_pending(opened) == (0, 0)
-    _, expiry = opened.steps
+    ledger = session(at=NOON + 40 * DAY, pending_credit=Decimal(100))
+    ledger.make_available(waiting(), POINTS)
+    assert balance_and_pending(ledger) == (0, 0)
+    _, expiry = ledger.steps
     assert (expiry.is_expiry, expiry.amount, expiry.details.external_event_date) == (True, 100, NOON + 32 * DAY)
 
 
@@ -143,30 +145,30 @@ def test_a_hold_is_no_wait():
 
 
 class TestEvents:
-    def confirm(self, opened, mint=None, wallet=ANA, order=None, event_type=CONFIRMED, at=NOON):
+    def confirm(self, ledger, mint=None, wallet=ANA, order=None, event_type=CONFIRMED, at=NOON):
         """Let an event come; when the mint is available, if it is confirmed."""
         if mint is not None:
-            opened.expect_events([mint])
-        opened.confirm(wallet, event_type, order, at)
-        return opened.confirmed.get(8)
+            ledger.expect_events([mint])
+        ledger.confirm(wallet, event_type, order, at)
+        return ledger.confirmed.get(8)
 
     def test_the_time_runs_from_the_event(self):
-        opened = session(at=NOON + DAY, pending_credit=Decimal(100))
-        confirmed = self.confirm(opened, awaiting(after="P14D"), at=NOON + DAY)
+        ledger = session(at=NOON + DAY, pending_credit=Decimal(100))
+        confirmed = self.confirm(ledger, awaiting(after="P14D"), at=NOON + DAY)
         assert confirmed == (NOON + 15 * DAY, (NOON + 15 * DAY).replace(month=NOON.month + 1))
-        assert (balance_and_pending(opened), opened.steps) == ((0, 100), [])
+        assert (balance_and_pending(ledger), ledger.steps) == ((0, 100), [])
 
     def test_without_a_time_the_points_are_available_at_the_event(self):
-        opened = session(at=NOON + DAY, pending_credit=Decimal(100))
-        self.confirm(opened, awaiting(), at=NOON + DAY)
-        [capture] = opened.steps
+        ledger = session(at=NOON + DAY, pending_credit=Decimal(100))
+        self.confirm(ledger, awaiting(), at=NOON + DAY)
+        [capture] = ledger.steps
         assert isinstance(capture, Capture)
-        assert (capture.available_at, balance_and_pending(opened)) == (NOON + DAY, (100, 0))
+        assert (capture.available_at, balance_and_pending(ledger)) == (NOON + DAY, (100, 0))
 
     def test_points_are_available_when_an_event_is_reported_later_than_their_wait_after_it(self):
-        opened = session(at=NOON + 9 * DAY, pending_credit=Decimal(100))
-        self.confirm(opened, awaiting(after="P2D"), at=NOON)
-        [capture] = opened.steps
+        ledger = session(at=NOON + 9 * DAY, pending_credit=Decimal(100))
+        self.confirm(ledger, awaiting(after="P2D"), at=NOON)
+        [capture] = ledger.steps
         assert capture.available_at == NOON + 9 * DAY
 
     @pytest.mark.parametrize(
@@ -187,31 +189,31 @@ class TestEvents:
         assert (self.confirm(session(pending_credit=Decimal(100)), mint, **event) is not None) == is_confirmed
 
     def test_the_first_event_counts(self):
-        opened = session(pending_credit=Decimal(100))
-        first = self.confirm(opened, awaiting(after="P14D"))
-        opened.at = NOON + DAY
-        assert self.confirm(opened, at=NOON + DAY) == first
+        ledger = session(pending_credit=Decimal(100))
+        first = self.confirm(ledger, awaiting(after="P14D"))
+        ledger.at = NOON + DAY
+        assert self.confirm(ledger, at=NOON + DAY) == first
 
     def test_an_expiry_that_the_mint_names_is_not_that_of_the_account(self):
         mint = awaiting(after="P14D", pending_expires_at=NOON + 99 * DAY)
         assert self.confirm(session(pending_credit=Decimal(100)), mint) == (NOON + 14 * DAY, None)
 
     def test_a_mint_of_the_same_unit_of_work_is_confirmed_too(self):
-        opened = session()
-        mint(opened, on=AWAITED, order=ORDER)
-        assert balance_and_pending(opened) == (0, 100)
-        opened.confirm(ANA, CONFIRMED, "order-2", NOON)
-        assert balance_and_pending(opened) == (0, 100)
-        opened.confirm(ANA, CONFIRMED, ORDER, NOON)
-        assert balance_and_pending(opened) == (100, 0)
+        ledger = session()
+        mint(ledger, on=AWAITED, order=ORDER)
+        assert balance_and_pending(ledger) == (0, 100)
+        ledger.confirm(ANA, CONFIRMED, "order-2", NOON)
+        assert balance_and_pending(ledger) == (0, 100)
+        ledger.confirm(ANA, CONFIRMED, ORDER, NOON)
+        assert balance_and_pending(ledger) == (100, 0)
 
     def test_the_expiry_is_that_of_the_tier_that_the_member_had_when_the_points_were_given(self):
         gold = {"loyaltyTierKey": "gold", "months": 2}
         by_tier = account(1, point_tracking_enabled=True, expires_in_months=1, tier_expirations=(gold,))
-        opened = session(by_tier, at=NOON + DAY, pending_credit=Decimal(100))
-        opened.tier_keys_at = lambda wallet_id, at: ["gold"] if (wallet_id, at) == (ANA, NOON) else []
+        ledger = session(by_tier, at=NOON + DAY, pending_credit=Decimal(100))
+        ledger.tier_keys_at = lambda wallet_id, at: ["gold"] if (wallet_id, at) == (ANA, NOON) else []
         available_at = NOON + 15 * DAY
-        assert self.confirm(opened, awaiting(after="P14D"), at=NOON + DAY) == (
+        assert self.confirm(ledger, awaiting(after="P14D"), at=NOON + DAY) == (
             available_at,
             available_at.replace(month=available_at.month + 2),
         )
@@ -228,60 +230,60 @@ class TestEvents:
     def test_points_that_expired_while_they_waited_are_left_to_the_worker_until_they_are_stored(
         self, expires_at, balance_and_confirmation
     ):
-        opened = session()
-        mint(opened, expires_at=expires_at, on=AWAITED)
-        opened.confirm(ANA, CONFIRMED, None, NOON)
-        assert (balance_and_pending(opened)[0], opened.confirmed[-1]) == balance_and_confirmation
+        ledger = session()
+        mint(ledger, expires_at=expires_at, on=AWAITED)
+        ledger.confirm(ANA, CONFIRMED, None, NOON)
+        assert (balance_and_pending(ledger)[0], ledger.confirmed[-1]) == balance_and_confirmation
         is_left = not balance_and_confirmation[0]
-        assert (balance_and_pending(opened)[1], len(opened.steps)) == ((100, 1) if is_left else (0, 2))
+        assert (balance_and_pending(ledger)[1], len(ledger.steps)) == ((100, 1) if is_left else (0, 2))
 
     @pytest.mark.parametrize(("expires_at", "balance"), [(NOON, 0), (NOON + DAY, 100)])
     def test_stored_points_that_expired_while_they_waited_are_gone_at_once(self, expires_at, balance):
-        opened = session(pending_credit=Decimal(100))
-        self.confirm(opened, awaiting(pending_expires_at=expires_at))
-        assert balance_and_pending(opened) == (balance, 0)
+        ledger = session(pending_credit=Decimal(100))
+        self.confirm(ledger, awaiting(pending_expires_at=expires_at))
+        assert balance_and_pending(ledger) == (balance, 0)
 
     def test_a_confirmation_changes_what_is_stored(self):
-        opened = session(pending_credit=Decimal(100))
-        opened.expect_events([awaiting(after="P14D")])
-        assert not opened.changes_stored
-        self.confirm(opened)
-        assert opened.changes_stored
+        ledger = session(pending_credit=Decimal(100))
+        ledger.expect_events([awaiting(after="P14D")])
+        assert not ledger.changes_stored
+        self.confirm(ledger)
+        assert ledger.changes_stored
 
     def test_a_rollback_takes_the_confirmation_back(self):
-        opened = session(pending_credit=Decimal(100))
-        opened.expect_events([awaiting(after="P14D")])
-        savepoint = opened.savepoint()
-        assert self.confirm(opened) is not None
-        opened.rollback_to(savepoint)
-        assert opened.confirmed == {}
+        ledger = session(pending_credit=Decimal(100))
+        ledger.expect_events([awaiting(after="P14D")])
+        savepoint = ledger.savepoint()
+        assert self.confirm(ledger) is not None
+        ledger.rollback_to(savepoint)
+        assert ledger.confirmed == {}
 
 
 class TestConfirmations:
     def test_an_event_that_makes_points_available_is_stored_with_their_expiry(self):
-        opened = session(at=NOON + DAY, pending_credit=Decimal(100))
-        opened.make_available(awaiting(), POINTS)
-        assert opened.confirmed == {8: (NOON + DAY, NOON.replace(month=NOON.month + 1) + DAY)}
+        ledger = session(at=NOON + DAY, pending_credit=Decimal(100))
+        ledger.make_available(awaiting(), POINTS)
+        assert ledger.confirmed == {8: (NOON + DAY, NOON.replace(month=NOON.month + 1) + DAY)}
 
     def test_an_expiry_that_the_mint_names_is_not_stored_again(self):
-        opened = session(at=NOON + DAY, pending_credit=Decimal(100))
-        capture = opened.make_available(awaiting(pending_expires_at=NOON + 99 * DAY), POINTS)
-        assert (opened.confirmed, capture.expires_at) == ({8: (NOON + DAY, None)}, NOON + 99 * DAY)
+        ledger = session(at=NOON + DAY, pending_credit=Decimal(100))
+        capture = ledger.make_available(awaiting(pending_expires_at=NOON + 99 * DAY), POINTS)
+        assert (ledger.confirmed, capture.expires_at) == ({8: (NOON + DAY, None)}, NOON + 99 * DAY)
 
     def test_a_mint_that_waits_for_a_moment_needs_no_event(self):
-        opened = session(at=NOON + DAY, pending_credit=Decimal(100))
-        opened.make_available(waiting(), POINTS)
-        assert opened.confirmed == {}
+        ledger = session(at=NOON + DAY, pending_credit=Decimal(100))
+        ledger.make_available(waiting(), POINTS)
+        assert ledger.confirmed == {}
 
 
 def test_what_is_left_of_a_mint_is_what_has_not_expired_on_arrival():
-    opened = session(at=NOON + 2 * DAY, pending_credit=Decimal(100))
-    capture = opened.make_available(waiting(), POINTS)
-    assert opened.left_of(capture) == 100
-    opened.expire_arrived(capture, Decimal(30), opened.at)
-    assert (opened.left_of(capture), balance_and_pending(opened)) == (70, (70, 0))
-    [move] = opened.steps[-1].lot_moves
+    ledger = session(at=NOON + 2 * DAY, pending_credit=Decimal(100))
+    capture = ledger.make_available(waiting(), POINTS)
+    assert ledger.left_of(capture) == 100
+    ledger.expire_arrived(capture, Decimal(30), ledger.at)
+    assert (ledger.left_of(capture), balance_and_pending(ledger)) == (70, (70, 0))
+    [move] = ledger.steps[-1].lot_moves
     assert (move.wallet_id, move.amount, move.first_of, move.expires) == (ANA, 30, 8, True)
     # A revert of the mint takes only these.
     settled = waiting(status=SETTLED, amount=Decimal(100))
-    assert opened.revert(settled, POINTS, details("revert")).amount == 70
+    assert ledger.revert(settled, POINTS, details("revert")).amount == 70
