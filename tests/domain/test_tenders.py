@@ -43,14 +43,14 @@ def order(total, *tenders, currency="EUR"):
 class Till:
     """Returns parts of an order, whose points are paid at so many per unit."""
 
-    def __init__(self, paid, per_unit=100, decimals=0):
-        self.order = paid
+    def __init__(self, paid_order, per_unit=100, decimals=0):
+        self.order = paid_order
         self.points = {}
-        for payment in paid.payments:
+        for payment in paid_order.payments:
             if payment["tender"] == "points":
                 rate = PointRate(
                     points_per_unit=Decimal(per_unit),
-                    currency=paid.currency,
+                    currency=paid_order.currency,
                     multiple_of=Decimal(1),
                     decimals=decimals,
                 )
@@ -60,9 +60,9 @@ class Till:
 
     def give_back(self, amount):
         """What the return of so much more of the order refunds, as (tender, amount, points)."""
-        returned = self.order.returned_total + Decimal(amount)
-        status = RETURNED if returned == self.order.total else PARTIALLY_RETURNED
-        after = replace(self.order, returned_total=returned, status=status)
+        returned_total = self.order.returned_total + Decimal(amount)
+        status = RETURNED if returned_total == self.order.total else PARTIALLY_RETURNED
+        after = replace(self.order, returned_total=returned_total, status=status)
         refunds = refunds_of(after, self.points)
         self.order = replace(after, payments=with_refunds(after, refunds))
         for payment, refund in zip(self.order.payments, refunds, strict=True):
@@ -81,16 +81,16 @@ def pairs(refunds):
 
 
 @pytest.mark.parametrize(
-    ("parts", "expected"),
+    ("parts", "expected_refunds"),
     [
         pytest.param([25, 25], [(1250, "12.50", "12.50"), (1250, "12.50", "12.50")], id="4: halves"),
         pytest.param([20, 30], [(1000, "10.00", "10.00"), (1500, "15.00", "15.00")], id="4: 20.00 first"),
     ],
 )
-def test_example_4_a_return_refunds_each_tender_in_proportion(parts, expected):
+def test_example_4_a_return_refunds_each_tender_in_proportion(parts, expected_refunds):
     till = Till(order(50, ("points", 25), ("card", 25)))
     refunds = pairs([till.give_back(part) for part in parts])
-    assert refunds == [(points, Decimal(value), Decimal(money)) for points, value, money in expected]
+    assert refunds == [(points, Decimal(value), Decimal(money)) for points, value, money in expected_refunds]
 
 
 def test_example_5_three_thirds_add_up():
@@ -157,19 +157,21 @@ def test_the_refunds_of_any_split_of_returns_add_up_to_the_payment(
     if not total:
         return
     till = Till(order(total, *tenders, currency=currency), Decimal(per_unit), decimals)
-    paid = [till.points[payment["pointsPaymentKey"]].rest.points for payment in till.order.payments[: len(points)]]
+    paid_points = [
+        till.points[payment["pointsPaymentKey"]].rest.points for payment in till.order.payments[: len(points)]
+    ]
     sums = [[Decimal(0), Decimal(0)] for _ in tenders]
-    left = total
+    rest = total
     for weight in [*weights, 0]:
-        part = left if not weight else (left * weight / 100).quantize(Decimal("0.01"))
-        left -= part
-        for place, (_, amount, given_points) in enumerate(till.give_back(part) if part else []):
+        part = rest if not weight else (rest * weight / 100).quantize(Decimal("0.01"))
+        rest -= part
+        for place, (_, amount, refunded_points) in enumerate(till.give_back(part) if part else []):
             assert amount >= 0
             sums[place][0] += amount
-            sums[place][1] += given_points or 0
+            sums[place][1] += refunded_points or 0
         assert all(sums[place][0] <= amount for place, (_, amount) in enumerate(tenders))
     assert [amount for amount, _ in sums] == [amount for _, amount in tenders]
-    assert [given_points for _, given_points in sums[: len(points)]] == paid
+    assert [refunded_points for _, refunded_points in sums[: len(points)]] == paid_points
 
 
 # --- payloads ----------------------------------------------------------------------------------------------------
@@ -203,18 +205,18 @@ def test_payments_add_up_to_the_order():
     ],
 )
 def test_other_payments_are_refused(payments, total, faults):
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(InvalidRequest) as refusal:
         checked_payments(payments, Decimal(total))
-    assert [(fault.pointer, fault.detail) for fault in refused.value.faults] == [
+    assert [(fault.pointer, fault.detail) for fault in refusal.value.faults] == [
         (f"/payload/order/payments{at}", detail) for at, detail in faults
     ]
 
 
 def test_a_later_event_may_repeat_the_payments_of_the_order():
-    paid = replace(order(15), payments=({**CARD, "refundedAmount": 2}, {**PAID, "reference": None}))
-    refuse_other_payments(paid, (CARD, PAID))
+    paid_order = replace(order(15), payments=({**CARD, "refundedAmount": 2}, {**PAID, "reference": None}))
+    refuse_other_payments(paid_order, (CARD, PAID))
     with pytest.raises(InvalidRequest):
-        refuse_other_payments(paid, (PAID, CARD))
+        refuse_other_payments(paid_order, (PAID, CARD))
 
 
 @pytest.mark.parametrize(
@@ -228,9 +230,9 @@ def test_a_later_event_does_not_change_how_the_order_was_paid(other):
 def test_a_tender_of_points_is_at_most_what_its_payment_is_worth():
     refuse_greater(PAID, Decimal(5))
     refuse_greater(PAID, Decimal(6))
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(InvalidRequest) as refusal:
         refuse_greater(PAID, Decimal("4.99"))
-    assert [(fault.pointer, fault.detail) for fault in refused.value.faults] == [
+    assert [(fault.pointer, fault.detail) for fault in refusal.value.faults] == [
         ("/payload/order/payments", f"The points payment {KEY.upper()} is worth 4.99, the order names 5.")
     ]
 

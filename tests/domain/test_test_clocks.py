@@ -28,9 +28,9 @@ def test_moments_that_no_clock_shows():
     for moment in (EARLIEST, NOW, NOW + FURTHEST):
         refuse_moment(moment, NOW, "/startsAt")
     for moment in (EARLIEST - MOMENT, NOW + FURTHEST + MOMENT):
-        with pytest.raises(InvalidRequest) as refused:
+        with pytest.raises(InvalidRequest) as refusal:
             refuse_moment(moment, NOW, "/startsAt")
-        [fault] = refused.value.faults
+        [fault] = refusal.value.faults
         assert (fault.pointer, fault.detail.startswith("startsAt is before 1970")) == ("/startsAt", True)
 
 

@@ -26,37 +26,37 @@ def schedule(policy=YEAR, steps=STEPS, default=BASIC):
     return TierSchedule(PROGRAM, "program-1", ACCOUNT, default, steps, True, policy)
 
 
-def earned(*amounts):
+def points_earned(*amounts):
     dated = tuple(Earning(moment, Decimal(amount)) for moment, amount in amounts)
-    points = TierPoints(earned=sum((each.amount for each in dated), Decimal(0)), earnings=dated)
+    points = TierPoints(earned=sum((earning.amount for earning in dated), Decimal(0)), earnings=dated)
     return lambda _: points
 
 
-NOTHING = earned()
+NOTHING = points_earned()
 
 
 def test_a_floor_above_the_points_decides_until_it_ends():
-    place = schedule().place_of(earned((NOON, 700)), NOON, TierFloor(GOLD, LATER))
+    place = schedule().place_of(points_earned((NOON, 700)), NOON, TierFloor(GOLD, LATER))
     assert place == HeldTier(GOLD, True, LATER, TierFloor(GOLD, LATER))
-    assert schedule().place_of(earned((NOON, 700)), LATER, place.floor).loyalty_tier_id == SILVER
+    assert schedule().place_of(points_earned((NOON, 700)), LATER, place.floor).loyalty_tier_id == SILVER
 
 
 @pytest.mark.parametrize(("amount", "tier_id"), [(500, SILVER), (999, SILVER), (1000, GOLD)])
 def test_points_that_are_enough_for_the_floor_decide(amount, tier_id):
-    place = schedule().place_of(earned((NOON, amount)), NOON, TierFloor(SILVER))
+    place = schedule().place_of(points_earned((NOON, amount)), NOON, TierFloor(SILVER))
     assert (place.loyalty_tier_id, place.is_manual, place.floor) == (tier_id, False, TierFloor(SILVER))
 
 
 def test_a_tier_by_points_of_a_period_falls_to_the_floor():
-    place = schedule().place_of(earned((NOON, 1000)), NOON, TierFloor(SILVER))
+    place = schedule().place_of(points_earned((NOON, 1000)), NOON, TierFloor(SILVER))
     in_a_year = datetime(2027, 3, 4, 12, 0, tzinfo=UTC)
     assert (place.loyalty_tier_id, place.expires_at) == (GOLD, in_a_year)
-    after = schedule().place_of(earned((NOON, 1000)), in_a_year, place.floor)
+    after = schedule().place_of(points_earned((NOON, 1000)), in_a_year, place.floor)
     assert after == HeldTier(SILVER, True, None, TierFloor(SILVER))
 
 
 def test_the_end_of_a_floor_that_does_not_decide_then_ends_no_tier():
-    place = schedule(TierPolicy(EARNED)).place_of(earned((NOON, 600)), NOON, TierFloor(SILVER, LATER))
+    place = schedule(TierPolicy(EARNED)).place_of(points_earned((NOON, 600)), NOON, TierFloor(SILVER, LATER))
     assert place == HeldTier(SILVER, False, None, TierFloor(SILVER, LATER))
     assert (place.hold(NOON), place.hold(LATER)) == (FLOOR, None)
 
@@ -64,9 +64,9 @@ def test_the_end_of_a_floor_that_does_not_decide_then_ends_no_tier():
 def test_points_that_begin_to_count_by_time_lift_the_member_above_the_floor():
     next_year = datetime(2027, 1, 1, tzinfo=UTC)
     policy = TierPolicy(EARNED, CALENDAR)
-    place = schedule(policy).place_of(earned((next_year + timedelta(days=9), 1200)), NOON, TierFloor(SILVER))
+    place = schedule(policy).place_of(points_earned((next_year + timedelta(days=9), 1200)), NOON, TierFloor(SILVER))
     assert (place.loyalty_tier_id, place.expires_at) == (SILVER, next_year)
-    assert schedule(policy).place_of(earned((next_year, 1200)), next_year, place.floor).loyalty_tier_id == GOLD
+    assert schedule(policy).place_of(points_earned((next_year, 1200)), next_year, place.floor).loyalty_tier_id == GOLD
 
 
 def test_an_inactive_tier_is_no_floor():
@@ -81,27 +81,29 @@ def test_a_floor_is_the_tier_where_the_points_lead_to_none():
 
 def test_among_tiers_of_the_same_points_the_order_ranks():
     steps = (*STEPS, Step(OTHER, Decimal(500), 2))
-    place = schedule(steps=steps).place_of(earned((NOON, 500)), NOON, TierFloor(SILVER))
+    place = schedule(steps=steps).place_of(points_earned((NOON, 500)), NOON, TierFloor(SILVER))
     assert (place.loyalty_tier_id, place.is_manual) == (OTHER, False)
     place = schedule(steps=(*STEPS, Step(OTHER, Decimal(500), 0))).place_of(NOTHING, NOON, TierFloor(OTHER))
     assert place.loyalty_tier_id == OTHER
 
 
 def test_the_tiers_of_an_inactive_program_are_as_they_are_held():
-    held = TierHold(GOLD, LATER, FLOOR).place(None, earned((NOON, 9999)), NOON)
-    assert held == HeldTier(GOLD, True, LATER, TierFloor(GOLD, LATER))
+    held_tier = TierHold(GOLD, LATER, FLOOR).place(None, points_earned((NOON, 9999)), NOON)
+    assert held_tier == HeldTier(GOLD, True, LATER, TierFloor(GOLD, LATER))
     assert TierHold(GOLD, LATER, FIXED).place(schedule(), NOTHING, NOON) == HeldTier(GOLD, True, LATER)
 
 
 def test_movements_of_points_settle_a_floor_and_no_fixed_tier():
-    for held, expected in (
+    for held_tier, settled_tier in (
         (HeldTier(SILVER, True, None, TierFloor(SILVER)), HeldTier(GOLD, False, None, TierFloor(SILVER))),
         (HeldTier(SILVER, True), HeldTier(SILVER, True)),
     ):
-        assignments = TierAssignments((schedule(TierPolicy(EARNED)),), {(MEMBER, PROGRAM): held}, NOON)
-        moves = assignments.settle(MEMBER, {ACCOUNT}, earned((NOON, 1000)))
-        assert assignments.stored_tier((MEMBER, PROGRAM)) == expected
-        assert [(move.before, move.after) for move in moves] == [(SILVER, GOLD)] * (expected.loyalty_tier_id == GOLD)
+        assignments = TierAssignments((schedule(TierPolicy(EARNED)),), {(MEMBER, PROGRAM): held_tier}, NOON)
+        moves = assignments.settle(MEMBER, {ACCOUNT}, points_earned((NOON, 1000)))
+        assert assignments.stored_tier((MEMBER, PROGRAM)) == settled_tier
+        assert [(move.before, move.after) for move in moves] == [(SILVER, GOLD)] * (
+            settled_tier.loyalty_tier_id == GOLD
+        )
 
 
 MOMENTS = st.integers(-800, 800).map(lambda days: NOON + timedelta(days=days))
@@ -112,7 +114,7 @@ RANK = {None: -1, BASIC: 0, SILVER: 1, GOLD: 2}
 
 @given(POLICIES, st.lists(st.tuples(MOMENTS, st.integers(0, 900)), max_size=6), FLOORS, MOMENTS, MOMENTS)
 def test_with_a_floor_the_tier_is_never_below_that_without_it(policy, earnings, floor, at, later):
-    program, points = schedule(policy), earned(*earnings)
+    program, points = schedule(policy), points_earned(*earnings)
     without, place = program.place_of(points, at), program.place_of(points, at, floor)
     in_force = floor.loyalty_tier_id in RANK and not floor.has_ended(at)
     least = RANK[floor.loyalty_tier_id] if in_force else -1
@@ -145,7 +147,7 @@ def test_a_reversed_floor_gives_way_to_the_hold_before_it():
 def test_a_floor_that_was_replaced_is_not_reversed():
     log, assignments = TierLog(), TierAssignments((schedule(),), {}, NOON)
     log.register([tracking(1, SILVER, FLOOR)])
-    for held in (HeldTier(SILVER, True), HeldTier(GOLD, True, None, TierFloor(GOLD)), HeldTier(SILVER)):
-        assignments.put((MEMBER, PROGRAM), held)
+    for later_tier in (HeldTier(SILVER, True), HeldTier(GOLD, True, None, TierFloor(GOLD)), HeldTier(SILVER)):
+        assignments.put((MEMBER, PROGRAM), later_tier)
         assert not log.reverse(1, assignments, 9)
-        assert assignments.stored_tier((MEMBER, PROGRAM)) == held
+        assert assignments.stored_tier((MEMBER, PROGRAM)) == later_tier

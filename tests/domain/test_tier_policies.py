@@ -21,8 +21,8 @@ ACCOUNT, PROGRAM, MEMBER = 1, 1, 7
 BASIC, SILVER, GOLD = 10, 11, 12
 STEPS = (Step(BASIC, Decimal(0), 0), Step(SILVER, Decimal(100), 1), Step(GOLD, Decimal(200), 2))
 NAMES = {
-    each: KnownTier(each, f"tier-{each}", PROGRAM, "program-1", name, True)
-    for each, name in ((BASIC, "Basic"), (SILVER, "Silver"), (GOLD, "Gold"))
+    tier_id: KnownTier(tier_id, f"tier-{tier_id}", PROGRAM, "program-1", name, True)
+    for tier_id, name in ((BASIC, "Basic"), (SILVER, "Silver"), (GOLD, "Gold"))
 }
 
 
@@ -30,10 +30,10 @@ def schedule(policy):
     return TierSchedule(PROGRAM, "program-1", ACCOUNT, BASIC, STEPS, True, policy)
 
 
-def earned(*amounts):
+def points_earned(*amounts):
     """Points by the date on which they were earned."""
     dated = tuple(Earning(datetime.fromisoformat(day).replace(tzinfo=UTC), Decimal(n)) for day, n in amounts)
-    return TierPoints(Decimal(0), sum((each.amount for each in dated), Decimal(0)), dated)
+    return TierPoints(Decimal(0), sum((earning.amount for earning in dated), Decimal(0)), dated)
 
 
 YEAR = TierPolicy(EARNED, ROLLING, months=12)
@@ -47,18 +47,18 @@ def test_the_balance_counts_unless_the_policy_says_otherwise():
 
 
 @pytest.mark.parametrize(
-    ("at", "expected"),
+    ("at", "counted_sum"),
     [("2026-02-28T00:00:00+00:00", 150), ("2026-02-28T09:59:59+00:00", 150), ("2026-02-28T10:00:00+00:00", 50)],
 )
-def test_a_rolling_period_ends_to_the_moment(at, expected):
-    points = earned(("2026-01-31T10:00:00", 100), ("2026-02-10", 50))
-    assert TierPolicy(EARNED, ROLLING, months=1).counted_points(points, datetime.fromisoformat(at)) == expected
+def test_a_rolling_period_ends_to_the_moment(at, counted_sum):
+    points = points_earned(("2026-01-31T10:00:00", 100), ("2026-02-10", 50))
+    assert TierPolicy(EARNED, ROLLING, months=1).counted_points(points, datetime.fromisoformat(at)) == counted_sum
 
 
 def test_years_begin_where_and_when_the_policy_says():
     policy = TierPolicy(EARNED, CALENDAR, start_month=4, zone=ZoneInfo("America/New_York"))
     # Midnight there is four o'clock.
-    points = earned(("2026-04-01T03:59:59", 1), ("2026-04-01T04:00:00", 10), ("2027-04-01T04:00:00", 100))
+    points = points_earned(("2026-04-01T03:59:59", 1), ("2026-04-01T04:00:00", 10), ("2027-04-01T04:00:00", 100))
     begins = datetime(2026, 4, 1, 4, tzinfo=UTC)
     assert policy.counted_points(points, begins - timedelta(seconds=1)) == 1
     assert policy.counted_points(points, begins) == 10
@@ -78,7 +78,7 @@ def test_periods_reach_to_the_ends_of_the_calendar():
 
 
 def test_the_last_year_of_the_calendar_counts_like_any_other():
-    points = earned(("9998-06-01", 1), ("9999-02-01", 10))
+    points = points_earned(("9998-06-01", 1), ("9999-02-01", 10))
     assert TierPolicy(EARNED, CALENDAR).counted_points(points, datetime(9999, 6, 1, tzinfo=UTC)) == 10
 
 
@@ -157,8 +157,8 @@ def test_points_of_a_rolling_period_count_from_what_they_are_for_however_late_th
 )
 def test_a_year_that_counts_again_ends_with_the_present_one(at, changes):
     points = released(("2025-12-20", 100, "2026-01-10"))
-    found = TierPolicy(EARNED, CALENDAR).changes(points, datetime.fromisoformat(at).replace(tzinfo=UTC))
-    assert [(moment.date().isoformat(), amount) for moment, amount in found] == changes
+    policy_changes = TierPolicy(EARNED, CALENDAR).changes(points, datetime.fromisoformat(at).replace(tzinfo=UTC))
+    assert [(moment.date().isoformat(), amount) for moment, amount in policy_changes] == changes
 
 
 def test_a_year_counts_again_from_the_first_moment_of_the_next_one_on():
@@ -217,7 +217,7 @@ def counts_by_hand(policy, moment, at):
     if policy.period == ROLLING:
         return add_months(moment, policy.months, policy.zone) > at
     there, now = moment.astimezone(policy.zone), at.astimezone(policy.zone)
-    years = [each.year - (each.month < policy.start_month) for each in (there, now)]
+    years = [local_time.year - (local_time.month < policy.start_month) for local_time in (there, now)]
     return years[0] == years[1]
 
 
@@ -225,7 +225,7 @@ def points_of(history):
     """Mints, of each of which so many quarters were reverted since."""
     dated = [Earning(moment, Decimal(n)) for moment, n, _ in history]
     dated += [Earning(moment, Decimal(-n) * quarters / 4) for moment, n, quarters in history if quarters]
-    return TierPoints(Decimal(0), sum((each.amount for each in dated), Decimal(0)), tuple(dated))
+    return TierPoints(Decimal(0), sum((earning.amount for earning in dated), Decimal(0)), tuple(dated))
 
 
 @given(policies, histories, moments)
@@ -257,44 +257,44 @@ def test_a_tier_lasts_exactly_until_it_says(policy, history, at, days):
 
 
 @given(policies, st.lists(st.tuples(histories, st.integers(0, 200)), min_size=1, max_size=4))
-def test_tiers_that_are_settled_as_time_passes_are_those_of_the_moment(policy, seen):
-    program, held, at, history = schedule(policy), {}, datetime(2025, 6, 1, tzinfo=UTC), []
-    for more, passed in seen:
+def test_tiers_that_are_settled_as_time_passes_are_those_of_the_moment(policy, batches):
+    program, held_tiers, at, history = schedule(policy), {}, datetime(2025, 6, 1, tzinfo=UTC), []
+    for more, passed in batches:
         at, history = at + timedelta(days=passed), history + more
         points = points_of(history)
-        found = TierAssignments((program,), held, at)
-        found.settle(MEMBER, {ACCOUNT} if more else (), lambda _, points=points: points)
-        held = {**held, **{place: tier for place, tier in found.changed.items() if tier is not None}}
-        if (MEMBER, PROGRAM) in held:
-            assert found.tier_ids(MEMBER, lambda _, points=points: points) == [
+        assignments = TierAssignments((program,), held_tiers, at)
+        assignments.settle(MEMBER, {ACCOUNT} if more else (), lambda _, points=points: points)
+        held_tiers = {**held_tiers, **{place: tier for place, tier in assignments.changed.items() if tier is not None}}
+        if (MEMBER, PROGRAM) in held_tiers:
+            assert assignments.tier_ids(MEMBER, lambda _, points=points: points) == [
                 program.tier_of(lambda _, points=points: points, at)
             ]
 
 
 def test_what_falls_out_of_the_period_moves_a_member_when_it_does():
     program = schedule(YEAR)
-    points = earned(("2025-06-01", 120), ("2026-01-01", 90))
-    found = TierAssignments((program,), {(MEMBER, PROGRAM): HeldTier(BASIC)}, NOON)
-    [move] = found.settle(MEMBER, {ACCOUNT}, lambda _: points)
+    points = points_earned(("2025-06-01", 120), ("2026-01-01", 90))
+    assignments = TierAssignments((program,), {(MEMBER, PROGRAM): HeldTier(BASIC)}, NOON)
+    [move] = assignments.settle(MEMBER, {ACCOUNT}, lambda _: points)
     until = datetime(2026, 6, 1, tzinfo=UTC)
     assert (move.after, move.expires_at) == (GOLD, until)
-    later = TierAssignments((program,), dict(found.changed), until)
-    [move] = later.settle(MEMBER, (), lambda _: points)
+    later_assignments = TierAssignments((program,), dict(assignments.changed), until)
+    [move] = later_assignments.settle(MEMBER, (), lambda _: points)
     assert (move.before, move.after, move.expires_at) == (GOLD, BASIC, None)
 
 
 class TestStatus:
-    def status(self, policy, held, points, at=NOON):
-        return tier_status(schedule(policy), NAMES, held, lambda _: points, at)
+    def status(self, policy, member_tier, points, at=NOON):
+        return tier_status(schedule(policy), NAMES, member_tier, lambda _: points, at)
 
     def holds(self, tier_id, expires_at=None, is_manual=False):
         return MemberTier(1, MEMBER, PROGRAM, tier_id, is_manual, expires_at, NOON)
 
     def test_the_way_to_the_next_tier(self):
-        found = self.status(TierPolicy(EARNED), self.holds(SILVER), TierPoints(Decimal(3), Decimal(130)))
-        assert (found.tier.name, found.points, found.since) == ("Silver", 130, NOON)
-        assert (found.next_tier.name, found.next_tier.missing_points) == ("Gold", 70)
-        assert (found.points_to_keep, found.projected_tier) == (None, None)
+        status = self.status(TierPolicy(EARNED), self.holds(SILVER), TierPoints(Decimal(3), Decimal(130)))
+        assert (status.tier.name, status.points, status.since) == ("Silver", 130, NOON)
+        assert (status.next_tier.name, status.next_tier.missing_points) == ("Gold", 70)
+        assert (status.points_to_keep, status.projected_tier) == (None, None)
 
     @pytest.mark.parametrize(
         ("tier_id", "is_manual", "floor", "is_deciding"),
@@ -319,53 +319,53 @@ class TestStatus:
         plan = TierSchedule(PROGRAM, "program-1", ACCOUNT, None, steps, True, TierPolicy())
         status = tier_status(plan, NAMES, None, lambda _: TierPoints(Decimal(99)), NOON)
         assert (status.next_tier.name, status.next_tier.missing_points) == ("Gold", 1)
-        reached = tier_status(plan, NAMES, None, lambda _: TierPoints(Decimal(100)), NOON)
-        assert reached.next_tier is None
+        status_at_the_top = tier_status(plan, NAMES, None, lambda _: TierPoints(Decimal(100)), NOON)
+        assert status_at_the_top.next_tier is None
 
     def test_nothing_is_missing_to_keep_a_tier_that_the_points_exceed(self):
         policy = TierPolicy(EARNED, ROLLING, months=12)
         member_tier = self.holds(SILVER, datetime(2026, 6, 1, tzinfo=UTC))
-        for amount, missing in ((99, 1), (100, 0), (150, 0)):
-            status = self.status(policy, member_tier, earned(("2026-01-10", amount)))
-            assert status.points_to_keep == missing
+        for amount, points_to_keep in ((99, 1), (100, 0), (150, 0)):
+            status = self.status(policy, member_tier, points_earned(("2026-01-10", amount)))
+            assert status.points_to_keep == points_to_keep
 
     def test_nothing_is_above_the_last_one(self):
         assert self.status(TierPolicy(EARNED), self.holds(GOLD), TierPoints(earned=Decimal(900))).next_tier is None
 
     def test_whoever_was_put_higher_is_told_what_is_above_that(self):
-        found = self.status(TierPolicy(EARNED), self.holds(SILVER, is_manual=True), TierPoints(earned=Decimal(20)))
-        assert (found.next_tier.name, found.next_tier.missing_points, found.is_manual) == ("Gold", 180, True)
+        status = self.status(TierPolicy(EARNED), self.holds(SILVER, is_manual=True), TierPoints(earned=Decimal(20)))
+        assert (status.next_tier.name, status.next_tier.missing_points, status.is_manual) == ("Gold", 180, True)
 
     def test_a_tier_by_points_is_held_by_nothing_else(self):
-        found = self.status(TierPolicy(EARNED), self.holds(SILVER), TierPoints(earned=Decimal(120)))
-        assert (found.tier.name, found.is_manual, found.tier_hold, found.since) == ("Silver", False, None, NOON)
-        assert (found.points, found.points_to_keep, found.projected_tier) == (120, None, None)
+        status = self.status(TierPolicy(EARNED), self.holds(SILVER), TierPoints(earned=Decimal(120)))
+        assert (status.tier.name, status.is_manual, status.tier_hold, status.since) == ("Silver", False, None, NOON)
+        assert (status.points, status.points_to_keep, status.projected_tier) == (120, None, None)
 
     def test_a_member_without_a_tier_has_the_way_to_the_next_one(self):
-        found = self.status(TierPolicy(EARNED), None, TierPoints(earned=Decimal(20)))
-        assert (found.tier, found.is_manual, found.since, found.expires_at) == (None, False, None, None)
-        assert (found.next_tier.loyalty_tier_id, found.next_tier.missing_points) == (SILVER, 80)
+        status = self.status(TierPolicy(EARNED), None, TierPoints(earned=Decimal(20)))
+        assert (status.tier, status.is_manual, status.since, status.expires_at) == (None, False, None, None)
+        assert (status.next_tier.loyalty_tier_id, status.next_tier.missing_points) == (SILVER, 80)
 
     def test_what_it_takes_to_stay(self):
-        points = earned(("2025-06-01", 120), ("2026-01-01", 90))
-        found = self.status(YEAR, self.holds(GOLD, datetime(2026, 6, 1, tzinfo=UTC)), points)
-        assert (found.points, found.points_to_keep, found.projected_tier.name) == (210, 110, "Basic")
+        points = points_earned(("2025-06-01", 120), ("2026-01-01", 90))
+        status = self.status(YEAR, self.holds(GOLD, datetime(2026, 6, 1, tzinfo=UTC)), points)
+        assert (status.points, status.points_to_keep, status.projected_tier.name) == (210, 110, "Basic")
 
     def test_a_year_begins_with_nothing(self):
         policy = TierPolicy(EARNED, CALENDAR)
-        points = earned(("2026-01-01", 150))
-        held = self.holds(SILVER, datetime(2027, 1, 1, tzinfo=UTC))
-        found = self.status(policy, held, points)
-        assert (found.points, found.points_to_keep, found.projected_tier.name) == (150, 100, "Basic")
+        points = points_earned(("2026-01-01", 150))
+        member_tier = self.holds(SILVER, datetime(2027, 1, 1, tzinfo=UTC))
+        status = self.status(policy, member_tier, points)
+        assert (status.points, status.points_to_keep, status.projected_tier.name) == (150, 100, "Basic")
 
     def test_a_tier_that_was_set_until_some_moment(self):
-        held = self.holds(GOLD, NOON + timedelta(days=9), is_manual=True)
-        found = self.status(TierPolicy(EARNED), held, TierPoints(earned=Decimal(120)))
-        assert (found.points_to_keep, found.projected_tier.name) == (80, "Silver")
+        member_tier = self.holds(GOLD, NOON + timedelta(days=9), is_manual=True)
+        status = self.status(TierPolicy(EARNED), member_tier, TierPoints(earned=Decimal(120)))
+        assert (status.points_to_keep, status.projected_tier.name) == (80, "Silver")
 
     def test_whoever_has_no_tier(self):
-        found = self.status(TierPolicy(EARNED), None, TierPoints())
-        assert (found.tier, found.since, found.points, found.next_tier.name) == (None, None, 0, "Silver")
+        status = self.status(TierPolicy(EARNED), None, TierPoints())
+        assert (status.tier, status.since, status.points, status.next_tier.name) == (None, None, 0, "Silver")
 
 
 @pytest.mark.parametrize(
@@ -396,10 +396,15 @@ def test_fields_that_do_not_go_together(policy, names):
     ],
 )
 def test_years_begin_in_january_by_default(policy, months, start_month):
-    stored = completed(policy)
-    assert (stored["months"], stored["startMonth"]) == (months, start_month)
-    assert (stored["basis"], stored["period"]) == (policy.get("basis", "balance"), policy.get("period", "lifetime"))
-    assert TierPolicy.of(stored, UTC) == TierPolicy(stored["basis"], stored["period"], months or 12, start_month or 1)
+    stored_policy = completed(policy)
+    assert (stored_policy["months"], stored_policy["startMonth"]) == (months, start_month)
+    assert (stored_policy["basis"], stored_policy["period"]) == (
+        policy.get("basis", "balance"),
+        policy.get("period", "lifetime"),
+    )
+    assert TierPolicy.of(stored_policy, UTC) == TierPolicy(
+        stored_policy["basis"], stored_policy["period"], months or 12, start_month or 1
+    )
 
 
 def test_a_policy_is_read_from_its_stored_form():

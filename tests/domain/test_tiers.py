@@ -65,14 +65,14 @@ def test_without_an_account_everybody_is_in_the_default_tier():
 
 @given(all_steps, defaults, amounts)
 def test_the_tier_is_the_highest_reached_else_the_default(steps, default, points):
-    found = schedule(*steps, default=default).tier_at(points)
-    reached = [step for step in steps if step.min_required_points <= points]
-    if not reached:
-        assert found == default
+    tier_id = schedule(*steps, default=default).tier_at(points)
+    reached_steps = [step for step in steps if step.min_required_points <= points]
+    if not reached_steps:
+        assert tier_id == default
         return
-    [mine] = [step for step in reached if step.loyalty_tier_id == found]
-    for other in reached:
-        assert (other.min_required_points, other.tier_order) <= (mine.min_required_points, mine.tier_order)
+    [best_step] = [step for step in reached_steps if step.loyalty_tier_id == tier_id]
+    for other in reached_steps:
+        assert (other.min_required_points, other.tier_order) <= (best_step.min_required_points, best_step.tier_order)
 
 
 @given(all_steps, defaults, amounts, amounts)
@@ -86,25 +86,27 @@ def points_of(amount):
     return lambda account: TierPoints(Decimal(amount if account == ACCOUNT else 0))
 
 
-def tier_assignments(held: HeldTier | None, *tier_schedules: TierSchedule) -> TierAssignments:
-    return TierAssignments(tier_schedules or (USUAL,), {} if held is None else {(MEMBER, PROGRAM): held}, NOON)
+def tier_assignments(held_tier: HeldTier | None, *tier_schedules: TierSchedule) -> TierAssignments:
+    return TierAssignments(
+        tier_schedules or (USUAL,), {} if held_tier is None else {(MEMBER, PROGRAM): held_tier}, NOON
+    )
 
 
 def test_points_move_a_member_and_back():
-    found = tier_assignments(HeldTier(BASIC))
-    [up] = found.settle(MEMBER, {ACCOUNT}, points_of(600))
+    assignments = tier_assignments(HeldTier(BASIC))
+    [up] = assignments.settle(MEMBER, {ACCOUNT}, points_of(600))
     assert (up.member_id, up.before, up.after) == (MEMBER, BASIC, GOLD)
-    assert found.tier_ids(MEMBER, points_of(600)) == [GOLD]
-    assert found.settle(MEMBER, {ACCOUNT}, points_of(700)) == []
-    [down] = found.settle(MEMBER, {ACCOUNT}, points_of(10))
+    assert assignments.tier_ids(MEMBER, points_of(600)) == [GOLD]
+    assert assignments.settle(MEMBER, {ACCOUNT}, points_of(700)) == []
+    [down] = assignments.settle(MEMBER, {ACCOUNT}, points_of(10))
     assert (down.before, down.after) == (GOLD, BASIC)
-    assert found.changed == {(MEMBER, PROGRAM): HeldTier(BASIC)}
+    assert assignments.changed == {(MEMBER, PROGRAM): HeldTier(BASIC)}
 
 
 def test_other_accounts_move_nobody():
-    found = tier_assignments(HeldTier(BASIC))
-    assert found.settle(MEMBER, {ACCOUNT + 1}, points_of(600)) == []
-    assert found.changed == {}
+    assignments = tier_assignments(HeldTier(BASIC))
+    assert assignments.settle(MEMBER, {ACCOUNT + 1}, points_of(600)) == []
+    assert assignments.changed == {}
 
 
 def test_a_member_new_to_a_program_gets_a_tier():
@@ -113,55 +115,55 @@ def test_a_member_new_to_a_program_gets_a_tier():
 
 
 def test_a_member_may_be_left_without_a_tier():
-    found = tier_assignments(HeldTier(SILVER), schedule(Step(SILVER, Decimal(200), 1), default=None))
-    [move] = found.settle(MEMBER, {ACCOUNT}, points_of(199))
+    assignments = tier_assignments(HeldTier(SILVER), schedule(Step(SILVER, Decimal(200), 1), default=None))
+    [move] = assignments.settle(MEMBER, {ACCOUNT}, points_of(199))
     assert (move.before, move.after) == (SILVER, None)
-    assert found.changed == {(MEMBER, PROGRAM): None}
-    assert found.tier_ids(MEMBER, points_of(199)) == []
+    assert assignments.changed == {(MEMBER, PROGRAM): None}
+    assert assignments.tier_ids(MEMBER, points_of(199)) == []
 
 
 def test_a_program_with_nothing_beyond_its_default_tier_moves_nobody():
-    found = tier_assignments(None, schedule(Step(BASIC, Decimal(0), 0)))
-    assert found.settle(MEMBER, {ACCOUNT}, points_of(600)) == []
-    assert found.changed == {}
+    assignments = tier_assignments(None, schedule(Step(BASIC, Decimal(0), 0)))
+    assert assignments.settle(MEMBER, {ACCOUNT}, points_of(600)) == []
+    assert assignments.changed == {}
 
 
 @pytest.mark.parametrize("expires_at", [None, NOON + timedelta(seconds=1)])
 def test_a_tier_set_by_hand_holds_whatever_the_points(expires_at):
-    found = tier_assignments(HeldTier(GOLD, True, expires_at))
-    assert found.settle(MEMBER, {ACCOUNT}, points_of(0)) == []
-    assert found.tier_ids(MEMBER, points_of(0)) == [GOLD]
-    assert found.changed == {}
+    assignments = tier_assignments(HeldTier(GOLD, True, expires_at))
+    assert assignments.settle(MEMBER, {ACCOUNT}, points_of(0)) == []
+    assert assignments.tier_ids(MEMBER, points_of(0)) == [GOLD]
+    assert assignments.changed == {}
 
 
 def test_a_tier_that_has_expired_is_evaluated_without_points_having_moved():
-    found = tier_assignments(HeldTier(GOLD, True, NOON))
-    assert found.tier_ids(MEMBER, points_of(300)) == [SILVER]
-    [move] = found.settle(MEMBER, (), points_of(300))
+    assignments = tier_assignments(HeldTier(GOLD, True, NOON))
+    assert assignments.tier_ids(MEMBER, points_of(300)) == [SILVER]
+    [move] = assignments.settle(MEMBER, (), points_of(300))
     assert (move.before, move.after) == (GOLD, SILVER)
-    assert found.changed == {(MEMBER, PROGRAM): HeldTier(SILVER)}
-    assert found.settle(MEMBER, (), points_of(300)) == []
+    assert assignments.changed == {(MEMBER, PROGRAM): HeldTier(SILVER)}
+    assert assignments.settle(MEMBER, (), points_of(300)) == []
 
 
 def test_a_tier_that_has_expired_and_belongs_to_the_points_is_no_move_but_is_written():
-    found = tier_assignments(HeldTier(SILVER, True, NOON))
-    assert found.settle(MEMBER, (), points_of(300)) == []
-    assert found.changed == {(MEMBER, PROGRAM): HeldTier(SILVER)}
-    [move] = found.settle(MEMBER, {ACCOUNT}, points_of(600))
+    assignments = tier_assignments(HeldTier(SILVER, True, NOON))
+    assert assignments.settle(MEMBER, (), points_of(300)) == []
+    assert assignments.changed == {(MEMBER, PROGRAM): HeldTier(SILVER)}
+    [move] = assignments.settle(MEMBER, {ACCOUNT}, points_of(600))
     assert move.after == GOLD
 
 
 def test_members_of_inactive_programs_stay_where_they_are():
-    found = TierAssignments((), {(MEMBER, PROGRAM): HeldTier(GOLD, True, NOON)}, NOON)
-    assert found.settle(MEMBER, {ACCOUNT}, points_of(0)) == []
-    assert found.tier_ids(MEMBER, points_of(0)) == [GOLD]
+    assignments = TierAssignments((), {(MEMBER, PROGRAM): HeldTier(GOLD, True, NOON)}, NOON)
+    assert assignments.settle(MEMBER, {ACCOUNT}, points_of(0)) == []
+    assert assignments.tier_ids(MEMBER, points_of(0)) == [GOLD]
 
 
 def test_each_program_depends_on_its_own_account():
     other = schedule(Step(9, Decimal(1), 0), default=None, account=ACCOUNT + 1, program=2)
-    found = tier_assignments(HeldTier(BASIC), USUAL, other)
+    assignments = tier_assignments(HeldTier(BASIC), USUAL, other)
     balances = {ACCOUNT: TierPoints(), ACCOUNT + 1: TierPoints(Decimal(3))}
-    moves = found.settle(MEMBER, {ACCOUNT, ACCOUNT + 1}, balances.__getitem__)
+    moves = assignments.settle(MEMBER, {ACCOUNT, ACCOUNT + 1}, balances.__getitem__)
     assert [(move.schedule.loyalty_program_id, move.after) for move in moves] == [(2, 9)]
 
 
@@ -169,8 +171,8 @@ def test_programs_whose_points_did_not_move_or_whose_tier_is_fixed_hold_up_no_ot
     other_account = schedule(Step(GOLD, Decimal(0), 0), default=None, account=ACCOUNT + 1, program=2)
     later = schedule(Step(9, Decimal(1), 0), default=None, program=3)
     for first in (other_account, USUAL):
-        found = tier_assignments(HeldTier(BASIC, True), first, later)
-        moves = found.settle(MEMBER, {ACCOUNT}, points_of(600))
+        assignments = tier_assignments(HeldTier(BASIC, True), first, later)
+        moves = assignments.settle(MEMBER, {ACCOUNT}, points_of(600))
         assert [(move.schedule.loyalty_program_id, move.after) for move in moves] == [(3, 9)]
 
 
@@ -208,11 +210,11 @@ def test_only_an_active_tier_is_the_default_one():
 @given(all_steps, defaults, st.lists(amounts, min_size=1))
 def test_however_often_points_move_only_the_last_balance_counts(steps, default, balances):
     program = schedule(*steps, default=default)
-    found = tier_assignments(None, program)
+    assignments = tier_assignments(None, program)
     for balance in balances:
-        found.settle(MEMBER, {ACCOUNT}, points_of(balance))
-    expected = program.tier_at(balances[-1]) if program.moves else None
-    assert found.tier_ids(MEMBER, points_of(balances[-1])) == ([] if expected is None else [expected])
+        assignments.settle(MEMBER, {ACCOUNT}, points_of(balance))
+    last_tier_id = program.tier_at(balances[-1]) if program.moves else None
+    assert assignments.tier_ids(MEMBER, points_of(balances[-1])) == ([] if last_tier_id is None else [last_tier_id])
 
 
 def tracking(number: int, tier_id: int | None, event_id: int | None, previous: HeldTier | None = None) -> TierTracking:
@@ -242,46 +244,46 @@ def tracking(number: int, tier_id: int | None, event_id: int | None, previous: H
 
 def test_a_tier_that_an_event_set_gives_way_to_the_one_before_with_its_expiry():
     before = HeldTier(SILVER, True, NOON + timedelta(days=1))
-    found, log = tier_assignments(before), TierLog()
+    assignments, log = tier_assignments(before), TierLog()
     log.register([tracking(1, GOLD, 5, before)])
-    found.put((MEMBER, PROGRAM), HeldTier(GOLD, True))
-    assert [each.member_tier_tracking_id for each in log.unreverted(5)] == [1]
-    assert log.reverse(1, found, 9)
-    assert found.stored_tier((MEMBER, PROGRAM)) == before
+    assignments.put((MEMBER, PROGRAM), HeldTier(GOLD, True))
+    assert [row.member_tier_tracking_id for row in log.unreverted(5)] == [1]
+    assert log.reverse(1, assignments, 9)
+    assert assignments.stored_tier((MEMBER, PROGRAM)) == before
     assert log.unreverted(5) == []
     log.register([tracking(2, GOLD, 4), tracking(3, GOLD, 6)])
     assert log.unreverted(5) == []
-    new, [changed] = log.drain()
-    assert (new, changed.reversal_loyalty_event_id) == ([], 9)
+    new, [changed_row] = log.drain()
+    assert (new, changed_row.reversal_loyalty_event_id) == ([], 9)
     assert log.drain() == ([], [])
 
 
-@pytest.mark.parametrize("now_held", [None, HeldTier(GOLD), HeldTier(GOLD, True, NOON), HeldTier(BASIC, True)])
-def test_a_tier_that_has_moved_on_since_is_kept(now_held):
-    found, log = tier_assignments(now_held), TierLog()
+@pytest.mark.parametrize("held_tier", [None, HeldTier(GOLD), HeldTier(GOLD, True, NOON), HeldTier(BASIC, True)])
+def test_a_tier_that_has_moved_on_since_is_kept(held_tier):
+    assignments, log = tier_assignments(held_tier), TierLog()
     log.register([tracking(1, GOLD, 5, HeldTier(SILVER))])
-    assert not log.reverse(1, found, 9)
-    assert found.stored_tier((MEMBER, PROGRAM)) == now_held
+    assert not log.reverse(1, assignments, 9)
+    assert assignments.stored_tier((MEMBER, PROGRAM)) == held_tier
 
 
 def test_tiers_of_events_that_are_reversed_in_the_order_in_which_they_were_set_leave_the_first_one():
     first, log = HeldTier(BASIC), TierLog()
-    found = tier_assignments(first)
+    assignments = tier_assignments(first)
     for number, tier_id in enumerate((SILVER, GOLD, SILVER), 1):
-        log.register([tracking(number, tier_id, number, found.stored_tier((MEMBER, PROGRAM)))])
-        found.put((MEMBER, PROGRAM), HeldTier(tier_id, True))
-    assert [log.reverse(number, found, 9) for number in (1, 2)] == [False, False]
-    assert found.stored_tier((MEMBER, PROGRAM)) == HeldTier(SILVER, True)
-    assert log.reverse(3, found, 9)
-    assert found.stored_tier((MEMBER, PROGRAM)) == first
+        log.register([tracking(number, tier_id, number, assignments.stored_tier((MEMBER, PROGRAM)))])
+        assignments.put((MEMBER, PROGRAM), HeldTier(tier_id, True))
+    assert [log.reverse(number, assignments, 9) for number in (1, 2)] == [False, False]
+    assert assignments.stored_tier((MEMBER, PROGRAM)) == HeldTier(SILVER, True)
+    assert log.reverse(3, assignments, 9)
+    assert assignments.stored_tier((MEMBER, PROGRAM)) == first
 
 
 @pytest.mark.parametrize(
-    "stored", [None, HeldTier(SILVER), HeldTier(SILVER, True), HeldTier(SILVER, True, None, TierFloor(SILVER))]
+    "held_tier", [None, HeldTier(SILVER), HeldTier(SILVER, True), HeldTier(SILVER, True, None, TierFloor(SILVER))]
 )
-def test_a_request_for_evaluation_by_points_sets_no_tier(stored):
-    assert not tracking(1, None, None).sets(stored)
-    assert not replace(tracking(1, None, None), tier_hold=FLOOR).sets(stored)
+def test_a_request_for_evaluation_by_points_sets_no_tier(held_tier):
+    assert not tracking(1, None, None).sets(held_tier)
+    assert not replace(tracking(1, None, None), tier_hold=FLOOR).sets(held_tier)
 
 
 def test_a_floor_that_was_set_is_not_that_of_a_member_without_a_tier():
@@ -292,18 +294,18 @@ def test_a_floor_that_was_set_is_not_that_of_a_member_without_a_tier():
     "other", [{"loyalty_program_id": PROGRAM + 1}, {"member_id": MEMBER - 1}, {"member_id": MEMBER + 1}]
 )
 def test_tiers_of_other_members_and_programs_do_not_prevent_a_reversal(other):
-    log, found = TierLog(), tier_assignments(HeldTier(GOLD, True))
+    log, assignments = TierLog(), tier_assignments(HeldTier(GOLD, True))
     log.register([tracking(1, GOLD, 5, HeldTier(SILVER)), replace(tracking(2, BASIC, 6), **other)])
-    assert log.reverse(1, found, 9)
-    assert found.stored_tier((MEMBER, PROGRAM)) == HeldTier(SILVER)
+    assert log.reverse(1, assignments, 9)
+    assert assignments.stored_tier((MEMBER, PROGRAM)) == HeldTier(SILVER)
 
 
 def test_what_a_request_set_after_an_event_is_unchanged_by_the_reversal_of_the_event():
-    log, found = TierLog(), tier_assignments(HeldTier(GOLD, True))
+    log, assignments = TierLog(), tier_assignments(HeldTier(GOLD, True))
     log.register([tracking(1, GOLD, 5), tracking(2, SILVER, None, HeldTier(GOLD, True)), tracking(3, GOLD, 6)])
-    assert not log.reverse(1, found, 9)
-    _, changed = log.drain()
-    assert [each.member_tier_tracking_id for each in changed] == [1]
+    assert not log.reverse(1, assignments, 9)
+    _, changed_rows = log.drain()
+    assert [row.member_tier_tracking_id for row in changed_rows] == [1]
 
 
 SETTINGS = st.tuples(st.sampled_from([BASIC, SILVER, GOLD]), st.booleans())
@@ -312,18 +314,18 @@ SETTINGS = st.tuples(st.sampled_from([BASIC, SILVER, GOLD]), st.booleans())
 @given(st.lists(SETTINGS, max_size=6), st.randoms(use_true_random=False), st.sampled_from([None, HeldTier(BASIC)]))
 def test_in_any_order_of_cancelling_the_last_tier_that_stands_is_held(settings, random, first):
     member_program, log = (MEMBER, PROGRAM), TierLog()
-    found = tier_assignments(first)
-    stands = []
+    assignments = tier_assignments(first)
+    active_rows = []
     for number, (tier_id, is_event) in enumerate(settings, 1):
-        made = tracking(number, tier_id, number if is_event else None, found.stored_tier(member_program))
-        log.register([made]) if number % 2 or not is_event else log.add(made)
-        found.put(member_program, HeldTier(tier_id, True))
-        stands.append(made)
-    cancelled = [stand for stand in stands if stand.loyalty_event_id is not None]
-    random.shuffle(cancelled)
-    for each in cancelled:
-        log.reverse(each.member_tier_tracking_id, found, 99)
-        stands.remove(each)
-        assert found.stored_tier(member_program) == (
-            HeldTier(stands[-1].loyalty_tier_id or 0, True) if stands else first
+        row = tracking(number, tier_id, number if is_event else None, assignments.stored_tier(member_program))
+        log.register([row]) if number % 2 or not is_event else log.add(row)
+        assignments.put(member_program, HeldTier(tier_id, True))
+        active_rows.append(row)
+    cancelled_rows = [active_row for active_row in active_rows if active_row.loyalty_event_id is not None]
+    random.shuffle(cancelled_rows)
+    for cancelled_row in cancelled_rows:
+        log.reverse(cancelled_row.member_tier_tracking_id, assignments, 99)
+        active_rows.remove(cancelled_row)
+        assert assignments.stored_tier(member_program) == (
+            HeldTier(active_rows[-1].loyalty_tier_id or 0, True) if active_rows else first
         )

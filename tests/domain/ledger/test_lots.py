@@ -36,7 +36,7 @@ def lot(lot_id, remaining, expires=None, wallet=1, transaction=1, account=1):
 
 def remaining_by_lot(allocator):
     """What lots that were there before have left, if that has changed."""
-    return {lot_id: each.remaining for lot_id, each in allocator.allocation.changed.items()}
+    return {lot_id: stored_lot.remaining for lot_id, stored_lot in allocator.allocation.changed.items()}
 
 
 def uses_of(allocator, number):

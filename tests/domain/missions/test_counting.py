@@ -15,7 +15,7 @@ from domain.problems import InvalidRequest
 COFFEES = 'order.items.filter(i, i.categoryCode == "coffee").map(i, i.quantity).sum()'
 
 
-def counted(expression, **context):
+def evaluate_count(expression, **context):
     return count_of(compile_count(expression), context, Budget(), {})
 
 
@@ -24,7 +24,7 @@ def basket(*items):
 
 
 @pytest.mark.parametrize(
-    ("expression", "expected"),
+    ("expression", "count"),
     [
         ("3", 3),
         ("2.99", 2),
@@ -36,28 +36,28 @@ def basket(*items):
         ("1000000001", 1_000_000_000),
     ],
 )
-def test_counts_are_whole_and_within_bounds(expression, expected):
-    assert counted(expression) == expected
+def test_counts_are_whole_and_within_bounds(expression, count):
+    assert evaluate_count(expression) == count
 
 
 @given(st.lists(st.tuples(st.sampled_from(["coffee", "cake"]), st.decimals("0", "50", places=1)), max_size=8))
 def test_coffees_are_counted_as_by_hand(items):
     by_hand = int(sum((quantity for category, quantity in items if category == "coffee"), Decimal(0)))
-    assert counted(COFFEES, order=basket(*items)) == by_hand
+    assert evaluate_count(COFFEES, order=basket(*items)) == by_hand
 
 
 @pytest.mark.parametrize("order", [None, basket(("coffee", None))])
 def test_what_is_not_there_fails(order):
     with pytest.raises(EvaluationError):
-        counted(COFFEES, order=order)
+        evaluate_count(COFFEES, order=order)
 
 
 @pytest.mark.parametrize(
     ("expression", "code"), [("order.total >", "syntax"), ("order.totl", "unknown-field"), ("order.total > 3", "type")]
 )
 def test_faults_name_the_field_and_the_place(expression, code):
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(InvalidRequest) as refusal:
         compile_count(expression)
-    [fault] = refused.value.faults
+    [fault] = refusal.value.faults
     assert (fault.pointer, fault.code) == ("/countExpression", code)
     assert fault.start is not None

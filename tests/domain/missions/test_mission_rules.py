@@ -46,15 +46,15 @@ def test_an_inactive_mission_counts_nothing():
 
 
 @pytest.mark.parametrize(
-    ("valid_from", "valid_to", "expected"),
+    ("valid_from", "valid_to", "is_counted"),
     [
         (NOON, NOON, True),
         (NOON + timedelta(microseconds=1), None, False),
         (None, NOON - timedelta(microseconds=1), False),
     ],
 )
-def test_the_window_includes_both_ends(valid_from, valid_to, expected):
-    assert counts(mission(valid_from=valid_from, valid_to=valid_to)) is expected
+def test_the_window_includes_both_ends(valid_from, valid_to, is_counted):
+    assert counts(mission(valid_from=valid_from, valid_to=valid_to)) is is_counted
 
 
 def test_the_audience_is_one_that_the_member_is_in():
@@ -66,26 +66,28 @@ def test_the_audience_is_one_that_the_member_is_in():
     assert not counts(regulars, member, audiences={})
 
 
-@pytest.mark.parametrize(("currency", "expected"), [(None, False), ("USD", False), ("EUR", True)])
-def test_a_mission_with_a_currency_counts_what_is_in_it(currency, expected):
-    assert counts(mission(currency="EUR"), facts(currency=currency)) is expected
+@pytest.mark.parametrize(("currency", "is_counted"), [(None, False), ("USD", False), ("EUR", True)])
+def test_a_mission_with_a_currency_counts_what_is_in_it(currency, is_counted):
+    assert counts(mission(currency="EUR"), facts(currency=currency)) is is_counted
     assert counts(mission(), facts(currency=currency))
 
 
-@pytest.mark.parametrize(("spend", "expected"), [(None, False), ("9.99", False), ("10", True)])
-def test_the_spend_is_at_least_the_least(spend, expected):
+@pytest.mark.parametrize(("spend", "is_counted"), [(None, False), ("9.99", False), ("10", True)])
+def test_the_spend_is_at_least_the_least(spend, is_counted):
     event = facts(spend=None if spend is None else Decimal(spend))
-    assert counts(mission(min_spend_value=Decimal(10)), event) is expected
+    assert counts(mission(min_spend_value=Decimal(10)), event) is is_counted
 
 
 def test_one_item_matches_the_matcher_and_the_missions_own():
-    stored = {3: compile_matcher({"operator": "AND", "conditions": [{"field": "total", "operator": ">", "value": 4}]})}
+    matchers = {
+        3: compile_matcher({"operator": "AND", "conditions": [{"field": "total", "operator": ">", "value": 4}]})
+    }
     both = mission(matcher_id=3, inline_matcher=matcher("latte"))
     latte, cake = {"productCode": "latte", "total": Decimal(5)}, {"productCode": "cake", "total": Decimal(9)}
-    assert counts(both, matchers=stored, order={"items": [cake, latte]})
-    assert not counts(both, matchers=stored, order={"items": [cake, {**latte, "total": Decimal(4)}]})
-    assert not counts(both, matchers=stored, order={"items": []})
-    assert not counts(both, matchers=stored)
+    assert counts(both, matchers=matchers, order={"items": [cake, latte]})
+    assert not counts(both, matchers=matchers, order={"items": [cake, {**latte, "total": Decimal(4)}]})
+    assert not counts(both, matchers=matchers, order={"items": []})
+    assert not counts(both, matchers=matchers)
 
 
 def test_the_products_of_a_payment_are_its_items():
@@ -99,7 +101,7 @@ def test_the_products_of_a_payment_are_its_items():
 )
 def test_a_condition_compares_what_the_member_holds(sign, matching):
     record = mission(badge_matcher=conditions(("gold", sign, 2)))
-    assert {held for held in range(4) if counts(record, badges={"gold": Decimal(held)})} == matching
+    assert {amount for amount in range(4) if counts(record, badges={"gold": Decimal(amount)})} == matching
 
 
 def test_conditions_hold_all_or_any():
@@ -126,7 +128,7 @@ def test_a_closed_mission_says_why():
 
 
 @pytest.mark.parametrize(
-    ("value", "unit", "expected"),
+    ("value", "unit", "expiry"),
     [
         (3, "days", datetime(2026, 2, 3, 12, tzinfo=UTC)),
         (2, "weeks", datetime(2026, 2, 14, 12, tzinfo=UTC)),
@@ -136,19 +138,19 @@ def test_a_closed_mission_says_why():
         (100_000, "years", datetime.max.replace(tzinfo=UTC)),
     ],
 )
-def test_points_expire_by_the_calendar(value, unit, expected):
+def test_points_expire_by_the_calendar(value, unit, expiry):
     rewarding = mission(manual_expiration={"value": value, "unit": unit})
-    assert expiry_of_reward(rewarding, datetime(2026, 1, 31, 12, tzinfo=UTC)) == expected
+    assert expiry_of_reward(rewarding, datetime(2026, 1, 31, 12, tzinfo=UTC)) == expiry
 
 
 @pytest.mark.parametrize(
-    ("unit", "expected"),
+    ("unit", "expiry"),
     [("months", datetime(2026, 4, 7, 19, tzinfo=UTC)), ("days", datetime(2026, 3, 8, 19, tzinfo=UTC))],
 )
-def test_points_expire_by_the_days_of_the_missions_zone(unit, expected):
+def test_points_expire_by_the_days_of_the_missions_zone(unit, expiry):
     # Clocks are put forward there on 8 March.
     rewarding = mission(manual_expiration={"value": 1, "unit": unit}, timezone="America/Los_Angeles")
-    assert expiry_of_reward(rewarding, datetime(2026, 3, 7, 20, tzinfo=UTC)) == expected
+    assert expiry_of_reward(rewarding, datetime(2026, 3, 7, 20, tzinfo=UTC)) == expiry
 
 
 def test_days_beyond_the_calendar_are_its_last_moment():
@@ -160,7 +162,7 @@ def test_days_beyond_the_calendar_are_its_last_moment():
 
 def faults(**values):
     record = mission(**values)
-    return {each.pointer for each in faults_of({name: getattr(record, name) for name in record.__slots__})}
+    return {fault.pointer for fault in faults_of({name: getattr(record, name) for name in record.__slots__})}
 
 
 BADGES = {"badge_matcher": conditions(("gold", ">", 0))}
@@ -225,10 +227,13 @@ def test_a_mission_that_is_closed_to_a_member_says_why(values, audiences, why):
 
 
 def test_points_go_to_the_account_of_the_mission_or_to_the_default_one():
-    own, default = account(2), account(1)
-    assert compile_mission(mission(), {}, {}, {2: own}, default).account == default
-    assert compile_mission(mission(ledger_account_id=2), {}, {}, {2: own}, default).account == own
-    assert compile_mission(mission(ledger_account_id=3), {}, {}, {2: own}, default).account is None
+    mission_account, default_account = account(2), account(1)
+    assert compile_mission(mission(), {}, {}, {2: mission_account}, default_account).account == default_account
+    assert (
+        compile_mission(mission(ledger_account_id=2), {}, {}, {2: mission_account}, default_account).account
+        == mission_account
+    )
+    assert compile_mission(mission(ledger_account_id=3), {}, {}, {2: mission_account}, default_account).account is None
 
 
 def test_a_mission_without_a_time_zone_has_that_of_its_organization():
@@ -247,8 +252,8 @@ def test_a_count_that_cannot_be_compiled_is_a_fault_of_the_mission():
 
 def test_faults_say_what_does_not_go_together():
     record = mission(badge_matcher=conditions(("gold", ">", 0)), matcher_id=3, period_limit=1, ledger_id=1)
-    found = faults_of({name: getattr(record, name) for name in record.__slots__})
-    assert [fault.detail for fault in found] == [
+    conflicts = faults_of({name: getattr(record, name) for name in record.__slots__})
+    assert [fault.detail for fault in conflicts] == [
         "matcherId cannot be used with the event type member-generic-event, which has no items.",
         "matcherId and badgeMatcher cannot be sent together.",
         "badgeMatcher cannot be used with the event type member-generic-event, which has no badge.",

@@ -18,11 +18,11 @@ def progresses(draw):
 
 
 @pytest.mark.parametrize(
-    ("counted", "counter", "begun"), [(0, 0, 0), (1, 1, 1), (2, 2, 2), (3, 3, 0), (4, 1, 1), (6, 3, 0), (7, 1, 1)]
+    ("total", "counter", "current_count"), [(0, 0, 0), (1, 1, 1), (2, 2, 2), (3, 3, 0), (4, 1, 1), (6, 3, 0), (7, 1, 1)]
 )
-def test_the_counter_stays_at_the_goal_until_the_next_count(counted, counter, begun):
-    progress = Progress(3, counted)
-    assert (progress.counter, progress.current_count) == (counter, begun)
+def test_the_counter_stays_at_the_goal_until_the_next_count(total, counter, current_count):
+    progress = Progress(3, total)
+    assert (progress.counter, progress.current_count) == (counter, current_count)
 
 
 def test_the_goal_is_achieved_by_the_count_that_reaches_it():
@@ -44,11 +44,11 @@ def test_an_amount_achieves_as_often_as_it_covers_and_counts_nothing_beyond_its_
     assert Progress(3, 2).advanced(0, remaining=1).counted == 0
 
 
-@pytest.mark.parametrize(("count", "counted"), [(0, 6), (1, 7), (2, 8), (3, 6)])
-def test_a_member_of_another_system_stands_at_a_count_towards_the_present_goal(count, counted):
+@pytest.mark.parametrize(("count", "total"), [(0, 6), (1, 7), (2, 8), (3, 6)])
+def test_a_member_of_another_system_stands_at_a_count_towards_the_present_goal(count, total):
     """The goal of 3 was achieved twice; the other system may leave the count at the goal, or at 0."""
     progress = Progress.from_counts(3, count, 2)
-    assert (progress.counted, progress.times_achieved) == (counted, 2)
+    assert (progress.counted, progress.times_achieved) == (total, 2)
     assert progress.current_count == count % 3
 
 
@@ -104,9 +104,9 @@ def test_a_goal_that_is_broken_is_worth_what_it_took():
 
 
 @given(progresses(), st.integers(0, 40), st.integers(0, 6))
-def test_towards_the_same_goal_taking_back_is_subtraction(progress, counted, achieved):
-    after = progress.after_reversal(counted, achieved, progress.goal)
-    assert after.counted == max(0, progress.counted - counted)
+def test_towards_the_same_goal_taking_back_is_subtraction(progress, count, achieved):
+    after = progress.after_reversal(count, achieved, progress.goal)
+    assert after.counted == max(0, progress.counted - count)
     assert after.times_achieved == max(0, progress.times_achieved - achieved)
 
 
@@ -116,20 +116,20 @@ def test_taking_back_ends_at_nothing():
 
 @given(progresses(), st.integers(0, 40), st.integers(0, 6))
 def test_an_amount_is_as_many_single_counts(progress, amount, remaining):
-    single, counted, achieved = progress, 0, 0
+    single, total, achieved = progress, 0, 0
     for _ in range(amount):
         step = single.advanced(1, remaining - achieved)
-        single, counted, achieved = step.after, counted + step.counted, achieved + step.achieved
+        single, total, achieved = step.after, total + step.counted, achieved + step.achieved
     at_once = progress.advanced(amount, remaining)
-    assert (at_once.after, at_once.counted, at_once.achieved) == (single, counted, achieved)
+    assert (at_once.after, at_once.counted, at_once.achieved) == (single, total, achieved)
 
 
 @given(progresses(), GOALS)
 def test_another_goal_achieves_and_takes_nothing_by_itself(progress, goal):
-    changed = progress.towards(goal)
-    assert (changed.goal, changed.times_achieved) == (goal, progress.times_achieved)
-    assert changed.counted // goal == progress.counted // progress.goal
+    new_progress = progress.towards(goal)
+    assert (new_progress.goal, new_progress.times_achieved) == (goal, progress.times_achieved)
+    assert new_progress.counted // goal == progress.counted // progress.goal
     if goal > progress.goal:
-        assert changed.current_count == progress.current_count
+        assert new_progress.current_count == progress.current_count
     else:
-        assert changed.current_count == min(progress.current_count, goal - 1)
+        assert new_progress.current_count == min(progress.current_count, goal - 1)

@@ -19,8 +19,8 @@ def cause(at=NOON, event=1, **values):
     return ProgressCause(1, ANA, at, NOON + DAY, loyalty_event_id=event, **values)
 
 
-def state(counted=0, achieved=0, goal=3, in_period=None, **values):
-    progress = MissionProgress(Progress(goal, counted, achieved), **values)
+def state(count=0, achieved=0, goal=3, in_period=None, **values):
+    progress = MissionProgress(Progress(goal, count, achieved), **values)
     return MissionProgressState({(ANA, 1): progress}, in_period or {})
 
 
@@ -38,7 +38,7 @@ def test_counts_add_up_to_an_achievement():
 
 
 def test_progress_is_reported_towards_the_present_goal():
-    assert state(counted=3, goal=3).progress(ANA, mission(goal_count=5)).progress == Progress(5, 5, 0)
+    assert state(count=3, goal=3).progress(ANA, mission(goal_count=5)).progress == Progress(5, 5, 0)
     assert MissionProgressState({}, {}).progress(ANA, mission(goal_count=5)).progress == Progress(5)
 
 
@@ -61,7 +61,7 @@ def test_a_count_that_achieves_nothing_leaves_the_last_achievement():
 
 def test_a_mission_is_achieved_so_many_times_in_all():
     twice = mission(max_repetitions=2)
-    missions = state(counted=3, achieved=1)
+    missions = state(count=3, achieved=1)
     assert missions.remaining_achievements(ANA, twice, NOON) == 1
     assert numbers(missions.count(twice, 9, cause())) == (3, 1, 6, 2)
     assert missions.remaining_achievements(ANA, twice, NOON) == 0
@@ -87,7 +87,7 @@ def test_a_mission_is_achieved_so_many_times_in_a_period_of_its_zone():
 
 
 @pytest.mark.parametrize(
-    ("counted", "achieved", "missing"),
+    ("count", "achieved", "remaining"),
     [
         (0, 0, 3),
         (2, 0, 1),
@@ -98,10 +98,10 @@ def test_a_mission_is_achieved_so_many_times_in_a_period_of_its_zone():
         (4, 0, 1),
     ],
 )
-def test_what_is_missing_is_the_least_count_that_achieves_the_mission_once_more(counted, achieved, missing):
-    assert state(counted, achieved).remaining_count(ANA, mission(), NOON) == missing
-    assert state(counted, achieved).count(mission(), missing, cause()).achieved == 1
-    assert missing == 1 or state(counted, achieved).count(mission(), missing - 1, cause()).achieved == 0
+def test_what_is_missing_is_the_least_count_that_achieves_the_mission_once_more(count, achieved, remaining):
+    assert state(count, achieved).remaining_count(ANA, mission(), NOON) == remaining
+    assert state(count, achieved).count(mission(), remaining, cause()).achieved == 1
+    assert remaining == 1 or state(count, achieved).count(mission(), remaining - 1, cause()).achieved == 0
 
 
 def test_nothing_is_missing_to_a_mission_that_cannot_be_achieved_any_more():
@@ -118,12 +118,12 @@ def test_progress_may_be_assumed():
 
 def test_an_import_sets_the_progress_to_that_of_another_system():
     """From 4 counts and one achievement to 8 and two: nothing is achieved by it, but the difference is tracked."""
-    missions = state(counted=4, achieved=1, last_counter=3, last_achieved_at=NOON)
+    missions = state(count=4, achieved=1, last_counter=3, last_achieved_at=NOON)
     missions.replace(mission(), Progress(3, 8, 2), cause(event=None))
     changes = missions.drain()
     imported = changes.progress_of_members[ANA, 1]
     assert (imported.progress, imported.last_counter, imported.last_achieved_at) == (Progress(3, 8, 2), 3, NOON)
-    assert [(each.counted, each.achieved, each.is_imported) for each in changes.trackings] == [(4, 1, True)]
+    assert [(row.counted, row.achieved, row.is_imported) for row in changes.trackings] == [(4, 1, True)]
     # The same again changes nothing.
     missions.replace(mission(), Progress(3, 8, 2), cause(event=None))
     assert (missions.drain().trackings, missions.drain().progress_of_members) == ((), {})
@@ -134,12 +134,12 @@ def test_an_import_begins_the_progress_of_a_member_without_one():
     missions.replace(mission(), Progress.from_counts(3, count=2, times_achieved=1), cause(event=None))
     changes = missions.drain()
     assert changes.progress_of_members[ANA, 1] == MissionProgress(Progress(3, 5, 1))
-    assert [(each.counted, each.achieved) for each in changes.trackings] == [(5, 1)]
+    assert [(row.counted, row.achieved) for row in changes.trackings] == [(5, 1)]
 
 
-@pytest.mark.parametrize(("counted", "achieved", "begun"), [(0, 0, False), (1, 0, True), (0, 1, True)])
-def test_progress_has_begun_once_anything_is_counted_or_achieved(counted, achieved, begun):
-    assert MissionProgress(Progress(3, counted, achieved)).has_begun is begun
+@pytest.mark.parametrize(("count", "achieved", "has_begun"), [(0, 0, False), (1, 0, True), (0, 1, True)])
+def test_progress_has_begun_once_anything_is_counted_or_achieved(count, achieved, has_begun):
+    assert MissionProgress(Progress(3, count, achieved)).has_begun is has_begun
 
 
 def test_no_mission_is_achieved_more_than_nine_billion_times():
@@ -162,7 +162,7 @@ def test_a_request_that_counts_nothing_is_stored_for_its_key():
 
 def test_a_count_is_stored_with_its_cause():
     missions = state()
-    said = {
+    cause_fields = {
         "system_unique_key": "key",
         "request_digest": b"digest",
         "external_id": "till-1",
@@ -171,7 +171,7 @@ def test_a_count_is_stored_with_its_cause():
         "actor": "ana@shop",
         "user_id": 5,
     }
-    missions.count(mission(), 4, cause(at=NOON - DAY, event=None, **said))
+    missions.count(mission(), 4, cause(at=NOON - DAY, event=None, **cause_fields))
     missions.store_answer({"counted": 4})
     assert missions.drain().trackings == (
         MissionTracking(
@@ -187,7 +187,7 @@ def test_a_count_is_stored_with_its_cause():
             answer={"counted": 4},
             reversal_loyalty_event_id=None,
             created_at=NOON + DAY,
-            **said,
+            **cause_fields,
         ),
     )
 
@@ -197,20 +197,20 @@ def test_the_answer_to_a_request_is_kept_with_its_own_count():
     missions.count(mission(), 1, cause(event=1))
     missions.count(mission(), 2, cause(event=None, system_unique_key="key"))
     missions.store_answer({"counted": 2})
-    assert [(each.counted, each.answer) for each in missions.drain().trackings] == [(1, None), (2, {"counted": 2})]
+    assert [(row.counted, row.answer) for row in missions.drain().trackings] == [(1, None), (2, {"counted": 2})]
 
 
-def tracking(counted=3, achieved=1, number=20):
+def tracking(count=3, achieved=1, number=20):
     missions = MissionProgressState({}, {})
-    missions.count(mission(), counted, cause(event=4))
-    [made] = missions.drain().trackings
-    values = {name: getattr(made, name) for name in made.__slots__}
+    missions.count(mission(), count, cause(event=4))
+    [row] = missions.drain().trackings
+    values = {name: getattr(row, name) for name in row.__slots__}
     return MissionTracking(**values | {"mission_tracking_id": number, "achieved": achieved})
 
 
 def test_a_reversed_count_is_taken_off():
     daily = mission(repetition_period="daily", period_limit=1)
-    missions = state(counted=4, achieved=1, in_period={(ANA, 1, date(2026, 3, 4)): 1})
+    missions = state(count=4, achieved=1, in_period={(ANA, 1, date(2026, 3, 4)): 1})
     reversed_count = tracking()
     assert missions.remaining_achievements(ANA, daily, NOON) == 0
     assert numbers(missions.reverse(reversed_count, daily, 9)) == (-3, -1, 1, 0)
@@ -223,22 +223,22 @@ def test_a_reversed_count_is_taken_off():
 
 
 def test_a_reversed_count_that_achieved_nothing_loses_no_achievement():
-    missions = state(counted=2)
-    missions.reverse(tracking(counted=1, achieved=0), mission(), 9)
-    assert missions.drain().reversed_achievements == frozenset()
+    missions = state(count=2)
+    missions.reverse(tracking(count=1, achieved=0), mission(), 9)
+    assert missions.drain().lost == frozenset()
 
 
 def test_what_was_drained_counts_as_stored():
     missions = state()
     missions.count(mission(), 1, cause())
-    done = tracking()
-    missions.reverse(done, mission(), 9)
+    stored_tracking = tracking()
+    missions.reverse(stored_tracking, mission(), 9)
     missions.drain()
     changes = missions.drain()
     assert (changes.progress_of_members, changes.trackings, changes.reversals) == ({}, (), {})
     assert changes.reversed_achievements == set()
     # The unit of work still knows.
-    assert missions.is_reversed(done)
+    assert missions.is_reversed(stored_tracking)
 
 
 def test_changes_are_in_the_order_of_members_and_missions():

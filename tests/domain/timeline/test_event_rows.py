@@ -152,7 +152,11 @@ def test_an_event_whose_answer_was_released_has_no_effects():
 
 def test_the_amount_of_an_effect_is_a_number_or_none():
     effects = [effect(amount="12"), effect(params=[]), effect(amount=5)]
-    assert [shown["amount"] for shown in replace(EVENT, effects=effects).row().details["effects"]] == [None, None, 5]
+    assert [effect_row["amount"] for effect_row in replace(EVENT, effects=effects).row().details["effects"]] == [
+        None,
+        None,
+        5,
+    ]
 
 
 TIER = TierFact(
