@@ -20,14 +20,14 @@ ADMINISTRATOR = Grant(frozenset(), is_admin=True)
 OPERATOR = Grant(frozenset(), is_admin=True, is_system_admin=True)
 
 
-@pytest.mark.parametrize("wanted", [{"orders:write"}, {"orders:read"}, {"members:read", "orders:write"}])
-def test_less_than_is_held(wanted):
-    assert narrow_grant(TILL, wanted) == Grant(frozenset(wanted))
+@pytest.mark.parametrize("roles", [{"orders:write"}, {"orders:read"}, {"members:read", "orders:write"}])
+def test_less_than_is_held(roles):
+    assert narrow_grant(TILL, roles) == Grant(frozenset(roles))
 
 
-@pytest.mark.parametrize("wanted", [{"members:write"}, {ADMIN}, {"orders:write", "coupons:read"}, {"nonsense"}, {""}])
-def test_more_than_is_held(wanted):
-    assert narrow_grant(TILL, wanted) is None
+@pytest.mark.parametrize("roles", [{"members:write"}, {ADMIN}, {"orders:write", "coupons:read"}, {"nonsense"}, {""}])
+def test_more_than_is_held(roles):
+    assert narrow_grant(TILL, roles) is None
 
 
 def test_an_administrator_who_asks_for_less_is_none_then():
@@ -52,28 +52,30 @@ GRANTS = st.builds(Grant, st.frozensets(st.sampled_from(sorted(ROLES))), st.bool
 def amounts_to(grant):
     """Everything that a grant allows, said one by one: a naive model."""
     if grant.is_admin or grant.is_system_admin:
-        allowed = set(ROLES) | {ADMIN}
+        roles = set(ROLES) | {ADMIN}
     else:
-        allowed = {role for role in ROLES if role in grant.roles or role.replace(":read", ":write") in grant.roles}
-    return allowed | ({"system"} if grant.is_system_admin else set())
+        roles = {role for role in ROLES if role in grant.roles or role.replace(":read", ":write") in grant.roles}
+    return roles | ({"system"} if grant.is_system_admin else set())
 
 
 @given(st.lists(GRANTS, max_size=4))
 def test_what_is_merged_allows_what_its_parts_allow_and_says_it_shortly(grants):
-    found = merge_grants(grants)
-    assert amounts_to(found) == set().union(*map(amounts_to, grants))
-    assert not any(role.replace(":write", ":read") in found.roles for role in found.roles if role.endswith(":write"))
-    assert merge_grants([found, *reversed(grants)]) == found
+    merged_grant = merge_grants(grants)
+    assert amounts_to(merged_grant) == set().union(*map(amounts_to, grants))
+    assert not any(
+        role.replace(":write", ":read") in merged_grant.roles for role in merged_grant.roles if role.endswith(":write")
+    )
+    assert merge_grants([merged_grant, *reversed(grants)]) == merged_grant
 
 
 @given(GRANTS, GRANTS)
-def test_a_token_is_limited_to_what_its_user_has_by_now(claimed, current):
-    assert amounts_to(limit_grant(claimed, current)) == amounts_to(claimed) & amounts_to(current)
+def test_a_token_is_limited_to_what_its_user_has_by_now(token_grant, user_grant):
+    assert amounts_to(limit_grant(token_grant, user_grant)) == amounts_to(token_grant) & amounts_to(user_grant)
 
 
 @given(GRANTS, GRANTS)
-def test_what_is_lacking_is_what_could_not_be_given(held, wanted):
-    assert (missing_permissions(held, wanted) == []) == (amounts_to(wanted) <= amounts_to(held))
+def test_what_is_lacking_is_what_could_not_be_given(held_grant, new_grant):
+    assert (missing_permissions(held_grant, new_grant) == []) == (amounts_to(new_grant) <= amounts_to(held_grant))
 
 
 @given(GRANTS, GRANTS)

@@ -21,7 +21,7 @@ def shares(amount, weights, limits=None):
 
 
 @pytest.mark.parametrize(
-    ("amount", "weights", "expected"),
+    ("amount", "weights", "expected_shares"),
     [
         (10, [10, 10, 10], ["3.34", "3.33", "3.33"]),
         (15, [20, 30, 100], ["2.00", "3.00", "10.00"]),
@@ -31,8 +31,8 @@ def shares(amount, weights, limits=None):
         ("0.01", [1, 1], ["0.01", "0.00"]),
     ],
 )
-def test_shares_are_by_weight_and_the_largest_remainder_is_rounded_up(amount, weights, expected):
-    assert shares(amount, weights) == expected
+def test_shares_are_by_weight_and_the_largest_remainder_is_rounded_up(amount, weights, expected_shares):
+    assert shares(amount, weights) == expected_shares
 
 
 def test_what_a_full_place_cannot_hold_goes_to_the_others():
@@ -47,11 +47,11 @@ def test_finer_amounts_keep_their_digits():
 @given(AMOUNTS, st.decimals(0, 1, places=4))
 def test_shares_add_up_and_none_is_more_than_its_limit(limits, share):
     amount = (sum(limits) * share).quantize(CENT)
-    found = allocate(amount, limits, limits, CENT)
-    assert sum(found) == amount
-    assert all(0 <= each <= limit for each, limit in zip(found, limits, strict=True))
+    parts = allocate(amount, limits, limits, CENT)
+    assert sum(parts) == amount
+    assert all(0 <= part <= limit for part, limit in zip(parts, limits, strict=True))
     exact = [amount * limit / sum(limits) if amount else 0 for limit in limits]
-    assert all(abs(each - one) <= CENT for each, one in zip(found, exact, strict=True))
+    assert all(abs(part - exact_part) <= CENT for part, exact_part in zip(parts, exact, strict=True))
 
 
 def test_digits_are_those_of_the_finest_amount():

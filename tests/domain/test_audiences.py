@@ -125,9 +125,9 @@ def test_a_member_of_whom_nothing_is_known_is_in_no_criterion():
 
 @pytest.mark.parametrize("value", [None, "", "x" * 1001, {}, [], [None], [["a"]], {"a": 1}, ["a"] * 101])
 def test_what_no_attribute_is_compared_with_is_refused_with_its_place(value):
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(InvalidRequest) as refusal:
         matches(ANA, **attributes(fine=1, **{"a/b~c": value}))
-    assert [fault.pointer for fault in refused.value.faults] == ["/matcher/customAttributes/values/a~1b~0c"]
+    assert [fault.pointer for fault in refusal.value.faults] == ["/matcher/customAttributes/values/a~1b~0c"]
 
 
 def test_an_attribute_is_compared_with_a_hundred_values_at_most():
@@ -185,8 +185,10 @@ texts = st.text("ab", min_size=1, max_size=2)
 lists = st.lists(texts, max_size=3)
 scalars = st.one_of(st.booleans(), st.integers(0, 2), st.decimals(0, 2, places=1), texts)
 people = st.builds(
-    lambda tags, locations, kind, own, others: member(
-        {"tags": tags, "locations": locations, "customAttributes": others}, member_type=kind, custom_attributes=own
+    lambda tags, locations, kind, custom_attributes, others: member(
+        {"tags": tags, "locations": locations, "customAttributes": others},
+        member_type=kind,
+        custom_attributes=custom_attributes,
     ),
     lists,
     lists,
@@ -199,9 +201,9 @@ wanted_attributes = st.dictionaries(texts, scalars | st.lists(scalars, min_size=
 
 @given(people, lists, lists, lists, wanted_attributes)
 def test_a_matcher_is_all_of_its_criteria_alone(who, tags, locations, types, values):
-    named = [{"tags": tags}, {"locations": locations}, {"member_types": types}, attributes(**values)]
-    whole = {name: value for each in named for name, value in each.items()}
-    assert matches(who, **whole) is all(matches(who, **each) for each in named)
+    criteria = [{"tags": tags}, {"locations": locations}, {"member_types": types}, attributes(**values)]
+    whole = {name: value for criterion in criteria for name, value in criterion.items()}
+    assert matches(who, **whole) is all(matches(who, **criterion) for criterion in criteria)
 
 
 @given(people, wanted_attributes)
@@ -211,11 +213,14 @@ def test_not_include_has_exactly_the_others(who, values):
 
 @given(people, wanted_attributes)
 def test_attributes_are_all_of_them_alone_and_their_values_any(who, values):
-    alone = [
-        any(matches(who, **attributes(**{name: one})) for one in (some if isinstance(some, list) else [some]))
-        for name, some in values.items()
+    results = [
+        any(
+            matches(who, **attributes(**{name: one}))
+            for one in (wanted_value if isinstance(wanted_value, list) else [wanted_value])
+        )
+        for name, wanted_value in values.items()
     ]
-    assert matches(who, **attributes(**values)) is all(alone)
+    assert matches(who, **attributes(**values)) is all(results)
 
 
 def test_a_matcher_goes_only_with_its_type():

@@ -50,8 +50,8 @@ def grant(amount=1, of=None, member_id=ANA, key=None, digest=b"", event_id=None)
 
 
 def test_an_assignment_is_kept_as_it_was_asked_for():
-    held = balances(ana=1)
-    tracking = held.assign(grant(2, key="till-1", digest=b"d", event_id=5))
+    badges = balances(ana=1)
+    tracking = badges.assign(grant(2, key="till-1", digest=b"d", event_id=5))
     assert (tracking.amount_assigned, tracking.updated_total_assigned) == (2, 3)
     assert (tracking.member_id, tracking.badge_id, tracking.badge_key) == (ANA, 1, "key-1")
     assert (tracking.system_unique_key, tracking.external_id, tracking.custom_attributes) == (
@@ -60,9 +60,9 @@ def test_an_assignment_is_kept_as_it_was_asked_for():
         {"till": 4},
     )
     assert (tracking.loyalty_event_id, tracking.created_at) == (5, NOW)
-    assert held.balance(ANA, 1) == 3
-    assert held.balance(BEN, 1) == 0
-    assert held.balance(ANA, 2) == 0
+    assert badges.balance(ANA, 1) == 3
+    assert badges.balance(BEN, 1) == 0
+    assert badges.balance(ANA, 2) == 0
 
 
 def test_a_tracking_without_a_key_has_one_of_its_own():
@@ -71,158 +71,162 @@ def test_a_tracking_without_a_key_has_one_of_its_own():
 
 
 def test_what_is_beyond_the_bounds_is_refused_and_changes_nothing():
-    held = balances(ana=2)
+    badges = balances(ana=2)
     with pytest.raises(BadgeLimit):
-        held.assign(grant(2))
+        badges.assign(grant(2))
     with pytest.raises(InsufficientBadges):
-        held.unassign(grant(3))
-    assert held.balance(ANA, 1) == 2
-    assert not held.drain()
-    assert held.unassign(grant(2)).amount_assigned == -2
-    assert held.assign(grant(3)).updated_total_assigned == 3
+        badges.unassign(grant(3))
+    assert badges.balance(ANA, 1) == 2
+    assert not badges.drain()
+    assert badges.unassign(grant(2)).amount_assigned == -2
+    assert badges.assign(grant(3)).updated_total_assigned == 3
 
 
 def test_an_inactive_badge_is_left_alone_but_can_be_reverted():
-    held = balances(ana=1)
+    badges = balances(ana=1)
     with pytest.raises(BadgeInactive):
-        held.assign(grant(of=badge(active=False)))
+        badges.assign(grant(of=badge(active=False)))
     with pytest.raises(BadgeInactive):
-        held.unassign(grant(of=badge(active=False)))
-    tracking = held.assign(grant())
-    assert held.revert(tracking.badge_tracking_id, badge(active=False)).updated_total_assigned == 1
+        badges.unassign(grant(of=badge(active=False)))
+    tracking = badges.assign(grant())
+    assert badges.revert(tracking.badge_tracking_id, badge(active=False)).updated_total_assigned == 1
 
 
 def test_nothing_is_assigned_to_or_taken_from_an_inactive_member_but_reverted():
-    given = balances().assign(grant(2))
-    held = BadgeBalances({(ANA, 1): 2}, NOW, namer(), inactive=[ANA])
-    held.register([given])
+    assignment = balances().assign(grant(2))
+    badges = BadgeBalances({(ANA, 1): 2}, NOW, namer(), inactive=[ANA])
+    badges.register([assignment])
     with pytest.raises(MemberInactive, match=r"The member is not active\."):
-        held.assign(grant())
+        badges.assign(grant())
     with pytest.raises(MemberInactive, match=r"The member is not active\."):
-        held.unassign(grant())
-    assert held.assign(grant(member_id=BEN)).updated_total_assigned == 1
-    assert held.revert(given.badge_tracking_id, badge()).updated_total_assigned == 0
+        badges.unassign(grant())
+    assert badges.assign(grant(member_id=BEN)).updated_total_assigned == 1
+    assert badges.revert(assignment.badge_tracking_id, badge()).updated_total_assigned == 0
 
 
 def test_a_refusal_says_how_much_the_member_holds():
-    held = balances(ana=2)
+    badges = balances(ana=2)
     with pytest.raises(BadgeLimit, match="The member holds 2 of at most 3 of the badge Early bird"):
-        held.assign(grant(2))
+        badges.assign(grant(2))
     with pytest.raises(InsufficientBadges, match="The member holds 2 of the badge Early bird, 3 are to be taken away"):
-        held.unassign(grant(3))
+        badges.unassign(grant(3))
 
 
 def test_a_tracking_that_is_registered_again_stays_as_it_became():
-    held = balances()
-    given = held.assign(grant())
-    held.revert(given.badge_tracking_id, badge())
-    held.register([given])
+    badges = balances()
+    assignment = badges.assign(grant())
+    badges.revert(assignment.badge_tracking_id, badge())
+    badges.register([assignment])
     with pytest.raises(BadgeTrackingReverted):
-        held.revert(given.badge_tracking_id, badge())
+        badges.revert(assignment.badge_tracking_id, badge())
 
 
 def test_what_is_missing_of_one_badge_or_member_is_not_taken_from_another():
-    held = balances()
+    badges = balances()
     other = badge(badge_id=2)
-    taken = [held.assign(each) and held.unassign(each) for each in (grant(of=other), grant(member_id=BEN))]
-    given = held.assign(grant(event_id=5))
-    held.unassign(grant())
-    assert held.reverse(given.badge_tracking_id, badge(), 6).missing == 1
-    assert held.revert(taken[0].badge_tracking_id, other).amount_assigned == 1
-    assert held.revert(taken[1].badge_tracking_id, badge()).amount_assigned == 1
+    unassignments = [
+        badges.assign(request) and badges.unassign(request) for request in (grant(of=other), grant(member_id=BEN))
+    ]
+    assignment = badges.assign(grant(event_id=5))
+    badges.unassign(grant())
+    assert badges.reverse(assignment.badge_tracking_id, badge(), 6).missing == 1
+    assert badges.revert(unassignments[0].badge_tracking_id, other).amount_assigned == 1
+    assert badges.revert(unassignments[1].badge_tracking_id, badge()).amount_assigned == 1
 
 
 def test_of_what_is_missing_only_as_much_is_taken_as_comes_back():
     """Three of an event are missing; an unassignment of one is reverted first, then one of two."""
-    held = balances()
-    given = held.assign(grant(3, event_id=5))
-    one, two = held.unassign(grant(1)), held.unassign(grant(2))
-    missing = held.reverse(given.badge_tracking_id, badge(), 6)
-    assert missing.missing == 3
-    assert held.revert(one.badge_tracking_id, badge()).amount_assigned == 0
-    assert held.drain().trackings[3].missing == 2
-    assert held.revert(two.badge_tracking_id, badge()).amount_assigned == 0
-    assert [each.missing for each in held.drain().changed_trackings if each.reverted_badge_tracking_id] == [0]
-    assert held.balance(ANA, 1) == 0
+    badges = balances()
+    assignment = badges.assign(grant(3, event_id=5))
+    one, two = badges.unassign(grant(1)), badges.unassign(grant(2))
+    reversal = badges.reverse(assignment.badge_tracking_id, badge(), 6)
+    assert reversal.missing == 3
+    assert badges.revert(one.badge_tracking_id, badge()).amount_assigned == 0
+    assert badges.drain().trackings[3].missing == 2
+    assert badges.revert(two.badge_tracking_id, badge()).amount_assigned == 0
+    assert [
+        tracking.missing for tracking in badges.drain().changed_trackings if tracking.reverted_badge_tracking_id
+    ] == [0]
+    assert badges.balance(ANA, 1) == 0
 
 
 def test_a_revert_that_changes_nothing_is_not_refused_above_a_lowered_maximum():
     """What it would give is missing since an event was undone."""
-    held = balances()
-    given = held.assign(grant(event_id=5))
-    taken = held.unassign(grant())
-    held.reverse(given.badge_tracking_id, badge(), 6)
-    held.assign(grant(3))
-    assert held.revert(taken.badge_tracking_id, badge(max_amount=1)).amount_assigned == 0
-    assert held.balance(ANA, 1) == 3
+    badges = balances()
+    assignment = badges.assign(grant(event_id=5))
+    unassignment = badges.unassign(grant())
+    badges.reverse(assignment.badge_tracking_id, badge(), 6)
+    badges.assign(grant(3))
+    assert badges.revert(unassignment.badge_tracking_id, badge(max_amount=1)).amount_assigned == 0
+    assert badges.balance(ANA, 1) == 3
 
 
 def test_what_could_not_be_taken_before_is_not_taken_with_a_reverted_assignment():
-    held = balances()
-    first, given = held.assign(grant()), held.assign(grant(event_id=5))
-    held.unassign(grant(2))
-    assert held.reverse(given.badge_tracking_id, badge(), 6).missing == 1
-    held.assign(grant(2))
-    assert held.revert(first.badge_tracking_id, badge()).amount_assigned == -1
-    assert held.balance(ANA, 1) == 1
+    badges = balances()
+    first, assignment_of_event = badges.assign(grant()), badges.assign(grant(event_id=5))
+    badges.unassign(grant(2))
+    assert badges.reverse(assignment_of_event.badge_tracking_id, badge(), 6).missing == 1
+    badges.assign(grant(2))
+    assert badges.revert(first.badge_tracking_id, badge()).amount_assigned == -1
+    assert badges.balance(ANA, 1) == 1
 
 
 def test_who_holds_more_than_a_lowered_maximum_keeps_it_and_gets_no_more():
-    held, lowered = balances(ana=3), badge(max_amount=1)
+    badges, lowered = balances(ana=3), badge(max_amount=1)
     with pytest.raises(BadgeLimit):
-        held.assign(grant(of=lowered))
-    assert held.unassign(grant(of=lowered)).updated_total_assigned == 2
+        badges.assign(grant(of=lowered))
+    assert badges.unassign(grant(of=lowered)).updated_total_assigned == 2
     with pytest.raises(BadgeLimit):
-        held.assign(grant(of=lowered))
-    held.unassign(grant(2, of=lowered))
-    assert held.assign(grant(of=lowered)).updated_total_assigned == 1
+        badges.assign(grant(of=lowered))
+    badges.unassign(grant(2, of=lowered))
+    assert badges.assign(grant(of=lowered)).updated_total_assigned == 1
 
 
 def test_a_revert_and_what_it_reverts_name_each_other():
-    held = balances()
-    given = held.assign(grant(2))
-    back = held.revert(given.badge_tracking_id, badge())
+    badges = balances()
+    assignment = badges.assign(grant(2))
+    back = badges.revert(assignment.badge_tracking_id, badge())
     assert (back.amount_assigned, back.updated_total_assigned) == (-2, 0)
-    assert (back.reverted_badge_tracking_id, back.system_unique_key) == (given.badge_tracking_id, "tracking-2")
-    first, second = held.drain().trackings
+    assert (back.reverted_badge_tracking_id, back.system_unique_key) == (assignment.badge_tracking_id, "tracking-2")
+    first, second = badges.drain().trackings
     assert (first.reversal_badge_tracking_id, second) == (back.badge_tracking_id, back)
 
 
 def test_a_tracking_is_reverted_once_and_a_revert_never():
-    held = balances()
-    given = held.assign(grant())
-    back = held.revert(given.badge_tracking_id, badge())
+    badges = balances()
+    assignment = badges.assign(grant())
+    back = badges.revert(assignment.badge_tracking_id, badge())
     with pytest.raises(BadgeTrackingReverted):
-        held.revert(given.badge_tracking_id, badge())
+        badges.revert(assignment.badge_tracking_id, badge())
     with pytest.raises(BadgeTrackingNotRevertible):
-        held.revert(back.badge_tracking_id, badge())
+        badges.revert(back.badge_tracking_id, badge())
 
 
 def test_a_revert_keeps_to_the_bounds():
-    held = balances()
-    given = held.assign(grant(2))
-    taken = held.unassign(grant(1))
+    badges = balances()
+    assignment = badges.assign(grant(2))
+    unassignment = badges.unassign(grant(1))
     with pytest.raises(InsufficientBadges):
-        held.revert(given.badge_tracking_id, badge())
-    held.assign(grant(2))
+        badges.revert(assignment.badge_tracking_id, badge())
+    badges.assign(grant(2))
     with pytest.raises(BadgeLimit):
-        held.revert(taken.badge_tracking_id, badge())
+        badges.revert(unassignment.badge_tracking_id, badge())
 
 
 def test_the_same_key_returns_the_same_and_another_request_is_refused():
-    held = balances()
-    first = held.assign(grant(key="a", digest=b"1"))
-    held.drain()
-    assert held.assign(grant(key="a", digest=b"1")) == first
+    badges = balances()
+    first = badges.assign(grant(key="a", digest=b"1"))
+    badges.drain()
+    assert badges.assign(grant(key="a", digest=b"1")) == first
     with pytest.raises(KeyReused):
-        held.assign(grant(key="a", digest=b"2"))
-    assert held.balance(ANA, 1) == 1
-    assert not held.drain()
+        badges.assign(grant(key="a", digest=b"2"))
+    assert badges.balance(ANA, 1) == 1
+    assert not badges.drain()
 
 
 def test_what_was_stored_under_a_key_is_known():
-    held = balances()
-    first = held.assign(grant(key="a", digest=b"1"))
+    badges = balances()
+    first = badges.assign(grant(key="a", digest=b"1"))
     later = BadgeBalances({(ANA, 1): 1}, NOW, namer())
     later.register([first])
     assert later.assign(grant(key="a", digest=b"1")) == first
@@ -230,88 +234,88 @@ def test_what_was_stored_under_a_key_is_known():
 
 
 def test_news_and_changes_are_reported_once():
-    held = balances(ben=2)
-    given = held.assign(grant())
-    taken = held.unassign(grant(member_id=BEN))
-    assert held.take_news() == [given, taken]
-    changes = held.drain()
+    badges = balances(ben=2)
+    assignment = badges.assign(grant())
+    unassignment = badges.unassign(grant(member_id=BEN))
+    assert badges.take_news() == [assignment, unassignment]
+    changes = badges.drain()
     assert changes.balances == {(ANA, 1): 1, (BEN, 1): 1}
-    assert changes.trackings == (given, taken)
-    back = held.revert(given.badge_tracking_id, badge())
-    assert held.take_news() == [back]
-    changes = held.drain()
+    assert changes.trackings == (assignment, unassignment)
+    back = badges.revert(assignment.badge_tracking_id, badge())
+    assert badges.take_news() == [back]
+    changes = badges.drain()
     assert (changes.balances, changes.trackings) == ({(ANA, 1): 0}, (back,))
-    [changed] = changes.changed_trackings
-    assert (changed.badge_tracking_id, changed.reversal_badge_tracking_id) == (
-        given.badge_tracking_id,
+    [changed_tracking] = changes.changed_trackings
+    assert (changed_tracking.badge_tracking_id, changed_tracking.reversal_badge_tracking_id) == (
+        assignment.badge_tracking_id,
         back.badge_tracking_id,
     )
-    assert held.take_news() == []
-    assert not held.drain()
+    assert badges.take_news() == []
+    assert not badges.drain()
 
 
 def test_taking_back_gives_and_takes_as_much_as_the_bounds_allow():
-    held = balances()
-    given = held.assign(grant(3, event_id=5))
-    held.unassign(grant(2))
-    back = held.reverse(given.badge_tracking_id, badge(), 6)
+    badges = balances()
+    assignment = badges.assign(grant(3, event_id=5))
+    badges.unassign(grant(2))
+    back = badges.reverse(assignment.badge_tracking_id, badge(), 6)
     assert (back.amount_assigned, back.updated_total_assigned, back.loyalty_event_id) == (-1, 0, 6)
-    held.assign(grant(2))
-    taken = held.unassign(grant(2, event_id=7))
-    held.assign(grant(2))
-    assert held.reverse(taken.badge_tracking_id, badge(), 8).amount_assigned == 1
-    assert held.balance(ANA, 1) == 3
-    assert held.unreverted(5) == held.unreverted(7) == []
+    badges.assign(grant(2))
+    unassignment = badges.unassign(grant(2, event_id=7))
+    badges.assign(grant(2))
+    assert badges.reverse(unassignment.badge_tracking_id, badge(), 8).amount_assigned == 1
+    assert badges.balance(ANA, 1) == 3
+    assert badges.unreverted(5) == badges.unreverted(7) == []
 
 
 def test_what_was_missing_is_taken_once_an_earlier_unassignment_is_reverted():
-    held = balances()
-    given = held.assign(grant(1, event_id=5))
-    taken = held.unassign(grant(1))
-    assert held.reverse(given.badge_tracking_id, badge(), 6).missing == 1
-    held.take_news()
-    assert held.revert(taken.badge_tracking_id, badge()).amount_assigned == 0
-    assert held.balance(ANA, 1) == 0
-    assert held.take_news() == []
+    badges = balances()
+    assignment = badges.assign(grant(1, event_id=5))
+    unassignment = badges.unassign(grant(1))
+    assert badges.reverse(assignment.badge_tracking_id, badge(), 6).missing == 1
+    badges.take_news()
+    assert badges.revert(unassignment.badge_tracking_id, badge()).amount_assigned == 0
+    assert badges.balance(ANA, 1) == 0
+    assert badges.take_news() == []
 
 
 def test_what_was_missing_is_not_taken_from_what_came_later():
-    held = balances()
-    given = held.assign(grant(1, event_id=5))
-    held.unassign(grant(1))
-    held.reverse(given.badge_tracking_id, badge(), 6)
-    held.assign(grant(1))
-    later = held.unassign(grant(1))
-    assert held.revert(later.badge_tracking_id, badge()).amount_assigned == 1
-    assert held.balance(ANA, 1) == 1
+    badges = balances()
+    assignment = badges.assign(grant(1, event_id=5))
+    badges.unassign(grant(1))
+    badges.reverse(assignment.badge_tracking_id, badge(), 6)
+    badges.assign(grant(1))
+    later = badges.unassign(grant(1))
+    assert badges.revert(later.badge_tracking_id, badge()).amount_assigned == 1
+    assert badges.balance(ANA, 1) == 1
 
 
 def test_what_could_not_be_given_is_given_once_an_earlier_assignment_is_reverted():
-    held = balances(ana=3)
-    taken = held.unassign(grant(2, event_id=5))
-    given = held.assign(grant(2))
-    assert held.reverse(taken.badge_tracking_id, badge(), 6).missing == -2
-    assert held.revert(given.badge_tracking_id, badge()).amount_assigned == 0
-    assert held.balance(ANA, 1) == 3
+    badges = balances(ana=3)
+    unassignment = badges.unassign(grant(2, event_id=5))
+    assignment = badges.assign(grant(2))
+    assert badges.reverse(unassignment.badge_tracking_id, badge(), 6).missing == -2
+    assert badges.revert(assignment.badge_tracking_id, badge()).amount_assigned == 0
+    assert badges.balance(ANA, 1) == 3
 
 
 def test_taking_back_never_gives_beyond_a_lowered_maximum():
-    held = balances(ana=3)
-    taken = held.unassign(grant(1, event_id=7))
-    assert held.reverse(taken.badge_tracking_id, badge(max_amount=1), 8).amount_assigned == 0
+    badges = balances(ana=3)
+    unassignment = badges.unassign(grant(1, event_id=7))
+    assert badges.reverse(unassignment.badge_tracking_id, badge(max_amount=1), 8).amount_assigned == 0
 
 
 def test_unreverted_trackings_of_an_event_come_newest_first_and_reversing_them_is_no_news():
-    held = balances()
-    first, second, third = (held.assign(grant(event_id=5)) for _ in range(3))
-    held.assign(grant(member_id=BEN, event_id=6))
-    held.revert(second.badge_tracking_id, badge())
-    assert held.unreverted(5) == [third, first]
-    held.take_news()
-    for each in held.unreverted(5):
-        held.reverse(each.badge_tracking_id, badge(), 9)
-    assert held.take_news() == []
-    assert held.balance(ANA, 1) == 0
+    badges = balances()
+    first, second, third = (badges.assign(grant(event_id=5)) for _ in range(3))
+    badges.assign(grant(member_id=BEN, event_id=6))
+    badges.revert(second.badge_tracking_id, badge())
+    assert badges.unreverted(5) == [third, first]
+    badges.take_news()
+    for tracking in badges.unreverted(5):
+        badges.reverse(tracking.badge_tracking_id, badge(), 9)
+    assert badges.take_news() == []
+    assert badges.balance(ANA, 1) == 0
 
 
 EFFECTS = (
@@ -391,56 +395,56 @@ class ModelledBalances:
     def revert(self):
         """Revert a change: one that repays a missing amount, one that is not reverted yet, or any."""
         first = self.chance.choice(["repaying", "unreverted", "any"])
-        choice = [each for each in self.accepted if first == "any" or not each[-1]]
+        choice = [entry for entry in self.accepted if first == "any" or not entry[-1]]
         if first == "repaying":
-            choice = [each for each in choice if self.repayments_by(each)] or choice
+            choice = [entry for entry in choice if self.repayments_by(entry)] or choice
         if not choice:
             return
-        each = self.chance.choice(choice)
-        member, badge_id, _, name, _, done = each
-        of, repayments = self.badges[badge_id], self.repayments_by(each)
-        change = each[2] + sum(repayments.values())
-        if done == "reversal":
+        entry = self.chance.choice(choice)
+        member, badge_id, _, name, _, state = entry
+        of, repayments = self.badges[badge_id], self.repayments_by(entry)
+        change = entry[2] + sum(repayments.values())
+        if state == "reversal":
             refusal, effect = BadgeTrackingNotRevertible, "not revertible"
-        elif done:
+        elif state:
             refusal, effect = BadgeTrackingReverted, "reverted before"
         elif change < 0 and self.balance(member, badge_id) - change > of.max_amount:
             refusal, effect = BadgeLimit, "above the maximum"
         elif change > self.balance(member, badge_id):
             refusal, effect = InsufficientBadges, "too few"
         else:
-            self.accept_reversal(each, self.balances.revert(name, of), -change, repayments)
+            self.accept_reversal(entry, self.balances.revert(name, of), -change, repayments)
             self.effects["reverted in part" if repayments else "reverted"] += 1
             return
         self.expect(refusal, effect, self.balances.revert, name, of)
 
-    def repayments_by(self, each):
+    def repayments_by(self, entry):
         """How much an entry's reversal repays of the missing amounts of later ones, by their places in the list."""
-        amount, repayments = -each[2], {}
-        for at in range(self.accepted.index(each) + 1, len(self.accepted)):
-            *place, _, _, missing, _ = self.accepted[at]
-            if place == each[:2] and missing * amount > 0:
-                repayments[at] = max(missing, amount) if amount < 0 else min(missing, amount)
+        amount, repayments = -entry[2], {}
+        for at in range(self.accepted.index(entry) + 1, len(self.accepted)):
+            *place, _, _, shortfall, _ = self.accepted[at]
+            if place == entry[:2] and shortfall * amount > 0:
+                repayments[at] = max(shortfall, amount) if amount < 0 else min(shortfall, amount)
                 amount -= repayments[at]
         return repayments
 
-    def accept_reversal(self, each, back, amount, repayments, missing=0):
-        assert (back.amount_assigned, back.missing) == (amount, missing)
+    def accept_reversal(self, entry, back, amount, repayments, shortfall=0):
+        assert (back.amount_assigned, back.missing) == (amount, shortfall)
         for at, repayment in repayments.items():
             self.accepted[at][4] -= repayment
             self.effects["repaid"] += 1
-        each[-1] = True
-        self.accepted.append([*each[:2], amount, back.badge_tracking_id, missing, "reversal"])
+        entry[-1] = True
+        self.accepted.append([*entry[:2], amount, back.badge_tracking_id, shortfall, "reversal"])
 
     def reverse(self):
         """Reverse a change as an event does that undoes another."""
-        if left := [each for each in self.accepted if not each[-1]]:
-            each = self.chance.choice(left)
-            member, badge_id, change, name, *_ = each
-            of, balance, repayments = self.badges[badge_id], self.balance(member, badge_id), self.repayments_by(each)
+        if unreverted := [entry for entry in self.accepted if not entry[-1]]:
+            entry = self.chance.choice(unreverted)
+            member, badge_id, change, name, *_ = entry
+            of, balance, repayments = self.badges[badge_id], self.balance(member, badge_id), self.repayments_by(entry)
             target = -change - sum(repayments.values())
             amount = -min(balance, -target) if target < 0 else min(target, max(of.max_amount - balance, 0))
-            self.accept_reversal(each, self.balances.reverse(name, of, 9), amount, repayments, amount - target)
+            self.accept_reversal(entry, self.balances.reverse(name, of, 9), amount, repayments, amount - target)
             self.effects["reversed"] += 1
             if amount != target:
                 self.effects["cut at 0" if target < 0 else "cut at the maximum"] += 1
@@ -455,13 +459,13 @@ class ModelledBalances:
     def store_and_load(self):
         changes = self.balances.drain()
         self.stored |= {tracking.badge_tracking_id: tracking for tracking in changes.trackings}
-        for each in changes.changed_trackings:
-            before = self.stored[each.badge_tracking_id]
-            assert each == replace(
-                before, reversal_badge_tracking_id=each.reversal_badge_tracking_id, missing=each.missing
+        for tracking in changes.changed_trackings:
+            before = self.stored[tracking.badge_tracking_id]
+            assert tracking == replace(
+                before, reversal_badge_tracking_id=tracking.reversal_badge_tracking_id, missing=tracking.missing
             )
-            assert before.reversal_badge_tracking_id in (None, each.reversal_badge_tracking_id)
-            self.stored[each.badge_tracking_id] = each
+            assert before.reversal_badge_tracking_id in (None, tracking.reversal_badge_tracking_id)
+            self.stored[tracking.badge_tracking_id] = tracking
         balances = {(m, b): balance for m in (ANA, BEN) for b in (1, 2) if (balance := self.balance(m, b))}
         assert all(balances.get(place, 0) == balance for place, balance in changes.balances.items())
         self.balances = BadgeBalances(balances, NOW, self.name)
@@ -470,12 +474,12 @@ class ModelledBalances:
     def reverse_everything(self):
         """Reverse all changes in a random order: no balance and no missing amount remains."""
         self.store_and_load()
-        while not all(each[-1] for each in self.accepted):
+        while not all(entry[-1] for entry in self.accepted):
             self.reverse()
         for member in (ANA, BEN):
             for badge_id in (1, 2):
                 assert self.balances.balance(member, badge_id) == 0
-        assert [each for each in self.accepted if each[4]] == []
+        assert [entry for entry in self.accepted if entry[4]] == []
 
 
 def test_balances_are_those_of_the_model_after_each_change():

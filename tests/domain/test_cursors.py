@@ -37,9 +37,9 @@ def test_a_cursor_tells_what_it_was_made_of(content):
     ],
 )
 def test_a_text_that_tells_no_object_is_refused(cursor):
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(InvalidRequest) as refusal:
         decode_cursor(cursor)
-    assert [fault.parameter for fault in refused.value.faults] == ["cursor"]
+    assert [fault.parameter for fault in refusal.value.faults] == ["cursor"]
 
 
 @given(st.text() | st.binary().map(in_base64))

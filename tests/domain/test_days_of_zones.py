@@ -36,8 +36,11 @@ def walk(name: str) -> tuple[tuple[date, datetime, datetime], ...]:
     """Every local day of the year with its begin and end, found by looking at every quarter of an hour."""
     begin, zone = datetime(2025, 12, 30, tzinfo=UTC), ZoneInfo(name)
     quarters = [begin + n * QUARTER for n in range(370 * 96)]
-    days = [(day, list(found)) for day, found in groupby(quarters, lambda quarter: quarter.astimezone(zone).date())]
-    return tuple((day, found[0], found[-1] + QUARTER) for day, found in days[1:-1])
+    days = [
+        (day, list(quarters_of_day))
+        for day, quarters_of_day in groupby(quarters, lambda quarter: quarter.astimezone(zone).date())
+    ]
+    return tuple((day, quarters_of_day[0], quarters_of_day[-1] + QUARTER) for day, quarters_of_day in days[1:-1])
 
 
 def day_of(at: datetime, name: str) -> date:
@@ -59,8 +62,8 @@ def test_days_begin_and_end_where_a_look_at_every_quarter_hour_finds_it(name):
             end,
         )
         lengths.add((end - begin) / timedelta(hours=1))
-    expected = {"Asia/Kolkata": {24}, "Australia/Lord_Howe": {23.5, 24, 24.5}}.get(name, {23, 24, 25})
-    assert lengths == expected
+    expected_lengths = {"Asia/Kolkata": {24}, "Australia/Lord_Howe": {23.5, 24, 24.5}}.get(name, {23, 24, 25})
+    assert lengths == expected_lengths
 
 
 @given(
@@ -68,14 +71,16 @@ def test_days_begin_and_end_where_a_look_at_every_quarter_hour_finds_it(name):
 )
 def test_limits_count_the_days_of_the_campaigns_zone(at, name, period, is_its_own):
     limits = ({"scope": "member", "type": "transactions", "period": period, "limit": 1},)
-    own, default = (name, "Asia/Tokyo") if is_its_own else (None, name)
-    limited = campaign(action(1, mint(1)), limit_rules=limits, timezone=own, default_timezone=default)
-    bench, seen = Bench(limited), set()
-    for each in at:
-        found = bench.run(facts(at=each))
-        assert [e.status for e in found.effects] == ["skipped" if period_of(each, name, period) in seen else "executed"]
-        seen.add(period_of(each, name, period))
-    assert bench.balance() == len(seen)
+    own_zone, default_zone = (name, "Asia/Tokyo") if is_its_own else (None, name)
+    limited = campaign(action(1, mint(1)), limit_rules=limits, timezone=own_zone, default_timezone=default_zone)
+    bench, periods = Bench(limited), set()
+    for moment in at:
+        evaluation = bench.run(facts(at=moment))
+        assert [outcome.status for outcome in evaluation.effects] == [
+            "skipped" if period_of(moment, name, period) in periods else "executed"
+        ]
+        periods.add(period_of(moment, name, period))
+    assert bench.balance() == len(periods)
 
 
 @given(moments, zones, st.sets(st.integers(1, 7), min_size=1))
@@ -92,8 +97,8 @@ def test_rules_read_times_in_the_zone_of_their_campaign(at, name):
     read = mint(("=", "now.getFullYear() * 10000 + (now.getMonth() + 1) * 100 + now.getDate()"))
     elsewhere = mint(("=", "now.getDate('Asia/Tokyo')"))
     both = (campaign(action(1, read), timezone=name), campaign(action(2, elsewhere), campaign_id=2, timezone=name))
-    found = Bench(*both).run(facts(at=at, context=context))
-    amounts = [effect.params[0][1] for effect in found.effects]
+    evaluation = Bench(*both).run(facts(at=at, context=context))
+    amounts = [effect.params[0][1] for effect in evaluation.effects]
     assert amounts == [Decimal(f"{day:%Y%m%d}"), at.astimezone(ZoneInfo("Asia/Tokyo")).day]
 
 
@@ -101,9 +106,9 @@ def test_rules_read_times_in_the_zone_of_their_campaign(at, name):
 def test_missions_are_repeated_by_the_days_of_their_zone(at, name, period):
     record = mission(goal_count=1, repetition_period=period, period_limit=1, timezone=name)
     state = MissionProgressState({}, {})
-    for number, each in enumerate(at, 1):
-        state.count(record, 1, ProgressCause(1, 1, each, NOON, loyalty_event_id=number))
-    periods = {period_of(each, name, period) for each in at}
+    for number, moment in enumerate(at, 1):
+        state.count(record, 1, ProgressCause(1, 1, moment, NOON, loyalty_event_id=number))
+    periods = {period_of(moment, name, period) for moment in at}
     assert state.progress(1, record).progress.times_achieved == len(periods)
 
 

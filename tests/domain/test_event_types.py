@@ -28,7 +28,7 @@ def test_a_value_in_the_form_of_the_type_is_accepted(schema_type, value):
 
 
 @pytest.mark.parametrize(
-    ("schema_type", "value", "expected"),
+    ("schema_type", "value", "form"),
     [
         ("number", "1", "a number"),
         ("number", True, "a number"),
@@ -47,12 +47,10 @@ def test_a_value_in_the_form_of_the_type_is_accepted(schema_type, value):
         ("url", "data://text", "an absolute URL"),
     ],
 )
-def test_a_value_of_another_form_is_refused(schema_type, value, expected):
+def test_a_value_of_another_form_is_refused(schema_type, value, form):
     with pytest.raises(PayloadInvalid) as caught:
         refuse_other_payload("till-opened", schema_type, {"value": value})
-    assert str(caught.value) == (
-        f"payload.value is not {expected}: an event of type till-opened carries {expected} there."
-    )
+    assert str(caught.value) == (f"payload.value is not {form}: an event of type till-opened carries {form} there.")
 
 
 @pytest.mark.parametrize("payload", [None, {}, {"value": None}, {"other": 1}])

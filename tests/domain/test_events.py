@@ -9,14 +9,14 @@ import pytest
 
 from domain.events import EVALUATED, EVALUATION_FAILED, NOT_EVALUATED, EventOrigin, IncomingEvent, LoyaltyEvent
 
-OWN, OF_ORDER = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 2, tzinfo=UTC)
+OF_EVENT, OF_ORDER = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 2, tzinfo=UTC)
 ORDER = {"order": {"externalEventDate": "2026-03-02"}}
 
 
 @pytest.mark.parametrize(
-    ("own", "payload", "happened_at"),
+    ("event_date", "payload", "happened_at"),
     [
-        (OWN, ORDER, OWN),
+        (OF_EVENT, ORDER, OF_EVENT),
         (None, ORDER, OF_ORDER),
         (None, {"order": {}}, None),
         (None, {"order": None}, None),
@@ -24,8 +24,8 @@ ORDER = {"order": {"externalEventDate": "2026-03-02"}}
         (None, None, None),
     ],
 )
-def test_an_event_happened_at_its_own_date_or_that_of_its_order(own, payload, happened_at):
-    event = IncomingEvent("key", "member-purchase-order-created", payload=payload, external_event_date=own)
+def test_an_event_happened_at_its_own_date_or_that_of_its_order(event_date, payload, happened_at):
+    event = IncomingEvent("key", "member-purchase-order-created", payload=payload, external_event_date=event_date)
     assert event.happened_at == happened_at
 
 
@@ -46,7 +46,7 @@ def test_an_event_belongs_to_a_request():
 
 
 @pytest.mark.parametrize(
-    ("changes", "expected"),
+    ("changes", "is_waiting"),
     [
         ({}, True),
         ({"reason": "tier"}, False),
@@ -55,8 +55,8 @@ def test_an_event_belongs_to_a_request():
         ({"evaluation_status": 2}, False),
     ],
 )
-def test_a_captured_event_waits_for_an_evaluation(changes, expected):
-    assert replace(STORED, **changes).is_captured_only is expected
+def test_a_captured_event_waits_for_an_evaluation(changes, is_waiting):
+    assert replace(STORED, **changes).is_captured_only is is_waiting
 
 
 def test_stored_states_of_evaluation_keep_their_numbers():

@@ -29,8 +29,8 @@ def test_filters_that_are_not_set_are_none():
     [("done", True), ("expired", True), ("failed", False), ("cancelled", False), ("running", False)],
 )
 def test_complete_rows_can_be_read_for_a_week(status, expires):
-    expected = datetime(2026, 3, 11, tzinfo=UTC) if expires else None
-    assert replace(EXPORT, status=status).expires_at == expected
+    expiry = datetime(2026, 3, 11, tzinfo=UTC) if expires else None
+    assert replace(EXPORT, status=status).expires_at == expiry
     assert replace(EXPORT, status=status, finished_at=None).expires_at is None
 
 

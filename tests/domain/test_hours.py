@@ -37,7 +37,7 @@ HAPPY_HOURS = daily("15:00", "17:00")
 
 
 @pytest.mark.parametrize(
-    ("at", "expected"),
+    ("at", "is_happy_hour"),
     [
         ("2026-03-28T13:59:59Z", False),
         ("2026-03-28T14:00:00Z", True),
@@ -53,8 +53,8 @@ HAPPY_HOURS = daily("15:00", "17:00")
         ("2026-10-25T16:00:00Z", False),
     ],
 )
-def test_happy_hours_are_the_same_on_the_clock_on_days_on_which_clocks_change(at, expected):
-    assert is_open(HAPPY_HOURS, at) is expected
+def test_happy_hours_are_the_same_on_the_clock_on_days_on_which_clocks_change(at, is_happy_hour):
+    assert is_open(HAPPY_HOURS, at) is is_happy_hour
 
 
 @pytest.mark.parametrize(
@@ -68,9 +68,9 @@ def test_happy_hours_are_the_same_on_the_clock_on_days_on_which_clocks_change(at
 def test_happy_hours_are_those_of_the_zone_of_the_location(at, madrid, canary):
     assert (is_open(HAPPY_HOURS, at), is_open(HAPPY_HOURS, at, CANARY)) == (madrid, canary)
     compiled = campaign(action(1, mint(5)), day_of_week_schedule=HAPPY_HOURS, timezone="Europe/Madrid")
-    for zone, expected in ((None, madrid), (CANARY, canary)):
+    for zone, is_happy_hour in ((None, madrid), (CANARY, canary)):
         event = facts(at=instant_of(at), location_zone=zone)
-        assert (first_violated(compiled.restrictions, event) is None) is expected
+        assert (first_violated(compiled.restrictions, event) is None) is is_happy_hour
 
 
 def test_a_window_across_midnight_belongs_to_the_day_on_which_it_begins():
@@ -83,8 +83,8 @@ def test_a_window_across_midnight_belongs_to_the_day_on_which_it_begins():
 
 def test_a_window_from_sunday_reaches_into_monday():
     sunday = {"schedule": [window(7, "22:00", "02:00")]}
-    found = [is_open(sunday, f"2026-03-{at}:00Z", UTC) for at in ("08T22:00", "09T01:59", "09T02:00", "02T01:00")]
-    assert found == [True, True, False, True]
+    results = [is_open(sunday, f"2026-03-{at}:00Z", UTC) for at in ("08T22:00", "09T01:59", "09T02:00", "02T01:00")]
+    assert results == [True, True, False, True]
 
 
 def test_an_hour_that_clocks_skip_never_comes_and_one_that_they_repeat_comes_twice():
@@ -104,22 +104,22 @@ def test_a_whole_day_is_up_to_24_00():
 
 def test_hours_at_the_ends_of_the_calendar():
     first, last = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
-    everything = daily("00:00", "24:00")
+    always = daily("00:00", "24:00")
     for zone in (MADRID, ZoneInfo("America/New_York")):
-        assert hours_of(everything).is_open(first, zone)
-        assert hours_of(everything).is_open(last, zone)
+        assert hours_of(always).is_open(first, zone)
+        assert hours_of(always).is_open(last, zone)
 
 
 # --- refused schedules -----------------------------------------------------------------------------------------------
 
 
 def faults(*windows, names_days=False):
-    found = hours_faults({"schedule": list(windows)}, names_days=names_days)
-    return [(fault.pointer, fault.detail) for fault in found]
+    faults_of_hours = hours_faults({"schedule": list(windows)}, names_days=names_days)
+    return [(fault.pointer, fault.detail) for fault in faults_of_hours]
 
 
 @pytest.mark.parametrize(
-    ("windows", "found"),
+    ("windows", "overlaps"),
     [
         ([window(1, "09:00", "12:00"), window(1, "12:00", "15:00"), window(2, "09:00", "10:00")], []),
         ([window(7, "22:00", "02:00"), window(1, "02:00", "03:00")], []),
@@ -142,8 +142,8 @@ def faults(*windows, names_days=False):
         ),
     ],
 )
-def test_windows_that_overlap_on_the_circle_of_the_week_are_refused(windows, found):
-    assert faults(*windows) == [(f"/dayOfWeekSchedule/schedule/{place}", detail) for place, detail in found]
+def test_windows_that_overlap_on_the_circle_of_the_week_are_refused(windows, overlaps):
+    assert faults(*windows) == [(f"/dayOfWeekSchedule/schedule/{place}", detail) for place, detail in overlaps]
 
 
 def test_a_window_without_a_span_is_refused():
@@ -159,13 +159,13 @@ def test_a_schedule_goes_without_days_of_the_week():
 
 def test_locations_have_codes_that_orders_can_have_and_zones_that_exist():
     assert location_faults({"LPA": "Atlantic/Canary", "x" * 100: "UTC"}) == []
-    found = location_faults({"a/b~c": "Europe/Madird", "": "UTC", "x" * 101: "UTC"})
-    assert [fault.pointer for fault in found] == [
+    zone_faults = location_faults({"a/b~c": "Europe/Madird", "": "UTC", "x" * 101: "UTC"})
+    assert [fault.pointer for fault in zone_faults] == [
         "/locationTimezones/a~1b~0c",
         "/locationTimezones/",
         f"/locationTimezones/{'x' * 101}",
     ]
-    assert found[0].detail.endswith("Did you mean Europe/Madrid?")
+    assert zone_faults[0].detail.endswith("Did you mean Europe/Madrid?")
     many = location_faults({str(number): "Mars/Olympus" for number in range(5000)})
     assert len(many) == 21
     assert many[-1].detail == "locationTimezones has 4980 more faulty entries."
@@ -199,13 +199,13 @@ def test_the_zone_of_the_location_also_decides_about_days_and_not_about_limits()
     at = instant_of("2026-03-01T23:30:00Z")  # Monday in Madrid, Sunday on the Canary Islands
     compiled = campaign(days_of_week=(1,), timezone="Europe/Madrid")
     assert first_violated(compiled.restrictions, facts(at=at)) is None
-    found = first_violated(compiled.restrictions, facts(at=at, location_zone=CANARY))
-    assert (found.code, found.reason(facts(at=at, location_zone=CANARY)).actual) == ("DAY_OF_WEEK", 7)
+    violation = first_violated(compiled.restrictions, facts(at=at, location_zone=CANARY))
+    assert (violation.code, violation.reason(facts(at=at, location_zone=CANARY)).actual) == ("DAY_OF_WEEK", 7)
     assert compiled.zone == MADRID
 
 
 def excluded(book, at, attempt):
-    return [(each.slug, str(each)) for each in exclusions(book, MemberFacts(at=instant_of(at)), attempt)]
+    return [(exclusion.slug, str(exclusion)) for exclusion in exclusions(book, MemberFacts(at=instant_of(at)), attempt)]
 
 
 def test_a_coupon_book_is_closed_outside_its_hours():
@@ -215,7 +215,7 @@ def test_a_coupon_book_is_closed_outside_its_hours():
         detail = "The coupon book is closed at 17:00 on day 3 of the week (time zone Europe/Madrid)."
         assert excluded(book, "2026-07-01T15:00:00Z", Attempt(purpose)) == [("coupon-book-hours", detail)]
     listed = exclusions_of_list(book, MemberFacts(at=instant_of("2026-07-01T15:00:00Z")))
-    assert [each.slug for each in listed] == ["coupon-book-hours"]
+    assert [exclusion.slug for exclusion in listed] == ["coupon-book-hours"]
 
 
 def test_days_and_hours_of_a_coupon_book_are_those_of_the_event_and_of_its_location():
@@ -240,13 +240,13 @@ def test_days_and_hours_of_a_coupon_book_are_those_of_the_event_and_of_its_locat
 def oracle(schedule, local):
     """True if the local time is in a window, by comparing the texts of times."""
     day, clock = local.isoweekday(), f"{local:%H:%M}"
-    for each in schedule["schedule"]:
-        next_day = each["day"] % 7 + 1
-        if each["from"] < each["to"]:
-            found = day == each["day"] and each["from"] <= clock < each["to"]
+    for hours in schedule["schedule"]:
+        next_day = hours["day"] % 7 + 1
+        if hours["from"] < hours["to"]:
+            is_inside = day == hours["day"] and hours["from"] <= clock < hours["to"]
         else:
-            found = (day == each["day"] and each["from"] <= clock) or (day == next_day and clock < each["to"])
-        if found:
+            is_inside = (day == hours["day"] and hours["from"] <= clock) or (day == next_day and clock < hours["to"])
+        if is_inside:
             return True
     return False
 
@@ -269,8 +269,8 @@ def test_any_schedule_is_open_as_an_oracle_says(schedule, second, zone):
 def test_windows_overlap_exactly_if_two_are_open_at_one_minute(schedule):
     windows = schedule["schedule"]
     # Two of them overlap if one begins while the other is open; 2 March 2026 is a Monday.
-    begins = [datetime.fromisoformat(f"2026-03-0{1 + each['day']}T{each['from']}") for each in windows]
-    most = max(sum(oracle({"schedule": [each]}, begin) for each in windows) for begin in begins)
+    begins = [datetime.fromisoformat(f"2026-03-0{1 + hours['day']}T{hours['from']}") for hours in windows]
+    most = max(sum(oracle({"schedule": [hours]}, begin) for hours in windows) for begin in begins)
     assert bool(hours_faults(schedule, names_days=False)) == (most > 1)
 
 

@@ -36,7 +36,7 @@ def test_rows_are_those_of_the_file_whatever_the_blocks(table, size, data):
     number = data.draw(st.integers(0, len(rows) - 1))
     row = rows[number]
     rest = raw_rows(skipped(blocks_of(content, size), row.next_byte), CSV, row.next_byte, row.next_line)
-    assert [each for each in rest if not each.is_empty] == rows[number + 1 :]
+    assert [later_row for later_row in rest if not later_row.is_empty] == rows[number + 1 :]
 
 
 @given(st.binary(max_size=300), st.integers(1, 50))

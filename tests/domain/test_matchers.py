@@ -35,7 +35,7 @@ def condition(field, operator, value):
 
 
 def matches(item, *conditions, operator="AND"):
-    return compile_matcher({"operator": operator, "conditions": [condition(*each) for each in conditions]})(item)
+    return compile_matcher({"operator": operator, "conditions": [condition(*parts) for parts in conditions]})(item)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_all_conditions_or_any_of_them():
 
 
 @pytest.mark.parametrize(
-    ("given_condition", "member"),
+    ("faulty_condition", "member"),
     [
         (("colour", "equals", "red"), "field"),
         (("customAttributes", "equals", "red"), "field"),
@@ -149,11 +149,11 @@ def test_all_conditions_or_any_of_them():
         (("customAttributes.x", "in", [[1]]), "value"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_with_its_place(given_condition, member):
+def test_what_cannot_be_asked_is_refused_with_its_place(faulty_condition, member):
     fine = condition("productCode", "equals", "a")
-    with pytest.raises(InvalidRequest) as refused:
-        compile_matcher({"operator": "AND", "conditions": [fine, condition(*given_condition)]}, "/inlineMatcher")
-    assert [fault.pointer for fault in refused.value.faults] == [f"/inlineMatcher/conditions/1/{member}"]
+    with pytest.raises(InvalidRequest) as refusal:
+        compile_matcher({"operator": "AND", "conditions": [fine, condition(*faulty_condition)]}, "/inlineMatcher")
+    assert [fault.pointer for fault in refusal.value.faults] == [f"/inlineMatcher/conditions/1/{member}"]
 
 
 @pytest.mark.parametrize(
@@ -177,16 +177,16 @@ def test_what_cannot_be_asked_is_refused_with_its_place(given_condition, member)
     ],
 )
 def test_the_refusal_of_a_value_names_what_its_operator_needs(field, operator, value, text):
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(InvalidRequest) as refusal:
         compile_matcher({"operator": "AND", "conditions": [condition(field, operator, value)]})
-    assert [fault.detail for fault in refused.value.faults] == [text]
+    assert [fault.detail for fault in refusal.value.faults] == [text]
 
 
 def test_every_fault_is_named():
     conditions = [condition("colour", "equals", "red"), condition("total", ">", "1"), condition("total", ">", 1)]
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(InvalidRequest) as refusal:
         compile_matcher({"operator": "OR", "conditions": conditions})
-    pointers = [fault.pointer for fault in refused.value.faults]
+    pointers = [fault.pointer for fault in refusal.value.faults]
     assert pointers == ["/matcher/conditions/0/field", "/matcher/conditions/1/value"]
 
 
@@ -218,10 +218,10 @@ conditions = st.one_of(
 
 
 @given(items, st.lists(conditions, min_size=1, max_size=4))
-def test_and_is_all_and_or_is_any_of_the_conditions_alone(item, asked):
-    alone = [matches(item, each) for each in asked]
-    assert matches(item, *asked) is all(alone)
-    assert matches(item, *asked, operator="OR") is any(alone)
+def test_and_is_all_and_or_is_any_of_the_conditions_alone(item, terms):
+    results = [matches(item, term) for term in terms]
+    assert matches(item, *terms) is all(results)
+    assert matches(item, *terms, operator="OR") is any(results)
 
 
 @given(items, st.lists(scalars, min_size=1, max_size=4))
@@ -233,8 +233,8 @@ def test_in_is_equals_with_any_of_the_values(item, values):
 @given(items, numbers)
 def test_of_three_comparisons_one_holds_for_a_number_and_none_for_anything_else(item, number):
     for field, actual in (("quantity", item["quantity"]), ("customAttributes.x", item["customAttributes"].get("x"))):
-        held = [sign for sign in ("<", "equals", ">") if matches(item, (field, sign, number))]
+        matching_signs = [sign for sign in ("<", "equals", ">") if matches(item, (field, sign, number))]
         is_number = isinstance(actual, int | Decimal) and not isinstance(actual, bool)
-        assert len(held) == is_number
-        assert matches(item, (field, "<=", number)) is bool({"<", "equals"} & set(held))
-        assert matches(item, (field, ">=", number)) is bool({">", "equals"} & set(held))
+        assert len(matching_signs) == is_number
+        assert matches(item, (field, "<=", number)) is bool({"<", "equals"} & set(matching_signs))
+        assert matches(item, (field, ">=", number)) is bool({">", "equals"} & set(matching_signs))

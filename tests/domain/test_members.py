@@ -28,7 +28,7 @@ KNOWN = {"name": "Ana", "city": "Rosario", "tags": ["a", "b"], "govId": {"id": "
 
 
 @pytest.mark.parametrize(
-    ("changes", "expected"),
+    ("changes", "merged_profile"),
     [
         ({}, KNOWN),
         ({"city": "Lima"}, {**KNOWN, "city": "Lima"}),
@@ -47,8 +47,8 @@ KNOWN = {"name": "Ana", "city": "Rosario", "tags": ["a", "b"], "govId": {"id": "
         ({"customAttributes": {"a": {"b": None}}}, {**KNOWN, "customAttributes": {"a": {"b": None}}}),
     ],
 )
-def test_a_profile_changes_in_the_fields_that_are_sent(changes, expected):
-    assert merge_profile(KNOWN, changes) == expected
+def test_a_profile_changes_in_the_fields_that_are_sent(changes, merged_profile):
+    assert merge_profile(KNOWN, changes) == merged_profile
 
 
 def test_what_is_known_stays_as_it_was():
@@ -127,7 +127,7 @@ def test_ids_of_other_members_are_refused_by_name():
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "is_valid"),
     [
         ("ana", True),
         ("ana maria", True),
@@ -147,8 +147,8 @@ def test_ids_of_other_members_are_refused_by_name():
         ("exists2", True),
     ],
 )
-def test_an_id_of_a_member_can_be_read_and_be_a_part_of_a_path(text, expected):
-    assert is_loyalty_member_id(text) is expected
+def test_an_id_of_a_member_can_be_read_and_be_a_part_of_a_path(text, is_valid):
+    assert is_loyalty_member_id(text) is is_valid
 
 
 def test_ids_that_are_operations_are_reserved():
@@ -157,7 +157,7 @@ def test_ids_that_are_operations_are_reserved():
 
 def test_a_stored_tier_has_its_hold():
     until = datetime(2026, 3, 4, tzinfo=UTC)
-    stored = MemberTier(1, 7, 2, 20, True, until, until)
-    assert stored.held_tier == HeldTier(20, True, until)
-    assert replace(stored, floor_tier_id=19).held_tier.floor == TierFloor(19)
-    assert replace(stored, floor_tier_id=19, floor_expires_at=until).held_tier.floor == TierFloor(19, until)
+    member_tier = MemberTier(1, 7, 2, 20, True, until, until)
+    assert member_tier.held_tier == HeldTier(20, True, until)
+    assert replace(member_tier, floor_tier_id=19).held_tier.floor == TierFloor(19)
+    assert replace(member_tier, floor_tier_id=19, floor_expires_at=until).held_tier.floor == TierFloor(19, until)

@@ -9,7 +9,7 @@ from domain.problems import did_you_mean, nearest, unknown_key
 
 
 @pytest.mark.parametrize(
-    ("name", "known", "close"),
+    ("name", "names", "close"),
     [
         ("ordr", ["page", "limit", "order"], "order"),
         ("LIMIT", ["page", "limit"], "limit"),
@@ -19,9 +19,9 @@ from domain.problems import did_you_mean, nearest, unknown_key
         ("page", [], None),
     ],
 )
-def test_the_nearest_name(name, known, close):
-    assert nearest(name, known) == close
-    assert did_you_mean(name, known) == ("" if close is None else f" Did you mean {close}?")
+def test_the_nearest_name(name, names, close):
+    assert nearest(name, names) == close
+    assert did_you_mean(name, names) == ("" if close is None else f" Did you mean {close}?")
 
 
 def test_one_key_is_not_taken_for_another():
@@ -46,6 +46,6 @@ def test_an_unknown_key_is_reported_with_the_one_that_is_meant():
 
 
 def test_long_names_have_to_be_closer():
-    known = ["a" * 31 + "b" * 10]
-    assert nearest("a" * 31 + "c" * 10, known) is None
-    assert nearest("a" * 31 + "b" * 6 + "c" * 4, known) == known[0]
+    names = ["a" * 31 + "b" * 10]
+    assert nearest("a" * 31 + "c" * 10, names) is None
+    assert nearest("a" * 31 + "b" * 6 + "c" * 4, names) == names[0]

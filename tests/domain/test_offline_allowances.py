@@ -34,7 +34,7 @@ def ends(amount=40, valid_for=None, now=NOON, **policy):
 
 
 @pytest.mark.parametrize(
-    ("status", "is_captured", "ended", "now", "expected"),
+    ("status", "is_captured", "ended", "now", "allowance_status"),
     [
         (PENDING, False, -5, -1, "open"),
         (PENDING, False, -5, 0, "expired"),
@@ -44,9 +44,9 @@ def ends(amount=40, valid_for=None, now=NOON, **policy):
         (REVERTED, False, 0, 5, "expired"),
     ],
 )
-def test_the_hold_and_the_time_decide_the_status(status, is_captured, ended, now, expected):
+def test_the_hold_and_the_time_decide_the_status(status, is_captured, ended, now, allowance_status):
     hold = HoldState(status, is_captured, NOON + ended * MOMENT, Decimal(40), None, Decimal(0), Decimal(0), None)
-    assert status_of(ALLOWANCE, hold, NOON + now * MOMENT) == expected
+    assert status_of(ALLOWANCE, hold, NOON + now * MOMENT) == allowance_status
 
 
 def test_only_an_open_allowance_is_redeemed():
@@ -67,9 +67,9 @@ def test_an_allowance_lasts_as_long_as_the_account_allows_unless_told():
 
 @pytest.mark.parametrize("valid_for", ["PT0S", "PT48H1S", "P3D", "soon"])
 def test_it_lasts_no_longer_than_the_account_allows(valid_for):
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(InvalidRequest) as refusal:
         ends(valid_for=valid_for)
-    assert [fault.pointer for fault in refused.value.faults] == ["/validFor"]
+    assert [fault.pointer for fault in refusal.value.faults] == ["/validFor"]
 
 
 def test_the_amount_is_within_the_limit_of_the_account():
@@ -87,10 +87,10 @@ def test_an_account_allows_none_unless_enabled():
 
 
 def test_a_policy_has_defaults():
-    given = {"enabled": False, "maxAmount": Decimal("1.5")}
-    assert complete_policy(given, 1) == {**given, "maxHours": 24, "syncHours": 24}
+    policy = {"enabled": False, "maxAmount": Decimal("1.5")}
+    assert complete_policy(policy, 1) == {**policy, "maxHours": 24, "syncHours": 24}
     assert complete_policy(POLICY, 0) == POLICY
     assert complete_policy(None, 0) is None
-    with pytest.raises(InvalidRequest) as refused:
-        complete_policy(given, 0)
-    assert [fault.pointer for fault in refused.value.faults] == ["/offlineAllowance/maxAmount"]
+    with pytest.raises(InvalidRequest) as refusal:
+        complete_policy(policy, 0)
+    assert [fault.pointer for fault in refusal.value.faults] == ["/offlineAllowance/maxAmount"]

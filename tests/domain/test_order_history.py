@@ -22,11 +22,11 @@ def order(order_id, at, status=CREATED, member_id=7):
 
 
 @pytest.mark.parametrize(
-    ("days", "expected"),
+    ("days", "earlier_orders"),
     [(0, NO_ORDERS), (0.5, EarlierOrders(1, NOON)), (1, EarlierOrders(1, NOON)), (9, EarlierOrders(3, NOON + 3 * DAY))],
 )
-def test_orders_before_a_moment_are_counted_and_the_last_is_dated(days, expected):
-    assert HISTORY.before(7, NOON + days * DAY) == expected
+def test_orders_before_a_moment_are_counted_and_the_last_is_dated(days, earlier_orders):
+    assert HISTORY.before(7, NOON + days * DAY) == earlier_orders
     assert HISTORY.before(8, NOON + days * DAY) == NO_ORDERS
 
 
@@ -35,8 +35,8 @@ def test_orders_before_a_moment_are_counted_and_the_last_is_dated(days, expected
     [(CREATED, 1), (CONFIRMED, 1), (PARTIALLY_RETURNED, 1), (CANCELLED, 0), (REJECTED, 0), (RETURNED, 0)],
 )
 def test_orders_of_the_batch_count_as_they_are_by_now(status, counts):
-    found = HISTORY.before(7, NOON + 9 * DAY, [order(1, NOON + 4 * DAY, status)])
-    assert found == EarlierOrders(3 + counts, NOON + (3 + counts) * DAY)
+    earlier_orders = HISTORY.before(7, NOON + 9 * DAY, [order(1, NOON + 4 * DAY, status)])
+    assert earlier_orders == EarlierOrders(3 + counts, NOON + (3 + counts) * DAY)
 
 
 def test_other_members_later_orders_and_the_own_one_do_not_count():

@@ -124,7 +124,7 @@ def test_the_payload_has_the_payment_without_personal_data():
     payment = intent(
         reference_id="r", merchant_id="m", store_id="s", raw_qr="q", post_payment=True, products=({"id": 1},)
     )
-    expected = {
+    payment_fields = {
         "paymentId": "p-1",
         "referenceId": "r",
         "total": Decimal("12.50"),
@@ -135,9 +135,9 @@ def test_the_payload_has_the_payment_without_personal_data():
         "rawQr": "q",
         "postPayment": True,
     }
-    assert payment.payload == {"payment": {**expected, "memberInfo": {"data": {}}}}
+    assert payment.payload == {"payment": {**payment_fields, "memberInfo": {"data": {}}}}
     with_data = replace(payment, member_info=info).payload
-    assert with_data == {"payment": {**expected, "memberInfo": {"data": {"size": "XL"}}}}
+    assert with_data == {"payment": {**payment_fields, "memberInfo": {"data": {"size": "XL"}}}}
 
 
 def test_the_profile_has_what_is_known():

@@ -57,8 +57,8 @@ def payment(points=1000, value=10):
     return PointsPayment(**plain | {"held_until": NOW + timedelta(hours=1)})
 
 
-def hold(status, is_captured=False, amount=1000, fiat=10, returned=0, fiat_returned=0):
-    numbers = (Decimal(amount), Decimal(fiat), Decimal(returned), Decimal(fiat_returned))
+def hold(status, is_captured=False, amount=1000, fiat=10, returned_points=0, fiat_returned=0):
+    numbers = (Decimal(amount), Decimal(fiat), Decimal(returned_points), Decimal(fiat_returned))
     return HoldState(status, is_captured, NOW, *numbers, None)
 
 
@@ -70,7 +70,7 @@ def test_points_have_their_value_and_a_value_its_points():
 
 
 @pytest.mark.parametrize(
-    ("terms", "asked", "refusal"),
+    ("terms", "terms_of_payment", "refusal"),
     [
         (policy(share=0.5), {"points": 2501}, PaymentExceedsShare),
         (policy(least=100), {"points": 99}, PaymentBelowMinimum),
@@ -82,9 +82,9 @@ def test_points_have_their_value_and_a_value_its_points():
         (policy(), {"value": 0}, InvalidRequest),
     ],
 )
-def test_payments_that_cannot_be(terms, asked, refusal):
+def test_payments_that_cannot_be(terms, terms_of_payment, refusal):
     with pytest.raises(refusal):
-        pay(terms, **asked)
+        pay(terms, **terms_of_payment)
 
 
 def test_the_limits_themselves_are_allowed():
@@ -108,7 +108,7 @@ def test_the_status_is_that_of_the_hold_and_of_the_time(state, after, status):
 
 
 def test_a_captured_payment_is_what_was_captured_less_its_refunds():
-    view = view_of(payment(), "key", hold(SETTLED, True, amount=600, fiat=6, returned=200, fiat_returned=2), NOW)
+    view = view_of(payment(), "key", hold(SETTLED, True, amount=600, fiat=6, returned_points=200, fiat_returned=2), NOW)
     assert (view.points, view.value, view.refunded_points, view.refunded_value) == (600, 6, 200, 2)
     assert view.rest == (400, 4)
     assert view_of(payment(), "key", hold(PENDING, amount=600), NOW).points == 1000
@@ -138,9 +138,9 @@ def test_a_hold_ends_within_a_week(valid_for, end):
     if end is not None:
         assert end_of_hold(organization, valid_for, NOW) == NOW + end
         return
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(InvalidRequest) as refusal:
         end_of_hold(organization, valid_for, NOW)
-    assert [fault.pointer for fault in refused.value.faults] == ["/validFor"]
+    assert [fault.pointer for fault in refusal.value.faults] == ["/validFor"]
 
 
 def test_a_part_of_the_points_has_its_share_of_the_value():
@@ -177,7 +177,7 @@ def test_a_captured_payment_without_a_value_is_worth_nothing():
 
 
 @pytest.mark.parametrize(
-    ("asked", "detail"),
+    ("amounts", "detail"),
     [
         ({}, "Either points or value is needed."),
         ({"points": 1, "value": 1}, "Only one of points and value can be sent."),
@@ -185,7 +185,7 @@ def test_a_captured_payment_without_a_value_is_worth_nothing():
         ({"value": 0}, "value is not more than 0."),
     ],
 )
-def test_a_payment_names_its_points_or_its_value(asked, detail):
-    with pytest.raises(InvalidRequest) as refused:
-        pay(policy(), **asked)
-    assert [fault.detail for fault in refused.value.faults] == [detail]
+def test_a_payment_names_its_points_or_its_value(amounts, detail):
+    with pytest.raises(InvalidRequest) as refusal:
+        pay(policy(), **amounts)
+    assert [fault.detail for fault in refusal.value.faults] == [detail]

@@ -17,10 +17,10 @@ from domain.problems import (
 
 
 @pytest.mark.parametrize(
-    ("detail", "expected"), [("It is red", "It is red."), ("It is red.", "It is red."), ("Is it red?", "Is it red?")]
+    ("detail", "sentence"), [("It is red", "It is red."), ("It is red.", "It is red."), ("Is it red?", "Is it red?")]
 )
-def test_a_fault_is_a_sentence(detail, expected):
-    assert FieldFault(detail).detail == expected
+def test_a_fault_is_a_sentence(detail, sentence):
+    assert FieldFault(detail).detail == sentence
 
 
 def test_a_fault_has_what_is_set():

@@ -24,9 +24,9 @@ def test_no_wait_is_longer_than_ten_minutes():
 @given(st.integers(1, 99), st.floats(0, 1), st.floats(0, 1), st.integers(1, 3_600_000))
 def test_chance_takes_at_most_half_and_never_adds(failures, chance, other, milliseconds):
     retries = Retries(100, timedelta(milliseconds=milliseconds))
-    whole, some = retries.wait(failures, 0), retries.wait(failures, chance)
-    assert whole / 2 - timedelta(microseconds=1) <= some <= whole
-    assert retries.wait(failures + 1, 0) is None or retries.wait(failures + 1, other) >= whole / 2 or other > 0
+    full_wait, random_wait = retries.wait(failures, 0), retries.wait(failures, chance)
+    assert full_wait / 2 - timedelta(microseconds=1) <= random_wait <= full_wait
+    assert retries.wait(failures + 1, 0) is None or retries.wait(failures + 1, other) >= full_wait / 2 or other > 0
 
 
 def test_an_event_whose_last_attempt_failed_has_a_problem():

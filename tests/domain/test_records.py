@@ -35,7 +35,7 @@ def test_the_records_are_found():
     assert len(RECORDS) > 150
 
 
-@pytest.mark.parametrize("record", sorted(RECORDS, key=lambda each: each.__qualname__))
+@pytest.mark.parametrize("record", sorted(RECORDS, key=lambda record_class: record_class.__qualname__))
 def test_a_record_is_a_value(record):
     assert is_dataclass(record)
     assert record.__dataclass_params__.frozen is (record.__name__ not in COLLECTING)

@@ -126,8 +126,8 @@ def test_points_pay_orders_in_their_currency(of_order, is_paid):
 
 
 def test_a_policy_is_completed_by_defaults():
-    sent = {"pointsPerUnit": 100, "currency": "EUR", "maxShare": None}
-    assert complete_redemption(sent, 0) == {
+    policy = {"pointsPerUnit": 100, "currency": "EUR", "maxShare": None}
+    assert complete_redemption(policy, 0) == {
         "pointsPerUnit": 100,
         "currency": "EUR",
         "minPoints": 0,
@@ -150,6 +150,6 @@ def test_a_policy_is_completed_by_defaults():
     ],
 )
 def test_a_policy_that_no_payment_can_satisfy_is_refused(policy, pointers):
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(InvalidRequest) as refusal:
         complete_redemption({"pointsPerUnit": 100, "currency": "EUR", **policy}, 0)
-    assert [fault.pointer for fault in refused.value.faults] == pointers
+    assert [fault.pointer for fault in refusal.value.faults] == pointers

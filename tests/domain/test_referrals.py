@@ -118,13 +118,13 @@ def log(of, referred):
     ],
 )
 def test_who_is_refused_and_why(program, referrer, referred, in_audience, slug):
-    given_ = replace(PROGRAM, **program), replace(ANA, **referrer), referred, NOON, in_audience
+    arguments = replace(PROGRAM, **program), replace(ANA, **referrer), referred, NOON, in_audience
     if slug is None:
-        refuse_referral(*given_)
+        refuse_referral(*arguments)
     else:
-        with pytest.raises(Refusal) as refused:
-            refuse_referral(*given_)
-        assert refused.value.slug == slug
+        with pytest.raises(Refusal) as refusal:
+            refuse_referral(*arguments)
+        assert refusal.value.slug == slug
 
 
 def test_an_inactive_member_cannot_be_referred():
@@ -177,9 +177,9 @@ def test_limits_count_what_was_added(uses, referred, limit):
     if limit is None:
         state.refuse_over_limit(PROGRAM, state.codes[1], referred)
     else:
-        with pytest.raises(ReferralLimitReached) as reached:
+        with pytest.raises(ReferralLimitReached) as refusal:
             state.refuse_over_limit(PROGRAM, state.codes[1], referred)
-        assert reached.value.members == {"limit": limit}
+        assert refusal.value.members == {"limit": limit}
 
 
 def test_codes_are_found_by_their_exact_text():
@@ -204,25 +204,25 @@ def test_no_limit_is_ever_passed_and_what_is_taken_back_makes_room(steps, per_co
     # The first two codes are one member's, the third another's.
     owners = {1: 7, 2: 7, 3: 6}
     state = ReferralUsageState({n: code(n, str(n), owner) for n, owner in owners.items()}, {}, {})
-    stand: list[tuple[int, int]] = []
+    active_uses: list[tuple[int, int]] = []
     for code_id, member_id, is_reversed in steps:
-        if is_reversed and stand:
-            taken = stand.pop(0)
-            state.reverse(log(state.codes[taken[0]], taken[1]))
-        of_code = sum(each[0] == code_id for each in stand)
-        of_member = sum(owners[each[0]] == owners[code_id] for each in stand)
-        of_pair = stand.count((code_id, member_id))
-        has_room = of_code < per_code and of_member < per_member and of_pair < (per_pair or 1)
+        if is_reversed and active_uses:
+            oldest_use = active_uses.pop(0)
+            state.reverse(log(state.codes[oldest_use[0]], oldest_use[1]))
+        of_code = sum(active_use[0] == code_id for active_use in active_uses)
+        of_member = sum(owners[active_use[0]] == owners[code_id] for active_use in active_uses)
+        of_pair = active_uses.count((code_id, member_id))
+        is_within_limits = of_code < per_code and of_member < per_member and of_pair < (per_pair or 1)
         try:
             state.refuse_over_limit(program, state.codes[code_id], member_id)
         except ReferralLimitReached:
-            assert not has_room
+            assert not is_within_limits
         else:
-            assert has_room
+            assert is_within_limits
             state.add(use(state.codes[code_id], member_id))
-            stand.append((code_id, member_id))
+            active_uses.append((code_id, member_id))
     for code_id in owners:
-        assert state.codes[code_id].total_usages == sum(each[0] == code_id for each in stand)
+        assert state.codes[code_id].total_usages == sum(active_use[0] == code_id for active_use in active_uses)
 
 
 def test_a_code_that_did_not_count_is_reported_with_its_problem():

@@ -62,7 +62,7 @@ def spans(begin, end, levels):
 
 
 @pytest.mark.parametrize(
-    ("end", "expected"),
+    ("end", "expected_spans"),
     [
         # 16 days are as many rows as a month less 15 days, and 17 are more than a month less 14.
         ((2026, 1, 17), [(DAY, 1, 1, 17)]),
@@ -71,20 +71,20 @@ def spans(begin, end, levels):
         ((2026, 2, 3), [(MONTH, 1, 1, 1), (DAY, 1, 1, 3)]),
     ],
 )
-def test_a_month_is_read_where_that_takes_fewer_rows_than_its_days(end, expected):
-    assert spans((2026, 1, 1), end, TOTALS) == expected
+def test_a_month_is_read_where_that_takes_fewer_rows_than_its_days(end, expected_spans):
+    assert spans((2026, 1, 1), end, TOTALS) == expected_spans
 
 
 @pytest.mark.parametrize(
-    ("day", "expected"),
+    ("day", "expected_spans"),
     [
         # A month has as many rows of wallets as 7 days of quarters of an hour, also the last one of a year.
         (19, [(QUARTER_HOUR, 1, 1, 19)]),
         (21, [(MONTH, 1, 1, 1), (QUARTER_HOUR, -1, 21, 1)]),
     ],
 )
-def test_quarters_of_an_hour_are_rows_by_their_weight(day, expected):
-    assert spans((2025, 12, 1), (2025, 12, day), WALLET_TOTALS) == expected
+def test_quarters_of_an_hour_are_rows_by_their_weight(day, expected_spans):
+    assert spans((2025, 12, 1), (2025, 12, day), WALLET_TOTALS) == expected_spans
 
 
 @pytest.mark.parametrize(("weight", "level"), [(95, DAY), (97, QUARTER_HOUR)])

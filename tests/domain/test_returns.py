@@ -12,9 +12,9 @@ from domain.orders import Order, OrderItem, ReturnExceedsOrder
 from domain.returns import rest_of, with_returned
 
 
-def order(total="30", returned="0"):
+def order(total="30", returned_total="0"):
     values = dict.fromkeys(field.name for field in fields(Order))
-    values |= {"external_id": "order-17", "total": Decimal(total), "returned_total": Decimal(returned)}
+    values |= {"external_id": "order-17", "total": Decimal(total), "returned_total": Decimal(returned_total)}
     return Order(**values | {"status": "confirmed"})
 
 
@@ -25,10 +25,10 @@ def item(code="mug", total="10", quantity=None, returned_total="0", returned_qua
     return OrderItem(**values | {"returned_quantity": Decimal(returned_quantity)})
 
 
-def returned(of, lines=(), **payload):
+def state_after_return(of, lines=(), **payload):
     """The status and the returned total of the order, and the returned quantity and total of each item."""
-    after, left = with_returned(of, lines, payload)
-    return after.status, after.returned_total, [(line.returned_quantity, line.returned_total) for line in left]
+    after, lines_after = with_returned(of, lines, payload)
+    return after.status, after.returned_total, [(line.returned_quantity, line.returned_total) for line in lines_after]
 
 
 def refusal(of, lines=(), **payload):
@@ -41,33 +41,33 @@ MUG, TEA = {"productCode": "mug"}, {"productCode": "tea"}
 
 
 def test_a_total_comes_off_the_order():
-    assert returned(order(), total=Decimal(12)) == ("partially-returned", 12, [])
-    assert returned(order(returned="12"), total=Decimal(17)) == ("partially-returned", 29, [])
-    assert returned(order(returned="12"), total=Decimal(18)) == ("returned", 30, [])
-    assert returned(order("1"), total=Decimal(1)) == ("returned", 1, [])
+    assert state_after_return(order(), total=Decimal(12)) == ("partially-returned", 12, [])
+    assert state_after_return(order(returned_total="12"), total=Decimal(17)) == ("partially-returned", 29, [])
+    assert state_after_return(order(returned_total="12"), total=Decimal(18)) == ("returned", 30, [])
+    assert state_after_return(order("1"), total=Decimal(1)) == ("returned", 1, [])
 
 
 def test_a_return_of_nothing_changes_the_status_only():
-    assert returned(order()) == ("partially-returned", 0, [])
-    assert returned(order("0")) == ("partially-returned", 0, [])
-    assert returned(order(), [item()]) == ("partially-returned", 0, [(0, 0)])
+    assert state_after_return(order()) == ("partially-returned", 0, [])
+    assert state_after_return(order("0")) == ("partially-returned", 0, [])
+    assert state_after_return(order(), [item()]) == ("partially-returned", 0, [(0, 0)])
 
 
 def test_more_than_the_rest_of_an_order_is_refused():
-    assert refusal(order(returned="12"), total=Decimal("18.01")) == (
+    assert refusal(order(returned_total="12"), total=Decimal("18.01")) == (
         ReturnExceedsOrder,
         "The return is worth 18.01; only 18 of the order order-17 is left.",
     )
 
 
 def test_a_total_of_an_order_with_items_is_compared_with_the_order():
-    assert returned(order("10"), [item()], total=Decimal(4)) == ("partially-returned", 4, [(0, 0)])
+    assert state_after_return(order("10"), [item()], total=Decimal(4)) == ("partially-returned", 4, [(0, 0)])
     assert refusal(order("10"), [item()], total=Decimal(11))[0] is ReturnExceedsOrder
 
 
 def test_items_of_an_order_without_items_count_by_their_totals():
     items = [{"total": Decimal(5)}, {"productCode": "mug", "total": Decimal(7)}]
-    assert returned(order(), items=items) == ("partially-returned", 12, [])
+    assert state_after_return(order(), items=items) == ("partially-returned", 12, [])
     assert refusal(order(), items=[MUG]) == (
         PayloadMissing,
         "A returned item needs its total, or the productCode of one of the order that has it.",
@@ -77,47 +77,51 @@ def test_items_of_an_order_without_items_count_by_their_totals():
 
 def test_an_item_without_a_quantity_comes_back_as_a_whole():
     items = [item("mug", "10"), item("tea", "20")]
-    assert returned(order(), items, items=[MUG]) == ("partially-returned", 10, [(1, 10), (0, 0)])
+    assert state_after_return(order(), items, items=[MUG]) == ("partially-returned", 10, [(1, 10), (0, 0)])
 
 
 def test_an_order_whose_items_all_came_back_is_returned():
     items = [item("mug", "10"), item("tea", "20")]
-    assert returned(order(), items, items=[MUG, TEA]) == ("returned", 30, [(1, 10), (1, 20)])
+    assert state_after_return(order(), items, items=[MUG, TEA]) == ("returned", 30, [(1, 10), (1, 20)])
     # The items are worth less than the order, as where it charged a fee.
-    assert returned(order("35"), items, items=[MUG, TEA]) == ("returned", 35, [(1, 10), (1, 20)])
+    assert state_after_return(order("35"), items, items=[MUG, TEA]) == ("returned", 35, [(1, 10), (1, 20)])
 
 
 def test_items_that_are_worth_more_than_a_discounted_order_return_its_total():
     items = [item("mug", "10"), item("tea", "20")]
-    assert returned(order("25"), items, items=[TEA]) == ("partially-returned", 20, [(0, 0), (1, 20)])
-    assert returned(order("15"), items, items=[TEA]) == ("returned", 15, [(0, 0), (1, 20)])
+    assert state_after_return(order("25"), items, items=[TEA]) == ("partially-returned", 20, [(0, 0), (1, 20)])
+    assert state_after_return(order("15"), items, items=[TEA]) == ("returned", 15, [(0, 0), (1, 20)])
 
 
 def test_a_quantity_is_worth_its_share_of_the_item():
     items = [item("mug", "10", "4")]
-    assert returned(order(), items, items=[{**MUG, "quantity": 1}]) == (
+    assert state_after_return(order(), items, items=[{**MUG, "quantity": 1}]) == (
         "partially-returned",
         Decimal("2.5"),
         [(1, Decimal("2.5"))],
     )
     rest = [item("mug", "10", "4", "2.5", "1"), item("tea")]
-    assert returned(order(returned="2.5"), rest, items=[{**MUG, "quantity": 3}]) == (
+    assert state_after_return(order(returned_total="2.5"), rest, items=[{**MUG, "quantity": 3}]) == (
         "partially-returned",
         10,
         [(4, 10), (0, 0)],
     )
     # Without a quantity, all that is left of the item comes back.
-    assert returned(order(returned="2.5"), rest, items=[MUG]) == ("partially-returned", 10, [(4, 10), (0, 0)])
+    assert state_after_return(order(returned_total="2.5"), rest, items=[MUG]) == (
+        "partially-returned",
+        10,
+        [(4, 10), (0, 0)],
+    )
 
 
 def test_the_last_part_is_worth_what_the_others_left():
     rest = [item("mug", "10", "3", "6.66", "2")]
-    assert returned(order(), rest, items=[{**MUG, "quantity": 1}])[2] == [(3, Decimal("10.00"))]
+    assert state_after_return(order(), rest, items=[{**MUG, "quantity": 1}])[2] == [(3, Decimal("10.00"))]
 
 
 def test_a_quantity_is_taken_from_all_lines_of_a_product():
     items = [item("mug", "10", "2"), item("tea", "5"), item("mug", "8", "4")]
-    assert returned(order(), items, items=[{**MUG, "quantity": 3}]) == (
+    assert state_after_return(order(), items, items=[{**MUG, "quantity": 3}]) == (
         "partially-returned",
         12,
         [(2, 10), (0, 0), (1, 2)],
@@ -126,7 +130,7 @@ def test_a_quantity_is_taken_from_all_lines_of_a_product():
 
 def test_a_total_is_taken_from_all_lines_of_a_product():
     items = [item("mug", "10"), item("mug", "8")]
-    assert returned(order(), items, items=[{**MUG, "total": Decimal(13)}]) == (
+    assert state_after_return(order(), items, items=[{**MUG, "total": Decimal(13)}]) == (
         "partially-returned",
         13,
         [(0, 10), (0, 3)],
@@ -136,12 +140,16 @@ def test_a_total_is_taken_from_all_lines_of_a_product():
 def test_a_quantity_beside_a_total_leaves_the_total_as_the_value():
     items = [item("mug", "10", "4")]
     back = [{**MUG, "quantity": 2, "total": Decimal(3)}]
-    assert returned(order(), items, items=back) == ("partially-returned", 3, [(2, 3)])
+    assert state_after_return(order(), items, items=back) == ("partially-returned", 3, [(2, 3)])
 
 
 def test_a_total_says_what_an_item_of_unknown_worth_is_worth():
     items = [item("mug", None), item("tea")]
-    assert returned(order(), items, items=[{**MUG, "total": Decimal(7)}]) == ("partially-returned", 7, [(0, 7), (0, 0)])
+    assert state_after_return(order(), items, items=[{**MUG, "total": Decimal(7)}]) == (
+        "partially-returned",
+        7,
+        [(0, 7), (0, 0)],
+    )
     assert refusal(order(), items, items=[MUG]) == (
         PayloadMissing,
         "The order does not say what the item with the productCode mug is worth, so its return needs a total.",
@@ -150,7 +158,7 @@ def test_a_total_says_what_an_item_of_unknown_worth_is_worth():
 
 def test_an_item_without_a_code_needs_a_total():
     items = [item(None)]
-    assert returned(order(), items, items=[{"total": Decimal(4)}]) == ("partially-returned", 4, [(0, 4)])
+    assert state_after_return(order(), items, items=[{"total": Decimal(4)}]) == ("partially-returned", 4, [(0, 4)])
     assert refusal(order(), items, items=[{"quantity": 1}])[0] is PayloadMissing
 
 
@@ -166,12 +174,12 @@ def test_an_item_that_the_order_does_not_have_is_refused():
 
 
 def test_an_item_that_came_back_does_not_come_back_again():
-    gone = [item("mug", "10", "2", "10", "2"), item("mug", "5", None, "5")]
-    assert refusal(order(), gone, items=[MUG]) == (
+    returned_items = [item("mug", "10", "2", "10", "2"), item("mug", "5", None, "5")]
+    assert refusal(order(), returned_items, items=[MUG]) == (
         ReturnExceedsOrder,
         "All of the item with the productCode mug has already been returned.",
     )
-    assert returned(order(), [gone[0], item("mug", "5")], items=[MUG])[2] == [(2, 10), (1, 5)]
+    assert state_after_return(order(), [returned_items[0], item("mug", "5")], items=[MUG])[2] == [(2, 10), (1, 5)]
 
 
 def test_more_of_an_item_than_is_left_is_refused():
@@ -195,17 +203,19 @@ def test_a_share_that_exceeds_the_rest_of_the_total_is_refused():
         "1 of the item with the productCode mug are worth 2.5; only 1 of its total is left.",
     )
     exactly = [item("mug", "10", "4", "7.5", "1")]
-    assert returned(order(), exactly, items=[{**MUG, "quantity": 1}])[2] == [(2, 10)]
+    assert state_after_return(order(), exactly, items=[{**MUG, "quantity": 1}])[2] == [(2, 10)]
 
 
 def test_a_returned_item_may_be_worth_nothing():
-    assert returned(order(), items=[{"total": Decimal(0)}]) == ("partially-returned", 0, [])
+    assert state_after_return(order(), items=[{"total": Decimal(0)}]) == ("partially-returned", 0, [])
 
 
 def test_several_pieces_of_an_item_are_worth_their_share():
-    assert returned(order(), [item("mug", "10", "4")], items=[{**MUG, "quantity": 2}])[2] == [(2, 5)]
+    assert state_after_return(order(), [item("mug", "10", "4")], items=[{**MUG, "quantity": 2}])[2] == [(2, 5)]
     # An item without a quantity is one piece.
-    assert returned(order(), [item("mug", "10")], items=[{**MUG, "quantity": "0.5"}])[2] == [(Decimal("0.5"), 5)]
+    assert state_after_return(order(), [item("mug", "10")], items=[{**MUG, "quantity": "0.5"}])[2] == [
+        (Decimal("0.5"), 5)
+    ]
 
 
 # --- what is left ------------------------------------------------------------------------------------------------
@@ -215,8 +225,8 @@ def test_several_pieces_of_an_item_are_worth_their_share():
     ("of", "total", "discounted_total", "sub_total"),
     [
         pytest.param(order(), 30, 27, "15.013", id="nothing was returned, so nothing is rounded"),
-        pytest.param(order(returned="10"), 20, 18, "10.01", id="a third"),
-        pytest.param(order(returned="30"), 0, 0, 0, id="everything"),
+        pytest.param(order(returned_total="10"), 20, 18, "10.01", id="a third"),
+        pytest.param(order(returned_total="30"), 0, 0, 0, id="everything"),
         pytest.param(order("0"), 0, 27, "15.013", id="an order that costs nothing"),
     ],
 )
@@ -226,19 +236,23 @@ def test_the_rest_of_an_order_has_its_share_of_each_total(of, total, discounted_
 
 
 def test_totals_that_an_order_does_not_name_stay_unknown():
-    rest, *_ = rest_of(order(returned="10"), [])
+    rest, *_ = rest_of(order(returned_total="10"), [])
     assert (rest.discounted_total, rest.sub_total) == (None, None)
 
 
 def test_the_rest_of_an_order_is_rounded_to_the_digits_of_its_currency():
-    rest, *_ = rest_of(replace(order(returned="10"), sub_total=Decimal(100), currency="JPY"), [])
+    rest, *_ = rest_of(replace(order(returned_total="10"), sub_total=Decimal(100), currency="JPY"), [])
     assert rest.sub_total == 67
 
 
 def test_the_rest_of_an_order_has_the_items_of_which_something_is_left():
-    gone, some, whole = item("mug", "10", "2", "10", "2"), item("tea", "10", "4", "2.5", "1"), item("jam", "5")
-    _, left, places = rest_of(order(), [gone, some, whole])
-    assert [(each.product_code, each.total, each.quantity) for each in left] == [
+    returned_item, partial_item, whole_item = (
+        item("mug", "10", "2", "10", "2"),
+        item("tea", "10", "4", "2.5", "1"),
+        item("jam", "5"),
+    )
+    _, items, places = rest_of(order(), [returned_item, partial_item, whole_item])
+    assert [(rest.product_code, rest.total, rest.quantity) for rest in items] == [
         ("tea", Decimal("7.5"), 3),
         ("jam", 5, None),
     ]
@@ -255,5 +269,5 @@ def test_the_rest_of_an_order_has_the_items_of_which_something_is_left():
     ],
 )
 def test_the_rest_of_an_item_has_its_share_of_each_total(line, total, sub_total):
-    [left] = rest_of(order(), [replace(line, sub_total=Decimal(20), discounted_total=Decimal(40))]).items
-    assert (left.total, left.sub_total, left.discounted_total) == (total, sub_total, 2 * sub_total)
+    [rest] = rest_of(order(), [replace(line, sub_total=Decimal(20), discounted_total=Decimal(40))]).items
+    assert (rest.total, rest.sub_total, rest.discounted_total) == (total, sub_total, 2 * sub_total)

@@ -34,7 +34,7 @@ AMOUNTS = st.decimals(0, 10**13, places=6)
 
 
 @pytest.mark.parametrize(
-    ("amount", "part", "whole", "decimals", "taken"),
+    ("amount", "part", "whole", "decimals", "reversed_amount"),
     [
         ("10", "0", "10", 0, "0"),
         ("10", "1", "3", 0, "4"),
@@ -46,8 +46,8 @@ AMOUNTS = st.decimals(0, 10**13, places=6)
         ("18446744073709", "1", "18446744073709", 6, "1"),
     ],
 )
-def test_what_stands_is_rounded_down(amount, part, whole, decimals, taken):
-    assert Extent.part(Decimal(part), Decimal(whole)).of(Decimal(amount), decimals) == Decimal(taken)
+def test_what_stands_is_rounded_down(amount, part, whole, decimals, reversed_amount):
+    assert Extent.part(Decimal(part), Decimal(whole)).of(Decimal(amount), decimals) == Decimal(reversed_amount)
 
 
 @given(amount=AMOUNTS, parts=st.lists(st.decimals(0, 1000, places=2), min_size=1, max_size=6), extra=st.integers(0, 9))
@@ -55,9 +55,9 @@ def test_what_is_taken_only_grows_and_never_beyond_the_whole(amount, parts, extr
     whole, came_back, before = sum(parts) + extra, Decimal(0), Decimal(0)
     for part in parts:
         came_back += part
-        taken = Extent.part(came_back, whole).of(amount, 6)
-        assert before <= taken <= amount
-        before = taken
+        reversed_amount = Extent.part(came_back, whole).of(amount, 6)
+        assert before <= reversed_amount <= amount
+        before = reversed_amount
     assert WHOLE.of(amount, 6) == amount
 
 
@@ -75,7 +75,7 @@ def test_counts_are_given_back_once():
 
 
 @pytest.mark.parametrize(
-    ("amount", "currency", "returned", "reversed_amount"),
+    ("amount", "currency", "returned_parts", "reversed_amount"),
     [
         # Of 10.00 two thirds stay, which are 6.67, or 7 yen.
         ("10.00", "EUR", 1, "3.33"),
@@ -87,11 +87,13 @@ def test_counts_are_given_back_once():
         ("0.006", "EUR", 0, "0"),
     ],
 )
-def test_of_money_that_was_counted_what_stays_is_rounded_to_its_currency(amount, currency, returned, reversed_amount):
-    counted = {"type": "money", "amount": amount, "currency": currency}
-    extent = Extent.part(Decimal(returned), Decimal(3))
-    assert amount_to_reverse(counted, extent, 0) == Decimal(reversed_amount)
-    assert amount_to_reverse({**counted, "givenBack": reversed_amount}, extent, 0) == 0
+def test_of_money_that_was_counted_what_stays_is_rounded_to_its_currency(
+    amount, currency, returned_parts, reversed_amount
+):
+    count = {"type": "money", "amount": amount, "currency": currency}
+    extent = Extent.part(Decimal(returned_parts), Decimal(3))
+    assert amount_to_reverse(count, extent, 0) == Decimal(reversed_amount)
+    assert amount_to_reverse({**count, "givenBack": reversed_amount}, extent, 0) == 0
 
 
 def test_a_new_order_reaches_every_status_but_one():
@@ -157,11 +159,11 @@ def test_a_count_belongs_to_a_member_and_an_account_or_to_all():
 def test_limits_get_back_the_opposite_of_what_was_counted():
     key = counter_key(COUNTED, 7)
     counts = (Count(key, Decimal(4), 3), Count(key, Decimal(1), 3, "EUR"))
-    expected = [Count(key, Decimal(-4), 3), Count(key, Decimal(-1), 3, "EUR")]
-    assert negated_counts([RevertedEvent(EVENT, (), counts)]) == expected
+    opposites = [Count(key, Decimal(-4), 3), Count(key, Decimal(-1), 3, "EUR")]
+    assert negated_counts([RevertedEvent(EVENT, (), counts)]) == opposites
 
 
-def reverted(amount, *entries, due="10", status=SETTLED, is_partial=False):
+def reverted_transaction(amount, *entries, due="10", status=SETTLED, is_partial=False):
     posting = SimpleNamespace(
         account=account(), amount=Decimal(amount), entries=entries, status=status, is_partial=is_partial
     )
@@ -170,7 +172,7 @@ def reverted(amount, *entries, due="10", status=SETTLED, is_partial=False):
 
 def test_a_reverted_transaction_says_what_went_into_debt_and_what_was_missing():
     debt = Entry(1, Decimal(-4), is_overdraft=True)
-    reversal = reverted("10", Entry(1, Decimal(-6)), debt, Entry(None, Decimal(10)))
+    reversal = reverted_transaction("10", Entry(1, Decimal(-6)), debt, Entry(None, Decimal(10)))
     assert (reversal.amount, reversal.overdraft, reversal.missing, reversal.is_partial, reversal.is_release) == (
         10,
         4,
@@ -178,6 +180,6 @@ def test_a_reverted_transaction_says_what_went_into_debt_and_what_was_missing():
         False,
         False,
     )
-    assert reverted("4").missing == 6
-    released = reverted("7", status=REVERTED, is_partial=True)
+    assert reverted_transaction("4").missing == 6
+    released = reverted_transaction("7", status=REVERTED, is_partial=True)
     assert (released.missing, released.is_release, released.is_partial, released.overdraft) == (0, True, True, 0)

@@ -56,7 +56,7 @@ def test_an_active_administrator_can_act_as_one(changes, administers):
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "is_valid"),
     [
         ("ana@shop.example", True),
         ("!#$%+-{}~@?A", True),
@@ -71,8 +71,8 @@ def test_an_active_administrator_can_act_as_one(changes, administers):
         ("a" * 241 + "@shop.example", True),
     ],
 )
-def test_an_address_has_two_parts_of_plain_characters(text, expected):
-    assert is_email(text) is expected
+def test_an_address_has_two_parts_of_plain_characters(text, is_valid):
+    assert is_email(text) is is_valid
 
 
 def test_a_group_gives_its_permissions():

@@ -40,13 +40,13 @@ def headers(secrets, body):
 
 class TestSignatures:
     def test_an_example_that_other_libraries_give(self):
-        found = signatures(
+        signature = signatures(
             ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"],
             "msg_p5jXN8AQM9LWM0D4loKWxJek",
             1614265330,
             b'{"test": 2432232314}',
         )
-        assert found == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+        assert signature == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 
     @given(text=st.text(max_size=200), key=st.binary(min_size=24, max_size=64))
     def test_the_published_library_accepts_them(self, text, key):
@@ -84,7 +84,7 @@ class TestAttempts:
     def test_delays_follow_the_published_schedule(self):
         middle = [delay_after(attempt, 0.5) for attempt in range(1, MOST_ATTEMPTS)]
         assert middle == list(DELAYS)
-        assert [each.total_seconds() for each in middle] == [5, 300, 1800, 7200, 18_000, 36_000, 36_000]
+        assert [delay.total_seconds() for delay in middle] == [5, 300, 1800, 7200, 18_000, 36_000, 36_000]
         assert timedelta(hours=27) < sum(middle, timedelta()) < timedelta(hours=28)
 
     @given(attempt=st.integers(1, MOST_ATTEMPTS - 1), fraction=st.floats(0, 1))
@@ -220,14 +220,14 @@ class TestUrls:
         def fault(url, ports=(80, 443)):
             return url_fault(url, http_allowed=True, private_allowed=False, ports=ports)
 
-        for allowed in ("https://a.example/", "http://a.example/", "https://a.example:80/", "http://a.example:443/"):
-            assert fault(allowed) is None
+        for url in ("https://a.example/", "http://a.example/", "https://a.example:80/", "http://a.example:443/"):
+            assert fault(url) is None
         assert "LOYALTY_WEBHOOK_PORTS allows 80, 443" in fault("https://a.example:8443/")
         assert "a port" in fault("http://a.example/", ports=(443,))
 
     def test_faults_say_what_would_be_right(self):
-        found = url_fault("http://a.example/", http_allowed=False, private_allowed=False)
-        assert found == "does not begin with https://; http:// is called only where LOYALTY_WEBHOOK_ALLOW_HTTP is set"
+        detail = url_fault("http://a.example/", http_allowed=False, private_allowed=False)
+        assert detail == "does not begin with https://; http:// is called only where LOYALTY_WEBHOOK_ALLOW_HTTP is set"
 
     @given(st.text(max_size=60))
     def test_any_text_is_judged(self, text):
@@ -275,17 +275,23 @@ class TestTriggers:
         ],
     )
     def test_a_fault_is_named(self, type_, changes, secret, faults):
-        found = faults_of_trigger(type_, {**SETTINGS, **changes}, secret)
-        assert len(found) == len(faults)
-        assert all(fault.detail.startswith(start) for fault, start in zip(found, faults, strict=True))
+        trigger_faults = faults_of_trigger(type_, {**SETTINGS, **changes}, secret)
+        assert len(trigger_faults) == len(faults)
+        assert all(fault.detail.startswith(start) for fault, start in zip(trigger_faults, faults, strict=True))
 
     @pytest.mark.parametrize(
-        ("name", "stored", "count"),
+        ("name", "stored_headers", "count"),
         [("ce-shop", ["ce-shop"], 0), ("ce-shop", [], 1), ("ce-shop", ["ce-till"], 1), ("Host", ["Host"], 1)],
     )
-    def test_only_a_header_of_cloud_events_is_kept_where_it_is_stored(self, name, stored, count):
-        assert len(faults_of_trigger("event", {**SETTINGS, "headers": {name: "a"}}, SECRET, stored)) == count
+    def test_only_a_header_of_cloud_events_is_kept_where_it_is_stored(self, name, stored_headers, count):
+        assert len(faults_of_trigger("event", {**SETTINGS, "headers": {name: "a"}}, SECRET, stored_headers)) == count
 
     def test_all_faults_are_found_at_once(self):
-        found = faults_of_trigger("event", {**SETTINGS, "headers": {"Host": "a"}, "entities": ["member"]}, "short")
-        assert [fault.pointer for fault in found] == ["/settings/secret", "/settings/headers", "/settings/entities"]
+        trigger_faults = faults_of_trigger(
+            "event", {**SETTINGS, "headers": {"Host": "a"}, "entities": ["member"]}, "short"
+        )
+        assert [fault.pointer for fault in trigger_faults] == [
+            "/settings/secret",
+            "/settings/headers",
+            "/settings/entities",
+        ]
