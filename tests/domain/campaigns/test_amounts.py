@@ -82,7 +82,7 @@ def test_the_amounts_of_effects_add_up_to_the_postings_of_the_ledger(described, 
     assert {place: amount for place, amount in sums.items() if amount} == posted
 
 
-def test_what_was_asked_for_stands_beside_what_was_done():
+def test_an_outcome_has_the_requested_amount_if_another_was_executed():
     limits = ({"scope": "member", "type": "points", "period": "total", "limit": Decimal(3)},)
     cut = campaign(action(1, mint(("=", "order.total"))), limit_rules=limits, allow_partial_application_on_limit=True)
     [first] = Bench(cut).run(facts("10.5")).effects
@@ -94,7 +94,7 @@ def test_what_was_asked_for_stands_beside_what_was_done():
 
 
 @pytest.mark.parametrize(("performed_amount", "amount"), [(Decimal(1), 1), (None, Decimal("1.5"))])
-def test_other_effects_tell_what_was_done_too(performed_amount, amount):
+def test_other_effects_report_the_executed_amount_too(performed_amount, amount):
     one = campaign(action(1, effect("assign-badge", badgeKey="b", amount=Decimal("1.5"))))
     [outcome] = (
         Bench(one, executors={"assign-badge": lambda event, params: Performed(performed_amount)}).run(facts()).effects
@@ -104,7 +104,7 @@ def test_other_effects_tell_what_was_done_too(performed_amount, amount):
     assert dict(planned_outcome.params)["amount"] == Decimal("1.5")
 
 
-def test_what_was_refused_was_not_done():
+def test_a_refused_effect_has_the_amount_0():
     def refuse(event, params):
         raise Conflict("No.")
 

@@ -49,7 +49,7 @@ def first_statuses(results):
 # --- money --------------------------------------------------------------------------------------------------------
 
 
-def test_a_discount_is_cut_to_the_money_that_is_left():
+def test_a_discount_is_cut_to_the_remaining_money():
     bench = Bench(limited(off(30, "percentage"), limit=rule(10)))
     results = [bench.run(euros(20)) for _ in range(3)]
     assert amounts(results) == [(6, "executed"), (4, "partial"), (0, "skipped")]
@@ -59,14 +59,14 @@ def test_a_discount_is_cut_to_the_money_that_is_left():
     assert [count.amount for count in bench.counters.journal] == [6, 4, 0]
 
 
-def test_without_parts_a_discount_over_the_money_that_is_left_is_skipped_as_a_whole():
+def test_without_partial_application_a_discount_over_the_remaining_money_is_skipped():
     bench = Bench(limited(off(6), limit=rule(10), parts=False))
     assert first_statuses([bench.run(euros(20)) for _ in range(2)]) == ["executed", "skipped"]
     # Off 4.00 it is 4.00, as much as is left.
     assert amounts([bench.run(euros(4))]) == [(4, "partial")]
 
 
-def test_the_discounts_of_an_action_count_in_a_limit_by_what_each_takes_off_the_order():
+def test_a_limit_counts_what_each_discount_takes_off_the_order():
     """Off 10.00, 6.00 and then 4.00 are 10.00."""
     within = Bench(limited(off(6), off(6), limit=rule(10), parts=False))
     assert statuses(within.run(euros(10))) == [(1, "executed"), (1, "partial")]
@@ -74,12 +74,12 @@ def test_the_discounts_of_an_action_count_in_a_limit_by_what_each_takes_off_the_
     assert statuses(beyond.run(euros(10))) == [(1, "skipped")] * 2
 
 
-def test_money_that_is_left_is_rounded_down_to_the_currency():
+def test_remaining_money_is_rounded_down_to_the_digits_of_the_currency():
     bench = Bench(limited(off(6), limit=rule(Decimal("3.339"))))
     assert amounts([bench.run(euros(20))]) == [(Decimal("3.33"), "partial")]
 
 
-def test_points_that_are_left_are_not_rounded_to_the_currency():
+def test_remaining_points_are_not_rounded_to_the_currency():
     accounts = [account(decimals=3)]
     tested = limited(mint(6), limit=rule(Decimal("3.339"), "points"), accounts=accounts)
     bench = Bench(tested, accounts=accounts)
@@ -128,7 +128,7 @@ def test_points_that_are_worth_another_currency_use_no_money():
     assert first_statuses(results) == ["executed"] * 3
 
 
-def test_money_is_in_the_currency_of_the_campaign_else_in_the_default_one():
+def test_a_money_limit_has_the_currency_of_the_campaign_or_the_default_one():
     in_euros, in_default = (campaign(limit_rules=(rule(10),), currency=currency).campaign for currency in ("EUR", None))
     assert [limit_rules_of(one_campaign, {}, "USD")[0].currency for one_campaign in (in_euros, in_default)] == [
         "EUR",
@@ -149,7 +149,7 @@ def assigning(assigned):
     return {"assign-coupon": assign, "assign-badge": lambda event, params: None}
 
 
-def test_an_assignment_is_cut_to_the_coupons_that_are_left():
+def test_an_assignment_is_cut_to_the_remaining_coupons():
     assigned: list = []
     bench = Bench(limited(coupons(3), limit=rule(5, "coupons")), executors=assigning(assigned))
     results = [bench.run() for _ in range(3)]
@@ -163,7 +163,7 @@ def test_an_assignment_is_cut_to_the_coupons_that_are_left():
     ]
 
 
-def test_without_parts_more_coupons_than_are_left_are_not_assigned_at_all():
+def test_without_partial_application_more_than_the_remaining_coupons_are_not_assigned():
     assigned: list = []
     tested = limited(coupons(2), coupons(2), limit=rule(5, "coupons"), parts=False)
     bench = Bench(tested, executors=assigning(assigned))
@@ -172,14 +172,14 @@ def test_without_parts_more_coupons_than_are_left_are_not_assigned_at_all():
     assert assigned == [2, 2]
 
 
-def test_an_inactive_member_uses_no_coupon_that_a_limit_has_left():
+def test_an_inactive_member_uses_no_coupon_of_a_limit():
     tested = limited(coupons(9), effect("notify", name="n"), limit=rule(5, "coupons"), parts=False)
     evaluation = Bench(tested, executors={"notify": lambda event, params: None}).run(facts(is_active=False))
     assert statuses(evaluation) == [(1, "skipped"), (1, "executed")]
     assert evaluation.effects[0].error["detail"] == "The member of the event is not active."
 
 
-def test_a_limit_of_coupons_is_none_of_badges():
+def test_a_limit_of_coupons_does_not_limit_badges():
     bench = Bench(
         limited(effect("assign-badge", badgeKey="b", amount=9), coupons(1), limit=rule(1, "coupons"), parts=False),
         executors=assigning([]),
@@ -188,7 +188,7 @@ def test_a_limit_of_coupons_is_none_of_badges():
     assert [count.amount for count in bench.counters.journal] == [1]
 
 
-def test_a_broken_effect_is_not_what_a_limit_counts_but_those_after_it_are():
+def test_a_limit_ignores_a_broken_effect_and_counts_those_after_it():
     broken_effect = effect("discount", type="amount", value=("=", "order.total"))
     tested = limited(broken_effect, coupons(6), limit=rule(5, "coupons"), parts=False)
     evaluation = Bench(tested, executors=assigning([])).run()
@@ -246,14 +246,14 @@ def test_an_alert_is_reported_when_the_use_first_reaches_its_share():
     ]
 
 
-def test_alerts_that_are_reached_at_once_are_reported_by_their_shares():
+def test_alerts_of_one_event_are_reported_in_the_order_of_their_shares():
     bench = Bench(limited(mint(200), limit=rule(200, "points", alertShares=[100, 50])))
     evaluation = bench.run()
     assert alerts(evaluation) == [(50, 200, 200, None), (100, 200, 200, None)]
     assert {(alert.campaign_key, alert.rule.limit) for alert in evaluation.alerts} == {("campaign-1", 200)}
 
 
-def test_alerts_are_of_each_location():
+def test_each_location_has_its_own_alerts():
     bench = Bench(limited(mint(5), limit=rule(10, "points", "location", alertShares=[50])))
     assert [alerts(bench.run(facts(location_code=code))) for code in ("MAD", "MAD", None)] == [
         [(50, 5, 10, "MAD")],

@@ -56,7 +56,7 @@ def test_a_period_begins_on_its_first_day(at, period, start):
     assert period_start(period, at.replace(tzinfo=UTC)) == start
 
 
-def test_a_period_is_that_of_the_zone():
+def test_a_period_begins_and_ends_in_the_time_zone():
     new_year = datetime(2025, 12, 31, 23, 30, tzinfo=UTC)
     rome = ZoneInfo("Europe/Rome")
     assert period_start(YEARLY, new_year) == date(2025, 1, 1)
@@ -115,7 +115,7 @@ def test_moments_survive_being_written_in_any_zone(at, minutes):
     "text", ["", "yesterday", "2026-02-30T00:00:00Z", "2026-03-04T25:00:00Z", "0001-01-01T00:00:00+01:00",
              "9999-12-31T23:59:59-00:01"]
 )  # fmt: skip
-def test_what_is_no_moment_is_refused(text):
+def test_a_text_that_is_no_moment_is_refused(text):
     with pytest.raises(ValueError, match=r"."):
         instant_of(text)
 
@@ -157,12 +157,12 @@ class Zoned:
         ("Mars/Olympus", datetime(2026, 3, 3, 23, tzinfo=UTC)),
     ],
 )
-def test_moments_without_an_offset_are_those_of_the_zone_of_the_record(zone, begin):
+def test_moments_without_an_offset_are_read_in_the_zone_of_the_record(zone, begin):
     record = Zoned(zone, datetime(2026, 3, 4))
     assert localized(record, ["begin", "end"], "Europe/Madrid") == Zoned(zone, begin)
 
 
-def test_moments_with_an_offset_stay():
+def test_moments_with_an_offset_are_unchanged():
     at = datetime(2026, 3, 4, tzinfo=UTC)
     assert localized(Zoned("Asia/Tokyo", at), ["begin"], "UTC").begin == at
 
@@ -183,7 +183,7 @@ def test_a_text_without_an_offset_is_a_local_time(text, moment):
 
 
 @pytest.mark.parametrize("text", ["soon", "0001-01-01T00:00:00+01:00", "9999-12-31T23:00:00-02:00", "2026-13-01"])
-def test_another_text_is_no_moment(text):
+def test_a_malformed_text_is_refused_as_a_moment(text):
     with pytest.raises(ValueError, match=r"."):
         instant_of(text)
 
@@ -215,7 +215,7 @@ def test_a_time_that_comes_twice_is_the_first():
     assert moment_in(MADRID, datetime(2026, 7, 1, 12)) == datetime(2026, 7, 1, 10, tzinfo=UTC)
 
 
-def test_an_unknown_zone_is_refused_with_the_one_that_is_meant():
+def test_an_unknown_zone_is_refused_with_a_suggestion():
     assert zone_faults(None) == zone_faults("Europe/Madrid") == []
     [fault] = zone_faults("Europe/Madird")
     assert fault.pointer == "/timezone"

@@ -116,7 +116,7 @@ def test_rules_that_count_together_are_in_one_currency():
     ]
 
 
-def test_rules_that_say_the_same_in_another_way_count_together():
+def test_equivalent_rules_count_together():
     alerts = {**SHARED, "alertShares": [80, 100]}
     assert differences({**alerts, "locationLimits": {}}, {**alerts, "alertShares": [100, 80]}) == []
     assert differences({**SHARED, "sharedKey": "month", "limit": 1}) == []
@@ -157,13 +157,13 @@ def test_a_mint_of_nothing_may_have_points_that_qualify(amount, qualifying, faul
     assert [pointer for pointer, _ in faults] == ([] if fault is None else [f"/effects/items/0/params{fault}"])
 
 
-def test_only_a_mint_may_be_of_nothing():
+def test_only_a_mint_may_have_the_amount_0():
     badge = effect("assign-badge", badgeKey="b", amount=0)
     assert [pointer for pointer, _ in constant_faults(badge)] == ["/effects/items/0/params/1/value"]
 
 
 @pytest.mark.parametrize(("most", "is_fault"), [(0, True), (-1, True), (Decimal("0.01"), False)])
-def test_the_most_that_a_discount_can_be_is_more_than_0(most, is_fault):
+def test_the_maximum_of_a_discount_is_more_than_0(most, is_fault):
     params = [*discount("10"), {"id": "maxAmount", "value": most}]
     faults = constant_faults({"effectId": "discount", "params": params})
     detail = f"maxAmount of discount is {most}, not more than 0."
@@ -203,7 +203,7 @@ def test_an_extension_is_by_months_or_until_a_moment(params, pointers):
     assert [pointer for pointer, _ in faults] == [f"/effects/items/0/params{pointer}" for pointer in pointers]
 
 
-def test_what_is_computed_for_each_event_is_not_checked():
+def test_values_that_are_computed_for_each_event_are_not_checked():
     assert constant_faults(mint(("=", "-1")), {"effectId": "discount", "params": discount("0", computed=True)}) == []
 
 

@@ -22,7 +22,7 @@ def faults(compiling, part):
     return refusal.value.faults
 
 
-def test_no_rules_hold_always():
+def test_an_action_without_rules_always_applies():
     assert compile_rules({}) == (None, None)
 
 
@@ -60,7 +60,7 @@ def test_a_faulty_rule_is_refused_with_its_place(text, part):
         assert part.endswith(text[fault.start : fault.end]) or text[fault.start : fault.end] in part
 
 
-def test_every_fault_of_the_effects_is_named():
+def test_every_fault_of_the_effects_is_reported():
     effect_faults = faults(
         compile_effects,
         {
@@ -105,7 +105,7 @@ def test_every_fault_of_the_effects_is_named():
         ("description", "", ""),
     ],
 )
-def test_constants_are_taken_in_their_inside_form(name, value, inside):
+def test_constants_are_converted_to_their_internal_form(name, value, inside):
     values = {"amount": 1, name: value}
     [compiled] = compile_effects({"items": [effect("mint-points", **values)]})
     assert {param.parameter.id: param.value for param in compiled.params}[name] == inside
@@ -145,7 +145,7 @@ def test_parameters_left_out_have_their_defaults():
     }
 
 
-def test_parameters_that_results_have_only_if_named():
+def test_results_have_optional_parameters_only_if_sent():
     [compiled] = compile_effects({"items": [mint(5, qualifyingAmount=7, availableAfter="P14D")]})
     values = {param.parameter.id: param.value for param in compiled.params}
     assert [*values.items()][-2:] == [("qualifyingAmount", 7), ("availableAfter", "P14D")]
@@ -184,7 +184,7 @@ def test_every_effect_works_with_every_built_in_type():
         assert all(name[0].isupper() and "-" not in name for name in definition.supported_event_types)
 
 
-def test_parts_that_count_as_absent_are_left_out():
+def test_members_that_are_null_are_removed():
     rules, effects = without_nulls(
         {"expression": "true", "node": None},
         {
@@ -250,7 +250,7 @@ def test_a_fault_says_what_is_wrong_with_a_parameter(parameter, text):
     assert fault.detail == text
 
 
-def test_a_fault_names_what_is_missing_or_unknown():
+def test_a_fault_names_the_missing_or_unknown_parameter():
     [other] = faults(compile_effects, {"items": [effect("unassign-badge", badgeKey="b", x=5)]})
     assert other.detail == "id x is no parameter of unassign-badge. There are: badgeKey, amount."
     [missing_param] = faults(compile_effects, {"items": [{"effectId": "mint-points", "params": []}]})

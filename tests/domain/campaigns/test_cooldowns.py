@@ -62,7 +62,7 @@ def test_days_are_those_of_the_calendar_and_hours_are_exact():
     later=st.timedeltas(timedelta(), timedelta(days=800)),
     cooldown=st.sampled_from(["PT1S", "PT24H", "P1D", "P1W", "P1M", "P1Y", "P1M2DT3H"]),
 )
-def test_what_is_too_near_lies_within_the_span_that_is_read(first, later, cooldown):
+def test_moments_within_the_cooldown_lie_in_the_span_that_is_read(first, later, cooldown):
     at, duration = first + later, duration_of(cooldown)
     for moment, other in ((at, first), (first, at)):
         begin, end = span_around([moment], [duration])
@@ -76,7 +76,7 @@ def test_a_span_ends_with_the_calendar():
 
 
 @pytest.mark.parametrize("text", ["PT", "P", "PT0S", "P0D", "1 day"])
-def test_what_is_no_cooldown(text):
+def test_a_malformed_cooldown_is_refused(text):
     assert [fault.pointer for fault in faults_of_cooldown(text)] == ["/cooldown"]
     assert faults_of_cooldown(None) == faults_of_cooldown("P1M") == []
 
@@ -105,7 +105,7 @@ def test_an_event_without_an_effect_does_not_begin_a_cooldown():
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=8), st.randoms())
-def test_events_far_apart_or_of_the_same_group_give_the_same_in_any_order(sizes, random):
+def test_events_with_one_neighbour_within_the_cooldown_give_equal_results_in_any_order(sizes, random):
     """Where each event has at most one neighbour within the cooldown, as many apply whatever came first."""
     groups = [min(size, 2) for size in sizes]
     events = [

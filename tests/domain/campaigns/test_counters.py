@@ -43,13 +43,13 @@ def rows_after_counts(counter, *amounts, ceiling=None):
     return [(row.part, row.used, row.parts, row.quota, row.until) for row in unit.changes()]
 
 
-def test_a_counter_that_few_wait_for_stays_in_one_row():
+def test_a_counter_with_few_waits_stays_in_one_row():
     assert rows_after_counts(whole(10, waits=7), "7.5") == [(0, SEVEN_FIFTY, 0, None, None)]
     assert [row.waits for row in _changes(whole(10, waits=7), "7.5")] == [7]
     assert [row.waits for row in _changes(LockedCounter({0: LIMIT}), "7.5")] == [0]
 
 
-def test_a_counter_that_many_wait_for_is_split_as_far_as_its_parts_hold_ten_counts():
+def test_a_counter_with_many_waits_is_split_while_its_parts_hold_ten_counts():
     # 1000 - 10 - 7.5 and 2 % are 962.5 for parts of at least 75.
     parts = [(part, 0, 0, Decimal("962.5") / 12, LIMIT) for part in range(1, 13)]
     assert rows_after_counts(whole(10, waits=8), "7.5") == [(0, SEVEN_FIFTY, 12, None, None), *parts]
@@ -163,7 +163,7 @@ class Stored:
     limit=st.integers(1, 500),
     counts=st.lists(st.tuples(st.integers(0, 20), st.integers(0, 100), st.booleans()), max_size=120),
 )
-def test_parts_together_count_as_one_row_would(limit, counts):
+def test_a_split_counter_counts_like_a_single_row(limit, counts):
     stored_counter, model = Stored(), 0
     for amount, part, gives_back in counts:
         gives_back = gives_back and model >= amount

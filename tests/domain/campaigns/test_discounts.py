@@ -37,7 +37,7 @@ def shares(discount):
 
 
 @given(TOTALS, st.lists(DISCOUNTS, max_size=6))
-def test_discounts_take_off_what_they_say_and_never_more_than_there_is(total, discounts):
+def test_discounts_take_off_their_value_and_never_more_than_the_total(total, discounts):
     purchase, rest = basket(total), total
     for kind, value in discounts:
         full_amount = rest * value / 100 if kind == PERCENTAGE else value
@@ -103,7 +103,7 @@ def test_an_amount_of_equal_items_is_split_by_largest_remainder():
     ]
 
 
-def test_items_of_nothing_get_nothing():
+def test_an_item_with_the_total_0_gets_no_share():
     assert shares(basket(10, 0, 10, 0).discount(terms(PERCENTAGE, 15))) == [
         (0, "0.00"),
         (1, "1.50"),
@@ -122,7 +122,7 @@ def test_a_discount_takes_no_more_than_the_items_have():
     assert (discount.requested, discount.amount, shares(discount)) == (9, 7, [(0, "4.00"), (1, "3.00")])
 
 
-def test_later_discounts_find_what_earlier_ones_left():
+def test_later_discounts_apply_to_what_earlier_ones_left():
     """Example 1 of stacking: the order of a percentage and an amount matters."""
     first, second = basket(100), basket(100)
     given_by(first, PERCENTAGE, 20)
@@ -155,7 +155,7 @@ def half_off_the_first():
         (terms(AMOUNT, 5, per="item", max_amount=Decimal(4), base="initial"), ["2.00", "2.00"]),
     ],
 )
-def test_a_discount_is_of_what_is_left_or_of_the_first_totals(offer, item_amounts):
+def test_a_discount_applies_to_the_reduced_or_to_the_initial_totals(offer, item_amounts):
     assert [amount for _, amount in shares(half_off_the_first().discount(offer))] == item_amounts
 
 
@@ -187,7 +187,7 @@ def test_a_discount_that_is_given_back_leaves_what_was_there_before():
         (None, "10.05", 10, "1.01"),
     ],
 )
-def test_the_currency_has_the_digits(currency, total, percent, amount):
+def test_a_discount_has_the_digits_of_the_currency(currency, total, percent, amount):
     assert str(basket(total, currency=currency).discount(terms(PERCENTAGE, Decimal(percent))).amount) == amount
 
 
@@ -195,7 +195,7 @@ def off(kind, value):
     return effect("discount", type=kind, value=value)
 
 
-def test_a_discount_that_is_cut_is_partial_and_one_that_finds_nothing_is_skipped():
+def test_a_cut_discount_is_partial_and_one_of_0_is_skipped():
     bench = Bench(campaign(action(1, off(AMOUNT, 8)), action(2, off(AMOUNT, 5)), action(3, off(AMOUNT, 1))))
     evaluation = bench.run(facts("10", basket=basket("10")))
     assert statuses(evaluation) == [(1, "executed"), (2, "partial"), (3, "skipped")]
@@ -208,7 +208,7 @@ def test_a_discount_that_is_cut_is_partial_and_one_that_finds_nothing_is_skipped
     assert evaluation.discount_total == 10
 
 
-def test_what_a_budget_cuts_is_spread_by_the_totals_of_the_items():
+def test_a_discount_that_a_budget_cuts_is_spread_by_the_totals_of_the_items():
     """By the shares of the whole discount, which are rounded, 0.61 and 1.69 would come off the second and the last."""
     purchase = basket("101.67", "27.88", "9.10", "39.76", "24.93")
     cut = purchase.cut(purchase.discount(terms(PERCENTAGE, 20)), Decimal("6.87"))
@@ -216,6 +216,6 @@ def test_what_a_budget_cuts_is_spread_by_the_totals_of_the_items():
     assert (str(cut.requested), str(cut.amount)) == ("20.33", "6.87")
 
 
-def test_without_a_purchase_the_amount_of_a_discount_is_not_known():
+def test_without_a_purchase_the_amount_of_a_discount_is_unknown():
     [outcome] = Bench(campaign(action(1, off(AMOUNT, 8)))).run(facts()).effects
     assert (outcome.status, outcome.discount, outcome.worth) == ("executed", None, None)

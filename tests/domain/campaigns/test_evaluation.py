@@ -72,7 +72,7 @@ def problem(outcome):
         ({"min_spend_value": Decimal(20)}, {"spend": Decimal("20.00")}, None),
     ],
 )
-def test_a_campaign_applies_only_if_everything_it_names_matches(restriction, event, code):
+def test_a_campaign_applies_only_if_all_of_its_restrictions_match(restriction, event, code):
     tested = campaign(action(1, mint(5)), **restriction)
     violation = first_violated(tested.restrictions, facts(**event))
     assert (violation and violation.code) == code
@@ -153,7 +153,7 @@ def test_the_order_never_depends_on_how_campaigns_are_listed(places):
     assert [outcome.action_id for outcome in Bench(*reversed(campaigns)).run().effects] == ids_by_priority
 
 
-def test_of_an_exclusive_group_only_the_first_whose_rules_hold_applies_across_campaigns():
+def test_only_the_first_action_of_an_exclusive_group_whose_rule_is_true_applies():
     first = campaign(
         action(1, mint(1), rule="false", exclusive_group="welcome"),
         action(2, mint(2), rule="true", exclusive_group="welcome"),
@@ -167,7 +167,7 @@ def test_of_an_exclusive_group_only_the_first_whose_rules_hold_applies_across_ca
     assert (2, 4, "EXCLUSIVE_GROUP") in why(evaluation)
 
 
-def test_a_group_is_taken_by_the_first_whose_rules_hold_even_if_a_limit_stops_it():
+def test_the_first_action_whose_rule_is_true_takes_its_group_even_if_a_limit_stops_it():
     limited = campaign(action(1, mint(1), exclusive_group="g"), max_transactions_per_member=0)
     other = campaign(action(2, mint(1), exclusive_group="g"), campaign_id=2)
     assert statuses(Bench(limited, other).run()) == [(1, "skipped")]
@@ -212,7 +212,7 @@ def test_a_failed_effect_aborts_only_where_the_action_says_so():
         assert problem(evaluation.effects[0]) == "/problems/insufficient-balance"
 
 
-def test_a_rule_that_fails_is_no_rule_that_holds_and_is_explained():
+def test_a_rule_that_fails_does_not_apply_and_is_explained():
     evaluation = Bench(campaign(action(1, mint(1), rule="order.total > 3"))).run(explaining=True)
     assert evaluation.effects == []
     assert why(evaluation) == [(1, None, None), (1, 1, "CONDITION_ERROR")]
@@ -232,7 +232,7 @@ def test_a_false_rule_is_explained_down_to_the_part_that_was_false():
 # --- what effects do ---------------------------------------------------------------------------------------------
 
 
-def test_a_mint_goes_to_the_member_or_the_sponsor_and_to_the_account_named():
+def test_a_mint_goes_to_the_named_account_of_the_member_or_the_sponsor():
     stars = account(2, decimals=2)
     tested = campaign(
         action(1, mint(5), mint(Decimal("1.25"), ledgerAccountKey="account-2"), mint(3, recipient="sponsor"))
@@ -253,7 +253,7 @@ def test_a_mint_goes_to_the_member_or_the_sponsor_and_to_the_account_named():
 
 
 @pytest.mark.parametrize("kind", ["mint-points", "burn-points"])
-def test_what_is_for_a_sponsor_is_skipped_where_there_is_none(kind):
+def test_an_effect_for_a_missing_sponsor_is_skipped(kind):
     evaluation = Bench(campaign(action(1, effect(kind, amount=5, recipient="sponsor")))).run()
     assert statuses(evaluation) == [(1, "skipped")]
     assert problem(evaluation.effects[0]) == "/problems/no-sponsor"
@@ -280,7 +280,7 @@ def test_a_computed_amount_is_rounded_down_to_the_digits_of_the_account(amount, 
 
 
 @pytest.mark.parametrize("kind", ["mint-points", "burn-points"])
-def test_an_amount_that_comes_to_zero_is_skipped(kind):
+def test_an_effect_whose_amount_evaluates_to_zero_is_skipped(kind):
     evaluation = Bench(campaign(action(1, effect(kind, amount=("=", "0.4"))))).run()
     assert statuses(evaluation) == [(1, "skipped")]
     assert problem(evaluation.effects[0]) == "/problems/zero-amount"
@@ -296,7 +296,7 @@ def test_an_amount_that_comes_to_zero_is_skipped(kind):
         (Decimal("1e300"), "invalid-request"),
     ],
 )
-def test_an_amount_that_cannot_be_fails_the_effect_alone(amount, slug):
+def test_an_invalid_amount_fails_only_its_effect(amount, slug):
     bench = Bench(campaign(action(1, mint(amount), mint(2))))
     evaluation = bench.run()
     assert statuses(evaluation) == [(1, "failed"), (1, "executed")]
@@ -316,7 +316,7 @@ def test_an_amount_beyond_all_bounds_fails_under_a_limit_too():
         assert evaluation.limit_discarded >= 0
 
 
-def test_accounts_that_refuse_fail_the_effect_alone():
+def test_an_account_that_refuses_fails_only_the_effect():
     accounts = [account(), account(2, active=False), account(3, max_supply=Decimal(4))]
     tested = campaign(
         action(
@@ -391,13 +391,13 @@ def test_postings_of_one_event_have_keys_of_their_own():
     assert len(set(keys)) == len(keys) == 4
 
 
-def test_a_dry_run_says_evaluated_where_a_full_run_says_executed():
+def test_a_dry_run_reports_evaluated_where_a_full_run_reports_executed():
     tested = campaign(action(1, mint(5), effect("burn-points", amount=99)))
     assert statuses(Bench(tested).run(explaining=True)) == [(1, "evaluated"), (1, "failed")]
     assert statuses(Bench(tested).run()) == [(1, "executed"), (1, "failed")]
 
 
-def test_an_explanation_says_what_applied():
+def test_an_explanation_shows_which_actions_applied():
     limit = {"scope": "member", "type": "points", "period": "total", "limit": Decimal(5)}
     tested = campaign(
         action(1, mint(5)),
@@ -435,7 +435,7 @@ def test_the_rules_of_actions_are_traced_only_on_request():
     ] * 3
 
 
-def test_nothing_is_explained_unless_asked():
+def test_an_evaluation_is_explained_only_on_request():
     assert Bench(campaign(action(1, mint(1), rule="false"))).run().explanations == []
 
 
@@ -447,7 +447,7 @@ def test_nothing_is_explained_unless_asked():
     ),
     st.decimals(0, 60, places=0),
 )
-def test_burns_never_take_more_than_there_is(effects, balance):
+def test_burns_never_take_more_than_the_balance(effects, balance):
     actions = [action(i, effect(kind, amount=amount)) for i, (kind, amount) in enumerate(effects)]
     bench = Bench(campaign(*actions), holdings={(WALLET_ID, 1): Holding(current=balance)})
     evaluation = bench.run()
@@ -467,7 +467,7 @@ def test_burns_never_take_more_than_there_is(effects, balance):
 
 
 @pytest.mark.parametrize("kind", ["mint-points", "burn-points"])
-def test_points_of_inactive_people_do_not_move(kind):
+def test_points_of_inactive_members_and_sponsors_do_not_move(kind):
     of_member, of_sponsor = effect(kind, amount=5), effect(kind, amount=5, recipient="sponsor")
     holdings = {(wallet, 1): Holding(current=Decimal(9)) for wallet in (WALLET_ID, SPONSOR_WALLET_ID)}
     bench = Bench(campaign(action(1, of_member, of_sponsor)), holdings=holdings)
@@ -524,7 +524,7 @@ def test_a_rule_that_fails_is_reported_with_its_place():
     assert rule[slice(*error.at)] == "1 / (order == null ? 0 : 1)"
 
 
-def test_errors_are_reported_up_to_a_number():
+def test_an_evaluation_reports_at_most_100_errors():
     many = [action(number, mint(1), rule="nosuch(1)") for number in range(1, 200)]
     assert len(Bench(campaign(*many)).run().errors) == 100
 
@@ -536,7 +536,7 @@ def test_later_actions_see_the_balances_that_earlier_ones_have_left():
     assert statuses(Bench(tested).run(event)) == [(1, "executed"), (2, "executed")]
 
 
-def test_a_mint_that_was_cut_tells_what_was_asked_for():
+def test_a_cut_mint_reports_the_requested_amount():
     limit = {"scope": "member", "type": "points", "period": "total", "limit": Decimal(3)}
     tested = campaign(action(1, mint(5)), limit_rules=(limit,), allow_partial_application_on_limit=True)
     evaluation = Bench(tested).run()
@@ -550,7 +550,7 @@ def test_a_mint_that_was_cut_tells_what_was_asked_for():
     assert evaluation.limit_discarded == 2
 
 
-def test_what_is_done_entirely_tells_no_other_amount():
+def test_an_effect_that_was_executed_entirely_has_no_requested_amount():
     [outcome] = Bench(campaign(action(1, mint(5)))).run().effects
     assert "requestedAmount" not in dict(outcome.params)
 
@@ -563,7 +563,7 @@ def test_a_reason_has_the_value_of_the_event():
     ]
 
 
-def test_what_an_event_says_of_its_member_is_not_told_of_the_sponsor():
+def test_postings_of_the_sponsor_lack_what_an_event_says_of_its_member():
     to_member, to_sponsor = mint(1), mint(1, recipient="sponsor")
     bench = Bench(
         campaign(action(1, to_member, to_sponsor, mint(1, recipient="sponsor", description="Thanks")), tags=("spring",))

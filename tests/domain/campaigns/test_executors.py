@@ -36,7 +36,7 @@ def refusing(refusal):
     return {WAVE: refuse}
 
 
-def test_an_executor_gets_the_event_and_the_parameters_that_came_out():
+def test_an_executor_gets_the_event_and_the_evaluated_parameters():
     calls = []
     bench = Bench(
         campaign(action(1, effect(WAVE, flag="red", amount=("=", "order.total / 2")), effect(WAVE, flag="blue"))),
@@ -64,7 +64,7 @@ def test_a_conflict_skips_the_effect_and_any_other_refusal_fails_it(refusal, sta
     assert evaluation.effects[0].error["type"] == f"/problems/{refusal.slug}"
 
 
-def test_what_an_executor_did_counts_against_the_limit_of_transactions_and_what_it_refused_does_not():
+def test_an_executed_effect_counts_against_the_limit_of_transactions_and_a_refused_one_does_not():
     limited = campaign(action(1, effect(WAVE, flag="red")), max_transactions_per_member=1)
     refusing_bench = Bench(limited, executors=refusing(TooTired("Later.")))
     assert [refusing_bench.run().effects[0].status for _ in range(2)] == ["skipped", "skipped"]
@@ -75,7 +75,7 @@ def test_what_an_executor_did_counts_against_the_limit_of_transactions_and_what_
     assert len(calls) == 1
 
 
-def test_a_dry_run_calls_executors_as_well_and_says_evaluated():
+def test_a_dry_run_also_calls_executors_and_reports_evaluated():
     calls = []
     bench = Bench(
         campaign(action(1, effect(WAVE, flag="red"))),
@@ -85,6 +85,6 @@ def test_a_dry_run_calls_executors_as_well_and_says_evaluated():
     assert len(calls) == 1
 
 
-def test_an_effect_whose_parameter_cannot_be_told_is_not_carried_out():
+def test_an_effect_with_a_parameter_that_cannot_be_evaluated_fails():
     bench = Bench(campaign(action(1, effect(WAVE, flag=("=", "event.externalId")))), executors=refusing(NoFlag("x")))
     assert statuses(bench.run()) == [(1, "failed")]

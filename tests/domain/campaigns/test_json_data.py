@@ -29,7 +29,7 @@ def nested(levels: int):
         nested(20),
     ],
 )
-def test_json_objects(value):
+def test_a_json_object_is_recognized(value):
     assert is_json_object(value)
 
 
@@ -52,11 +52,11 @@ def test_json_objects(value):
         nested(21),
     ],
 )
-def test_what_is_none(value):
+def test_other_values_are_no_json_objects(value):
     assert not is_json_object(value)
 
 
-def test_what_shares_its_parts_many_times_over_is_counted_before_it_is_walked():
+def test_an_object_with_shared_parts_is_counted_before_it_is_traversed():
     value: dict = {}
     for _ in range(60):
         value = {"left": value, "right": value}

@@ -69,7 +69,7 @@ def test_an_action_is_left_out_as_a_whole_with_its_other_effects():
     assert bench.session.holding(70, 1).current == 0
 
 
-def test_the_next_action_may_still_use_what_is_left():
+def test_the_next_action_may_use_the_rest_of_a_limit():
     bench = Bench(campaign(action(1, mint(101)), action(2, mint(100)), limit_rules=(rule(100),)))
     assert statuses(bench.run()) == [(1, "skipped"), (2, "executed")]
 
@@ -112,7 +112,7 @@ def test_a_rule_without_an_account_counts_all_accounts_together():
     assert (bench.balance(), bench.balance(ledger_account_id=2)) == (50, 10)
 
 
-def test_what_a_sponsor_gets_counts_for_the_member_of_the_event():
+def test_points_of_a_sponsor_count_for_the_member_of_the_event():
     tested = campaign(action(1, mint(60, recipient="sponsor"), mint(60)), limit_rules=(rule(100),))
     with_sponsor = Bench(tested).run(facts(sponsor_wallet_id=SPONSOR_WALLET_ID))
     assert statuses(with_sponsor) == [(1, "skipped")] * 2
@@ -197,7 +197,7 @@ def test_members_are_counted_apart_and_a_campaign_as_a_whole():
     assert effect_statuses == ["executed", "skipped", "skipped", "skipped"]
 
 
-def test_what_was_counted_before_counts():
+def test_counts_of_earlier_events_use_up_a_limit():
     key = CounterKey(1, MEMBER_ID, ALL_ACCOUNTS, "points", "monthly", date(2026, 3, 1))
     tested = campaign(action(1, mint(10)), limit_rules=(rule(100),), allow_partial_application_on_limit=True)
     bench = Bench(tested, used={key: Decimal(95)})
@@ -207,7 +207,7 @@ def test_what_was_counted_before_counts():
     assert Bench(tested, used={key: Decimal(101)}).run().effects[0].status == "skipped"
 
 
-def test_what_an_event_counted_is_reported_with_the_counter():
+def test_the_counts_of_an_event_are_reported_with_their_counters():
     tested = campaign(
         action(1, mint(10)),
         limit_rules=(rule(100, "campaign", "transactions", "daily"), rule(50, ledgerAccountKey="account-1")),
@@ -246,7 +246,7 @@ purchases = st.tuples(
 
 
 @given(st.lists(limits, max_size=3), st.booleans(), st.lists(purchases, max_size=25))
-def test_limits_against_a_plain_model(rules, partial, events):
+def test_limits_discard_what_a_plain_model_discards(rules, partial, events):
     tested = campaign(
         action(1, AMOUNT),
         event_type=EVENT_TYPE,

@@ -51,7 +51,7 @@ def test_an_authorization_posts_pending_and_calls_no_executor():
     assert {outcome.status for outcome in bench.run(mode=AUTHORIZE).effects} == {"skipped"}
 
 
-def test_a_rule_that_others_have_left_no_cost_for_is_explained_as_such():
+def test_a_rule_after_an_exhausted_budget_is_explained_by_its_cost():
     ten = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"
     costly = f"{ten}.all(a, {ten}.all(b, {ten}.all(c, {ten}.all(d, a + b + c + d < 37))))"
     actions = [action(number, mint(1), rule=costly) for number in range(EVENT_COST // 100_000)]
@@ -61,7 +61,7 @@ def test_a_rule_that_others_have_left_no_cost_for_is_explained_as_such():
     assert codes == sorted(codes, key=lambda code: code is not None)
 
 
-def test_a_lineup_holds_the_campaigns_of_a_type_and_is_made_once():
+def test_a_plan_has_the_campaigns_of_a_type_and_is_built_once():
     first = campaign(action(1, mint(1), priority=2), campaign_id=1, event_type=EVENT_TYPE)
     other = campaign(action(2, mint(1)), campaign_id=2, event_type="benefit-used")
     always = campaign(action(3, mint(1), priority=1), campaign_id=3)
@@ -76,7 +76,7 @@ def test_a_lineup_holds_the_campaigns_of_a_type_and_is_made_once():
     assert plans.of("unheard-of").campaigns == (always,)
 
 
-def test_plans_say_whether_any_of_their_campaigns_has_limits_or_cooldowns():
+def test_a_plan_knows_whether_any_of_its_campaigns_has_limits_or_cooldowns():
     plain, cooling = campaign(), campaign(campaign_id=2, cooldown="P1D")
     limited = campaign(campaign_id=3, max_transactions_per_member=1)
     has = [
@@ -91,7 +91,7 @@ def test_plans_can_be_narrowed_to_some_campaigns():
     assert EvaluationPlans([first, second, third]).among(["campaign-3", "campaign-1"]).campaigns == (first, third)
 
 
-def test_an_action_whose_rules_and_effects_stay_is_not_compiled_again():
+def test_an_action_with_unchanged_rules_and_effects_is_not_recompiled():
     before = compile_action(action(1, mint(1), rule="order.total > 1"))
     renamed = compile_action(action(1, mint(1), rule="order.total > 1", name="New", campaign_version_id=2), before)
     assert renamed.rule is before.rule

@@ -66,7 +66,7 @@ def test_an_unknown_key_is_refused_where_it_is_written():
     assert details("balances.nothing > 1", BADGES) == []
 
 
-def test_the_fault_says_what_may_be_meant():
+def test_the_fault_suggests_a_similar_key():
     listed = "There are Gold badge: gold, Silver badge: silver."
     [by_key] = details("badges.golden > 1", BADGES)
     assert by_key.endswith(f'"golden", which is the key of no badge. Did you mean gold (Gold badge)? {listed}')

@@ -63,7 +63,7 @@ def test_a_limit_counts_what_the_maximum_balance_allows():
 
 
 @pytest.mark.parametrize(("amount", "minted", "qualifying"), [(100, 40, 20), (30, 30, 50), (0, 0, 50)])
-def test_of_qualifying_points_a_limit_leaves_the_share_that_it_leaves_of_the_mint(amount, minted, qualifying):
+def test_a_limit_cuts_qualifying_points_in_proportion_to_the_mint(amount, minted, qualifying):
     bench = bench_of(mint(amount, qualifyingAmount=50), **limit(40))
     bench.run()
     [posting] = bench.session.steps
@@ -82,14 +82,14 @@ def test_a_mint_of_nothing_that_qualifies_for_nothing_is_skipped():
 
 
 @pytest.mark.parametrize("partial", [True, False])
-def test_a_limit_discards_nothing_of_a_mint_that_could_not_be(partial):
+def test_a_limit_discards_nothing_of_a_mint_without_a_recipient(partial):
     """There is no sponsor who could get the 60."""
     values = {**limit(50), "allow_partial_application_on_limit": partial}
     evaluation = bench_of(mint(60), mint(60, recipient="sponsor"), **values).run()
     assert evaluation.limit_discarded == (10 if partial else 60)
 
 
-def test_of_two_limits_that_leave_the_same_the_first_is_named():
+def test_the_first_of_two_equally_strict_limits_is_named():
     """50 points are worth 0.50."""
     rules = [{"scope": "member", "type": kind, "period": "total", "limit": most} for kind, most in LEFT]
     values = {"limit_rules": tuple(rules), "allow_partial_application_on_limit": True, "default_currency": "EUR"}
@@ -113,7 +113,7 @@ def test_a_limit_that_prevents_a_mint_discards_its_points_and_not_their_worth():
         ("account-9", "There is no ledger account account-9."),
     ],
 )
-def test_a_mint_without_an_account_says_which_it_lacks(key, detail):
+def test_the_error_of_a_mint_without_an_account_names_the_account(key, detail):
     tested = replace(campaign(action(1, mint(5, ledgerAccountKey=key))), main_account=None)
     [outcome] = Bench(tested).run().effects
     assert (outcome.status, outcome.error["detail"]) == ("failed", detail)
@@ -151,12 +151,12 @@ def test_a_mint_waits_by_the_terms_of_its_effect():
     assert (holding.current, holding.pending_credit) == (7, 5)
 
 
-def test_terms_that_cannot_be_fail_the_mint():
+def test_invalid_terms_fail_the_mint():
     evaluation = bench_of(mint(5, availableAfter=("=", '"P" + "14X"'))).run()
     assert (statuses(evaluation), problems(evaluation)) == ([(1, "failed")], ["/problems/effect-parameter"])
 
 
-def test_terms_that_name_nothing_leave_the_points_available():
+def test_without_a_wait_the_points_are_available_at_once():
     bench = bench_of(mint(5, availableRounding="none"))
     bench.run()
     assert bench.balance() == 5
@@ -169,7 +169,7 @@ def extension(**params):
     return effect("extend-expiry", **params)
 
 
-def test_an_extension_posts_a_transaction_of_nothing():
+def test_an_extension_posts_a_transaction_with_the_amount_0():
     tracked = account(point_tracking_enabled=True)
     bench = bench_of(mint(5, expirationDate="2026-12-31T00:00:00Z"), extension(months=3), ledger_account=tracked)
     assert statuses(bench.run()) == [(1, "executed")] * 2
@@ -200,12 +200,12 @@ def test_an_authorization_extends_nothing():
         {"months": 3, "ledgerAccountKey": ("=", '"account-" + "9"')},
     ],
 )
-def test_an_extension_that_cannot_be_fails(params):
+def test_an_invalid_extension_fails(params):
     evaluation = bench_of(extension(**params), holdings={(WALLET_ID, 1): Holding(current=Decimal(9))}).run()
     assert (statuses(evaluation), problems(evaluation)) == ([(1, "failed")], ["/problems/effect-parameter"])
 
 
-def test_an_extension_for_a_sponsor_is_skipped_where_there_is_none_or_an_inactive_one():
+def test_an_extension_for_a_missing_or_inactive_sponsor_is_skipped():
     holdings = {(SPONSOR_WALLET_ID, 1): Holding(current=Decimal(9))}
     bench = bench_of(extension(months=3, recipient="sponsor"), holdings=holdings)
     assert problems(bench.run()) == ["/problems/no-sponsor"]

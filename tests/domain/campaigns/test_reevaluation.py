@@ -57,7 +57,7 @@ def off(value, kind="percentage", **params):
     return effect("discount", type=kind, value=value, **params)
 
 
-def test_only_campaigns_that_say_so_are_evaluated_again():
+def test_only_campaigns_with_the_setting_are_reevaluated():
     actions, _ = grant_actions(order(120), campaign(action(1, mint(5))))
     assert actions == []
 
@@ -70,7 +70,7 @@ def test_an_event_without_an_order_keeps_nothing():
 
 
 @pytest.mark.parametrize(("rest", "extent"), [(100, Extent(Fraction(0))), (99, Extent(Fraction(1)))])
-def test_a_rule_decides_on_what_is_left(rest, extent):
+def test_a_rule_is_evaluated_on_the_rest_of_the_order(rest, extent):
     actions, _ = grant_actions(order(120), reevaluated_campaign(action(1, mint(500), rule="order.total >= 100.0")))
     assert again(actions, [rest]).points == {1: extent}
 
@@ -85,7 +85,7 @@ def test_effects_that_gave_nothing_are_not_kept():
     ("rule", "amount"),
     [("order.items[1].total > 0.0", 5), ("true", ("=", "order.items[1].total"))],
 )
-def test_after_an_error_nothing_is_said(rule, amount):
+def test_an_action_whose_rule_or_amount_fails_has_no_extent(rule, amount):
     actions, _ = grant_actions(order(80, 40), reevaluated_campaign(action(1, mint(amount), rule=rule)))
     assert again(actions, [80, None]).points == {}
 
@@ -99,14 +99,14 @@ def test_an_error_in_one_action_does_not_keep_others_from_being_evaluated():
 
 
 @pytest.mark.parametrize(("rest", "extent"), [(100, NOTHING), (101, NOTHING), (99, ALL)])
-def test_the_minimum_spend_decides_on_what_is_left(rest, extent):
+def test_the_minimum_spend_is_compared_with_the_rest_of_the_order(rest, extent):
     actions, _ = grant_actions(order(120), reevaluated_campaign(action(1, mint(500)), min_spend_value=Decimal(100)))
     assert again(actions, [rest]).points == {1: extent}
     unknown = replace(order(rest), spend=None)
     assert reevaluate(actions, unknown, [0], {}, FOREVER).points == {1: ALL}
 
 
-def test_the_rest_is_never_granted_more_than_the_order_was():
+def test_the_rest_of_an_order_never_grants_more_than_the_order_did():
     actions, _ = grant_actions(order(120), reevaluated_campaign(action(1, mint(("=", "200.0 - order.total")))))
     assert again(actions, [60]).points == {1: NOTHING}
 
@@ -127,7 +127,7 @@ def test_a_mint_that_only_qualifies_takes_back_only_what_qualifies():
     assert again(actions, [60, None]).extents_of(1, default=WHOLE) == (NOTHING, HALF)
 
 
-def test_without_an_amount_of_their_own_points_qualify_as_they_are():
+def test_points_without_a_qualifying_amount_qualify_in_full():
     actions, _ = grant_actions(order(60, 60), reevaluated_campaign(action(1, mint(("=", "order.total")))))
     assert again(actions, [60, None]).extents_of(1, default=WHOLE) == (HALF, HALF)
 
@@ -141,7 +141,7 @@ def test_transactions_of_no_grant_have_the_extent_of_the_order():
     ]
 
 
-def test_a_discount_whose_amount_is_not_known_is_not_kept():
+def test_a_discount_of_an_unknown_amount_is_not_kept():
     [granted_action], _ = grant_actions(
         replace(order(120), basket=None), reevaluated_campaign(action(1, off(20), mint(7)))
     )
@@ -210,7 +210,7 @@ def test_points_by_steps_of_spend_equal_those_of_the_rest(bought, data, step, po
 
 
 @given(prices, st.data(), st.integers(1, 100))
-def test_a_full_return_takes_everything_back(bought, data, amount):
+def test_a_full_return_reverses_all_points(bought, data, amount):
     actions, _ = grant_actions(order(*bought), reevaluated_campaign(action(1, mint(amount), rule="order.total > 0.0")))
     assert again(actions, [None] * len(bought)).points == {1: Extent(Fraction(1))}
     unreturned_place = data.draw(st.integers(0, len(bought) - 1))
@@ -218,7 +218,7 @@ def test_a_full_return_takes_everything_back(bought, data, amount):
     assert again(actions, prices_left).points == {1: Extent(Fraction(0))}
 
 
-def test_counts_of_limits_are_taken_back_as_their_effects_are():
+def test_counts_of_limits_are_reversed_to_the_extent_of_their_effects():
     rules = [{"scope": "campaign", "type": "points", "period": "total", "limit": 1000}]
     both = reevaluated_campaign(
         action(1, mint(100), rule="order.total >= 100.0"),
@@ -230,7 +230,7 @@ def test_counts_of_limits_are_taken_back_as_their_effects_are():
     assert list(reevaluation.counts.values()) == [Extent(Fraction(1)), Extent(Fraction(0))]
 
 
-def test_the_counts_of_an_event_are_numbered_from_its_own_first_one():
+def test_each_event_numbers_its_counts_from_0():
     """The first event counts 100 points, the second none of its first action and 30 of the next."""
     rules = [{"scope": "campaign", "type": "points", "period": "total", "limit": 1000}]
     first = action(1, mint(100), rule="order.total >= 100.0")

@@ -57,7 +57,7 @@ def test_an_unknown_key_has_its_place_in_an_effect():
     assert len(faults({"expression": RULE}, counting)) == 3
 
 
-def test_only_keys_that_are_written_out_are_looked_at():
+def test_only_literal_keys_are_checked():
     assert faults({"expression": "order.items.exists(i, matches(i, event.description))"}) == []
     assert faults({"expression": 'order.channel.matches("hot") && order.items.exists(i, i.description == "hot")'}) == []
 
@@ -74,7 +74,7 @@ def test_a_rule_asks_the_matcher_of_its_key(categories, applies):
     assert statuses(bench.run(order(*categories))) == ([(1, "executed")] if applies else [])
 
 
-def test_a_matcher_that_is_not_there_is_an_error_of_the_evaluation():
+def test_a_missing_matcher_is_an_error_of_the_evaluation():
     bench = Bench(campaign(action(1, mint(5), rule=RULE)), matchers={"cold": HOT})
     evaluation = bench.run(order("hot"), explaining=True, tracing=True)
     assert why(evaluation) == [(1, None, None), (1, 1, "CONDITION_ERROR")]
@@ -120,7 +120,7 @@ def test_earlier_orders_are_read_only_for_expressions_that_name_them(text, reads
 
 
 @pytest.mark.parametrize(("length", "count"), [(MAX_TEXTS, 0), (MAX_TEXTS + 1, 1)])
-def test_expressions_of_effects_are_of_a_length_together(length, count):
+def test_all_expressions_of_the_effects_share_a_maximum_length(length, count):
     halves = ("1" * (length // 2), "1" * (length - length // 2))
     effects = {"items": [{"params": [{"id": "amount", "expression": half}, {"id": "tags"}]} for half in halves]}
     assert [fault.pointer for fault in faults_of_length(effects)] == ["/effects"] * count

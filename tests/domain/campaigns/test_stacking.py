@@ -83,14 +83,14 @@ def explained(event, *campaigns, **bench):
         ([cash(10, base="initial"), off(20, base="initial")], 70),
     ],
 )
-def test_example_1_discounts_see_what_earlier_ones_left_or_the_total(actions, rest):
+def test_example_1_discounts_apply_to_the_reduced_or_to_the_initial_total(actions, rest):
     event = order(100)
     run(event, campaign(*[action(number, discount, priority=number) for number, discount in enumerate(actions, 1)]))
     assert event.basket.remaining_total == rest
 
 
 @pytest.mark.parametrize("priority", [1, 9])
-def test_example_2_an_exclusive_campaign_applies_alone(priority):
+def test_example_2_only_the_exclusive_campaign_applies(priority):
     alone = campaign(action(1, off(20), priority=priority), exclusive=True)
     ordinary = campaign(action(2, cash(10), priority=5), campaign_id=2)
     event = order(100)
@@ -177,12 +177,12 @@ def test_example_9_without_the_winner_the_next_best_wins():
 @pytest.mark.parametrize(
     ("mode", "action_numbers"), [("first", [1]), ("best", [3]), ("worst", [2]), ("all", [1, 2, 3])]
 )
-def test_the_mode_says_which_actions_apply(mode, action_numbers):
+def test_the_mode_decides_which_actions_apply(mode, action_numbers):
     tested = campaign(best(1, cash(5)), best(2, cash(3)), best(3, cash(9)), groups=[group(mode)])
     assert [number for number, _ in discounts(run(order(100), tested))] == action_numbers
 
 
-def test_an_inactive_group_is_none():
+def test_an_inactive_group_does_not_restrict_its_actions():
     tested = campaign(best(1, cash(5)), best(2, cash(3)), groups=[group("best", active=False)])
     assert discounts(run(order(100), tested)) == [(1, 5), (2, 3)]
 
@@ -196,12 +196,12 @@ def test_the_mode_holds_for_each_item(mode, amounts):
     assert discounts(run(order(coat=100, mug=10), tested)) == amounts
 
 
-def test_the_worst_for_an_item_may_be_as_little_as_one():
+def test_the_worst_discount_applies_to_each_item():
     tested = campaign(best(1, cash(5, per="item")), best(2, cash(1, per="item")), groups=[group("worst", "item")])
     assert discounts(run(order(coat=100, mug=10), tested)) == [(2, 2)]
 
 
-def test_who_loses_two_items_alike_is_beaten_by_the_first_winner():
+def test_an_action_that_loses_two_items_equally_is_beaten_by_the_first_winner():
     """The 20 % win the coat, the 10.00 the mug; 3.00 off each lose 3.00 to both."""
     tested = campaign(
         best(1, off(20)),
@@ -253,7 +253,7 @@ def test_without_items_a_group_of_items_decides_on_the_order():
     assert discounts(run(order(100), shirt_and_mug("item", "order"))) == [(1, 20)]
 
 
-def test_what_gives_nothing_is_not_the_worst():
+def test_an_action_without_a_discount_is_not_the_worst():
     tested = campaign(best(1, off(20, itemFilter=("=", "false"))), best(2, cash(5)), groups=[group("worst")])
     assert discounts(run(order(shirt=30), tested)) == [(2, 5)]
 
@@ -301,7 +301,7 @@ def test_the_worth_of_an_action_is_that_of_all_its_effects():
     assert assigned == ["cup", "cup"]
 
 
-def test_a_trial_of_coupons_is_undone_and_happens_for_real_only_if_it_wins():
+def test_a_trial_of_coupons_is_undone_and_repeated_only_if_it_wins():
     """The cup is worth 2.00, and the discount 1.00."""
     tried, assigned = [], []
 
@@ -414,7 +414,7 @@ def test_in_a_group_an_exclusive_campaign_precedes_the_others():
         (off(50, maxAmount=("=", "order.total / 10.0")), 4, [(0, 3), (1, 1)]),
     ],
 )
-def test_a_discount_on_items(discount, amount, shares):
+def test_a_discount_on_items_is_allocated_to_them(discount, amount, shares):
     [outcome] = run(order(shirt=30, mug=10), campaign(action(1, discount))).effects
     assert (outcome.status, outcome.discount.amount) == ("executed", amount)
     assert outcome.discount.allocation == tuple((index, Decimal(share)) for index, share in shares)

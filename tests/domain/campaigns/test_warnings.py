@@ -30,7 +30,7 @@ def texts(text, *, is_condition=True):
         ("order.items.exists(i, now.getHours() == 0)", "now.getHours()"),
     ],
 )
-def test_a_condition_on_the_calendar_of_now_is_warned_of(text, part):
+def test_a_condition_on_the_calendar_of_now_has_a_warning(text, part):
     assert texts(text) == [("NOW_IN_CONDITION", part)]
     assert texts(text, is_condition=False) == []
 
@@ -43,11 +43,11 @@ def test_a_condition_on_the_calendar_of_now_is_warned_of(text, part):
         "now - event.externalEventDate < duration('1h')",
     ],
 )
-def test_other_conditions_on_times_are_not(text):
+def test_other_conditions_on_times_have_no_warning(text):
     assert texts(text) == []
 
 
-def test_a_variable_of_a_macro_that_is_called_now_is_another_one():
+def test_a_macro_variable_called_now_is_not_the_time():
     inside, outside = (
         "[event.externalEventDate].exists(now, now.getHours() == 0)",
         "[now.getHours()].exists(now, now == 0)",
