@@ -53,11 +53,11 @@ def test_slugs_are_made_of_names(name, existing_slugs, slug):
         (Decimal("1E-40"), "1E-40"),
     ],
 )
-def test_a_number_has_one_text(number, text):
+def test_equal_numbers_have_the_same_text(number, text):
     assert number_text(number) == text
 
 
-def test_values_are_those_at_the_top_and_in_lists_there():
+def test_values_at_the_top_and_in_lists_there_are_searchable():
     attrs = {
         "": 1,
         "title": "x" * 1000,
@@ -90,7 +90,7 @@ def test_values_are_those_at_the_top_and_in_lists_there():
     assert len(searchable_values({"many": [str(n) for n in range(500)]})) == 100
 
 
-def test_the_type_of_a_field_is_what_the_collection_says():
+def test_a_field_has_the_type_that_its_collection_declares():
     properties = {
         "price": {"type": "number"},
         "count": {"type": ["integer", "null"]},
@@ -120,7 +120,7 @@ def test_the_type_of_a_field_is_what_the_collection_says():
     assert collection(jsonschema={"properties": 7}).properties == {}
 
 
-def test_a_slug_leaves_room_for_a_number():
+def test_a_long_slug_is_cut_to_fit_a_number():
     assert slug_of("a" * 300, ()) == "a" * 190
     assert slug_of("a" * 300, ["a" * 190]) == "a" * 190 + "-2"
     assert slug_of("a" * 189 + "-b", ()) == "a" * 189

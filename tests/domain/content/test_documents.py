@@ -38,7 +38,7 @@ MORNING = datetime(2026, 3, 4, 8, tzinfo=UTC)
         ("x-loyal", ["x-loyal", "x", ""]),
     ],
 )
-def test_a_locale_is_replaced_by_wider_ones_at_last_by_the_default(locale, locales):
+def test_a_locale_falls_back_to_wider_ones_and_then_to_the_default(locale, locales):
     assert locales_for(locale) == locales
 
 

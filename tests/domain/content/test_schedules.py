@@ -22,7 +22,7 @@ zones = st.sampled_from(["UTC", "Europe/Madrid", "America/Buenos_Aires", "Asia/K
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(windows, min_size=1, max_size=5), zones, st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1)))
-def test_hours_of_the_week_are_what_a_look_at_the_clock_says(schedule, zone, at):
+def test_an_hour_is_open_if_the_local_time_is_in_a_window(schedule, zone, at):
     at = at.replace(tzinfo=UTC)
     local = at.astimezone(ZoneInfo(zone))
     naive = any(

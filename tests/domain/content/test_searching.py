@@ -145,7 +145,7 @@ def test_a_date_as_the_end_includes_the_whole_day():
     assert read_range("since", max="9999-12-31")[0] == (Bounds("since", "date", most=last),)
 
 
-def test_bounds_of_a_field_of_unknown_type_say_its_type():
+def test_bounds_decide_the_type_of_a_field_of_unknown_type():
     assert read_range("any", min="1", max="2")[0] == (Bounds("any", "number", least=Decimal(1), most=Decimal(2)),)
     [bounds] = read_range("any", min="2026-01-02")[0]
     assert bounds.type == "date"

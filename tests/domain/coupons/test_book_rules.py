@@ -88,7 +88,7 @@ def test_a_contradiction_is_refused(changes, pointer, detail):
     assert faults(**changes) == [(pointer, detail)]
 
 
-def test_an_unknown_time_zone_a_condition_and_a_pattern_are_refused_where_they_are():
+def test_an_unknown_time_zone_a_condition_and_a_pattern_are_refused_at_their_fields():
     assert [pointer for pointer, _ in faults(timezone="Mars/Olympus")] == ["/timezone"]
     assert [pointer for pointer, _ in faults(condition={"expression": "1 +"})] == ["/condition/expression"]
     weak = {"type": "generated", "code_pattern": {"length": 2}}

@@ -28,11 +28,11 @@ from tests.builders.coupon_values import coupon_book
         ({"type": "single", "coupon_count": 0}, 0),
     ],
 )
-def test_limits_leave_a_stock(book, stock):
+def test_the_stock_is_the_rest_of_the_limits(book, stock):
     assert stock_left(coupon_book(total_assigned=Decimal(3), **book)) == stock
 
 
-def test_a_list_has_as_many_as_free_codes():
+def test_the_stock_of_a_list_is_its_free_codes():
     book = coupon_book(type="list", max_coupon_count=1, total_assigned=Decimal(3))
     assert (stock_left(book, 5), stock_left(book, 0), stock_left(book)) == (5, 0, 0)
 
@@ -63,7 +63,7 @@ def lot(**values):
     return CouponLot(**{**plain, "amount": Decimal(3), "amount_used": Decimal(1), "amount_owed": Decimal(0), **values})
 
 
-def test_a_lot_has_left_what_is_not_used():
+def test_a_lot_has_its_unused_amount_left():
     assert lot().unused_amount == 2
     assert lot(amount=Decimal(0)).unused_amount == 0
     assert lot().after_use(Decimal(2), NOON).unused_amount == 0
@@ -75,7 +75,7 @@ def test_a_lot_expires_at_its_moment(expired_at, has_expired):
     assert lot(expired_at=expired_at).has_expired(NOON) is has_expired
 
 
-def test_a_use_that_comes_back_pays_what_the_lot_owes():
+def test_a_reverted_use_pays_what_the_lot_owes():
     owing = lot(amount=Decimal(3), amount_used=Decimal(2), amount_owed=Decimal(1))
     after = owing.after_reverted_use(Decimal(2), NOON)
     assert (after.amount, after.amount_used, after.amount_owed, after.updated_at) == (2, 0, 0, NOON)
@@ -108,7 +108,7 @@ def test_a_use_of_value_coupons_uses_up_those_that_the_rest_does_not_need(
     assert (back.amount_used, back.remaining_value) == (0, remaining)
 
 
-def test_what_is_left_of_a_reversed_assignment_has_no_value():
+def test_the_rest_of_a_reversed_assignment_has_no_value():
     reversed_card = card(7).after_reverted_assignment(Decimal(1), NOON)
     assert (reversed_card.amount, reversed_card.remaining_value) == (0, 0)
     assert reversed_card.after_reverted_use(Decimal(0), NOON, Decimal(5)).remaining_value == 0

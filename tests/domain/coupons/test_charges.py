@@ -155,7 +155,7 @@ def test_another_transaction_is_not_captured(values):
         shop.pay(1, pending=6)
 
 
-def test_the_points_of_a_usage_come_back_once():
+def test_the_points_of_a_usage_are_returned_once():
     shop = Shop()
     shop.transaction(5)
     shop.transaction(6, status=REVERTED)

@@ -43,7 +43,7 @@ def test_a_condition_is_about_the_member(expression, is_met):
     assert holds({"expression": expression}, CONTEXT) is is_met
 
 
-def test_no_condition_holds():
+def test_a_book_without_a_condition_admits_every_member():
     assert holds({}, CONTEXT)
     check_condition({})
 

@@ -31,7 +31,7 @@ def decimal(text):
         ("amount", None, "37.6", None, None),
     ],
 )
-def test_the_discount_of_a_book(kind, amount, total, most, discount):
+def test_a_discount_follows_the_settings_of_its_book(kind, amount, total, most, discount):
     book = coupon_book(discount_type=kind, discount_amount=decimal(amount), max_discount_per_use=decimal(most))
     assert discount_of(book, decimal(total)) == decimal(discount)
 

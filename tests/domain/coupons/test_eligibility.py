@@ -39,7 +39,7 @@ def slugs(book, member_facts=None, attempt=None, without=()):
     ]
 
 
-def test_nothing_stands_in_the_way_of_a_plain_book():
+def test_a_plain_book_is_never_refused():
     assert slugs(coupon_book()) == []
     refuse_excluded(coupon_book(), facts(), Attempt(ASSIGN_AND_USE))
 
@@ -130,7 +130,7 @@ def test_an_inactive_member_is_refused():
 @pytest.mark.parametrize(
     ("stock", "amount", "is_refused"), [(None, 10, False), (3, 3, False), (3, 4, True), (-1, 1, True)]
 )
-def test_stock_stands_in_the_way_of_assignments(stock, amount, is_refused):
+def test_an_assignment_beyond_the_stock_is_refused(stock, amount, is_refused):
     member_facts = facts(stock_left=None if stock is None else Decimal(stock))
     refusal_slugs = ["coupon-out-of-stock"] if is_refused else []
     for kind in (SINGLE, GENERATED, CODELESS):
@@ -153,19 +153,19 @@ def test_the_refusal_names_the_number_that_is_left(stock, amount, text):
     assert str(refusal) == text
 
 
-def test_one_code_of_a_list_is_enough_whatever_the_amount():
+def test_one_code_of_a_list_suffices_for_any_amount():
     assert slugs(coupon_book(type=LIST), facts(stock_left=Decimal(1)), Attempt(ASSIGN, Decimal(5))) == []
     assert slugs(coupon_book(type=LIST), facts(stock_left=Decimal(0)), Attempt(ASSIGN)) == ["coupon-out-of-stock"]
 
 
-def test_the_quota_is_for_all_that_was_had():
+def test_the_quota_counts_all_assigned_coupons():
     book = coupon_book(max_assigned_per_member=3)
     for assigned, amount, refusal_slugs in ((0, 3, []), (2, 1, []), (2, 2, ["coupon-quota"]), (3, 1, ["coupon-quota"])):
         assert slugs(book, facts(assigned=Decimal(assigned)), Attempt(ASSIGN, Decimal(amount))) == refusal_slugs
     assert slugs(book, facts(assigned=Decimal(3)), Attempt(USE)) == []
 
 
-def test_uses_in_the_period():
+def test_uses_beyond_the_maximum_of_the_period_are_refused():
     book = coupon_book(max_usages_per_period=2, usage_period_type="daily")
     for uses, refusal_slugs in ((0, []), (1, []), (2, ["coupon-usage-limit"])):
         assert slugs(book, facts(used_in_period=Decimal(uses)), Attempt(USE)) == refusal_slugs
@@ -183,21 +183,21 @@ def test_uses_in_the_period():
         ("11", "0", False),
     ],
 )
-def test_discounts_in_the_period(discounted, more, is_refused):
+def test_discounts_beyond_the_maximum_of_the_period_are_refused(discounted, more, is_refused):
     book = coupon_book(max_discount_per_period=Decimal(10), discount_period_type="monthly")
     attempt = Attempt(USE, amount_discounted=None if more is None else Decimal(more))
     refusal_slugs = ["coupon-discount-limit"] if is_refused else []
     assert slugs(book, facts(discounted_in_period=Decimal(discounted)), attempt) == refusal_slugs
 
 
-def test_the_discount_of_one_use():
+def test_a_discount_beyond_the_maximum_of_a_use_is_refused():
     book = coupon_book(max_discount_per_use=Decimal(5))
     assert slugs(book, attempt=Attempt(USE, amount_discounted=Decimal("5.01"))) == [DiscountTooHigh.slug]
     assert slugs(book, attempt=Attempt(USE, amount_discounted=Decimal(5))) == []
     assert slugs(book, attempt=Attempt(USE)) == []
 
 
-def test_points_of_what_is_asked_for():
+def test_the_points_for_the_purpose_are_required():
     book = coupon_book(assignment_required_points=Decimal(10), usage_required_points=Decimal(5))
     for points, purpose, enough in (
         (10, ASSIGN, True),
@@ -211,7 +211,7 @@ def test_points_of_what_is_asked_for():
         assert slugs(book, facts(points=Decimal(points)), Attempt(purpose)) == refusal_slugs
 
 
-def test_everything_is_listed_in_order_and_the_first_is_raised():
+def test_all_exclusions_are_listed_in_order_and_the_first_is_raised():
     book = coupon_book(
         publishing_status=ARCHIVED,
         valid_from_date=NOW + MOMENT,
@@ -242,7 +242,7 @@ def test_everything_is_listed_in_order_and_the_first_is_raised():
         refuse_excluded(book, member_facts, attempt, set(EXCLUSIONS[: EXCLUSIONS.index(TierNotEligible)]))
 
 
-def test_the_bypass_leaves_out_the_limits_of_periods_alone():
+def test_the_bypass_skips_only_the_limits_of_periods():
     book = coupon_book(
         max_usages_per_period=0,
         usage_period_type="daily",
@@ -258,7 +258,7 @@ def test_the_bypass_leaves_out_the_limits_of_periods_alone():
     ]
 
 
-def test_lists_depend_on_what_is_unused_or_would_be_assigned():
+def test_a_list_depends_on_unused_and_assignable_coupons():
     book = coupon_book(
         max_assigned_per_member=1, assignment_required_points=Decimal(10), usage_required_points=Decimal(5)
     )
@@ -277,7 +277,7 @@ def test_lists_depend_on_what_is_unused_or_would_be_assigned():
     assert of_list(points=Decimal(5), unused=Decimal(1), stock_left=Decimal(0)) == [OutOfStock.slug]
 
 
-def test_what_is_left_of_books():
+def test_the_stock_depends_on_the_type_of_the_book():
     assert stock_left(coupon_book(type=LIST, max_coupon_count=1), 7) == 7
     assert stock_left(coupon_book(type=LIST)) == 0
     for type_ in (SINGLE, GENERATED, CODELESS):

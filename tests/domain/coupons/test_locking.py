@@ -105,7 +105,7 @@ def test_a_lock_of_the_stock_keeps_a_code_until_its_use_assigns_it():
     assert (use.coupon_id, shop.state.books[12].total_assigned) == (1, 2)
 
 
-def test_a_member_with_a_locked_code_is_assigned_another_one():
+def test_a_member_with_a_locked_code_is_assigned_another_code():
     shop = Shop()
     shop.lock(auto_assign=True)
     [use] = shop.use(auto_assign=True)
@@ -220,7 +220,7 @@ def test_locks_count_against_the_uses_in_a_period():
     assert len(shop.use_locked(lock)) == 1
 
 
-def test_a_book_knows_the_end_of_its_longest_lock():
+def test_a_book_stores_the_end_of_its_longest_lock():
     shop = shared_coupon()
     shop.assign(amount=Decimal(3))
     for hours in (1, 3, 2):

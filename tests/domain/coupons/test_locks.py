@@ -36,7 +36,7 @@ def test_a_lock_ends_after_its_time(valid_for, end):
 
 
 @pytest.mark.parametrize("valid_for", ["PT0S", "PT168H1S", "P8D", "P1M", "soon"])
-def test_a_time_that_no_lock_has(valid_for):
+def test_an_invalid_time_of_a_lock_is_refused(valid_for):
     with pytest.raises(InvalidRequest) as refusal:
         end_of_lock(valid_for, NOW, MADRID)
     assert [fault.pointer for fault in refusal.value.faults] == ["/validFor"]

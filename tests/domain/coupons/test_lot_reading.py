@@ -48,7 +48,7 @@ class Store:
         return rows
 
 
-def test_what_expires_soonest_is_used_first_and_of_equals_the_oldest():
+def test_the_lot_that_expires_soonest_is_used_first_and_the_oldest_of_equals():
     early = NOW - timedelta(days=1)
     lots = [lot(1), lot(2, expires_in=2), lot(3, expires_in=1), lot(4, expires_in=1, created=early), lot(5)]
     assert [row.coupon_lot_id for row in sorted(lots, key=order_of_use)] == [4, 3, 2, 1, 5]

@@ -21,14 +21,14 @@ def test_by_default_codes_are_unguessable_and_plain_to_read():
     assert set(code) <= set(CLEAR_CHARACTERS)
 
 
-def test_codes_have_what_the_pattern_says():
+def test_codes_follow_their_pattern():
     pattern = check_pattern({"length": 45, "alphabet": "01", "prefix": "A-", "suffix": "-Z"})
     codes = {pattern.draw(random.Random(seed)) for seed in range(100)}
     assert len(codes) == 100
     assert all(c.startswith("A-") and c.endswith("-Z") and len(c) == 49 and set(c[2:-2]) <= {"0", "1"} for c in codes)
 
 
-def test_the_same_chance_gives_the_same_code():
+def test_equal_random_numbers_give_equal_codes():
     assert CodePattern().draw(random.Random(7)) == CodePattern().draw(random.Random(7))
 
 
@@ -36,7 +36,7 @@ def test_the_same_chance_gives_the_same_code():
     length=st.integers(1, 100),
     alphabet=st.text(st.sampled_from("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"), min_size=2, max_size=30),
 )
-def test_a_pattern_is_taken_if_it_is_strong_enough(length, alphabet):
+def test_a_pattern_is_accepted_if_it_is_strong_enough(length, alphabet):
     pattern = {"length": length, "alphabet": alphabet}
     if len(set(alphabet)) == len(alphabet) and len(alphabet) ** length >= 2**40:
         assert check_pattern(pattern).as_members() == {**pattern, "prefix": "", "suffix": ""}
@@ -54,7 +54,7 @@ def test_a_code_has_at_least_40_bits_and_at_most_255_characters():
         check_pattern({"length": 45, "prefix": "A" * 200, "suffix": "Z" * 11})
 
 
-def test_every_fault_is_named():
+def test_every_fault_of_a_pattern_is_reported():
     with pytest.raises(InvalidRequest) as refusal:
         check_pattern({"alphabet": "AA", "prefix": "x" * 255})
     assert [fault.pointer for fault in refusal.value.faults] == ["/codePattern/alphabet", "/codePattern"]

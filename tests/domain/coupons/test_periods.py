@@ -54,7 +54,7 @@ def period(zone, kind, at):
         (SAO_PAULO, "2027-01-01T03:00:00Z", "2027-01-01", "2026-12-28", "2027-01-01"),
     ],
 )
-def test_the_first_day_of_a_period(zone, at, daily, weekly, monthly):
+def test_a_period_begins_on_its_first_local_day(zone, at, daily, weekly, monthly):
     first_days = [period(zone, kind, at) for kind in ("daily", "weekly", "monthly")]
     assert first_days == [date.fromisoformat(day) for day in (daily, weekly, monthly)]
 
@@ -71,7 +71,7 @@ def test_the_first_day_of_a_period(zone, at, daily, weekly, monthly):
         (None, "2024-02-29T00:00:00Z", 4),
     ],
 )
-def test_the_day_of_the_week(zone, at, day):
+def test_the_day_of_the_week_is_local(zone, at, day):
     assert day_of_week(datetime.fromisoformat(at), zone_of(coupon_book(timezone=zone), UTC)) == day
 
 

@@ -23,14 +23,14 @@ from tests.builders.coupon_service import BEN, NOTHING, NOW, Shop, shared_coupon
 from tests.builders.coupon_values import coupon_book
 
 
-def test_codes_go_out_in_their_order_whatever_has_to_be_fetched():
+def test_codes_are_assigned_in_order_across_fetches():
     shop = Shop(codes=5)
     assert [shop.assign().coupon_id for _ in range(5)] == [1, 2, 3, 4, 5]
     with pytest.raises(OutOfStock):
         shop.assign()
 
 
-def test_a_code_that_was_asked_for_by_name_is_passed_over():
+def test_a_code_that_another_member_requested_is_skipped():
     shop = Shop()
     requested_coupon = shop.coupon(1, "C-1")
     shop.state.put_coupons([requested_coupon])
@@ -51,7 +51,7 @@ def test_a_refusal_changes_nothing_and_the_code_stays():
     assert shop.assign().coupon_id == 2
 
 
-def test_what_was_done_since_a_mark_is_taken_back():
+def test_a_rollback_undoes_all_work_since_the_savepoint():
     shop = Shop()
     shop.assign()
     before, savepoint = shop.snapshot(), shop.state.savepoint()
@@ -65,7 +65,7 @@ def test_what_was_done_since_a_mark_is_taken_back():
     assert shop.service.is_active(1)
 
 
-def test_what_expires_soonest_is_used_first():
+def test_the_lot_that_expires_soonest_is_used_first():
     shop = Shop()
     late = shop.assign(expires_at=NOW + timedelta(days=9)).coupon_id
     never = shop.assign().coupon_id
@@ -75,7 +75,7 @@ def test_what_expires_soonest_is_used_first():
         shop.use()
 
 
-def test_what_has_expired_is_used_only_by_bypassing():
+def test_an_expired_lot_is_used_only_with_the_bypass():
     shop = Shop()
     shop.assign(expires_at=NOW)
     with pytest.raises(CouponExpired):
@@ -83,7 +83,7 @@ def test_what_has_expired_is_used_only_by_bypassing():
     assert len(shop.use(bypass=True)) == 1
 
 
-def test_the_limits_of_a_period_are_passed_only_by_bypassing():
+def test_the_limits_of_a_period_are_exceeded_only_with_the_bypass():
     daily = {"usage_period_type": "daily", "discount_period_type": "daily"}
     shop = shared_coupon(max_usages_per_period=1, max_discount_per_period=Decimal(5), **daily)
     shop.assign(amount=Decimal(3))
@@ -98,7 +98,7 @@ def lots(shop):
     return [(lot.amount, lot.amount_used) for lot in shop.state.lots.values()]
 
 
-def test_each_assignment_expires_for_itself():
+def test_each_assignment_has_its_own_expiry():
     shop = shared_coupon()
     shop.assign(expires_at=NOW, amount=Decimal(2), coupon_data={"seat": 1})
     with pytest.raises(CouponExpired):
@@ -115,7 +115,7 @@ def test_each_assignment_expires_for_itself():
         shop.use(bypass=True)
 
 
-def test_a_use_gives_back_to_the_lot_that_it_took_from():
+def test_a_reverted_use_returns_to_its_lot():
     shop = shared_coupon()
     shop.assign(expires_at=NOW + timedelta(days=1))
     shop.assign()
@@ -126,7 +126,7 @@ def test_a_use_gives_back_to_the_lot_that_it_took_from():
     assert lots(shop) == [(1, 0), (1, 0)]
 
 
-def test_an_assignment_takes_back_its_own_lot():
+def test_a_reverted_assignment_takes_from_its_own_lot():
     shop = shared_coupon()
     used_assignment, spare_assignment = (
         shop.assign(),
@@ -148,7 +148,7 @@ def test_an_assignment_takes_back_its_own_lot():
 
 
 @pytest.mark.parametrize("used_amount", [1, 3])
-def test_what_a_reversal_found_used_is_taken_when_it_comes_back(used_amount):
+def test_coupons_that_a_reversal_found_used_are_taken_when_their_use_is_reverted(used_amount):
     shop = shared_coupon()
     assigned = shop.assign(amount=Decimal(3))
     uses = shop.use(amount=Decimal(used_amount))
@@ -162,7 +162,7 @@ def test_what_a_reversal_found_used_is_taken_when_it_comes_back(used_amount):
     assert not shop.service.is_active(assigned.coupon_usage_id)
 
 
-def test_a_code_of_one_member_tells_of_its_lots():
+def test_a_code_of_one_member_has_the_expiry_and_data_of_its_lots():
     shop = Shop()
     [code] = [shop.state.coupons[shop.assign(expires_at=NOW + timedelta(days=1), coupon_data={"n": 1}).coupon_id]]
     shop.assign(coupon=code, expires_at=NOW + timedelta(days=3), coupon_data={"n": 2})
@@ -183,7 +183,7 @@ def test_the_price_depends_on_the_amount():
     assert shop.charge.taken == [15, 2, 2]
 
 
-def test_what_an_event_gave_is_taken_back_as_far_as_it_is_not_used():
+def test_a_reversal_takes_the_unused_coupons_of_an_event():
     shop = Shop()
     assigned = shop.assign(amount=Decimal(3))
     shop.use()
@@ -194,7 +194,7 @@ def test_what_an_event_gave_is_taken_back_as_far_as_it_is_not_used():
     assert shop.service.reverse(used_up.coupon_usage_id, NOTHING) is None
 
 
-def test_nothing_is_left_of_what_was_reverted_altogether():
+def test_a_fully_reverted_coupon_has_no_expiry_or_data():
     shop = Shop()
     assigned = shop.assign(expires_at=NOW + timedelta(days=1), coupon_data={"seat": 4})
     shop.service.revert(assigned.coupon_usage_id, NOTHING)
@@ -240,7 +240,7 @@ def test_an_assigned_coupon_is_recorded_with_its_details():
     assert shop.state.lots[1].custom_attributes == {"seat": 1}
 
 
-def test_what_is_missing_is_assigned_first_without_points_of_the_call():
+def test_a_missing_coupon_is_assigned_first_without_the_points_of_the_call():
     shop = Shop(assignment_required_points=Decimal(3))
     [usage] = shop.use(auto_assign=True)
     assert (usage.is_use, shop.charge.taken) == (True, [3, 0])
@@ -287,7 +287,7 @@ def test_a_use_that_no_assignment_covers_is_reverted_by_its_own_amount():
     assert shop.state.books[12].total_usages == 0
 
 
-def test_a_reversed_use_of_an_event_is_given_back():
+def test_a_reversed_use_of_an_event_is_unused_again():
     shop = Shop()
     shop.assign()
     [use] = shop.use()

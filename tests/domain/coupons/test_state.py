@@ -43,7 +43,7 @@ def state(*coupons, **settings):
     return coupon_state
 
 
-def test_a_book_that_was_locked_keeps_what_the_work_has_changed():
+def test_a_locked_book_keeps_the_changes_of_the_unit_of_work():
     coupon_state = state(coupon(), type="single", coupon_count=1, total_assigned=Decimal(4), total_usages=Decimal(2))
     coupon_state.move(ANA, coupon(), Decimal(3), ONE, None)
     locked = coupon_book(type="single", name="New name", total_assigned=Decimal(10), total_usages=Decimal(5))
@@ -60,7 +60,7 @@ def test_a_coupon_that_is_present_keeps_its_state():
     assert coupon_state.coupons[1].total_assigned == 1
 
 
-def test_what_members_have_is_read_once():
+def test_coupons_of_members_are_read_once():
     coupon_state = state(coupon())
     member_coupon = coupon_state.move(ANA, coupon(), ONE, ZERO, None)
     coupon_state.put_member_coupons([replace(member_coupon, amount_assigned=Decimal(9))])
@@ -142,7 +142,7 @@ def lot(number, expires_in=None, **values):
     return replace(CouponLot(1, number, ANA, 1, 12, ONE, ZERO, ZERO, None, None, {}, expired_at, NOW, NOW), **values)
 
 
-def test_the_next_lot_is_found_among_stored_ones_and_those_of_the_work():
+def test_the_next_lot_is_stored_or_of_the_unit_of_work():
     coupon_state = supplied(lots=[lot(5, expires_in=3)])
     coupon_state.keep_lot(lot(-1, expires_in=2))
     of_book = LotRange(12, None, with_expired=False)
@@ -169,7 +169,7 @@ def test_a_member_has_the_expiry_and_data_of_the_last_lot_unless_all_of_it_was_r
         )
 
 
-def test_a_code_is_assigned_so_many_times():
+def test_a_code_is_assigned_up_to_its_maximum():
     assigned_coupon = coupon(total_assigned=Decimal(3))
     coupon_state = state(assigned_coupon, type="single", max_assigned_per_coupon=5)
     book = coupon_state.books[12]
@@ -244,7 +244,7 @@ def test_a_use_counts_in_the_periods_in_which_it_took_place(settings, used_at, t
     assert coupon_state.totals(ANA, 12) == UsageTotals()
 
 
-def test_changes_are_taken_once():
+def test_changes_are_returned_once():
     coupon_state = state(coupon(2, "B"), coupon())
     coupon_state.put_coupons([coupon(3, "C")], new=True)
     for number in (2, 1, 3):

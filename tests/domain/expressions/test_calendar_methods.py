@@ -66,7 +66,7 @@ def in_madrid(text):
         ("timestamp('2026-06-10T12:00:00Z').addDays(payload.n)", "2026-06-17T12:00:00Z"),
     ],
 )
-def test_calendar_methods_in_the_zone_of_madrid(text, value):
+def test_calendar_methods_use_the_zone_of_madrid(text, value):
     assert in_madrid(text) == value
 
 
@@ -141,7 +141,7 @@ def test_a_computed_argument_or_result_out_of_range_fails_the_evaluation(text, c
     assert (error.start, error.end) == (0, len(text))
 
 
-def test_the_first_and_the_last_moment_of_the_calendar():
+def test_units_end_at_the_first_and_the_last_moment_of_the_calendar():
     assert run("string(timestamp('0001-01-03T10:00:00Z').startOf('week'))") == "0001-01-01T00:00:00Z"
     assert run("string(timestamp('9999-12-30T10:00:00Z').endOf('day'))") == "9999-12-31T00:00:00Z"
 
@@ -157,12 +157,12 @@ def test_the_first_and_the_last_moment_of_the_calendar():
         ("now.addYears(1).endOf('year')", "the end of the year of 1 years after the current time"),
     ],
 )
-def test_calendar_methods_in_words(text, words):
+def test_calendar_methods_have_labels(text, words):
     assert label(parse(text), ENVIRONMENT) == words
 
 
 @pytest.mark.parametrize("text", ['now.addDays(-3, "UTC").endOf("half-year")', "now.startOf(payload.s).addYears(1)"])
-def test_calendar_methods_as_annotated_trees(text):
+def test_calendar_methods_survive_annotated_trees(text):
     program = compile_expression(parse(text), ENVIRONMENT)
     tree = to_tree(parse(text), annotate=False)
     assert to_text(from_tree(tree)) == text
@@ -170,7 +170,7 @@ def test_calendar_methods_as_annotated_trees(text):
     assert to_tree(program.analysis.node, annotate=program.analysis)["type"] == "timestamp"
 
 
-def test_a_call_costs_one_unit_beside_its_arguments():
+def test_a_call_costs_one_unit_besides_its_arguments():
     budget = Budget(100)
     run("now.endOf('quarter')", budget)
     assert budget.remaining == 100 - 3
@@ -229,7 +229,7 @@ TIMES = st.datetimes(datetime(1970, 1, 2), datetime(2100, 12, 1), timezones=st.j
 
 
 @given(TIMES, st.sampled_from(ZONES), st.sampled_from(UNITS))
-def test_units_are_those_of_a_second_implementation(t, zone, unit):
+def test_units_agree_with_a_second_implementation(t, zone, unit):
     start, end = (program.run({"t": t, "unit": unit, "zone": zone}) for program in (START, END))
     first = first_of_unit(local_time(t, ZoneInfo(zone)), unit)
     assert start == moments_of(first, ZoneInfo(zone))[0]
@@ -247,7 +247,7 @@ def test_the_start_of_a_start_and_of_an_end_is_itself(t, zone, unit):
 
 
 @given(TIMES, st.sampled_from(ZONES), st.sampled_from(sorted(ADDED)), st.integers(-1200, 1200))
-def test_sums_are_those_of_a_second_implementation(t, zone, name, count):
+def test_sums_agree_with_a_second_implementation(t, zone, name, count):
     local = local_time(t, ZoneInfo(zone))
     if name == "addDays":
         later = local + timedelta(days=count)

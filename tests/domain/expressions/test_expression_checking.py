@@ -44,7 +44,7 @@ from tests.domain.expressions.expression_cases import ENVIRONMENT, faults, warni
         ("'a'.split(',')", "list<string>"),
     ],
 )
-def test_types(text, kind):
+def test_an_expression_has_the_type_of_its_value(text, kind):
     analysis = check(parse(text), ENVIRONMENT)
     assert (str(analysis.type), analysis.faults) == (kind, ())
 
@@ -130,7 +130,7 @@ def test_types(text, kind):
         ),
     ],
 )
-def test_faults(text, expected_faults):
+def test_every_fault_has_its_place_and_message(text, expected_faults):
     assert faults(text) == expected_faults
 
 
@@ -147,7 +147,7 @@ def test_faults(text, expected_faults):
         (STRING, "order.tags", [("order.tags", "the expression must be a string, this is a list<string>")]),
     ],
 )
-def test_the_expected_type(expected_type, text, expected_faults):
+def test_an_expression_of_another_type_than_expected_is_a_fault(expected_type, text, expected_faults):
     assert faults(text, expected_type) == expected_faults
 
 
@@ -162,7 +162,7 @@ def test_the_expected_type(expected_type, text, expected_faults):
         ("order.tags.all(count, count == 'a')", [("order.tags.all(count, count == 'a')", "shadowed-variable")]),
     ],
 )
-def test_warnings(text, expected_warnings):
+def test_suspicious_expressions_have_warnings(text, expected_warnings):
     assert faults(text) == []
     assert warnings(text) == expected_warnings
 

@@ -78,7 +78,7 @@ TYPES = (746, 772)
 
 
 @pytest.mark.parametrize("section", PASSED)
-def test_sections(section):
+def test_each_section_passes_as_many_cases_as_documented(section):
     results = [outcome for outcome in outcomes() if outcome.case.section == section]
     passed, total = PASSED[section]
     assert len(results) == total
@@ -99,13 +99,13 @@ def test_every_deviation_has_a_known_reason():
 
 
 @pytest.mark.parametrize("module", SYNTAX)
-def test_syntax(module):
+def test_as_many_texts_parse_as_documented(module):
     agreed, total = SYNTAX[module]
     assert len(cases(module)) == total
     assert sum(map(syntax_agrees, cases(module))) >= agreed
 
 
-def test_types():
+def test_as_many_types_agree_as_documented():
     answers = [types_agree(case) for case in cases("conformance") if "type" in case.data]
     agreed, total = TYPES
     assert answers.count(True) >= agreed

@@ -187,7 +187,7 @@ def test_long_texts_are_no_durations_and_no_times(text):
     assert time.thread_time() - before < 30  # Backtracking took hours.
 
 
-def test_last_index_of_long_texts():
+def test_the_last_index_of_long_texts_is_found():
     text = "lastIndexOf('b' + event.payload.long.substring(0, 50000))"
     program = compile_expression(parse(f"('b' + event.payload.long.substring(0, 60000)).{text}"), ENVIRONMENT)
     assert program.run(CONTEXT) == 0
@@ -202,7 +202,7 @@ def test_a_type_does_not_grow_beyond_its_text():
     assert check(parse(text), ENVIRONMENT).faults
 
 
-def test_a_type_that_is_nested_deeper_than_can_be_told_is_a_fault():
+def test_a_type_that_is_nested_too_deeply_is_a_fault():
     text = "[1]" + "".join(".map(a, " + "[" * 30 + "a" + "]" * 30 + ")" for n in range(30))
     try:
         faults = [str(fault) for fault in check(parse(text), ENVIRONMENT).faults]
@@ -212,7 +212,7 @@ def test_a_type_that_is_nested_deeper_than_can_be_told_is_a_fault():
     assert all("nested too deep" in fault for fault in faults)
 
 
-def test_faults_are_reported_up_to_a_number():
+def test_faults_are_reported_up_to_a_maximum():
     text = "||".join(f"x{n}" for n in range(500))
     assert len(check(parse(text), ENVIRONMENT).faults) == 100
 
@@ -226,7 +226,7 @@ def test_explanations_have_an_end():
     assert len(str(trace)) < 5_000
 
 
-def test_an_explanation_takes_room_for_its_texts_and_its_values():
+def test_an_explanation_uses_up_characters_for_its_texts_and_values():
     characters = CharacterBudget(1_000)
     trace = explain(parse("event.description.size() > 3"), ENVIRONMENT, CONTEXT, characters=characters)
     [size] = trace["children"]
@@ -310,7 +310,7 @@ def test_the_earlier_of_two_deadlines_ends_both():
     assert early.at_most(late) is late.at_most(early) is early
 
 
-def test_no_one_step_goes_without_a_look_at_the_clock():
+def test_every_step_checks_the_clock():
     """What cannot be interrupted is bounded: a search by its instructions, a loop by the units between two looks."""
     assert MAX_MATCHING <= 2_000_000
     budget = Budget(EVENT_COST, Deadline(0, time.thread_time))
@@ -335,7 +335,7 @@ except EvaluationError:
 """
 
 
-def test_an_unknown_zone_is_refused_without_a_look_at_files():
+def test_an_unknown_zone_is_refused_without_reading_files():
     process = subprocess.run([sys.executable, "-c", _WITHOUT_FILES], capture_output=True, text=True, check=False)
     assert process.stdout == "unknown\n", process.stderr
 

@@ -71,12 +71,12 @@ def context():
     return {name: filled(kind, values.get(name)) for name, kind in ENVIRONMENT.variables.items()}
 
 
-def test_there_are_examples():
+def test_the_page_has_examples():
     assert len(EXAMPLES) > 60
 
 
 @pytest.mark.parametrize(("text", "answer"), EXAMPLES, ids=[text for text, _ in EXAMPLES])
-def test_examples(text, answer, context):
+def test_examples_of_the_page_evaluate_to_their_values(text, answer, context):
     if answer.startswith("refused: "):
         try:
             faults = check(parse(text), ENVIRONMENT).faults
@@ -93,14 +93,14 @@ def test_examples(text, answer, context):
     assert program.run(context) == expected_value
 
 
-def test_the_first_example_and_its_sentence():
+def test_the_first_example_has_its_sentence():
     text = next(block.strip() for language, block in BLOCKS if not language)
     sentence = re.search(r"^> (.*)$", PAGE, re.MULTILINE)
     assert sentence is not None
     assert label(parse(text), ENVIRONMENT) == sentence[1]
 
 
-def test_the_example_of_a_reason(context):
+def test_the_example_of_a_reason_is_correct(context):
     text = re.search(r"^For `(.*)`:$", PAGE, re.MULTILINE)
     assert text is not None
     why = reason(explain(parse(text[1]), ENVIRONMENT, context))
@@ -108,7 +108,7 @@ def test_the_example_of_a_reason(context):
     assert f'> `{why["code"]}` at {why["at"][0]} to {why["at"][1]}: "{why["label"]}"\n' in PAGE
 
 
-def test_the_tree_example():
+def test_the_example_of_a_tree_is_correct():
     assert to_text(from_tree(json.loads(TREE))) == "order.total >= 50"
 
 
@@ -141,13 +141,13 @@ def test_every_variable_and_field_is_on_the_page():
         ("explanations", [MAX_TOLD]),
     ],
 )
-def test_limits(row, limits):
+def test_the_page_names_the_limits(row, limits):
     [sentence] = re.findall(rf"^\| {row} \| (.*) \|$", PAGE, re.MULTILINE)
     for limit in limits:
         assert re.search(rf"\b{limit:,}\b(?!,[0-9])", sentence)
 
 
-def test_figures():
+def test_the_page_has_the_figures_of_conformance():
     section = " ".join(PAGE[PAGE.index("## How close") :].split())
     for name, (passed, total) in PASSED.items():
         assert f"| {name} | {passed} | {total} |" in section

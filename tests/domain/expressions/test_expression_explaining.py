@@ -76,7 +76,7 @@ from tests.domain.expressions.expression_cases import CONTEXT, ENVIRONMENT, FUNC
         ("!matches(order.items[0], 'a')", 'not element 0 of order items, counted from 0 matches "a"'),
     ],
 )
-def test_labels(text, sentence):
+def test_an_expression_has_a_label_in_words(text, sentence):
     assert label(parse(text), ENVIRONMENT) == sentence
 
 
@@ -94,7 +94,7 @@ def test_the_innermost_variable_is_left_out_and_those_around_it_are_named():
     assert inner["labelledExpression"] == "a + it is more than 0"
 
 
-def test_labels_of_campaigns():
+def test_variables_of_campaigns_have_labels():
     text = 'event.eventType == "x" && member.profile.city == "Madrid" && missions["m1"].timesAchieved > 2'
     assert label(parse(text), CAMPAIGNS) == (
         'event type is "x" and member city is "Madrid" and mission m1 times achieved is more than 2'
@@ -106,7 +106,7 @@ def trace(text, budget=None, **variables):
     return json.loads(json.dumps(root, allow_nan=False))
 
 
-def test_a_trace():
+def test_a_trace_has_the_value_of_each_part():
     assert trace("order.total >= 50 && count in [1, 2]") == {
         "expression": "order.total >= 50 && count in [1, 2]",
         "labelledExpression": "order total is at least 50 and count is one of 1, 2",
@@ -150,7 +150,7 @@ def test_all_operands_are_shown_though_one_decides():
     assert root["children"][1]["value"] is True
 
 
-def test_elements_of_a_loop():
+def test_a_trace_has_the_deciding_elements_of_a_loop():
     root = trace("order.items.exists(i, i.quantity > 1)")
     assert root["children"] == [
         {
@@ -220,7 +220,7 @@ def test_a_part_is_left_out_where_the_whole_has_used_all_characters(characters, 
     assert len(root.get("children", [])) == parts
 
 
-def test_explaining_a_faulty_expression():
+def test_a_faulty_expression_is_not_explained():
     with pytest.raises(ExpressionError):
         explain(parse("nope"), ENVIRONMENT, CONTEXT)
     with pytest.raises(ExpressionError):
@@ -235,10 +235,10 @@ def test_strange_values_are_shown(value):
 
 
 class TestReason:
-    def test_the_condition_holds(self):
+    def test_a_true_condition_has_no_reason(self):
         assert reason(trace("count == 3")) is None
 
-    def test_the_first_false_operand_with_the_values_it_read(self):
+    def test_the_reason_is_the_first_false_operand_with_its_values(self):
         text = "order.total > 50 && (order.tags.size() == 2 && order.total + count < 60) && count == 4"
         assert reason(trace(text)) == {
             "code": "CONDITION_FALSE",
@@ -258,13 +258,13 @@ class TestReason:
     def test_an_and_that_is_false_by_a_constant_is_false_as_a_whole(self):
         assert reason(trace("false && count == 3"))["label"] == "not true: false and count is 3 (count is 3)"
 
-    def test_a_condition_without_and(self):
+    def test_the_reason_without_an_and_is_the_whole_condition(self):
         assert reason(trace("count == 1"))["at"] == [0, 10]
 
     def test_false_goes_before_errors(self):
         assert reason(trace("payload.nothing == 1 && count == 4"))["label"] == "not true: count is 4 (it is 3)"
 
-    def test_an_error(self):
+    def test_the_reason_of_an_error_is_the_failing_part(self):
         assert reason(trace("count == 3 && payload.nothing == 1")) == {
             "code": "CONDITION_ERROR",
             "at": [14, 34],
@@ -273,7 +273,7 @@ class TestReason:
             "message": 'no field "nothing"',
         }
 
-    def test_null_for_a_condition(self):
+    def test_null_is_reported_where_a_condition_is_needed(self):
         cause = reason(trace("count == 3 && order.paid"))
         assert cause["code"] == "CONDITION_ERROR"
         assert cause["label"] == "cannot be evaluated: order paid (null where true or false is needed)"
@@ -313,11 +313,11 @@ class TestReason:
         assert reason(trace(text, payload=payload))["label"] == sentence
 
     @pytest.mark.parametrize("text", ["order.paid", "payload.n"])
-    def test_neither_true_nor_false(self, text):
+    def test_a_value_that_is_neither_true_nor_false_is_an_error(self, text):
         cause = reason(trace(text))
         assert (cause["code"], cause["message"]) == ("CONDITION_ERROR", "neither true nor false")
 
-    def test_cost(self):
+    def test_an_exhausted_budget_is_the_reason(self):
         assert reason(trace("order.items.all(i, order.items.all(j, true))", Budget(3)))["code"] == "COST"
 
 
@@ -348,7 +348,7 @@ def test_long_values_are_cut(value, short_value):
     assert shorten(value) == short_value
 
 
-def test_nothing_is_shown_without_room():
+def test_nothing_is_shown_without_remaining_characters():
     assert shorten("abc", CharacterBudget(1)) == "abc"
     assert shorten("abc", CharacterBudget(0)) == "…"
     characters = CharacterBudget(100)

@@ -167,7 +167,7 @@ def test_a_text_has_at_most_100_000_characters():
 @pytest.mark.parametrize(
     ("count", "text"), [(-2, "----"), (-1, "----"), (0, "abab"), (1, "--ab"), (2, "----"), (3, "----")]
 )
-def test_a_text_is_replaced_so_many_times(count, text):
+def test_a_text_is_replaced_up_to_the_count(count, text):
     assert texts.replace(Budget(UNITS), "abab", "ab", "--", count) == text
 
 
@@ -188,7 +188,7 @@ def test_a_text_is_replaced_so_many_times(count, text):
         ("", 6, ["a", "-", "b", "-", "c"]),
     ],
 )
-def test_a_text_is_split_into_at_most_so_many_parts(separator, limit, parts):
+def test_a_text_is_split_into_at_most_the_given_number_of_parts(separator, limit, parts):
     assert texts.split(Budget(UNITS), "a-b-c", separator, limit) == parts
 
 
@@ -290,7 +290,7 @@ def test_durations_have_units(text, microseconds):
 
 
 @pytest.mark.parametrize("text", ["", "1", "1d", "h", "1h 1m", "1ns", "-", "1h" * 51, "1h!", "0" * 99 + "1s"])
-def test_texts_that_are_no_durations(text):
+def test_malformed_durations_are_refused(text):
     assert code_of(times.duration_from_text, text) == "invalid"
 
 

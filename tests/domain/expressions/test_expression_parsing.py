@@ -44,7 +44,7 @@ def fault(text):
         ("'\\x41\\X42\\u00e9\\U0001F600\\101'", "ABé😀A"),
     ],
 )
-def test_literals(text, value):
+def test_literals_are_constants(text, value):
     node = parse(text)
     assert isinstance(node, Constant)
     assert type(node.value) is type(value)
@@ -104,7 +104,7 @@ def test_places_count_code_points():
     assert [(part.start, part.end) for part in node.args] == [(0, 3), (7, 10)]
 
 
-def test_precedence():
+def test_operators_bind_by_their_precedence():
     text = "a || b && c == d + e * -f.g[0]"
     inner = "a || (b && (c == (d + (e * (-((f.g)[0]))))))"
     assert to_text(parse(text)) == text
@@ -140,7 +140,7 @@ def test_the_conditional_goes_from_right_to_left():
     assert to_text(node.args[2]) == "b ? 2 : 3"
 
 
-def test_macros_and_methods():
+def test_macros_are_distinct_from_fields_and_functions():
     node = parse("a.map(x, x > 1, x * 2)")
     assert isinstance(node, Macro)
     assert (node.variable, to_text(node.condition), to_text(node.body)) == ("x", "x > 1", "x * 2")
@@ -148,17 +148,17 @@ def test_macros_and_methods():
     assert isinstance(parse("exists(a, b)"), FunctionCall)
 
 
-def test_comments_and_white_space():
+def test_comments_and_white_space_are_ignored():
     assert to_text(parse("a // first\n  &&\tb // second")) == "a && b"
 
 
 @pytest.mark.parametrize("text", ["[1, 2,]", "{'a': 1,}", "[]", "{}"])
-def test_trailing_commas(text):
+def test_trailing_commas_are_ignored(text):
     assert to_text(parse(text)) == text.replace(",]", "]").replace(",}", "}")
 
 
 @pytest.mark.parametrize("text", ["f(a,)", "[,]", "{,}", "f(,)", "{'a'}"])
-def test_commas_out_of_place(text):
+def test_misplaced_commas_are_faults(text):
     assert fault(text).message.startswith("unexpected")
 
 
@@ -207,7 +207,7 @@ def test_hostile_text_is_refused_or_read_in_good_time(text):
 
 
 @pytest.mark.parametrize("size", [MAX_TEXT + 1, 100_000, 10_000_000])
-def test_long_text(size):
+def test_a_text_that_is_too_long_is_refused(size):
     error = fault("(" * size)
     assert error.code == "limit"
     assert error.message == f"an expression has at most {MAX_TEXT} characters"
@@ -219,11 +219,11 @@ def test_a_text_of_the_greatest_length_is_read():
     assert node.value == "a" * (MAX_TEXT - 2)
 
 
-def test_depth():
+def test_an_expression_has_a_maximum_depth():
     assert parse("a" + ".b" * (MAX_DEPTH - 1)).depth == MAX_DEPTH
     assert fault("a" + ".b" * MAX_DEPTH).code == "limit"
 
 
-def test_what_is_not_text():
+def test_a_value_that_is_not_a_text_is_refused():
     assert fault(None).message == "the expression is not a text"
     assert fault(b"a").message == "the expression is not a text"

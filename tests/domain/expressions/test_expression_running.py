@@ -145,7 +145,7 @@ D = Decimal
         ("[1, 2].exists(count, count == 2) && count == 3", True),
     ],
 )
-def test_values(text, value):
+def test_expressions_evaluate_to_their_values(text, value):
     got = run(text)
     assert got == value
     assert type(got) is type(value)
@@ -188,7 +188,7 @@ def test_values(text, value):
         ("-duration('1h') + duration('1h') == duration('0')", True),
     ],
 )
-def test_times(text, value):
+def test_expressions_on_times_evaluate_to_their_values(text, value):
     assert run(text) == value
 
 
@@ -294,14 +294,14 @@ def test_an_error_names_the_function_and_the_types_of_its_values(text, message):
     assert failure(text).message == message
 
 
-def test_a_variable_without_a_value():
+def test_a_variable_without_a_value_is_an_error():
     program = compile_expression(parse("1 + count"), ENVIRONMENT)
     with pytest.raises(EvaluationError, match="the variable 'count' has no value here") as caught:
         program.run({})
     assert (caught.value.code, caught.value.start, caught.value.end) == ("missing", 4, 9)
 
 
-def test_host_functions_that_fail():
+def test_a_failing_host_function_is_an_error():
     program = compile_expression(parse("order.items.all(i, matches(i, 'a'))"), ENVIRONMENT)
     for functions in ({}, {"matches": lambda item, key: 1 / 0}, {"matches": lambda item, key: "yes"}):
         with pytest.raises(EvaluationError) as caught:
@@ -319,7 +319,7 @@ def test_host_functions_that_fail():
         (STRING, "payload.n", "type"),
     ],
 )
-def test_values_of_another_type_than_expected(expected_type, text, code):
+def test_a_value_of_another_type_than_expected_is_an_error(expected_type, text, code):
     with pytest.raises(EvaluationError) as caught:
         run(text, expected_type=expected_type)
     assert caught.value.code == code
@@ -342,14 +342,14 @@ class TestBudget:
         assert (caught.value.start, caught.value.end) == (0, 77)
         assert time.process_time() - start < 1
 
-    def test_it_is_shared(self):
+    def test_the_budget_is_shared_by_expressions(self):
         budget = Budget(100)
         for _ in range(25):
             run("order.total > 5", budget)
         with pytest.raises(CostExceeded):
             run("order.total > 5", budget)
 
-    def test_it_is_not_absorbed(self):
+    def test_an_exhausted_budget_is_not_absorbed(self):
         with pytest.raises(CostExceeded):
             run("true || order.items.all(a, order.items.all(b, true)) || 1 / 0 == 0", Budget(5))
 
@@ -406,7 +406,7 @@ class TestBudget:
         "payload.l + payload.l",
     ],
 )
-def test_results_have_a_size(text):
+def test_a_result_has_a_maximum_size(text):
     error = failure(text, payload={"t": "a" * 60_000, "l": [1] * 6_000})
     assert error.code == "too-large"
 
@@ -435,7 +435,7 @@ def test_a_regular_expression_cannot_stall():
     assert time.process_time() - start < 1
 
 
-def test_the_decimal_context_of_the_thread_plays_no_part():
+def test_the_decimal_context_of_the_thread_is_ignored():
     results = []
 
     def work():

@@ -29,7 +29,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_text_tree_text(text):
+def test_a_text_survives_its_tree(text):
     node = parse(text)
     tree = json.loads(json.dumps(to_tree(node)))
     assert to_text(node) == text
@@ -37,7 +37,7 @@ def test_text_tree_text(text):
     assert from_tree(tree) == node
 
 
-def test_the_members_of_a_tree():
+def test_a_tree_has_a_kind_and_members_for_each_node():
     assert to_tree(parse("order.total >= 50.5 && !(x in ['a'])")) == {
         "kind": "call",
         "function": "&&",
@@ -224,7 +224,7 @@ def test_the_deepest_tree_is_read():
     assert from_tree(to_tree(node)) == node
 
 
-def test_reading_a_tree_leaves_it_alone():
+def test_reading_a_tree_does_not_change_it():
     tree = to_tree(parse("(a + b) * 'x'"))
     before = copy.deepcopy(tree)
     from_tree(tree)
@@ -242,7 +242,7 @@ def test_reading_a_tree_leaves_it_alone():
     ],
     ids=["select", "list", "macro", "map", "key"],
 )
-def test_a_tree_is_nested_so_many_levels_by_any_kind_of_node(below):
+def test_any_kind_of_node_counts_against_the_maximum_depth_of_a_tree(below):
     tree = NAME
     for _ in range(MAX_DEPTH - 1):
         tree = below(tree)
