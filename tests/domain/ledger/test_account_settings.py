@@ -53,12 +53,12 @@ def test_an_account_whose_value_expires_is_tracked(settings, current, is_tracked
     assert complete_settings(PLAIN | settings, current)["point_tracking_enabled"] is is_tracked
 
 
-def test_value_that_expires_is_not_untracked():
+def test_an_account_whose_points_expire_cannot_stop_tracking():
     assert pointers(point_tracking_enabled=False, expires_in_months=12) == ["/pointTrackingEnabled"]
     assert pointers(point_tracking_enabled=False, expiration_policies=(IDLE,)) == ["/pointTrackingEnabled"]
 
 
-def test_rounding_needs_an_end_that_it_rounds():
+def test_rounding_needs_an_expiry_that_it_rounds():
     for rounding in ("month", "quarter", "year"):
         assert pointers(expiry_rounding=rounding, expiration_policies=(IDLE,)) == ["/expiryRounding"]
     complete_settings(PLAIN | {"expiry_rounding": "month", "expires_in_months": 1})
@@ -72,7 +72,7 @@ def test_tiers_are_named_once():
     assert pointers(tier_expirations=(gold, silver, gold)) == ["/tierExpirations/2/loyaltyTierKey"]
 
 
-def test_the_time_zone_is_one():
+def test_an_unknown_time_zone_is_refused():
     assert pointers(timezone="Europe/Atlantis") == ["/timezone"]
     complete_settings(PLAIN | {"timezone": "Europe/Madrid"})
 
@@ -86,7 +86,7 @@ def test_the_default_account_stays_the_default(choice, current, is_default):
     assert bool(settings["is_default_account"]) is is_default
 
 
-def test_settings_that_are_named_stay():
+def test_settings_that_are_sent_are_kept():
     assert complete_settings(PLAIN | {"max_supply": Decimal("5.25")})["max_supply"] == Decimal("5.25")
 
 
@@ -126,7 +126,7 @@ def test_all_contradictions_are_refused_together():
         ({"decimals": 3, "is_revolving": False}, "decimals, isRevolving"),
     ],
 )
-def test_what_gives_stored_amounts_their_meaning_is_fixed(changes, fixed_fields):
+def test_settings_that_give_stored_amounts_their_meaning_cannot_change(changes, fixed_fields):
     current = account(decimals=2, point_tracking_enabled=True)
     settings = PLAIN | {"point_tracking_enabled": True}
     with pytest.raises(LedgerAccountInUse) as caught:
@@ -140,7 +140,7 @@ def test_an_account_in_use_may_begin_to_be_tracked():
     refuse_changes_in_use(account(decimals=2, point_tracking_enabled=False), settings)
 
 
-def test_a_policy_says_after_how_many_months_without_a_transaction_a_balance_expires():
+def test_a_balance_expires_after_the_months_of_its_policy_without_a_transaction():
     assert account().idle_policy(UTC) is None
     other = {"expirationType": "fixed", "period": 3}
     assert account(expiration_policies=(other, IDLE)).idle_policy(UTC) == IdlePolicy(ExpiryCalendar(UTC, 1), 6)

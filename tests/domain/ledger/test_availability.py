@@ -109,12 +109,12 @@ def test_points_wait_for_an_event_of_their_order_until_they_are_cancelled():
         (Availability(on={"eventTypes": ["a"], "cancelAfter": "P3Y"}), ["availableOn"]),
     ],
 )
-def test_terms_that_contradict_each_other(terms, names):
+def test_contradictory_terms_are_refused(terms, names):
     assert [name for name, _ in terms.faults()] == names
     assert [fault.pointer for fault in terms.field_faults("/terms")] == [f"/terms/{name}" for name in names]
 
 
-def test_terms_are_the_same_as_a_document():
+def test_terms_survive_their_document():
     terms = Availability(BOUGHT, "P1D", "day", AWAITED)
     assert Availability.of(terms.as_document()) == terms
     assert AT_ONCE.as_document() == {"availableAt": None, "availableAfter": None, "availableRounding": "none"}
@@ -122,6 +122,6 @@ def test_terms_are_the_same_as_a_document():
     assert AT_ONCE.event_types == ()
 
 
-def test_the_moment_of_a_wait_is_unknown_until_its_event_has_come():
+def test_the_moment_of_a_wait_is_unknown_until_its_event_is_reported():
     assert Wait(BOUGHT).available_at_text == "2026-03-01T09:00:00Z"
     assert Wait(None, AWAITED).available_at_text is None

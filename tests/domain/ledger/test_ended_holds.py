@@ -54,7 +54,7 @@ def use(amount, expires_at=None, lot=1):
     return LotUse(lot, Decimal(amount), expires_at)
 
 
-def test_the_end_releases_all_that_was_held():
+def test_the_end_of_a_hold_releases_all_of_its_points():
     books = session(NOON + DAY)
     books.end_hold(hold(uses=[use(40)]), POINTS)
     holding = books.holding(WALLET, 1)
@@ -66,7 +66,7 @@ def test_the_end_releases_all_that_was_held():
     assert posting.lot_moves == (RestoreLots(WALLET, 1, (use(40),), expires_at=None),)
 
 
-def test_points_that_have_waited_in_vain_for_an_event_are_gone():
+def test_points_whose_event_never_came_are_reverted():
     awaited = {"eventTypes": ["till-opened"], "availableAfter": None, "availableRounding": None}
     waiting = replace(hold(), transaction_type=MINT, from_wallet_id=None, to_wallet_id=WALLET, awaited=awaited)
     holding = Holding(Decimal(100), pending_credit=Decimal(40), earned=Decimal(5), last_transaction_date=NOON - 2 * DAY)
@@ -86,7 +86,7 @@ def test_a_hold_may_be_ended_before_its_time():
     assert [step.details.external_event_date for step in books.steps] == [NOON - DAY, NOON]
 
 
-def test_the_end_is_no_action_of_the_member():
+def test_the_end_of_a_hold_is_no_activity_of_the_member():
     books = session(NOON + DAY)
     books.end_hold(hold(uses=[use(40)]), POINTS)
     assert books.holding(WALLET, 1).last_transaction_date == NOON - 2 * DAY
@@ -102,7 +102,7 @@ def test_a_hold_that_has_ended_is_neither_captured_nor_reverted():
         books.revert(stored_hold, POINTS, Details("k"))
 
 
-def test_lots_that_expired_while_held_are_gone_when_the_hold_ends():
+def test_lots_that_expired_while_held_are_burned_when_the_hold_ends():
     """Those that expired before the end of the hold expire at its end, those that expired later when they did."""
     books = session(NOON + 3 * DAY)
     uses = [use(10, NOON - DAY, 1), use(5, NOON - DAY / 2, 2), use(8, NOON + DAY, 3), use(17, NOON + 4 * DAY, 4)]
@@ -128,7 +128,7 @@ def test_an_idle_balance_expires_with_what_was_held():
     assert [expiry.details.external_event_date for expiry in books.steps[1:]] == [end + 2 * DAY]
 
 
-def test_what_is_missing_of_a_reverted_mint_is_taken_from_what_was_held():
+def test_a_shortfall_of_a_reverted_mint_is_taken_from_released_points():
     mint = replace(
         hold(30),
         ledger_transaction_id=5,
@@ -146,7 +146,7 @@ def test_what_is_missing_of_a_reverted_mint_is_taken_from_what_was_held():
     assert books.missing_of(mint) == 0
 
 
-def test_a_capture_may_tell_the_fiat_value_and_the_date():
+def test_a_capture_may_have_a_fiat_value_and_a_date():
     books = session(NOON - DAY)
     stored_hold = hold(uses=[use(40)])
     capture = books.capture(stored_hold, POINTS, Decimal(25), Fiat(Decimal("2.5"), currency="EUR"), NOON - 2 * DAY)

@@ -36,14 +36,14 @@ def test_points_that_live_in_a_month_for_an_instant_expire_in_it():
     assert months(expiring_points({APRIL - instant: Decimal(1)}, NOW, MADRID)) == {"2026-03": 1}
 
 
-def test_there_are_twelve_months_from_the_present_one_on():
+def test_the_forecast_has_twelve_months_from_the_present_one_on():
     expiring = expiring_points({}, datetime(2026, 2, 28, 23, tzinfo=UTC), MADRID)
     assert expiring.next is None
     assert expiring.by_month[0] == MonthOfExpiry("2026-03", Decimal(0))
     assert [month.month for month in expiring.by_month][-3:] == ["2026-12", "2027-01", "2027-02"]
 
 
-def test_what_expires_later_is_next_if_nothing_comes_before():
+def test_a_later_expiry_is_the_next_one_if_none_precedes_it():
     later = datetime(2028, 1, 1, tzinfo=UTC)
     expiring = expiring_points({later: Decimal(5)}, NOW, MADRID)
     assert (expiring.next, months(expiring)) == (NextExpiry(Decimal(5), later), {})
@@ -57,7 +57,7 @@ def test_what_expires_later_is_next_if_nothing_comes_before():
     ),
     st.sampled_from([MADRID, UTC, ZoneInfo("Pacific/Kiritimati"), ZoneInfo("Pacific/Pago_Pago")]),
 )
-def test_the_months_add_up_to_what_expires_within_them(amounts, zone):
+def test_the_months_add_up_to_the_points_that_expire_within_them(amounts, zone):
     expiring = expiring_points(amounts, NOW, zone)
     assert sum(month.amount for month in expiring.by_month) == sum(amounts.values())
     assert (expiring.next is None) == (not amounts)

@@ -34,7 +34,7 @@ def test_months_are_added_on_the_calendar(moment, months, later_moment):
     assert add_months(moment, months, UTC) == later_moment
 
 
-def test_the_calendar_is_that_of_the_zone_whatever_the_offset_of_the_moment():
+def test_months_are_added_in_the_zone_for_any_offset_of_the_moment():
     evening_before_in_utc = datetime(2024, 3, 31, 1, 0, tzinfo=timezone(timedelta(hours=2)))
     assert add_months(evening_before_in_utc, 1, UTC) == datetime(2024, 4, 30, 23, 0, tzinfo=UTC)
 
@@ -52,12 +52,12 @@ def test_the_calendar_is_that_of_the_zone_whatever_the_offset_of_the_moment():
         ("2030-10-03T08:30:00Z", 1, "2030-11-03T08:30:00Z"),
     ],
 )
-def test_months_and_their_ends_are_those_of_the_zone(moment, months, later_moment):
+def test_months_begin_and_end_in_the_zone(moment, months, later_moment):
     later = add_months(datetime.fromisoformat(moment), months, ZoneInfo("America/Los_Angeles"))
     assert (later, later.tzinfo) == (datetime.fromisoformat(later_moment), UTC)
 
 
-def test_days_are_those_of_the_zone():
+def test_days_are_added_in_the_zone():
     day_before_clocks_change = datetime(2030, 3, 9, 20, tzinfo=UTC)
     assert add_days(day_before_clocks_change, 1, UTC) == datetime(2030, 3, 10, 20, tzinfo=UTC)
     assert add_days(day_before_clocks_change, 1, ZoneInfo("America/Los_Angeles")) == datetime(
@@ -65,7 +65,7 @@ def test_days_are_those_of_the_zone():
     )
 
 
-def test_what_lies_beyond_the_calendar_is_its_last_moment():
+def test_a_moment_beyond_the_calendar_is_its_last_moment():
     assert add_months(datetime(9999, 12, 1, tzinfo=UTC), 1, UTC) == datetime.max.replace(tzinfo=UTC)
 
 
@@ -73,7 +73,7 @@ def test_what_lies_beyond_the_calendar_is_its_last_moment():
     st.datetimes(min_value=datetime(1970, 1, 1), max_value=datetime(2400, 1, 1), timezones=st.just(UTC)),
     st.integers(0, 1200),
 )
-def test_it_is_the_month_so_many_later_and_the_time_of_day_stays(moment, months):
+def test_adding_months_changes_the_month_and_keeps_the_time_of_day(moment, months):
     later = add_months(moment, months, UTC)
     assert (later.year * 12 + later.month) - (moment.year * 12 + moment.month) == months
     assert later.timetz() == moment.timetz()

@@ -109,7 +109,7 @@ def test_rounding_adds_at_most_one_unit_and_never_nothing(moment, months, roundi
         ("year", 6, "2026-05-15T10:00", "2025-06-01T00:00"),
     ],
 )
-def test_until_a_moment_everything_has_expired_that_ended_before_its_unit(rounding, start_month, moment, unit_start):
+def test_points_that_ended_before_the_unit_of_a_moment_have_expired(rounding, start_month, moment, unit_start):
     calendar = ExpiryCalendar(MADRID, start_month)
     latest = calendar.latest_unrounded(local(moment), rounding)
     assert latest == local(unit_start)
@@ -118,11 +118,11 @@ def test_until_a_moment_everything_has_expired_that_ended_before_its_unit(roundi
         assert calendar.expiry(latest - instant, 0, rounding) <= local(moment) < calendar.expiry(latest, 0, rounding)
 
 
-def test_what_lies_beyond_the_calendar_is_its_last_moment():
+def test_a_moment_beyond_the_calendar_is_its_last_moment():
     assert ExpiryCalendar().expiry(datetime(9999, 12, 1, tzinfo=UTC), 0, "year") == LAST_MOMENT
 
 
-def test_accounts_have_a_calendar_of_their_own():
+def test_an_account_has_its_own_calendar():
     account_in_madrid = account(timezone="Europe/Madrid", expiry_year_start_month=4)
     assert account_in_madrid.expiry_calendar(UTC) == ExpiryCalendar(MADRID, 4)
     assert account().expiry_calendar(MADRID) == ExpiryCalendar(MADRID, 1)

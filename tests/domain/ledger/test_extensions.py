@@ -33,7 +33,7 @@ def test_a_lot_lives_until_a_moment_or_for_months_longer():
     assert extended(lot(), months=Decimal(3)) == (SEPTEMBER, SEPTEMBER)
 
 
-def test_lots_that_do_not_change():
+def test_lots_that_live_long_enough_or_have_expired_do_not_change():
     assert extended(lot(JULY), until=JUNE) is None
     assert extended(lot(JUNE), until=JUNE) is None
     assert extended(lot(None), until=JULY) is None
@@ -72,10 +72,10 @@ def test_no_lot_lives_beyond_the_last_moment():
         ({"until": datetime(2026, 2, 1, tzinfo=UTC)}, ["until"]),
     ],
 )
-def test_changes_that_cannot_be(change, names):
+def test_contradictory_changes_are_refused(change, names):
     assert [fault.pointer for fault in Extension(**change).field_faults(NOW)] == [f"/{name}" for name in names]
 
 
-def test_the_total_is_what_is_left_of_the_lots():
+def test_the_total_is_the_rest_of_the_lots():
     assert total_of([lot(), lot(remaining=3)]) == (2, 13)
     assert total_of([]) == (0, 0)

@@ -57,7 +57,7 @@ def balance(ledger, wallet=ANA):
     return ledger.holding(wallet, 1).current
 
 
-def test_a_late_visit_brings_back_what_had_expired():
+def test_a_late_visit_restores_expired_points():
     ledger = session(expiry())
     assert visit(ledger) == [10]
     assert (balance(ledger), ledger.holding(ANA, 1).last_activity_date) == (10, EXPIRED_AT - DAY)
@@ -77,7 +77,7 @@ def test_only_a_visit_before_the_expiry_would_have_prevented_it(visited_at, bala
 
 
 @pytest.mark.parametrize(("late", "balance_after"), [(3 * DAY, 10), (3 * DAY + INSTANT, 0)])
-def test_a_visit_may_become_known_three_days_after_the_expiry(late, balance_after):
+def test_a_visit_may_be_reported_up_to_three_days_after_the_expiry(late, balance_after):
     ledger = session(expiry(), at=EXPIRED_AT + late)
     visit(ledger)
     assert balance(ledger) == balance_after
@@ -91,7 +91,7 @@ def test_the_expiry_is_reverted_once():
     assert ledger.status_of(expiry()) == REVERTED
 
 
-def test_a_visit_brings_back_each_expiry_that_it_would_have_prevented():
+def test_a_visit_reverts_each_expiry_that_it_would_have_prevented():
     ledger = session(expiry(amount=4, number=8, moment=EXPIRED_AT - DAY), expiry(amount=6, number=9))
     assert visit(ledger, EXPIRED_AT - DAY) == [6]
     assert visit(ledger, EXPIRED_AT - 2 * DAY) == [4]
@@ -99,14 +99,14 @@ def test_a_visit_brings_back_each_expiry_that_it_would_have_prevented():
     assert len({step.details.system_unique_key for step in ledger.steps}) == 2
 
 
-def test_a_visit_brings_back_only_points_of_its_member_and_account():
+def test_a_visit_restores_only_points_of_its_member_and_account():
     ledger = session(expiry())
     assert visit(ledger, wallet=BEN) == []
     assert visit(ledger, of=points(2)) == []
     assert (balance(ledger), balance(ledger, BEN)) == (0, 0)
 
 
-def test_an_activity_that_the_policy_does_not_count_brings_nothing_back():
+def test_an_activity_that_the_policy_does_not_count_restores_nothing():
     ledger = session(expiry())
     ledger.record_activity(POINTS, ANA, "purchase", EXPIRED_AT - DAY)
     assert (balance(ledger), ledger.holding(ANA, 1).last_activity_date) == (0, LAST_VISIT)
@@ -123,13 +123,13 @@ def test_an_activity_that_the_policy_does_not_count_brings_nothing_back():
         (EXPIRED_AT - DAY, False, 0),
     ],
 )
-def test_points_that_would_have_expired_by_now_anyhow_stay_gone(expires_at, is_reverted, balance_after):
+def test_points_that_would_have_expired_since_are_not_restored(expires_at, is_reverted, balance_after):
     ledger = session(expiry(LotUse(1, TEN, expires_at)))
     assert visit(ledger) == ([10] if is_reverted else [])
     assert balance(ledger) == balance_after
 
 
-def test_of_several_lots_those_come_back_that_live_on():
+def test_only_lots_that_have_not_expired_since_are_restored():
     ledger = session(expiry(LotUse(1, Decimal(3), EXPIRED_AT), LotUse(2, Decimal(7), NOON + DAY)))
     assert visit(ledger) == [10]
     return_step, expiry_step = ledger.steps
@@ -150,20 +150,20 @@ def test_an_account_that_revives_points_of_reverts_does_not_revive_those_of_an_e
 @pytest.mark.parametrize(
     ("is_revolving", "issued", "balance_after"), [(True, 90, 10), (True, 91, 0), (False, 91, 10), (False, 100, 10)]
 )
-def test_points_that_were_issued_again_meanwhile_stay_gone(is_revolving, issued, balance_after):
+def test_points_that_were_issued_again_since_are_not_restored(is_revolving, issued, balance_after):
     limited = points(max_supply=Decimal(100), is_revolving=is_revolving)
     ledger = session(expiry(), of=limited, issued=issued)
     visit(ledger)
     assert balance(ledger) == balance_after
 
 
-def test_points_that_come_back_repay_debt_first():
+def test_restored_points_repay_debt_first():
     ledger = session(expiry(), of=points(overdraft_limit=TEN), overdraft=4)
     visit(ledger)
     assert (balance(ledger), ledger.holding(ANA, 1).overdraft) == (6, 0)
 
 
-def test_a_mint_that_was_spent_when_it_was_reverted_takes_its_points_from_those_that_come_back():
+def test_the_shortfall_of_a_reverted_mint_is_taken_from_restored_points():
     mint = Stored(5, 1, MINT, REVERTED, Decimal(30), None, ANA, False, None, None, None, None, 2, missing=Decimal(7))
     ledger = session(expiry(mints_to_repay=(mint,)))
     visit(ledger)
@@ -177,7 +177,7 @@ def test_a_mint_that_was_spent_when_it_was_reverted_takes_its_points_from_those_
     assert ledger.missing_of(mint) == 0
 
 
-def test_a_visit_brings_back_what_has_expired_in_the_same_unit_of_work():
+def test_a_visit_restores_points_that_expired_in_the_same_unit_of_work():
     ledger = session(current=10)
     ledger.expire(POINTS, ANA, (LotUse(1, TEN),), EXPIRED_AT, "expiry")
     assert balance(ledger) == 0
@@ -187,7 +187,7 @@ def test_a_visit_brings_back_what_has_expired_in_the_same_unit_of_work():
     assert balance(ledger) == 10
 
 
-def test_other_steps_of_the_unit_of_work_do_not_come_back():
+def test_a_visit_does_not_revert_other_steps_of_the_unit_of_work():
     ledger = session(current=30, pending_debit=10)
     hold = expiry(number=9, is_expiry=False, external_event_date=None, status=PENDING)
     ledger.capture(hold, POINTS, external_event_date=NOON)
@@ -198,7 +198,7 @@ def test_other_steps_of_the_unit_of_work_do_not_come_back():
     assert balance(ledger) == 15
 
 
-def test_what_has_expired_on_arrival_does_not_come_back():
+def test_points_that_had_expired_on_arrival_are_not_restored():
     ledger = session()
     ledger.mint(POINTS, ANA, TEN, Details("mint", external_event_date=LAST_VISIT), expires_at=EXPIRED_AT)
     minted, expired = ledger.steps

@@ -49,7 +49,7 @@ lots = st.lists(st.tuples(st.integers(0, 20), st.none() | st.integers(0, 5)), ma
 
 
 @given(lots, st.integers(0, 100))
-def test_the_soonest_to_expire_give_first(described, amount):
+def test_lots_that_expire_soonest_give_first(described, amount):
     stock = [lot(i, remaining, expires) for i, (remaining, expires) in enumerate(described, 1)]
     total = sum(stored_lot.remaining for stored_lot in stock)
     allocator = Allocator(reversed(stock))
@@ -139,14 +139,14 @@ def test_a_lot_keeps_how_much_of_it_has_expired_until_that_is_reverted(expires, 
     assert (changed_lots[1].remaining, changed_lots[1].expired) == (5, 0)
 
 
-def test_what_repays_debt_has_not_expired_either():
+def test_points_that_repay_debt_do_not_count_as_expired():
     allocator = Allocator([lot(1, 5, 0)])
     allocator.apply(9, TakeLots(1, 1, Decimal(5), expires=True))
     allocator.apply(10, RestoreLots(1, 1, (LotUse(1, Decimal(2)),), spent=(LotUse(1, Decimal(3)),), unexpires=True))
     assert (allocator.allocation.changed[1].remaining, allocator.allocation.changed[1].expired) == (2, 0)
 
 
-def test_only_what_a_movement_expires_counts_as_expired():
+def test_only_lots_that_a_movement_expires_count_as_expired():
     allocator = Allocator([lot(1, 5, 0)])
     allocator.apply(9, TakeLots(1, 1, Decimal(3)))
     allocator.apply(10, MoveLots(1, 2, 1, Decimal(1), Decimal(1)))
@@ -182,7 +182,7 @@ def test_a_mint_that_has_become_available_repays_debt_first_unless_it_has_expire
     assert arrived.amount_after_debt(Decimal(debt), DAY) == added_amount
 
 
-def test_named_lots_give_what_is_named():
+def test_named_lots_give_their_named_amounts():
     allocator = Allocator([lot(1, 5, 0), lot(2, 5, 9)])
     allocator.apply(9, TakeLots(1, 1, Decimal(3), only=(LotUse(2, Decimal(3)),)))
     assert uses_of(allocator, 9) == [(2, 3)]
@@ -191,7 +191,7 @@ def test_named_lots_give_what_is_named():
             allocator.apply(9, TakeLots(1, 1, Decimal(3), only=(LotUse(2, Decimal(amount)),)))
 
 
-def test_moved_value_keeps_its_expiry():
+def test_transferred_points_keep_their_expiry():
     allocator = Allocator([lot(1, 5, 1), lot(2, 5)])
     allocator.apply(9, MoveLots(1, 2, 1, Decimal(8), Decimal(8)))
     assert uses_of(allocator, 9) == [(1, 5), (2, 3)]
@@ -201,13 +201,13 @@ def test_moved_value_keeps_its_expiry():
     assert new_lots == [(2, 5, DAY + timedelta(days=1)), (2, 3, None)]
 
 
-def test_what_repays_debt_is_what_expires_soonest():
+def test_the_points_that_expire_soonest_repay_debt():
     allocator = Allocator([lot(1, 5, 1), lot(2, 5)])
     allocator.apply(9, MoveLots(1, 2, 1, Decimal(8), Decimal(2)))
     assert [(new_lot.remaining, new_lot.expires_at) for new_lot in allocator.allocation.new.values()] == [(2, None)]
 
 
-def test_restored_value_is_back_in_its_lots():
+def test_restored_points_return_to_their_lots():
     allocator = Allocator([lot(1, 0, 1), lot(2, 3, 2)])
     returned_uses = (LotUse(1, Decimal(5)), LotUse(2, Decimal(2)))
     allocator.apply(9, RestoreLots(1, 1, returned_uses, spent=(LotUse(1, Decimal(1)),), extra=Decimal(4)))

@@ -16,14 +16,14 @@ from tests.builders.ledger_sessions import ANA, BEN, KEY, POINTS, TRACKED, amoun
 DAY = timedelta(days=1)
 
 
-def test_what_is_available_of_a_spent_mint_is_taken_and_the_rest_recorded():
+def test_the_available_part_of_a_spent_mint_is_taken_and_the_shortfall_recorded():
     ledger = session(ana=amounts(current=4))
     step = ledger.revert(stored(MINT), POINTS, KEY, burn_available=True)
     assert (step.amount, held(ledger)) == (4, (0, 0, 0))
     assert ledger.missing_amounts == {8: (6, step)}
 
 
-def test_the_missing_part_is_taken_when_an_earlier_debit_is_reverted():
+def test_the_shortfall_is_taken_when_an_earlier_debit_is_reverted():
     ledger = session(ana=amounts(current=6))
     mint = stored(MINT, number=9)
     ledger.revert(mint, POINTS, KEY, burn_available=True)
@@ -35,7 +35,7 @@ def test_the_missing_part_is_taken_when_an_earlier_debit_is_reverted():
     assert (ledger.missing_amounts[9].amount, held(ledger)) == (0, (6, 0, 0))
 
 
-def test_the_missing_part_is_taken_when_a_hold_is_captured_in_part():
+def test_the_shortfall_is_taken_when_a_hold_is_captured_in_part():
     mint = stored(MINT, status=REVERTED, number=9, missing=Decimal(4))
     ledger = session(ana=amounts(current=10, pending_debit=10))
     capture = ledger.capture(stored(status=PENDING, mints_to_repay=(mint,)), POINTS, Decimal(7))
@@ -44,7 +44,7 @@ def test_the_missing_part_is_taken_when_a_hold_is_captured_in_part():
     assert (ledger.missing_of(mint), ledger.reverted_amount_of(mint), held(ledger)) == (1, 3, (0, 0, 0))
 
 
-def test_the_oldest_mint_gets_what_comes_back_first():
+def test_returned_points_pay_for_the_oldest_mint_first():
     old, young = (
         stored(MINT, REVERTED, number=number, missing=Decimal(shortfall)) for number, shortfall in ((6, 3), (7, 8))
     )
@@ -55,7 +55,7 @@ def test_the_oldest_mint_gets_what_comes_back_first():
     assert [part.amount for part in ledger.parts_of(ledger.steps[0])] == [3, 7]
 
 
-def test_what_repaid_debt_becomes_debt_again():
+def test_points_that_repaid_debt_become_debt_again():
     indebted = account(overdraft_limit=Decimal(50))
     mint = stored(MINT, REVERTED, number=7, missing=Decimal(8))
     ledger = session(indebted, ana=amounts(overdraft=6))
@@ -67,7 +67,7 @@ def test_what_repaid_debt_becomes_debt_again():
     assert (part.amount, entries(part)) == (8, [(ANA, -4), (ANA, -4), (None, 8)])
 
 
-def test_a_missing_amount_is_taken_from_lots_of_the_mint_first_and_then_from_those_that_came_back():
+def test_a_shortfall_is_taken_from_lots_of_the_mint_and_then_from_returned_ones():
     mint = stored(MINT, REVERTED, number=7, missing=Decimal(4))
     uses = (LotUse(1, Decimal(3), NOON), LotUse(2, Decimal(7), NOON + DAY))
     ledger = session(TRACKED)
@@ -78,7 +78,7 @@ def test_a_missing_amount_is_taken_from_lots_of_the_mint_first_and_then_from_tho
     assert held(ledger) == (3, 0, 0)
 
 
-def test_the_expired_part_of_a_mint_itself_is_missing_no_more():
+def test_the_expired_part_of_a_mint_is_no_longer_a_shortfall():
     mint = stored(MINT, REVERTED, number=7, missing=Decimal(8), lots=(1,))
     uses = (LotUse(1, Decimal(3), NOON), LotUse(2, Decimal(7), NOON + DAY))
     ledger = session(TRACKED)
@@ -88,7 +88,7 @@ def test_the_expired_part_of_a_mint_itself_is_missing_no_more():
 
 
 @pytest.mark.parametrize(("short", "other"), [(ANA, BEN), (BEN, ANA)])
-def test_points_that_come_back_to_a_wallet_do_not_pay_for_a_mint_of_another(short, other):
+def test_points_that_return_to_a_wallet_do_not_pay_for_a_mint_of_another(short, other):
     ledger = session(**{"ana" if short == ANA else "ben": amounts(current=6)})
     mint = stored(MINT, to_wallet_id=short)
     ledger.revert(mint, POINTS, KEY, burn_available=True)
@@ -96,7 +96,7 @@ def test_points_that_come_back_to_a_wallet_do_not_pay_for_a_mint_of_another(shor
     assert (ledger.missing_of(mint), held(ledger, other)) == (4, (10, 0, 0))
 
 
-def test_what_a_spent_mint_lacks_becomes_debt_where_that_is_allowed_and_is_missing_elsewhere():
+def test_a_spent_mint_becomes_debt_where_allowed_and_a_shortfall_elsewhere():
     indebted = account(overdraft_limit=Decimal(50))
     for of, balance, debt, shortfall in ((indebted, 0, 4, 0), (POINTS, 0, 0, 4)):
         ledger = session(of, ana=amounts(current=6))

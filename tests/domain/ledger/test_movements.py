@@ -52,7 +52,7 @@ def balance(ledger, wallet=ANA):
     return ledger.holding(wallet, 1).current
 
 
-def test_a_mint_moves_points_from_nobody_to_the_wallet():
+def test_a_mint_moves_points_into_the_wallet():
     ledger = session(ana={"current": 5})
     step = ledger.mint(POINTS, ANA, Decimal(10), KEY)
     assert entries(step) == [(ANA, 10, 15), (None, -10, None)]
@@ -60,7 +60,7 @@ def test_a_mint_moves_points_from_nobody_to_the_wallet():
     assert (step.is_expiry, step.is_extension, step.ends_hold, step.is_partial) == (False, False, False, False)
 
 
-def test_a_burn_moves_points_from_the_wallet_to_nobody():
+def test_a_burn_moves_points_out_of_the_wallet():
     ledger = session(TRACKED, ana={"current": 15})
     step = ledger.burn(TRACKED, ANA, Decimal(10), KEY)
     assert entries(step) == [(ANA, -10, 5), (None, 10, None)]
@@ -68,7 +68,7 @@ def test_a_burn_moves_points_from_the_wallet_to_nobody():
     assert balance(ledger) == 5
 
 
-def test_a_burn_takes_all_that_is_there_and_nothing_more_by_default():
+def test_a_burn_takes_at_most_the_balance_by_default():
     indebted = account(overdraft_limit=Decimal(50))
     ledger = session(indebted, ana={"current": 10})
     with pytest.raises(InsufficientBalance, match=r"11 is more than the available 10\."):
@@ -85,7 +85,7 @@ def test_only_a_revolving_account_with_a_limit_has_an_overdraft(limit, is_revolv
     assert overdraft_of(of) == most
 
 
-def test_the_debt_that_would_be_too_great_includes_the_present_one():
+def test_the_overdraft_limit_includes_the_present_debt():
     indebted = account(overdraft_limit=Decimal(10))
     ledger = session(indebted, ana={"overdraft": 4})
     with pytest.raises(OverdraftLimitExceeded, match=r"The debt would be 12, its limit is 10\."):
@@ -103,7 +103,7 @@ def test_a_refusal_names_points_that_are_not_available_yet(pending, more):
     assert str(refusal.value) == f"11 is more than the available 10{more}."
 
 
-def test_lots_give_what_does_not_become_debt():
+def test_lots_give_the_part_of_a_burn_that_does_not_become_debt():
     indebted = account(overdraft_limit=Decimal(50), point_tracking_enabled=True)
     ledger = session(indebted, ana={"current": 10})
     step = ledger.burn(indebted, ANA, Decimal(12), KEY, allow_overdraft=True)
@@ -123,7 +123,7 @@ def test_a_transfer_moves_points_between_two_wallets(source, target):
     ("of", "amount", "moves"),
     [(TRACKED, 10, (MoveLots(ANA, BEN, 1, Decimal(10), Decimal(7)),)), (TRACKED, 0, ()), (POINTS, 10, ())],
 )
-def test_a_transfer_moves_lots_of_what_does_not_repay_debt(of, amount, moves):
+def test_a_transfer_moves_lots_of_the_points_that_do_not_repay_debt(of, amount, moves):
     ledger = session(of, ana={"current": 15}, ben={"overdraft": 3})
     assert ledger.transfer(of, ANA, BEN, Decimal(amount), KEY).lot_moves == moves
 
@@ -134,7 +134,7 @@ def test_a_transfer_is_not_to_its_own_wallet():
     assert [fault.pointer for fault in refusal.value.faults] == ["/toWalletId"]
 
 
-def test_a_wallet_holds_the_greatest_balance_and_no_more():
+def test_a_wallet_holds_at_most_the_maximum_balance():
     limited = account(max_balance=Decimal(20))
     ledger = session(limited, ana={"current": 5, "pending_credit": 5}, ben={"current": 30})
     with pytest.raises(BalanceLimitReached) as refusal:
@@ -158,7 +158,7 @@ def test_a_wallet_of_an_account_without_a_limit_holds_any_balance():
     assert balance(ledger) == 10**12
 
 
-def test_repaid_debt_is_no_part_of_the_greatest_balance():
+def test_repaid_debt_does_not_count_against_the_maximum_balance():
     limited = account(max_balance=Decimal(20), overdraft_limit=Decimal(50))
     ledger = session(limited, ana={"overdraft": 5})
     ledger.mint(limited, ANA, Decimal(25), KEY)
@@ -186,7 +186,7 @@ def test_a_pending_mint_of_nothing_without_qualifying_points_is_held():
     assert session().mint(POINTS, ANA, Decimal(0), KEY, manual=True).status == PENDING
 
 
-def test_a_hold_takes_from_what_is_available():
+def test_a_hold_takes_from_the_available_points():
     ledger = session(TRACKED, ana={"current": 15})
     step = ledger.burn(TRACKED, ANA, Decimal(10), KEY, manual=True, held_until=NOON + DAY)
     assert (step.status, step.held_until, step.lot_moves) == (PENDING, NOON + DAY, (TakeLots(ANA, 1, Decimal(10)),))
@@ -214,7 +214,7 @@ def test_an_account_with_an_overdraft_holds_nothing():
 @pytest.mark.parametrize(
     ("expires_at", "balance_after"), [(NOON - DAY, 0), (NOON, 0), (NOON + timedelta(microseconds=1), 10), (None, 10)]
 )
-def test_points_that_expire_by_the_moment_of_their_mint_are_gone_at_once(expires_at, balance_after):
+def test_points_that_expire_by_the_moment_of_their_mint_are_burned_at_once(expires_at, balance_after):
     ledger = session(TRACKED)
     step = ledger.mint(TRACKED, ANA, Decimal(10), KEY, expires_at)
     assert balance(ledger) == balance_after
@@ -275,7 +275,7 @@ def test_a_movement_that_does_not_count_as_activity_does_not_keep_an_idle_balanc
 
 
 @pytest.mark.parametrize(("days_ago", "balance_after"), [(27, 10), (28, 0), (40, 0)])
-def test_points_for_something_since_which_the_balance_would_have_expired_are_gone_at_once(days_ago, balance_after):
+def test_points_for_an_event_before_the_idle_period_are_burned_at_once(days_ago, balance_after):
     """A month before NOON, on 4 February, was 28 days ago."""
     ledger = session(ACTIVE)
     ledger.mint(ACTIVE, ANA, Decimal(10), Details("key", external_event_date=NOON - days_ago * DAY))
@@ -348,7 +348,7 @@ def test_a_captured_burn_with_a_date_is_an_activity_of_that_date(transaction_typ
 
 
 @pytest.mark.parametrize(("happened_at", "day"), [(NOON - 3 * DAY, 1), (None, 4)])
-def test_the_months_of_a_captured_mint_count_from_when_it_happened(happened_at, day):
+def test_the_months_of_a_captured_mint_count_from_the_date_of_its_event(happened_at, day):
     monthly = account(point_tracking_enabled=True, expires_in_months=1)
     ledger = session(monthly, ana={"pending_credit": 10})
     step = ledger.capture(pending(MINT, external_event_date=happened_at), monthly)

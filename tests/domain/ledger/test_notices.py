@@ -50,7 +50,7 @@ def test_notices_are_due_after_one_moment_and_until_another():
     assert due("2026-03-31T00:00Z", "2026-03-31T08:00Z", daysBefore=[7]) == [(at("2026-03-31T08:00Z"), "2026-04-07", 7)]
 
 
-def test_of_the_notices_that_were_missed_the_last_one_of_each_day_is_due():
+def test_only_the_last_missed_notice_of_each_day_is_due():
     notices = due("2026-03-01T08:00Z", "2026-03-25T08:00Z")
     assert (at("2026-03-24T09:00Z"), "2026-03-31", 7) in notices
     assert [notice for notice in notices if notice[1] == "2026-03-31"] == [(at("2026-03-24T09:00Z"), "2026-03-31", 7)]
@@ -58,7 +58,7 @@ def test_of_the_notices_that_were_missed_the_last_one_of_each_day_is_due():
     assert min(day for _, day, _ in notices) == "2026-03-25"
 
 
-def test_the_next_notice_of_a_moment_of_expiry():
+def test_the_next_notice_precedes_the_expiry_by_the_next_number_of_days():
     expiry = at("2026-03-31T12:00Z")
     assert schedule().next_of(expiry, at("2026-02-01T00:00Z")) == at("2026-03-01T09:00Z")
     assert schedule().next_of(expiry, at("2026-03-01T09:00Z")) == at("2026-03-24T09:00Z")
@@ -69,7 +69,7 @@ def test_the_next_notice_of_a_moment_of_expiry():
     assert schedule(daysBefore=[0]).next_of(at("2026-03-31T07:00Z"), at("2026-03-01T00:00Z")) is None
 
 
-def test_the_moments_of_expiry_of_which_a_notice_may_be_due():
+def test_a_notice_is_due_for_the_expiries_of_whole_local_days():
     begin, end = schedule().window(7, at("2026-03-01T08:00Z"), at("2026-03-02T12:00Z"))
     assert (begin, end) == (at("2026-03-07T23:00Z"), at("2026-03-09T23:00Z"))
     begin, end = schedule().window(7, at("2026-03-01T09:00Z"), at("2026-03-02T12:00Z"))
@@ -79,7 +79,7 @@ def test_the_moments_of_expiry_of_which_a_notice_may_be_due():
     assert schedule().bounds(date(2026, 3, 29)) == (at("2026-03-28T23:00Z"), at("2026-03-29T22:00Z"))
 
 
-def test_the_amounts_of_a_day_by_wallet():
+def test_the_amounts_of_a_day_are_added_up_by_wallet():
     begin, noon, end = (at(f"2026-03-0{day}") for day in ("8T00:00Z", "8T12:00Z", "9T00:00Z"))
     lots = [
         (1, noon, Decimal(5)),
@@ -97,7 +97,7 @@ def test_the_amounts_of_a_day_by_wallet():
     }
 
 
-def test_settings_have_a_time():
+def test_settings_without_a_time_get_the_default_time():
     assert complete_notices({"points_expiring": {"daysBefore": [7]}}) == {
         "points_expiring": {"at": "10:00", "daysBefore": [7]}
     }

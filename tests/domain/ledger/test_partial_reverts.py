@@ -17,7 +17,7 @@ from tests.builders.ledger_sessions import ANA, KEY, POINTS, amounts, entries, h
 DAY = timedelta(days=1)
 
 
-def test_a_part_of_a_mint_is_taken_back_up_to_the_total_that_is_named():
+def test_a_mint_is_reverted_in_part_up_to_the_given_total():
     ledger = session(ana=amounts(current=30, earned=30))
     part = ledger.reverse_part(stored(MINT), POINTS, Decimal(4), KEY)
     assert (part.amount, part.is_partial, entries(part), held(ledger)) == (4, True, [(ANA, -4), (None, 4)], (26, 0, 0))
@@ -28,7 +28,7 @@ def test_a_part_of_a_mint_is_taken_back_up_to_the_total_that_is_named():
     assert ledger.revert(stored(MINT), POINTS, KEY).amount == 3
 
 
-def test_the_part_that_was_spent_is_recorded():
+def test_the_part_that_was_spent_is_recorded_as_a_shortfall():
     ledger = session(ana=amounts(current=3))
     part = ledger.reverse_part(stored(MINT), POINTS, Decimal(5), KEY)
     assert (part.amount, ledger.missing_amounts[8].amount, ledger.missing_amounts[8].posting) == (3, 2, part)
@@ -38,14 +38,14 @@ def test_the_part_that_was_spent_is_recorded():
     assert ledger.missing_amounts[8].amount == 3
 
 
-def test_what_has_expired_of_a_mint_does_not_count_as_earned_though_nothing_is_taken():
+def test_expired_points_of_a_mint_are_unearned_though_nothing_is_taken():
     ledger = session(ana=amounts(current=30, earned=30))
     part = ledger.reverse_part(stored(MINT), POINTS, Decimal(0), KEY, unearned=Decimal(6))
     assert (part.amount, held(ledger), ledger.holding(ANA, 1).earned) == (0, (30, 0, 0), 24)
     assert ledger.reverse_part(stored(MINT), POINTS, Decimal(0), KEY, unearned=Decimal(6)) is None
 
 
-def test_a_pending_mint_is_lowered():
+def test_a_partial_revert_lowers_a_pending_mint():
     ledger = session(ana=amounts(pending_credit=10))
     part = ledger.reverse_part(stored(MINT, PENDING), POINTS, Decimal(4), KEY)
     assert (part.amount, part.status, part.is_partial, entries(part)) == (4, REVERTED, True, [(ANA, 0)])
@@ -61,7 +61,7 @@ def test_a_pending_mint_is_lowered():
     [stored(BURN), stored(TRANSFER), stored(MINT, REVERTED), stored(REVERT, from_wallet_id=None, to_wallet_id=ANA)],
     ids=str,
 )
-def test_only_a_mint_that_was_not_reverted_is_reversed_in_part(transaction):
+def test_only_an_unreverted_mint_is_reversed_in_part(transaction):
     ledger = session(ana=amounts(current=30))
     assert ledger.reverse_part(transaction, POINTS, Decimal(4), KEY) is None
     assert (ledger.steps, ledger.changes_stored) == ([], False)
@@ -75,7 +75,7 @@ def test_the_part_may_be_a_single_point(status):
 
 
 @pytest.mark.parametrize("status", [SETTLED, PENDING])
-def test_a_smaller_total_than_before_gives_nothing_back(status):
+def test_a_smaller_total_than_before_returns_nothing(status):
     ledger = session(ana=amounts(current=30, pending_credit=10))
     assert ledger.reverse_part(stored(MINT, status), POINTS, Decimal(7), KEY).amount == 7
     before = held(ledger)
@@ -83,7 +83,7 @@ def test_a_smaller_total_than_before_gives_nothing_back(status):
     assert held(ledger) == before
 
 
-def test_a_revert_takes_what_a_mint_gave_after_it_was_lowered():
+def test_a_revert_takes_the_lowered_amount_of_a_mint():
     ledger = session(ana=amounts(current=30))
     assert ledger.revert(stored(MINT, amount=6, released=Decimal(4)), POINTS, KEY).amount == 6
 
@@ -96,7 +96,7 @@ def test_points_that_come_after_a_partial_revert_can_be_taken_for_it():
     assert (ledger.missing_amounts[8].amount, held(ledger)) == (0, (7, 0, 0))
 
 
-def test_points_that_count_as_earned_no_more_are_recorded_though_no_point_is_there_to_take():
+def test_unearned_points_are_recorded_though_no_point_can_be_taken():
     ledger = session(ana=amounts(earned=30))
     assert ledger.reverse_part(stored(MINT), POINTS, Decimal(5), KEY, unearned=Decimal(6)).amount == 0
     part = ledger.reverse_part(stored(MINT), POINTS, Decimal(5), KEY, unearned=Decimal(7))
@@ -104,7 +104,7 @@ def test_points_that_count_as_earned_no_more_are_recorded_though_no_point_is_the
     assert ledger.reverse_part(stored(MINT), POINTS, Decimal(5), KEY, unearned=Decimal(7)) is None
 
 
-def test_a_part_of_a_pending_mint_that_is_greater_than_it_reverts_it():
+def test_a_part_that_exceeds_a_pending_mint_reverts_it():
     ledger = session(ana=amounts(pending_credit=10))
     part = ledger.reverse_part(stored(MINT, PENDING), POINTS, Decimal(12), KEY)
     assert (part.amount, part.is_partial, held(ledger)) == (10, False, (0, 0, 0))
@@ -120,7 +120,7 @@ def test_only_a_mint_that_waits_was_issued_before_it_is_settled(is_waiting, lowe
     assert (rest.amount, rest.minted, held(ledger)) == (6, -6 if is_waiting else 0, (0, 0, 0))
 
 
-def test_a_lowered_wait_makes_room_in_the_supply():
+def test_a_lowered_waiting_mint_frees_supply():
     limited = account(max_supply=Decimal(10))
     ledger = session(limited)
     wait = Availability(at=NOON + DAY)
@@ -135,7 +135,7 @@ def test_a_lowered_wait_makes_room_in_the_supply():
     assert held(ledger) == (10, 0, 0)
 
 
-def test_amounts_of_a_mint_that_was_lowered_earlier():
+def test_a_mint_that_was_lowered_earlier_keeps_its_first_amount():
     lowered = stored(MINT, PENDING, amount=6, released=Decimal(4))
     ledger = session(ana=amounts(pending_credit=6))
     assert (ledger.amount_of(lowered), ledger.given_of(lowered)) == (6, 10)
@@ -153,7 +153,7 @@ def test_amounts_of_a_mint_that_was_lowered_earlier():
         (Decimal(20), 7),
     ],
 )
-def test_what_was_lowered_before_the_capture_never_counted_as_earned(qualifying, unearned):
+def test_points_released_before_the_capture_never_counted_as_earned(qualifying, unearned):
     settled = stored(MINT, amount=6, released=Decimal(4), qualifying=qualifying)
     ledger = session(ana=amounts(current=30, earned=30))
     part = ledger.reverse_part(settled, POINTS, Decimal(7), KEY)

@@ -55,7 +55,7 @@ def restored(step):
     return {use.ledger_lot_id: use.amount for use in move.returned}, move.lowers
 
 
-def test_a_refund_gives_back_a_part_worth_its_money():
+def test_a_refund_returns_the_points_worth_its_money():
     ledger = session(current=7, fiat=10)
     step = refund(ledger, burn(), 40, 4)
     assert (step.transaction_type, step.status, step.is_partial, step.burned) == (REVERT, SETTLED, True, -40)
@@ -64,7 +64,7 @@ def test_a_refund_gives_back_a_part_worth_its_money():
     assert (ledger.holding(ANA, 1).current, ledger.holding(ANA, 1).fiat) == (47, 6)
 
 
-def test_the_last_refund_reverts_the_burn_with_the_rest_of_its_money():
+def test_the_last_refund_reverts_the_burn_with_its_remaining_money():
     ledger, payment = session(fiat=10), burn()
     refund(ledger, payment, 40, "3.33")
     step = refund(ledger, payment, 60, "6.67")
@@ -82,13 +82,13 @@ def test_the_money_of_refunds_adds_up_to_the_last_digit():
     assert (step.is_partial, step.fiat_value) == (False, Decimal("9000000000000.0000000000000000000001"))
 
 
-def test_a_revert_gives_back_what_earlier_refunds_have_left():
+def test_a_revert_returns_the_points_that_earlier_refunds_have_left():
     ledger, payment = session(), burn(reverted_amount=Decimal(40), fiat_returned=Decimal(4))
     step = ledger.revert(payment, POINTS, Details("k"))
     assert (step.amount, step.burned, step.fiat_value) == (60, -60, 6)
 
 
-def test_refunds_go_to_the_lots_that_expire_last_each_lot_once():
+def test_refunds_fill_the_lots_that_expire_last_first():
     ledger, payment = session(TRACKED), burn(uses=(SOON, LATE, NEVER))
     assert restored(refund(ledger, payment, 30, 3)) == ({3: 20, 2: 10}, 8)
     assert restored(refund(ledger, payment, 45, 4, "k2")) == ({2: 40, 1: 5}, 8)
@@ -115,7 +115,7 @@ def test_a_stored_refund_has_lowered_the_uses_of_the_burn():
     assert allocator.allocation.uses == {}
 
 
-def test_a_refund_to_a_lot_that_has_expired_is_gone_at_once():
+def test_a_refund_to_an_expired_lot_is_burned_at_once():
     ledger, payment = session(TRACKED), burn(uses=(LotUse(1, Decimal(100), NOON - DAY),))
     refund(ledger, payment, 30, 3)
     refund(ledger, payment, 20, 2, "k2")
@@ -136,7 +136,7 @@ def test_with_restored_days_a_refund_to_an_expired_lot_lives_on():
     assert ledger.holding(ANA, 1).current == 50
 
 
-def test_a_refund_stays_below_the_greatest_supply_where_that_revolves():
+def test_a_refund_stays_below_the_maximum_supply_of_a_revolving_account():
     revolving = account(max_supply=Decimal(100), is_revolving=True)
     assert refund(session(revolving, issued=60), burn(), 40, 4).amount == 40
     with pytest.raises(SupplyExceeded):

@@ -409,7 +409,7 @@ def test_a_share_is_rounded_down_to_the_digits_of_the_account(decimals, amount, 
     assert shared == Decimal(share)
 
 
-def test_what_an_account_cannot_hold_is_refused():
+def test_an_amount_that_an_account_cannot_hold_is_refused():
     with pytest.raises(AccountInactive):
         check_amount(account(active=False), Decimal(1))
     for decimals, amount in ((0, "0.1"), (2, "0.001"), (6, "0.0000001"), (6, "18446744073709.000001"), (0, "1e30")):
@@ -469,7 +469,7 @@ def test_a_supply_counts_what_was_burned_only_where_it_revolves():
             ledger.mint(ledger_account, 1, Decimal(1), details())
 
 
-def test_what_is_born_expired_is_gone_at_once_without_a_trace_in_the_last_transaction_date():
+def test_points_that_are_minted_expired_are_burned_at_once():
     ledger_account = account(point_tracking_enabled=True, expires_in_months=1)
     at = datetime(2026, 5, 1, tzinfo=UTC)
     ledger = session(ledger_account, at=at)
@@ -484,7 +484,7 @@ def test_what_is_born_expired_is_gone_at_once_without_a_trace_in_the_last_transa
     assert ledger.holding(1, 1).current == 12
 
 
-def test_months_count_from_when_it_happened():
+def test_months_count_from_the_date_of_the_event():
     ledger_account = account(point_tracking_enabled=True, expires_in_months=1)
     ledger = session(ledger_account)
     ledger.mint(ledger_account, 1, Decimal(5), details("a", external_event_date=NOON - timedelta(days=3)))
@@ -493,7 +493,7 @@ def test_months_count_from_when_it_happened():
     assert expiries == [datetime(2026, 4, 1, 12, tzinfo=UTC), datetime(2026, 4, 4, 12, tzinfo=UTC)]
 
 
-def test_an_expiry_does_not_put_off_the_next_one():
+def test_an_expiry_does_not_postpone_the_next_one():
     ledger_account = account(point_tracking_enabled=True)
     before = NOON - timedelta(days=9)
     holding = Holding(current=Decimal(5), last_transaction_date=before)
@@ -504,7 +504,7 @@ def test_an_expiry_does_not_put_off_the_next_one():
 
 
 @pytest.mark.parametrize(("expires", "balance"), [(-1, 0), (0, 0), (1, 5)])
-def test_what_a_revert_gives_back_is_gone_if_it_has_expired_meanwhile(expires, balance):
+def test_points_that_expired_before_their_revert_are_burned_at_once(expires, balance):
     ledger_account = account(point_tracking_enabled=True)
     use = LotUse(1, Decimal(5), NOON + timedelta(days=expires))
     burned = Stored(8, 1, BURN, SETTLED, Decimal(5), 1, None, False, None, None, None, None, 2, uses=(use,))
@@ -527,7 +527,7 @@ def test_fiat_values_of_many_digits_are_counted_exactly():
     assert ledger.holding(1, 1).fiat == 1
 
 
-def test_the_smallest_fiat_values_are_counted_beside_the_largest():
+def test_the_smallest_fiat_values_are_added_exactly_to_the_largest():
     largest, smallest, points = Decimal(18446744073709), Decimal("2.2250738585e-308"), account()
     ledger = session(points, holdings={(1, 1): Holding(current=Decimal(10))})
     ledger.burn(points, 1, Decimal(5), details("a", fiat=Fiat(largest)))

@@ -72,7 +72,7 @@ def test_a_capture_of_nothing_releases_everything():
         ledger.revert(stored(status=PENDING), POINTS, KEY)
 
 
-def test_a_captured_mint_earns_when_it_was_for_something():
+def test_a_captured_mint_earns_on_the_date_of_its_event():
     ledger = session(ana=amounts(pending_credit=10))
     ledger.capture(stored(MINT, PENDING, external_event_date=NOON - DAY), POINTS)
     [earning] = ledger.earnings(ANA, 1)
@@ -103,7 +103,7 @@ def test_lots_of_a_captured_burn_are_settled():
 
 
 @pytest.mark.parametrize("expired_at", [NOON, NOON - DAY])
-def test_points_that_expired_while_they_were_pending_are_gone_at_once(expired_at):
+def test_points_that_expired_while_pending_are_burned_on_capture(expired_at):
     ledger = session(TRACKED, ana=amounts(pending_credit=10))
     ledger.capture(stored(MINT, PENDING, pending_expires_at=expired_at), TRACKED)
     captured, expired = ledger.steps
@@ -114,7 +114,7 @@ def test_points_that_expired_while_they_were_pending_are_gone_at_once(expired_at
     assert held(ledger_before_expiry) == (10, 0, 0)
 
 
-def test_released_points_whose_lots_have_expired_are_gone_at_once():
+def test_released_points_whose_lots_have_expired_are_burned_at_once():
     uses = (LotUse(1, Decimal(6), NOON + DAY), LotUse(2, Decimal(4), NOON))
     ledger = session(TRACKED, ana=amounts(current=30, pending_debit=10))
     ledger.revert(stored(status=PENDING, uses=uses), TRACKED, KEY)
@@ -123,7 +123,7 @@ def test_released_points_whose_lots_have_expired_are_gone_at_once():
     assert held(ledger) == (26, 0, 0)
 
 
-def test_more_than_is_held_is_not_captured():
+def test_a_capture_beyond_the_hold_is_refused():
     ledger = session(ana=amounts(current=30, pending_debit=10))
     with pytest.raises(CaptureExceedsHold, match=r"11 is more than the 10 that are held\."):
         ledger.capture(stored(status=PENDING), POINTS, Decimal(11))
@@ -141,7 +141,7 @@ def test_only_the_capture_of_a_mint_needs_a_supply(transaction_type):
     assert ledger.capture(stored(transaction_type, PENDING), exhausted).amount == 10
 
 
-def test_a_captured_mint_stays_below_the_greatest_supply():
+def test_a_captured_mint_stays_below_the_maximum_supply():
     limited = account(max_supply=Decimal(100))
     ledger = session(limited, issued=95, ana=amounts(pending_credit=10))
     with pytest.raises(SupplyExceeded):
@@ -158,7 +158,7 @@ def test_a_mint_takes_from_no_wallet_and_a_burn_gives_to_none(transaction_type, 
 # -- reverts --------------------------------------------------------------------------------------------------------
 
 
-def test_a_reverted_burn_gives_back():
+def test_a_reverted_burn_returns_its_points():
     ledger = session(ana=amounts(current=30))
     step = ledger.revert(stored(), POINTS, KEY)
     assert (step.transaction_type, step.status, step.burned, step.minted) == (REVERT, SETTLED, -10, 0)
@@ -168,7 +168,7 @@ def test_a_reverted_burn_gives_back():
     assert ledger.changes_stored
 
 
-def test_a_reverted_mint_takes_back_also_what_was_earned():
+def test_a_reverted_mint_takes_its_points_and_its_earned_points():
     ledger = session(ana=amounts(current=30, earned=30))
     step = ledger.revert(stored(MINT, happened_at=NOON - DAY), POINTS, KEY)
     assert entries(step) == [(ANA, -10), (None, 10)]
@@ -180,7 +180,7 @@ def test_a_reverted_mint_takes_back_also_what_was_earned():
     assert ledger.unearned == {}
 
 
-def test_a_reverted_transfer_goes_back():
+def test_a_reverted_transfer_returns_to_the_sender():
     ledger = session(ana=amounts(current=30), ben=amounts(current=15))
     step = ledger.revert(stored(TRANSFER), POINTS, KEY)
     assert entries(step) == [(BEN, -10), (ANA, 10)]
@@ -199,7 +199,7 @@ def test_a_mint_that_was_spent_is_not_reverted_by_default():
         session(ana=amounts(current=12, pending_debit=3)).revert(stored(MINT), POINTS, KEY)
 
 
-def test_a_mint_that_was_spent_is_taken_into_debt():
+def test_the_revert_of_a_spent_mint_becomes_debt_where_allowed():
     indebted = account(overdraft_limit=Decimal(5))
     ledger = session(indebted, ana=amounts(current=6))
     step = ledger.revert(stored(MINT), indebted, KEY, allow_overdraft=True)
@@ -211,7 +211,7 @@ def test_a_mint_that_was_spent_is_taken_into_debt():
         session(indebted, ana=amounts(current=6)).revert(stored(MINT), indebted, KEY)
 
 
-def test_the_expired_part_of_a_mint_is_gone_already():
+def test_a_revert_does_not_take_the_expired_part_of_a_mint():
     ledger = session(ana=amounts(current=30))
     assert ledger.revert(stored(MINT, expired=Decimal(3)), POINTS, KEY).amount == 7
     tracked = session(TRACKED, ana=amounts(current=30))
@@ -219,7 +219,7 @@ def test_the_expired_part_of_a_mint_is_gone_already():
     assert tracked.revert(stored(MINT, lots=(5,)), TRACKED, KEY).amount == 6
 
 
-def test_lots_of_a_reverted_burn_come_back_the_last_to_expire_first():
+def test_a_reverted_burn_restores_the_lots_that_expire_last_first():
     uses = (LotUse(1, Decimal(6), NOON + DAY), LotUse(2, Decimal(4), NOON + 2 * DAY))
     ledger = session(account(point_tracking_enabled=True, overdraft_limit=Decimal(9)), ana=amounts(overdraft=5))
     step = ledger.revert(stored(uses=uses), ledger.accounts[1], KEY)
@@ -230,13 +230,13 @@ def test_lots_of_a_reverted_burn_come_back_the_last_to_expire_first():
     assert move.extra == 0
 
 
-def test_lots_of_a_reverted_mint_give_what_does_not_become_debt():
+def test_lots_give_the_part_of_a_reverted_mint_that_does_not_become_debt():
     indebted = account(overdraft_limit=Decimal(5), point_tracking_enabled=True)
     step = session(indebted, ana=amounts(current=6)).revert(stored(MINT), indebted, KEY, allow_overdraft=True)
     assert step.lot_moves == (TakeLots(ANA, 1, Decimal(6), first_of=8),)
 
 
-def test_lots_of_a_reverted_mint_are_its_own_first():
+def test_a_reverted_mint_takes_from_its_own_lots_first():
     ledger = session(TRACKED, ana=amounts(current=30))
     [move] = ledger.revert(stored(MINT), TRACKED, KEY).lot_moves
     assert isinstance(move, TakeLots)
@@ -251,7 +251,7 @@ def test_lots_of_a_reverted_mint_are_its_own_first():
         (stored(BURN, from_wallet_id=None), "moves no points"),
     ],
 )
-def test_what_cannot_be_reverted_is_refused(transaction, why):
+def test_a_transaction_that_cannot_be_reverted_is_refused(transaction, why):
     with pytest.raises(NotRevertible) as caught:
         session(ana=amounts(current=30)).revert(transaction, POINTS, KEY)
     assert str(caught.value) == f"Transaction 8 cannot be reverted: it {why}."
@@ -316,7 +316,7 @@ def test_only_the_revert_of_a_burn_has_a_value_in_money(transaction, details, pa
         (stored(MINT, PENDING), [ANA]),
     ],
 )
-def test_a_revert_changes_only_its_wallets_and_only_that_of_a_settled_mint_what_was_earned(transaction, wallets):
+def test_a_revert_changes_only_its_wallets_and_earned_points_only_of_a_settled_mint(transaction, wallets):
     ledger = session(ana=amounts(current=30, earned=30), ben=amounts(current=30, earned=30))
     ledger.revert(transaction, POINTS, KEY)
     assert [wallet_id for (wallet_id, _), _ in ledger.changed_holdings()] == wallets
@@ -325,7 +325,7 @@ def test_a_revert_changes_only_its_wallets_and_only_that_of_a_settled_mint_what_
     assert len(ledger.earnings(ANA, 1)) == is_mint
 
 
-def test_what_a_burn_took_from_an_overdraft_comes_back_as_new_points():
+def test_points_that_a_burn_took_from_an_overdraft_return_in_a_new_lot():
     """Of 10 points 6 were of a lot, and the debt of 4 was repaid since."""
     by_tier = account(
         point_tracking_enabled=True,
@@ -341,7 +341,7 @@ def test_what_a_burn_took_from_an_overdraft_comes_back_as_new_points():
 
 
 @pytest.mark.parametrize(("expires_at", "lives_until"), [(NOON, 30), (NOON + DAY, None)])
-def test_restored_points_of_a_lot_that_has_expired_live_on_from_the_revert(expires_at, lives_until):
+def test_restored_points_of_an_expired_lot_get_a_new_expiry_from_the_revert(expires_at, lives_until):
     reviving_account = account(point_tracking_enabled=True, restored_expiry_days=30)
     ledger = session(reviving_account)
     moves = ledger.revert(stored(uses=(LotUse(1, Decimal(10), expires_at),)), reviving_account, KEY).lot_moves
@@ -350,7 +350,7 @@ def test_restored_points_of_a_lot_that_has_expired_live_on_from_the_revert(expir
     assert held(ledger) == (10, 0, 0)
 
 
-def test_restored_points_of_an_idle_balance_live_on_from_the_revert():
+def test_restored_points_of_an_idle_balance_get_a_new_expiry_from_the_revert():
     policy = {"expirationType": "inactivity", "period": 1, "rounding": "none", "activities": ["spend"]}
     reviving_account = account(point_tracking_enabled=True, restored_expiry_days=30, expiration_policies=(policy,))
     ledger = session(reviving_account, ana={"last_activity_date": NOON - 40 * DAY})
@@ -359,7 +359,7 @@ def test_restored_points_of_an_idle_balance_live_on_from_the_revert():
     assert held(ledger) == (10, 0, 0)
 
 
-def test_the_release_of_a_hold_gives_nothing_back_of_what_has_expired():
+def test_the_release_of_a_hold_does_not_revive_expired_points():
     reviving_account = account(point_tracking_enabled=True, restored_expiry_days=30)
     ledger = session(reviving_account, ana=amounts(current=30, pending_debit=10))
     ledger.revert(stored(status=PENDING, uses=(LotUse(1, Decimal(10), NOON),)), reviving_account, KEY)
@@ -375,7 +375,7 @@ def test_the_release_of_a_hold_gives_nothing_back_of_what_has_expired():
         (8, 2, 0),
     ],
 )
-def test_transferred_points_that_expired_while_they_were_pending_are_gone_at_once(debt, balance, expired):
+def test_transferred_points_that_expired_while_pending_are_burned_at_once(debt, balance, expired):
     """Ben gets 6 points of a lot that has expired and 4 of one that has not."""
     uses = (LotUse(1, Decimal(6), NOON), LotUse(2, Decimal(4), NOON + DAY))
     ledger = session(TRACKED, ana=amounts(current=30, pending_debit=10), ben=amounts(pending_credit=10, overdraft=debt))
@@ -384,7 +384,7 @@ def test_transferred_points_that_expired_while_they_were_pending_are_gone_at_onc
     assert [(step.amount, step.from_wallet_id) for step in ledger.steps[1:]] == ([(expired, BEN)] if expired else [])
 
 
-def test_a_reverted_burn_stays_below_the_greatest_supply_where_that_revolves():
+def test_a_reverted_burn_stays_below_the_maximum_supply_of_a_revolving_account():
     for revolves in (True, False):
         limited = account(max_supply=Decimal(100), is_revolving=revolves)
         ledger = session(limited, issued=95)
@@ -418,7 +418,7 @@ def test_a_transfer_is_between_two_wallets():
 
 
 @pytest.mark.parametrize("move", ["mint", "burn", "transfer"])
-def test_a_manual_movement_is_set_aside(move):
+def test_a_manual_movement_is_a_hold(move):
     ledger = session(ana=amounts(current=30), ben=amounts(current=30))
     wallets = (ANA, BEN) if move == "transfer" else (ANA,)
     step = getattr(ledger, move)(POINTS, *wallets, Decimal(4), KEY, manual=True)
@@ -428,7 +428,7 @@ def test_a_manual_movement_is_set_aside(move):
     assert held(ledger, BEN) == ((30, 0, 4) if move == "transfer" else (30, 0, 0))
 
 
-def test_an_account_with_an_overdraft_sets_nothing_aside():
+def test_an_account_with_an_overdraft_allows_no_hold():
     indebted = account(overdraft_limit=Decimal(5))
     with pytest.raises(CaptureNotSupported):
         session(indebted).mint(indebted, ANA, Decimal(4), KEY, manual=True)
@@ -445,14 +445,14 @@ def test_only_burns_have_a_value_in_money():
     assert ledger.holding(ANA, 1).fiat == 3
 
 
-def test_only_tracked_points_have_an_expiry_of_their_own():
+def test_only_tracked_points_have_their_own_expiry():
     with pytest.raises(PointsNotTracked):
         session().mint(POINTS, ANA, Decimal(4), KEY, expires_at=NOON + DAY)
     [move] = session(TRACKED).mint(TRACKED, ANA, Decimal(4), KEY, expires_at=NOON + DAY).lot_moves
     assert move.expires_at == NOON + DAY
 
 
-def test_wallets_that_moved_are_dated():
+def test_both_wallets_of_a_transfer_get_its_date():
     ledger = session(ana=amounts(current=30))
     ledger.transfer(POINTS, ANA, BEN, Decimal(1), KEY)
     assert [(pair, holding.last_transaction_date) for pair, holding in ledger.changed_holdings()] == [

@@ -59,7 +59,7 @@ def balance_and_pending(ledger, wallet=ANA, account_id=1):
     return holding.current, holding.pending_credit
 
 
-def test_points_that_wait_are_in_no_balance_and_have_no_lot():
+def test_waiting_points_are_in_no_balance_and_have_no_lot():
     ledger = session()
     posting = mint(ledger, after="P1D")
     assert balance_and_pending(ledger) == (0, 100)
@@ -70,27 +70,27 @@ def test_points_that_wait_are_in_no_balance_and_have_no_lot():
     assert posting.details.external_event_date == NOON
 
 
-def test_points_of_a_moment_that_has_passed_do_not_wait():
+def test_points_of_a_past_moment_do_not_wait():
     ledger = session()
     posting = mint(ledger, at=NOON)
     assert (posting.status, posting.wait) == (SETTLED, None)
     assert balance_and_pending(ledger) == (100, 0)
 
 
-def test_points_for_something_so_long_ago_that_their_time_is_over_do_not_wait():
+def test_points_whose_wait_ended_before_their_mint_do_not_wait():
     ledger = session()
     long_ago = details(external_event_date=NOON - 3 * DAY)
     assert ledger.mint(POINTS, ANA, Decimal(100), long_ago, availability=Availability(after="P2D")).status == SETTLED
     assert balance_and_pending(ledger) == (100, 0)
 
 
-def test_the_terms_of_the_mint_count_in_place_of_those_of_the_account():
+def test_the_terms_of_the_mint_replace_those_of_the_account():
     slow = account(1, default_availability={"availableAfter": "P2D", "availableRounding": "none"})
     assert mint(session(slow), slow).wait.available_at == NOON + 2 * DAY
     assert mint(session(slow), slow, after="P1D").wait.available_at == NOON + DAY
 
 
-def test_points_that_would_expire_before_they_are_available():
+def test_points_that_would_expire_before_they_are_available_are_refused():
     for expires_at in (NOON + DAY / 2, NOON + DAY):
         with pytest.raises(ExpiresBeforeAvailable):
             mint(session(), expires_at=expires_at, after="P1D")
@@ -125,13 +125,13 @@ def test_points_released_early_expire_by_the_tier_of_when_they_were_given():
     assert capture.expires_at == ledger.at.replace(month=ledger.at.month + 2)
 
 
-def test_an_expiry_that_the_mint_names_stays():
+def test_the_expiry_of_the_mint_is_kept():
     ledger = session(at=NOON + DAY, pending_credit=Decimal(100))
     capture = ledger.make_available(waiting(pending_expires_at=NOON + 9 * DAY, policy_expires_at=None), POINTS)
     assert capture.expires_at == NOON + 9 * DAY
 
 
-def test_what_has_expired_when_it_is_settled_is_gone_at_once():
+def test_points_that_have_expired_when_they_are_settled_are_burned_at_once():
     ledger = session(at=NOON + 40 * DAY, pending_credit=Decimal(100))
     ledger.make_available(waiting(), POINTS)
     assert balance_and_pending(ledger) == (0, 0)
@@ -152,13 +152,13 @@ class TestEvents:
         ledger.confirm(wallet, event_type, order, at)
         return ledger.confirmed.get(8)
 
-    def test_the_time_runs_from_the_event(self):
+    def test_the_wait_begins_at_the_event(self):
         ledger = session(at=NOON + DAY, pending_credit=Decimal(100))
         confirmed = self.confirm(ledger, awaiting(after="P14D"), at=NOON + DAY)
         assert confirmed == (NOON + 15 * DAY, (NOON + 15 * DAY).replace(month=NOON.month + 1))
         assert (balance_and_pending(ledger), ledger.steps) == ((0, 100), [])
 
-    def test_without_a_time_the_points_are_available_at_the_event(self):
+    def test_without_a_wait_the_points_are_available_at_the_event(self):
         ledger = session(at=NOON + DAY, pending_credit=Decimal(100))
         self.confirm(ledger, awaiting(), at=NOON + DAY)
         [capture] = ledger.steps
@@ -194,7 +194,7 @@ class TestEvents:
         ledger.at = NOON + DAY
         assert self.confirm(ledger, at=NOON + DAY) == first
 
-    def test_an_expiry_that_the_mint_names_is_not_that_of_the_account(self):
+    def test_the_expiry_of_the_mint_replaces_that_of_the_account(self):
         mint = awaiting(after="P14D", pending_expires_at=NOON + 99 * DAY)
         assert self.confirm(session(pending_credit=Decimal(100)), mint) == (NOON + 14 * DAY, None)
 
@@ -227,9 +227,7 @@ class TestEvents:
             (NOON + DAY, (100, (NOON, None))),
         ],
     )
-    def test_points_that_expired_while_they_waited_are_left_to_the_worker_until_they_are_stored(
-        self, expires_at, balance_and_confirmation
-    ):
+    def test_new_points_that_expired_while_waiting_are_left_to_the_worker(self, expires_at, balance_and_confirmation):
         ledger = session()
         mint(ledger, expires_at=expires_at, on=AWAITED)
         ledger.confirm(ANA, CONFIRMED, None, NOON)
@@ -238,19 +236,19 @@ class TestEvents:
         assert (balance_and_pending(ledger)[1], len(ledger.steps)) == ((100, 1) if is_left else (0, 2))
 
     @pytest.mark.parametrize(("expires_at", "balance"), [(NOON, 0), (NOON + DAY, 100)])
-    def test_stored_points_that_expired_while_they_waited_are_gone_at_once(self, expires_at, balance):
+    def test_stored_points_that_expired_while_waiting_are_burned_at_once(self, expires_at, balance):
         ledger = session(pending_credit=Decimal(100))
         self.confirm(ledger, awaiting(pending_expires_at=expires_at))
         assert balance_and_pending(ledger) == (balance, 0)
 
-    def test_a_confirmation_changes_what_is_stored(self):
+    def test_a_confirmation_changes_the_stored_mint(self):
         ledger = session(pending_credit=Decimal(100))
         ledger.expect_events([awaiting(after="P14D")])
         assert not ledger.changes_stored
         self.confirm(ledger)
         assert ledger.changes_stored
 
-    def test_a_rollback_takes_the_confirmation_back(self):
+    def test_a_rollback_undoes_the_confirmation(self):
         ledger = session(pending_credit=Decimal(100))
         ledger.expect_events([awaiting(after="P14D")])
         savepoint = ledger.savepoint()
@@ -265,7 +263,7 @@ class TestConfirmations:
         ledger.make_available(awaiting(), POINTS)
         assert ledger.confirmed == {8: (NOON + DAY, NOON.replace(month=NOON.month + 1) + DAY)}
 
-    def test_an_expiry_that_the_mint_names_is_not_stored_again(self):
+    def test_the_expiry_of_the_mint_is_not_stored_again(self):
         ledger = session(at=NOON + DAY, pending_credit=Decimal(100))
         capture = ledger.make_available(awaiting(pending_expires_at=NOON + 99 * DAY), POINTS)
         assert (ledger.confirmed, capture.expires_at) == ({8: (NOON + DAY, None)}, NOON + 99 * DAY)
@@ -276,7 +274,7 @@ class TestConfirmations:
         assert ledger.confirmed == {}
 
 
-def test_what_is_left_of_a_mint_is_what_has_not_expired_on_arrival():
+def test_the_rest_of_a_mint_is_the_part_that_did_not_expire_on_arrival():
     ledger = session(at=NOON + 2 * DAY, pending_credit=Decimal(100))
     capture = ledger.make_available(waiting(), POINTS)
     assert ledger.left_of(capture) == 100
