@@ -41,13 +41,13 @@ def test_counts_are_whole_and_within_bounds(expression, count):
 
 
 @given(st.lists(st.tuples(st.sampled_from(["coffee", "cake"]), st.decimals("0", "50", places=1)), max_size=8))
-def test_coffees_are_counted_as_by_hand(items):
+def test_an_expression_counts_the_quantities_of_coffees(items):
     by_hand = int(sum((quantity for category, quantity in items if category == "coffee"), Decimal(0)))
     assert evaluate_count(COFFEES, order=basket(*items)) == by_hand
 
 
 @pytest.mark.parametrize("order", [None, basket(("coffee", None))])
-def test_what_is_not_there_fails(order):
+def test_a_count_of_a_missing_value_fails(order):
     with pytest.raises(EvaluationError):
         evaluate_count(COFFEES, order=order)
 

@@ -57,7 +57,7 @@ def test_the_window_includes_both_ends(valid_from, valid_to, is_counted):
     assert counts(mission(valid_from=valid_from, valid_to=valid_to)) is is_counted
 
 
-def test_the_audience_is_one_that_the_member_is_in():
+def test_a_mission_counts_only_members_of_its_audience():
     regulars = mission(audience_id=4)
     member = facts(audience_keys=frozenset({"regulars"}))
     assert counts(regulars, member, audiences={4: "regulars"})
@@ -67,18 +67,18 @@ def test_the_audience_is_one_that_the_member_is_in():
 
 
 @pytest.mark.parametrize(("currency", "is_counted"), [(None, False), ("USD", False), ("EUR", True)])
-def test_a_mission_with_a_currency_counts_what_is_in_it(currency, is_counted):
+def test_a_mission_with_a_currency_counts_only_orders_in_it(currency, is_counted):
     assert counts(mission(currency="EUR"), facts(currency=currency)) is is_counted
     assert counts(mission(), facts(currency=currency))
 
 
 @pytest.mark.parametrize(("spend", "is_counted"), [(None, False), ("9.99", False), ("10", True)])
-def test_the_spend_is_at_least_the_least(spend, is_counted):
+def test_a_mission_counts_orders_of_at_least_its_minimum_spend(spend, is_counted):
     event = facts(spend=None if spend is None else Decimal(spend))
     assert counts(mission(min_spend_value=Decimal(10)), event) is is_counted
 
 
-def test_one_item_matches_the_matcher_and_the_missions_own():
+def test_one_item_matches_both_the_shared_and_the_inline_matcher():
     matchers = {
         3: compile_matcher({"operator": "AND", "conditions": [{"field": "total", "operator": ">", "value": 4}]})
     }
@@ -99,12 +99,12 @@ def test_the_products_of_a_payment_are_its_items():
 @pytest.mark.parametrize(
     ("sign", "matching"), [(">=", {2, 3}), (">", {3}), ("=", {2}), ("<", {0, 1}), ("<=", {0, 1, 2})]
 )
-def test_a_condition_compares_what_the_member_holds(sign, matching):
+def test_a_condition_compares_the_badges_of_the_member(sign, matching):
     record = mission(badge_matcher=conditions(("gold", sign, 2)))
     assert {amount for amount in range(4) if counts(record, badges={"gold": Decimal(amount)})} == matching
 
 
-def test_conditions_hold_all_or_any():
+def test_conditions_are_joined_by_and_or_or():
     both = (("gold", ">=", 1), ("silver", "<", 1))
     for badges, all_hold, any_holds in (
         ({"gold": 1, "silver": 0}, True, True),
@@ -121,7 +121,7 @@ def test_a_badge_that_the_member_never_had_counts_as_0():
     assert counts(mission(badge_matcher=conditions(("gold", "=", 0))), badges={})
 
 
-def test_a_closed_mission_says_why():
+def test_a_closed_mission_is_refused_with_a_reason():
     record = compile_mission(mission(active=False), {}, {}, {}, None)
     with pytest.raises(MissionClosed, match="not active"):
         record.refuse_closed(NOON, ())
@@ -147,7 +147,7 @@ def test_points_expire_by_the_calendar(value, unit, expiry):
     ("unit", "expiry"),
     [("months", datetime(2026, 4, 7, 19, tzinfo=UTC)), ("days", datetime(2026, 3, 8, 19, tzinfo=UTC))],
 )
-def test_points_expire_by_the_days_of_the_missions_zone(unit, expiry):
+def test_points_expire_by_local_days_of_the_mission(unit, expiry):
     # Clocks are put forward there on 8 March.
     rewarding = mission(manual_expiration={"value": 1, "unit": unit}, timezone="America/Los_Angeles")
     assert expiry_of_reward(rewarding, datetime(2026, 3, 7, 20, tzinfo=UTC)) == expiry
@@ -200,7 +200,7 @@ BADGES = {"badge_matcher": conditions(("gold", ">", 0))}
         ({"available_after": "14 days", "points_accrual": Decimal(1)}, {"/availableAfter"}),
     ],
 )
-def test_what_does_not_go_together_is_reported_at_once(values, pointers):
+def test_all_contradictions_are_reported_at_once(values, pointers):
     assert faults(**values) == pointers
 
 
@@ -218,7 +218,7 @@ def test_what_does_not_go_together_is_reported_at_once(values, pointers):
         ({"audience_id": 5}, ("regulars",), "The member is not in the audience of the mission Three times."),
     ],
 )
-def test_a_mission_that_is_closed_to_a_member_says_why(values, audiences, why):
+def test_a_mission_that_is_closed_to_a_member_is_refused_with_a_reason(values, audiences, why):
     compiled = compile_mission(mission(**values), {}, {4: "regulars"}, {}, None)
     with pytest.raises(MissionClosed) as caught:
         compiled.refuse_closed(NOON, audiences)
@@ -250,7 +250,7 @@ def test_a_count_that_cannot_be_compiled_is_a_fault_of_the_mission():
     assert (working.count is not None, working.fault) == (True, None)
 
 
-def test_faults_say_what_does_not_go_together():
+def test_faults_name_the_contradictory_fields():
     record = mission(badge_matcher=conditions(("gold", ">", 0)), matcher_id=3, period_limit=1, ledger_id=1)
     conflicts = faults_of({name: getattr(record, name) for name in record.__slots__})
     assert [fault.detail for fault in conflicts] == [

@@ -36,7 +36,7 @@ def test_the_goal_is_achieved_by_the_count_that_reaches_it():
     assert progress == Progress(3, counted=7, times_achieved=2)
 
 
-def test_an_amount_achieves_as_often_as_it_covers_and_counts_nothing_beyond_its_room():
+def test_an_amount_achieves_every_goal_that_it_covers_up_to_the_maximum():
     assert Progress(3, 2).advanced(8, remaining=9).after == Progress(3, 10, 3)
     limited = Progress(3, 2).advanced(8, remaining=2)
     assert (limited.after, limited.counted, limited.achieved) == (Progress(3, 6, 2), 4, 2)
@@ -45,7 +45,7 @@ def test_an_amount_achieves_as_often_as_it_covers_and_counts_nothing_beyond_its_
 
 
 @pytest.mark.parametrize(("count", "total"), [(0, 6), (1, 7), (2, 8), (3, 6)])
-def test_a_member_of_another_system_stands_at_a_count_towards_the_present_goal(count, total):
+def test_an_imported_member_has_a_count_towards_the_present_goal(count, total):
     """The goal of 3 was achieved twice; the other system may leave the count at the goal, or at 0."""
     progress = Progress.from_counts(3, count, 2)
     assert (progress.counted, progress.times_achieved) == (total, 2)
@@ -62,11 +62,11 @@ def test_a_member_of_another_system_stands_at_a_count_towards_the_present_goal(c
         (Progress(5, 6, 1), 3, Progress(3, 4, 1)),
     ],
 )
-def test_another_goal_keeps_what_was_achieved_and_achieves_nothing(before, goal, after):
+def test_a_new_goal_keeps_achievements_and_adds_none(before, goal, after):
     assert before.towards(goal) == after
 
 
-def test_what_a_reversal_left_over_is_achieved_by_one_more_count_but_not_by_none():
+def test_the_rest_after_a_reversal_is_achieved_with_the_next_count():
     """Seven counts of which no goal is rewarded any more, and only one may still be."""
     left_over = Progress(3, 7, 0)
     assert left_over.advanced(0, remaining=1).achieved == 0
@@ -79,7 +79,7 @@ def test_a_goal_that_was_rewarded_before_its_counts_were_reversed_is_not_achieve
     assert Progress(3, 0, 1).advanced(6, remaining=9).after == Progress(3, 6, 2)
 
 
-def test_what_another_event_achieved_is_not_rewarded_again():
+def test_an_achievement_of_another_event_is_not_rewarded_again():
     # Three counted, one reward; the first event is undone, another one takes its place.
     progress = Progress(3, 3, 1).after_reversal(1, 0, goal=3)
     advance = progress.advanced(1, remaining=100)
@@ -87,14 +87,14 @@ def test_what_another_event_achieved_is_not_rewarded_again():
     assert [advance.after.advanced(n, remaining=100).achieved for n in (2, 3)] == [0, 1]
 
 
-def test_what_stands_of_an_undone_achievement_is_rewarded_with_the_next_count():
+def test_the_rest_of_an_undone_achievement_is_rewarded_with_the_next_count():
     # Five counted, the third had achieved and is undone: four stand, which are worth a reward.
     progress = Progress(3, 5, 1).after_reversal(1, 1, goal=3)
     assert progress.times_achieved == 0
     assert progress.advanced(1, remaining=100).achieved == 1
 
 
-def test_a_goal_that_is_broken_is_worth_what_it_took():
+def test_a_revoked_achievement_takes_the_counts_of_its_own_goal():
     # Three counted towards a goal of three, which is one of five now, and one since.
     progress = Progress(3, 3, 1).towards(5).advanced(1, remaining=100).after
     assert progress.after_reversal(1, 0, goal=5) == Progress(5, 5, 1)
@@ -104,18 +104,18 @@ def test_a_goal_that_is_broken_is_worth_what_it_took():
 
 
 @given(progresses(), st.integers(0, 40), st.integers(0, 6))
-def test_towards_the_same_goal_taking_back_is_subtraction(progress, count, achieved):
+def test_a_reversal_towards_the_same_goal_subtracts_its_counts(progress, count, achieved):
     after = progress.after_reversal(count, achieved, progress.goal)
     assert after.counted == max(0, progress.counted - count)
     assert after.times_achieved == max(0, progress.times_achieved - achieved)
 
 
-def test_taking_back_ends_at_nothing():
+def test_a_reversal_stops_at_0():
     assert Progress(3, 1, 0).after_reversal(2, 1, goal=3) == Progress(3)
 
 
 @given(progresses(), st.integers(0, 40), st.integers(0, 6))
-def test_an_amount_is_as_many_single_counts(progress, amount, remaining):
+def test_an_amount_equals_as_many_single_counts(progress, amount, remaining):
     single, total, achieved = progress, 0, 0
     for _ in range(amount):
         step = single.advanced(1, remaining - achieved)
@@ -125,7 +125,7 @@ def test_an_amount_is_as_many_single_counts(progress, amount, remaining):
 
 
 @given(progresses(), GOALS)
-def test_another_goal_achieves_and_takes_nothing_by_itself(progress, goal):
+def test_a_new_goal_by_itself_changes_no_achievement(progress, goal):
     new_progress = progress.towards(goal)
     assert (new_progress.goal, new_progress.times_achieved) == (goal, progress.times_achieved)
     assert new_progress.counted // goal == progress.counted // progress.goal

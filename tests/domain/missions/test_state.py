@@ -59,7 +59,7 @@ def test_a_count_that_achieves_nothing_leaves_the_last_achievement():
     assert missions.progress(ANA, mission()).last_achieved_at == NOON
 
 
-def test_a_mission_is_achieved_so_many_times_in_all():
+def test_a_mission_is_achieved_up_to_its_maximum():
     twice = mission(max_repetitions=2)
     missions = state(count=3, achieved=1)
     assert missions.remaining_achievements(ANA, twice, NOON) == 1
@@ -69,7 +69,7 @@ def test_a_mission_is_achieved_so_many_times_in_all():
     assert state(achieved=3).remaining_achievements(ANA, twice, NOON) == 0
 
 
-def test_a_mission_is_achieved_so_many_times_in_a_period_of_its_zone():
+def test_a_mission_is_achieved_up_to_the_maximum_of_a_local_period():
     daily = mission(repetition_period="daily", period_limit=2, timezone="Asia/Tokyo")
     # At noon in London it is the 4th in Tokyo, at 16:00 the 5th.
     missions = state(in_period={(ANA, 1, date(2026, 3, 4)): 1})
@@ -98,18 +98,18 @@ def test_a_mission_is_achieved_so_many_times_in_a_period_of_its_zone():
         (4, 0, 1),
     ],
 )
-def test_what_is_missing_is_the_least_count_that_achieves_the_mission_once_more(count, achieved, remaining):
+def test_the_remaining_count_is_the_least_that_achieves_the_mission_again(count, achieved, remaining):
     assert state(count, achieved).remaining_count(ANA, mission(), NOON) == remaining
     assert state(count, achieved).count(mission(), remaining, cause()).achieved == 1
     assert remaining == 1 or state(count, achieved).count(mission(), remaining - 1, cause()).achieved == 0
 
 
-def test_nothing_is_missing_to_a_mission_that_cannot_be_achieved_any_more():
+def test_a_mission_that_cannot_be_achieved_again_has_no_remaining_count():
     assert state(3, 1).remaining_count(ANA, mission(max_repetitions=1), NOON) is None
     assert state(3, 1).remaining_count(ANA, mission(max_repetitions=2), NOON) == 3
 
 
-def test_progress_may_be_assumed():
+def test_assumed_progress_replaces_the_stored_one():
     missions = MissionProgressState({}, {})
     missions.assume(ANA, mission(), Progress(3, 5, 1))
     assert missions.progress(ANA, mission()).progress == Progress(3, 5, 1)
@@ -192,7 +192,7 @@ def test_a_count_is_stored_with_its_cause():
     )
 
 
-def test_the_answer_to_a_request_is_kept_with_its_own_count():
+def test_the_response_of_a_request_is_stored_with_its_own_count():
     missions = state()
     missions.count(mission(), 1, cause(event=1))
     missions.count(mission(), 2, cause(event=None, system_unique_key="key"))
@@ -208,7 +208,7 @@ def tracking(count=3, achieved=1, number=20):
     return MissionTracking(**values | {"mission_tracking_id": number, "achieved": achieved})
 
 
-def test_a_reversed_count_is_taken_off():
+def test_a_reversed_count_is_subtracted():
     daily = mission(repetition_period="daily", period_limit=1)
     missions = state(count=4, achieved=1, in_period={(ANA, 1, date(2026, 3, 4)): 1})
     reversed_count = tracking()
@@ -228,7 +228,7 @@ def test_a_reversed_count_that_achieved_nothing_loses_no_achievement():
     assert missions.drain().lost == frozenset()
 
 
-def test_what_was_drained_counts_as_stored():
+def test_drained_changes_are_not_drained_again():
     missions = state()
     missions.count(mission(), 1, cause())
     stored_tracking = tracking()

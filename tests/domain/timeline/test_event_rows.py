@@ -78,7 +78,7 @@ def test_an_event_has_its_ids_its_effects_and_its_caller():
 
 
 @pytest.mark.parametrize(("external", "happened"), [(None, RECORDED), (HAPPENED, HAPPENED)])
-def test_an_event_happened_when_its_sender_says_so(external, happened):
+def test_an_event_has_the_date_of_its_sender(external, happened):
     row = replace(EVENT, external_event_date=external).row()
     assert (row.recorded_at, row.happened_at) == (RECORDED, happened)
 
@@ -104,7 +104,7 @@ def test_an_event_happened_when_its_sender_says_so(external, happened):
         ({"event_type": "till-opened", "description": " Early. "}, "The event till-opened happened: Early."),
     ],
 )
-def test_an_event_is_told_in_a_sentence(changes, sentence):
+def test_an_event_has_a_sentence(changes, sentence):
     assert text(EVENT, **changes) == sentence
 
 
@@ -120,7 +120,7 @@ def test_an_event_is_told_in_a_sentence(changes, sentence):
         ({"reverted_loyalty_event_id": 6, "evaluation_status": 0}, "It reversed an earlier event."),
     ],
 )
-def test_a_second_sentence_says_what_became_of_the_event(changes, sentence):
+def test_a_second_sentence_reports_the_result_of_the_event(changes, sentence):
     happened = text(EVENT, event_type="member-created", effects=[effect()], **changes)
     assert happened == f"The member was enrolled. {sentence}"
 
@@ -144,7 +144,7 @@ def test_effects_are_reported_by_campaign_without_those_that_did_nothing():
     )
 
 
-def test_an_event_whose_answer_was_released_has_no_effects():
+def test_an_event_whose_response_was_released_has_no_effects():
     row = replace(EVENT, effects=None).row()
     assert row.details["effects"] == []
     assert row.text == "The order order-17 over 1,200.5 was created."

@@ -172,7 +172,7 @@ def test_reverted_points_are_marked():
 
 
 @pytest.mark.parametrize(("external", "happened"), [(None, RECORDED), (HAPPENED, HAPPENED)])
-def test_points_moved_when_their_sender_says_so(external, happened):
+def test_points_have_the_date_of_their_sender(external, happened):
     row = replace(RECEIVED, external_event_date=external).row(SPRING)
     assert (row.recorded_at, row.happened_at) == (RECORDED, happened)
 
@@ -185,7 +185,7 @@ def mission(key, *rewards):
     return {"missionKey": key, "rewards": [{"kind": kind, "status": status} for kind, status in rewards]}
 
 
-def test_the_key_of_a_transaction_says_what_posted_it():
+def test_the_key_of_a_transaction_names_its_source():
     transactions = [
         (10, "e-7:0"),
         (11, "e-7:mission-0"),
