@@ -21,27 +21,27 @@ OPERATOR = Grant(frozenset(), is_admin=True, is_system_admin=True)
 
 
 @pytest.mark.parametrize("roles", [{"orders:write"}, {"orders:read"}, {"members:read", "orders:write"}])
-def test_less_than_is_held(roles):
+def test_a_grant_is_narrowed_to_fewer_roles(roles):
     assert narrow_grant(TILL, roles) == Grant(frozenset(roles))
 
 
 @pytest.mark.parametrize("roles", [{"members:write"}, {ADMIN}, {"orders:write", "coupons:read"}, {"nonsense"}, {""}])
-def test_more_than_is_held(roles):
+def test_a_grant_is_not_narrowed_to_other_roles(roles):
     assert narrow_grant(TILL, roles) is None
 
 
-def test_an_administrator_who_asks_for_less_is_none_then():
+def test_an_administrator_who_requests_roles_is_no_administrator():
     assert narrow_grant(ADMINISTRATOR, ROLES) == Grant(ROLES)
     assert narrow_grant(OPERATOR, {"users:write"}) == Grant(frozenset({"users:write"}))
     assert narrow_grant(ADMINISTRATOR, {"everything"}) is None
 
 
-def test_an_administrator_who_asks_to_stay_one():
+def test_an_administrator_may_request_to_stay_one():
     assert narrow_grant(ADMINISTRATOR, {ADMIN}) == ADMINISTRATOR
     assert narrow_grant(OPERATOR, {ADMIN, "users:read"}) == Grant(frozenset({"users:read"}), True, True)
 
 
-def test_a_grant_as_scopes():
+def test_a_grant_has_scopes():
     assert TILL.scopes == ("members:read", "orders:write")
     assert OPERATOR.scopes == (ADMIN,)
 
@@ -59,7 +59,7 @@ def amounts_to(grant):
 
 
 @given(st.lists(GRANTS, max_size=4))
-def test_what_is_merged_allows_what_its_parts_allow_and_says_it_shortly(grants):
+def test_merged_grants_allow_what_their_parts_allow_without_repetition(grants):
     merged_grant = merge_grants(grants)
     assert amounts_to(merged_grant) == set().union(*map(amounts_to, grants))
     assert not any(
@@ -69,17 +69,17 @@ def test_what_is_merged_allows_what_its_parts_allow_and_says_it_shortly(grants):
 
 
 @given(GRANTS, GRANTS)
-def test_a_token_is_limited_to_what_its_user_has_by_now(token_grant, user_grant):
+def test_a_token_is_limited_to_the_current_permissions_of_its_user(token_grant, user_grant):
     assert amounts_to(limit_grant(token_grant, user_grant)) == amounts_to(token_grant) & amounts_to(user_grant)
 
 
 @given(GRANTS, GRANTS)
-def test_what_is_lacking_is_what_could_not_be_given(held_grant, new_grant):
+def test_a_grant_lacks_permissions_exactly_if_it_cannot_give_them(held_grant, new_grant):
     assert (missing_permissions(held_grant, new_grant) == []) == (amounts_to(new_grant) <= amounts_to(held_grant))
 
 
 @given(GRANTS, GRANTS)
-def test_what_a_change_adds_leads_from_one_grant_to_the_other(before, after):
+def test_the_added_permissions_turn_the_old_grant_into_the_new_one(before, after):
     assert amounts_to(merge_grants([before, added_permissions(before, after)])) >= amounts_to(after)
     assert not amounts_to(added_permissions(before, after)) - amounts_to(after)
     assert added_permissions(before, before) == Grant(frozenset())

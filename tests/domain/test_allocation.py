@@ -35,7 +35,7 @@ def test_shares_are_by_weight_and_the_largest_remainder_is_rounded_up(amount, we
     assert shares(amount, weights) == expected_shares
 
 
-def test_what_a_full_place_cannot_hold_goes_to_the_others():
+def test_a_share_beyond_its_limit_goes_to_the_others():
     assert shares(10, [50, 25, 25], limits=[2, 10, 10]) == ["2.00", "4.00", "4.00"]
     assert shares(10, [50, 25, 25], limits=[2, 3, 10]) == ["2.00", "3.00", "5.00"]
 

@@ -115,7 +115,7 @@ def test_every_criterion_named_must_match(criteria, holds):
     assert matches(ANA, **criteria) is holds
 
 
-def test_a_member_of_whom_nothing_is_known_is_in_no_criterion():
+def test_a_member_without_data_matches_no_criterion():
     for name in ("tags", "locations", "member_types", "email_domains"):
         assert not matches(member(), **{name: ["a"]})
     assert not matches(member(), **attributes(a=1))
@@ -124,7 +124,7 @@ def test_a_member_of_whom_nothing_is_known_is_in_no_criterion():
 
 
 @pytest.mark.parametrize("value", [None, "", "x" * 1001, {}, [], [None], [["a"]], {"a": 1}, ["a"] * 101])
-def test_what_no_attribute_is_compared_with_is_refused_with_its_place(value):
+def test_an_invalid_value_of_an_attribute_is_refused_with_its_place(value):
     with pytest.raises(InvalidRequest) as refusal:
         matches(ANA, **attributes(fine=1, **{"a/b~c": value}))
     assert [fault.pointer for fault in refusal.value.faults] == ["/matcher/customAttributes/values/a~1b~0c"]
@@ -166,13 +166,13 @@ def test_an_audience_expires_at_its_moment():
     assert not ending.applies(NOON)
 
 
-def test_inactive_audiences_and_those_kept_outside_match_nobody():
+def test_inactive_and_external_audiences_are_not_compiled():
     assert audience(active=False) is None
     assert audience(matcher_type="null-matcher", matcher=None) is None
     assert audience(matcher_type="list-matcher", matcher=None, active=False) is None
 
 
-def test_a_list_has_those_whom_it_lists():
+def test_a_list_audience_has_its_listed_members():
     listing = audience(matcher_type="list-matcher", matcher=None)
     assert listing.has(ANA, {4, 5})
     assert not listing.has(ANA, {4})
@@ -200,19 +200,19 @@ wanted_attributes = st.dictionaries(texts, scalars | st.lists(scalars, min_size=
 
 
 @given(people, lists, lists, lists, wanted_attributes)
-def test_a_matcher_is_all_of_its_criteria_alone(who, tags, locations, types, values):
+def test_a_matcher_matches_if_all_of_its_criteria_match(who, tags, locations, types, values):
     criteria = [{"tags": tags}, {"locations": locations}, {"member_types": types}, attributes(**values)]
     whole = {name: value for criterion in criteria for name, value in criterion.items()}
     assert matches(who, **whole) is all(matches(who, **criterion) for criterion in criteria)
 
 
 @given(people, wanted_attributes)
-def test_not_include_has_exactly_the_others(who, values):
+def test_not_include_matches_exactly_the_other_members(who, values):
     assert matches(who, **attributes(True, **values)) is not matches(who, **attributes(**values))
 
 
 @given(people, wanted_attributes)
-def test_attributes_are_all_of_them_alone_and_their_values_any(who, values):
+def test_all_attributes_must_match_and_any_of_their_values(who, values):
     results = [
         any(
             matches(who, **attributes(**{name: one}))
@@ -223,7 +223,7 @@ def test_attributes_are_all_of_them_alone_and_their_values_any(who, values):
     assert matches(who, **attributes(**values)) is all(results)
 
 
-def test_a_matcher_goes_only_with_its_type():
+def test_a_matcher_needs_its_type():
     check_matcher(ATTRIBUTE_MATCHER, NOTHING)
     check_matcher(LIST_MATCHER, None)
     for matcher_type, matcher in ((ATTRIBUTE_MATCHER, None), (LIST_MATCHER, NOTHING)):
@@ -232,7 +232,7 @@ def test_a_matcher_goes_only_with_its_type():
         assert [fault.pointer for fault in refusal.value.faults] == ["/matcher"]
 
 
-def test_the_type_of_the_matcher_stays():
+def test_the_type_of_the_matcher_cannot_change():
     before = SimpleNamespace(name="Regulars", matcher_type=LIST_MATCHER)
     check_matcher(LIST_MATCHER, None, before)
     with pytest.raises(MatcherTypeFixed, match="Regulars is list-matcher"):

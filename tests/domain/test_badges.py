@@ -49,7 +49,7 @@ def grant(amount=1, of=None, member_id=ANA, key=None, digest=b"", event_id=None)
     return BadgeGrant(member_id, of or badge(), amount, key, digest, {"till": 4}, "receipt-1", event_id)
 
 
-def test_an_assignment_is_kept_as_it_was_asked_for():
+def test_an_assignment_is_tracked_with_its_request():
     badges = balances(ana=1)
     tracking = badges.assign(grant(2, key="till-1", digest=b"d", event_id=5))
     assert (tracking.amount_assigned, tracking.updated_total_assigned) == (2, 3)
@@ -65,12 +65,12 @@ def test_an_assignment_is_kept_as_it_was_asked_for():
     assert badges.balance(ANA, 2) == 0
 
 
-def test_a_tracking_without_a_key_has_one_of_its_own():
+def test_a_tracking_without_a_key_gets_a_generated_one():
     tracking = balances().assign(grant())
     assert tracking.system_unique_key == tracking.badge_tracking_key == "tracking-1"
 
 
-def test_what_is_beyond_the_bounds_is_refused_and_changes_nothing():
+def test_a_change_beyond_the_bounds_is_refused_and_changes_nothing():
     badges = balances(ana=2)
     with pytest.raises(BadgeLimit):
         badges.assign(grant(2))
@@ -82,7 +82,7 @@ def test_what_is_beyond_the_bounds_is_refused_and_changes_nothing():
     assert badges.assign(grant(3)).updated_total_assigned == 3
 
 
-def test_an_inactive_badge_is_left_alone_but_can_be_reverted():
+def test_an_inactive_badge_can_only_be_reverted():
     badges = balances(ana=1)
     with pytest.raises(BadgeInactive):
         badges.assign(grant(of=badge(active=False)))
@@ -92,7 +92,7 @@ def test_an_inactive_badge_is_left_alone_but_can_be_reverted():
     assert badges.revert(tracking.badge_tracking_id, badge(active=False)).updated_total_assigned == 1
 
 
-def test_nothing_is_assigned_to_or_taken_from_an_inactive_member_but_reverted():
+def test_badges_of_an_inactive_member_can_only_be_reverted():
     assignment = balances().assign(grant(2))
     badges = BadgeBalances({(ANA, 1): 2}, NOW, namer(), inactive=[ANA])
     badges.register([assignment])
@@ -112,7 +112,7 @@ def test_a_refusal_says_how_much_the_member_holds():
         badges.unassign(grant(3))
 
 
-def test_a_tracking_that_is_registered_again_stays_as_it_became():
+def test_a_tracking_that_is_registered_again_keeps_its_changes():
     badges = balances()
     assignment = badges.assign(grant())
     badges.revert(assignment.badge_tracking_id, badge())
@@ -121,7 +121,7 @@ def test_a_tracking_that_is_registered_again_stays_as_it_became():
         badges.revert(assignment.badge_tracking_id, badge())
 
 
-def test_what_is_missing_of_one_badge_or_member_is_not_taken_from_another():
+def test_a_shortfall_is_not_taken_from_another_badge_or_member():
     badges = balances()
     other = badge(badge_id=2)
     unassignments = [
@@ -134,7 +134,7 @@ def test_what_is_missing_of_one_badge_or_member_is_not_taken_from_another():
     assert badges.revert(unassignments[1].badge_tracking_id, badge()).amount_assigned == 1
 
 
-def test_of_what_is_missing_only_as_much_is_taken_as_comes_back():
+def test_a_revert_repays_a_shortfall_only_by_its_own_amount():
     """Three of an event are missing; an unassignment of one is reverted first, then one of two."""
     badges = balances()
     assignment = badges.assign(grant(3, event_id=5))
@@ -150,7 +150,7 @@ def test_of_what_is_missing_only_as_much_is_taken_as_comes_back():
     assert badges.balance(ANA, 1) == 0
 
 
-def test_a_revert_that_changes_nothing_is_not_refused_above_a_lowered_maximum():
+def test_a_revert_that_only_repays_is_not_refused_above_a_lowered_maximum():
     """What it would give is missing since an event was undone."""
     badges = balances()
     assignment = badges.assign(grant(event_id=5))
@@ -161,7 +161,7 @@ def test_a_revert_that_changes_nothing_is_not_refused_above_a_lowered_maximum():
     assert badges.balance(ANA, 1) == 3
 
 
-def test_what_could_not_be_taken_before_is_not_taken_with_a_reverted_assignment():
+def test_a_reverted_assignment_does_not_repay_an_earlier_shortfall():
     badges = balances()
     first, assignment_of_event = badges.assign(grant()), badges.assign(grant(event_id=5))
     badges.unassign(grant(2))
@@ -171,7 +171,7 @@ def test_what_could_not_be_taken_before_is_not_taken_with_a_reverted_assignment(
     assert badges.balance(ANA, 1) == 1
 
 
-def test_who_holds_more_than_a_lowered_maximum_keeps_it_and_gets_no_more():
+def test_a_member_above_a_lowered_maximum_keeps_badges_and_gets_no_more():
     badges, lowered = balances(ana=3), badge(max_amount=1)
     with pytest.raises(BadgeLimit):
         badges.assign(grant(of=lowered))
@@ -182,7 +182,7 @@ def test_who_holds_more_than_a_lowered_maximum_keeps_it_and_gets_no_more():
     assert badges.assign(grant(of=lowered)).updated_total_assigned == 1
 
 
-def test_a_revert_and_what_it_reverts_name_each_other():
+def test_a_revert_and_its_tracking_name_each_other():
     badges = balances()
     assignment = badges.assign(grant(2))
     back = badges.revert(assignment.badge_tracking_id, badge())
@@ -213,7 +213,7 @@ def test_a_revert_keeps_to_the_bounds():
         badges.revert(unassignment.badge_tracking_id, badge())
 
 
-def test_the_same_key_returns_the_same_and_another_request_is_refused():
+def test_a_repeated_key_returns_its_tracking_and_refuses_another_request():
     badges = balances()
     first = badges.assign(grant(key="a", digest=b"1"))
     badges.drain()
@@ -224,7 +224,7 @@ def test_the_same_key_returns_the_same_and_another_request_is_refused():
     assert not badges.drain()
 
 
-def test_what_was_stored_under_a_key_is_known():
+def test_a_stored_tracking_is_returned_for_its_key():
     badges = balances()
     first = badges.assign(grant(key="a", digest=b"1"))
     later = BadgeBalances({(ANA, 1): 1}, NOW, namer())
@@ -254,7 +254,7 @@ def test_news_and_changes_are_reported_once():
     assert not badges.drain()
 
 
-def test_taking_back_gives_and_takes_as_much_as_the_bounds_allow():
+def test_a_reversal_gives_and_takes_within_the_bounds():
     badges = balances()
     assignment = badges.assign(grant(3, event_id=5))
     badges.unassign(grant(2))
@@ -268,7 +268,7 @@ def test_taking_back_gives_and_takes_as_much_as_the_bounds_allow():
     assert badges.unreverted(5) == badges.unreverted(7) == []
 
 
-def test_what_was_missing_is_taken_once_an_earlier_unassignment_is_reverted():
+def test_a_shortfall_is_repaid_when_an_earlier_unassignment_is_reverted():
     badges = balances()
     assignment = badges.assign(grant(1, event_id=5))
     unassignment = badges.unassign(grant(1))
@@ -279,7 +279,7 @@ def test_what_was_missing_is_taken_once_an_earlier_unassignment_is_reverted():
     assert badges.take_news() == []
 
 
-def test_what_was_missing_is_not_taken_from_what_came_later():
+def test_a_shortfall_is_not_repaid_by_later_badges():
     badges = balances()
     assignment = badges.assign(grant(1, event_id=5))
     badges.unassign(grant(1))
@@ -290,7 +290,7 @@ def test_what_was_missing_is_not_taken_from_what_came_later():
     assert badges.balance(ANA, 1) == 1
 
 
-def test_what_could_not_be_given_is_given_once_an_earlier_assignment_is_reverted():
+def test_badges_that_a_reversal_could_not_return_are_given_when_an_assignment_is_reverted():
     badges = balances(ana=3)
     unassignment = badges.unassign(grant(2, event_id=5))
     assignment = badges.assign(grant(2))
@@ -299,7 +299,7 @@ def test_what_could_not_be_given_is_given_once_an_earlier_assignment_is_reverted
     assert badges.balance(ANA, 1) == 3
 
 
-def test_taking_back_never_gives_beyond_a_lowered_maximum():
+def test_a_reversal_never_gives_beyond_a_lowered_maximum():
     badges = balances(ana=3)
     unassignment = badges.unassign(grant(1, event_id=7))
     assert badges.reverse(unassignment.badge_tracking_id, badge(max_amount=1), 8).amount_assigned == 0

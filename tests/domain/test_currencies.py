@@ -13,7 +13,7 @@ from domain.currencies import digits_of, round_money
     ("currency", "digits"),
     [("EUR", 2), ("JPY", 0), ("KWD", 3), ("IQD", 3), ("CLF", 4), ("XXX", 2), ("ZZZ", 2), (None, 2)],
 )
-def test_a_currency_has_the_digits_of_the_standard_and_else_two(currency, digits):
+def test_a_currency_has_the_digits_of_the_standard_or_two(currency, digits):
     assert digits_of(currency) == digits
 
 

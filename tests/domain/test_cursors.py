@@ -22,7 +22,7 @@ def in_base64(content):
 
 
 @given(st.dictionaries(TEXTS, VALUES))
-def test_a_cursor_tells_what_it_was_made_of(content):
+def test_a_cursor_decodes_to_its_object(content):
     cursor = encode_cursor(content)
     assert re.fullmatch("[A-Za-z0-9_-]+", cursor)
     assert decode_cursor(cursor) == content
@@ -36,14 +36,14 @@ def test_a_cursor_tells_what_it_was_made_of(content):
         *(in_base64(content) for content in (b"\xff", b"{", b'{"a":', b"[" * 3000, b'{"a":' + b"9" * 5000 + b"}")),
     ],
 )
-def test_a_text_that_tells_no_object_is_refused(cursor):
+def test_a_text_that_decodes_to_no_object_is_refused(cursor):
     with pytest.raises(InvalidRequest) as refusal:
         decode_cursor(cursor)
     assert [fault.parameter for fault in refusal.value.faults] == ["cursor"]
 
 
 @given(st.text() | st.binary().map(in_base64))
-def test_any_text_tells_an_object_or_is_refused(cursor):
+def test_any_text_decodes_to_an_object_or_is_refused(cursor):
     try:
         content = decode_cursor(cursor)
     except InvalidRequest:

@@ -54,7 +54,7 @@ def period_of(at: datetime, name: str, period: str) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("name", ZONES)
-def test_days_begin_and_end_where_a_look_at_every_quarter_hour_finds_it(name):
+def test_days_begin_and_end_where_the_local_date_changes(name):
     lengths = set()
     for day, begin, end in walk(name):
         assert (start_of_day(day, ZoneInfo(name)), start_of_day(next_period("daily", day), ZoneInfo(name))) == (
@@ -113,7 +113,7 @@ def test_missions_are_repeated_by_the_days_of_their_zone(at, name, period):
 
 
 @given(moments, zones)
-def test_local_times_without_an_offset_are_those_of_the_zone(at, name):
+def test_local_times_without_an_offset_are_read_in_the_zone(at, name):
     zone = ZoneInfo(name)
     local = at.astimezone(zone).replace(tzinfo=None)
     assert moment_in(zone, local) in (at, at - timedelta(hours=1), at - timedelta(minutes=30))

@@ -24,7 +24,7 @@ ORDER = {"order": {"externalEventDate": "2026-03-02"}}
         (None, None, None),
     ],
 )
-def test_an_event_happened_at_its_own_date_or_that_of_its_order(event_date, payload, happened_at):
+def test_an_event_has_its_own_date_or_that_of_its_order(event_date, payload, happened_at):
     event = IncomingEvent("key", "member-purchase-order-created", payload=payload, external_event_date=event_date)
     assert event.happened_at == happened_at
 

@@ -34,5 +34,5 @@ def test_complete_rows_can_be_read_for_a_week(status, expires):
     assert replace(EXPORT, status=status, finished_at=None).expires_at is None
 
 
-def test_a_worker_that_adds_nothing_for_two_minutes_has_died():
+def test_a_worker_without_progress_for_two_minutes_has_died():
     assert ABANDONED.total_seconds() == 120

@@ -24,7 +24,7 @@ def test_another_request_under_a_used_key_is_refused(digest):
         ResultsByKey([("used", b"a", 1)]).find("used", digest)
 
 
-def test_no_request_has_the_key_of_what_the_server_itself_caused():
+def test_a_request_cannot_use_the_key_of_an_action_of_the_server():
     with pytest.raises(KeyReused):
         ResultsByKey([("expiry-1", None, 1)]).find("expiry-1", b"a")
 

@@ -125,7 +125,7 @@ def test_a_file_with_other_columns_is_refused(header, fault):
     assert str(caught.value) == fault
 
 
-def test_a_column_that_is_named_must_be_there():
+def test_a_mapped_column_must_exist():
     with pytest.raises(FileFault, match="The column Points is missing"):
         columns(BALANCES, "loyaltyMemberId,amount", amount="Points")
 

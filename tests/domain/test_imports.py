@@ -53,12 +53,12 @@ def test_any_bytes_are_split_to_their_end(content, size):
 
 
 @given(st.lists(st.binary(max_size=200), min_size=1, max_size=4), st.integers(1, 50))
-def test_packed_files_are_unpacked_also_several(contents, size):
+def test_one_or_several_packed_files_are_unpacked(contents, size):
     packed = b"".join(gzip.compress(content) for content in contents)
     assert b"".join(unpacked(blocks_of(packed, size), 800)) == b"".join(contents)
 
 
-def test_a_packed_file_may_repeat_what_it_has_had_long_before():
+def test_a_packed_file_may_repeat_distant_content():
     content = random.Random(1).randbytes(20_000) * 2
     assert b"".join(unpacked([gzip.compress(content)], 40_000)) == content
     assert b"".join(unpacked([gzip.compress(b"a") + gzip.compress(content)], 40_001)) == b"a" + content
@@ -79,7 +79,7 @@ def test_a_truncated_file_is_reported(cut):
         list(unpacked([gzip.compress(b"row\n" * 100)[:-cut]], 400))
 
 
-def test_a_long_line_is_passed_over_in_bounded_memory():
+def test_a_long_line_is_skipped_in_bounded_memory():
     def blocks():
         yield b"a\n"
         for _ in range(40):
@@ -92,7 +92,7 @@ def test_a_long_line_is_passed_over_in_bounded_memory():
     assert (long.next_line, long.next_byte) == (3, 2 + 40 * LONGEST_ROW + 2)
 
 
-def test_a_quote_without_an_end_costs_its_line_alone():
+def test_a_quote_without_an_end_spoils_only_its_line():
     rows = list(raw_rows([b'a,"b\n' + b"c\n" * 3], CSV, 0, 1))
     assert [(row.line, row.content, row.fault is None) for row in rows] == [
         (1, b'a,"b', False),
@@ -214,7 +214,7 @@ JOB = ImportJob(
 )
 
 
-def test_an_import_ends_if_it_goes_on_as_until_now():
+def test_the_end_of_an_import_is_estimated_from_its_speed():
     assert JOB.rows_per_second == 250
     assert replace(JOB, rows_read=10_000, worked_ms=4_000).rows_per_second == 2_500
     assert JOB.estimated_end(NOON + timedelta(minutes=10)) == NOON + timedelta(minutes=40)
@@ -225,18 +225,18 @@ def test_an_import_ends_if_it_goes_on_as_until_now():
 @pytest.mark.parametrize(
     "changes", [{"status": "done"}, {"started_at": None}, {"bytes_read": 0}, {"bytes_total": None}]
 )
-def test_nobody_knows_when_an_import_ends_that_does_not_run(changes):
+def test_an_import_that_does_not_run_has_no_estimated_end(changes):
     assert replace(JOB, **changes).estimated_end(NOON) is None
     assert replace(JOB, worked_ms=0).rows_per_second is None
 
 
 @pytest.mark.parametrize("file_format", [CSV, NDJSON])
 @pytest.mark.parametrize("end", [b"", b"\n", b"\nb\n"])
-def test_one_line_that_is_too_long_is_reported_as_such(file_format, end):
+def test_a_single_line_that_is_too_long_is_reported(file_format, end):
     first = next(raw_rows([b"x" * (1024 * 1024 + 1) + end], file_format, 0, 1))
     assert (first.fault, first.content) == ("The row is longer than 1048576 bytes.", b"x" * 1_000)
 
 
-def test_a_line_of_the_greatest_length_is_a_row():
+def test_a_line_of_the_maximum_length_is_a_row():
     [row] = raw_rows([b"x" * (1024 * 1024) + b"\n"], CSV, 0, 1)
     assert (row.fault, len(row.content)) == (None, 1024 * 1024)

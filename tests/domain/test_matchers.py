@@ -91,7 +91,7 @@ def matches(item, *conditions, operator="AND"):
         ("customAttributes.unheard", "in", ["x", 1, False], False),
     ],
 )
-def test_a_condition_holds_or_not(field, operator, value, holds):
+def test_a_condition_compares_a_field_of_the_item(field, operator, value, holds):
     assert matches(LATTE, (field, operator, value)) is holds
 
 
@@ -108,7 +108,7 @@ def test_an_item_without_the_field_fulfils_nothing():
         assert not matches({}, (field, operator, value))
 
 
-def test_all_conditions_or_any_of_them():
+def test_a_matcher_needs_all_conditions_or_any():
     hot, cheap = ("categoryCode", "equals", "hot-drinks"), ("total", "<", 5)
     assert not matches(LATTE, hot, cheap)
     assert matches(LATTE, hot, cheap, operator="OR")
@@ -149,7 +149,7 @@ def test_all_conditions_or_any_of_them():
         (("customAttributes.x", "in", [[1]]), "value"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_with_its_place(faulty_condition, member):
+def test_an_invalid_condition_is_refused_with_its_place(faulty_condition, member):
     fine = condition("productCode", "equals", "a")
     with pytest.raises(InvalidRequest) as refusal:
         compile_matcher({"operator": "AND", "conditions": [fine, condition(*faulty_condition)]}, "/inlineMatcher")
@@ -182,7 +182,7 @@ def test_the_refusal_of_a_value_names_what_its_operator_needs(field, operator, v
     assert [fault.detail for fault in refusal.value.faults] == [text]
 
 
-def test_every_fault_is_named():
+def test_every_fault_of_a_matcher_is_reported():
     conditions = [condition("colour", "equals", "red"), condition("total", ">", "1"), condition("total", ">", 1)]
     with pytest.raises(InvalidRequest) as refusal:
         compile_matcher({"operator": "OR", "conditions": conditions})
@@ -218,7 +218,7 @@ conditions = st.one_of(
 
 
 @given(items, st.lists(conditions, min_size=1, max_size=4))
-def test_and_is_all_and_or_is_any_of_the_conditions_alone(item, terms):
+def test_and_needs_all_conditions_and_or_needs_any(item, terms):
     results = [matches(item, term) for term in terms]
     assert matches(item, *terms) is all(results)
     assert matches(item, *terms, operator="OR") is any(results)
@@ -231,7 +231,7 @@ def test_in_is_equals_with_any_of_the_values(item, values):
 
 
 @given(items, numbers)
-def test_of_three_comparisons_one_holds_for_a_number_and_none_for_anything_else(item, number):
+def test_exactly_one_of_three_comparisons_is_true_for_a_number_and_none_for_other_values(item, number):
     for field, actual in (("quantity", item["quantity"]), ("customAttributes.x", item["customAttributes"].get("x"))):
         matching_signs = [sign for sign in ("<", "equals", ">") if matches(item, (field, sign, number))]
         is_number = isinstance(actual, int | Decimal) and not isinstance(actual, bool)

@@ -51,13 +51,13 @@ def test_a_profile_changes_in_the_fields_that_are_sent(changes, merged_profile):
     assert merge_profile(KNOWN, changes) == merged_profile
 
 
-def test_what_is_known_stays_as_it_was():
+def test_a_merge_does_not_change_the_stored_profile():
     merge_profile(KNOWN, {"govId": {"id": "2"}, "city": "Lima"})
     assert KNOWN["govId"] == {"id": "1", "type": "x"}
     assert KNOWN["city"] == "Rosario"
 
 
-def test_null_forgets():
+def test_null_removes_a_field():
     assert merge_fields({"email": True, "push": False}, {"push": None, "phone": True}) == {"email": True, "phone": True}
 
 
@@ -104,7 +104,7 @@ def test_expressions_see_the_labelled_fields_of_a_profile():
 MEMBER = Member(**{**dict.fromkeys(Member.__slots__), "member_id": 7, "loyalty_member_id": "ana", "active": True})
 
 
-def test_a_new_member_is_active_unless_said_otherwise():
+def test_a_new_member_is_active_by_default():
     new = MemberProperties(loyalty_member_id="ana")
     assert (new.active, new.profile, new.on_chain) == (True, {}, {"wallets": []})
 
@@ -115,7 +115,7 @@ def test_nothing_is_done_for_a_member_that_was_erased():
         refuse_erased(replace(MEMBER, erased_at=datetime(2026, 3, 4, tzinfo=UTC)))
 
 
-def test_what_needs_an_active_member_is_refused_for_others():
+def test_an_operation_for_active_members_is_refused_for_others():
     refuse_inactive(MEMBER)
     with pytest.raises(MemberInactive, match=r"The member ana is not active\."):
         refuse_inactive(replace(MEMBER, active=False))

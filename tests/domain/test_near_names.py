@@ -19,12 +19,12 @@ from domain.problems import did_you_mean, nearest, unknown_key
         ("page", [], None),
     ],
 )
-def test_the_nearest_name(name, names, close):
+def test_a_near_name_is_suggested(name, names, close):
     assert nearest(name, names) == close
     assert did_you_mean(name, names) == ("" if close is None else f" Did you mean {close}?")
 
 
-def test_one_key_is_not_taken_for_another():
+def test_a_different_key_is_not_suggested():
     keys = ["0b8f5c1e-6f0e-4c3a-9d55-2f6f3c1f9b10"]
     assert nearest("7a1c9f52-3d84-4be0-8e6b-91d0a2c4e7f3", keys) is None
     assert nearest("0b8f5c1e-6f0e-4c3a-9d55-2f6f3c1f9b1", keys) == keys[0]
@@ -40,7 +40,7 @@ def test_places_have_names():
     assert name_at("") == "The body"
 
 
-def test_an_unknown_key_is_reported_with_the_one_that_is_meant():
+def test_an_unknown_key_is_reported_with_a_suggestion():
     assert unknown_key("badge", "glod", ["gold"]) == "There is no badge with the key glod. Did you mean gold?"
     assert unknown_key("badge", "x" * 150, []) == f"There is no badge with the key {'x' * 100}."
 

@@ -58,7 +58,7 @@ def test_only_an_open_allowance_is_redeemed():
             refuse_redemption(status, "k")
 
 
-def test_an_allowance_lasts_as_long_as_the_account_allows_unless_told():
+def test_an_allowance_lasts_as_long_as_requested_or_as_the_account_allows():
     assert ends() == (NOON + timedelta(hours=48), NOON + timedelta(hours=72))
     assert ends(valid_for="PT1H", syncHours=0) == (NOON + timedelta(hours=1),) * 2
     # Tokens have whole seconds.
@@ -66,7 +66,7 @@ def test_an_allowance_lasts_as_long_as_the_account_allows_unless_told():
 
 
 @pytest.mark.parametrize("valid_for", ["PT0S", "PT48H1S", "P3D", "soon"])
-def test_it_lasts_no_longer_than_the_account_allows(valid_for):
+def test_an_allowance_cannot_last_longer_than_the_account_allows(valid_for):
     with pytest.raises(InvalidRequest) as refusal:
         ends(valid_for=valid_for)
     assert [fault.pointer for fault in refusal.value.faults] == ["/validFor"]
@@ -79,7 +79,7 @@ def test_the_amount_is_within_the_limit_of_the_account():
         ends(0)
 
 
-def test_an_account_allows_none_unless_enabled():
+def test_an_account_allows_none_by_default():
     with pytest.raises(OfflineAllowanceDisabled):
         ends(enabled=False)
     with pytest.raises(OfflineAllowanceDisabled):

@@ -34,12 +34,12 @@ def test_orders_before_a_moment_are_counted_and_the_last_is_dated(days, earlier_
     ("status", "counts"),
     [(CREATED, 1), (CONFIRMED, 1), (PARTIALLY_RETURNED, 1), (CANCELLED, 0), (REJECTED, 0), (RETURNED, 0)],
 )
-def test_orders_of_the_batch_count_as_they_are_by_now(status, counts):
+def test_orders_of_the_batch_count_by_their_current_status(status, counts):
     earlier_orders = HISTORY.before(7, NOON + 9 * DAY, [order(1, NOON + 4 * DAY, status)])
     assert earlier_orders == EarlierOrders(3 + counts, NOON + (3 + counts) * DAY)
 
 
-def test_other_members_later_orders_and_the_own_one_do_not_count():
+def test_later_orders_and_those_of_other_members_do_not_count():
     at = NOON + 2 * DAY
     others = [order(1, NOON, member_id=8), order(2, at), order(3, NOON), order(4, NOON + DAY)]
     assert HISTORY.before(7, at, others, 3) == EarlierOrders(3, NOON + DAY)

@@ -40,7 +40,7 @@ def test_a_status_follows_another_or_is_refused(status, next_status):
         check_transition(status, next_status)
 
 
-def test_the_way_to_a_first_status():
+def test_a_first_status_implies_the_steps_before_it():
     assert steps_to(CREATED) == (CREATED,)
     assert steps_to(CONFIRMED) == (CREATED, CONFIRMED)
     assert steps_to(CANCELLED) == (CREATED, CANCELLED)
@@ -49,7 +49,7 @@ def test_the_way_to_a_first_status():
         steps_to(PARTIALLY_RETURNED)
 
 
-def test_the_event_of_a_status():
+def test_a_status_has_an_event_type():
     assert event_of_status(CONFIRMED) == "member-purchase-order-confirmed"
 
 

@@ -23,7 +23,7 @@ from domain.partners import (
 )
 
 
-def test_discounts_of_a_payment_have_what_they_leave():
+def test_discounts_of_a_payment_have_the_remaining_total():
     params = [{"id": "type", "value": "percentage"}, {"id": "value", "value": 10}]
     discount = {"effectId": "discount", "discountAmount": 2, "params": params}
     effects = [discount, {"effectId": "mint-points", "params": []}, {**discount, "discountAmount": Decimal("1.80")}]
@@ -45,7 +45,7 @@ def outcome(mission, before, after, achieved, times):
     }
 
 
-def test_moves_of_one_mission_become_one():
+def test_moves_of_one_mission_are_merged():
     moves = [outcome(1, 2, 3, True, 1), outcome(2, 0, 1, False, 0), outcome(1, 0, 1, False, 1)]
     assert joined_missions(moves) == [outcome(1, 2, 1, True, 1), outcome(2, 0, 1, False, 0)]
     assert joined_missions([]) == []
@@ -72,7 +72,7 @@ def test_a_key_names_its_organization(secret):
         "Partner_1_" + "A" * 43,
     ],
 )
-def test_what_is_no_key_names_none(text):
+def test_a_malformed_key_names_no_organization(text):
     assert organization_of(text) is None
 
 
@@ -88,7 +88,7 @@ def test_what_is_no_key_names_none(text):
         ("x" * 256, False),
     ],
 )
-def test_what_a_member_may_be_called(text, may):
+def test_the_id_of_a_member_is_checked(text, may):
     assert is_loyalty_member_id(text) is may
 
 
@@ -140,7 +140,7 @@ def test_the_payload_has_the_payment_without_personal_data():
     assert with_data == {"payment": {**payment_fields, "memberInfo": {"data": {"size": "XL"}}}}
 
 
-def test_the_profile_has_what_is_known():
+def test_the_profile_has_the_fields_of_the_payment():
     info = MemberInfo("ana", "77", "ana@shop.example", "+5411", "Ana", "Costa")
     assert info.profile("77") == {
         "name": "Ana",

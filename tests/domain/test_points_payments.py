@@ -62,7 +62,7 @@ def hold(status, is_captured=False, amount=1000, fiat=10, returned_points=0, fia
     return HoldState(status, is_captured, NOW, *numbers, None)
 
 
-def test_points_have_their_value_and_a_value_its_points():
+def test_points_are_converted_to_a_value_and_a_value_to_points():
     assert pay(policy(), points=2500) == (2500, 25)
     assert pay(policy(per_unit=3), points=10) == (10, Decimal("3.33"))
     assert pay(policy(per_unit=3), value="3.33") == (10, Decimal("3.33"))
@@ -70,7 +70,7 @@ def test_points_have_their_value_and_a_value_its_points():
 
 
 @pytest.mark.parametrize(
-    ("terms", "terms_of_payment", "refusal"),
+    ("terms", "amounts", "refusal"),
     [
         (policy(share=0.5), {"points": 2501}, PaymentExceedsShare),
         (policy(least=100), {"points": 99}, PaymentBelowMinimum),
@@ -82,12 +82,12 @@ def test_points_have_their_value_and_a_value_its_points():
         (policy(), {"value": 0}, InvalidRequest),
     ],
 )
-def test_payments_that_cannot_be(terms, terms_of_payment, refusal):
+def test_invalid_payments_are_refused(terms, amounts, refusal):
     with pytest.raises(refusal):
-        pay(terms, **terms_of_payment)
+        pay(terms, **amounts)
 
 
-def test_the_limits_themselves_are_allowed():
+def test_a_payment_may_reach_its_limits():
     assert pay(policy(share=0.5), points=2500).value == 25
     assert pay(policy(least=100), points=100).points == 100
 
@@ -103,11 +103,11 @@ def test_the_limits_themselves_are_allowed():
         (hold(REVERTED, is_captured=True), timedelta(0), "refunded"),
     ],
 )
-def test_the_status_is_that_of_the_hold_and_of_the_time(state, after, status):
+def test_the_status_depends_on_the_hold_and_the_time(state, after, status):
     assert view_of(payment(), "key", state, NOW + after).status == status
 
 
-def test_a_captured_payment_is_what_was_captured_less_its_refunds():
+def test_a_captured_payment_is_the_captured_amount_less_its_refunds():
     view = view_of(payment(), "key", hold(SETTLED, True, amount=600, fiat=6, returned_points=200, fiat_returned=2), NOW)
     assert (view.points, view.value, view.refunded_points, view.refunded_value) == (600, 6, 200, 2)
     assert view.rest == (400, 4)

@@ -17,7 +17,7 @@ from domain.portals import redirect_url_fault
         "http://[::1]:3000",
     ],
 )
-def test_people_are_sent_to_https_or_to_the_own_machine(url):
+def test_a_redirect_url_is_https_or_on_localhost(url):
     assert redirect_url_fault(url) is None
 
 

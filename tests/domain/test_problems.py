@@ -23,7 +23,7 @@ def test_a_fault_is_a_sentence(detail, sentence):
     assert FieldFault(detail).detail == sentence
 
 
-def test_a_fault_has_what_is_set():
+def test_a_fault_has_only_its_set_members():
     assert FieldFault("Red", pointer="/a").as_member() == {"detail": "Red.", "pointer": "/a"}
     placed = FieldFault("Red", parameter="p", code="c", start=0, end=3)
     assert placed.as_member() == {"detail": "Red.", "parameter": "p", "code": "c", "start": 0, "end": 3}
@@ -38,13 +38,13 @@ def test_a_fault_has_what_is_set():
         (9, "0. 1. 2. And 6 more."),
     ],
 )
-def test_an_invalid_request_tells_its_first_faults(count, detail):
+def test_an_invalid_request_reports_its_first_faults(count, detail):
     refusal = InvalidRequest([FieldFault(str(number)) for number in range(count)])
     assert (refusal.detail, len(refusal.faults)) == (detail, count)
     assert refusal.members["errors"] == [{"detail": f"{number}."} for number in range(count)]
 
 
-def test_an_invalid_request_may_have_a_detail_of_its_own():
+def test_an_invalid_request_may_have_its_own_detail():
     assert InvalidRequest([FieldFault("Red")], "All is red.").detail == "All is red."
 
 

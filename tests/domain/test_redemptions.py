@@ -49,7 +49,7 @@ def redemption(per_unit=100, currency="EUR", decimals=0, **policy):
         ),
     ],
 )
-def test_the_most_points_that_pay_an_order(policy, balance, total, points, value):
+def test_a_quote_has_the_maximum_points_for_an_order(policy, balance, total, points, value):
     quote = quote_of(redemption(**policy), Decimal(total), Decimal(balance))
     assert (quote.max_points, quote.max_value) == (Decimal(points), Decimal(value))
 
@@ -63,7 +63,7 @@ def test_the_most_points_that_pay_an_order(policy, balance, total, points, value
         (6, {"minPoints": 6}, None),
     ],
 )
-def test_a_quote_of_nothing_says_why(balance, policy, reason):
+def test_a_quote_of_0_has_a_reason(balance, policy, reason):
     quote = quote_of(redemption(1, **policy), Decimal(50), Decimal(balance))
     assert quote.reason == reason
     assert (quote.max_points > 0) == (reason is None)
@@ -85,7 +85,7 @@ def test_points_for_a_value_are_rounded_up_to_what_can_be_paid(policy, value, po
     assert redemption(**policy).points_for(Decimal(value)) == Decimal(points)
 
 
-def test_points_given_back_for_a_value_are_rounded_down():
+def test_points_refunded_for_a_value_are_rounded_down():
     assert redemption(100).points_worth(Decimal("3.33")) == 333
     assert redemption(3, multipleOf=7).points_worth(Decimal("3.34")) == 10
     assert redemption(3, decimals=2).points_worth(Decimal("3.334")) == 10
@@ -100,7 +100,7 @@ def test_points_given_back_for_a_value_are_rounded_down():
     total=st.decimals(0, 1000, places=2),
     balance=st.integers(0, 100_000),
 )
-def test_the_most_points_are_the_greatest_multiple_within_balance_and_share(per_unit, multiple, share, total, balance):
+def test_the_maximum_is_the_greatest_multiple_within_balance_and_share(per_unit, multiple, share, total, balance):
     rules = redemption(per_unit, multipleOf=multiple, maxShare=share)
     points = rules.max_points(total, Decimal(balance))
     assert points % multiple == 0

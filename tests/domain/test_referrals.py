@@ -117,7 +117,7 @@ def log(of, referred):
         ({"active": False, "audience_id": 4}, {"active": False}, 7, False, "referral-program-inactive"),
     ],
 )
-def test_who_is_refused_and_why(program, referrer, referred, in_audience, slug):
+def test_a_refused_referral_has_the_slug_of_its_first_reason(program, referrer, referred, in_audience, slug):
     arguments = replace(PROGRAM, **program), replace(ANA, **referrer), referred, NOON, in_audience
     if slug is None:
         refuse_referral(*arguments)
@@ -141,7 +141,7 @@ def test_a_member_can_use_a_code_once_unless_the_program_says_otherwise():
         state.refuse_over_limit(PROGRAM, state.codes[1], 8)
 
 
-def test_a_side_gets_points_and_a_coupon_as_the_program_says():
+def test_a_program_decides_the_points_and_coupons_of_each_side():
     assert ready_program(PROGRAM, account(3)).rewards == (
         ReferralReward("referrer", Decimal(5), 3),
         ReferralReward("referred", coupon_book_key="book"),
@@ -153,7 +153,7 @@ def test_a_side_gets_points_and_a_coupon_as_the_program_says():
     )
 
 
-def test_programs_tell_the_types_they_look_at():
+def test_programs_know_their_event_types():
     programs = ReferralPrograms(
         ready_program(replace(PROGRAM, referral_program_id=n, event_type=event_type, active=active), None)
         for n, (event_type, active) in enumerate((("a", True), ("b", False), ("a", False)))
@@ -170,7 +170,7 @@ def test_programs_tell_the_types_they_look_at():
         ([(1, 8), (2, 8), (2, 9)], 10, "maxReferralsPerMember"),
     ],
 )
-def test_limits_count_what_was_added(uses, referred, limit):
+def test_limits_count_added_uses(uses, referred, limit):
     state = ReferralUsageState({1: code(1, "a"), 2: code(2, "b")}, {}, {})
     for code_id, member_id in uses:
         state.add(use(state.codes[code_id], member_id))
@@ -193,7 +193,7 @@ def test_codes_are_found_by_their_exact_text():
     st.integers(1, 6),
     st.none() | st.integers(1, 3),
 )
-def test_no_limit_is_ever_passed_and_what_is_taken_back_makes_room(steps, per_code, per_member, per_pair):
+def test_no_limit_is_ever_exceeded_and_reversed_uses_do_not_count(steps, per_code, per_member, per_pair):
     """Uses in any order, some of them taken back: the counts are those of the uses that stand."""
     program = replace(
         PROGRAM,
@@ -259,10 +259,10 @@ def test_the_first_use_of_a_members_codes_is_allowed_by_a_limit_of_one_and_the_s
         state.refuse_over_limit(program, state.codes[2], 9)
 
 
-def test_nothing_is_counted_or_paid_before_anything_happened():
+def test_totals_begin_at_0_and_a_skipped_reward_pays_0():
     assert ProgramTotals() == ProgramTotals(referred_count=0, total_codes=0, total_logs=0)
     assert RewardOutcome(ReferralReward("referrer", Decimal(5), 3), 7, "skipped").points == 0
 
 
-def test_there_may_be_no_programs():
+def test_the_programs_may_be_empty():
     assert not ReferralPrograms().by_id

@@ -48,7 +48,7 @@ def test_a_bucket_that_is_mostly_within_is_added_as_a_whole():
     assert [(span.level, span.sign) for span in made_of.spans] == [(YEAR, 1), (QUARTER_HOUR, -1)]
 
 
-def test_what_is_added_is_less_than_what_would_be_subtracted():
+def test_the_cheaper_of_adding_and_subtracting_is_chosen():
     made_of = cover(datetime(2026, 1, 26, tzinfo=UTC), datetime(2026, 8, 1, tzinfo=UTC), WALLET_TOTALS)
     rows = {(span.level, span.begin.month, span.sign) for span in made_of.spans}
     # Both quarters but for January, of which the last days are added: not the whole year but for what follows.
@@ -83,7 +83,7 @@ def test_a_month_is_read_where_that_takes_fewer_rows_than_its_days(end, expected
         (21, [(MONTH, 1, 1, 1), (QUARTER_HOUR, -1, 21, 1)]),
     ],
 )
-def test_quarters_of_an_hour_are_rows_by_their_weight(day, expected_spans):
+def test_quarters_of_an_hour_count_by_their_weight(day, expected_spans):
     assert spans((2025, 12, 1), (2025, 12, day), WALLET_TOTALS) == expected_spans
 
 

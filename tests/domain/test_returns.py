@@ -40,7 +40,7 @@ def refusal(of, lines=(), **payload):
 MUG, TEA = {"productCode": "mug"}, {"productCode": "tea"}
 
 
-def test_a_total_comes_off_the_order():
+def test_a_returned_total_is_subtracted_from_the_order():
     assert state_after_return(order(), total=Decimal(12)) == ("partially-returned", 12, [])
     assert state_after_return(order(returned_total="12"), total=Decimal(17)) == ("partially-returned", 29, [])
     assert state_after_return(order(returned_total="12"), total=Decimal(18)) == ("returned", 30, [])
@@ -114,7 +114,7 @@ def test_a_quantity_is_worth_its_share_of_the_item():
     )
 
 
-def test_the_last_part_is_worth_what_the_others_left():
+def test_the_last_part_is_worth_the_rest_of_the_item():
     rest = [item("mug", "10", "3", "6.66", "2")]
     assert state_after_return(order(), rest, items=[{**MUG, "quantity": 1}])[2] == [(3, Decimal("10.00"))]
 
@@ -137,13 +137,13 @@ def test_a_total_is_taken_from_all_lines_of_a_product():
     )
 
 
-def test_a_quantity_beside_a_total_leaves_the_total_as_the_value():
+def test_a_total_sent_with_a_quantity_is_the_value():
     items = [item("mug", "10", "4")]
     back = [{**MUG, "quantity": 2, "total": Decimal(3)}]
     assert state_after_return(order(), items, items=back) == ("partially-returned", 3, [(2, 3)])
 
 
-def test_a_total_says_what_an_item_of_unknown_worth_is_worth():
+def test_a_total_is_the_value_of_an_item_of_unknown_worth():
     items = [item("mug", None), item("tea")]
     assert state_after_return(order(), items, items=[{**MUG, "total": Decimal(7)}]) == (
         "partially-returned",
@@ -173,7 +173,7 @@ def test_an_item_that_the_order_does_not_have_is_refused():
     )
 
 
-def test_an_item_that_came_back_does_not_come_back_again():
+def test_an_item_that_was_returned_cannot_be_returned_again():
     returned_items = [item("mug", "10", "2", "10", "2"), item("mug", "5", None, "5")]
     assert refusal(order(), returned_items, items=[MUG]) == (
         ReturnExceedsOrder,
@@ -182,7 +182,7 @@ def test_an_item_that_came_back_does_not_come_back_again():
     assert state_after_return(order(), [returned_items[0], item("mug", "5")], items=[MUG])[2] == [(2, 10), (1, 5)]
 
 
-def test_more_of_an_item_than_is_left_is_refused():
+def test_a_return_of_more_than_the_rest_of_an_item_is_refused():
     items = [item("mug", "10", "4", "2.5", "1")]
     assert refusal(order(), items, items=[{**MUG, "quantity": 4}]) == (
         ReturnExceedsOrder,
@@ -245,7 +245,7 @@ def test_the_rest_of_an_order_is_rounded_to_the_digits_of_its_currency():
     assert rest.sub_total == 67
 
 
-def test_the_rest_of_an_order_has_the_items_of_which_something_is_left():
+def test_the_rest_of_an_order_has_the_items_that_were_not_returned_in_full():
     returned_item, partial_item, whole_item = (
         item("mug", "10", "2", "10", "2"),
         item("tea", "10", "4", "2.5", "1"),

@@ -46,12 +46,12 @@ AMOUNTS = st.decimals(0, 10**13, places=6)
         ("18446744073709", "1", "18446744073709", 6, "1"),
     ],
 )
-def test_what_stands_is_rounded_down(amount, part, whole, decimals, reversed_amount):
+def test_the_unreversed_part_is_rounded_down(amount, part, whole, decimals, reversed_amount):
     assert Extent.part(Decimal(part), Decimal(whole)).of(Decimal(amount), decimals) == Decimal(reversed_amount)
 
 
 @given(amount=AMOUNTS, parts=st.lists(st.decimals(0, 1000, places=2), min_size=1, max_size=6), extra=st.integers(0, 9))
-def test_what_is_taken_only_grows_and_never_beyond_the_whole(amount, parts, extra):
+def test_the_reversed_amount_only_grows_up_to_the_whole(amount, parts, extra):
     whole, came_back, before = sum(parts) + extra, Decimal(0), Decimal(0)
     for part in parts:
         came_back += part
@@ -61,7 +61,7 @@ def test_what_is_taken_only_grows_and_never_beyond_the_whole(amount, parts, extr
     assert WHOLE.of(amount, 6) == amount
 
 
-def test_counts_are_given_back_once():
+def test_counts_are_reversed_once():
     points = {"type": "points", "amount": 10}
     third = Extent.part(Decimal(1), Decimal(3))
     assert amount_to_reverse(points, third, 0) == 4
@@ -87,7 +87,7 @@ def test_counts_are_given_back_once():
         ("0.006", "EUR", 0, "0"),
     ],
 )
-def test_of_money_that_was_counted_what_stays_is_rounded_to_its_currency(
+def test_the_unreversed_part_of_counted_money_is_rounded_to_its_currency(
     amount, currency, returned_parts, reversed_amount
 ):
     count = {"type": "money", "amount": amount, "currency": currency}
@@ -156,7 +156,7 @@ def test_a_count_belongs_to_a_member_and_an_account_or_to_all():
     )
 
 
-def test_limits_get_back_the_opposite_of_what_was_counted():
+def test_a_reversal_negates_the_counts_of_limits():
     key = counter_key(COUNTED, 7)
     counts = (Count(key, Decimal(4), 3), Count(key, Decimal(1), 3, "EUR"))
     opposites = [Count(key, Decimal(-4), 3), Count(key, Decimal(-1), 3, "EUR")]
@@ -170,7 +170,7 @@ def reverted_transaction(amount, *entries, due="10", status=SETTLED, is_partial=
     return RevertedTransaction.of(None, posting, Decimal(due))
 
 
-def test_a_reverted_transaction_says_what_went_into_debt_and_what_was_missing():
+def test_a_reverted_transaction_has_its_debt_and_its_shortfall():
     debt = Entry(1, Decimal(-4), is_overdraft=True)
     reversal = reverted_transaction("10", Entry(1, Decimal(-6)), debt, Entry(None, Decimal(10)))
     assert (reversal.amount, reversal.overdraft, reversal.missing, reversal.is_partial, reversal.is_release) == (

@@ -117,7 +117,7 @@ def test_every_tender_is_listed_even_if_nothing_of_it_is_refunded():
     assert till.give_back("0.10") == [("points", 0, 0), ("card", Decimal("0.10"), None)]
 
 
-def test_what_was_refunded_by_request_is_not_refunded_again():
+def test_points_refunded_by_request_are_not_refunded_again():
     till = Till(order(20, ("points", 10), ("card", 10)))
     [key] = till.points
     rate = till.points[key].rate

@@ -18,13 +18,13 @@ def clock(target=None, last_error=None):
     return test_clocks.TestClock(NOW, target, None, 0, last_error)
 
 
-def test_the_status():
+def test_a_clock_has_a_status():
     assert clock().status == "ready"
     assert clock(NOW).status == "advancing"
     assert clock(NOW, "a fault").status == "failed"
 
 
-def test_moments_that_no_clock_shows():
+def test_moments_that_are_too_early_or_too_late_are_refused():
     for moment in (EARLIEST, NOW, NOW + FURTHEST):
         refuse_moment(moment, NOW, "/startsAt")
     for moment in (EARLIEST - MOMENT, NOW + FURTHEST + MOMENT):
@@ -42,7 +42,7 @@ def test_a_clock_begins_at_the_newest_record_or_after_it():
         refuse_start(NOW - MOMENT, NOW)
 
 
-def test_an_advance_goes_ahead_by_two_years_at_most():
+def test_an_advance_covers_at_most_two_years():
     refuse_target(clock(), NOW)
     refuse_target(clock(), NOW + LONGEST_ADVANCE)
     with pytest.raises(test_clocks.TestClockBackwards):

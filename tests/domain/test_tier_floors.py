@@ -74,7 +74,7 @@ def test_an_inactive_tier_is_no_floor():
         assert schedule().place_of(NOTHING, NOON, TierFloor(inactive_id)) == HeldTier(BASIC)
 
 
-def test_a_floor_is_the_tier_where_the_points_lead_to_none():
+def test_a_floor_is_the_tier_if_the_points_reach_none():
     steps, place = STEPS[1:], HeldTier(SILVER, True, None, TierFloor(SILVER))
     assert schedule(steps=steps, default=None).place_of(NOTHING, NOON, TierFloor(SILVER)) == place
 
@@ -87,7 +87,7 @@ def test_among_tiers_of_the_same_points_the_order_ranks():
     assert place.loyalty_tier_id == OTHER
 
 
-def test_the_tiers_of_an_inactive_program_are_as_they_are_held():
+def test_the_tiers_of_an_inactive_program_are_kept_unevaluated():
     held_tier = TierHold(GOLD, LATER, FLOOR).place(None, points_earned((NOON, 9999)), NOON)
     assert held_tier == HeldTier(GOLD, True, LATER, TierFloor(GOLD, LATER))
     assert TierHold(GOLD, LATER, FIXED).place(schedule(), NOTHING, NOON) == HeldTier(GOLD, True, LATER)

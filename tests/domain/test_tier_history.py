@@ -40,7 +40,7 @@ def test_before_the_enrolment_the_default_tier_counts():
     assert tiers_at(-1, period(GOLD, 0), defaults={}) == []
 
 
-def test_a_member_whose_tier_was_taken_away_had_none():
+def test_a_member_whose_tier_was_removed_had_none():
     assert tiers_at(1, period(SILVER, 0, 1), period(GOLD, 3)) == []
     assert tiers_at(2, period(SILVER, 0, 1), period(GOLD, 3)) == []
     assert tiers_at(3, period(SILVER, 0, 1), period(GOLD, 3)) == [GOLD]

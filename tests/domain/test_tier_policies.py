@@ -50,7 +50,7 @@ def test_the_balance_counts_unless_the_policy_says_otherwise():
     ("at", "counted_sum"),
     [("2026-02-28T00:00:00+00:00", 150), ("2026-02-28T09:59:59+00:00", 150), ("2026-02-28T10:00:00+00:00", 50)],
 )
-def test_a_rolling_period_ends_to_the_moment(at, counted_sum):
+def test_a_rolling_period_ends_at_the_exact_moment(at, counted_sum):
     points = points_earned(("2026-01-31T10:00:00", 100), ("2026-02-10", 50))
     assert TierPolicy(EARNED, ROLLING, months=1).counted_points(points, datetime.fromisoformat(at)) == counted_sum
 
@@ -127,7 +127,7 @@ def test_a_year_does_not_count_again_for_points_that_were_available_within_it_or
     assert TierPolicy(EARNED, CALENDAR).counted_points(released(("2025-12-20", 100, available)), at) == points
 
 
-def test_each_ended_year_counts_of_which_points_became_available():
+def test_each_past_year_with_points_that_became_available_counts():
     points = released(("2024-12-20", 100, "2026-02-01"), ("2025-12-20", 30, "2026-02-01"))
     assert TierPolicy(EARNED, CALENDAR).counted_points(points, NOON) == 100
 
@@ -257,7 +257,7 @@ def test_a_tier_lasts_exactly_until_it_says(policy, history, at, days):
 
 
 @given(policies, st.lists(st.tuples(histories, st.integers(0, 200)), min_size=1, max_size=4))
-def test_tiers_that_are_settled_as_time_passes_are_those_of_the_moment(policy, batches):
+def test_tiers_settled_over_time_equal_those_of_the_moment(policy, batches):
     program, held_tiers, at, history = schedule(policy), {}, datetime(2025, 6, 1, tzinfo=UTC), []
     for more, passed in batches:
         at, history = at + timedelta(days=passed), history + more
@@ -271,7 +271,7 @@ def test_tiers_that_are_settled_as_time_passes_are_those_of_the_moment(policy, b
             ]
 
 
-def test_what_falls_out_of_the_period_moves_a_member_when_it_does():
+def test_a_member_moves_when_points_leave_the_period():
     program = schedule(YEAR)
     points = points_earned(("2025-06-01", 120), ("2026-01-01", 90))
     assignments = TierAssignments((program,), {(MEMBER, PROGRAM): HeldTier(BASIC)}, NOON)
@@ -290,7 +290,7 @@ class TestStatus:
     def holds(self, tier_id, expires_at=None, is_manual=False):
         return MemberTier(1, MEMBER, PROGRAM, tier_id, is_manual, expires_at, NOON)
 
-    def test_the_way_to_the_next_tier(self):
+    def test_a_status_has_the_points_missing_to_the_next_tier(self):
         status = self.status(TierPolicy(EARNED), self.holds(SILVER), TierPoints(Decimal(3), Decimal(130)))
         assert (status.tier.name, status.points, status.since) == ("Silver", 130, NOON)
         assert (status.next_tier.name, status.next_tier.missing_points) == ("Gold", 70)
@@ -322,48 +322,48 @@ class TestStatus:
         status_at_the_top = tier_status(plan, NAMES, None, lambda _: TierPoints(Decimal(100)), NOON)
         assert status_at_the_top.next_tier is None
 
-    def test_nothing_is_missing_to_keep_a_tier_that_the_points_exceed(self):
+    def test_a_tier_that_the_points_exceed_needs_no_points_to_keep(self):
         policy = TierPolicy(EARNED, ROLLING, months=12)
         member_tier = self.holds(SILVER, datetime(2026, 6, 1, tzinfo=UTC))
         for amount, points_to_keep in ((99, 1), (100, 0), (150, 0)):
             status = self.status(policy, member_tier, points_earned(("2026-01-10", amount)))
             assert status.points_to_keep == points_to_keep
 
-    def test_nothing_is_above_the_last_one(self):
+    def test_the_last_tier_has_no_next_one(self):
         assert self.status(TierPolicy(EARNED), self.holds(GOLD), TierPoints(earned=Decimal(900))).next_tier is None
 
-    def test_whoever_was_put_higher_is_told_what_is_above_that(self):
+    def test_a_member_set_to_a_tier_sees_the_next_one_above_it(self):
         status = self.status(TierPolicy(EARNED), self.holds(SILVER, is_manual=True), TierPoints(earned=Decimal(20)))
         assert (status.next_tier.name, status.next_tier.missing_points, status.is_manual) == ("Gold", 180, True)
 
-    def test_a_tier_by_points_is_held_by_nothing_else(self):
+    def test_a_tier_by_points_has_no_hold(self):
         status = self.status(TierPolicy(EARNED), self.holds(SILVER), TierPoints(earned=Decimal(120)))
         assert (status.tier.name, status.is_manual, status.tier_hold, status.since) == ("Silver", False, None, NOON)
         assert (status.points, status.points_to_keep, status.projected_tier) == (120, None, None)
 
-    def test_a_member_without_a_tier_has_the_way_to_the_next_one(self):
+    def test_a_member_without_a_tier_has_a_next_one(self):
         status = self.status(TierPolicy(EARNED), None, TierPoints(earned=Decimal(20)))
         assert (status.tier, status.is_manual, status.since, status.expires_at) == (None, False, None, None)
         assert (status.next_tier.loyalty_tier_id, status.next_tier.missing_points) == (SILVER, 80)
 
-    def test_what_it_takes_to_stay(self):
+    def test_a_status_has_the_points_to_keep_the_tier(self):
         points = points_earned(("2025-06-01", 120), ("2026-01-01", 90))
         status = self.status(YEAR, self.holds(GOLD, datetime(2026, 6, 1, tzinfo=UTC)), points)
         assert (status.points, status.points_to_keep, status.projected_tier.name) == (210, 110, "Basic")
 
-    def test_a_year_begins_with_nothing(self):
+    def test_a_new_year_begins_without_points(self):
         policy = TierPolicy(EARNED, CALENDAR)
         points = points_earned(("2026-01-01", 150))
         member_tier = self.holds(SILVER, datetime(2027, 1, 1, tzinfo=UTC))
         status = self.status(policy, member_tier, points)
         assert (status.points, status.points_to_keep, status.projected_tier.name) == (150, 100, "Basic")
 
-    def test_a_tier_that_was_set_until_some_moment(self):
+    def test_a_tier_that_was_set_until_a_moment_has_points_to_keep(self):
         member_tier = self.holds(GOLD, NOON + timedelta(days=9), is_manual=True)
         status = self.status(TierPolicy(EARNED), member_tier, TierPoints(earned=Decimal(120)))
         assert (status.points_to_keep, status.projected_tier.name) == (80, "Silver")
 
-    def test_whoever_has_no_tier(self):
+    def test_a_member_without_points_has_no_tier(self):
         status = self.status(TierPolicy(EARNED), None, TierPoints())
         assert (status.tier, status.since, status.points, status.next_tier.name) == (None, None, 0, "Silver")
 
@@ -381,7 +381,7 @@ class TestStatus:
         ({"basis": "earned", "period": "calendar", "timezone": "Mars/Base"}, ["timezone"]),
     ],
 )
-def test_fields_that_do_not_go_together(policy, names):
+def test_contradictory_fields_are_refused(policy, names):
     faults = faults_of_policy(completed(policy))
     assert [fault.pointer for fault in faults] == [f"/tierPolicy/{name}" for name in names]
 
@@ -439,6 +439,6 @@ def test_a_policy_is_read_from_its_stored_form():
         ),
     ],
 )
-def test_a_contradiction_is_reported_with_what_goes_together(policy, details):
+def test_a_contradiction_is_reported_with_the_valid_combination(policy, details):
     plain = {"period": "lifetime", "months": None, "startMonth": None, "timezone": None}
     assert [fault.detail for fault in faults_of_policy(plain | policy)] == details

@@ -53,18 +53,18 @@ def test_a_tier_is_reached_at_its_threshold(points, tier):
     assert USUAL.tier_at(Decimal(points)) == tier
 
 
-def test_of_equal_thresholds_the_greater_order_wins_and_then_the_older_tier():
+def test_the_greater_order_wins_among_equal_thresholds_and_then_the_older_tier():
     steps = [Step(3, Decimal(5), 1), Step(1, Decimal(5), 2), Step(2, Decimal(5), 2)]
     for turned in (steps, steps[::-1]):
         assert schedule(*turned).tier_at(Decimal(5)) == 1
 
 
-def test_without_an_account_everybody_is_in_the_default_tier():
+def test_without_an_account_every_member_has_the_default_tier():
     assert schedule(Step(GOLD, Decimal(0), 0), account=None).tier_at(Decimal(9999)) == BASIC
 
 
 @given(all_steps, defaults, amounts)
-def test_the_tier_is_the_highest_reached_else_the_default(steps, default, points):
+def test_the_tier_is_the_highest_reached_or_the_default_one(steps, default, points):
     tier_id = schedule(*steps, default=default).tier_at(points)
     reached_steps = [step for step in steps if step.min_required_points <= points]
     if not reached_steps:
@@ -103,7 +103,7 @@ def test_points_move_a_member_and_back():
     assert assignments.changed == {(MEMBER, PROGRAM): HeldTier(BASIC)}
 
 
-def test_other_accounts_move_nobody():
+def test_points_of_other_accounts_move_no_member():
     assignments = tier_assignments(HeldTier(BASIC))
     assert assignments.settle(MEMBER, {ACCOUNT + 1}, points_of(600)) == []
     assert assignments.changed == {}
@@ -122,14 +122,14 @@ def test_a_member_may_be_left_without_a_tier():
     assert assignments.tier_ids(MEMBER, points_of(199)) == []
 
 
-def test_a_program_with_nothing_beyond_its_default_tier_moves_nobody():
+def test_a_program_with_only_its_default_tier_moves_no_member():
     assignments = tier_assignments(None, schedule(Step(BASIC, Decimal(0), 0)))
     assert assignments.settle(MEMBER, {ACCOUNT}, points_of(600)) == []
     assert assignments.changed == {}
 
 
 @pytest.mark.parametrize("expires_at", [None, NOON + timedelta(seconds=1)])
-def test_a_tier_set_by_hand_holds_whatever_the_points(expires_at):
+def test_a_tier_set_by_hand_does_not_depend_on_points(expires_at):
     assignments = tier_assignments(HeldTier(GOLD, True, expires_at))
     assert assignments.settle(MEMBER, {ACCOUNT}, points_of(0)) == []
     assert assignments.tier_ids(MEMBER, points_of(0)) == [GOLD]
@@ -145,7 +145,7 @@ def test_a_tier_that_has_expired_is_evaluated_without_points_having_moved():
     assert assignments.settle(MEMBER, (), points_of(300)) == []
 
 
-def test_a_tier_that_has_expired_and_belongs_to_the_points_is_no_move_but_is_written():
+def test_an_expired_tier_that_the_points_confirm_is_stored_without_a_move():
     assignments = tier_assignments(HeldTier(SILVER, True, NOON))
     assert assignments.settle(MEMBER, (), points_of(300)) == []
     assert assignments.changed == {(MEMBER, PROGRAM): HeldTier(SILVER)}
@@ -153,7 +153,7 @@ def test_a_tier_that_has_expired_and_belongs_to_the_points_is_no_move_but_is_wri
     assert move.after == GOLD
 
 
-def test_members_of_inactive_programs_stay_where_they_are():
+def test_members_of_inactive_programs_keep_their_tier():
     assignments = TierAssignments((), {(MEMBER, PROGRAM): HeldTier(GOLD, True, NOON)}, NOON)
     assert assignments.settle(MEMBER, {ACCOUNT}, points_of(0)) == []
     assert assignments.tier_ids(MEMBER, points_of(0)) == [GOLD]
@@ -167,7 +167,7 @@ def test_each_program_depends_on_its_own_account():
     assert [(move.schedule.loyalty_program_id, move.after) for move in moves] == [(2, 9)]
 
 
-def test_programs_whose_points_did_not_move_or_whose_tier_is_fixed_hold_up_no_other():
+def test_programs_without_a_move_do_not_stop_the_others():
     other_account = schedule(Step(GOLD, Decimal(0), 0), default=None, account=ACCOUNT + 1, program=2)
     later = schedule(Step(9, Decimal(1), 0), default=None, program=3)
     for first in (other_account, USUAL):
@@ -208,7 +208,7 @@ def test_only_an_active_tier_is_the_default_one():
 
 
 @given(all_steps, defaults, st.lists(amounts, min_size=1))
-def test_however_often_points_move_only_the_last_balance_counts(steps, default, balances):
+def test_only_the_last_of_several_balances_decides_the_tier(steps, default, balances):
     program = schedule(*steps, default=default)
     assignments = tier_assignments(None, program)
     for balance in balances:
@@ -242,7 +242,7 @@ def tracking(number: int, tier_id: int | None, event_id: int | None, previous: H
     return blank.after(previous)
 
 
-def test_a_tier_that_an_event_set_gives_way_to_the_one_before_with_its_expiry():
+def test_reversing_an_event_restores_the_previous_tier_with_its_expiry():
     before = HeldTier(SILVER, True, NOON + timedelta(days=1))
     assignments, log = tier_assignments(before), TierLog()
     log.register([tracking(1, GOLD, 5, before)])
@@ -259,14 +259,14 @@ def test_a_tier_that_an_event_set_gives_way_to_the_one_before_with_its_expiry():
 
 
 @pytest.mark.parametrize("held_tier", [None, HeldTier(GOLD), HeldTier(GOLD, True, NOON), HeldTier(BASIC, True)])
-def test_a_tier_that_has_moved_on_since_is_kept(held_tier):
+def test_a_tier_that_has_changed_since_is_kept(held_tier):
     assignments, log = tier_assignments(held_tier), TierLog()
     log.register([tracking(1, GOLD, 5, HeldTier(SILVER))])
     assert not log.reverse(1, assignments, 9)
     assert assignments.stored_tier((MEMBER, PROGRAM)) == held_tier
 
 
-def test_tiers_of_events_that_are_reversed_in_the_order_in_which_they_were_set_leave_the_first_one():
+def test_reversing_all_events_in_order_restores_the_first_tier():
     first, log = HeldTier(BASIC), TierLog()
     assignments = tier_assignments(first)
     for number, tier_id in enumerate((SILVER, GOLD, SILVER), 1):
@@ -300,7 +300,7 @@ def test_tiers_of_other_members_and_programs_do_not_prevent_a_reversal(other):
     assert assignments.stored_tier((MEMBER, PROGRAM)) == HeldTier(SILVER)
 
 
-def test_what_a_request_set_after_an_event_is_unchanged_by_the_reversal_of_the_event():
+def test_reversing_an_event_keeps_the_tier_that_a_later_request_set():
     log, assignments = TierLog(), tier_assignments(HeldTier(GOLD, True))
     log.register([tracking(1, GOLD, 5), tracking(2, SILVER, None, HeldTier(GOLD, True)), tracking(3, GOLD, 6)])
     assert not log.reverse(1, assignments, 9)
@@ -312,7 +312,7 @@ SETTINGS = st.tuples(st.sampled_from([BASIC, SILVER, GOLD]), st.booleans())
 
 
 @given(st.lists(SETTINGS, max_size=6), st.randoms(use_true_random=False), st.sampled_from([None, HeldTier(BASIC)]))
-def test_in_any_order_of_cancelling_the_last_tier_that_stands_is_held(settings, random, first):
+def test_the_last_unreversed_tier_remains_in_any_order_of_cancelling(settings, random, first):
     member_program, log = (MEMBER, PROGRAM), TierLog()
     assignments = tier_assignments(first)
     active_rows = []

@@ -11,7 +11,7 @@ def listener(kind="EntityChangeWebhook", event_types=(), entities=()):
     return Listener(1, kind, frozenset(event_types), frozenset(entities))
 
 
-def test_a_trigger_hears_the_event_types_that_it_names_or_all():
+def test_a_trigger_subscribes_to_its_event_types_or_to_all():
     assert listener("WebHook").hears_event("member-created")
     assert listener("WebHook", ["member-created"]).hears_event("member-created")
     assert not listener("WebHook", ["member-updated"]).hears_event("member-created")

@@ -11,7 +11,7 @@ STEPS = st.lists(st.one_of(st.tuples(st.integers(0, 3), st.integers()), st.integ
 
 
 @given(STEPS, STEPS)
-def test_a_rollback_leaves_what_was_there_at_the_savepoint(before, since):
+def test_a_rollback_restores_the_state_at_the_savepoint(before, since):
     store, appended = {0: 1}, ["first"]
     state = UndoableState(appended)
 
@@ -30,7 +30,7 @@ def test_a_rollback_leaves_what_was_there_at_the_savepoint(before, since):
     assert state.changed_keys_of(store) == {step[0] for step in before if isinstance(step, tuple)}
 
 
-def test_changes_that_were_taken_stay():
+def test_a_rollback_keeps_changes_that_were_taken_before():
     store, state = {}, UndoableState()
     state.put(store, "a", 1)
     state.take_changed_keys()

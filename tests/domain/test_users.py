@@ -86,7 +86,7 @@ def test_groups_give_their_permissions_together():
     assert granted_by([]) == Grant(frozenset())
 
 
-def test_nobody_gives_what_they_lack():
+def test_a_caller_can_only_grant_permissions_that_they_hold():
     required = Grant(frozenset({"orders:write", "coupons:read"}), is_admin=True)
     with pytest.raises(PermissionNotHeld) as caught:
         require_held(GROUP.grant, required, "The group")

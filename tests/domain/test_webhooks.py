@@ -39,7 +39,7 @@ def headers(secrets, body):
 
 
 class TestSignatures:
-    def test_an_example_that_other_libraries_give(self):
+    def test_a_signature_equals_that_of_other_libraries(self):
         signature = signatures(
             ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"],
             "msg_p5jXN8AQM9LWM0D4loKWxJek",
@@ -49,7 +49,7 @@ class TestSignatures:
         assert signature == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 
     @given(text=st.text(max_size=200), key=st.binary(min_size=24, max_size=64))
-    def test_the_published_library_accepts_them(self, text, key):
+    def test_the_published_library_accepts_signatures(self, text, key):
         secret, body = secret_of(key), json.dumps({"text": text}).encode()
         assert key_of(secret) == key
         assert Webhook(secret).verify(body, headers([secret], body)) == json.loads(body)
@@ -75,7 +75,7 @@ class TestSignatures:
     @pytest.mark.parametrize(
         "secret", ["", "whsec_", secret_of(b"x" * 23), secret_of(b"x" * 65), OLD.removeprefix("whsec_"), f"{OLD}!"]
     )
-    def test_what_is_no_secret(self, secret):
+    def test_a_malformed_secret_is_refused(self, secret):
         with pytest.raises(ValueError, match="Base64"):
             key_of(secret)
 
@@ -92,7 +92,7 @@ class TestAttempts:
         delay = delay_after(attempt, fraction)
         assert DELAYS[attempt - 1] * 0.9 <= delay <= DELAYS[attempt - 1] * 1.1
 
-    def test_after_the_last_attempt_there_is_none(self):
+    def test_the_last_attempt_has_no_delay(self):
         assert delay_after(MOST_ATTEMPTS, 0.5) is None
         assert delay_after(MOST_ATTEMPTS + 1, 0.5) is None
 
@@ -164,7 +164,7 @@ class TestAddresses:
         assert not is_public(address)
 
     @pytest.mark.parametrize("text", ["", "localhost", "127.1", "0x7f.1", "2130706433", "8.8.8.8.", "8.8.8.8/32"])
-    def test_what_is_no_address_is_not_public(self, text):
+    def test_a_malformed_address_is_not_public(self, text):
         assert not is_public(text)
 
 
@@ -180,7 +180,7 @@ class TestUrls:
             "https://[2606:4700:4700::1111]:444/",
         ],
     )
-    def test_that_can_be_called(self, url):
+    def test_a_callable_url_has_no_fault(self, url):
         assert url_fault(url, http_allowed=False, private_allowed=False) is None
 
     @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ class TestUrls:
         "host",
         ["127.1", "2130706433", "0x7f.1", "0177.0.0.1", "localhost", "LOCALHOST", "localhost.", "a.localhost", "10.1"],
     )
-    def test_odd_spellings_of_private_addresses(self, host):
+    def test_odd_spellings_of_private_addresses_are_recognized(self, host):
         assert "not public" in url_fault(f"https://{host}/", http_allowed=False, private_allowed=False)
         assert url_fault(f"https://{host}/", http_allowed=False, private_allowed=True) is None
 
@@ -225,12 +225,12 @@ class TestUrls:
         assert "LOYALTY_WEBHOOK_PORTS allows 80, 443" in fault("https://a.example:8443/")
         assert "a port" in fault("http://a.example/", ports=(443,))
 
-    def test_faults_say_what_would_be_right(self):
+    def test_faults_name_the_valid_form(self):
         detail = url_fault("http://a.example/", http_allowed=False, private_allowed=False)
         assert detail == "does not begin with https://; http:// is called only where LOYALTY_WEBHOOK_ALLOW_HTTP is set"
 
     @given(st.text(max_size=60))
-    def test_any_text_is_judged(self, text):
+    def test_any_text_is_checked_without_an_error(self, text):
         url_fault(f"https://{text}", http_allowed=True, private_allowed=False)
 
 
@@ -274,7 +274,7 @@ class TestTriggers:
             ("event", {}, "short", ["secret "]),
         ],
     )
-    def test_a_fault_is_named(self, type_, changes, secret, faults):
+    def test_each_fault_of_a_trigger_is_reported(self, type_, changes, secret, faults):
         trigger_faults = faults_of_trigger(type_, {**SETTINGS, **changes}, secret)
         assert len(trigger_faults) == len(faults)
         assert all(fault.detail.startswith(start) for fault, start in zip(trigger_faults, faults, strict=True))
