@@ -172,14 +172,14 @@ def test_a_reverted_assignment_does_not_repay_an_earlier_shortfall():
 
 
 def test_a_member_above_a_lowered_maximum_keeps_badges_and_gets_no_more():
-    badges, lowered = balances(ana=3), badge(max_amount=1)
+    badges, lowered_badge = balances(ana=3), badge(max_amount=1)
     with pytest.raises(BadgeLimit):
-        badges.assign(grant(of=lowered))
-    assert badges.unassign(grant(of=lowered)).updated_total_assigned == 2
+        badges.assign(grant(of=lowered_badge))
+    assert badges.unassign(grant(of=lowered_badge)).updated_total_assigned == 2
     with pytest.raises(BadgeLimit):
-        badges.assign(grant(of=lowered))
-    badges.unassign(grant(2, of=lowered))
-    assert badges.assign(grant(of=lowered)).updated_total_assigned == 1
+        badges.assign(grant(of=lowered_badge))
+    badges.unassign(grant(2, of=lowered_badge))
+    assert badges.assign(grant(of=lowered_badge)).updated_total_assigned == 1
 
 
 def test_a_revert_and_its_tracking_name_each_other():

@@ -18,7 +18,7 @@ def test_a_currency_has_the_digits_of_the_standard_or_two(currency, digits):
 
 
 @pytest.mark.parametrize(
-    ("amount", "currency", "rounded"),
+    ("amount", "currency", "rounded_amount"),
     [
         ("105.5", "JPY", "106"),
         ("105.49", "JPY", "105"),
@@ -31,5 +31,5 @@ def test_a_currency_has_the_digits_of_the_standard_or_two(currency, digits):
         ("1E+300", "EUR", "1E+300"),
     ],
 )
-def test_a_half_is_rounded_away_from_zero(amount, currency, rounded):
-    assert round_money(Decimal(amount), currency) == Decimal(rounded)
+def test_a_half_is_rounded_away_from_zero(amount, currency, rounded_amount):
+    assert round_money(Decimal(amount), currency) == Decimal(rounded_amount)

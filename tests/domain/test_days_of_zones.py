@@ -72,8 +72,10 @@ def test_days_begin_and_end_where_the_local_date_changes(name):
 def test_limits_count_the_days_of_the_campaigns_zone(at, name, period, is_its_own):
     limits = ({"scope": "member", "type": "transactions", "period": period, "limit": 1},)
     own_zone, default_zone = (name, "Asia/Tokyo") if is_its_own else (None, name)
-    limited = campaign(action(1, mint(1)), limit_rules=limits, timezone=own_zone, default_timezone=default_zone)
-    bench, periods = Bench(limited), set()
+    limited_campaign = campaign(
+        action(1, mint(1)), limit_rules=limits, timezone=own_zone, default_timezone=default_zone
+    )
+    bench, periods = Bench(limited_campaign), set()
     for moment in at:
         evaluation = bench.run(facts(at=moment))
         assert [outcome.status for outcome in evaluation.effects] == [
@@ -96,8 +98,8 @@ def test_rules_read_times_in_the_zone_of_their_campaign(at, name):
     context = {**facts().context, "now": at}
     read = mint(("=", "now.getFullYear() * 10000 + (now.getMonth() + 1) * 100 + now.getDate()"))
     elsewhere = mint(("=", "now.getDate('Asia/Tokyo')"))
-    both = (campaign(action(1, read), timezone=name), campaign(action(2, elsewhere), campaign_id=2, timezone=name))
-    evaluation = Bench(*both).run(facts(at=at, context=context))
+    campaigns = (campaign(action(1, read), timezone=name), campaign(action(2, elsewhere), campaign_id=2, timezone=name))
+    evaluation = Bench(*campaigns).run(facts(at=at, context=context))
     amounts = [effect.params[0][1] for effect in evaluation.effects]
     assert amounts == [Decimal(f"{day:%Y%m%d}"), at.astimezone(ZoneInfo("Asia/Tokyo")).day]
 

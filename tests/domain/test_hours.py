@@ -67,10 +67,10 @@ def test_happy_hours_keep_their_local_times_when_clocks_change(at, is_happy_hour
 )
 def test_happy_hours_depend_on_the_zone_of_the_location(at, madrid, canary):
     assert (is_open(HAPPY_HOURS, at), is_open(HAPPY_HOURS, at, CANARY)) == (madrid, canary)
-    compiled = campaign(action(1, mint(5)), day_of_week_schedule=HAPPY_HOURS, timezone="Europe/Madrid")
+    compiled_campaign = campaign(action(1, mint(5)), day_of_week_schedule=HAPPY_HOURS, timezone="Europe/Madrid")
     for zone, is_happy_hour in ((None, madrid), (CANARY, canary)):
         event = facts(at=instant_of(at), location_zone=zone)
-        assert (first_violated(compiled.restrictions, event) is None) is is_happy_hour
+        assert (first_violated(compiled_campaign.restrictions, event) is None) is is_happy_hour
 
 
 def test_a_window_across_midnight_belongs_to_the_day_on_which_it_begins():
@@ -197,41 +197,41 @@ def test_a_window_is_the_same_as_a_rule_on_the_hours_of_the_event():
 
 def test_the_zone_of_the_location_also_decides_about_days_and_not_about_limits():
     at = instant_of("2026-03-01T23:30:00Z")  # Monday in Madrid, Sunday on the Canary Islands
-    compiled = campaign(days_of_week=(1,), timezone="Europe/Madrid")
-    assert first_violated(compiled.restrictions, facts(at=at)) is None
-    violation = first_violated(compiled.restrictions, facts(at=at, location_zone=CANARY))
+    compiled_campaign = campaign(days_of_week=(1,), timezone="Europe/Madrid")
+    assert first_violated(compiled_campaign.restrictions, facts(at=at)) is None
+    violation = first_violated(compiled_campaign.restrictions, facts(at=at, location_zone=CANARY))
     assert (violation.code, violation.reason(facts(at=at, location_zone=CANARY)).actual) == ("DAY_OF_WEEK", 7)
-    assert compiled.zone == MADRID
+    assert compiled_campaign.zone == MADRID
 
 
-def excluded(book, at, attempt):
+def reasons(book, at, attempt):
     return [(exclusion.slug, str(exclusion)) for exclusion in exclusions(book, MemberFacts(at=instant_of(at)), attempt)]
 
 
 def test_a_coupon_book_is_closed_outside_its_hours():
     book = coupon_book(day_of_week_schedule=HAPPY_HOURS, timezone="Europe/Madrid")
     for purpose in (ASSIGN, USE):
-        assert excluded(book, "2026-07-01T13:00:00Z", Attempt(purpose)) == []
+        assert reasons(book, "2026-07-01T13:00:00Z", Attempt(purpose)) == []
         detail = "The coupon book is closed at 17:00 on day 3 of the week (time zone Europe/Madrid)."
-        assert excluded(book, "2026-07-01T15:00:00Z", Attempt(purpose)) == [("coupon-book-hours", detail)]
-    listed = exclusions_of_list(book, MemberFacts(at=instant_of("2026-07-01T15:00:00Z")))
-    assert [exclusion.slug for exclusion in listed] == ["coupon-book-hours"]
+        assert reasons(book, "2026-07-01T15:00:00Z", Attempt(purpose)) == [("coupon-book-hours", detail)]
+    exclusions_in_list = exclusions_of_list(book, MemberFacts(at=instant_of("2026-07-01T15:00:00Z")))
+    assert [exclusion.slug for exclusion in exclusions_in_list] == ["coupon-book-hours"]
 
 
 def test_a_coupon_book_uses_the_time_of_the_event_and_the_zone_of_its_location():
     night = "2026-07-01T20:00:00Z"
     book = coupon_book(day_of_week_schedule=HAPPY_HOURS, timezone="Europe/Madrid")
     at = instant_of("2026-07-01T15:30:00Z")
-    assert excluded(book, night, Attempt(USE, occasion=Occasion(at, CANARY))) == []
-    [(slug, detail)] = excluded(book, night, Attempt(USE, occasion=Occasion(at)))
+    assert reasons(book, night, Attempt(USE, occasion=Occasion(at, CANARY))) == []
+    [(slug, detail)] = reasons(book, night, Attempt(USE, occasion=Occasion(at)))
     assert (slug, detail.split(" at ")[1]) == (
         "coupon-book-hours",
         "17:30 on day 3 of the week (time zone Europe/Madrid).",
     )
     tuesdays = coupon_book(days_of_week=[2], timezone="Europe/Madrid")
     at = instant_of("2026-06-30T22:30:00Z")  # Wednesday in Madrid
-    assert excluded(tuesdays, night, Attempt(USE, occasion=Occasion(at, CANARY))) == []
-    assert [slug for slug, _ in excluded(tuesdays, night, Attempt(USE, occasion=Occasion(at)))] == ["coupon-book-day"]
+    assert reasons(tuesdays, night, Attempt(USE, occasion=Occasion(at, CANARY))) == []
+    assert [slug for slug, _ in reasons(tuesdays, night, Attempt(USE, occasion=Occasion(at)))] == ["coupon-book-day"]
 
 
 # --- the oracle ------------------------------------------------------------------------------------------------------

@@ -54,8 +54,8 @@ def test_any_bytes_are_split_to_their_end(content, size):
 
 @given(st.lists(st.binary(max_size=200), min_size=1, max_size=4), st.integers(1, 50))
 def test_one_or_several_packed_files_are_unpacked(contents, size):
-    packed = b"".join(gzip.compress(content) for content in contents)
-    assert b"".join(unpacked(blocks_of(packed, size), 800)) == b"".join(contents)
+    packed_file = b"".join(gzip.compress(content) for content in contents)
+    assert b"".join(unpacked(blocks_of(packed_file, size), 800)) == b"".join(contents)
 
 
 def test_a_packed_file_may_repeat_distant_content():
@@ -69,14 +69,14 @@ def test_nothing_is_unpacked_from_an_empty_file():
 
 
 def test_a_file_is_unpacked_in_pieces_of_at_most_a_mebibyte():
-    packed = gzip.compress(bytes(5 * 1024 * 1024))
-    assert [len(piece) for piece in unpacked([packed], len(packed) * 2000)] == [1024 * 1024] * 5
+    packed_file = gzip.compress(bytes(5 * 1024 * 1024))
+    assert [len(piece) for piece in unpacked([packed_file], len(packed_file) * 2000)] == [1024 * 1024] * 5
 
 
-@pytest.mark.parametrize("cut", [1, 5, 12])
-def test_a_truncated_file_is_reported(cut):
+@pytest.mark.parametrize("cut_bytes", [1, 5, 12])
+def test_a_truncated_file_is_reported(cut_bytes):
     with pytest.raises(FileFault, match="truncated"):
-        list(unpacked([gzip.compress(b"row\n" * 100)[:-cut]], 400))
+        list(unpacked([gzip.compress(b"row\n" * 100)[:-cut_bytes]], 400))
 
 
 def test_a_long_line_is_skipped_in_bounded_memory():
@@ -155,10 +155,10 @@ def test_the_delimiter_is_that_of_the_first_line():
 
 
 def test_a_packed_file_has_a_largest_size():
-    packed = gzip.compress(b"x" * 100)
-    assert b"".join(unpacked([packed], 100)) == b"x" * 100
+    packed_file = gzip.compress(b"x" * 100)
+    assert b"".join(unpacked([packed_file], 100)) == b"x" * 100
     with pytest.raises(FileFault, match=r"The file has more than 99 bytes when it is unpacked, its limit\."):
-        list(unpacked([packed], 99))
+        list(unpacked([packed_file], 99))
 
 
 def test_a_damaged_file_is_refused():

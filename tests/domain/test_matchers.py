@@ -226,8 +226,8 @@ def test_and_needs_all_conditions_and_or_needs_any(item, terms):
 
 @given(items, st.lists(scalars, min_size=1, max_size=4))
 def test_in_is_equals_with_any_of_the_values(item, values):
-    alone = [matches(item, ("customAttributes.x", "equals", value)) for value in values]
-    assert matches(item, ("customAttributes.x", "in", values)) is any(alone)
+    results = [matches(item, ("customAttributes.x", "equals", value)) for value in values]
+    assert matches(item, ("customAttributes.x", "in", values)) is any(results)
 
 
 @given(items, numbers)

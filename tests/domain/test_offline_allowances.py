@@ -34,7 +34,7 @@ def ends(amount=40, valid_for=None, now=NOON, **policy):
 
 
 @pytest.mark.parametrize(
-    ("status", "is_captured", "ended", "now", "allowance_status"),
+    ("status", "is_captured", "end", "now", "allowance_status"),
     [
         (PENDING, False, -5, -1, "open"),
         (PENDING, False, -5, 0, "expired"),
@@ -44,8 +44,8 @@ def ends(amount=40, valid_for=None, now=NOON, **policy):
         (REVERTED, False, 0, 5, "expired"),
     ],
 )
-def test_the_hold_and_the_time_decide_the_status(status, is_captured, ended, now, allowance_status):
-    hold = HoldState(status, is_captured, NOON + ended * MOMENT, Decimal(40), None, Decimal(0), Decimal(0), None)
+def test_the_hold_and_the_time_decide_the_status(status, is_captured, end, now, allowance_status):
+    hold = HoldState(status, is_captured, NOON + end * MOMENT, Decimal(40), None, Decimal(0), Decimal(0), None)
     assert status_of(ALLOWANCE, hold, NOON + now * MOMENT) == allowance_status
 
 

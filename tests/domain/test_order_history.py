@@ -48,5 +48,5 @@ def test_later_orders_and_those_of_other_members_do_not_count():
 
 
 def test_an_order_without_a_date_is_dated_when_it_was_created():
-    undated = replace(order(1, None), created_at=NOON + 5 * DAY)
-    assert HISTORY.before(7, NOON + 9 * DAY, [undated]) == EarlierOrders(4, NOON + 5 * DAY)
+    undated_order = replace(order(1, None), created_at=NOON + 5 * DAY)
+    assert HISTORY.before(7, NOON + 9 * DAY, [undated_order]) == EarlierOrders(4, NOON + 5 * DAY)

@@ -153,8 +153,8 @@ def test_the_profile_has_the_fields_of_the_payment():
 
 
 def test_a_payment_is_known_by_its_id():
-    confirmed = {"payload": {"payment": {"paymentId": "p-1"}}}
-    assert payment_id_of(SimpleNamespace(event_type="member-payment-confirmed", **confirmed)) == "p-1"
+    confirmed_event = {"payload": {"payment": {"paymentId": "p-1"}}}
+    assert payment_id_of(SimpleNamespace(event_type="member-payment-confirmed", **confirmed_event)) == "p-1"
     assert payment_id_of(SimpleNamespace(event_type="member-payment-confirmed", payload=None)) is None
-    assert payment_id_of(SimpleNamespace(event_type="till-opened", **confirmed)) is None
+    assert payment_id_of(SimpleNamespace(event_type="till-opened", **confirmed_event)) is None
     assert str(payment_exists("p-1")) == "The paymentId p-1 belongs to another transaction."

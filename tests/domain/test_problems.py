@@ -25,8 +25,8 @@ def test_a_fault_is_a_sentence(detail, sentence):
 
 def test_a_fault_has_only_its_set_members():
     assert FieldFault("Red", pointer="/a").as_member() == {"detail": "Red.", "pointer": "/a"}
-    placed = FieldFault("Red", parameter="p", code="c", start=0, end=3)
-    assert placed.as_member() == {"detail": "Red.", "parameter": "p", "code": "c", "start": 0, "end": 3}
+    placed_fault = FieldFault("Red", parameter="p", code="c", start=0, end=3)
+    assert placed_fault.as_member() == {"detail": "Red.", "parameter": "p", "code": "c", "start": 0, "end": 3}
 
 
 @pytest.mark.parametrize(

@@ -181,5 +181,5 @@ def test_a_reverted_transaction_has_its_debt_and_its_shortfall():
         False,
     )
     assert reverted_transaction("4").missing == 6
-    released = reverted_transaction("7", status=REVERTED, is_partial=True)
-    assert (released.missing, released.is_release, released.is_partial, released.overdraft) == (0, True, True, 0)
+    release = reverted_transaction("7", status=REVERTED, is_partial=True)
+    assert (release.missing, release.is_release, release.is_partial, release.overdraft) == (0, True, True, 0)

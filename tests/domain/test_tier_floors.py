@@ -27,8 +27,8 @@ def schedule(policy=YEAR, steps=STEPS, default=BASIC):
 
 
 def points_earned(*amounts):
-    dated = tuple(Earning(moment, Decimal(amount)) for moment, amount in amounts)
-    points = TierPoints(earned=sum((earning.amount for earning in dated), Decimal(0)), earnings=dated)
+    earnings = tuple(Earning(moment, Decimal(amount)) for moment, amount in amounts)
+    points = TierPoints(earned=sum((earning.amount for earning in earnings), Decimal(0)), earnings=earnings)
     return lambda _: points
 
 

@@ -32,8 +32,8 @@ def schedule(policy):
 
 def points_earned(*amounts):
     """Points by the date on which they were earned."""
-    dated = tuple(Earning(datetime.fromisoformat(day).replace(tzinfo=UTC), Decimal(n)) for day, n in amounts)
-    return TierPoints(Decimal(0), sum((earning.amount for earning in dated), Decimal(0)), dated)
+    earnings = tuple(Earning(datetime.fromisoformat(day).replace(tzinfo=UTC), Decimal(n)) for day, n in amounts)
+    return TierPoints(Decimal(0), sum((earning.amount for earning in earnings), Decimal(0)), earnings)
 
 
 YEAR = TierPolicy(EARNED, ROLLING, months=12)
@@ -82,7 +82,7 @@ def test_the_last_year_of_the_calendar_counts_like_any_other():
     assert TierPolicy(EARNED, CALENDAR).counted_points(points, datetime(9999, 6, 1, tzinfo=UTC)) == 10
 
 
-def released(*amounts):
+def points_available(*amounts):
     """Points by the date of what they are for, and the date from which they were available."""
     return TierPoints(
         earnings=tuple(
@@ -97,7 +97,7 @@ def released(*amounts):
 
 
 # 100 points of December could not be spent before the tenth of January.
-LATE_POINTS = released(
+LATE_POINTS = points_available(
     ("2024-06-01", 500, None), ("2025-06-01", 30, None), ("2025-12-20", 100, "2026-01-10"), ("2026-01-02", 80, None)
 )
 
@@ -124,11 +124,11 @@ def test_a_year_counts_until_the_end_of_the_next_one_in_which_points_of_it_becam
 )
 def test_a_year_does_not_count_again_for_points_that_were_available_within_it_or_are_not_yet(available, points):
     at = datetime(2026, 3, 4, tzinfo=UTC)
-    assert TierPolicy(EARNED, CALENDAR).counted_points(released(("2025-12-20", 100, available)), at) == points
+    assert TierPolicy(EARNED, CALENDAR).counted_points(points_available(("2025-12-20", 100, available)), at) == points
 
 
 def test_each_past_year_with_points_that_became_available_counts():
-    points = released(("2024-12-20", 100, "2026-02-01"), ("2025-12-20", 30, "2026-02-01"))
+    points = points_available(("2024-12-20", 100, "2026-02-01"), ("2025-12-20", 30, "2026-02-01"))
     assert TierPolicy(EARNED, CALENDAR).counted_points(points, NOON) == 100
 
 
@@ -139,7 +139,7 @@ def test_the_better_of_the_ended_and_the_present_year_counts():
 
 
 def test_points_of_a_rolling_period_count_from_what_they_are_for_however_late_they_are_available():
-    points = released(("2025-12-20", 100, "2026-01-10"))
+    points = points_available(("2025-12-20", 100, "2026-01-10"))
     assert YEAR.counted_points(points, datetime(2026, 12, 19, tzinfo=UTC)) == 100
     assert YEAR.counted_points(points, datetime(2026, 12, 20, tzinfo=UTC)) == 0
     assert list(YEAR.changes(points, NOON)) == [(datetime(2026, 12, 20, tzinfo=UTC), 0)]
@@ -156,25 +156,25 @@ def test_points_of_a_rolling_period_count_from_what_they_are_for_however_late_th
     ],
 )
 def test_a_year_that_counts_again_ends_with_the_present_one(at, changes):
-    points = released(("2025-12-20", 100, "2026-01-10"))
+    points = points_available(("2025-12-20", 100, "2026-01-10"))
     policy_changes = TierPolicy(EARNED, CALENDAR).changes(points, datetime.fromisoformat(at).replace(tzinfo=UTC))
     assert [(moment.date().isoformat(), amount) for moment, amount in policy_changes] == changes
 
 
 def test_a_year_counts_again_from_the_first_moment_of_the_next_one_on():
-    points = released(("2025-12-20", 100, "2026-01-01"))
+    points = points_available(("2025-12-20", 100, "2026-01-01"))
     assert TierPolicy(EARNED, CALENDAR).counted_points(points, datetime(2026, 1, 1, tzinfo=UTC)) == 100
     assert list(TierPolicy(EARNED, CALENDAR).changes(points, NOON)) == [(datetime(2027, 1, 1, tzinfo=UTC), 0)]
 
 
 def test_points_of_later_years_count_when_the_year_that_counts_again_is_over():
-    points = released(("2025-12-20", 100, "2026-01-10"), ("2027-02-01", 40, None))
+    points = points_available(("2025-12-20", 100, "2026-01-10"), ("2027-02-01", 40, None))
     changes = list(TierPolicy(EARNED, CALENDAR).changes(points, NOON))
     assert changes == [(datetime(2027, 1, 1, tzinfo=UTC), 40), (datetime(2028, 1, 1, tzinfo=UTC), 0)]
 
 
 def test_points_that_will_be_available_change_nothing_before():
-    points = released(("2025-12-20", 100, "2026-04-01"), ("2026-01-02", 80, None))
+    points = points_available(("2025-12-20", 100, "2026-04-01"), ("2026-01-02", 80, None))
     changes = list(TierPolicy(EARNED, CALENDAR).changes(points, NOON))
     assert changes == [(datetime(2027, 1, 1, tzinfo=UTC), 0)]
 
@@ -223,9 +223,9 @@ def counts_by_hand(policy, moment, at):
 
 def points_of(history):
     """Mints, of each of which so many quarters were reverted since."""
-    dated = [Earning(moment, Decimal(n)) for moment, n, _ in history]
-    dated += [Earning(moment, Decimal(-n) * quarters / 4) for moment, n, quarters in history if quarters]
-    return TierPoints(Decimal(0), sum((earning.amount for earning in dated), Decimal(0)), tuple(dated))
+    earnings = [Earning(moment, Decimal(n)) for moment, n, _ in history]
+    earnings += [Earning(moment, Decimal(-n) * quarters / 4) for moment, n, quarters in history if quarters]
+    return TierPoints(Decimal(0), sum((earning.amount for earning in earnings), Decimal(0)), tuple(earnings))
 
 
 @given(policies, histories, moments)
@@ -245,8 +245,8 @@ def test_points_of_a_period_are_those_of_the_list(policy, history, at):
 def test_a_tier_lasts_exactly_until_it_says(policy, history, at, days):
     program, points = schedule(policy), points_of(history)
     place = program.place_of(lambda _: points, at)
-    for passed in sorted(days):
-        later = at + timedelta(days=passed)
+    for day in sorted(days):
+        later = at + timedelta(days=day)
         now = program.tier_of(lambda _: points, later)
         if place.expires_at is None or later < place.expires_at:
             assert now == place.loyalty_tier_id
@@ -259,8 +259,8 @@ def test_a_tier_lasts_exactly_until_it_says(policy, history, at, days):
 @given(policies, st.lists(st.tuples(histories, st.integers(0, 200)), min_size=1, max_size=4))
 def test_tiers_settled_over_time_equal_those_of_the_moment(policy, batches):
     program, held_tiers, at, history = schedule(policy), {}, datetime(2025, 6, 1, tzinfo=UTC), []
-    for more, passed in batches:
-        at, history = at + timedelta(days=passed), history + more
+    for more, days in batches:
+        at, history = at + timedelta(days=days), history + more
         points = points_of(history)
         assignments = TierAssignments((program,), held_tiers, at)
         assignments.settle(MEMBER, {ACCOUNT} if more else (), lambda _, points=points: points)

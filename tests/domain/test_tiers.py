@@ -55,8 +55,8 @@ def test_a_tier_is_reached_at_its_threshold(points, tier):
 
 def test_the_greater_order_wins_among_equal_thresholds_and_then_the_older_tier():
     steps = [Step(3, Decimal(5), 1), Step(1, Decimal(5), 2), Step(2, Decimal(5), 2)]
-    for turned in (steps, steps[::-1]):
-        assert schedule(*turned).tier_at(Decimal(5)) == 1
+    for ordered_steps in (steps, steps[::-1]):
+        assert schedule(*ordered_steps).tier_at(Decimal(5)) == 1
 
 
 def test_without_an_account_every_member_has_the_default_tier():

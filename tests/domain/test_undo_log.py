@@ -12,21 +12,21 @@ STEPS = st.lists(st.one_of(st.tuples(st.integers(0, 3), st.integers()), st.integ
 
 @given(STEPS, STEPS)
 def test_a_rollback_restores_the_state_at_the_savepoint(before, since):
-    store, appended = {0: 1}, ["first"]
-    state = UndoableState(appended)
+    store, log = {0: 1}, ["first"]
+    state = UndoableState(log)
 
     def do(steps):
         for step in steps:
             if isinstance(step, tuple):
                 state.put(store, *step)
             elif step is not None:
-                appended.append(step)
+                log.append(step)
 
     do(before)
-    savepoint, copies = state.savepoint(), (dict(store), list(appended))
+    savepoint, copies = state.savepoint(), (dict(store), list(log))
     do(since)
     state.rollback_to(savepoint)
-    assert (store, appended) == copies
+    assert (store, log) == copies
     assert state.changed_keys_of(store) == {step[0] for step in before if isinstance(step, tuple)}
 
 
@@ -42,10 +42,10 @@ def test_a_rollback_keeps_changes_that_were_taken_before():
 
 
 def test_the_changed_keys_of_all_stores_come_in_one_pass():
-    books, codes, untouched = {1: "a"}, {}, {1: "b"}
+    books, codes, unchanged_store = {1: "a"}, {}, {1: "b"}
     state = UndoableState()
     state.put_all([(books, 1, "c"), (books, 2, "d"), (codes, (1, "x"), "e")])
     changed_keys = state.take_changed_keys()
     assert changed_keys == {id(books): {1, 2}, id(codes): {(1, "x")}}
-    assert id(untouched) not in changed_keys
+    assert id(unchanged_store) not in changed_keys
     assert state.take_changed_keys() == {}

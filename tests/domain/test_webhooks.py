@@ -56,10 +56,10 @@ class TestSignatures:
 
     def test_while_a_secret_is_replaced_both_are_accepted_and_no_other(self):
         body = '{"é": 1}'.encode()
-        both = headers([NEW, OLD], body)
-        assert Webhook(NEW).verify(body, both) == Webhook(OLD).verify(body, both) == {"é": 1}
+        two_headers = headers([NEW, OLD], body)
+        assert Webhook(NEW).verify(body, two_headers) == Webhook(OLD).verify(body, two_headers) == {"é": 1}
         with pytest.raises(WebhookVerificationError):
-            Webhook(OTHER).verify(body, both)
+            Webhook(OTHER).verify(body, two_headers)
         with pytest.raises(WebhookVerificationError):
             Webhook(OLD).verify(body, headers([NEW], body))
 

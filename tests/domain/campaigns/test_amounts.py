@@ -59,10 +59,12 @@ def amounts_of(evaluation):
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
-@given(described=campaigns, totals=st.lists(st.integers(0, 9999).map(lambda cents: Decimal(cents) / 100), max_size=5))
-def test_the_amounts_of_effects_add_up_to_the_postings_of_the_ledger(described, totals):
+@given(
+    descriptions=campaigns, totals=st.lists(st.integers(0, 9999).map(lambda cents: Decimal(cents) / 100), max_size=5)
+)
+def test_the_amounts_of_effects_add_up_to_the_postings_of_the_ledger(descriptions, totals):
     compiled_campaigns = []
-    for number, description in enumerate(described, 1):
+    for number, description in enumerate(descriptions, 1):
         actions = [
             action(10 * number + place, *action_effects) for place, action_effects in enumerate(description["effects"])
         ]
@@ -74,23 +76,28 @@ def test_the_amounts_of_effects_add_up_to_the_postings_of_the_ledger(described, 
     for total in totals:
         for place, amount in amounts_of(bench.run(facts(total))).items():
             sums[place] = sums.get(place, 0) + amount
-    posted = {}
+    posted_sums = {}
     for step in bench.session.steps:
         assert isinstance(step, Posting)
         place = ("mint-points" if step.minted else "burn-points", step.account.ledger_account_key)
-        posted[place] = posted.get(place, 0) + step.amount
-    assert {place: amount for place, amount in sums.items() if amount} == posted
+        posted_sums[place] = posted_sums.get(place, 0) + step.amount
+    assert {place: amount for place, amount in sums.items() if amount} == posted_sums
 
 
 def test_an_outcome_has_the_requested_amount_if_another_was_executed():
     limits = ({"scope": "member", "type": "points", "period": "total", "limit": Decimal(3)},)
-    cut = campaign(action(1, mint(("=", "order.total"))), limit_rules=limits, allow_partial_application_on_limit=True)
-    [first] = Bench(cut).run(facts("10.5")).effects
-    assert (first.status, first.params[:2]) == ("partial", (("amount", 3), ("requestedAmount", Decimal("10.5"))))
-    [skipped] = Bench(campaign(action(1, spend(5)))).run(facts()).effects
-    assert (skipped.status, skipped.params[:2]) == ("failed", (("amount", 0), ("requestedAmount", 5)))
-    [plain] = Bench(campaign(action(1, mint(5)))).run(facts()).effects
-    assert "requestedAmount" not in dict(plain.params)
+    limited_campaign = campaign(
+        action(1, mint(("=", "order.total"))), limit_rules=limits, allow_partial_application_on_limit=True
+    )
+    [cut_outcome] = Bench(limited_campaign).run(facts("10.5")).effects
+    assert (cut_outcome.status, cut_outcome.params[:2]) == (
+        "partial",
+        (("amount", 3), ("requestedAmount", Decimal("10.5"))),
+    )
+    [failure] = Bench(campaign(action(1, spend(5)))).run(facts()).effects
+    assert (failure.status, failure.params[:2]) == ("failed", (("amount", 0), ("requestedAmount", 5)))
+    [full_outcome] = Bench(campaign(action(1, mint(5)))).run(facts()).effects
+    assert "requestedAmount" not in dict(full_outcome.params)
 
 
 @pytest.mark.parametrize(("performed_amount", "amount"), [(Decimal(1), 1), (None, Decimal("1.5"))])

@@ -19,7 +19,7 @@ def rule(limit, kind="money", scope="campaign", period="total", **more):
     return {"scope": scope, "type": kind, "period": period, "limit": limit, **more}
 
 
-def limited(*effects, limit, parts=True, **values):
+def limited_campaign(*effects, limit, parts=True, **values):
     """A campaign of one action, whose money is in euros; `parts` of its effects are applied within the limit."""
     values = {"default_currency": "EUR", "limit_rules": (limit,), "allow_partial_application_on_limit": parts, **values}
     return campaign(action(1, *effects), **values)
@@ -50,7 +50,7 @@ def first_statuses(results):
 
 
 def test_a_discount_is_cut_to_the_remaining_money():
-    bench = Bench(limited(off(30, "percentage"), limit=rule(10)))
+    bench = Bench(limited_campaign(off(30, "percentage"), limit=rule(10)))
     results = [bench.run(euros(20)) for _ in range(3)]
     assert amounts(results) == [(6, "executed"), (4, "partial"), (0, "skipped")]
     assert [dict(result.effects[0].params)["type"] for result in results] == ["percentage", "amount", "amount"]
@@ -60,7 +60,7 @@ def test_a_discount_is_cut_to_the_remaining_money():
 
 
 def test_without_partial_application_a_discount_over_the_remaining_money_is_skipped():
-    bench = Bench(limited(off(6), limit=rule(10), parts=False))
+    bench = Bench(limited_campaign(off(6), limit=rule(10), parts=False))
     assert first_statuses([bench.run(euros(20)) for _ in range(2)]) == ["executed", "skipped"]
     # Off 4.00 it is 4.00, as much as is left.
     assert amounts([bench.run(euros(4))]) == [(4, "partial")]
@@ -68,20 +68,20 @@ def test_without_partial_application_a_discount_over_the_remaining_money_is_skip
 
 def test_a_limit_counts_what_each_discount_takes_off_the_order():
     """Off 10.00, 6.00 and then 4.00 are 10.00."""
-    within = Bench(limited(off(6), off(6), limit=rule(10), parts=False))
+    within = Bench(limited_campaign(off(6), off(6), limit=rule(10), parts=False))
     assert statuses(within.run(euros(10))) == [(1, "executed"), (1, "partial")]
-    beyond = Bench(limited(off(6), off(6), limit=rule(Decimal("9.99")), parts=False))
+    beyond = Bench(limited_campaign(off(6), off(6), limit=rule(Decimal("9.99")), parts=False))
     assert statuses(beyond.run(euros(10))) == [(1, "skipped")] * 2
 
 
 def test_remaining_money_is_rounded_down_to_the_digits_of_the_currency():
-    bench = Bench(limited(off(6), limit=rule(Decimal("3.339"))))
+    bench = Bench(limited_campaign(off(6), limit=rule(Decimal("3.339"))))
     assert amounts([bench.run(euros(20))]) == [(Decimal("3.33"), "partial")]
 
 
 def test_remaining_points_are_not_rounded_to_the_currency():
     accounts = [account(decimals=3)]
-    tested = limited(mint(6), limit=rule(Decimal("3.339"), "points"), accounts=accounts)
+    tested = limited_campaign(mint(6), limit=rule(Decimal("3.339"), "points"), accounts=accounts)
     bench = Bench(tested, accounts=accounts)
     bench.run(euros(20))
     assert bench.balance() == Decimal("3.339")
@@ -89,25 +89,25 @@ def test_remaining_points_are_not_rounded_to_the_currency():
 
 @pytest.mark.parametrize(("currency", "used_money"), [("EUR", 6), ("USD", 0)])
 def test_a_discount_in_another_currency_uses_no_money(currency, used_money):
-    bench = Bench(limited(off(6), limit=rule(10)))
+    bench = Bench(limited_campaign(off(6), limit=rule(10)))
     results = [bench.run(euros(20, currency=currency)) for _ in range(2)]
     assert sum(count.amount for count in results[0].counted) == used_money
     assert first_statuses(results) == ["executed", "partial" if used_money else "executed"]
 
 
 def test_an_order_without_a_currency_uses_money_as_well():
-    bench = Bench(limited(off(6), limit=rule(10)))
+    bench = Bench(limited_campaign(off(6), limit=rule(10)))
     results = [bench.run(euros(20, currency=None)) for _ in range(2)]
     assert amounts(results) == [(6, "executed"), (4, "partial")]
 
 
 def test_without_an_order_an_amount_is_cut_and_a_percentage_uses_nothing():
-    bench = Bench(limited(off(6), limit=rule(10)))
+    bench = Bench(limited_campaign(off(6), limit=rule(10)))
     results = [bench.run(facts()) for _ in range(3)]
     assert first_statuses(results) == ["executed", "partial", "skipped"]
     assert dict(results[1].effects[0].params)["value"] == 4
     assert [count.amount for count in bench.counters.journal] == [6, 4, 0]
-    percentage = Bench(limited(off(6, "percentage"), limit=rule(10)))
+    percentage = Bench(limited_campaign(off(6, "percentage"), limit=rule(10)))
     assert first_statuses([percentage.run(facts())]) == ["executed"]
     assert [count.amount for count in percentage.counters.journal] == [0]
 
@@ -115,7 +115,7 @@ def test_without_an_order_an_amount_is_cut_and_a_percentage_uses_nothing():
 def test_points_with_a_worth_use_money():
     """500 points are 5.00, of 8.00 in all."""
     accounts = [PENNY_POINTS]
-    bench = Bench(limited(mint(500), limit=rule(8), accounts=accounts), accounts=accounts)
+    bench = Bench(limited_campaign(mint(500), limit=rule(8), accounts=accounts), accounts=accounts)
     results = [bench.run(euros(20, home_currency="EUR")) for _ in range(3)]
     assert first_statuses(results) == ["executed", "partial", "skipped"]
     assert bench.balance() == 800
@@ -123,7 +123,7 @@ def test_points_with_a_worth_use_money():
 
 def test_points_that_are_worth_another_currency_use_no_money():
     accounts = [PENNY_POINTS]
-    bench = Bench(limited(mint(500), limit=rule(8), accounts=accounts), accounts=accounts)
+    bench = Bench(limited_campaign(mint(500), limit=rule(8), accounts=accounts), accounts=accounts)
     results = [bench.run(euros(20, home_currency="USD")) for _ in range(3)]
     assert first_statuses(results) == ["executed"] * 3
 
@@ -141,20 +141,20 @@ def test_a_money_limit_has_the_currency_of_the_campaign_or_the_default_one():
 # --- coupons ------------------------------------------------------------------------------------------------------
 
 
-def assigning(assigned):
+def assigning(assigned_amounts):
     def assign(event, params):
-        assigned.append(params["amount"])
+        assigned_amounts.append(params["amount"])
         return Performed(params["amount"])
 
     return {"assign-coupon": assign, "assign-badge": lambda event, params: None}
 
 
 def test_an_assignment_is_cut_to_the_remaining_coupons():
-    assigned: list = []
-    bench = Bench(limited(coupons(3), limit=rule(5, "coupons")), executors=assigning(assigned))
+    assigned_amounts: list = []
+    bench = Bench(limited_campaign(coupons(3), limit=rule(5, "coupons")), executors=assigning(assigned_amounts))
     results = [bench.run() for _ in range(3)]
     assert first_statuses(results) == ["executed", "partial", "skipped"]
-    assert assigned == [3, 2]
+    assert assigned_amounts == [3, 2]
     assert [dict(result.effects[0].params)["amount"] for result in results] == [3, 2, 0]
     assert [result.effects[0].error and result.effects[0].error["type"] for result in results] == [
         None,
@@ -164,16 +164,16 @@ def test_an_assignment_is_cut_to_the_remaining_coupons():
 
 
 def test_without_partial_application_more_than_the_remaining_coupons_are_not_assigned():
-    assigned: list = []
-    tested = limited(coupons(2), coupons(2), limit=rule(5, "coupons"), parts=False)
-    bench = Bench(tested, executors=assigning(assigned))
+    assigned_amounts: list = []
+    tested = limited_campaign(coupons(2), coupons(2), limit=rule(5, "coupons"), parts=False)
+    bench = Bench(tested, executors=assigning(assigned_amounts))
     assert statuses(bench.run()) == [(1, "executed")] * 2
     assert statuses(bench.run()) == [(1, "skipped")] * 2
-    assert assigned == [2, 2]
+    assert assigned_amounts == [2, 2]
 
 
 def test_an_inactive_member_uses_no_coupon_of_a_limit():
-    tested = limited(coupons(9), effect("notify", name="n"), limit=rule(5, "coupons"), parts=False)
+    tested = limited_campaign(coupons(9), effect("notify", name="n"), limit=rule(5, "coupons"), parts=False)
     evaluation = Bench(tested, executors={"notify": lambda event, params: None}).run(facts(is_active=False))
     assert statuses(evaluation) == [(1, "skipped"), (1, "executed")]
     assert evaluation.effects[0].error["detail"] == "The member of the event is not active."
@@ -181,7 +181,9 @@ def test_an_inactive_member_uses_no_coupon_of_a_limit():
 
 def test_a_limit_of_coupons_does_not_limit_badges():
     bench = Bench(
-        limited(effect("assign-badge", badgeKey="b", amount=9), coupons(1), limit=rule(1, "coupons"), parts=False),
+        limited_campaign(
+            effect("assign-badge", badgeKey="b", amount=9), coupons(1), limit=rule(1, "coupons"), parts=False
+        ),
         executors=assigning([]),
     )
     assert statuses(bench.run()) == [(1, "executed")] * 2
@@ -190,7 +192,7 @@ def test_a_limit_of_coupons_does_not_limit_badges():
 
 def test_a_limit_ignores_a_broken_effect_and_counts_those_after_it():
     broken_effect = effect("discount", type="amount", value=("=", "order.total"))
-    tested = limited(broken_effect, coupons(6), limit=rule(5, "coupons"), parts=False)
+    tested = limited_campaign(broken_effect, coupons(6), limit=rule(5, "coupons"), parts=False)
     evaluation = Bench(tested, executors=assigning([])).run()
     assert [(outcome.status, outcome.error["type"]) for outcome in evaluation.effects] == [
         ("skipped", "/problems/effect-parameter"),
@@ -203,7 +205,7 @@ def test_a_limit_ignores_a_broken_effect_and_counts_those_after_it():
 
 def test_each_location_has_a_limit_of_its_own():
     """MAD may have 20 points, all other locations 10, and so may events without a location."""
-    bench = Bench(limited(mint(10), limit=rule(10, "points", "location", locationLimits={"MAD": 20})))
+    bench = Bench(limited_campaign(mint(10), limit=rule(10, "points", "location", locationLimits={"MAD": 20})))
     at = ["MAD", "MAD", "MAD", "LPA", "LPA", None, None]
     assert first_statuses([bench.run(facts(location_code=code)) for code in at]) == [
         *("executed", "executed", "skipped"),
@@ -214,14 +216,14 @@ def test_each_location_has_a_limit_of_its_own():
 
 
 def test_events_without_a_location_can_have_a_limit_of_their_own():
-    bench = Bench(limited(mint(10), limit=rule(10, "points", "location", locationLimits={"": 20})))
+    bench = Bench(limited_campaign(mint(10), limit=rule(10, "points", "location", locationLimits={"": 20})))
     assert first_statuses([bench.run(facts()) for _ in range(3)]) == ["executed", "executed", "skipped"]
 
 
 def test_rules_with_one_shared_key_count_together():
-    shared = rule(10, "points", sharedKey="year")
-    first = campaign(action(1, mint(6)), limit_rules=(shared,))
-    second = campaign(action(2, mint(6)), limit_rules=(shared,), campaign_id=2)
+    shared_rule = rule(10, "points", sharedKey="year")
+    first = campaign(action(1, mint(6)), limit_rules=(shared_rule,))
+    second = campaign(action(2, mint(6)), limit_rules=(shared_rule,), campaign_id=2)
     bench = Bench(first, second)
     assert statuses(bench.run()) == [(1, "executed"), (2, "skipped")]
     assert [(key.campaign_id, key.shared_key, by) for key, _, by, _ in bench.counters.count_log] == [
@@ -237,7 +239,7 @@ def alerts(evaluation):
 
 
 def test_an_alert_is_reported_when_the_use_first_reaches_its_share():
-    bench = Bench(limited(mint(("=", "order.total")), limit=rule(200, "points", alertShares=[100, 80])))
+    bench = Bench(limited_campaign(mint(("=", "order.total")), limit=rule(200, "points", alertShares=[100, 80])))
     assert [alerts(bench.run(facts(total))) for total in (159, 1, 39, 1)] == [
         [],
         [(80, 160, 200, None)],
@@ -247,14 +249,14 @@ def test_an_alert_is_reported_when_the_use_first_reaches_its_share():
 
 
 def test_alerts_of_one_event_are_reported_in_the_order_of_their_shares():
-    bench = Bench(limited(mint(200), limit=rule(200, "points", alertShares=[100, 50])))
+    bench = Bench(limited_campaign(mint(200), limit=rule(200, "points", alertShares=[100, 50])))
     evaluation = bench.run()
     assert alerts(evaluation) == [(50, 200, 200, None), (100, 200, 200, None)]
     assert {(alert.campaign_key, alert.rule.limit) for alert in evaluation.alerts} == {("campaign-1", 200)}
 
 
 def test_each_location_has_its_own_alerts():
-    bench = Bench(limited(mint(5), limit=rule(10, "points", "location", alertShares=[50])))
+    bench = Bench(limited_campaign(mint(5), limit=rule(10, "points", "location", alertShares=[50])))
     assert [alerts(bench.run(facts(location_code=code))) for code in ("MAD", "MAD", None)] == [
         [(50, 5, 10, "MAD")],
         [],
@@ -264,7 +266,7 @@ def test_each_location_has_its_own_alerts():
 
 def test_a_counter_has_to_be_exact_at_its_alerts_and_its_limit():
     quiet, loud = (
-        limited(limit=rule(1000, alertShares=shares)).limits[0].ceiling(Decimal(1000)) for shares in ([], [80])
+        limited_campaign(limit=rule(1000, alertShares=shares)).limits[0].ceiling(Decimal(1000)) for shares in ([], [80])
     )
     assert (quiet.next(()), loud.next(())) == (1000, 800)
     [alert] = loud.alerts

@@ -107,8 +107,8 @@ def test_every_fault_of_the_effects_is_reported():
 )
 def test_constants_are_converted_to_their_internal_form(name, value, inside):
     values = {"amount": 1, name: value}
-    [compiled] = compile_effects({"items": [effect("mint-points", **values)]})
-    assert {param.parameter.id: param.value for param in compiled.params}[name] == inside
+    [compiled_effect] = compile_effects({"items": [effect("mint-points", **values)]})
+    assert {param.parameter.id: param.value for param in compiled_effect.params}[name] == inside
 
 
 @pytest.mark.parametrize(
@@ -135,8 +135,8 @@ def test_constants_of_the_wrong_kind_are_refused(name, value):
 
 
 def test_parameters_left_out_have_their_defaults():
-    [compiled] = compile_effects({"items": [mint(5)]})
-    assert {param.parameter.id: param.value for param in compiled.params} == {
+    [compiled_effect] = compile_effects({"items": [mint(5)]})
+    assert {param.parameter.id: param.value for param in compiled_effect.params} == {
         "amount": 5,
         "ledgerAccountKey": None,
         "recipient": "member",
@@ -146,8 +146,8 @@ def test_parameters_left_out_have_their_defaults():
 
 
 def test_results_have_optional_parameters_only_if_sent():
-    [compiled] = compile_effects({"items": [mint(5, qualifyingAmount=7, availableAfter="P14D")]})
-    values = {param.parameter.id: param.value for param in compiled.params}
+    [compiled_effect] = compile_effects({"items": [mint(5, qualifyingAmount=7, availableAfter="P14D")]})
+    values = {param.parameter.id: param.value for param in compiled_effect.params}
     assert [*values.items()][-2:] == [("qualifyingAmount", 7), ("availableAfter", "P14D")]
 
 

@@ -101,8 +101,8 @@ def test_a_split_counter_that_is_locked_as_a_whole_is_divided_again_or_joined():
 
 
 def test_the_strictest_of_two_rules_decides_and_both_report():
-    joined = Ceiling(Decimal(10), {"a": Decimal(5)}).joined(Ceiling(Decimal(8), {"b": Decimal(4)}))
-    assert (joined.limit, joined.next(()), joined.next(("b",)), joined.next(("a", "b"))) == (8, 4, 5, 8)
+    ceiling = Ceiling(Decimal(10), {"a": Decimal(5)}).joined(Ceiling(Decimal(8), {"b": Decimal(4)}))
+    assert (ceiling.limit, ceiling.next(()), ceiling.next(("b",)), ceiling.next(("a", "b"))) == (8, 4, 5, 8)
 
 
 def test_an_alert_is_reported_once():
@@ -193,8 +193,8 @@ def test_a_split_counter_counts_like_a_single_row(limit, counts):
 def test_a_counter_that_nothing_counted_is_stored_only_to_join_its_parts():
     assert rows_after_counts(whole(10)) == []
     assert rows_after_counts(LockedCounter({3: Decimal(10)}, part=3, quota=Decimal(50), until=LIMIT)) == []
-    joined = LockedCounter({0: Decimal(10), 1: Decimal(4), 2: Decimal(6)}, parts=2)
-    assert rows_after_counts(joined) == [(0, 10, 0, None, None), (1, -4, 0, None, None), (2, -6, 0, None, None)]
+    split_counter = LockedCounter({0: Decimal(10), 1: Decimal(4), 2: Decimal(6)}, parts=2)
+    assert rows_after_counts(split_counter) == [(0, 10, 0, None, None), (1, -4, 0, None, None), (2, -6, 0, None, None)]
 
 
 def test_a_counter_is_split_into_two_parts_at_least():

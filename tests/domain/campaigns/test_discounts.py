@@ -211,9 +211,9 @@ def test_a_cut_discount_is_partial_and_one_of_0_is_skipped():
 def test_a_discount_that_a_budget_cuts_is_spread_by_the_totals_of_the_items():
     """By the shares of the whole discount, which are rounded, 0.61 and 1.69 would come off the second and the last."""
     purchase = basket("101.67", "27.88", "9.10", "39.76", "24.93")
-    cut = purchase.cut(purchase.discount(terms(PERCENTAGE, 20)), Decimal("6.87"))
-    assert shares(cut) == [(0, "1.88"), (1, "0.62"), (2, "2.69"), (3, "1.68")]
-    assert (str(cut.requested), str(cut.amount)) == ("20.33", "6.87")
+    cut_discount = purchase.cut(purchase.discount(terms(PERCENTAGE, 20)), Decimal("6.87"))
+    assert shares(cut_discount) == [(0, "1.88"), (1, "0.62"), (2, "2.69"), (3, "1.68")]
+    assert (str(cut_discount.requested), str(cut_discount.amount)) == ("20.33", "6.87")
 
 
 def test_without_a_purchase_the_amount_of_a_discount_is_unknown():

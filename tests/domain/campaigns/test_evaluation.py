@@ -77,12 +77,12 @@ def test_a_campaign_applies_only_if_all_of_its_restrictions_match(restriction, e
     violation = first_violated(tested.restrictions, facts(**event))
     assert (violation and violation.code) == code
     bench = Bench(tested)
-    explained = bench.run(facts(**event), explaining=True)
+    evaluation = bench.run(facts(**event), explaining=True)
     assert bench.balance() == (0 if code else 5)
-    assert why(explained)[0] == (1, None, code)
+    assert why(evaluation)[0] == (1, None, code)
     if code:
-        assert explained.explanations[0].reason.label
-        assert len(explained.explanations) == 1
+        assert evaluation.explanations[0].reason.label
+        assert len(evaluation.explanations) == 1
 
 
 @pytest.mark.parametrize(
@@ -108,9 +108,9 @@ def test_a_campaign_applies_only_if_all_of_its_restrictions_match(restriction, e
     ],
 )
 def test_a_reason_has_the_value_of_the_event_in_its_sentence(restriction, event, sentence):
-    explained = Bench(campaign(action(1, mint(5)), **restriction)).run(facts(**event), explaining=True)
-    assert explained.explanations[0].reason.label == sentence
-    assert not explained.explanations[0].applied
+    evaluation = Bench(campaign(action(1, mint(5)), **restriction)).run(facts(**event), explaining=True)
+    assert evaluation.explanations[0].reason.label == sentence
+    assert not evaluation.explanations[0].applied
 
 
 @pytest.mark.parametrize(("day", "number"), [(2, 1), (3, 2), (8, 7), (9, 1)])
@@ -168,9 +168,9 @@ def test_only_the_first_action_of_an_exclusive_group_whose_rule_is_true_applies(
 
 
 def test_the_first_action_whose_rule_is_true_takes_its_group_even_if_a_limit_stops_it():
-    limited = campaign(action(1, mint(1), exclusive_group="g"), max_transactions_per_member=0)
+    limited_campaign = campaign(action(1, mint(1), exclusive_group="g"), max_transactions_per_member=0)
     other = campaign(action(2, mint(1), exclusive_group="g"), campaign_id=2)
-    assert statuses(Bench(limited, other).run()) == [(1, "skipped")]
+    assert statuses(Bench(limited_campaign, other).run()) == [(1, "skipped")]
 
 
 def test_groups_are_forgotten_between_events():
@@ -260,7 +260,7 @@ def test_an_effect_for_a_missing_sponsor_is_skipped(kind):
 
 
 @pytest.mark.parametrize(
-    ("amount", "decimals", "minted"),
+    ("amount", "decimals", "balance"),
     [
         ("4.99", 0, 4),
         ("4.99", 1, Decimal("4.9")),
@@ -271,12 +271,12 @@ def test_an_effect_for_a_missing_sponsor_is_skipped(kind):
         ("18446744073708." + "9" * 60, 6, Decimal("18446744073708.999999")),
     ],
 )
-def test_a_computed_amount_is_rounded_down_to_the_digits_of_the_account(amount, decimals, minted):
+def test_a_computed_amount_is_rounded_down_to_the_digits_of_the_account(amount, decimals, balance):
     accounts = [account(decimals=decimals)]
     bench = Bench(campaign(action(1, mint(Decimal(amount))), accounts=accounts), accounts=accounts)
     evaluation = bench.run()
-    assert bench.balance() == minted
-    assert evaluation.effects[0].status == ("executed" if minted else "skipped")
+    assert bench.balance() == balance
+    assert evaluation.effects[0].status == ("executed" if balance else "skipped")
 
 
 @pytest.mark.parametrize("kind", ["mint-points", "burn-points"])

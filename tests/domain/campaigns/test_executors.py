@@ -65,12 +65,12 @@ def test_a_conflict_skips_the_effect_and_any_other_refusal_fails_it(refusal, sta
 
 
 def test_an_executed_effect_counts_against_the_limit_of_transactions_and_a_refused_one_does_not():
-    limited = campaign(action(1, effect(WAVE, flag="red")), max_transactions_per_member=1)
-    refusing_bench = Bench(limited, executors=refusing(TooTired("Later.")))
+    limited_campaign = campaign(action(1, effect(WAVE, flag="red")), max_transactions_per_member=1)
+    refusing_bench = Bench(limited_campaign, executors=refusing(TooTired("Later.")))
     assert [refusing_bench.run().effects[0].status for _ in range(2)] == ["skipped", "skipped"]
     assert refusing_bench.counters.journal == []
     calls = []
-    performing_bench = Bench(limited, executors={WAVE: lambda event, params: calls.append(params)})
+    performing_bench = Bench(limited_campaign, executors={WAVE: lambda event, params: calls.append(params)})
     assert [performing_bench.run().effects[0].status for _ in range(2)] == ["executed", "skipped"]
     assert len(calls) == 1
 

@@ -284,9 +284,9 @@ def test_parts_use_a_limit_up_to_the_last_point(limit, totals, scope):
         action(1, AMOUNT), limit_rules=(rule(limit, scope, period="total"),), allow_partial_application_on_limit=True
     )
     bench = Bench(tested)
-    discarded = sum(bench.run(facts(total)).limit_discarded for total in totals)
+    discarded_points = sum(bench.run(facts(total)).limit_discarded for total in totals)
     assert bench.balance() == min(limit, sum(totals))
-    assert discarded == sum(totals) - bench.balance()
+    assert discarded_points == sum(totals) - bench.balance()
 
 
 def test_an_event_counts_in_the_period_in_which_it_happened():

@@ -26,7 +26,7 @@ from tests.builders.campaigns import (
 
 
 def test_an_authorization_posts_pending_and_calls_no_executor():
-    called = []
+    calls = []
     tested = campaign(
         action(1, mint(5, expirationDate="2031-01-01T00:00:00Z"), effect("burn-points", amount=2)),
         action(2, effect("discount", type="amount", value=1), effect("assign-badge", badgeKey="b")),
@@ -36,11 +36,11 @@ def test_an_authorization_posts_pending_and_calls_no_executor():
         tested,
         accounts=[account(point_tracking_enabled=True)],
         holdings={(WALLET_ID, 1): Holding(current=Decimal(9))},
-        executors={"assign-badge": lambda event, params: called.append(event)},
+        executors={"assign-badge": lambda event, params: calls.append(event)},
     )
     evaluation = bench.run(mode=AUTHORIZE)
     assert statuses(evaluation) == [(1, "authorized"), (1, "authorized"), (2, "authorized"), (2, "authorized")]
-    assert called == []
+    assert calls == []
     assert [step.status for step in bench.session.steps] == [PENDING, PENDING]
     assert [step.pending_expires_at is None for step in bench.session.steps] == [False, True]
     holding = bench.session.holding(WALLET_ID, 1)
@@ -78,10 +78,10 @@ def test_a_plan_has_the_campaigns_of_a_type_and_is_built_once():
 
 def test_a_plan_knows_whether_any_of_its_campaigns_has_limits_or_cooldowns():
     plain, cooling = campaign(), campaign(campaign_id=2, cooldown="P1D")
-    limited = campaign(campaign_id=3, max_transactions_per_member=1)
+    limited_campaign = campaign(campaign_id=3, max_transactions_per_member=1)
     has = [
         (plans.have_limits, plans.have_cooldowns)
-        for plans in map(EvaluationPlans, ([plain], [plain, cooling], [plain, limited]))
+        for plans in map(EvaluationPlans, ([plain], [plain, cooling], [plain, limited_campaign]))
     ]
     assert has == [(False, False), (True, True), (True, False)]
 
@@ -93,9 +93,11 @@ def test_plans_can_be_narrowed_to_some_campaigns():
 
 def test_an_action_with_unchanged_rules_and_effects_is_not_recompiled():
     before = compile_action(action(1, mint(1), rule="order.total > 1"))
-    renamed = compile_action(action(1, mint(1), rule="order.total > 1", name="New", campaign_version_id=2), before)
-    assert renamed.rule is before.rule
-    assert (renamed.action.name, renamed.action.campaign_version_id) == ("New", 2)
-    recompiled = compile_action(action(1, mint(1), rule="order.total > 2"), before)
-    assert recompiled.rule is not before.rule
+    renamed_action = compile_action(
+        action(1, mint(1), rule="order.total > 1", name="New", campaign_version_id=2), before
+    )
+    assert renamed_action.rule is before.rule
+    assert (renamed_action.action.name, renamed_action.action.campaign_version_id) == ("New", 2)
+    recompiled_action = compile_action(action(1, mint(1), rule="order.total > 2"), before)
+    assert recompiled_action.rule is not before.rule
     assert Bench(campaign(action(1, mint(1)))).run(facts(at=NOON)).effects

@@ -67,13 +67,13 @@ def test_an_unknown_key_is_refused_where_it_is_written():
 
 
 def test_the_fault_suggests_a_similar_key():
-    listed = "There are Gold badge: gold, Silver badge: silver."
+    list_of_keys = "There are Gold badge: gold, Silver badge: silver."
     [by_key] = details("badges.golden > 1", BADGES)
-    assert by_key.endswith(f'"golden", which is the key of no badge. Did you mean gold (Gold badge)? {listed}')
+    assert by_key.endswith(f'"golden", which is the key of no badge. Did you mean gold (Gold badge)? {list_of_keys}')
     [by_name] = details("badges['silver badge!'] > 1", {"b1": "Gold badge", "b2": "Silver badge"})
     assert "Did you mean b2 (Silver badge)? There are" in by_name
     [none] = details("badges.xyz > 1", BADGES)
-    assert none.endswith(f"the key of no badge. {listed}")
+    assert none.endswith(f"the key of no badge. {list_of_keys}")
     [empty] = details("badges.gold > 1", {})
     assert empty.endswith("the key of no badge. There is none at all.")
 

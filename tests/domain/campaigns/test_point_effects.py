@@ -62,12 +62,12 @@ def test_a_limit_counts_what_the_maximum_balance_allows():
     assert [result.limit_discarded for result in results] == [0, 10]
 
 
-@pytest.mark.parametrize(("amount", "minted", "qualifying"), [(100, 40, 20), (30, 30, 50), (0, 0, 50)])
-def test_a_limit_cuts_qualifying_points_in_proportion_to_the_mint(amount, minted, qualifying):
+@pytest.mark.parametrize(("amount", "minted_amount", "qualifying"), [(100, 40, 20), (30, 30, 50), (0, 0, 50)])
+def test_a_limit_cuts_qualifying_points_in_proportion_to_the_mint(amount, minted_amount, qualifying):
     bench = bench_of(mint(amount, qualifyingAmount=50), **limit(40))
     bench.run()
     [posting] = bench.session.steps
-    assert (posting.amount, posting.qualifying) == (minted, qualifying)
+    assert (posting.amount, posting.qualifying) == (minted_amount, qualifying)
 
 
 def test_qualifying_points_are_rounded_down_to_the_digits_of_the_account():
@@ -170,8 +170,10 @@ def extension(**params):
 
 
 def test_an_extension_posts_a_transaction_with_the_amount_0():
-    tracked = account(point_tracking_enabled=True)
-    bench = bench_of(mint(5, expirationDate="2026-12-31T00:00:00Z"), extension(months=3), ledger_account=tracked)
+    tracked_account = account(point_tracking_enabled=True)
+    bench = bench_of(
+        mint(5, expirationDate="2026-12-31T00:00:00Z"), extension(months=3), ledger_account=tracked_account
+    )
     assert statuses(bench.run()) == [(1, "executed")] * 2
     _, posting = bench.session.steps
     assert (posting.amount, posting.is_extension, posting.details.system_unique_key) == (0, True, "event:2")

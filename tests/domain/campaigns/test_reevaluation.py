@@ -42,7 +42,7 @@ def grant_actions(event, *campaigns):
     return evaluation.granted_actions, evaluation.effects
 
 
-def again(actions, prices):
+def reevaluate_after_return(actions, prices):
     """The re-evaluation on what is left of the items, None for one that has returned."""
     places = [place for place, price in enumerate(prices) if price is not None]
     rest = order(*[price for price in prices if price is not None])
@@ -72,12 +72,12 @@ def test_an_event_without_an_order_keeps_nothing():
 @pytest.mark.parametrize(("rest", "extent"), [(100, Extent(Fraction(0))), (99, Extent(Fraction(1)))])
 def test_a_rule_is_evaluated_on_the_rest_of_the_order(rest, extent):
     actions, _ = grant_actions(order(120), reevaluated_campaign(action(1, mint(500), rule="order.total >= 100.0")))
-    assert again(actions, [rest]).points == {1: extent}
+    assert reevaluate_after_return(actions, [rest]).points == {1: extent}
 
 
 def test_effects_that_gave_nothing_are_not_kept():
-    paused = action(1, mint(("=", "order.total - 120.0")), mint(7), rule="true")
-    [granted_action], _ = grant_actions(order(120), reevaluated_campaign(paused))
+    action_without_points = action(1, mint(("=", "order.total - 120.0")), mint(7), rule="true")
+    [granted_action], _ = grant_actions(order(120), reevaluated_campaign(action_without_points))
     assert [(grant.place, grant.amount, grant.transaction_number) for grant in granted_action.grants] == [(1, 7, 1)]
 
 
@@ -87,7 +87,7 @@ def test_effects_that_gave_nothing_are_not_kept():
 )
 def test_an_action_whose_rule_or_amount_fails_has_no_extent(rule, amount):
     actions, _ = grant_actions(order(80, 40), reevaluated_campaign(action(1, mint(amount), rule=rule)))
-    assert again(actions, [80, None]).points == {}
+    assert reevaluate_after_return(actions, [80, None]).points == {}
 
 
 def test_an_error_in_one_action_does_not_keep_others_from_being_evaluated():
@@ -95,41 +95,41 @@ def test_an_error_in_one_action_does_not_keep_others_from_being_evaluated():
     actions, _ = grant_actions(
         order(80, 40), reevaluated_campaign(broken_action, action(2, mint(7), rule="order.total >= 100.0", priority=2))
     )
-    assert again(actions, [80, None]).points == {2: ALL}
+    assert reevaluate_after_return(actions, [80, None]).points == {2: ALL}
 
 
 @pytest.mark.parametrize(("rest", "extent"), [(100, NOTHING), (101, NOTHING), (99, ALL)])
 def test_the_minimum_spend_is_compared_with_the_rest_of_the_order(rest, extent):
     actions, _ = grant_actions(order(120), reevaluated_campaign(action(1, mint(500)), min_spend_value=Decimal(100)))
-    assert again(actions, [rest]).points == {1: extent}
+    assert reevaluate_after_return(actions, [rest]).points == {1: extent}
     unknown = replace(order(rest), spend=None)
     assert reevaluate(actions, unknown, [0], {}, FOREVER).points == {1: ALL}
 
 
 def test_the_rest_of_an_order_never_grants_more_than_the_order_did():
     actions, _ = grant_actions(order(120), reevaluated_campaign(action(1, mint(("=", "200.0 - order.total")))))
-    assert again(actions, [60]).points == {1: NOTHING}
+    assert reevaluate_after_return(actions, [60]).points == {1: NOTHING}
 
 
 def test_qualifying_points_are_evaluated_on_their_own():
     """A mint of 100, of which one point for each euro counts for tiers: half of those go with half of the order."""
     one = action(1, mint(100, qualifyingAmount=("=", "order.total")), rule="order.total >= 50.0")
     actions, _ = grant_actions(order(60, 60), reevaluated_campaign(one))
-    reevaluation = again(actions, [60, None])
+    reevaluation = reevaluate_after_return(actions, [60, None])
     assert reevaluation.extents_of(1, default=WHOLE) == (NOTHING, HALF)
-    assert again(actions, [None, None]).extents_of(1, default=WHOLE) == (ALL, ALL)
+    assert reevaluate_after_return(actions, [None, None]).extents_of(1, default=WHOLE) == (ALL, ALL)
 
 
 def test_a_mint_that_only_qualifies_takes_back_only_what_qualifies():
     actions, _ = grant_actions(
         order(60, 60), reevaluated_campaign(action(1, mint(0, qualifyingAmount=("=", "order.total"))))
     )
-    assert again(actions, [60, None]).extents_of(1, default=WHOLE) == (NOTHING, HALF)
+    assert reevaluate_after_return(actions, [60, None]).extents_of(1, default=WHOLE) == (NOTHING, HALF)
 
 
 def test_points_without_a_qualifying_amount_qualify_in_full():
     actions, _ = grant_actions(order(60, 60), reevaluated_campaign(action(1, mint(("=", "order.total")))))
-    assert again(actions, [60, None]).extents_of(1, default=WHOLE) == (HALF, HALF)
+    assert reevaluate_after_return(actions, [60, None]).extents_of(1, default=WHOLE) == (HALF, HALF)
 
 
 def test_transactions_of_no_grant_have_the_extent_of_the_order():
@@ -205,28 +205,28 @@ def test_points_by_steps_of_spend_equal_those_of_the_rest(bought, data, step, po
     if not amount:
         assert actions == []
         return
-    extent = again(actions, prices_left).points[1]
+    extent = reevaluate_after_return(actions, prices_left).points[1]
     assert amount - extent.of(Decimal(amount), 0) == rest // step * points
 
 
 @given(prices, st.data(), st.integers(1, 100))
 def test_a_full_return_reverses_all_points(bought, data, amount):
     actions, _ = grant_actions(order(*bought), reevaluated_campaign(action(1, mint(amount), rule="order.total > 0.0")))
-    assert again(actions, [None] * len(bought)).points == {1: Extent(Fraction(1))}
+    assert reevaluate_after_return(actions, [None] * len(bought)).points == {1: Extent(Fraction(1))}
     unreturned_place = data.draw(st.integers(0, len(bought) - 1))
     prices_left = [price if place == unreturned_place else None for place, price in enumerate(bought)]
-    assert again(actions, prices_left).points == {1: Extent(Fraction(0))}
+    assert reevaluate_after_return(actions, prices_left).points == {1: Extent(Fraction(0))}
 
 
 def test_counts_of_limits_are_reversed_to_the_extent_of_their_effects():
     rules = [{"scope": "campaign", "type": "points", "period": "total", "limit": 1000}]
-    both = reevaluated_campaign(
+    limited_campaign = reevaluated_campaign(
         action(1, mint(100), rule="order.total >= 100.0"),
         action(2, mint(30), rule="order.total >= 50.0"),
         limit_rules=rules,
     )
-    actions, _ = grant_actions(order(120), both)
-    reevaluation = again(actions, [60])
+    actions, _ = grant_actions(order(120), limited_campaign)
+    reevaluation = reevaluate_after_return(actions, [60])
     assert list(reevaluation.counts.values()) == [Extent(Fraction(1)), Extent(Fraction(0))]
 
 
@@ -244,6 +244,6 @@ def test_actions_keep_the_balances_that_they_saw():
     first, second = action(1, mint(5)), action(2, mint(7), rule="balancesAfter['account-1'] == 5.0", priority=2)
     actions, _ = grant_actions(order(120), reevaluated_campaign(first, second))
     assert [dict(granted_action.balances_after)["account-1"] for granted_action in actions] == [0, 5]
-    assert again(actions, [60]).points == {1: Extent(Fraction(0)), 2: Extent(Fraction(0))}
+    assert reevaluate_after_return(actions, [60]).points == {1: Extent(Fraction(0)), 2: Extent(Fraction(0))}
     changed_actions = [replace(granted_action, balances_after={"account-1": Decimal(9)}) for granted_action in actions]
-    assert again(changed_actions, [60]).points == {1: Extent(Fraction(0)), 2: Extent(Fraction(1))}
+    assert reevaluate_after_return(changed_actions, [60]).points == {1: Extent(Fraction(0)), 2: Extent(Fraction(1))}

@@ -92,10 +92,10 @@ def test_a_missing_matcher_is_an_error_of_the_evaluation():
     ],
 )
 def test_items_are_matched_only_where_events_may_have_some(topics, event_type, count):
-    considered = replace(campaign().campaign, enabled_topics=topics, event_type=event_type)
+    one_campaign = replace(campaign().campaign, enabled_topics=topics, event_type=event_type)
     sources = [("/rules/expression", parse(RULE))]
-    assert [fault.pointer for fault in faults_of_matches(considered, sources)] == ["/rules"] * count
-    assert faults_of_matches(considered, [("/rules/expression", parse("true"))]) == []
+    assert [fault.pointer for fault in faults_of_matches(one_campaign, sources)] == ["/rules"] * count
+    assert faults_of_matches(one_campaign, [("/rules/expression", parse("true"))]) == []
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def run(event, *campaigns, **bench):
     return Bench(*campaigns, accounts=[POINTS_ACCOUNT], **bench).run(event)
 
 
-def explained(event, *campaigns, **bench):
+def reasons_of_actions(event, *campaigns, **bench):
     """The reasons of actions by id, with what was found."""
     evaluation = Bench(*campaigns, accounts=[POINTS_ACCOUNT], **bench).run(event, explaining=True)
     return {
@@ -91,12 +91,12 @@ def test_example_1_discounts_apply_to_the_reduced_or_to_the_initial_total(action
 
 @pytest.mark.parametrize("priority", [1, 9])
 def test_example_2_only_the_exclusive_campaign_applies(priority):
-    alone = campaign(action(1, off(20), priority=priority), exclusive=True)
+    exclusive_campaign = campaign(action(1, off(20), priority=priority), exclusive=True)
     ordinary = campaign(action(2, cash(10), priority=5), campaign_id=2)
     event = order(100)
-    assert discounts(run(event, alone, ordinary)) == [(1, 20)]
+    assert discounts(run(event, exclusive_campaign, ordinary)) == [(1, 20)]
     assert event.basket.remaining_total == 80
-    assert explained(order(100), alone, ordinary) == {1: None, 2: ("NOT_COMBINABLE", 1)}
+    assert reasons_of_actions(order(100), exclusive_campaign, ordinary) == {1: None, 2: ("NOT_COMBINABLE", 1)}
 
 
 def a_b_c(**points):
@@ -110,7 +110,7 @@ def test_example_3_the_best_action_applies():
     assert [(outcome.action_id, outcome.effect_id, outcome.worth) for outcome in evaluation.effects] == [
         (3, "mint-points", 9)
     ]
-    assert explained(order(80), a_b_c()) == {
+    assert reasons_of_actions(order(80), a_b_c()) == {
         1: ("BEATEN_BY", {"actionId": 3, "worth": 8, "winnerWorth": 9}),
         2: ("BEATEN_BY", {"actionId": 3, "worth": 5, "winnerWorth": 9}),
         3: None,
@@ -119,13 +119,13 @@ def test_example_3_the_best_action_applies():
 
 def test_example_3_what_a_limit_leaves_decides():
     limit = {"scope": "member", "type": "points", "period": "monthly", "limit": 300}
-    limited = a_b_c(limit_rules=(limit,), allow_partial_application_on_limit=True)
-    bench = Bench(limited, accounts=[POINTS_ACCOUNT])
+    limited_campaign = a_b_c(limit_rules=(limit,), allow_partial_application_on_limit=True)
+    bench = Bench(limited_campaign, accounts=[POINTS_ACCOUNT])
     bench.run(order(10))
     [key] = [count.key for count in bench.counters.journal]
-    evaluation = run(order(80), limited, used={key: Decimal(200)})
+    evaluation = run(order(80), limited_campaign, used={key: Decimal(200)})
     assert discounts(evaluation) == [(1, 8)]
-    assert explained(order(80), limited, used={key: Decimal(200)})[3] == (
+    assert reasons_of_actions(order(80), limited_campaign, used={key: Decimal(200)})[3] == (
         "BEATEN_BY",
         {"actionId": 1, "worth": 3, "winnerWorth": 8},
     )
@@ -145,7 +145,7 @@ def test_example_4_each_item_takes_its_best_action():
 def test_example_4_the_whole_order_takes_the_best_action():
     evaluation = run(order(shirt=30, mug=10), shirt_and_mug("order", "item"))
     assert discounts(evaluation) == [(2, 10)]
-    reasons = explained(order(shirt=30, mug=10), shirt_and_mug("order", "item"))
+    reasons = reasons_of_actions(order(shirt=30, mug=10), shirt_and_mug("order", "item"))
     assert reasons[1] == ("BEATEN_BY", {"actionId": 2, "worth": 8, "winnerWorth": 10})
 
 
@@ -210,7 +210,7 @@ def test_an_action_that_loses_two_items_equally_is_beaten_by_the_first_winner():
         groups=[group("best", "item")],
     )
     assert discounts(run(order(coat=100, mug=10), tested)) == [(1, 20), (2, 10)]
-    assert explained(order(coat=100, mug=10), tested)[3] == (
+    assert reasons_of_actions(order(coat=100, mug=10), tested)[3] == (
         "BEATEN_BY",
         {"actionId": 1, "worth": 6, "winnerWorth": 22},
     )
@@ -285,10 +285,10 @@ def test_the_worth_of_an_action_is_that_of_all_its_effects():
         groups=[group()],
         accounts=[POINTS_ACCOUNT],
     )
-    assigned = []
+    assigned_keys = []
 
     def assign(event, params):
-        assigned.append(params["couponBookKey"])
+        assigned_keys.append(params["couponBookKey"])
         return Performed(Decimal(1), worth=Decimal(2))
 
     bench = Bench(tested, accounts=[POINTS_ACCOUNT], executors={"assign-coupon": assign})
@@ -298,21 +298,21 @@ def test_the_worth_of_an_action_is_that_of_all_its_effects():
         ("assign-coupon", 2),
     ]
     # Once to know what it gives, and once for good.
-    assert assigned == ["cup", "cup"]
+    assert assigned_keys == ["cup", "cup"]
 
 
 def test_a_trial_of_coupons_is_undone_and_repeated_only_if_it_wins():
     """The cup is worth 2.00, and the discount 1.00."""
-    tried, assigned = [], []
+    assignments_at_trials, assigned_keys = [], []
 
     def attempt(execute):
-        tried.append(len(assigned))
+        assignments_at_trials.append(len(assigned_keys))
         bid = execute()
-        assigned.pop()
+        assigned_keys.pop()
         return bid
 
     def assign(event, params):
-        assigned.append(params["couponBookKey"])
+        assigned_keys.append(params["couponBookKey"])
         return Performed(Decimal(1), worth=Decimal(2))
 
     cup = best(1, effect("assign-coupon", couponBookKey="cup"))
@@ -322,17 +322,17 @@ def test_a_trial_of_coupons_is_undone_and_repeated_only_if_it_wins():
     evaluation = run(order(100), tested, **bench)
     assert [(outcome.effect_id, outcome.worth) for outcome in evaluation.effects] == [("assign-coupon", 2)]
     # Only the action with coupons was tried, before anything was assigned.
-    assert (tried, assigned) == ([0], ["cup"])
+    assert (assignments_at_trials, assigned_keys) == ([0], ["cup"])
     better = campaign(best(3, cash(3)), groups=[group()], campaign_id=2)
     assert discounts(run(order(100), tested, better, **bench)) == [(3, 3)]
-    assert assigned == ["cup"]
+    assert assigned_keys == ["cup"]
 
 
 def test_an_authorization_tries_coupons_to_compare_them_and_assigns_none():
-    assigned = []
+    assigned_keys = []
 
     def assign(event, params):
-        assigned.append(params["couponBookKey"])
+        assigned_keys.append(params["couponBookKey"])
         return Performed(Decimal(1), worth=Decimal(2))
 
     cup = best(1, effect("assign-coupon", couponBookKey="cup"))
@@ -340,7 +340,7 @@ def test_an_authorization_tries_coupons_to_compare_them_and_assigns_none():
     bench = Bench(tested, accounts=[POINTS_ACCOUNT], executors={"assign-coupon": assign})
     assert statuses(bench.run(order(100), mode="authorize")) == [(1, "authorized"), (3, "authorized")]
     # This was the trial.
-    assert assigned == ["cup"]
+    assert assigned_keys == ["cup"]
 
 
 def test_effects_of_a_winner_that_are_no_discounts_happen_once():
@@ -358,7 +358,7 @@ def test_a_failed_rule_and_an_aborted_campaign_take_no_part():
     )
     other = campaign(best(3, cash(1)), groups=[group()], campaign_id=2)
     assert discounts(run(order(100), tested, other)) == [(3, 1)]
-    assert explained(order(100), tested, other)[2][0] == "ABORTED"
+    assert reasons_of_actions(order(100), tested, other)[2][0] == "ABORTED"
 
 
 # --- exclusive campaigns ------------------------------------------------------------------------------------------
@@ -366,37 +366,41 @@ def test_a_failed_rule_and_an_aborted_campaign_take_no_part():
 
 def test_an_exclusive_campaign_whose_rules_fail_or_whose_limit_is_reached_lets_others_apply():
     ordinary = campaign(action(9, cash(10)), campaign_id=2)
-    for alone in (
+    for exclusive_campaign in (
         campaign(action(1, off(20), rule="false"), exclusive=True),
         campaign(action(1, off(20)), exclusive=True, max_transactions_per_member=0),
     ):
-        assert discounts(run(order(100), alone, ordinary)) == [(9, 10)]
+        assert discounts(run(order(100), exclusive_campaign, ordinary)) == [(9, 10)]
 
 
 def test_all_actions_of_an_exclusive_campaign_apply():
-    alone = campaign(action(1, off(20)), action(2, mint(5)), exclusive=True)
-    assert statuses(run(order(100), campaign(action(9, cash(10)), campaign_id=2), alone)) == [
+    exclusive_campaign = campaign(action(1, off(20)), action(2, mint(5)), exclusive=True)
+    assert statuses(run(order(100), campaign(action(9, cash(10)), campaign_id=2), exclusive_campaign)) == [
         (1, "executed"),
         (2, "executed"),
     ]
 
 
 def test_of_several_exclusive_campaigns_the_first_priority_or_their_group_decides():
-    def alone(number, discount, **values):
+    def exclusive_campaign(number, discount, **values):
         one = action(number, discount, priority=10 - number, **values)
         return campaign(one, exclusive=True, campaign_id=number, groups=[group()])
 
-    assert discounts(run(order(100), alone(1, off(30)), alone(2, off(20)))) == [(2, 20)]
-    grouped = [alone(number, off(10 * number), stacking_group_key="group") for number in (3, 2, 1)]
-    assert discounts(run(order(100), *grouped)) == [(3, 30)]
-    assert {code for code, _ in filter(None, explained(order(100), *grouped).values())} == {"BEATEN_BY"}
+    assert discounts(run(order(100), exclusive_campaign(1, off(30)), exclusive_campaign(2, off(20)))) == [(2, 20)]
+    grouped_campaigns = [
+        exclusive_campaign(number, off(10 * number), stacking_group_key="group") for number in (3, 2, 1)
+    ]
+    assert discounts(run(order(100), *grouped_campaigns)) == [(3, 30)]
+    assert {code for code, _ in filter(None, reasons_of_actions(order(100), *grouped_campaigns).values())} == {
+        "BEATEN_BY"
+    }
 
 
 def test_in_a_group_an_exclusive_campaign_precedes_the_others():
-    alone = campaign(best(1, off(10), priority=5), exclusive=True, groups=[group()])
+    exclusive_campaign = campaign(best(1, off(10), priority=5), exclusive=True, groups=[group()])
     better = campaign(best(2, off(50)), campaign_id=2, groups=[group()])
-    assert discounts(run(order(100), alone, better)) == [(1, 10)]
-    assert explained(order(100), alone, better)[2] == ("NOT_COMBINABLE", 1)
+    assert discounts(run(order(100), exclusive_campaign, better)) == [(1, 10)]
+    assert reasons_of_actions(order(100), exclusive_campaign, better)[2] == ("NOT_COMBINABLE", 1)
 
 
 # --- parameters of discounts --------------------------------------------------------------------------------------
@@ -466,7 +470,7 @@ GROUPS = [
 SETTINGS = st.tuples(EFFECTS, st.sampled_from([None, *"ABCDEF"]), st.integers(1, 3), st.integers(1, 5), st.booleans())
 
 
-def evaluated(settings_of_actions, exclusive, prices, places):
+def evaluate_in_order(settings_of_actions, exclusive, prices, places):
     """The effects of actions that are stored in this order."""
     actions: dict[int, list] = {}
     for place in places:
@@ -495,8 +499,8 @@ def evaluated(settings_of_actions, exclusive, prices, places):
     st.permutations(range(31)),
 )
 def test_the_order_in_which_31_actions_are_stored_does_not_matter(settings_of_actions, exclusive, prices, places):
-    one, event = evaluated(settings_of_actions, exclusive, prices, range(31))
-    other, _ = evaluated(settings_of_actions, exclusive, prices, places)
+    one, event = evaluate_in_order(settings_of_actions, exclusive, prices, range(31))
+    other, _ = evaluate_in_order(settings_of_actions, exclusive, prices, places)
     assert one.effects == other.effects
     discount_sum = sum(outcome.discount.amount for outcome in one.effects if outcome.discount is not None)
     assert discount_sum == one.discount_total == event.basket.total - event.basket.remaining_total
@@ -510,7 +514,7 @@ def test_a_money_limit_that_cuts_a_discount_decides_what_it_is_worth():
         return replace(order(shirt=30, mug=10), currency="EUR")
 
     limit = {"scope": "campaign", "type": "money", "period": "total", "limit": 4}
-    limited = campaign(
+    limited_campaign = campaign(
         best(1, off(50, per="item")),
         groups=[group()],
         limit_rules=(limit,),
@@ -518,8 +522,8 @@ def test_a_money_limit_that_cuts_a_discount_decides_what_it_is_worth():
         currency="EUR",
     )
     other = campaign(best(2, cash(5)), best(3, cash(3)), groups=[group()], campaign_id=2)
-    assert discounts(run(in_euros(), limited, other)) == [(2, 5)]
-    evaluation = run(in_euros(), limited)
+    assert discounts(run(in_euros(), limited_campaign, other)) == [(2, 5)]
+    evaluation = run(in_euros(), limited_campaign)
     assert discounts(evaluation) == [(1, 4)]
     assert evaluation.effects[0].discount.allocation == ((0, 3), (1, 1))
     assert (evaluation.effects[0].status, dict(evaluation.effects[0].params)["value"]) == ("partial", 4)

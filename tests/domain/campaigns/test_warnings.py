@@ -69,17 +69,17 @@ def pointers(warnings):
 
 
 def test_only_the_rule_of_an_action_is_a_condition():
-    saved = compile_action(action(1, mint(("=", "now.getHours()")), mint(("=", "7 / 2")), rule=MIDNIGHT))
-    assert pointers(warnings_of_action(saved)) == [
+    saved_action = compile_action(action(1, mint(("=", "now.getHours()")), mint(("=", "7 / 2")), rule=MIDNIGHT))
+    assert pointers(warnings_of_action(saved_action)) == [
         ("NOW_IN_CONDITION", "/rules/expression"),
         ("integer-division", "/effects/items/1/params/0/expression"),
     ]
 
 
 def test_an_action_that_cannot_be_compiled_has_no_warnings():
-    saved = compile_action(action(1, mint(1), rule="nosuch(1)"))
-    assert saved.fault is not None
-    assert warnings_of_action(saved) == []
+    saved_action = compile_action(action(1, mint(1), rule="nosuch(1)"))
+    assert saved_action.fault is not None
+    assert warnings_of_action(saved_action) == []
 
 
 def test_the_count_expression_of_a_mission_is_a_condition():

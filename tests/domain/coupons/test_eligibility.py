@@ -55,8 +55,8 @@ def test_the_minimum_total_of_an_order_limits_assignment_and_use(total, refusal_
         attempt = Attempt(purpose, order_total=order_total)
         assert slugs(book, attempt=attempt) == refusal_slugs
         assert slugs(coupon_book(), attempt=attempt) == []
-    listed = exclusions_of_list(book, facts(), order_total)
-    assert [exclusion.slug for exclusion in listed] == refusal_slugs
+    listed_exclusions = exclusions_of_list(book, facts(), order_total)
+    assert [exclusion.slug for exclusion in listed_exclusions] == refusal_slugs
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_uses_beyond_the_maximum_of_the_period_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("discounted", "more", "is_refused"),
+    ("discount_so_far", "more", "is_refused"),
     [
         ("9.99", None, False),
         ("10", None, False),
@@ -183,11 +183,11 @@ def test_uses_beyond_the_maximum_of_the_period_are_refused():
         ("11", "0", False),
     ],
 )
-def test_discounts_beyond_the_maximum_of_the_period_are_refused(discounted, more, is_refused):
+def test_discounts_beyond_the_maximum_of_the_period_are_refused(discount_so_far, more, is_refused):
     book = coupon_book(max_discount_per_period=Decimal(10), discount_period_type="monthly")
     attempt = Attempt(USE, amount_discounted=None if more is None else Decimal(more))
     refusal_slugs = ["coupon-discount-limit"] if is_refused else []
-    assert slugs(book, facts(discounted_in_period=Decimal(discounted)), attempt) == refusal_slugs
+    assert slugs(book, facts(discounted_in_period=Decimal(discount_so_far)), attempt) == refusal_slugs
 
 
 def test_a_discount_beyond_the_maximum_of_a_use_is_refused():

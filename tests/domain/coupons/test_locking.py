@@ -25,9 +25,9 @@ def codeless(**settings):
 
 def test_a_lock_keeps_the_coupon_that_the_member_has():
     shop = Shop()
-    assigned = shop.assign()
+    assignment = shop.assign()
     lock = shop.lock()
-    assert (lock.coupon_id, lock.coupon_lot_id, lock.reserves_stock) == (1, assigned.coupon_lot_id, False)
+    assert (lock.coupon_id, lock.coupon_lot_id, lock.reserves_stock) == (1, assignment.coupon_lot_id, False)
     assert (lock.member_id, lock.coupon_book_id, lock.organization_id) == (1, 12, 1)
     assert (lock.coupon_lock_id, lock.coupon_lock_key, lock.system_unique_key) == (1, "lock-key-1", "lock-1")
     assert (lock.expires_at, lock.ended_at, lock.created_at) == (NOW + HALF_AN_HOUR, None, NOW)
@@ -132,8 +132,8 @@ def test_a_lock_is_ended_once():
     shop = Shop()
     shop.assign()
     lock = shop.lock()
-    ended = shop.service.end_lock(lock)
-    assert (ended.ended_at, ended.updated_at) == (NOW, NOW)
+    ended_lock = shop.service.end_lock(lock)
+    assert (ended_lock.ended_at, ended_lock.updated_at) == (NOW, NOW)
     with pytest.raises(CouponLockEnded):
         shop.service.end_lock(lock)
     assert len(shop.use()) == 1

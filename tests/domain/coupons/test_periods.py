@@ -88,8 +88,8 @@ def test_without_a_limit_there_is_no_period():
     at = datetime(2026, 1, 1, tzinfo=UTC)
     assert usage_period(coupon_book(usage_period_type="daily"), at, UTC) is None
     assert discount_period(coupon_book(), at, UTC) is None
-    limited = coupon_book(max_discount_per_period=1, discount_period_type="weekly")
-    assert discount_period(limited, at, UTC) == date(2025, 12, 29)
+    limited_book = coupon_book(max_discount_per_period=1, discount_period_type="weekly")
+    assert discount_period(limited_book, at, UTC) == date(2025, 12, 29)
 
 
 @given(

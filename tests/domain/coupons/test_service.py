@@ -150,16 +150,16 @@ def test_a_reverted_assignment_takes_from_its_own_lot():
 @pytest.mark.parametrize("used_amount", [1, 3])
 def test_coupons_that_a_reversal_found_used_are_taken_when_their_use_is_reverted(used_amount):
     shop = shared_coupon()
-    assigned = shop.assign(amount=Decimal(3))
+    assignment = shop.assign(amount=Decimal(3))
     uses = shop.use(amount=Decimal(used_amount))
-    shop.service.reverse(assigned.coupon_usage_id, NOTHING)
+    shop.service.reverse(assignment.coupon_usage_id, NOTHING)
     assert lots(shop) == [(used_amount, used_amount)]
     for use in uses:
         reversal = shop.service.revert(use.coupon_usage_id, NOTHING)
         assert (reversal.amount_used, reversal.amount_assigned) == (-1, -1)
     assert lots(shop) == [(0, 0)]
     assert shop.state.books[12].total_assigned == 0
-    assert not shop.service.is_active(assigned.coupon_usage_id)
+    assert not shop.service.is_active(assignment.coupon_usage_id)
 
 
 def test_a_code_of_one_member_has_the_expiry_and_data_of_its_lots():
@@ -185,9 +185,9 @@ def test_the_price_depends_on_the_amount():
 
 def test_a_reversal_takes_the_unused_coupons_of_an_event():
     shop = Shop()
-    assigned = shop.assign(amount=Decimal(3))
+    assignment = shop.assign(amount=Decimal(3))
     shop.use()
-    reversal = shop.service.reverse(assigned.coupon_usage_id, NOTHING)
+    reversal = shop.service.reverse(assignment.coupon_usage_id, NOTHING)
     assert (reversal.amount_assigned, reversal.updated_total_assigned) == (-2, 1)
     used_up = shop.assign()
     shop.use(coupon=shop.state.coupons[used_up.coupon_id])
@@ -196,11 +196,11 @@ def test_a_reversal_takes_the_unused_coupons_of_an_event():
 
 def test_a_fully_reverted_coupon_has_no_expiry_or_data():
     shop = Shop()
-    assigned = shop.assign(expires_at=NOW + timedelta(days=1), coupon_data={"seat": 4})
-    shop.service.revert(assigned.coupon_usage_id, NOTHING)
-    member_coupon = shop.state.member_coupons[1, assigned.coupon_id]
+    assignment = shop.assign(expires_at=NOW + timedelta(days=1), coupon_data={"seat": 4})
+    shop.service.revert(assignment.coupon_usage_id, NOTHING)
+    member_coupon = shop.state.member_coupons[1, assignment.coupon_id]
     assert (member_coupon.amount_assigned, member_coupon.expired_at, member_coupon.custom_attributes) == (0, None, {})
-    assert shop.state.coupons[assigned.coupon_id].expired_at is None
+    assert shop.state.coupons[assignment.coupon_id].expired_at is None
 
 
 def test_periods_begin_at_midnight_of_the_book():
@@ -254,14 +254,14 @@ def test_a_missing_coupon_is_assigned_first_without_the_points_of_the_call():
 
 def test_a_usage_is_reverted_once_and_a_reversal_never():
     shop = Shop()
-    assigned = shop.assign()
-    reversal = shop.service.revert(assigned.coupon_usage_id, NOTHING)
-    assert (reversal.reverted_usage_id, reversal.amount_assigned) == (assigned.coupon_usage_id, -1)
-    assert not shop.service.is_active(assigned.coupon_usage_id)
+    assignment = shop.assign()
+    reversal = shop.service.revert(assignment.coupon_usage_id, NOTHING)
+    assert (reversal.reverted_usage_id, reversal.amount_assigned) == (assignment.coupon_usage_id, -1)
+    assert not shop.service.is_active(assignment.coupon_usage_id)
     assert not shop.service.is_active(reversal.coupon_usage_id)
     assert not shop.service.is_active(99)
     with pytest.raises(UsageReverted, match="has already been reverted"):
-        shop.service.revert(assigned.coupon_usage_id, NOTHING)
+        shop.service.revert(assignment.coupon_usage_id, NOTHING)
     with pytest.raises(UsageNotRevertible, match="is a reversal"):
         shop.service.revert(reversal.coupon_usage_id, NOTHING)
 

@@ -46,11 +46,11 @@ def state(*coupons, **settings):
 def test_a_locked_book_keeps_the_changes_of_the_unit_of_work():
     coupon_state = state(coupon(), type="single", coupon_count=1, total_assigned=Decimal(4), total_usages=Decimal(2))
     coupon_state.move(ANA, coupon(), Decimal(3), ONE, None)
-    locked = coupon_book(type="single", name="New name", total_assigned=Decimal(10), total_usages=Decimal(5))
-    coupon_state.put_book(locked)
+    locked_book = coupon_book(type="single", name="New name", total_assigned=Decimal(10), total_usages=Decimal(5))
+    coupon_state.put_book(locked_book)
     book = coupon_state.books[12]
     assert (book.name, book.total_assigned, book.total_usages) == ("New name", 13, 6)
-    assert coupon_state.original_books[12] == locked
+    assert coupon_state.original_books[12] == locked_book
 
 
 def test_a_coupon_that_is_present_keeps_its_state():
@@ -97,7 +97,7 @@ def test_a_list_without_free_codes_is_out_of_stock():
         coupon_state.to_assign(ANA, coupon_state.books[12], None, ONE)
 
 
-def supplied(*codes, lots=(), **settings):
+def state_with_supply(*codes, lots=(), **settings):
     """A state whose supply has these codes, and these lots of members."""
 
     class Stored(Nothing):
@@ -114,14 +114,14 @@ def supplied(*codes, lots=(), **settings):
 
 @pytest.mark.parametrize(("kind", "new"), [("generated", {1, 2}), ("list", set())])
 def test_only_codes_of_a_generated_book_are_new_when_they_are_fetched(kind, new):
-    coupon_state = supplied(coupon(), coupon(2, "B"), type=kind)
+    coupon_state = state_with_supply(coupon(), coupon(2, "B"), type=kind)
     assert coupon_state.to_assign(ANA, coupon_state.books[12], None, ONE).code == "A"
     assert (coupon_state.new_coupons, coupon_state.original_coupons.keys()) == (new, {1, 2} - new)
 
 
 def test_a_free_code_that_is_assigned_used_or_locked_is_skipped():
     later = NOW + timedelta(minutes=1)
-    coupon_state = supplied(
+    coupon_state = state_with_supply(
         coupon(1, total_assigned=ONE),
         coupon(2, total_usages=ONE),
         coupon(3, locked_until=later),
@@ -132,7 +132,7 @@ def test_a_free_code_that_is_assigned_used_or_locked_is_skipped():
 
 
 def test_a_code_that_was_locked_until_now_is_free():
-    coupon_state = supplied(coupon(locked_until=NOW), type="list")
+    coupon_state = state_with_supply(coupon(locked_until=NOW), type="list")
     assert coupon_state.to_assign(ANA, coupon_state.books[12], None, ONE).coupon_id == 1
 
 
@@ -143,7 +143,7 @@ def lot(number, expires_in=None, **values):
 
 
 def test_the_next_lot_is_stored_or_of_the_unit_of_work():
-    coupon_state = supplied(lots=[lot(5, expires_in=3)])
+    coupon_state = state_with_supply(lots=[lot(5, expires_in=3)])
     coupon_state.keep_lot(lot(-1, expires_in=2))
     of_book = LotRange(12, None, with_expired=False)
     assert coupon_state.next_lot(ANA, of_book, 1).coupon_lot_id == -1

@@ -46,12 +46,12 @@ def test_a_use_names_its_part_of_the_value_which_is_no_more_than_is_left():
 
 def test_a_reverted_use_gives_its_value_back():
     shop = cards()
-    assigned = shop.assign()
+    assignment = shop.assign()
     [use] = shop.use(amount_discounted=Decimal(15))
     with pytest.raises(
         AssignmentUsed, match=r"The assignment was of 1 coupons, of which 0 are used, and a value of 5 is"
     ):
-        shop.service.revert(assigned.coupon_usage_id, NOTHING)
+        shop.service.revert(assignment.coupon_usage_id, NOTHING)
     reversal = shop.service.revert(use.coupon_usage_id, NOTHING)
     assert (reversal.amount_discounted, reversal.remaining_value, reversal.amount_used) == (-15, 20, 0)
-    assert shop.service.revert(assigned.coupon_usage_id, NOTHING).amount_assigned == -1
+    assert shop.service.revert(assignment.coupon_usage_id, NOTHING).amount_assigned == -1

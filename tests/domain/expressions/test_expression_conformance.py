@@ -91,10 +91,10 @@ def test_all_sections_are_measured():
 
 
 def test_every_deviation_has_a_known_reason():
-    failed = [outcome for outcome in outcomes() if not outcome.passed]
-    unknown = [f"{o.case.section} {o.case.name}: {o.case.text}: {o.detail}" for o in failed if o.category == OTHER]
+    failures = [outcome for outcome in outcomes() if not outcome.passed]
+    unknown = [f"{o.case.section} {o.case.name}: {o.case.text}: {o.detail}" for o in failures if o.category == OTHER]
     assert unknown == []
-    assert Counter(outcome.category for outcome in failed) == DEVIATIONS
+    assert Counter(outcome.category for outcome in failures) == DEVIATIONS
     assert set(DEVIATIONS) == set(WORDS)
 
 

@@ -73,7 +73,7 @@ def test_integers_are_divided_towards_zero(left, right, quotient, rest):
 
 
 @pytest.mark.parametrize(
-    ("value", "digits", "rounded"),
+    ("value", "digits", "rounded_value"),
     [
         ("2.5", 0, "3"),
         ("-2.5", 0, "-3"),
@@ -85,8 +85,8 @@ def test_integers_are_divided_towards_zero(left, right, quotient, rest):
         ("1.5", -34, "0"),
     ],
 )
-def test_half_of_a_digit_is_rounded_away_from_zero(value, digits, rounded):
-    assert str(round_half_up(Decimal(value), digits)) == rounded
+def test_half_of_a_digit_is_rounded_away_from_zero(value, digits, rounded_value):
+    assert str(round_half_up(Decimal(value), digits)) == rounded_value
 
 
 @pytest.mark.parametrize("digits", [-35, 35])

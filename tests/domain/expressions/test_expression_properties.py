@@ -219,7 +219,7 @@ TOKENS = [
 soups = st.lists(st.sampled_from(TOKENS), max_size=30).map("".join) | st.text(max_size=60)
 
 
-def squeezed(text: str) -> str:
+def without_white_space(text: str) -> str:
     return text.replace(" ", "")
 
 
@@ -227,7 +227,7 @@ def squeezed(text: str) -> str:
 def test_text_tree_text_is_the_identity_up_to_white_space(text):
     node = parse(text)
     printed_text = to_text(node)
-    assert squeezed(printed_text) == squeezed(text)
+    assert without_white_space(printed_text) == without_white_space(text)
     assert parse(printed_text) == node
     assert to_text(parse(printed_text)) == printed_text
 
@@ -238,8 +238,8 @@ def test_a_tree_survives_json(text):
     tree = json.loads(json.dumps(to_tree(node)))
     assert from_tree(tree) == node
     assert to_tree(from_tree(tree)) == tree
-    annotated = json.loads(json.dumps(to_tree(node, check(node, ENVIRONMENT))))
-    assert to_tree(from_tree(annotated)) == tree
+    annotated_tree = json.loads(json.dumps(to_tree(node, check(node, ENVIRONMENT))))
+    assert to_tree(from_tree(annotated_tree)) == tree
 
 
 numbers = st.integers(-5, 5) | st.sampled_from([2**63 - 1, -(2**63)])

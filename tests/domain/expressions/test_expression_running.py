@@ -146,9 +146,9 @@ D = Decimal
     ],
 )
 def test_expressions_evaluate_to_their_values(text, value):
-    got = run(text)
-    assert got == value
-    assert type(got) is type(value)
+    result = run(text)
+    assert result == value
+    assert type(result) is type(value)
 
 
 @pytest.mark.parametrize(
@@ -385,14 +385,14 @@ class TestBudget:
     def test_shared_parts_do_not_hide_cost(self):
         # Each pass makes a list of ten times the list before: small in memory, vast to compare.
         text = "[1]" + ".map(x, [x, x, x, x, x, x, x, x, x, x])" * 3
-        doubled = text.replace("[1]", "payload.l")
+        doubled_text = text.replace("[1]", "payload.l")
         nested = [1]
         for _ in range(12):
             nested = [nested] * 10
         with pytest.raises(CostExceeded):
             run("payload.l == payload.m", payload={"l": nested, "m": [list(nested[0])] * 10})
         with pytest.raises(EvaluationError) as caught:
-            run(doubled, payload={"l": nested})
+            run(doubled_text, payload={"l": nested})
         assert caught.value.code == "too-large"
 
 

@@ -67,8 +67,8 @@ def test_the_end_of_a_hold_releases_all_of_its_points():
 
 
 def test_points_whose_event_never_came_are_reverted():
-    awaited = {"eventTypes": ["till-opened"], "availableAfter": None, "availableRounding": None}
-    waiting = replace(hold(), transaction_type=MINT, from_wallet_id=None, to_wallet_id=WALLET, awaited=awaited)
+    awaited_event = {"eventTypes": ["till-opened"], "availableAfter": None, "availableRounding": None}
+    waiting = replace(hold(), transaction_type=MINT, from_wallet_id=None, to_wallet_id=WALLET, awaited=awaited_event)
     holding = Holding(Decimal(100), pending_credit=Decimal(40), earned=Decimal(5), last_transaction_date=NOON - 2 * DAY)
     books = LedgerSession({1: POINTS}, {(WALLET, 1): holding}, {}, NOON + DAY)
     books.end_hold(waiting, POINTS)

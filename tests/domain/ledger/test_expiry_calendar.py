@@ -89,12 +89,12 @@ def test_every_day_of_five_years_goes_to_the_end_of_its_quarter(start_month):
 )
 def test_rounding_adds_at_most_one_unit_and_never_nothing(moment, months, rounding, start_month):
     calendar = ExpiryCalendar(MADRID, start_month)
-    unrounded, end = calendar.expiry(moment, months), calendar.expiry(moment, months, rounding)
+    unrounded_end, end = calendar.expiry(moment, months), calendar.expiry(moment, months, rounding)
     first = end.astimezone(MADRID)
     assert (first.day, first.time()) == (1, time(0))
     assert (first.month - start_month) % MONTHS_OF_UNIT[rounding] == 0
     # A unit may have a day's hour more or less, but never so many days.
-    assert unrounded < end <= unrounded + timedelta(days=31 * MONTHS_OF_UNIT[rounding] + 1)
+    assert unrounded_end < end <= unrounded_end + timedelta(days=31 * MONTHS_OF_UNIT[rounding] + 1)
 
 
 @pytest.mark.parametrize(

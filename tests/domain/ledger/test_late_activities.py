@@ -39,9 +39,9 @@ def expiry(*uses, number=8, amount=10, moment=EXPIRED_AT, **values):
     return Stored(**fields | plain | values)
 
 
-def session(*expiries, of=POINTS, at=NOON, issued=None, **amounts):
+def session(*expiries, of=POINTS, at=NOON, supply=None, **amounts):
     holding = Holding(last_activity_date=LAST_VISIT, **{name: Decimal(value) for name, value in amounts.items()})
-    ledger = LedgerSession({1: of}, {(ANA, 1): holding}, {1: Decimal(issued)} if issued else {}, at)
+    ledger = LedgerSession({1: of}, {(ANA, 1): holding}, {1: Decimal(supply)} if supply else {}, at)
     ledger.expect_late_activity(expiries)
     return ledger
 
@@ -148,11 +148,11 @@ def test_an_account_that_revives_points_of_reverts_does_not_revive_those_of_an_e
 
 
 @pytest.mark.parametrize(
-    ("is_revolving", "issued", "balance_after"), [(True, 90, 10), (True, 91, 0), (False, 91, 10), (False, 100, 10)]
+    ("is_revolving", "supply", "balance_after"), [(True, 90, 10), (True, 91, 0), (False, 91, 10), (False, 100, 10)]
 )
-def test_points_that_were_issued_again_since_are_not_restored(is_revolving, issued, balance_after):
-    limited = points(max_supply=Decimal(100), is_revolving=is_revolving)
-    ledger = session(expiry(), of=limited, issued=issued)
+def test_points_that_were_issued_again_since_are_not_restored(is_revolving, supply, balance_after):
+    limited_account = points(max_supply=Decimal(100), is_revolving=is_revolving)
+    ledger = session(expiry(), of=limited_account, supply=supply)
     visit(ledger)
     assert balance(ledger) == balance_after
 
@@ -201,8 +201,8 @@ def test_a_visit_does_not_revert_other_steps_of_the_unit_of_work():
 def test_points_that_had_expired_on_arrival_are_not_restored():
     ledger = session()
     ledger.mint(POINTS, ANA, TEN, Details("mint", external_event_date=LAST_VISIT), expires_at=EXPIRED_AT)
-    minted, expired = ledger.steps
-    assert (minted.amount, expired.amount, expired.is_expiry) == (10, 10, True)
+    mint_step, expiry_step = ledger.steps
+    assert (mint_step.amount, expiry_step.amount, expiry_step.is_expiry) == (10, 10, True)
     ledger.expect_late_activity()
     assert visit(ledger) == []
 

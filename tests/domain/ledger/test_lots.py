@@ -49,8 +49,8 @@ lots = st.lists(st.tuples(st.integers(0, 20), st.none() | st.integers(0, 5)), ma
 
 
 @given(lots, st.integers(0, 100))
-def test_lots_that_expire_soonest_give_first(described, amount):
-    stock = [lot(i, remaining, expires) for i, (remaining, expires) in enumerate(described, 1)]
+def test_lots_that_expire_soonest_give_first(descriptions, amount):
+    stock = [lot(i, remaining, expires) for i, (remaining, expires) in enumerate(descriptions, 1)]
     total = sum(stored_lot.remaining for stored_lot in stock)
     allocator = Allocator(reversed(stock))
     if amount > total:
@@ -128,13 +128,13 @@ def test_preferred_lots_give_after_those_of_the_transaction():
     assert uses_of(allocator, 9) == [(2, 5), (3, 5), (1, 5), (4, 2)]
 
 
-@pytest.mark.parametrize(("expires", "expired"), [(True, 3), (False, 0)])
-def test_a_lot_keeps_how_much_of_it_has_expired_until_that_is_reverted(expires, expired):
+@pytest.mark.parametrize(("expires", "expired_amount"), [(True, 3), (False, 0)])
+def test_a_lot_keeps_how_much_of_it_has_expired_until_that_is_reverted(expires, expired_amount):
     allocator = Allocator([lot(1, 5, 0)])
     uses = (LotUse(1, Decimal(3)),)
     allocator.apply(9, TakeLots(1, 1, Decimal(3), only=uses, expires=expires))
     changed_lots = allocator.allocation.changed
-    assert (changed_lots[1].remaining, changed_lots[1].expired) == (2, expired)
+    assert (changed_lots[1].remaining, changed_lots[1].expired) == (2, expired_amount)
     allocator.apply(10, RestoreLots(1, 1, uses, unexpires=expires))
     assert (changed_lots[1].remaining, changed_lots[1].expired) == (5, 0)
 
@@ -157,8 +157,8 @@ def test_an_extension_changes_the_lots_of_a_balance_that_live_longer_by_it():
     allocator = Allocator([lot(1, 5, 1), lot(2, 5, 9), lot(3, 5, 2), lot(4, 5, 1, wallet=2), lot(5, 5, 1, account=2)])
     in_a_week = DAY + timedelta(days=7)
     allocator.apply(9, ExtendLots(1, 1, Extension(until=in_a_week), ExpiryCalendar(), None, DAY))
-    extended = allocator.allocation.extended
-    assert [(extended_lot.ledger_lot_id, extended_lot.expires_at) for extended_lot in extended[9]] == [
+    extended_lots = allocator.allocation.extended
+    assert [(extended_lot.ledger_lot_id, extended_lot.expires_at) for extended_lot in extended_lots[9]] == [
         (1, in_a_week),
         (3, in_a_week),
     ]
@@ -178,8 +178,8 @@ def test_an_extension_changes_the_lots_of_a_balance_that_live_longer_by_it():
     ],
 )
 def test_a_mint_that_has_become_available_repays_debt_first_unless_it_has_expired(expires_at, debt, added_amount):
-    arrived = ArrivedMint(DAY - timedelta(days=2), Decimal(10), expires_at, Decimal(10))
-    assert arrived.amount_after_debt(Decimal(debt), DAY) == added_amount
+    arrived_mint = ArrivedMint(DAY - timedelta(days=2), Decimal(10), expires_at, Decimal(10))
+    assert arrived_mint.amount_after_debt(Decimal(debt), DAY) == added_amount
 
 
 def test_named_lots_give_their_named_amounts():

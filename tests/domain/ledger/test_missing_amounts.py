@@ -56,10 +56,10 @@ def test_returned_points_pay_for_the_oldest_mint_first():
 
 
 def test_points_that_repaid_debt_become_debt_again():
-    indebted = account(overdraft_limit=Decimal(50))
+    overdraft_account = account(overdraft_limit=Decimal(50))
     mint = stored(MINT, REVERTED, number=7, missing=Decimal(8))
-    ledger = session(indebted, ana=amounts(overdraft=6))
-    ledger.revert(stored(mints_to_repay=(mint,)), indebted, KEY)
+    ledger = session(overdraft_account, ana=amounts(overdraft=6))
+    ledger.revert(stored(mints_to_repay=(mint,)), overdraft_account, KEY)
     holding = ledger.holding(ANA, 1)
     # Of 10 points 6 repaid debt and 4 arrived; the mint takes these 4, and 4 of the repaid ones.
     assert (ledger.missing_of(mint), holding.current, holding.overdraft) == (0, 0, 4)
@@ -72,8 +72,8 @@ def test_a_shortfall_is_taken_from_lots_of_the_mint_and_then_from_returned_ones(
     uses = (LotUse(1, Decimal(3), NOON), LotUse(2, Decimal(7), NOON + DAY))
     ledger = session(TRACKED)
     ledger.revert(stored(uses=uses, mints_to_repay=(mint,)), TRACKED, KEY)
-    _, expired, part = ledger.steps
-    assert (expired.amount, expired.is_expiry) == (3, True)
+    _, expiry_step, part = ledger.steps
+    assert (expiry_step.amount, expiry_step.is_expiry) == (3, True)
     assert part.lot_moves == (TakeLots(ANA, 1, Decimal(4), first_of=7, preferred=frozenset({2})),)
     assert held(ledger) == (3, 0, 0)
 
@@ -97,25 +97,25 @@ def test_points_that_return_to_a_wallet_do_not_pay_for_a_mint_of_another(short, 
 
 
 def test_a_spent_mint_becomes_debt_where_allowed_and_a_shortfall_elsewhere():
-    indebted = account(overdraft_limit=Decimal(50))
-    for of, balance, debt, shortfall in ((indebted, 0, 4, 0), (POINTS, 0, 0, 4)):
+    overdraft_account = account(overdraft_limit=Decimal(50))
+    for of, balance, debt, shortfall in ((overdraft_account, 0, 4, 0), (POINTS, 0, 0, 4)):
         ledger = session(of, ana=amounts(current=6))
         ledger.revert(stored(MINT), of, KEY, allow_overdraft=True, burn_available=True)
         holding = ledger.holding(ANA, 1)
         assert (holding.current, holding.overdraft, ledger.missing_of(stored(MINT))) == (balance, debt, shortfall)
-    ledger = session(indebted, ana=amounts(current=6))
-    ledger.revert(stored(MINT), indebted, KEY, burn_available=True)
+    ledger = session(overdraft_account, ana=amounts(current=6))
+    ledger.revert(stored(MINT), overdraft_account, KEY, burn_available=True)
     assert (ledger.holding(ANA, 1).overdraft, ledger.missing_of(stored(MINT))) == (0, 4)
 
 
 def test_each_point_that_repaid_debt_is_taken_once():
     """Of 10 points 6 repay debt and 4 arrive: the old mint takes these 4 and 2 of the 6, the young one 4 of its 5."""
-    indebted = account(overdraft_limit=Decimal(50))
+    overdraft_account = account(overdraft_limit=Decimal(50))
     old, young = (
         stored(MINT, REVERTED, number=number, missing=Decimal(shortfall)) for number, shortfall in ((6, 6), (7, 5))
     )
-    ledger = session(indebted, ana=amounts(overdraft=6))
-    ledger.revert(stored(mints_to_repay=(old, young)), indebted, KEY)
+    ledger = session(overdraft_account, ana=amounts(overdraft=6))
+    ledger.revert(stored(mints_to_repay=(old, young)), overdraft_account, KEY)
     assert (ledger.missing_of(old), ledger.missing_of(young), ledger.holding(ANA, 1).overdraft) == (0, 1, 6)
 
 

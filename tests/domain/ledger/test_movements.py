@@ -69,11 +69,11 @@ def test_a_burn_moves_points_out_of_the_wallet():
 
 
 def test_a_burn_takes_at_most_the_balance_by_default():
-    indebted = account(overdraft_limit=Decimal(50))
-    ledger = session(indebted, ana={"current": 10})
+    overdraft_account = account(overdraft_limit=Decimal(50))
+    ledger = session(overdraft_account, ana={"current": 10})
     with pytest.raises(InsufficientBalance, match=r"11 is more than the available 10\."):
-        ledger.burn(indebted, ANA, Decimal(11), KEY)
-    ledger.burn(indebted, ANA, Decimal(10), KEY)
+        ledger.burn(overdraft_account, ANA, Decimal(11), KEY)
+    ledger.burn(overdraft_account, ANA, Decimal(10), KEY)
     assert (balance(ledger), ledger.holding(ANA, 1).overdraft) == (0, 0)
 
 
@@ -86,11 +86,11 @@ def test_only_a_revolving_account_with_a_limit_has_an_overdraft(limit, is_revolv
 
 
 def test_the_overdraft_limit_includes_the_present_debt():
-    indebted = account(overdraft_limit=Decimal(10))
-    ledger = session(indebted, ana={"overdraft": 4})
+    overdraft_account = account(overdraft_limit=Decimal(10))
+    ledger = session(overdraft_account, ana={"overdraft": 4})
     with pytest.raises(OverdraftLimitExceeded, match=r"The debt would be 12, its limit is 10\."):
-        ledger.burn(indebted, ANA, Decimal(8), KEY, allow_overdraft=True)
-    ledger.burn(indebted, ANA, Decimal(6), KEY, allow_overdraft=True)
+        ledger.burn(overdraft_account, ANA, Decimal(8), KEY, allow_overdraft=True)
+    ledger.burn(overdraft_account, ANA, Decimal(6), KEY, allow_overdraft=True)
     assert ledger.holding(ANA, 1).overdraft == 10
 
 
@@ -104,9 +104,9 @@ def test_a_refusal_names_points_that_are_not_available_yet(pending, more):
 
 
 def test_lots_give_the_part_of_a_burn_that_does_not_become_debt():
-    indebted = account(overdraft_limit=Decimal(50), point_tracking_enabled=True)
-    ledger = session(indebted, ana={"current": 10})
-    step = ledger.burn(indebted, ANA, Decimal(12), KEY, allow_overdraft=True)
+    overdraft_account = account(overdraft_limit=Decimal(50), point_tracking_enabled=True)
+    ledger = session(overdraft_account, ana={"current": 10})
+    step = ledger.burn(overdraft_account, ANA, Decimal(12), KEY, allow_overdraft=True)
     assert step.lot_moves == (TakeLots(ANA, 1, Decimal(10)),)
     assert entries(step) == [(ANA, -10, 0), (ANA, -2, 0), (None, 12, None)]
 
@@ -135,20 +135,20 @@ def test_a_transfer_is_not_to_its_own_wallet():
 
 
 def test_a_wallet_holds_at_most_the_maximum_balance():
-    limited = account(max_balance=Decimal(20))
-    ledger = session(limited, ana={"current": 5, "pending_credit": 5}, ben={"current": 30})
+    limited_account = account(max_balance=Decimal(20))
+    ledger = session(limited_account, ana={"current": 5, "pending_credit": 5}, ben={"current": 30})
     with pytest.raises(BalanceLimitReached) as refusal:
-        ledger.mint(limited, ANA, Decimal(11), KEY)
+        ledger.mint(limited_account, ANA, Decimal(11), KEY)
     assert refusal.value.members["available"] == 10
     assert "A wallet may hold 20, and this one holds 10, with what is pending." in str(refusal.value)
     with pytest.raises(BalanceLimitReached):
-        ledger.transfer(limited, BEN, ANA, Decimal(11), KEY)
-    ledger.mint(limited, ANA, Decimal(4), KEY)
-    ledger.mint(limited, ANA, Decimal(6), KEY)
+        ledger.transfer(limited_account, BEN, ANA, Decimal(11), KEY)
+    ledger.mint(limited_account, ANA, Decimal(4), KEY)
+    ledger.mint(limited_account, ANA, Decimal(6), KEY)
     assert balance(ledger) == 15
     with pytest.raises(BalanceLimitReached):
-        ledger.mint(limited, ANA, Decimal(1), KEY)
-    ledger.mint(limited, ANA, Decimal(1), KEY, is_limited=False)
+        ledger.mint(limited_account, ANA, Decimal(1), KEY)
+    ledger.mint(limited_account, ANA, Decimal(1), KEY, is_limited=False)
     assert balance(ledger) == 16
 
 
@@ -159,9 +159,9 @@ def test_a_wallet_of_an_account_without_a_limit_holds_any_balance():
 
 
 def test_repaid_debt_does_not_count_against_the_maximum_balance():
-    limited = account(max_balance=Decimal(20), overdraft_limit=Decimal(50))
-    ledger = session(limited, ana={"overdraft": 5})
-    ledger.mint(limited, ANA, Decimal(25), KEY)
+    limited_account = account(max_balance=Decimal(20), overdraft_limit=Decimal(50))
+    ledger = session(limited_account, ana={"overdraft": 5})
+    ledger.mint(limited_account, ANA, Decimal(25), KEY)
     assert (balance(ledger), ledger.holding(ANA, 1).overdraft) == (20, 0)
 
 
@@ -206,9 +206,9 @@ def test_a_held_transfer_is_pending_in_both_wallets():
 
 
 def test_an_account_with_an_overdraft_holds_nothing():
-    indebted = account(overdraft_limit=Decimal(1))
+    overdraft_account = account(overdraft_limit=Decimal(1))
     with pytest.raises(CaptureNotSupported):
-        session(indebted, ana={"current": 15}).burn(indebted, ANA, Decimal(10), KEY, manual=True)
+        session(overdraft_account, ana={"current": 15}).burn(overdraft_account, ANA, Decimal(10), KEY, manual=True)
 
 
 @pytest.mark.parametrize(
@@ -356,7 +356,7 @@ def test_the_months_of_a_captured_mint_count_from_the_date_of_its_event(happened
 
 
 def test_points_that_repay_debt_make_no_lot():
-    indebted = account(overdraft_limit=Decimal(50), point_tracking_enabled=True)
-    ledger = session(indebted, ana={"pending_credit": 10, "overdraft": 10})
-    assert ledger.capture(pending(MINT), indebted).lot_moves == ()
+    overdraft_account = account(overdraft_limit=Decimal(50), point_tracking_enabled=True)
+    ledger = session(overdraft_account, ana={"pending_credit": 10, "overdraft": 10})
+    assert ledger.capture(pending(MINT), overdraft_account).lot_moves == ()
     assert (balance(ledger), ledger.holding(ANA, 1).overdraft) == (0, 0)

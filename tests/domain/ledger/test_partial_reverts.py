@@ -121,27 +121,27 @@ def test_only_a_mint_that_waits_was_issued_before_it_is_settled(is_waiting, lowe
 
 
 def test_a_lowered_waiting_mint_frees_supply():
-    limited = account(max_supply=Decimal(10))
-    ledger = session(limited)
+    limited_account = account(max_supply=Decimal(10))
+    ledger = session(limited_account)
     wait = Availability(at=NOON + DAY)
-    waiting = ledger.mint(limited, ANA, Decimal(10), KEY, availability=wait)
+    waiting = ledger.mint(limited_account, ANA, Decimal(10), KEY, availability=wait)
     with pytest.raises(SupplyExceeded):
-        ledger.mint(limited, ANA, Decimal(1), KEY)
+        ledger.mint(limited_account, ANA, Decimal(1), KEY)
     pending = stored(MINT, PENDING, available_at=waiting.wait.available_at)
-    ledger.reverse_part(pending, limited, Decimal(4), KEY)
-    ledger.mint(limited, ANA, Decimal(4), KEY)
-    ledger.revert(pending, limited, KEY)
-    ledger.mint(limited, ANA, Decimal(6), KEY)
+    ledger.reverse_part(pending, limited_account, Decimal(4), KEY)
+    ledger.mint(limited_account, ANA, Decimal(4), KEY)
+    ledger.revert(pending, limited_account, KEY)
+    ledger.mint(limited_account, ANA, Decimal(6), KEY)
     assert held(ledger) == (10, 0, 0)
 
 
 def test_a_mint_that_was_lowered_earlier_keeps_its_first_amount():
-    lowered = stored(MINT, PENDING, amount=6, released=Decimal(4))
+    lowered_mint = stored(MINT, PENDING, amount=6, released=Decimal(4))
     ledger = session(ana=amounts(pending_credit=6))
-    assert (ledger.amount_of(lowered), ledger.given_of(lowered)) == (6, 10)
-    part = ledger.reverse_part(lowered, POINTS, Decimal(6), KEY)
-    assert (part.amount, ledger.amount_of(lowered), ledger.given_of(lowered)) == (2, 4, 10)
-    assert (ledger.released_amounts, ledger.released_of(lowered), held(ledger)) == ({8: 6}, 6, (0, 0, 4))
+    assert (ledger.amount_of(lowered_mint), ledger.given_of(lowered_mint)) == (6, 10)
+    part = ledger.reverse_part(lowered_mint, POINTS, Decimal(6), KEY)
+    assert (part.amount, ledger.amount_of(lowered_mint), ledger.given_of(lowered_mint)) == (2, 4, 10)
+    assert (ledger.released_amounts, ledger.released_of(lowered_mint), held(ledger)) == ({8: 6}, 6, (0, 0, 4))
 
 
 @pytest.mark.parametrize(
@@ -154,9 +154,9 @@ def test_a_mint_that_was_lowered_earlier_keeps_its_first_amount():
     ],
 )
 def test_points_released_before_the_capture_never_counted_as_earned(qualifying, unearned):
-    settled = stored(MINT, amount=6, released=Decimal(4), qualifying=qualifying)
+    settled_mint = stored(MINT, amount=6, released=Decimal(4), qualifying=qualifying)
     ledger = session(ana=amounts(current=30, earned=30))
-    part = ledger.reverse_part(settled, POINTS, Decimal(7), KEY)
+    part = ledger.reverse_part(settled_mint, POINTS, Decimal(7), KEY)
     assert (part.amount, ledger.unearned, ledger.holding(ANA, 1).earned) == (3, {8: unearned}, 30 - unearned)
 
 

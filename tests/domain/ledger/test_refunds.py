@@ -20,9 +20,9 @@ POINTS, TRACKED = account(), account(point_tracking_enabled=True)
 SOON, LATE, NEVER = (LotUse(1, Decimal(30), NOON + DAY), LotUse(2, Decimal(50), NOON + 2 * DAY), LotUse(3, Decimal(20)))
 
 
-def session(of=POINTS, issued=None, **amounts):
+def session(of=POINTS, supply=None, **amounts):
     holding = Holding(**{name: Decimal(value) for name, value in amounts.items()})
-    return LedgerSession({1: of}, {(ANA, 1): holding}, {1: Decimal(issued)} if issued else {}, NOON)
+    return LedgerSession({1: of}, {(ANA, 1): holding}, {1: Decimal(supply)} if supply else {}, NOON)
 
 
 def burn(amount=100, **values):
@@ -49,7 +49,7 @@ def refund(ledger, of, amount, fiat, key="k"):
     return ledger.refund(of, ledger.accounts[1], Decimal(amount), Decimal(str(fiat)), Details(key))
 
 
-def restored(step):
+def restored_amounts(step):
     [move] = step.lot_moves
     assert isinstance(move, RestoreLots)
     return {use.ledger_lot_id: use.amount for use in move.returned}, move.lowers
@@ -90,9 +90,9 @@ def test_a_revert_returns_the_points_that_earlier_refunds_have_left():
 
 def test_refunds_fill_the_lots_that_expire_last_first():
     ledger, payment = session(TRACKED), burn(uses=(SOON, LATE, NEVER))
-    assert restored(refund(ledger, payment, 30, 3)) == ({3: 20, 2: 10}, 8)
-    assert restored(refund(ledger, payment, 45, 4, "k2")) == ({2: 40, 1: 5}, 8)
-    assert restored(refund(ledger, payment, 25, 3, "k3")) == ({1: 25}, None)
+    assert restored_amounts(refund(ledger, payment, 30, 3)) == ({3: 20, 2: 10}, 8)
+    assert restored_amounts(refund(ledger, payment, 45, 4, "k2")) == ({2: 40, 1: 5}, 8)
+    assert restored_amounts(refund(ledger, payment, 25, 3, "k3")) == ({1: 25}, None)
 
 
 def test_a_refund_goes_to_the_lots_that_stored_refunds_have_left():
@@ -101,8 +101,8 @@ def test_a_refund_goes_to_the_lots_that_stored_refunds_have_left():
         session(TRACKED),
         burn(reverted_amount=Decimal(40), uses=(SOON, LotUse(2, Decimal(30), NOON + 2 * DAY))),
     )
-    assert restored(refund(ledger, payment, 35, 3)) == ({2: 30, 1: 5}, 8)
-    assert restored(refund(ledger, payment, 25, 3, "k2")) == ({1: 25}, None)
+    assert restored_amounts(refund(ledger, payment, 35, 3)) == ({2: 30, 1: 5}, 8)
+    assert restored_amounts(refund(ledger, payment, 25, 3, "k2")) == ({1: 25}, None)
 
 
 def test_a_stored_refund_has_lowered_the_uses_of_the_burn():
@@ -138,6 +138,6 @@ def test_with_restored_days_a_refund_to_an_expired_lot_lives_on():
 
 def test_a_refund_stays_below_the_maximum_supply_of_a_revolving_account():
     revolving = account(max_supply=Decimal(100), is_revolving=True)
-    assert refund(session(revolving, issued=60), burn(), 40, 4).amount == 40
+    assert refund(session(revolving, supply=60), burn(), 40, 4).amount == 40
     with pytest.raises(SupplyExceeded):
-        refund(session(revolving, issued=61), burn(), 40, 4)
+        refund(session(revolving, supply=61), burn(), 40, 4)

@@ -42,11 +42,11 @@ def details(key="k", **more):
     return Details(key, **more)
 
 
-def session(*accounts, holdings=None, issued=None, at=NOON):
+def session(*accounts, holdings=None, supply=None, at=NOON):
     return LedgerSession(
         {ledger_account.ledger_account_id: ledger_account for ledger_account in accounts},
         holdings or {},
-        issued or {},
+        supply or {},
         at,
     )
 
@@ -111,12 +111,12 @@ class RandomSteps:
             assert [ledger.holding(w, a) for w in WALLETS for a in ACCOUNTS] == before
             assert ledger.savepoint() == savepoint
         else:
-            again = [ledger.holding(w, a) for w in WALLETS for a in ACCOUNTS]
+            after_all = [ledger.holding(w, a) for w in WALLETS for a in ACCOUNTS]
             steps = list(ledger.steps)
             ledger.rollback_to(savepoint)
             assert [ledger.holding(w, a) for w in WALLETS for a in ACCOUNTS] == before
             do(ledger)
-            assert [ledger.holding(w, a) for w in WALLETS for a in ACCOUNTS] == again
+            assert [ledger.holding(w, a) for w in WALLETS for a in ACCOUNTS] == after_all
             assert ledger.steps == steps
         self.effects["refused"] += not is_kept
         self.keep(ledger)
@@ -155,8 +155,10 @@ class RandomSteps:
             for number, amount in amounts.items():
                 transaction = self.stored[number]
                 self.effects[name] += amount > getattr(transaction, name)
-                lowered = {"amount": transaction.amount - amount + transaction.released} if name == "released" else {}
-                self.stored[number] = replace(transaction, **{name: amount}, **lowered)
+                lowered_fields = (
+                    {"amount": transaction.amount - amount + transaction.released} if name == "released" else {}
+                )
+                self.stored[number] = replace(transaction, **{name: amount}, **lowered_fields)
         self.issued = dict(ledger._issued)
         self.store_lots(allocator)
         assert self.expired() == {}
@@ -195,14 +197,14 @@ class RandomSteps:
     def store_lots(self, allocator: Allocator) -> None:
         allocation = allocator.allocation
         number = max((lot.ledger_lot_id for lot in self.lots), default=0)
-        renamed = {old: number + index for index, old in enumerate(sorted(allocation.new), 1)}
+        new_ids = {old: number + index for index, old in enumerate(sorted(allocation.new), 1)}
         lots = [allocation.changed.get(lot.ledger_lot_id, lot) for lot in self.lots]
-        lots += [replace(lot, ledger_lot_id=renamed[old]) for old, lot in sorted(allocation.new.items())]
+        lots += [replace(lot, ledger_lot_id=new_ids[old]) for old, lot in sorted(allocation.new.items())]
         self.lots = lots
         by_id = {lot.ledger_lot_id: lot for lot in lots}
         uses: dict[int, dict[int, Decimal]] = {}
         for (number, lot_id), amount in {**allocation.uses, **allocation.changed_uses}.items():
-            uses.setdefault(number, {})[renamed.get(lot_id, lot_id)] = amount
+            uses.setdefault(number, {})[new_ids.get(lot_id, lot_id)] = amount
         for number, amounts in uses.items():
             uses_by_lot = {use.ledger_lot_id: use for use in self.stored[number].uses}
             for lot_id, amount in amounts.items():
@@ -405,8 +407,8 @@ def test_amounts_are_cut_and_never_rounded_up(decimals, amount, down):
     [(0, 10, 1, 3, "3"), (0, 20, 1, 3, "6"), (2, 10, 1, 3, "3.33"), (2, 20, 2, 3, "13.33"), (2, 10, 3, 3, "10")],
 )
 def test_a_share_is_rounded_down_to_the_digits_of_the_account(decimals, amount, part, whole, share):
-    shared = share_of(account(decimals=decimals), Decimal(amount), Decimal(part), Decimal(whole))
-    assert shared == Decimal(share)
+    share_of_amount = share_of(account(decimals=decimals), Decimal(amount), Decimal(part), Decimal(whole))
+    assert share_of_amount == Decimal(share)
 
 
 def test_an_amount_that_an_account_cannot_hold_is_refused():
@@ -456,7 +458,7 @@ def test_debt_ends_at_its_limit():
 def test_a_supply_counts_what_was_burned_only_where_it_revolves():
     for revolving in (True, False):
         ledger_account = account(max_supply=Decimal(10), is_revolving=revolving)
-        ledger = session(ledger_account, issued={1: Decimal(4)}, holdings={(1, 1): Holding(current=Decimal(4))})
+        ledger = session(ledger_account, supply={1: Decimal(4)}, holdings={(1, 1): Holding(current=Decimal(4))})
         with pytest.raises(SupplyExceeded) as refusal:
             ledger.mint(ledger_account, 1, Decimal(7), details())
         assert refusal.value.members["available"] == 6
@@ -474,10 +476,15 @@ def test_points_that_are_minted_expired_are_burned_at_once():
     at = datetime(2026, 5, 1, tzinfo=UTC)
     ledger = session(ledger_account, at=at)
     ledger.mint(ledger_account, 1, Decimal(5), details("old", external_event_date=NOON))
-    minted, expired = ledger.steps
-    assert (minted.amount, expired.amount, expired.transaction_type, expired.is_expiry) == (5, 5, BURN, True)
+    mint_step, expiry_step = ledger.steps
+    assert (mint_step.amount, expiry_step.amount, expiry_step.transaction_type, expiry_step.is_expiry) == (
+        5,
+        5,
+        BURN,
+        True,
+    )
     assert ledger.holding(1, 1).current == 0
-    assert expired.details.request_digest is None
+    assert expiry_step.details.request_digest is None
     ledger.mint(ledger_account, 1, Decimal(5), details("new", external_event_date=at))
     assert ledger.holding(1, 1).current == 5
     ledger.mint(ledger_account, 1, Decimal(7), details("kept", external_event_date=NOON), at + timedelta(days=1))
@@ -507,22 +514,22 @@ def test_an_expiry_does_not_postpone_the_next_one():
 def test_points_that_expired_before_their_revert_are_burned_at_once(expires, balance):
     ledger_account = account(point_tracking_enabled=True)
     use = LotUse(1, Decimal(5), NOON + timedelta(days=expires))
-    burned = Stored(8, 1, BURN, SETTLED, Decimal(5), 1, None, False, None, None, None, None, 2, uses=(use,))
+    stored_burn = Stored(8, 1, BURN, SETTLED, Decimal(5), 1, None, False, None, None, None, None, 2, uses=(use,))
     ledger = session(ledger_account)
-    ledger.revert(burned, ledger_account, details())
+    ledger.revert(stored_burn, ledger_account, details())
     assert ledger.holding(1, 1).current == balance
     assert [step.is_expiry for step in ledger.steps] == [False] + [True] * (not balance)
     with pytest.raises(AlreadyReverted):
-        ledger.revert(burned, ledger_account, details())
+        ledger.revert(stored_burn, ledger_account, details())
 
 
 def test_fiat_values_of_many_digits_are_counted_exactly():
     value, points = Decimal("13073453037177.8703333333333333"), account()
     ledger = session(points, holdings={(1, 1): Holding(current=Decimal(10))})
-    burned = ledger.burn(points, 1, Decimal(5), details("a", fiat=Fiat(value)))
+    burn_step = ledger.burn(points, 1, Decimal(5), details("a", fiat=Fiat(value)))
     ledger.burn(points, 1, Decimal(5), details("b", fiat=Fiat(Decimal(1))))
     assert ledger.holding(1, 1).fiat == Decimal("13073453037178.8703333333333333")
-    stored_burn = Stored(8, 1, BURN, SETTLED, Decimal(5), 1, None, False, burned.fiat_value, None, None, None, 2)
+    stored_burn = Stored(8, 1, BURN, SETTLED, Decimal(5), 1, None, False, burn_step.fiat_value, None, None, None, 2)
     ledger.revert(stored_burn, points, details("c"))
     assert ledger.holding(1, 1).fiat == 1
 

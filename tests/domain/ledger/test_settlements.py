@@ -106,8 +106,8 @@ def test_lots_of_a_captured_burn_are_settled():
 def test_points_that_expired_while_pending_are_burned_on_capture(expired_at):
     ledger = session(TRACKED, ana=amounts(pending_credit=10))
     ledger.capture(stored(MINT, PENDING, pending_expires_at=expired_at), TRACKED)
-    captured, expired = ledger.steps
-    assert (captured.amount, expired.amount, expired.is_expiry, expired.part_of) == (10, 10, True, captured)
+    capture, expiry_step = ledger.steps
+    assert (capture.amount, expiry_step.amount, expiry_step.is_expiry, expiry_step.part_of) == (10, 10, True, capture)
     assert held(ledger) == (0, 0, 0)
     ledger_before_expiry = session(TRACKED, ana=amounts(pending_credit=10))
     ledger_before_expiry.capture(stored(MINT, PENDING, pending_expires_at=NOON + DAY), TRACKED)
@@ -118,8 +118,13 @@ def test_released_points_whose_lots_have_expired_are_burned_at_once():
     uses = (LotUse(1, Decimal(6), NOON + DAY), LotUse(2, Decimal(4), NOON))
     ledger = session(TRACKED, ana=amounts(current=30, pending_debit=10))
     ledger.revert(stored(status=PENDING, uses=uses), TRACKED, KEY)
-    released, expired = ledger.steps
-    assert (released.status, expired.amount, expired.is_expiry, expired.part_of) == (REVERTED, 4, True, released)
+    release, expiry_step = ledger.steps
+    assert (release.status, expiry_step.amount, expiry_step.is_expiry, expiry_step.part_of) == (
+        REVERTED,
+        4,
+        True,
+        release,
+    )
     assert held(ledger) == (26, 0, 0)
 
 
@@ -136,17 +141,19 @@ def test_a_capture_beyond_the_hold_is_refused():
 
 @pytest.mark.parametrize("transaction_type", [BURN, TRANSFER])
 def test_only_the_capture_of_a_mint_needs_a_supply(transaction_type):
-    exhausted = account(max_supply=Decimal(100))
-    ledger = session(exhausted, issued=100, ana=amounts(current=30, pending_debit=10), ben=amounts(pending_credit=10))
-    assert ledger.capture(stored(transaction_type, PENDING), exhausted).amount == 10
+    exhausted_account = account(max_supply=Decimal(100))
+    ledger = session(
+        exhausted_account, issued=100, ana=amounts(current=30, pending_debit=10), ben=amounts(pending_credit=10)
+    )
+    assert ledger.capture(stored(transaction_type, PENDING), exhausted_account).amount == 10
 
 
 def test_a_captured_mint_stays_below_the_maximum_supply():
-    limited = account(max_supply=Decimal(100))
-    ledger = session(limited, issued=95, ana=amounts(pending_credit=10))
+    limited_account = account(max_supply=Decimal(100))
+    ledger = session(limited_account, issued=95, ana=amounts(pending_credit=10))
     with pytest.raises(SupplyExceeded):
-        ledger.capture(stored(MINT, PENDING), limited)
-    assert ledger.capture(stored(MINT, PENDING), limited, Decimal(5)).minted == 5
+        ledger.capture(stored(MINT, PENDING), limited_account)
+    assert ledger.capture(stored(MINT, PENDING), limited_account, Decimal(5)).minted == 5
 
 
 @pytest.mark.parametrize(("transaction_type", "wallets"), [(MINT, (0, ANA)), (BURN, (ANA, 0)), (TRANSFER, (ANA, BEN))])
@@ -200,23 +207,25 @@ def test_a_mint_that_was_spent_is_not_reverted_by_default():
 
 
 def test_the_revert_of_a_spent_mint_becomes_debt_where_allowed():
-    indebted = account(overdraft_limit=Decimal(5))
-    ledger = session(indebted, ana=amounts(current=6))
-    step = ledger.revert(stored(MINT), indebted, KEY, allow_overdraft=True)
+    overdraft_account = account(overdraft_limit=Decimal(5))
+    ledger = session(overdraft_account, ana=amounts(current=6))
+    step = ledger.revert(stored(MINT), overdraft_account, KEY, allow_overdraft=True)
     assert [(entry.amount, entry.is_overdraft) for entry in step.entries] == [(-6, False), (-4, True), (10, False)]
     assert (ledger.holding(ANA, 1).current, ledger.holding(ANA, 1).overdraft) == (0, 4)
     with pytest.raises(OverdraftLimitExceeded):
-        session(indebted, ana=amounts(current=4)).revert(stored(MINT), indebted, KEY, allow_overdraft=True)
+        session(overdraft_account, ana=amounts(current=4)).revert(
+            stored(MINT), overdraft_account, KEY, allow_overdraft=True
+        )
     with pytest.raises(InsufficientBalance):
-        session(indebted, ana=amounts(current=6)).revert(stored(MINT), indebted, KEY)
+        session(overdraft_account, ana=amounts(current=6)).revert(stored(MINT), overdraft_account, KEY)
 
 
 def test_a_revert_does_not_take_the_expired_part_of_a_mint():
     ledger = session(ana=amounts(current=30))
     assert ledger.revert(stored(MINT, expired=Decimal(3)), POINTS, KEY).amount == 7
-    tracked = session(TRACKED, ana=amounts(current=30))
-    tracked.expire(TRACKED, ANA, (LotUse(5, Decimal(4)),), NOON, "expiry")
-    assert tracked.revert(stored(MINT, lots=(5,)), TRACKED, KEY).amount == 6
+    ledger_of_lots = session(TRACKED, ana=amounts(current=30))
+    ledger_of_lots.expire(TRACKED, ANA, (LotUse(5, Decimal(4)),), NOON, "expiry")
+    assert ledger_of_lots.revert(stored(MINT, lots=(5,)), TRACKED, KEY).amount == 6
 
 
 def test_a_reverted_burn_restores_the_lots_that_expire_last_first():
@@ -231,8 +240,10 @@ def test_a_reverted_burn_restores_the_lots_that_expire_last_first():
 
 
 def test_lots_give_the_part_of_a_reverted_mint_that_does_not_become_debt():
-    indebted = account(overdraft_limit=Decimal(5), point_tracking_enabled=True)
-    step = session(indebted, ana=amounts(current=6)).revert(stored(MINT), indebted, KEY, allow_overdraft=True)
+    overdraft_account = account(overdraft_limit=Decimal(5), point_tracking_enabled=True)
+    step = session(overdraft_account, ana=amounts(current=6)).revert(
+        stored(MINT), overdraft_account, KEY, allow_overdraft=True
+    )
     assert step.lot_moves == (TakeLots(ANA, 1, Decimal(6), first_of=8),)
 
 
@@ -367,7 +378,7 @@ def test_the_release_of_a_hold_does_not_revive_expired_points():
 
 
 @pytest.mark.parametrize(
-    ("debt", "balance", "expired"),
+    ("debt", "balance", "expired_amount"),
     [
         (0, 4, 6),
         # The first of the points that expired have repaid the debt.
@@ -375,24 +386,26 @@ def test_the_release_of_a_hold_does_not_revive_expired_points():
         (8, 2, 0),
     ],
 )
-def test_transferred_points_that_expired_while_pending_are_burned_at_once(debt, balance, expired):
+def test_transferred_points_that_expired_while_pending_are_burned_at_once(debt, balance, expired_amount):
     """Ben gets 6 points of a lot that has expired and 4 of one that has not."""
     uses = (LotUse(1, Decimal(6), NOON), LotUse(2, Decimal(4), NOON + DAY))
     ledger = session(TRACKED, ana=amounts(current=30, pending_debit=10), ben=amounts(pending_credit=10, overdraft=debt))
     ledger.capture(stored(TRANSFER, PENDING, uses=uses), TRACKED)
     assert (held(ledger), held(ledger, BEN)) == ((20, 0, 0), (balance, 0, 0))
-    assert [(step.amount, step.from_wallet_id) for step in ledger.steps[1:]] == ([(expired, BEN)] if expired else [])
+    assert [(step.amount, step.from_wallet_id) for step in ledger.steps[1:]] == (
+        [(expired_amount, BEN)] if expired_amount else []
+    )
 
 
 def test_a_reverted_burn_stays_below_the_maximum_supply_of_a_revolving_account():
     for revolves in (True, False):
-        limited = account(max_supply=Decimal(100), is_revolving=revolves)
-        ledger = session(limited, issued=95)
+        limited_account = account(max_supply=Decimal(100), is_revolving=revolves)
+        ledger = session(limited_account, issued=95)
         if revolves:
             with pytest.raises(SupplyExceeded):
-                ledger.revert(stored(), limited, KEY)
+                ledger.revert(stored(), limited_account, KEY)
         else:
-            assert ledger.revert(stored(), limited, KEY).amount == 10
+            assert ledger.revert(stored(), limited_account, KEY).amount == 10
 
 
 def test_a_reverted_hold_is_released():
@@ -429,9 +442,9 @@ def test_a_manual_movement_is_a_hold(move):
 
 
 def test_an_account_with_an_overdraft_allows_no_hold():
-    indebted = account(overdraft_limit=Decimal(5))
+    overdraft_account = account(overdraft_limit=Decimal(5))
     with pytest.raises(CaptureNotSupported):
-        session(indebted).mint(indebted, ANA, Decimal(4), KEY, manual=True)
+        session(overdraft_account).mint(overdraft_account, ANA, Decimal(4), KEY, manual=True)
 
 
 def test_only_burns_have_a_value_in_money():

@@ -154,8 +154,8 @@ class TestEvents:
 
     def test_the_wait_begins_at_the_event(self):
         ledger = session(at=NOON + DAY, pending_credit=Decimal(100))
-        confirmed = self.confirm(ledger, awaiting(after="P14D"), at=NOON + DAY)
-        assert confirmed == (NOON + 15 * DAY, (NOON + 15 * DAY).replace(month=NOON.month + 1))
+        confirmation = self.confirm(ledger, awaiting(after="P14D"), at=NOON + DAY)
+        assert confirmation == (NOON + 15 * DAY, (NOON + 15 * DAY).replace(month=NOON.month + 1))
         assert (balance_and_pending(ledger), ledger.steps) == ((0, 100), [])
 
     def test_without_a_wait_the_points_are_available_at_the_event(self):
@@ -283,5 +283,5 @@ def test_the_rest_of_a_mint_is_the_part_that_did_not_expire_on_arrival():
     [move] = ledger.steps[-1].lot_moves
     assert (move.wallet_id, move.amount, move.first_of, move.expires) == (ANA, 30, 8, True)
     # A revert of the mint takes only these.
-    settled = waiting(status=SETTLED, amount=Decimal(100))
-    assert ledger.revert(settled, POINTS, details("revert")).amount == 70
+    settled_mint = waiting(status=SETTLED, amount=Decimal(100))
+    assert ledger.revert(settled_mint, POINTS, details("revert")).amount == 70

@@ -82,12 +82,12 @@ def test_one_item_matches_both_the_shared_and_the_inline_matcher():
     matchers = {
         3: compile_matcher({"operator": "AND", "conditions": [{"field": "total", "operator": ">", "value": 4}]})
     }
-    both = mission(matcher_id=3, inline_matcher=matcher("latte"))
+    two_matchers = mission(matcher_id=3, inline_matcher=matcher("latte"))
     latte, cake = {"productCode": "latte", "total": Decimal(5)}, {"productCode": "cake", "total": Decimal(9)}
-    assert counts(both, matchers=matchers, order={"items": [cake, latte]})
-    assert not counts(both, matchers=matchers, order={"items": [cake, {**latte, "total": Decimal(4)}]})
-    assert not counts(both, matchers=matchers, order={"items": []})
-    assert not counts(both, matchers=matchers)
+    assert counts(two_matchers, matchers=matchers, order={"items": [cake, latte]})
+    assert not counts(two_matchers, matchers=matchers, order={"items": [cake, {**latte, "total": Decimal(4)}]})
+    assert not counts(two_matchers, matchers=matchers, order={"items": []})
+    assert not counts(two_matchers, matchers=matchers)
 
 
 def test_the_products_of_a_payment_are_its_items():
@@ -105,7 +105,7 @@ def test_a_condition_compares_the_badges_of_the_member(sign, matching):
 
 
 def test_conditions_are_joined_by_and_or_or():
-    both = (("gold", ">=", 1), ("silver", "<", 1))
+    two_conditions = (("gold", ">=", 1), ("silver", "<", 1))
     for badges, all_hold, any_holds in (
         ({"gold": 1, "silver": 0}, True, True),
         ({"gold": 1, "silver": 1}, False, True),
@@ -113,8 +113,8 @@ def test_conditions_are_joined_by_and_or_or():
         # A badge that the member has never had counts as none.
         ({}, False, True),
     ):
-        assert counts(mission(badge_matcher=conditions(*both)), badges=badges) is all_hold
-        assert counts(mission(badge_matcher=conditions(*both, operator="OR")), badges=badges) is any_holds
+        assert counts(mission(badge_matcher=conditions(*two_conditions)), badges=badges) is all_hold
+        assert counts(mission(badge_matcher=conditions(*two_conditions, operator="OR")), badges=badges) is any_holds
 
 
 def test_a_badge_that_the_member_never_had_counts_as_0():
@@ -219,9 +219,9 @@ def test_all_contradictions_are_reported_at_once(values, pointers):
     ],
 )
 def test_a_mission_that_is_closed_to_a_member_is_refused_with_a_reason(values, audiences, why):
-    compiled = compile_mission(mission(**values), {}, {4: "regulars"}, {}, None)
+    compiled_mission = compile_mission(mission(**values), {}, {4: "regulars"}, {}, None)
     with pytest.raises(MissionClosed) as caught:
-        compiled.refuse_closed(NOON, audiences)
+        compiled_mission.refuse_closed(NOON, audiences)
     assert str(caught.value) == why
     compile_mission(mission(audience_id=4), {}, {4: "regulars"}, {}, None).refuse_closed(NOON, ["regulars"])
 
@@ -243,9 +243,9 @@ def test_a_mission_without_a_time_zone_has_that_of_its_organization():
 
 
 def test_a_count_that_cannot_be_compiled_is_a_fault_of_the_mission():
-    compiled = compile_mission(mission(count_expression="nosuch(1)"), {}, {}, {}, None)
-    assert compiled.count is None
-    assert "nosuch" in compiled.fault
+    compiled_mission = compile_mission(mission(count_expression="nosuch(1)"), {}, {}, {}, None)
+    assert compiled_mission.count is None
+    assert "nosuch" in compiled_mission.fault
     working = compile_mission(mission(count_expression="2"), {}, {}, {}, None)
     assert (working.count is not None, working.fault) == (True, None)
 

@@ -38,8 +38,8 @@ def test_the_goal_is_achieved_by_the_count_that_reaches_it():
 
 def test_an_amount_achieves_every_goal_that_it_covers_up_to_the_maximum():
     assert Progress(3, 2).advanced(8, remaining=9).after == Progress(3, 10, 3)
-    limited = Progress(3, 2).advanced(8, remaining=2)
-    assert (limited.after, limited.counted, limited.achieved) == (Progress(3, 6, 2), 4, 2)
+    advance = Progress(3, 2).advanced(8, remaining=2)
+    assert (advance.after, advance.counted, advance.achieved) == (Progress(3, 6, 2), 4, 2)
     assert Progress(3, 2).advanced(8, remaining=0).counted == 0
     assert Progress(3, 2).advanced(0, remaining=1).counted == 0
 

@@ -121,8 +121,12 @@ def test_an_import_sets_the_progress_to_that_of_another_system():
     missions = state(count=4, achieved=1, last_counter=3, last_achieved_at=NOON)
     missions.replace(mission(), Progress(3, 8, 2), cause(event=None))
     changes = missions.drain()
-    imported = changes.progress_of_members[ANA, 1]
-    assert (imported.progress, imported.last_counter, imported.last_achieved_at) == (Progress(3, 8, 2), 3, NOON)
+    member_progress = changes.progress_of_members[ANA, 1]
+    assert (member_progress.progress, member_progress.last_counter, member_progress.last_achieved_at) == (
+        Progress(3, 8, 2),
+        3,
+        NOON,
+    )
     assert [(row.counted, row.achieved, row.is_imported) for row in changes.trackings] == [(4, 1, True)]
     # The same again changes nothing.
     missions.replace(mission(), Progress(3, 8, 2), cause(event=None))

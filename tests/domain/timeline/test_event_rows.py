@@ -77,10 +77,10 @@ def test_an_event_has_its_ids_its_effects_and_its_caller():
     }
 
 
-@pytest.mark.parametrize(("external", "happened"), [(None, RECORDED), (HAPPENED, HAPPENED)])
-def test_an_event_has_the_date_of_its_sender(external, happened):
+@pytest.mark.parametrize(("external", "happened_at"), [(None, RECORDED), (HAPPENED, HAPPENED)])
+def test_an_event_has_the_date_of_its_sender(external, happened_at):
     row = replace(EVENT, external_event_date=external).row()
-    assert (row.recorded_at, row.happened_at) == (RECORDED, happened)
+    assert (row.recorded_at, row.happened_at) == (RECORDED, happened_at)
 
 
 @pytest.mark.parametrize(
@@ -121,8 +121,8 @@ def test_an_event_has_a_sentence(changes, sentence):
     ],
 )
 def test_a_second_sentence_reports_the_result_of_the_event(changes, sentence):
-    happened = text(EVENT, event_type="member-created", effects=[effect()], **changes)
-    assert happened == f"The member was enrolled. {sentence}"
+    sentences = text(EVENT, event_type="member-created", effects=[effect()], **changes)
+    assert sentences == f"The member was enrolled. {sentence}"
 
 
 def test_an_event_that_was_reversed_is_marked():

@@ -161,8 +161,8 @@ def test_pending_points_have_the_amount_0():
 
 
 def test_points_that_waited_keep_what_was_pending():
-    waited = replace(RECEIVED, moved=Decimal(0), amount=Decimal(20), reserved_amount=Decimal(30), is_timed=True)
-    row = replace(waited, captured_at=RECORDED).row(SPRING)
+    points = replace(RECEIVED, moved=Decimal(0), amount=Decimal(20), reserved_amount=Decimal(30), is_timed=True)
+    row = replace(points, captured_at=RECORDED).row(SPRING)
     assert row.text == "30 Points were pending by the campaign SPRING; the balance was 1,130."
     assert (row.details["isPending"], row.details["amount"], row.details["pending"]) == (False, 0, 30)
 
@@ -171,10 +171,10 @@ def test_reverted_points_are_marked():
     assert replace(RECEIVED, status=REVERTED).row(SPRING).is_reversed
 
 
-@pytest.mark.parametrize(("external", "happened"), [(None, RECORDED), (HAPPENED, HAPPENED)])
-def test_points_have_the_date_of_their_sender(external, happened):
+@pytest.mark.parametrize(("external", "happened_at"), [(None, RECORDED), (HAPPENED, HAPPENED)])
+def test_points_have_the_date_of_their_sender(external, happened_at):
     row = replace(RECEIVED, external_event_date=external).row(SPRING)
-    assert (row.recorded_at, row.happened_at) == (RECORDED, happened)
+    assert (row.recorded_at, row.happened_at) == (RECORDED, happened_at)
 
 
 def effect(effect_id="mint-points", status="executed", campaign="SPRING", campaign_id=3):
