@@ -50,7 +50,7 @@ GRANTS = st.builds(Grant, st.frozensets(st.sampled_from(sorted(ROLES))), st.bool
 
 
 def amounts_to(grant):
-    """Everything that a grant allows, said one by one: a naive model."""
+    """All single permissions of a grant: a naive model."""
     if grant.is_admin or grant.is_system_admin:
         roles = set(ROLES) | {ADMIN}
     else:

@@ -1,4 +1,4 @@
-"""What a shelf of badges allows, refuses and remembers; at random too, beside a plain model of it."""
+"""What the badge balances of members allow, refuse and store; random changes are compared with a plain model."""
 
 from __future__ import annotations
 
@@ -451,7 +451,7 @@ class ModelledBalances:
 
     def change_badge(self):
         """Change the maximum of a badge, or whether it is active."""
-        # As a client stays with the badges that it was opened with.
+        # A client keeps the badges that it began with.
         self.store_and_load()
         badge_id = self.chance.choice([1, 2])
         self.badges[badge_id] = badge(self.chance.randint(1, 6), self.chance.random() < 0.8, badge_id)

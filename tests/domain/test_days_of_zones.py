@@ -1,4 +1,4 @@
-"""Days, weeks and months of campaigns and missions in time zones, beside a walk by quarters of an hour."""
+"""Days, weeks and months of campaigns and missions in time zones, compared with steps of a quarter of an hour."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.builders.missions import NOON, mission
 # With clocks that change in spring and autumn, in the south too, by half an hour, at midnight, and never.
 ZONES = ["Europe/Madrid", "America/New_York", "America/Santiago", "Australia/Lord_Howe", "Asia/Beirut", "Asia/Kolkata"]
 QUARTER = timedelta(minutes=15)
-# The sixty days around each change of clocks in 2026, or so: most moments are far from what matters otherwise.
+# About sixty days around each change of clocks in 2026: most other moments are far from any change.
 BEGINS = [datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 9, 1, tzinfo=UTC), datetime(2026, 10, 10, tzinfo=UTC)]
 moments = st.builds(
     lambda begin, quarters, seconds: begin + quarters * QUARTER + timedelta(seconds=seconds),

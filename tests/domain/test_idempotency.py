@@ -1,4 +1,4 @@
-"""One key has one result."""
+"""A key has one result."""
 
 from __future__ import annotations
 

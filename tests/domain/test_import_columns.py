@@ -144,7 +144,7 @@ def test_a_file_of_errors_can_be_sent_again():
     # The apostrophe of any other file is its own.
     assert columns(COUPON_CODES, "couponBook,code").values(["book", "'=A"])["code"] == "'=A"
 
-    # One of the columns of a file of errors is enough to know it.
+    # One of the columns of a file of errors is enough to recognize it.
     assert columns(COUPON_CODES, "importLine,couponBook,code").values(["2", "book", "'=A"])["code"] == "=A"
 
 

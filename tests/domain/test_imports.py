@@ -218,7 +218,7 @@ def test_the_end_of_an_import_is_estimated_from_its_speed():
     assert JOB.rows_per_second == 250
     assert replace(JOB, rows_read=10_000, worked_ms=4_000).rows_per_second == 2_500
     assert JOB.estimated_end(NOON + timedelta(minutes=10)) == NOON + timedelta(minutes=40)
-    # More than the file has, as it was unpacked.
+    # More bytes than the file has, because it was unpacked.
     assert replace(JOB, bytes_read=120).estimated_end(NOON) == NOON
 
 

@@ -1,4 +1,4 @@
-"""Item matchers: which items match, and which matchers cannot be."""
+"""Item matchers: which items match, and which matchers are refused."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def test_columns_of_imports_follow_from_writable_fields_and_the_profile():
     # Those of the member come last; those of the profile have no column.
     assert list(MEMBER_COLUMNS)[-1] == "customAttributes"
     assert PLACES["customAttributes"] == ("customAttributes",)
-    # Set by the API alone, or by columns of their own parts.
+    # Set only by the API, or by columns of their own parts.
     assert {"onChain", "profile", "notifications", "address"}.isdisjoint(MEMBER_COLUMNS)
     assert MEMBER_COLUMNS.keys() - PLACES.keys() == {"joinedAt", "tier", "tierExpiresAt", "tierHold"}
 

@@ -1,4 +1,4 @@
-"""What a client may have meant by an unknown name, and how places of a body are called."""
+"""Suggestions for unknown names, and the names of places in a body."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the earlier orders of a member say at a moment."""
+"""The number and the date of a member's earlier orders at a moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orders: which status may follow which, and the way of a new order to its first one."""
+"""Orders: which status may follow which, and the steps of a new order to its first status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of payments that partners report, on values alone."""
+"""Rules of payments that partners report, without a database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Payments with points: what a payment takes, what became of it, and what its parts are worth."""
+"""Payments with points: their points, their status, and the value of their parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults and refusals, as answers tell them."""
+"""Faults and refusals in the form of responses."""
 
 from __future__ import annotations
 

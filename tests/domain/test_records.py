@@ -15,7 +15,7 @@ from domain.fields import field_name, wire_name
 COLLECTING = {"Allocation", "Evaluation", "ReferralUsageState"}
 # Its fields are views of what it is made of, which it sets itself.
 WITHOUT_SLOTS = {"Environment"}
-# Types of objects refer to each other in circles.
+# Types of objects refer to each other.
 COMPARED_BY_IDENTITY = {"ObjectOf"}
 
 # Every class that declares fields, but for tuples, and for the protocols and refusals that declare those of others.

@@ -1,4 +1,4 @@
-"""The rules of referrals, on values alone."""
+"""The rules of referrals, without a database."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def log(of, referred):
         ({}, {"active": False}, 8, True, "member-inactive"),
         ({"audience_id": 4}, {}, 8, True, None),
         ({"audience_id": 4}, {}, 8, False, "not-in-referral-audience"),
-        # The first reason is told.
+        # The first reason is reported.
         ({"active": False, "audience_id": 4}, {"active": False}, 7, False, "referral-program-inactive"),
     ],
 )
@@ -194,7 +194,7 @@ def test_codes_are_found_by_their_exact_text():
     st.none() | st.integers(1, 3),
 )
 def test_no_limit_is_ever_exceeded_and_reversed_uses_do_not_count(steps, per_code, per_member, per_pair):
-    """Uses in any order, some of them taken back: the counts are those of the uses that stand."""
+    """Uses in any order, some of them reversed: the counts are those of the active uses."""
     program = replace(
         PROGRAM,
         max_per_code=per_code,

@@ -106,7 +106,7 @@ def test_a_quantity_is_worth_its_share_of_the_item():
         10,
         [(4, 10), (0, 0)],
     )
-    # Without a quantity, all that is left of the item comes back.
+    # Without a quantity, the whole rest of the item is returned.
     assert state_after_return(order(returned_total="2.5"), rest, items=[MUG]) == (
         "partially-returned",
         10,
@@ -196,7 +196,7 @@ def test_a_return_of_more_than_the_rest_of_an_item_is_refused():
 
 
 def test_a_share_that_exceeds_the_rest_of_the_total_is_refused():
-    # Most of the total came back at a price of its own.
+    # Most of the total was returned at another price.
     items = [item("mug", "10", "4", "9", "1")]
     assert refusal(order(), items, items=[{**MUG, "quantity": 1}]) == (
         ReturnExceedsOrder,

@@ -1,4 +1,4 @@
-"""How much of an event is undone."""
+"""The extent to which an event is reversed."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_counts_are_reversed_once():
         ("10", None, 1, "3.33"),
         ("10.00", "EUR", 0, "0"),
         ("10.00", "EUR", 3, "10.00"),
-        # What stays is never more than the amount.
+        # The unreversed part is never more than the amount.
         ("0.006", "EUR", 0, "0"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What returns refund of each tender of an order, with the numbers of each rule."""
+"""The refunds of each tender when an order is returned, with the numbers of each rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The points that tiers go by, beside a list of what was earned and when, and what members are told of them."""
+"""The points that tiers depend on, compared with a list of dated earnings, and the status that members see."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ policies = st.one_of(
 
 
 def counts_by_hand(policy, moment, at):
-    """Whether what was earned at a moment counts, said in other words."""
+    """True if points earned at a moment count: a second implementation."""
     if policy.period == ROLLING:
         return add_months(moment, policy.months, policy.zone) > at
     there, now = moment.astimezone(policy.zone), at.astimezone(policy.zone)
@@ -222,7 +222,7 @@ def counts_by_hand(policy, moment, at):
 
 
 def points_of(history):
-    """Mints, of each of which so many quarters were reverted since."""
+    """Mints, each of which was reverted later by a number of quarters."""
     earnings = [Earning(moment, Decimal(n)) for moment, n, _ in history]
     earnings += [Earning(moment, Decimal(-n) * quarters / 4) for moment, n, quarters in history if quarters]
     return TierPoints(Decimal(0), sum((earning.amount for earning in earnings), Decimal(0)), tuple(earnings))

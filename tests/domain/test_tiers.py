@@ -218,7 +218,7 @@ def test_only_the_last_of_several_balances_decides_the_tier(steps, default, bala
 
 
 def tracking(number: int, tier_id: int | None, event_id: int | None, previous: HeldTier | None = None) -> TierTracking:
-    """What an event, or a request where there is none, set; the number tells the order."""
+    """The tier that an event set, or a request if there is no event; the number is the order."""
     blank = TierTracking(
         organization_id=1,
         member_tier_tracking_id=number,

@@ -1,4 +1,4 @@
-"""Savepoints of state in memory, beside copies of it."""
+"""Savepoints of state in memory, compared with copies of it."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def test_a_caller_can_only_grant_permissions_that_they_hold():
 def test_only_administrators_change_administrators():
     administrator, system = Grant(frozenset(), is_admin=True), Grant(frozenset(), is_system_admin=True)
     require_rank(administrator, Grant(frozenset({"users:write"}), is_admin=True))
-    # Roles do not matter: users of more roles are changed by who lacks them.
+    # Roles do not matter: a user may change users with more roles.
     require_rank(Grant(frozenset()), Grant(frozenset({"users:write"})))
     require_rank(system, administrator)
     with pytest.raises(PermissionNotHeld, match=r"The user has more permissions than the caller: .* isAdmin"):

@@ -104,7 +104,7 @@ PUBLIC = [
     "2001:4860:4860::8888",
     "::ffff:8.8.8.8",
     "64:ff9b::808:808",
-    # The last bit decides that it is not 168.63.129.16.
+    # It differs from 168.63.129.16 only in the last bit.
     "64:ff9b::a83f:8111",
 ]
 NOT_PUBLIC = [

@@ -1,4 +1,4 @@
-"""Effects tell what was done: the sum of the amounts of all answers is the sum of what the ledger holds."""
+"""Effects report the executed amounts: all outcomes add up to the balances of the ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counters that are split into parts while many wait for them: exact where it matters, whatever the parts count."""
+"""Counters that are split into parts under contention: they stay exact at alerts and limits."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_quotas_end_before_the_next_alert():
     # The alert has been reported.
     rows = rows_after_counts(whole(800, waits=8, alerts=("80 %",)), "1", ceiling=ceiling)
     assert rows[1] == (1, 0, 0, Decimal(179) / 16, LIMIT)
-    # It is due, and the unit of work that counts next has to see it.
+    # The alert is due, and the next unit of work that counts has to report it.
     assert rows_after_counts(whole(800, waits=8), "1", ceiling=ceiling) == [(0, 1, 0, None, None)]
 
 
@@ -92,7 +92,7 @@ def test_a_split_counter_that_is_locked_as_a_whole_is_divided_again_or_joined():
         (2, -30, 0, Decimal(780) / 3, LIMIT),
         (3, 0, 0, Decimal(780) / 3, LIMIT),
     ]
-    # Nothing fits any more, which the next unit of work should see at once.
+    # The limit is used up, and the next unit of work should see that at once.
     assert rows_after_counts(split) == [(0, 80, 0, None, None), (1, -50, 0, None, None), (2, -30, 0, None, None)]
     # What is given back, though no rule limits it any more.
     unit = Counters({}, {KEY: split})

@@ -1,4 +1,4 @@
-"""What an event sets in motion: order, groups, aborts, effects, and the reasons why nothing happened."""
+"""The evaluation of an event: order, groups, aborts, effects, and the reasons why an action did not apply."""
 
 from __future__ import annotations
 
@@ -463,7 +463,7 @@ def test_burns_never_take_more_than_the_balance(effects, balance):
     assert bench.balance() == expected_balance >= 0
 
 
-# --- inactive members, faulty actions, and what is told --------------------------------------------------------------
+# --- inactive members, faulty actions, and reports ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["mint-points", "burn-points"])

@@ -1,4 +1,4 @@
-"""Effects that others carry out: called with the event and the parameters, and what a refusal of theirs means."""
+"""Effects with an executor: its arguments, and the status of an effect that it refuses."""
 
 from __future__ import annotations
 

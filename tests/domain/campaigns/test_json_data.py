@@ -1,4 +1,4 @@
-"""Which values may leave as a JSON object."""
+"""Which values are JSON objects that can be sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits: never one above, and not one below where there was demand for it."""
+"""Limits are never exceeded, and are used up to the last unit where there is demand."""
 
 from __future__ import annotations
 

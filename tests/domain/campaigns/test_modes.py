@@ -1,4 +1,4 @@
-"""What the modes of execution do to effects, and how campaigns are lined up."""
+"""The effects of each mode of execution, and the evaluation plans of campaigns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys of records that expressions write out: which ones they are, and what is said of unknown ones."""
+"""Literal keys of records in expressions: which ones are found, and how unknown ones are reported."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_an_unknown_key_is_refused_where_it_is_written():
     assert (fault.pointer, fault.code) == ("/rules/expression", "unknown-key")
     assert text[fault.start : fault.end] == "badges.golden"
     assert details("badges.gold > 1", BADGES) == []
-    # What is not known of at all is not checked.
+    # Variables without known keys are not checked.
     assert details("balances.nothing > 1", BADGES) == []
 
 

@@ -43,7 +43,7 @@ def grant_actions(event, *campaigns):
 
 
 def reevaluate_after_return(actions, prices):
-    """The re-evaluation on what is left of the items, None for one that has returned."""
+    """The re-evaluation of the remaining prices of the items, None for a returned one."""
     places = [place for place, price in enumerate(prices) if price is not None]
     rest = order(*[price for price in prices if price is not None])
     return reevaluate(actions, rest, places, {}, FOREVER)
@@ -196,7 +196,7 @@ prices = st.lists(st.integers(1, 90), min_size=1, max_size=5)
 
 @given(prices, st.data(), st.integers(1, 60), st.integers(1, 20))
 def test_points_by_steps_of_spend_equal_those_of_the_rest(bought, data, step, points):
-    """A model of its own: the points of the rest, by whole numbers."""
+    """A model in whole numbers: the points of the rest."""
     rule = action(1, mint(("=", f"floor(order.total / {step}.0) * {points}.0")))
     actions, _ = grant_actions(order(*bought), reevaluated_campaign(rule))
     prices_left = [data.draw(st.sampled_from([price, None])) for price in bought]

@@ -1,4 +1,4 @@
-"""Keys of matchers that an action spells out, and what the expressions make of matchers and audiences."""
+"""Literal keys of matchers in an action, and matchers and audiences in expressions."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def run(event, *campaigns, **bench):
 
 
 def reasons_of_actions(event, *campaigns, **bench):
-    """The reasons of actions by id, with what was found."""
+    """The reason of each action, by its id, with the actual value."""
     evaluation = Bench(*campaigns, accounts=[POINTS_ACCOUNT], **bench).run(event, explaining=True)
     return {
         explanation.action_id: explanation.reason and (explanation.reason.code, explanation.reason.actual)
@@ -297,7 +297,7 @@ def test_the_worth_of_an_action_is_that_of_all_its_effects():
         ("mint-points", 3),
         ("assign-coupon", 2),
     ]
-    # Once to know what it gives, and once for good.
+    # The first call is the trial, the second assigns.
     assert assigned_keys == ["cup", "cup"]
 
 

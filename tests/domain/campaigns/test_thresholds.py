@@ -1,4 +1,4 @@
-"""What an order's total lacks for a rule: of its parts, the only one that is false."""
+"""The amount that an order's total lacks for a rule whose only false part compares it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Warnings about expressions that can be saved and are probably not what was meant."""
+"""Warnings about expressions that are valid but probably not intended."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_attrs_have_a_largest_size_depth_and_number_of_values():
     lists = {f"list{number}": [str(value) for value in range(100)] for number in range(10)}
     assert pointers(attrs=lists) == []
     assert pointers(attrs={**lists, "more": "one"}) == ["/attrs"]
-    # What is too large as a whole is not looked into.
+    # The values of attributes that are too large are not checked.
     assert pointers(attrs={**lists, "more": "one"}, attrs_bytes=65_537) == ["/attrs"]
 
 

@@ -1,4 +1,4 @@
-"""JSON Schemas of collections: what is refused, so that no document is looked up elsewhere or checked for long."""
+"""JSON Schemas of collections: those with external references or a high cost are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parameters of searches, checked against what the collection says of its fields."""
+"""Parameters of searches, checked against the declared fields of the collection."""
 
 from __future__ import annotations
 

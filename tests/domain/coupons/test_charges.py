@@ -1,4 +1,4 @@
-"""The price of a coupon in points: what is burned or minted, captured and returned."""
+"""The price of a coupon in points: burns, mints, captures and returned points."""
 
 from __future__ import annotations
 

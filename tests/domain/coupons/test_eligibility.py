@@ -109,7 +109,7 @@ def test_a_book_is_refused_unless_its_condition_holds():
     for text, refusal_slugs in (
         ("'gold' in tiers", []),
         ("balances['p'] > 3", ["coupon-book-condition"]),
-        ("balances['q'] > 3", ["coupon-book-condition"]),  # cannot be told
+        ("balances['q'] > 3", ["coupon-book-condition"]),  # cannot be evaluated
         ("now < timestamp('2026-03-05T00:00:00Z')", []),
     ):
         assert slugs(coupon_book(condition={"expression": text}), facts(context=context)) == refusal_slugs

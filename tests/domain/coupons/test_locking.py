@@ -1,4 +1,4 @@
-"""Locked coupons: what a lock keeps, for whom, and what its end gives back."""
+"""Locked coupons: the coupon or stock that a lock keeps for its member, and its release."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_lock_of_one_code_leaves_the_other_codes():
         shop.use(coupon=second)
     [use] = shop.use(coupon=first)
     assert use.coupon_id == first.coupon_id
-    # Nothing is left of the first one, and nothing is locked of it.
+    # The first code is used up, and none of it is locked.
     with pytest.raises(CouponNotAssigned):
         shop.use(coupon=first)
 
@@ -168,7 +168,7 @@ def test_a_released_lock_gives_its_coupon_back_to_the_stock():
     shop = codeless(max_coupon_count=1)
     shop.service.end_lock(shop.lock(auto_assign=True))
     assert shop.state.stock_left(shop.book) == 1
-    # What the member has is not of the stock any more.
+    # The coupon of the member is no longer part of the stock.
     shop.assign()
     shop.service.end_lock(shop.lock())
     assert shop.state.stock_left(shop.book) == 0

@@ -33,7 +33,7 @@ def lot(number, member=ANA, coupon=5, expires_in=None, amount=1, used_amount=0, 
 
 
 class Store:
-    """Lots of several members, and how many of each were asked for."""
+    """Lots of several members, and the limits of the queries."""
 
     def __init__(self, *lots, member_ids=()):
         self.stored = sorted(lots, key=order_of_use)
@@ -52,7 +52,7 @@ def test_the_lot_that_expires_soonest_is_used_first_and_the_oldest_of_equals():
     early = NOW - timedelta(days=1)
     lots = [lot(1), lot(2, expires_in=2), lot(3, expires_in=1), lot(4, expires_in=1, created=early), lot(5)]
     assert [row.coupon_lot_id for row in sorted(lots, key=order_of_use)] == [4, 3, 2, 1, 5]
-    # Lots of a dry run have negative ids that fall; stored ones are older.
+    # Lots of a dry run have decreasing negative ids; stored lots are older.
     assert [row.coupon_lot_id for row in sorted([lot(-2), lot(-1), lot(9)], key=order_of_use)] == [9, -1, -2]
 
 

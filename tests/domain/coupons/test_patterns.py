@@ -1,4 +1,4 @@
-"""Codes that are made: how they look, and how hard they are to guess."""
+"""Generated codes: their pattern, and how hard they are to guess."""
 
 from __future__ import annotations
 

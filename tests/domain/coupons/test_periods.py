@@ -108,5 +108,5 @@ def test_a_period_holds_its_moment_and_never_runs_back(at, zone, kind, later):
 def test_zones_are_found_by_their_names():
     assert all(map(is_zone, [NEW_YORK, SAO_PAULO, APIA, "UTC"]))
     assert not any(map(is_zone, ["", "Mars/Olympus", "../zoneinfo/UTC", "america/new_york", "+03:00"]))
-    # Files of the database that are no zones of a place.
+    # Files of the time zone database that are not time zones.
     assert not any(map(is_zone, ["localtime", "Factory", "posixrules", "posix/UTC", "right/Europe/Madrid"]))

@@ -1,4 +1,4 @@
-"""Assigning, using and reverting on values alone: what is taken, in which order, and that a refusal changes nothing."""
+"""Assigning, using and reverting without a database: the order of lots, and that a refusal changes nothing."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_a_reverted_assignment_takes_from_its_own_lot():
     assert (reversal.amount_assigned, reversal.updated_total_assigned, reversal.updated_total_usages) == (-3, 1, 3)
     with pytest.raises(CouponNotAssigned):
         shop.use()
-    # What was left by force is not held against what comes later.
+    # The shortfall of a forced revert is not taken from later coupons.
     shop.assign()
     assert len(shop.use()) == 1
 

@@ -176,7 +176,7 @@ def test_a_code_is_assigned_up_to_its_maximum():
     assert coupon_state.to_assign(ANA, book, None, Decimal(2)) == assigned_coupon
     with pytest.raises(OutOfStock, match=r"A code may be assigned 5 times, and this one has been 3 times\."):
         coupon_state.to_assign(ANA, book, None, Decimal(3))
-    # A codeless book has no code that the limit is about.
+    # A codeless book has no code, so the limit of a code does not apply.
     codeless = state(coupon(code=None, total_assigned=Decimal(9)), type="codeless", max_assigned_per_coupon=5)
     assert codeless.to_assign(ANA, codeless.books[12], None, ONE).coupon_id == 1
 

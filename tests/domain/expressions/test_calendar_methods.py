@@ -178,7 +178,7 @@ def test_a_call_costs_one_unit_besides_its_arguments():
     assert budget.remaining == 100 - 3 - 4
 
 
-# The second implementation: of all moments, the first whose local time is the wanted one or a later one.
+# The second implementation: the first moment whose local time is the wanted one or a later one.
 
 
 def local_time(moment, zone):

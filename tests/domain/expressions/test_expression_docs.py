@@ -1,4 +1,4 @@
-"""The examples of docs/expressions.md, run, and its figures, compared with those that are measured."""
+"""The examples of docs/expressions.md are run, and its figures are compared with measured ones."""
 
 import json
 import re

@@ -297,7 +297,7 @@ def test_the_fast_and_the_strict_evaluation_agree(text, context):
     try:
         fast = generate(analysis, ENVIRONMENT)(context, Budget(10**9), FUNCTIONS)
     except Exception:
-        # The fast one need not answer; whatever comes out of run() is the strict one's word.
+        # The fast evaluation may fail; run() then returns the result of the strict one.
         try:
             strict = program.run_strictly(context, Budget(10**9), FUNCTIONS)
         except EvaluationError as error:

@@ -1,4 +1,4 @@
-"""Settings of ledger accounts: those that are implied, contradict each other, or are fixed once points have moved."""
+"""Settings of ledger accounts: implied and contradictory ones, and those that are fixed once points have moved."""
 
 from __future__ import annotations
 

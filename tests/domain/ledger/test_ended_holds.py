@@ -103,7 +103,7 @@ def test_a_hold_that_has_ended_is_neither_captured_nor_reverted():
 
 
 def test_lots_that_expired_while_held_are_burned_when_the_hold_ends():
-    """Those that expired before the end of the hold expire at its end, those that expired later when they did."""
+    """Lots that expired before the end of the hold expire at its end; later ones expire at their own moment."""
     books = session(NOON + 3 * DAY)
     uses = [use(10, NOON - DAY, 1), use(5, NOON - DAY / 2, 2), use(8, NOON + DAY, 3), use(17, NOON + 4 * DAY, 4)]
     books.end_hold(hold(uses=uses), POINTS)

@@ -1,4 +1,4 @@
-"""The books against their invariants: whatever is posted in whatever order, nothing is lost and nothing is made up."""
+"""The invariants of the ledger: random postings in any order neither lose nor create points."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ class RandomSteps:
         self.stored: dict[int, Stored] = {}
         self.ids = count(1)
         self.returned: dict[int, Decimal] = {}
-        # What mints with qualifying points of their own have earned.
+        # The earned points of mints with their own qualifying points.
         self.earned: dict[int, Decimal] = {}
         self.sums = {i: Decimal(0) for i in ACCOUNTS}
 
     def open(self) -> LedgerSession:
-        """The books as they are opened for a unit of work: ended holds are released, what has expired is burned."""
+        """Open the ledger for a unit of work: release ended holds and burn expired lots."""
         ledger = LedgerSession(ACCOUNTS, self.holdings, self.issued, self.now)
         for transaction in self.stored.values():
             if (
@@ -99,7 +99,7 @@ class RandomSteps:
         return lots_by_holding
 
     def work(self, do) -> bool:
-        """One unit of work: it is kept as a whole, or refused and leaves no trace; true if it was kept."""
+        """Do one unit of work: keep all of it, or none if it is refused; return True if it was kept."""
         ledger = self.open()
         before = [ledger.holding(w, a) for w in WALLETS for a in ACCOUNTS]
         savepoint = ledger.savepoint()

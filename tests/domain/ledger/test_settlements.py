@@ -201,7 +201,7 @@ def test_a_mint_that_was_spent_is_not_reverted_by_default():
     with pytest.raises(InsufficientBalance, match=r"Only 6 of the 10 points to take back are left\."):
         ledger.revert(stored(MINT), POINTS, KEY)
     assert session(ana=amounts(current=10)).revert(stored(MINT), POINTS, KEY).amount == 10
-    # What is set aside is not available.
+    # Points on hold are not available.
     with pytest.raises(InsufficientBalance):
         session(ana=amounts(current=12, pending_debit=3)).revert(stored(MINT), POINTS, KEY)
 

@@ -1,4 +1,4 @@
-"""What an event counts for a mission, beside counting by hand."""
+"""The count of an event for a mission, compared with counting by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which events a mission counts, what can be asked of one, and when its points expire."""
+"""The events that a mission counts, its valid settings, and the expiry of its points."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_mission_counts_only_members_of_its_audience():
     member = facts(audience_keys=frozenset({"regulars"}))
     assert counts(regulars, member, audiences={4: "regulars"})
     assert not counts(regulars, member, audiences={4: "others"})
-    # An audience that is not active, or kept elsewhere, matches nobody.
+    # An inactive or external audience matches no member.
     assert not counts(regulars, member, audiences={})
 
 

@@ -80,7 +80,7 @@ def test_a_goal_that_was_rewarded_before_its_counts_were_reversed_is_not_achieve
 
 
 def test_an_achievement_of_another_event_is_not_rewarded_again():
-    # Three counted, one reward; the first event is undone, another one takes its place.
+    # Three counts gave one reward; the first event is undone, and another one counts in its place.
     progress = Progress(3, 3, 1).after_reversal(1, 0, goal=3)
     advance = progress.advanced(1, remaining=100)
     assert (advance.after.counter, advance.achieved) == (3, 0)
@@ -88,14 +88,14 @@ def test_an_achievement_of_another_event_is_not_rewarded_again():
 
 
 def test_the_rest_of_an_undone_achievement_is_rewarded_with_the_next_count():
-    # Five counted, the third had achieved and is undone: four stand, which are worth a reward.
+    # Of five counts the third, which had achieved the goal, is undone: the other four are worth a reward.
     progress = Progress(3, 5, 1).after_reversal(1, 1, goal=3)
     assert progress.times_achieved == 0
     assert progress.advanced(1, remaining=100).achieved == 1
 
 
 def test_a_revoked_achievement_takes_the_counts_of_its_own_goal():
-    # Three counted towards a goal of three, which is one of five now, and one since.
+    # Three counts reached a goal of three; the goal is five now, and one more was counted.
     progress = Progress(3, 3, 1).towards(5).advanced(1, remaining=100).after
     assert progress.after_reversal(1, 0, goal=5) == Progress(5, 5, 1)
     assert progress.after_reversal(2, 1, goal=3) == Progress(5, 2, 0)
