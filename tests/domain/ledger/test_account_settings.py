@@ -1,4 +1,4 @@
-"""Settings of ledger accounts: implied and contradictory ones, and those that are fixed once points have moved."""
+"""Settings of ledger accounts: implied ones, contradictory ones, and ones that are fixed once points have moved."""
 
 from __future__ import annotations
 

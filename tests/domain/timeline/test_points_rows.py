@@ -212,7 +212,7 @@ def test_effects_that_posted_nothing_have_no_transaction():
         effect("burn-points", "partial", "C", 5),
         effect(status="authorized", campaign="D", campaign_id=6),
     ]
-    # Positions count all effects, also those that posted nothing; as texts, 10 sorts before 2.
+    # Positions count all effects, also effects without a posting; as texts, 10 sorts before 2.
     sources = sources_of_event("e", [(1, "e:10"), (2, "e:2")], effects, None)
     assert sources == {2: Source("campaign", "C", 5), 1: Source("campaign", "D", 6)}
 
