@@ -73,13 +73,13 @@ def stamps(record):
 
 
 def test_an_audience_is_kept_with_everything_it_said(organization, administration, audience):
-    made = audience(**FULL, organizationId=organization.id)
-    assert made == {**FULL, **stamps(made)}
-    assert made["organizationId"] == organization.id
-    assert made["audienceKey"] == str(uuid.UUID(made["audienceKey"]))
-    assert made["version"] == 1
-    assert made["createdAt"] == made["updatedAt"]
-    assert administration.get(f"/audiences/{made['audienceId']}") == {"audience": made}
+    regulars = audience(**FULL, organizationId=organization.id)
+    assert regulars == {**FULL, **stamps(regulars)}
+    assert regulars["organizationId"] == organization.id
+    assert regulars["audienceKey"] == str(uuid.UUID(regulars["audienceKey"]))
+    assert regulars["version"] == 1
+    assert regulars["createdAt"] == regulars["updatedAt"]
+    assert administration.get(f"/audiences/{regulars['audienceId']}") == {"audience": regulars}
 
 
 def test_audiences_of_the_least_members(audience):
@@ -89,44 +89,49 @@ def test_audiences_of_the_least_members(audience):
     assert listing == {**LEAST, **LIST, **stamps(listing), "memberCount": 0, "refreshedAt": listing["createdAt"]}
     everyone = audience(**by())
     matcher = {"tags": [], "locations": [], "emailDomains": [], "memberTypes": []}
-    expected = {**LEAST, "matcherType": "attribute-matcher", "matcher": matcher, "refreshedAt": everyone["createdAt"]}
-    assert everyone == {**expected, **stamps(everyone)}
+    expected_fields = {
+        **LEAST,
+        "matcherType": "attribute-matcher",
+        "matcher": matcher,
+        "refreshedAt": everyone["createdAt"],
+    }
+    assert everyone == {**expected_fields, **stamps(everyone)}
     attributes = audience(**by(customAttributes={"values": {"a": 1}}))["matcher"]["customAttributes"]
     assert attributes == {"values": {"a": 1}, "notInclude": False}
 
 
 def test_nulls_are_the_defaults(audience):
     nulls = {name: None for name, value in LEAST.items() if value is None}
-    made = audience(**OUTSIDE, **nulls)
-    assert made == {**LEAST, **OUTSIDE, **stamps(made)}
+    outside = audience(**OUTSIDE, **nulls)
+    assert outside == {**LEAST, **OUTSIDE, **stamps(outside)}
 
 
 def test_an_update_changes_what_it_is_sent_and_makes_a_version(administration, audience):
-    made = audience(**FULL)
-    path = f"/audiences/{made['audienceId']}"
-    changed = administration.put(path, by(tags=["a"]))["audience"]
+    regulars = audience(**FULL)
+    path = f"/audiences/{regulars['audienceId']}"
+    updated_regulars = administration.put(path, by(tags=["a"]))["audience"]
     matcher = {"tags": ["a"], "locations": [], "emailDomains": [], "memberTypes": []}
-    assert changed == {
-        **made,
+    assert updated_regulars == {
+        **regulars,
         "matcher": matcher,
         "version": 2,
-        "refreshedAt": changed["updatedAt"],
-        "updatedAt": changed["updatedAt"],
+        "refreshedAt": updated_regulars["updatedAt"],
+        "updatedAt": updated_regulars["updatedAt"],
     }
-    assert changed["updatedAt"] > made["updatedAt"]
+    assert updated_regulars["updatedAt"] > regulars["updatedAt"]
     again = administration.put(path, FULL)["audience"]
-    assert again == {**FULL, **stamps(made), "version": 3, "updatedAt": again["updatedAt"]}
+    assert again == {**FULL, **stamps(regulars), "version": 3, "updatedAt": again["updatedAt"]}
     assert administration.get(path)["audience"] == again
 
 
 def test_the_matcher_type_stays(administration, audience):
     bodies = (FULL, LIST, OUTSIDE)
-    for made, body in ((audience(**body), body) for body in bodies):
+    for existing_audience, body in ((audience(**body), body) for body in bodies):
         for other in bodies:
             if other["matcherType"] != body["matcherType"]:
-                problem = administration.put(f"/audiences/{made['audienceId']}", other, expect=409)
+                problem = administration.put(f"/audiences/{existing_audience['audienceId']}", other, expect=409)
                 assert problem["type"] == "/problems/matcher-type-fixed"
-        assert administration.get(f"/audiences/{made['audienceId']}")["audience"] == made
+        assert administration.get(f"/audiences/{existing_audience['audienceId']}")["audience"] == existing_audience
 
 
 @pytest.mark.parametrize(
@@ -163,29 +168,31 @@ def test_the_matcher_type_stays(administration, audience):
     ],
 )
 def test_what_an_audience_cannot_be_is_refused_with_its_place(administration, audience, body, pointer):
-    made = audience(**(FULL if body.get("matcherType") == "attribute-matcher" else LIST))
+    existing_audience = audience(**(FULL if body.get("matcherType") == "attribute-matcher" else LIST))
     problems = [administration.post("/audiences", body, expect=400)]
-    if body.keys() - {"matcherType"} and (made["matcherType"] == body["matcherType"] or pointer != "/matcher"):
-        problems.append(administration.put(f"/audiences/{made['audienceId']}", body, expect=400))
+    if body.keys() - {"matcherType"} and (
+        existing_audience["matcherType"] == body["matcherType"] or pointer != "/matcher"
+    ):
+        problems.append(administration.put(f"/audiences/{existing_audience['audienceId']}", body, expect=400))
     for problem in problems:
         assert problem["type"] == "/problems/invalid-request"
         assert {fault["pointer"] for fault in problem["errors"]} == {pointer}
 
 
 def test_what_another_organization_has_is_not_there(shop, other_organization, audience):
-    made = audience(**LIST, name="Ours")
+    ours = audience(**LIST, name="Ours")
     foreign, member = other_organization.administration, shop.member()
     member_id = shop.organization.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"]
-    path = f"/audiences/{made['audienceId']}"
+    path = f"/audiences/{ours['audienceId']}"
     assert foreign.get(path, expect=404)["type"] == "/problems/not-found"
     foreign.put(path, LIST, expect=404)
     foreign.patch(f"{path}/members", {"remove": [1]}, expect=404)
     assert foreign.get("/audiences", search="Ours")["totalCount"] == 0
-    assert foreign.get("/audiences", audienceKeys=made["audienceKey"])["totalCount"] == 0
+    assert foreign.get("/audiences", audienceKeys=ours["audienceKey"])["totalCount"] == 0
     theirs = foreign.post("/audiences", LIST)["audience"]
     problem = foreign.patch(f"/audiences/{theirs['audienceId']}/members", {"add": [member_id]}, expect=404)
     assert problem["type"] == "/problems/unknown-member"
-    body = {"code": str(uuid.uuid4()), "name": "n", "audienceKeys": [made["audienceKey"]]}
+    body = {"code": str(uuid.uuid4()), "name": "n", "audienceKeys": [ours["audienceKey"]]}
     assert foreign.post("/campaigns", body, expect=404)["type"] == "/problems/unknown-audience"
     other_organization.integration.get(f"/members/{member}/audiences", expect=404)
     check = f"/members/{member}/audiences/check"
@@ -213,15 +220,15 @@ def names(many, **query):
 
 
 def test_audiences_are_listed_newest_first_in_pages(many):
-    administration, made = many
-    assert administration.get("/audiences") == {"totalCount": 3, "page": 0, "limit": 100, "results": made[::-1]}
+    administration, audiences = many
+    assert administration.get("/audiences") == {"totalCount": 3, "page": 0, "limit": 100, "results": audiences[::-1]}
     pages = [administration.get("/audiences", page=page, limit=2) for page in range(3)]
-    assert [page["results"] for page in pages] == [made[:0:-1], made[:1], []]
+    assert [page["results"] for page in pages] == [audiences[:0:-1], audiences[:1], []]
     assert [page["totalCount"] for page in pages] == [3, 3, 3]
 
 
 def test_audiences_can_be_filtered(many):
-    administration, made = many
+    administration, audiences = many
     assert names(many, matcherType="list-matcher") == ["Tasters"]
     assert names(many, matcherType="null-matcher") == ["Old_timers"]
     assert names(many, active=True) == ["All", "Tasters"]
@@ -231,7 +238,7 @@ def test_audiences_can_be_filtered(many):
     assert names(many, search="_") == ["Old_timers"]
     assert names(many, search="%") == ["Tasters"]
     assert names(many, search="nobody") == []
-    keys = ",".join([made[0]["audienceKey"], made[1]["audienceKey"].upper(), str(uuid.uuid4())])
+    keys = ",".join([audiences[0]["audienceKey"], audiences[1]["audienceKey"].upper(), str(uuid.uuid4())])
     assert names(many, audienceKeys=keys) == ["Old_timers", "Tasters"]
     assert names(many, audienceKeys=keys, active=True, search="panel") == ["Tasters"]
     for query in (
@@ -246,7 +253,7 @@ def test_audiences_can_be_filtered(many):
 
 
 @pytest.mark.parametrize(
-    ("order", "expected"),
+    ("order", "expected_names"),
     [
         ("name", ["All", "Old_timers", "Tasters"]),
         ("name,desc", ["Tasters", "Old_timers", "All"]),
@@ -262,8 +269,8 @@ def test_audiences_can_be_filtered(many):
         ("version,desc", ["All", "Old_timers", "Tasters"]),
     ],
 )
-def test_audiences_can_be_ordered(many, order, expected):
-    assert names(many, order=order) == expected
+def test_audiences_can_be_ordered(many, order, expected_names):
+    assert names(many, order=order) == expected_names
 
 
 # --- lists of members --------------------------------------------------------------------------------------------
@@ -296,10 +303,10 @@ def test_members_are_put_on_a_list_and_taken_off(shop, administration, audience,
     }
     assert filled["updatedAt"] > listing["updatedAt"]
     assert [bool(audiences_of(shop, member)) for member in members] == [True, True, True, False]
-    changed = administration.patch(path, {"add": [dan, bob], "remove": [ana, cleo]})["audience"]
-    assert (changed["memberCount"], changed["version"]) == (2, 3)
+    updated_listing = administration.patch(path, {"add": [dan, bob], "remove": [ana, cleo]})["audience"]
+    assert (updated_listing["memberCount"], updated_listing["version"]) == (2, 3)
     assert [bool(audiences_of(shop, member)) for member in members] == [False, True, False, True]
-    assert administration.get(f"/audiences/{listing['audienceId']}")["audience"] == changed
+    assert administration.get(f"/audiences/{listing['audienceId']}")["audience"] == updated_listing
 
 
 def test_what_is_so_already_changes_nothing(administration, audience, members):
@@ -316,8 +323,8 @@ def test_an_update_of_an_audience_keeps_its_list_and_its_count(shop, administrat
     path = f"/audiences/{listing['audienceId']}"
     filled = administration.patch(f"{path}/members", {"add": ids(members)})["audience"]
     body = {**LIST, "name": "Panel", "memberCount": 99, "refreshedAt": "2020-01-01T00:00:00Z"}
-    changed = administration.put(path, body)["audience"]
-    assert changed == {**filled, "name": "Panel", "version": 3, "updatedAt": changed["updatedAt"]}
+    updated_listing = administration.put(path, body)["audience"]
+    assert updated_listing == {**filled, "name": "Panel", "version": 3, "updatedAt": updated_listing["updatedAt"]}
     assert all(audiences_of(shop, member) == [listing["audienceKey"]] for member in members)
 
 
@@ -358,17 +365,17 @@ def test_only_a_list_has_a_list(administration, audience, members, body):
 def test_5000_members_are_listed_at_once(shop, administration, audience, members):
     listing = audience(**LIST)
     path = f"/audiences/{listing['audienceId']}/members"
-    some = ids(members)
+    member_ids = ids(members)
     absent = list(range(10**12, 10**12 + 5000))
-    assert administration.patch(path, {"add": some * 1250, "remove": absent})["audience"]["memberCount"] == 4
-    assert administration.patch(path, {"remove": [*absent[:4996], *some]})["audience"]["memberCount"] == 0
+    assert administration.patch(path, {"add": member_ids * 1250, "remove": absent})["audience"]["memberCount"] == 4
+    assert administration.patch(path, {"remove": [*absent[:4996], *member_ids]})["audience"]["memberCount"] == 0
 
 
 def test_changes_at_once_are_all_counted(administration, audience, organization):
     listing = audience(**LIST)
     path = f"/audiences/{listing['audienceId']}/members"
-    some = ids([organization.member() for _ in range(8)])
-    changes = [{"add": some[start : start + 4]} for start in range(5)] * 2
+    member_ids = ids([organization.member() for _ in range(8)])
+    changes = [{"add": member_ids[start : start + 4]} for start in range(5)] * 2
     with ThreadPoolExecutor(4) as pool:
         counts = list(pool.map(lambda body: administration.patch(path, body)["audience"]["memberCount"], changes))
     assert max(counts) == 8
@@ -441,12 +448,12 @@ def test_inactive_and_expired_audiences_and_those_kept_outside_have_nobody(shop,
         audience(**OUTSIDE, memberCount=5),
     ]
     lasting = [audience(**by(), expiresAt=moment(3600)), audience(**LIST, expiresAt=moment(3600))]
-    for each in (*empty[2:4], lasting[1]):
-        administration.patch(f"/audiences/{each['audienceId']}/members", {"add": [member["memberId"]]})
-    assert audiences_of(shop, member) == [each["audienceKey"] for each in lasting]
-    body = {"audienceIds": [each["audienceId"] for each in [*empty, *lasting]]}
-    found = shop.integration.post(f"/members/{member['loyaltyMemberId']}/audiences/check", body, expect=200)
-    assert found == {"audienceIds": [each["audienceId"] for each in lasting]}
+    for listing in (*empty[2:4], lasting[1]):
+        administration.patch(f"/audiences/{listing['audienceId']}/members", {"add": [member["memberId"]]})
+    assert audiences_of(shop, member) == [record["audienceKey"] for record in lasting]
+    body = {"audienceIds": [record["audienceId"] for record in [*empty, *lasting]]}
+    response = shop.integration.post(f"/members/{member['loyaltyMemberId']}/audiences/check", body, expect=200)
+    assert response == {"audienceIds": [record["audienceId"] for record in lasting]}
     administration.put(f"/audiences/{empty[0]['audienceId']}", {**by(), "active": True})
     assert audiences_of(shop, member)[0] == empty[0]["audienceKey"]
 
@@ -456,8 +463,8 @@ def test_checking_answers_those_asked_for_in_their_order(shop, audience):
     everyone, vips, others = (audience(**by(**c))["audienceId"] for c in ({}, {"tags": ["vip"]}, {"tags": ["x"]}))
     path = f"/members/{member['loyaltyMemberId']}/audiences/check"
 
-    def check(*asked):
-        return shop.integration.post(path, {"audienceIds": list(asked)}, expect=200)["audienceIds"]
+    def check(*audience_ids):
+        return shop.integration.post(path, {"audienceIds": list(audience_ids)}, expect=200)["audienceIds"]
 
     assert check(vips, others, everyone, vips, 10**15) == [vips, everyone]
     assert check(others) == check() == []
@@ -474,14 +481,14 @@ def test_checking_answers_those_asked_for_in_their_order(shop, audience):
 
 def test_a_campaign_applies_to_the_members_of_any_of_its_audiences(shop, administration, audience):
     vips, listing = audience(**by(tags=["vip"])), audience(**LIST)
-    vip, listed, neither = (shop.organization.member(**each) for each in (ANA, {}, {}))
+    vip, listed, neither = (shop.organization.member(**body) for body in (ANA, {}, {}))
     administration.patch(f"/audiences/{listing['audienceId']}/members", {"add": [listed["memberId"]]})
     keys = [vips["audienceKey"], listing["audienceKey"].upper()]
-    made = shop.campaign(running(mint(5)), audienceKeys=keys)
-    assert made["audienceKeys"] == [vips["audienceKey"], listing["audienceKey"]]
-    results = shop.track(*(event(each["loyaltyMemberId"]) for each in (vip, listed, neither, vip)))
+    campaign = shop.campaign(running(mint(5)), audienceKeys=keys)
+    assert campaign["audienceKeys"] == [vips["audienceKey"], listing["audienceKey"]]
+    results = shop.track(*(event(member["loyaltyMemberId"]) for member in (vip, listed, neither, vip)))
     assert [len(result["effects"]) for result in results] == [1, 1, 0, 1]
-    assert [shop.balance(each["loyaltyMemberId"]) for each in (vip, listed, neither)] == [10, 5, 0]
+    assert [shop.balance(member["loyaltyMemberId"]) for member in (vip, listed, neither)] == [10, 5, 0]
     [explained] = shop.track(event(neither["loyaltyMemberId"]), executionMode="dryRun")[0]["explain"]
     assert (explained["applied"], explained["reason"]["code"]) == (False, "AUDIENCE")
 
@@ -494,11 +501,11 @@ def test_expressions_see_the_audiences_of_the_member(shop, administration, audie
     path = f"/audiences/{listing['audienceId']}/members"
     administration.patch(path, {"add": [vip["memberId"], listed["memberId"]]})
     shop.track(event(vip["loyaltyMemberId"]), event(listed["loyaltyMemberId"]))
-    assert [shop.balance(each["loyaltyMemberId"]) for each in (vip, listed)] == [2, 1]
+    assert [shop.balance(member["loyaltyMemberId"]) for member in (vip, listed)] == [2, 1]
     administration.put(f"/audiences/{vips['audienceId']}", {**by(tags=["vip"]), "active": False})
     administration.patch(path, {"remove": [listed["memberId"]]})
     shop.track(event(vip["loyaltyMemberId"]), event(listed["loyaltyMemberId"]))
-    assert [shop.balance(each["loyaltyMemberId"]) for each in (vip, listed)] == [3, 1]
+    assert [shop.balance(member["loyaltyMemberId"]) for member in (vip, listed)] == [3, 1]
 
 
 def test_an_audience_expires_between_two_events(shop, audience):

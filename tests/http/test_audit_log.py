@@ -28,10 +28,10 @@ def busy(api):
 
 
 def entries_of(organization, **filters):
-    page, found = 0, []
+    page, entries = 0, []
     while results := organization.administration.get("/audit-log", page=page, **filters)["results"]:
-        found, page = found + results, page + 1
-    return found
+        entries, page = entries + results, page + 1
+    return entries
 
 
 def test_every_audited_operation_leaves_entries(busy):
@@ -64,44 +64,44 @@ def test_what_is_created_was_nothing_before(busy):
 
 
 def test_secrets_and_headers_are_never_shown(busy, db):
-    [created, changed] = entries_of(busy, entityType="trigger", order="auditLogId,asc")
-    assert created["changes"]["settings"]["to"]["secret"] == "(not shown)"
-    assert changed["changes"]["settings.headers.X-Key"] == {"from": None, "to": "(not shown)"}
+    [creation, update] = entries_of(busy, entityType="trigger", order="auditLogId,asc")
+    assert creation["changes"]["settings"]["to"]["secret"] == "(not shown)"
+    assert update["changes"]["settings.headers.X-Key"] == {"from": None, "to": "(not shown)"}
     rows = db.execute(text("SELECT CAST(a AS text) FROM audit_log a WHERE organization_id = :o"), {"o": busy.id})
-    stored = "".join(rows.scalars())
-    assert HEADER not in stored
-    assert SECRET not in stored
+    log_text = "".join(rows.scalars())
+    assert HEADER not in log_text
+    assert SECRET not in log_text
 
 
 def test_filters(busy):
-    everything = entries_of(busy)
-    partners = [each for each in everything if each["actor"].startswith("partner-api-key:")]
+    entries = entries_of(busy)
+    partners = [entry for entry in entries if entry["actor"].startswith("partner-api-key:")]
     assert {partner["operationId"] for partner in partners} == {
         "createPartnerAPaymentIntent",
         "createPartnerBPaymentIntent",
     }
-    assert entries_of(busy, actor="operator") == [each for each in everything if each not in partners]
+    assert entries_of(busy, actor="operator") == [entry for entry in entries if entry not in partners]
     assert entries_of(busy, actor=partners[0]["actor"]) == partners[:1]
     assert entries_of(busy, actor="nobody") == entries_of(busy, userId=1) == []
     assert {entry["entityType"] for entry in entries_of(busy, entityType="coupon-usage")} == {"coupon-usage"}
-    some = everything[5]
-    assert some in entries_of(busy, entityType=some["entityType"], entityId=some["entityId"])
-    same = [each for each in everything if each["requestId"] == some["requestId"]]
-    assert entries_of(busy, requestId=some["requestId"]) == same
-    ben = [each for each in everything if each["operationId"] == "createMember"][1]
+    sample = entries[5]
+    assert sample in entries_of(busy, entityType=sample["entityType"], entityId=sample["entityId"])
+    same = [entry for entry in entries if entry["requestId"] == sample["requestId"]]
+    assert entries_of(busy, requestId=sample["requestId"]) == same
+    ben = [entry for entry in entries if entry["operationId"] == "createMember"][1]
     about_ben = entries_of(busy, memberId=ben["memberIds"][0])
-    assert about_ben == [each for each in everything if ben["memberIds"][0] in each["memberIds"]]
-    expected = {"createMember", "createReferralCodes", "createLedgerTransaction", "revertLedgerTransaction"}
-    assert {entry["operationId"] for entry in about_ben} == expected
-    later = entries_of(busy, fromCreatedAt=some["createdAt"])
-    assert later == [each for each in everything if each["createdAt"] >= some["createdAt"]]
-    assert entries_of(busy, toCreatedAt=some["createdAt"]) == everything[len(later) :]
-    assert entries_of(busy, order="createdAt,asc")[0] == everything[-1]
+    assert about_ben == [entry for entry in entries if ben["memberIds"][0] in entry["memberIds"]]
+    expected_operations = {"createMember", "createReferralCodes", "createLedgerTransaction", "revertLedgerTransaction"}
+    assert {entry["operationId"] for entry in about_ben} == expected_operations
+    later = entries_of(busy, fromCreatedAt=sample["createdAt"])
+    assert later == [entry for entry in entries if entry["createdAt"] >= sample["createdAt"]]
+    assert entries_of(busy, toCreatedAt=sample["createdAt"]) == entries[len(later) :]
+    assert entries_of(busy, order="createdAt,asc")[0] == entries[-1]
 
 
 def test_a_repeated_request_is_there_once(busy):
     minted = entries_of(busy, operationId="mintMemberPoints")
-    assert [each["changes"]["amount"]["to"] for each in minted].count(100) == 1
+    assert [entry["changes"]["amount"]["to"] for entry in minted].count(100) == 1
     assigned = entries_of(busy, operationId="assignBadge")
     assert len(assigned) == 2
 
@@ -152,11 +152,11 @@ def test_documents_tell_what_they_were(organization):
     changes = {"attrs": {"title": "Mug", "price": 4}, "status": "published"}
     organization.integration.patch(f"{path}/{key}", changes, locale="en")
     organization.integration.delete(f"{path}/{key}", locale="en", expect=200)
-    created, changed, deleted = (entry["changes"] for entry in entries_of(organization, order="auditLogId,asc")[-3:])
-    assert created["attrs"] == {"from": None, "to": {"title": "Mug", "price": 5}}
-    assert created["status"] == {"from": None, "to": "draft"}
-    assert changed == {"attrs.price": {"from": 5, "to": 4}, "status": {"from": "draft", "to": "published"}}
-    assert deleted == {"deleted": {"from": None, "to": True}}
+    creation, update, deletion = (entry["changes"] for entry in entries_of(organization, order="auditLogId,asc")[-3:])
+    assert creation["attrs"] == {"from": None, "to": {"title": "Mug", "price": 5}}
+    assert creation["status"] == {"from": None, "to": "draft"}
+    assert update == {"attrs.price": {"from": 5, "to": 4}, "status": {"from": "draft", "to": "published"}}
+    assert deletion == {"deleted": {"from": None, "to": True}}
 
 
 def test_a_record_that_loses_the_mark_of_the_default_has_an_entry(organization):
@@ -180,8 +180,8 @@ def test_a_record_that_loses_the_mark_of_the_default_has_an_entry(organization):
     club = surface.post("/loyalty-programs", {**settings, "setAsDefault": True})["loyaltyProgram"]
     other_id = str(club["loyaltyProgramId"])
     assert marks("setAsDefault") == {other_id: True, program_id: False}
-    own = {"defaultLocale": "es", "defaultLoyaltyProgramId": program["loyaltyProgramId"]}
-    surface.put("", own, expect=200)
+    defaults = {"defaultLocale": "es", "defaultLoyaltyProgramId": program["loyaltyProgramId"]}
+    surface.put("", defaults, expect=200)
     assert marks("setAsDefault") == {other_id: False, program_id: True}
     accounts = f"/ledgers/{program['ledgerId']}/accounts"
     [points] = surface.get(accounts)["results"]
@@ -216,16 +216,16 @@ def test_entries_about_new_passwords_do_not_contain_them(organization, db):
 def test_users_added_together_leave_the_entries_of_users_created_one_by_one(organization):
     users = Users.of(organization)
     group = users.group(roles=["members:read"])
-    given = {"isAdmin": False, "roles": ["orders:read"], "permissionGroupKeys": [group["permissionGroupKey"]]}
+    permissions = {"isAdmin": False, "roles": ["orders:read"], "permissionGroupKeys": [group["permissionGroupKey"]]}
     email = address()
-    users.surface.post("/users/bulk-add", {"emails": [email], "sendInvite": False, **given}, expect=200)
-    users.create(email=address(), pendingProvisioning=True, **given)
+    users.surface.post("/users/bulk-add", {"emails": [email], "sendInvite": False, **permissions}, expect=200)
+    users.create(email=address(), pendingProvisioning=True, **permissions)
     [together] = entries_of(organization, operationId="bulkAddUsers")
     [alone] = entries_of(organization, operationId="createUser")
     assert together["changes"]["email"] == {"from": None, "to": email}
-    own = {"name", "email", "authClientId"}
+    individual_fields = {"name", "email", "authClientId"}
     assert together["changes"].keys() == alone["changes"].keys()
-    for name in together["changes"].keys() - own:
+    for name in together["changes"].keys() - individual_fields:
         assert together["changes"][name] == alone["changes"][name], name
 
 
@@ -248,9 +248,9 @@ def tampered(busy, *statements):
         db.execute(text("SET LOCAL session_replication_role = replica"))
         for statement in statements:
             assert db.execute(text(statement), {"o": busy.id}).rowcount
-        found = verify(db, busy.id)
+        findings = verify(db, busy.id)
         work.rollback()
-    return found
+    return findings
 
 
 @pytest.fixture(scope="module")
@@ -272,7 +272,7 @@ LAST = "audit_log_id = (SELECT max(audit_log_id) FROM audit_log WHERE organizati
 
 @pytest.mark.undistributed
 @pytest.mark.parametrize(
-    ("statements", "said"),
+    ("statements", "expected_text"),
     [
         ([f"UPDATE audit_log SET actor = 'somebody' WHERE {ONE}"], "was changed"),
         ([f"UPDATE audit_log SET created_at = '2020-01-01' WHERE {ONE}"], "was changed"),
@@ -290,8 +290,8 @@ LAST = "audit_log_id = (SELECT max(audit_log_id) FROM audit_log WHERE organizati
         ([f"DELETE FROM unsealed_audit_log WHERE {LAST}"], "is in 0 seals"),
     ],
 )
-def test_what_was_tampered_with_is_found(sealed, statements, said):
-    assert any(said in finding for finding in tampered(sealed, *statements))
+def test_what_was_tampered_with_is_found(sealed, statements, expected_text):
+    assert any(expected_text in finding for finding in tampered(sealed, *statements))
 
 
 def test_seals_hold_every_entry_once(sealed, db):
