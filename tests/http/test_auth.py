@@ -129,8 +129,8 @@ def test_a_scope_narrows_the_roles(api, ask, api_user):
     narrow.get("/members")
     narrow.post("/members", {"loyaltyMemberId": "ana"}, expect=403)
     for scope in ("coupons:read", "orders:write", "admin", "members:write nonsense"):
-        refused = ask({**form, "scope": scope}, expect=400)
-        assert refused.json["error"] == "invalid_scope"
+        refusal = ask({**form, "scope": scope}, expect=400)
+        assert refusal.json["error"] == "invalid_scope"
 
 
 def test_an_administrator_may_ask_for_less(api, organization, ask, api_user):
@@ -142,8 +142,8 @@ def test_an_administrator_may_ask_for_less(api, organization, ask, api_user):
     surface.get("/loyalty-programs")
     surface.get("/members", expect=403)
     assert ask({**GRANT, **credentials, "scope": "admin"}).json["scope"] == "admin"
-    refused = ask({**GRANT, **credentials, "scope": "everything"}, expect=400)
-    assert refused.json["error"] == "invalid_scope"
+    refusal = ask({**GRANT, **credentials, "scope": "everything"}, expect=400)
+    assert refusal.json["error"] == "invalid_scope"
 
 
 @pytest.mark.parametrize(
@@ -209,34 +209,34 @@ def test_users_who_get_no_token(ask, api_user, values):
 def test_an_outdated_hash_is_replaced(api, ask, api_user, db):
     client_id, secret = api_user("members:read")
 
-    def stored():
+    def read_hash():
         return db.execute(select(users.c.password_hash).where(users.c.auth_client_id == client_id)).scalar_one()
 
-    before = stored()
+    before = read_hash()
     ask(GRANT, basic=(client_id, secret))
-    after = stored()
+    after = read_hash()
     assert after != before
     assert not PasswordHasher().check_needs_rehash(after)
     ask(GRANT, basic=(client_id, secret))
-    assert stored() == after
+    assert read_hash() == after
 
 
 @pytest.fixture
 def watched(monkeypatch):
     """What is noted by `note` whenever a password is verified the slow way."""
-    found = []
+    notes = []
 
     class Watched:
-        note = staticmethod(lambda stored: stored)
+        note = staticmethod(lambda password_hash: password_hash)
         hash = staticmethod(passwords._HASHER.hash)
         real = passwords._HASHER
 
-        def verify(self, stored, secret):
-            found.append(self.note(stored))
-            return self.real.verify(stored, secret)
+        def verify(self, password_hash, secret):
+            notes.append(self.note(password_hash))
+            return self.real.verify(password_hash, secret)
 
     monkeypatch.setattr(passwords, "_HASHER", Watched())
-    return found, Watched
+    return notes, Watched
 
 
 def test_an_unknown_client_takes_as_long_as_a_wrong_secret(watched, ask, credentials):
@@ -248,12 +248,12 @@ def test_an_unknown_client_takes_as_long_as_a_wrong_secret(watched, ask, credent
 
 
 def test_passwords_are_verified_in_a_few_threads_of_their_own_and_hold_no_connection(api, watched, ask, credentials):
-    found, hasher = watched
+    notes, hasher = watched
     hasher.note = staticmethod(lambda _: (threading.current_thread().name, api.engine.pool.checkedout()))
     for _ in range(3):
         ask({**GRANT, **credentials, "client_secret": "x"}, expect=401)
-    assert len(found) == 3
-    assert {(name.partition("_")[0], connections) for name, connections in found} == {("token", 0)}
+    assert len(notes) == 3
+    assert {(name.partition("_")[0], connections) for name, connections in notes} == {("token", 0)}
     assert TOKEN_THREADS <= 2
 
 
@@ -274,17 +274,17 @@ def test_no_answer_tells_by_its_time_which_clients_are_people(watched, ask, cred
 
 
 def test_wrong_secrets_are_counted_and_noted_without_the_secret(ask, credentials, caplog):
-    def counted():
+    def count_refusals():
         lines = metrics.exposition().decode().splitlines()
         return sum(float(line.split()[-1]) for line in lines if line.startswith("loyalty_token_requests_refused_total"))
 
-    before = counted()
+    before = count_refusals()
     with caplog.at_level(logging.WARNING, "loyalty.security"):
         ask({**GRANT, **credentials, "client_secret": "correct-horse-battery"}, expect=401)
         ask(GRANT, basic=(credentials["client_id"], "correct-horse-staple"), expect=401)
-    assert counted() == before + 2
-    noted = [each.getMessage() for each in caplog.records if each.name == "loyalty.security"]
-    assert [credentials["client_id"] in each for each in noted] == [True, True]
+    assert count_refusals() == before + 2
+    messages = [record.getMessage() for record in caplog.records if record.name == "loyalty.security"]
+    assert [credentials["client_id"] in message for message in messages] == [True, True]
     assert "correct-horse" not in caplog.text
 
 
@@ -295,10 +295,10 @@ def test_a_deactivated_user_is_refused_from_the_next_request_on(api, organizatio
     surface = api.surface(token=token)
     surface.get("/members")
     user_id = jwt.decode(token, options={"verify_signature": False})["userId"]
-    changed = {"users": users, "organization_users": organization_users}[table]
+    user_table = {"users": users, "organization_users": organization_users}[table]
 
     def deactivate(db):
-        db.execute(update(changed).where(changed.c.user_id == user_id).values(active=False))
+        db.execute(update(user_table).where(user_table.c.user_id == user_id).values(active=False))
 
     transactions.run(api.engine, deactivate)
     assert surface.get("/members", expect=401)["type"] == "/problems/unauthorized"

@@ -19,8 +19,8 @@ def member(shop):
     return shop.member()
 
 
-def authorize(shop, sent):
-    return shop.track_one(sent, executionMode="authorize")
+def authorize(shop, body):
+    return shop.track_one(body, executionMode="authorize")
 
 
 def account_path(shop, account=None):
@@ -36,12 +36,12 @@ def wallet_of(shop, member):
 def pending(shop, member, account=None):
     """(transactionType, amount, id) of the member's pending transactions, oldest first."""
     query = {"walletId": wallet_of(shop, member), "order": "ledgerTransactionId,asc"}
-    found = shop.administration.get(f"{account_path(shop, account)}/transactions", **query)["results"]
-    return [(t["transactionType"], t["amount"], t["ledgerTransactionId"]) for t in found if t["status"] == 0]
+    transactions = shop.administration.get(f"{account_path(shop, account)}/transactions", **query)["results"]
+    return [(t["transactionType"], t["amount"], t["ledgerTransactionId"]) for t in transactions if t["status"] == 0]
 
 
 def capture_all(shop, member, account=None):
-    transactions = [{"ledgerTransactionId": str(each[2])} for each in pending(shop, member, account)]
+    transactions = [{"ledgerTransactionId": str(transaction[2])} for transaction in pending(shop, member, account)]
     body = {"transactions": transactions}
     assert shop.administration.post(f"{account_path(shop, account)}/captures", body, expect=200) == {"ok": True}
 
@@ -62,13 +62,13 @@ def test_points_are_pending_and_other_effects_only_told(shop, member):
     assert shop.integration.post("/events/track", body, expect=200) == answer
     assert (answer["executionMode"], answer["dryRun"]) == ("authorize", False)
     [result] = answer["results"]
-    assert [each["status"] for each in result["effects"]] == ["authorized"] * 3
+    assert [outcome["status"] for outcome in result["effects"]] == ["authorized"] * 3
     assert result["explain"] == []
     assert shop.balance(member) == 10
-    assert [each[:2] for each in pending(shop, member)] == [("mint", 7), ("burn", 3)]
-    kept = shop.integration.get(f"/events/{result['loyaltyEventKey']}")
-    assert kept["result"] == result
-    assert (kept["event"]["status"], kept["event"]["evaluationStatus"]) == ("success", 1)
+    assert [transaction[:2] for transaction in pending(shop, member)] == [("mint", 7), ("burn", 3)]
+    event_record = shop.integration.get(f"/events/{result['loyaltyEventKey']}")
+    assert event_record["result"] == result
+    assert (event_record["event"]["status"], event_record["event"]["evaluationStatus"]) == ("success", 1)
     capture_all(shop, member)
     assert shop.balance(member) == 14
     shop.check_ledger()
@@ -80,14 +80,14 @@ def test_what_is_authorized_counts_against_limits_until_the_event_is_cancelled(s
     )
     first, second = authorize(shop, event(member)), authorize(shop, event(member))
     third = authorize(shop, event(member))
-    statuses = [[each["status"] for each in result["effects"]] for result in (first, second, third)]
+    statuses = [[outcome["status"] for outcome in result["effects"]] for result in (first, second, third)]
     assert statuses == [["authorized"], ["partial"], ["skipped"]]
-    assert [each[:2] for each in pending(shop, member)] == [("mint", 4), ("mint", 2)]
+    assert [transaction[:2] for transaction in pending(shop, member)] == [("mint", 4), ("mint", 2)]
     for result in (second, first):
         answer = shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
         assert [t["outcome"] for t in answer["results"][0]["ledgerTransactions"]] == ["released"]
     assert pending(shop, member) == []
-    assert [each["status"] for each in shop.track_one(event(member))["effects"]] == ["executed"]
+    assert [outcome["status"] for outcome in shop.track_one(event(member))["effects"]] == ["executed"]
     assert shop.balance(member) == 4
     shop.check_ledger()
 
@@ -98,26 +98,26 @@ def test_a_burn_that_is_authorized_holds_the_points(shop, member):
     assert authorize(shop, event(member))["effects"][0]["status"] == "authorized"
     again = authorize(shop, event(member))["effects"][0]
     assert (again["status"], again["error"]["type"]) == ("failed", "/problems/insufficient-balance")
-    assert [each[:2] for each in pending(shop, member)] == [("burn", 6)]
+    assert [transaction[:2] for transaction in pending(shop, member)] == [("burn", 6)]
 
 
 def test_an_account_with_an_overdraft_authorizes_nothing(shop, member):
     account = shop.account(overdraftLimit=5)
     shop.campaign(running(mint(6, ledgerAccountKey=account["ledgerAccountKey"])))
-    [found] = authorize(shop, event(member))["effects"]
-    assert (found["status"], found["error"]["type"]) == ("failed", "/problems/capture-not-supported")
+    [outcome] = authorize(shop, event(member))["effects"]
+    assert (outcome["status"], outcome["error"]["type"]) == ("failed", "/problems/capture-not-supported")
 
 
 def test_points_that_are_captured_later_expire_when_the_effect_said(shop, member):
     account = shop.account(pointTrackingEnabled=True, expiresInMonths=1)
-    named = {"ledgerAccountKey": account["ledgerAccountKey"]}
-    shop.campaign(running(mint(4, expirationDate="2031-05-01T00:00:00Z", **named), mint(3, **named)))
+    account_param = {"ledgerAccountKey": account["ledgerAccountKey"]}
+    shop.campaign(running(mint(4, expirationDate="2031-05-01T00:00:00Z", **account_param), mint(3, **account_param)))
     authorize(shop, event(member))
     assert lots(shop, member) == []
     capture_all(shop, member, account)
-    (first, said), (second, by_policy) = lots(shop, member)
-    assert (first, said, second) == (4, "2031-05-01T00:00:00+00:00", 3)
-    assert by_policy < said
+    (first, by_effect), (second, by_policy) = lots(shop, member)
+    assert (first, by_effect, second) == (4, "2031-05-01T00:00:00+00:00", 3)
+    assert by_policy < by_effect
 
 
 def test_tiers_move_when_the_points_are_captured(shop, member):
@@ -162,10 +162,10 @@ def test_a_return_lowers_what_can_be_captured(shop, member):
     items = [{"productCode": "a", "total": 60, "quantity": 1}, {"productCode": "b", "total": 40, "quantity": 4}]
     authorize(shop, order(member, 100, external_id="o-1", items=items))
     shop.track_one(order(member, None, "confirmed", external_id="o-1"))
-    some = [{"productCode": "b", "quantity": 2}]
-    for left in (80, 60):
-        shop.track_one(order(member, None, "partially-returned", external_id="o-1", items=some))
-        assert [each[:2] for each in pending(shop, member)] == [("mint", left)]
+    returned_items = [{"productCode": "b", "quantity": 2}]
+    for remaining in (80, 60):
+        shop.track_one(order(member, None, "partially-returned", external_id="o-1", items=returned_items))
+        assert [transaction[:2] for transaction in pending(shop, member)] == [("mint", remaining)]
     shop.check_ledger()
     [(_, _, transaction_id)] = pending(shop, member)
     body = {"transactions": [{"ledgerTransactionId": str(transaction_id), "captureAmount": 61}]}
