@@ -55,7 +55,7 @@ def test_a_campaign_assigns_and_unassigns(shop, badges, badge, member):
         ("unassign-badge", "executed", None),
     ]
     assert (badges.balance(member, badge), badges.balance(member, spare)) == (3, 1)
-    assert [each["eventType"] for each in shop.events(member)][:3] == [
+    assert [loyalty_event["eventType"] for loyalty_event in shop.events(member)][:3] == [
         "badge-unassigned",
         "badge-assigned",
         "badge-assigned",
@@ -69,10 +69,10 @@ def test_a_campaign_assigns_and_unassigns(shop, badges, badge, member):
 
 def test_amounts_are_rounded_down_to_whole_badges(shop, badges, badge, member):
     shop.campaign(running(assigns(badge, amount=("=", "order.total / 10"))))
-    [some, none] = shop.track(order(member, "29.99"), order(member, "9.99"))
+    [two, zero] = shop.track(order(member, "29.99"), order(member, "9.99"))
     assert badges.balance(member, badge) == 2
-    assert outcomes(some) == [("assign-badge", "executed", None)]
-    assert outcomes(none) == [("assign-badge", "skipped", "/problems/zero-amount")]
+    assert outcomes(two) == [("assign-badge", "executed", None)]
+    assert outcomes(zero) == [("assign-badge", "skipped", "/problems/zero-amount")]
 
 
 def test_what_the_bounds_refuse_is_skipped_whole(shop, badges, badge, member):
@@ -89,8 +89,8 @@ def test_what_the_bounds_refuse_is_skipped_whole(shop, badges, badge, member):
 
 def test_a_badge_named_outright_must_be_there(shop, badge, other_organization):
     foreign = Badges(Shop(other_organization)).create()
-    made = shop.campaign()
-    path = f"/campaigns/{made['campaignId']}/actions"
+    campaign = shop.campaign()
+    path = f"/campaigns/{campaign['campaignId']}/actions"
     for wrong in (foreign, {"badgeKey": UNKNOWN}, {"badgeKey": "early-bird"}):
         for effect in (assigns(wrong), unassigns(wrong)):
             problem = shop.administration.post(path, running(effect), expect=404)
@@ -103,8 +103,8 @@ def test_a_badge_named_outright_must_be_there(shop, badge, other_organization):
 
 
 def test_a_badge_that_an_expression_names_may_be_unknown(shop, badges, badge, member):
-    named = {"badgeKey": ("=", "event.tags[0]")}
-    shop.campaign(running(assigns(named)), eventType=GENERIC)
+    badge_reference = {"badgeKey": ("=", "event.tags[0]")}
+    shop.campaign(running(assigns(badge_reference)), eventType=GENERIC)
     [good, bad] = shop.track(event(member, tags=[badge["badgeKey"]]), event(member, tags=["early-bird"]))
     assert outcomes(good) == [("assign-badge", "executed", None)]
     assert outcomes(bad) == [("assign-badge", "failed", "/problems/unknown-badge")]
@@ -113,10 +113,10 @@ def test_a_badge_that_an_expression_names_may_be_unknown(shop, badges, badge, me
 
 def test_rules_see_what_is_held_at_that_point(shop, badges, badge, member):
     other = badges.create()
-    held = "badges['{}'] {}"
-    shop.campaign(running(assigns(badge), rule=held.format(badge["badgeKey"], "< 3")), eventType=GENERIC)
-    shop.campaign(running(assigns(other), rule=held.format(badge["badgeKey"], "== 2")), eventType="badge-assigned")
-    shop.campaign(running(mint(1), rule=held.format(other["badgeKey"], "> 0")), eventType=GENERIC)
+    rule = "badges['{}'] {}"
+    shop.campaign(running(assigns(badge), rule=rule.format(badge["badgeKey"], "< 3")), eventType=GENERIC)
+    shop.campaign(running(assigns(other), rule=rule.format(badge["badgeKey"], "== 2")), eventType="badge-assigned")
+    shop.campaign(running(mint(1), rule=rule.format(other["badgeKey"], "> 0")), eventType=GENERIC)
     shop.track(*(event(member) for _ in range(5)))
     # The second assignment is reported, and so are those that come of that until the bound of the other badge.
     assert (badges.balance(member, badge), badges.balance(member, other)) == (3, 3)
@@ -131,10 +131,10 @@ def test_campaigns_follow_from_badges_and_badges_from_campaigns(shop, badges, me
         shop.campaign(running(assigns(after), rule=rule.format(before["badgeKey"])), eventType="badge-assigned")
     tracked = shop.track_one(event(member))
     # The first event, and five that are away from it at most.
-    assert [badges.balance(member, each) for each in chain] == [1, 1, 1, 1, 1, 1, 0]
+    assert [badges.balance(member, badge) for badge in chain] == [1, 1, 1, 1, 1, 1, 0]
     cancelled = cancel(shop, tracked)
-    assert sum(len(each["badges"]) for each in cancelled) == 6
-    assert [badges.balance(member, each) for each in chain] == [0] * 7
+    assert sum(len(result["badges"]) for result in cancelled) == 6
+    assert [badges.balance(member, badge) for badge in chain] == [0] * 7
 
 
 def test_a_dry_run_tells_and_changes_nothing(shop, badges, badge, member):
@@ -184,11 +184,11 @@ def test_cancelling_gives_the_prior_state(shop, badges, badge, member):
         }
         for row, of, amount, total in ((rows[3], spare, -2, 3), (rows[2], badge, 2, 1))
     ]
-    assert all(each["badges"] == [] for each in caused)
+    assert all(result["badges"] == [] for result in caused)
     assert (badges.balance(member, badge), badges.balance(member, spare), shop.balance(member)) == (1, 3, 0)
     # The cancellation itself, and nothing of the badges.
     assert len(shop.events(member)) == reported + 1
-    assert [row.reverted_badge_tracking_id for row in rows[4:]] == [each.badge_tracking_id for each in rows[3:1:-1]]
+    assert [row.reverted_badge_tracking_id for row in rows[4:]] == [row.badge_tracking_id for row in rows[3:1:-1]]
     assert cancel(shop, tracked, expect=409)["type"] == "/problems/event-cancelled"
 
 
@@ -196,7 +196,7 @@ def test_cancelling_takes_back_what_is_left(shop, badges, badge, member):
     shop.campaign(running(assigns(badge, amount=3)), eventType=GENERIC)
     tracked = shop.track_one(event(member))
     badges.unassign(member, badge, 2)
-    [one] = [each for result in cancel(shop, tracked) for each in result["badges"]]
+    [one] = [reversal for result in cancel(shop, tracked) for reversal in result["badges"]]
     assert (one["amountAssigned"], one["revertedAmount"], one["outcome"]) == (3, 1, "clamped")
     assert badges.balance(member, badge) == 0
 
@@ -207,7 +207,7 @@ def test_cancelling_gives_back_what_there_is_room_for(shop, badges, badge, membe
     tracked = shop.track_one(event(member))
     badges.assign(member, badge, 1)
     badges.change(badge, active=False)
-    [one] = [each for result in cancel(shop, tracked) for each in result["badges"]]
+    [one] = [reversal for result in cancel(shop, tracked) for reversal in result["badges"]]
     assert (one["amountAssigned"], one["revertedAmount"], one["outcome"]) == (-2, -1, "clamped")
     assert badges.balance(member, badge) == 3
 
@@ -218,7 +218,7 @@ def test_what_was_reverted_by_request_is_passed_over_and_the_other_way_round(sho
     [row] = shop.rows("badge_trackings")
     badges.revert(member, {"badgeTrackingKey": row.badge_tracking_key})
     badges.assign(member, badge, 3)
-    assert [each["badges"] for each in cancel(shop, tracked)] == [[], []]
+    assert [result["badges"] for result in cancel(shop, tracked)] == [[], []]
     assert badges.balance(member, badge) == 3
     badges.unassign(member, badge, 3)
     second = shop.track_one(event(member))
@@ -232,13 +232,13 @@ def test_a_return_takes_badges_back_whole_and_a_partial_one_leaves_them(shop, ba
     shop.campaign(running(assigns(badge)), eventType="member-purchase-order-created")
     items = [{"productCode": code, "total": 5, "quantity": 1} for code in ("a", "b")]
     placed = order(member, 10, external_id="order-1", items=items)
-    returned = order(member, None, "returned", external_id="order-1")
-    part = order(member, None, "partially-returned", external_id="order-1", items=items[:1])
+    full_return = order(member, None, "returned", external_id="order-1")
+    partial_return = order(member, None, "partially-returned", external_id="order-1", items=items[:1])
     confirmed = order(member, None, "confirmed", external_id="order-1")
-    assert {each["status"] for each in shop.track(placed, confirmed, part)} == {"success"}
+    assert {result["status"] for result in shop.track(placed, confirmed, partial_return)} == {"success"}
     assert badges.balance(member, badge) == 1
-    whole = shop.track_one(returned)
-    assert [each["revertedAmount"] for result in whole["reverted"] for each in result["badges"]] == [1]
+    whole = shop.track_one(full_return)
+    assert [reversal["revertedAmount"] for result in whole["reverted"] for reversal in result["badges"]] == [1]
     assert badges.balance(member, badge) == 0
 
 
@@ -247,7 +247,7 @@ def test_orders_placed_and_cancelled_in_one_batch(shop, badges, badge, member):
     batch = [
         order(member, 10, status, external_id=f"order-{n}") for n in range(3) for status in ("created", "cancelled")
     ]
-    assert {each["status"] for each in shop.track(*batch)} == {"success"}
+    assert {result["status"] for result in shop.track(*batch)} == {"success"}
     assert badges.balance(member, badge) == 0
     assert [row.amount_assigned for row in shop.rows("badge_trackings", order="badge_tracking_id")] == [1, -1] * 3
 
@@ -256,13 +256,15 @@ def test_an_unassignment_reverted_after_the_return_of_the_order_gives_nothing_ba
     shop.campaign(running(assigns(badge)), eventType="member-purchase-order-created")
     one = order(member, 10)
     shop.track_one(one)
-    taken = badges.unassign(member, badge)
+    unassignment = badges.unassign(member, badge)
     name = one["payload"]["order"]["externalId"]
     shop.track_one(order(member, None, "confirmed", name))
-    [*_, reverted] = shop.track_one(order(member, None, "returned", name))["reverted"]
-    assert [(each["revertedAmount"], each["outcome"]) for each in reverted["badges"]] == [(0, "clamped")]
+    [*_, reversed_event] = shop.track_one(order(member, None, "returned", name))["reverted"]
+    assert [(reversal["revertedAmount"], reversal["outcome"]) for reversal in reversed_event["badges"]] == [
+        (0, "clamped")
+    ]
     before = len(shop.events(member))
-    back = badges.revert(member, taken)
+    back = badges.revert(member, unassignment)
     assert (back["amountAssigned"], back["updatedTotalAssigned"]) == (0, 0)
     assert badges.balance(member, badge) == 0
     assert len(shop.events(member)) == before
@@ -277,7 +279,7 @@ def test_a_badge_that_did_not_fit_is_given_back_once_there_is_room(shop, badges,
     badges.assign(member, badge)
     shop.campaign(running(unassigns(badge)), eventType=GENERIC)
     tracked = shop.track_one(event(member))
-    given = badges.assign(member, badge)
+    assignment = badges.assign(member, badge)
     assert cancel(shop, tracked)[-1]["badges"][0]["outcome"] == "clamped"
-    badges.revert(member, given)
+    badges.revert(member, assignment)
     assert badges.balance(member, badge) == 1

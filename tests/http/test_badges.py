@@ -23,7 +23,7 @@ def integration(organization):
 
 
 def test_a_badge_keeps_all_that_is_said_of_it(badges, integration):
-    said = badge_body(
+    body = badge_body(
         description="Came before eight.",
         pictureUrl="https://images.example.com/early.png",
         maxAmount=2**53 - 1,
@@ -31,22 +31,22 @@ def test_a_badge_keeps_all_that_is_said_of_it(badges, integration):
         customAttributes={"colour": "gold", "steps": [1, {"a": None}]},
         externalKey="early-bird",
     )
-    made = integration.post("/badges", said)["badge"]
-    generated = {name: made[name] for name in ("badgeId", "badgeKey", "createdAt", "updatedAt")}
-    assert made == {**said, **generated}
-    assert integration.get(f"/badges/{made['badgeKey']}") == {"badge": made}
-    assert integration.get(f"/badges/{made['badgeKey'].upper()}") == {"badge": made}
+    badge = integration.post("/badges", body)["badge"]
+    generated = {name: badge[name] for name in ("badgeId", "badgeKey", "createdAt", "updatedAt")}
+    assert badge == {**body, **generated}
+    assert integration.get(f"/badges/{badge['badgeKey']}") == {"badge": badge}
+    assert integration.get(f"/badges/{badge['badgeKey'].upper()}") == {"badge": badge}
 
 
 def test_what_is_left_out_of_a_badge_is_empty(integration):
-    made = integration.post("/badges", {"name": "A", "maxAmount": 1, "active": False})["badge"]
+    badge = integration.post("/badges", {"name": "A", "maxAmount": 1, "active": False})["badge"]
     empty = {"description": None, "pictureUrl": None, "tags": [], "customAttributes": {}, "externalKey": None}
-    assert {name: made[name] for name in empty} == empty
-    assert made["active"] is False
+    assert {name: badge[name] for name in empty} == empty
+    assert badge["active"] is False
 
 
 def test_an_update_changes_what_it_names(badges, integration):
-    made = badges.create(description="A", pictureUrl="https://b.example", tags=["x"], customAttributes={"a": 1})
+    badge = badges.create(description="A", pictureUrl="https://b.example", tags=["x"], customAttributes={"a": 1})
     for change in (
         {"name": "Late bird"},
         {"description": None},
@@ -56,13 +56,13 @@ def test_an_update_changes_what_it_names(badges, integration):
         {"tags": []},
         {"customAttributes": {"b": 2}},
     ):
-        changed = badges.change(made, **change)
-        assert changed == {**made, **change, "updatedAt": changed["updatedAt"]}
-        assert changed["updatedAt"] > made["updatedAt"]
-        made = changed
-    assert integration.get(f"/badges/{made['badgeKey']}") == {"badge": made}
-    unchanged = badges.change(made)
-    assert unchanged == {**made, "updatedAt": unchanged["updatedAt"]}
+        updated_badge = badges.change(badge, **change)
+        assert updated_badge == {**badge, **change, "updatedAt": updated_badge["updatedAt"]}
+        assert updated_badge["updatedAt"] > badge["updatedAt"]
+        badge = updated_badge
+    assert integration.get(f"/badges/{badge['badgeKey']}") == {"badge": badge}
+    unchanged = badges.change(badge)
+    assert unchanged == {**badge, "updatedAt": unchanged["updatedAt"]}
 
 
 @pytest.mark.parametrize(
@@ -82,13 +82,13 @@ def test_an_update_changes_what_it_names(badges, integration):
     ],
 )
 def test_faults_of_badges_are_named(badges, integration, fault, pointer):
-    made = badges.create()
+    badge = badges.create()
     for problem in (
         integration.post("/badges", badge_body(**fault), expect=400),
-        integration.patch(f"/badges/{made['badgeKey']}", fault, expect=400),
+        integration.patch(f"/badges/{badge['badgeKey']}", fault, expect=400),
     ):
         assert {error["pointer"] for error in problem["errors"]} == {pointer}
-    assert integration.get("/badges")["results"] == [made]
+    assert integration.get("/badges")["results"] == [badge]
 
 
 @pytest.mark.parametrize("name", ["name", "maxAmount", "active"])
@@ -108,10 +108,10 @@ def test_badges_that_are_not_there(badges, integration, other_organization):
 
 
 def test_badges_are_listed_newest_first_a_page_at_a_time(badges, integration):
-    made = [badges.create(name=f"B{n}")["badgeId"] for n in range(5)]
-    found = integration.get("/badges", limit=2, page=1)
-    assert (found["totalCount"], found["page"], found["limit"]) == (5, 1, 2)
-    assert [result["badgeId"] for result in found["results"]] == [made[2], made[1]]
+    badge_ids = [badges.create(name=f"B{n}")["badgeId"] for n in range(5)]
+    page = integration.get("/badges", limit=2, page=1)
+    assert (page["totalCount"], page["page"], page["limit"]) == (5, 1, 2)
+    assert [result["badgeId"] for result in page["results"]] == [badge_ids[2], badge_ids[1]]
     assert integration.get("/badges")["limit"] == 25
     assert integration.get("/badges", page=9)["results"] == []
     assert integration.get("/badges", page=9)["totalCount"] == 5
@@ -126,31 +126,31 @@ def test_badges_can_be_ordered_by_every_column(badges, integration):
         for direction in ("asc", "desc"):
             ids = [result["badgeId"] for result in integration.get("/badges", order=f"{column},{direction}")["results"]]
             reverse = direction == "desc"
-            expected = sorted(records, key=lambda record: (record[column], record["badgeId"]), reverse=reverse)
-            assert ids == [each["badgeId"] for each in expected]
+            ordered_records = sorted(records, key=lambda record: (record[column], record["badgeId"]), reverse=reverse)
+            assert ids == [record["badgeId"] for record in ordered_records]
     for query in ({"order": "tags"}, {"limit": 26}, {"limit": 0}, {"page": -1}, {"active": "x"}, {"colour": "red"}):
         integration.get("/badges", expect=400, **query)
 
 
 def test_filters_find_what_a_look_at_every_badge_finds(badges, integration):
     tags = ["a", "b", "c"]
-    made = [
-        badges.create(tags=list(some), active=bool(n % 2))
-        for n, some in enumerate(some for size in range(4) for some in combinations(tags, size))
+    records = [
+        badges.create(tags=list(badge_tags), active=bool(n % 2))
+        for n, badge_tags in enumerate(badge_tags for size in range(4) for badge_tags in combinations(tags, size))
     ]
     for size in range(4):
-        for wanted in combinations(tags, size):
+        for filter_tags in combinations(tags, size):
             for active in (None, True, False):
                 query = {} if active is None else {"active": active}
-                query |= {"tags": ",".join(wanted)} if wanted else {}
-                found = integration.get("/badges", **query)
-                expected = [
-                    each["badgeId"]
-                    for each in reversed(made)
-                    if set(wanted) <= set(each["tags"]) and active in (None, each["active"])
+                query |= {"tags": ",".join(filter_tags)} if filter_tags else {}
+                page = integration.get("/badges", **query)
+                expected_ids = [
+                    record["badgeId"]
+                    for record in reversed(records)
+                    if set(filter_tags) <= set(record["tags"]) and active in (None, record["active"])
                 ]
-                assert [result["badgeId"] for result in found["results"]] == expected
-                assert found["totalCount"] == len(expected)
+                assert [result["badgeId"] for result in page["results"]] == expected_ids
+                assert page["totalCount"] == len(expected_ids)
 
 
 def test_a_list_tells_what_it_can_be_ordered_by(integration):

@@ -462,17 +462,17 @@ def test_duplicates_are_found_in_every_way_of_writing(served):
 def test_a_client_that_leaves_before_its_body_is_complete_gets_nothing_and_fails_nothing(served, errors):
     client, recorder = served
     before = len(recorder.requests)
-    sent = []
+    response_messages = []
     messages = [{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}]
 
     async def receive():
         return messages.pop(0)
 
     async def send(message):
-        sent.append(message)
+        response_messages.append(message)
 
     headers = [(b"authorization", b"Bearer admin"), (b"content-type", b"application/json")]
     scope = {"type": "http", "http_version": "1.0", "method": "POST", "query_string": b""}
     scope |= {"path": "/v2/books", "raw_path": b"/v2/books", "headers": headers}
     asyncio.run(client.app(scope, receive, send))
-    assert (sent, len(recorder.requests)) == ([], before)
+    assert (response_messages, len(recorder.requests)) == ([], before)

@@ -12,7 +12,7 @@ from tests.builders.coupons import CouponBooks
 from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running
 
 SEVEN_FIFTY = effect("discount", type="amount", value=7.5)
-REACHED = "/problems/limit-reached"
+LIMIT_REACHED = "/problems/limit-reached"
 BUDGET = Decimal("10000")
 UNNAMED = {"ledgerAccountKey": None, "sharedKey": None, "locationLimits": {}, "alertShares": []}
 
@@ -52,57 +52,59 @@ def sell(shop, member, count, total=60, **more):
     return amounts
 
 
-def _amount(applied):
-    return None if applied["status"] == "skipped" else applied["discountAmount"]
+def _amount(outcome):
+    return None if outcome["status"] == "skipped" else outcome["discountAmount"]
 
 
 def limits(shop, campaign):
-    found = shop.administration.get(f"/campaigns/{campaign['campaignId']}", include="limits")["campaign"]["limits"]
-    return [(limit["used"], limit["left"], limit["location"]) for limit in found]
+    limit_states = shop.administration.get(f"/campaigns/{campaign['campaignId']}", include="limits")["campaign"][
+        "limits"
+    ]
+    return [(limit["used"], limit["left"], limit["location"]) for limit in limit_states]
 
 
 # --- the worked examples ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("partial", "discounts", "used"), [(False, 13, "97.50"), (True, 14, "100.00")])
-def test_example_1_in_small_a_budget_is_spent_to_the_last_cent_it_allows(shop, ana, partial, discounts, used):
-    made = budgeted(shop, money(100), partial=partial)
+@pytest.mark.parametrize(("partial", "discounts", "used_amount"), [(False, 13, "97.50"), (True, 14, "100.00")])
+def test_example_1_in_small_a_budget_is_spent_to_the_last_cent_it_allows(shop, ana, partial, discounts, used_amount):
+    campaign = budgeted(shop, money(100), partial=partial)
     amounts = sell(shop, ana, 20)
-    given = [amount for amount in amounts if amount is not None]
-    assert (len(given), sum(given)) == (discounts, Decimal(used))
+    granted_amounts = [amount for amount in amounts if amount is not None]
+    assert (len(granted_amounts), sum(granted_amounts)) == (discounts, Decimal(used_amount))
     assert amounts[13:15] == ([Decimal("2.5"), None] if partial else [None, None])
-    assert limits(shop, made) == [(Decimal(used), 100 - Decimal(used), None)]
+    assert limits(shop, campaign) == [(Decimal(used_amount), 100 - Decimal(used_amount), None)]
     [result] = shop.track(order(ana, 60))
-    assert result["effects"][0]["error"]["type"] == REACHED
+    assert result["effects"][0]["error"]["type"] == LIMIT_REACHED
     assert result["effects"][0]["error"]["detail"] == "The limit of 100 EUR of a campaign (total) is reached."
 
 
 @pytest.mark.parametrize(
-    ("partial", "share", "left", "next_amount"),
+    ("partial", "share", "remaining", "next_amount"),
     [
         (True, "60", "7.50", Decimal("7.5")),
         (True, "30", "3.75", Decimal("3.75")),
         (False, "30", "6.25", None),
     ],
 )
-def test_example_2_a_return_gives_back_its_share(shop, ana, partial, share, left, next_amount):
-    made = budgeted(shop, money(100), partial=partial)
+def test_example_2_a_return_gives_back_its_share(shop, ana, partial, share, remaining, next_amount):
+    campaign = budgeted(shop, money(100), partial=partial)
     shop.track_one(order(ana, 60, external_id="first"))
     sell(shop, ana, 14)
     shop.track_one(order(ana, None, "confirmed", "first"))
     shop.track_one(order(ana, None, "partially-returned", "first", items=[{"total": Decimal(share)}]))
-    assert limits(shop, made) == [(100 - Decimal(left), Decimal(left), None)]
+    assert limits(shop, campaign) == [(100 - Decimal(remaining), Decimal(remaining), None)]
     assert sell(shop, ana, 1) == [next_amount]
 
 
 def test_a_full_return_in_thirds_gives_back_exactly_everything(shop, ana):
-    made = budgeted(shop, money(100), effects=(effect("discount", type="percentage", value=10),))
+    campaign = budgeted(shop, money(100), effects=(effect("discount", type="percentage", value=10),))
     shop.track_one(order(ana, Decimal("9.99"), external_id="o-1"))
     shop.track_one(order(ana, None, "confirmed", "o-1"))
     # 1.00 times what is left: 0.666..., 0.333..., 0.
-    for used in ("0.67", "0.33", "0"):
+    for used_amount in ("0.67", "0.33", "0"):
         shop.track_one(order(ana, None, "partially-returned", "o-1", items=[{"total": Decimal("3.33")}]))
-        assert limits(shop, made) == [(Decimal(used), 100 - Decimal(used), None)]
+        assert limits(shop, campaign) == [(Decimal(used_amount), 100 - Decimal(used_amount), None)]
 
 
 def alerts(shop, trigger):
@@ -119,11 +121,11 @@ def web_hook(shop, **settings):
 
 def test_example_3_in_small_the_share_that_is_reached_first_is_reported_once(shop, ana):
     hook = web_hook(shop)
-    made = budgeted(shop, money(100, alertShares=[80, 50, 100]), partial=True)
+    campaign = budgeted(shop, money(100, alertShares=[80, 50, 100]), partial=True)
     sell(shop, ana, 10)
     [half] = alerts(shop, hook)
     assert half["data"] == {
-        "campaignKey": made["campaignKey"],
+        "campaignKey": campaign["campaignKey"],
         "rule": {**UNNAMED, **money(100, alertShares=[80, 50, 100])},
         "share": 50,
         "used": Decimal("52.5"),
@@ -148,10 +150,10 @@ def test_example_3_in_small_the_share_that_is_reached_first_is_reported_once(sho
 
 def test_another_limit_has_alerts_of_its_own(shop, ana):
     hook = web_hook(shop)
-    made = budgeted(shop, money(20, alertShares=[50]))
+    campaign = budgeted(shop, money(20, alertShares=[50]))
     sell(shop, ana, 2)
-    path = f"/campaigns/{made['campaignId']}"
-    body = {"code": made["code"], "name": "Campaign", "limitRules": [money(30, alertShares=[50])]}
+    path = f"/campaigns/{campaign['campaignId']}"
+    body = {"code": campaign["code"], "name": "Campaign", "limitRules": [money(30, alertShares=[50])]}
     shop.administration.put(path, body)
     sell(shop, ana, 1)
     assert [(alert["data"]["limit"], alert["data"]["used"]) for alert in alerts(shop, hook)] == [
@@ -161,10 +163,14 @@ def test_another_limit_has_alerts_of_its_own(shop, ana):
 
 
 def test_example_4_in_small_locations_have_limits_of_their_own(shop, ana):
-    made = budgeted(shop, money(20, "location", locationLimits={"MAD": 40, "": 10}))
-    given = {code: sell(shop, ana, 6, locationCode=code) for code in ("MAD", "LPA", None)}
-    assert {code: amounts.count(Decimal("7.5")) for code, amounts in given.items()} == {"MAD": 5, "LPA": 2, None: 1}
-    assert limits(shop, made) == [
+    campaign = budgeted(shop, money(20, "location", locationLimits={"MAD": 40, "": 10}))
+    amounts_by_location = {code: sell(shop, ana, 6, locationCode=code) for code in ("MAD", "LPA", None)}
+    assert {code: amounts.count(Decimal("7.5")) for code, amounts in amounts_by_location.items()} == {
+        "MAD": 5,
+        "LPA": 2,
+        None: 1,
+    }
+    assert limits(shop, campaign) == [
         (Decimal("37.5"), Decimal("2.5"), "MAD"),
         (15, 5, "LPA"),
         (Decimal("7.5"), Decimal("2.5"), ""),
@@ -180,10 +186,10 @@ def test_example_4_in_small_locations_have_limits_of_their_own(shop, ana):
 
 
 def test_a_limit_for_all_is_not_that_of_orders_without_a_location(shop, ana):
-    made = budgeted(shop, money(20), money(8, "location"))
+    campaign = budgeted(shop, money(20), money(8, "location"))
     assert sell(shop, ana, 2) == [Decimal("7.5"), None]
     assert sell(shop, ana, 2, locationCode="MAD") == [Decimal("7.5"), None]
-    assert limits(shop, made) == [
+    assert limits(shop, campaign) == [
         (15, 5, None),
         (Decimal("7.5"), Decimal("0.5"), ""),
         (Decimal("7.5"), Decimal("0.5"), "MAD"),
@@ -199,9 +205,9 @@ def test_example_5_in_small_campaigns_share_a_budget(shop, ana):
         shop.track_one(event(ana))
     assert limits(shop, one) == limits(shop, other) == [(Decimal("97.5"), Decimal("2.5"), None)]
     assert sell(shop, ana, 2) == [Decimal("2.5"), None]
-    [counted] = shop.events(ana)[1]["limitCounters"]
-    assert counted["campaignId"] == one["campaignId"]
-    assert (counted["sharedKey"], counted["currency"], counted["amount"]) == ("both", "EUR", Decimal("2.5"))
+    [counter] = shop.events(ana)[1]["limitCounters"]
+    assert counter["campaignId"] == one["campaignId"]
+    assert (counter["sharedKey"], counter["currency"], counter["amount"]) == ("both", "EUR", Decimal("2.5"))
 
 
 def test_each_member_shares_a_budget_across_campaigns(shop, ana):
@@ -209,21 +215,21 @@ def test_each_member_shares_a_budget_across_campaigns(shop, ana):
     one, other = budgeted(shop, rule, partial=True), budgeted(shop, rule, partial=True)
     for member in (ana, shop.member()):
         effects = shop.track_one(order(member, 60))["effects"]
-        assert [applied["discountAmount"] for applied in effects] == [Decimal("7.5"), Decimal("2.5")]
+        assert [outcome["discountAmount"] for outcome in effects] == [Decimal("7.5"), Decimal("2.5")]
     assert limits(shop, one) == limits(shop, other) == [(None, None, None)]
 
 
 def test_example_6_points_that_wait_count_at_once(shop, ana):
     rule = {"scope": "campaign", "type": "points", "period": "total", "limit": 1000}
     waiting = mint(600, availableAfter="P14D")
-    made = budgeted(shop, rule, effects=(waiting,), partial=True, eventType=GENERIC)
-    found = [shop.track_one(event(ana))["effects"][0] for _ in range(3)]
-    assert [(applied["status"], applied["params"][0]["value"]) for applied in found] == [
+    campaign = budgeted(shop, rule, effects=(waiting,), partial=True, eventType=GENERIC)
+    outcomes = [shop.track_one(event(ana))["effects"][0] for _ in range(3)]
+    assert [(outcome["status"], outcome["params"][0]["value"]) for outcome in outcomes] == [
         ("executed", 600),
         ("partial", 400),
         ("skipped", 0),
     ]
-    assert limits(shop, made) == [(1000, 0, None)]
+    assert limits(shop, campaign) == [(1000, 0, None)]
     assert shop.balance(ana) == 0
 
 
@@ -233,13 +239,13 @@ def test_example_6_points_that_wait_count_at_once(shop, ana):
 def test_points_count_with_their_worth(shop, ana):
     account = shop.account(fiatPerPoint=Decimal("0.03"))
     points = mint(("=", "order.total"), ledgerAccountKey=account["ledgerAccountKey"])
-    made = budgeted(shop, money(5), effects=(points, mint(1)), partial=True)
+    campaign = budgeted(shop, money(5), effects=(points, mint(1)), partial=True)
     shop.track_one(order(ana, 100))
-    assert limits(shop, made) == [(3, 2, None)]
-    [applied, _] = shop.track_one(order(ana, 100))["effects"]
+    assert limits(shop, campaign) == [(3, 2, None)]
+    [outcome, _] = shop.track_one(order(ana, 100))["effects"]
     # 66 points are worth 1.98, and 67 more than what is left.
-    assert (applied["status"], applied["params"][0]["value"], applied["worth"]) == ("partial", 66, Decimal("1.98"))
-    assert limits(shop, made) == [(Decimal("4.98"), Decimal("0.02"), None)]
+    assert (outcome["status"], outcome["params"][0]["value"], outcome["worth"]) == ("partial", 66, Decimal("1.98"))
+    assert limits(shop, campaign) == [(Decimal("4.98"), Decimal("0.02"), None)]
     assert shop.balance(ana, account["ledgerAccountId"]) == 166
     assert shop.balance(ana) == 2
 
@@ -257,33 +263,33 @@ def test_points_are_worth_money_in_the_currency_in_which_they_pay(shop, ana):
 def test_without_parts_an_action_is_skipped_by_what_all_its_effects_are_worth(shop, ana):
     account = shop.account(fiatPerPoint=1)
     effects = (effect("discount", type="percentage", value=50), mint(6, ledgerAccountKey=account["ledgerAccountKey"]))
-    made = budgeted(shop, money(10), effects=effects)
-    assert [applied["status"] for applied in shop.track_one(order(ana, 10))["effects"]] == ["skipped", "skipped"]
-    assert [applied["status"] for applied in shop.track_one(order(ana, 8))["effects"]] == ["executed", "executed"]
-    assert limits(shop, made) == [(10, 0, None)]
+    campaign = budgeted(shop, money(10), effects=effects)
+    assert [outcome["status"] for outcome in shop.track_one(order(ana, 10))["effects"]] == ["skipped", "skipped"]
+    assert [outcome["status"] for outcome in shop.track_one(order(ana, 8))["effects"]] == ["executed", "executed"]
+    assert limits(shop, campaign) == [(10, 0, None)]
 
 
 def test_a_cut_percentage_is_an_amount(shop, ana):
     budgeted(shop, money(10), effects=(effect("discount", type="percentage", value=25),), partial=True)
-    [applied] = shop.track_one(order(ana, 60))["effects"]
-    assert applied["status"] == "partial"
-    assert applied["params"][:2] == [{"id": "type", "value": "amount"}, {"id": "value", "value": 10}]
-    assert applied["discountAmount"] == 10
-    assert applied["error"]["type"] == REACHED
+    [outcome] = shop.track_one(order(ana, 60))["effects"]
+    assert outcome["status"] == "partial"
+    assert outcome["params"][:2] == [{"id": "type", "value": "amount"}, {"id": "value", "value": 10}]
+    assert outcome["discountAmount"] == 10
+    assert outcome["error"]["type"] == LIMIT_REACHED
 
 
 def test_a_budget_in_yen_is_cut_to_whole_yen(shop, ana):
     effects = (effect("discount", type="percentage", value=10),)
-    made = budgeted(shop, money(Decimal("150.9")), effects=effects, partial=True, currency="JPY")
+    campaign = budgeted(shop, money(Decimal("150.9")), effects=effects, partial=True, currency="JPY")
     # 105.5 is rounded away from zero.
     assert sell(shop, ana, 3, 1055, currency="JPY") == [106, 44, None]
-    assert limits(shop, made) == [(150, Decimal("0.9"), None)]
+    assert limits(shop, campaign) == [(150, Decimal("0.9"), None)]
 
 
 def test_a_budget_counts_orders_in_its_currency_alone(shop, ana):
-    made = budgeted(shop, money(10), partial=True)
+    campaign = budgeted(shop, money(10), partial=True)
     assert sell(shop, ana, 3, currency="USD") == [Decimal("7.5")] * 3
-    assert limits(shop, made) == [(0, 10, None)]
+    assert limits(shop, campaign) == [(0, 10, None)]
     assert sell(shop, ana, 3) == [Decimal("7.5"), Decimal("2.5"), None]
     dollars = budgeted(shop, money(10), partial=True, currency="USD", eventType="member-purchase-order-confirmed")
     for number, currency in enumerate(("USD", "USD", "EUR")):
@@ -296,59 +302,59 @@ def test_coupons_are_counted_and_cut(shop, ana):
     book = CouponBooks(shop.organization).make(type="codeless")
     rule = {"scope": "campaign", "type": "coupons", "period": "total", "limit": 5}
     assign = effect("assign-coupon", couponBookKey=book["couponBookKey"], amount=2)
-    made = budgeted(shop, rule, effects=(assign,), partial=True, eventType=GENERIC)
-    found = [shop.track_one(event(ana))["effects"][0] for _ in range(4)]
-    assert [applied["status"] for applied in found] == ["executed", "executed", "partial", "skipped"]
-    assert [applied["params"][1]["value"] for applied in found] == [2, 2, 1, 0]
-    assert found[2]["params"][2] == {"id": "requestedAmount", "value": 2}
-    assert limits(shop, made) == [(5, 0, None)]
+    campaign = budgeted(shop, rule, effects=(assign,), partial=True, eventType=GENERIC)
+    outcomes = [shop.track_one(event(ana))["effects"][0] for _ in range(4)]
+    assert [outcome["status"] for outcome in outcomes] == ["executed", "executed", "partial", "skipped"]
+    assert [outcome["params"][1]["value"] for outcome in outcomes] == [2, 2, 1, 0]
+    assert outcomes[2]["params"][2] == {"id": "requestedAmount", "value": 2}
+    assert limits(shop, campaign) == [(5, 0, None)]
     last = shop.events(ana)[2]
     shop.integration.post(f"/events/{last['loyaltyEventKey']}/cancel", {}, expect=200)
-    assert limits(shop, made)[0][0] < 5
+    assert limits(shop, campaign)[0][0] < 5
 
 
 def test_coupons_that_cannot_be_assigned_are_not_counted(shop, ana):
     book = CouponBooks(shop.organization).make(type="codeless", maxAssignedPerMember=1)
     rule = {"scope": "campaign", "type": "coupons", "period": "total", "limit": 5}
     assign = effect("assign-coupon", couponBookKey=book["couponBookKey"])
-    made = budgeted(shop, rule, effects=(assign,), eventType=GENERIC)
+    campaign = budgeted(shop, rule, effects=(assign,), eventType=GENERIC)
     assert [shop.track_one(event(ana))["effects"][0]["status"] for _ in range(2)] == ["executed", "skipped"]
-    assert limits(shop, made) == [(1, 4, None)]
+    assert limits(shop, campaign) == [(1, 4, None)]
 
 
 def test_authorizations_count_and_dry_runs_do_not(shop, ana):
-    made = budgeted(shop, money(20))
+    campaign = budgeted(shop, money(20))
     shop.track(order(ana, 60), dryRun=True)
     body = {"loyaltyMemberId": ana, "order": {"total": 60}}
     assert shop.integration.post("/simulations", body, expect=200)["simulation"]["earn"]["discountTotal"] == Decimal(
         "7.5"
     )
-    assert limits(shop, made) == [(0, 20, None)]
+    assert limits(shop, campaign) == [(0, 20, None)]
     [result] = shop.track(order(ana, 60), executionMode="authorize")
     assert result["effects"][0]["status"] == "authorized"
-    assert limits(shop, made) == [(Decimal("7.5"), Decimal("12.5"), None)]
+    assert limits(shop, campaign) == [(Decimal("7.5"), Decimal("12.5"), None)]
 
 
 def test_a_budget_is_counted_in_the_period_of_the_event(shop, ana):
-    made = budgeted(shop, {**money(10), "period": "monthly"}, partial=True)
+    campaign = budgeted(shop, {**money(10), "period": "monthly"}, partial=True)
     for month, amounts in (("01", [Decimal("7.5"), Decimal("2.5")]), ("02", [Decimal("7.5"), Decimal("2.5")])):
         assert sell(shop, ana, 2, externalEventDate=f"2026-{month}-15T10:00:00Z") == amounts
-    assert limits(shop, made) == [(0, 10, None)]
+    assert limits(shop, campaign) == [(0, 10, None)]
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------
 
 
-def refused(shop, *rules, **body):
-    given = {"code": "refused", "name": "Campaign", "limitRules": rules, **body}
-    found = shop.administration.post("/campaigns", given, expect=400)
-    return [(error["pointer"], error["detail"]) for error in found["errors"]]
+def campaign_faults(shop, *rules, **body):
+    request = {"code": "refused", "name": "Campaign", "limitRules": rules, **body}
+    problem = shop.administration.post("/campaigns", request, expect=400)
+    return [(error["pointer"], error["detail"]) for error in problem["errors"]]
 
 
 def test_example_7_of_currencies_money_needs_one(shop):
     shop.administration.put("", {"defaultLocale": "en", "currency": None})
     detail = "type is money, and neither the campaign nor the organization has a currency."
-    assert refused(shop, money()) == [("/limitRules/0/type", detail)]
+    assert campaign_faults(shop, money()) == [("/limitRules/0/type", detail)]
     assert budgeted(shop, money(), currency="KWD")["limitRules"][0]["type"] == "money"
 
 
@@ -368,7 +374,7 @@ def test_example_7_of_currencies_money_needs_one(shop):
     ],
 )
 def test_rules_that_cannot_be_are_refused(shop, rule, field):
-    assert [pointer for pointer, _ in refused(shop, rule)] == [f"/limitRules/0/{field}"]
+    assert [pointer for pointer, _ in campaign_faults(shop, rule)] == [f"/limitRules/0/{field}"]
 
 
 @pytest.mark.parametrize(
@@ -384,15 +390,15 @@ def test_rules_that_cannot_be_are_refused(shop, rule, field):
 )
 def test_rules_that_count_together_are_equal(shop, other, body, different):
     rule = money(100, sharedKey="both")
-    made = budgeted(shop, rule, code="first")
-    found = refused(shop, {**rule, **other}, **body)
+    campaign = budgeted(shop, rule, code="first")
+    faults = campaign_faults(shop, {**rule, **other}, **body)
     detail = f"sharedKey both is shared with a rule of campaign first; the two rules differ in {different}."
-    assert found == [("/limitRules/0/sharedKey", detail)]
-    assert len(refused(shop, rule, {**rule, "limit": 1}, active=False)) == 1
+    assert faults == [("/limitRules/0/sharedKey", detail)]
+    assert len(campaign_faults(shop, rule, {**rule, "limit": 1}, active=False)) == 1
     # A campaign that is not active does not count, so it can wait with another rule.
     budgeted(shop, {**rule, **other}, active=False, **body)
-    changed = {"code": "first", "name": "First", "limitRules": [money(200, sharedKey="both")]}
-    shop.administration.put(f"/campaigns/{made['campaignId']}", changed)
+    update = {"code": "first", "name": "First", "limitRules": [money(200, sharedKey="both")]}
+    shop.administration.put(f"/campaigns/{campaign['campaignId']}", update)
 
 
 def test_equal_rules_of_campaigns_are_accepted(shop):

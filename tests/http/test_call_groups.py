@@ -138,8 +138,8 @@ def test_a_call_that_is_cancelled_while_it_waits_is_not_done(runner):
 
 def test_a_call_is_run_after_all_waiting_calls_of_its_kind_were_cancelled(runner):
     runner.call("first", waits=True)
-    gone = [runner.call(f"gone {number}") for number in range(3)]
-    assert all(call.future.cancel() for call in gone)
+    calls = [runner.call(f"gone {number}") for number in range(3)]
+    assert all(call.future.cancel() for call in calls)
     runner.go_on.set()
     assert results(runner.call("next")) == ["individually"]
 
@@ -148,12 +148,12 @@ def test_each_call_has_its_own_outcome(runner):
     outcomes: dict[Future[str], Any] = {}
     runner.outcome = lambda call: outcomes[call.future]
     first = runner.call("first", waits=True)
-    done, refused, not_batchable = (runner.call(name) for name in ("done", "refused", "not batchable"))
-    outcomes |= {done.future: "done", refused.future: ValueError("refused"), not_batchable.future: NotBatchable()}
+    batched, failing, not_batchable = (runner.call(name) for name in ("done", "refused", "not batchable"))
+    outcomes |= {batched.future: "done", failing.future: ValueError("refused"), not_batchable.future: NotBatchable()}
     runner.go_on.set()
-    assert results(first, done, not_batchable) == ["individually", "done", "individually"]
+    assert results(first, batched, not_batchable) == ["individually", "done", "individually"]
     with pytest.raises(ValueError, match="refused"):
-        refused.future.result(60)
+        failing.future.result(60)
     assert runner.individually == ["first", "not batchable"]
 
 
