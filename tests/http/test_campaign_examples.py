@@ -35,8 +35,8 @@ class Exchange(NamedTuple):
 def sections(page: str) -> dict[str, list[Exchange]]:
     """The exchanges of each section of a page that has some, by its title."""
     _, *parts = re.split(r"^## (.+)$", (DOCS / page).read_text(), flags=re.MULTILINE)
-    found = {title: list(exchanges(text)) for title, text in zip(parts[::2], parts[1::2], strict=True)}
-    return {title: shown for title, shown in found.items() if shown}
+    exchanges_by_title = {title: list(exchanges(text)) for title, text in zip(parts[::2], parts[1::2], strict=True)}
+    return {title: section_exchanges for title, section_exchanges in exchanges_by_title.items() if section_exchanges}
 
 
 def exchanges(section: str) -> Iterator[Exchange]:
@@ -46,10 +46,10 @@ def exchanges(section: str) -> Iterator[Exchange]:
             head, _, body = content.partition("\n\n")
             first, _, headers = head.strip().partition("\n")
             method, path = first.split(" ")
-            yield Exchange(method, path, headers, body.strip(), shown(answer) if following == "json" else None)
+            yield Exchange(method, path, headers, body.strip(), parse_answer(answer) if following == "json" else None)
 
 
-def shown(answer: str) -> Any:
+def parse_answer(answer: str) -> Any:
     """An answer with all names as strings, also those that stand for a number."""
     return exact(re.sub(f'"?{NAME.pattern}"?', r'"<\1>"', answer))
 
@@ -58,27 +58,27 @@ def exact(text: str) -> Any:
     return json.loads(text, parse_float=Decimal)
 
 
-def filled(text: str, known: dict[str, Any]) -> str:
+def filled(text: str, values: dict[str, Any]) -> str:
     """The text with what the names in it stand for."""
-    return NAME.sub(lambda name: str(known[name[1]]), text)
+    return NAME.sub(lambda name: str(values[name[1]]), text)
 
 
-def compare(shown: Any, answered: Any, known: dict[str, Any], place: str) -> None:
+def compare(page_value: Any, answer: Any, values: dict[str, Any], place: str) -> None:
     """What is shown is in the answer; a name that is met for the first time stands for what is there."""
-    if isinstance(shown, dict):
-        for name, each in shown.items():
-            assert name in answered, f"{place}.{name} is missing in {answered}"
-            compare(each, answered[name], known, f"{place}.{name}")
-    elif isinstance(shown, list):
-        seen = answered[: len(shown)] if place.endswith(SHOWN_IN_PART) else answered
-        assert len(seen) == len(shown), f"{place} is {answered}"
-        for index, (each, other) in enumerate(zip(shown, seen, strict=True)):
-            compare(each, other, known, f"{place}[{index}]")
-    elif isinstance(shown, str) and NAME.fullmatch(shown):
-        name = shown.strip("<>")
-        assert known.setdefault(name, answered) == answered, f"{place} is {answered}"
+    if isinstance(page_value, dict):
+        for name, part in page_value.items():
+            assert name in answer, f"{place}.{name} is missing in {answer}"
+            compare(part, answer[name], values, f"{place}.{name}")
+    elif isinstance(page_value, list):
+        answer_items = answer[: len(page_value)] if place.endswith(SHOWN_IN_PART) else answer
+        assert len(answer_items) == len(page_value), f"{place} is {answer}"
+        for index, (part, other) in enumerate(zip(page_value, answer_items, strict=True)):
+            compare(part, other, values, f"{place}[{index}]")
+    elif isinstance(page_value, str) and NAME.fullmatch(page_value):
+        name = page_value.strip("<>")
+        assert values.setdefault(name, answer) == answer, f"{place} is {answer}"
     else:
-        assert answered == shown, f"{place} is {answered}"
+        assert answer == page_value, f"{place} is {answer}"
 
 
 def known_of(organization: Organization) -> dict[str, Any]:
@@ -129,7 +129,11 @@ RECIPES = {
 
 def test_ten_campaigns_are_worked_out():
     assert len([title for title in SECTIONS if title[0].isdigit()]) == 10
-    assert all(len(found) > 3 for page in ("campaigns.md", "recipes.md") for found in sections(page).values())
+    assert all(
+        len(section_exchanges) > 3
+        for page in ("campaigns.md", "recipes.md")
+        for section_exchanges in sections(page).values()
+    )
     assert SECTIONS.keys() >= RECIPES
 
 
@@ -146,16 +150,16 @@ def expected_statuses(answer: Any) -> tuple[int, ...]:
 def follow(organization: Organization, exchanges: list[Exchange]) -> None:
     """Send every request of a section in order, and compare its answer with the page."""
     api = Surface(organization.api.app, "", organization.token)
-    known = known_of(organization)
+    values = known_of(organization)
     for section in exchanges:
-        address, body = filled(section.path, known), exact(filled(section.body, known)) if section.body else None
+        address, body = filled(section.path, values), exact(filled(section.body, values)) if section.body else None
         path, _, query = address.removeprefix("/v2").partition("?")
-        headers = dict(line.split(": ") for line in filled(section.headers, known).splitlines())
+        headers = dict(line.split(": ") for line in filled(section.headers, values).splitlines())
         caller = api.with_token(None) if headers else api
         reply = caller.request(section.method, path, body, headers=headers, **dict(parse_qsl(query)))
         assert reply.status in expected_statuses(section.answer), f"{section.method} {path}: {reply.text}"
         if section.answer is not None:
-            compare(section.answer, reply.json, known, "answer")
+            compare(section.answer, reply.json, values, "answer")
 
 
 @pytest.mark.parametrize("title", SECTIONS)

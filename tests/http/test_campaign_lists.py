@@ -6,7 +6,7 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    ("query", "found"),
+    ("query", "expected_codes"),
     [
         ({"tags": "morning"}, ["a", "b"]),
         ({"tags": "morning,vip"}, ["b"]),
@@ -16,13 +16,13 @@ import pytest
         ({"type": "accrual"}, ["c"]),
     ],
 )
-def test_a_campaign_has_all_tags_and_any_code_asked_for(organization, query, found):
+def test_a_campaign_has_all_tags_and_any_code_asked_for(organization, query, expected_codes):
     campaigns = organization.administration
     for code, tags, kind in (("a", ["morning"], None), ("b", ["vip", "morning"], None), ("c", [], "accrual")):
         campaigns.post("/campaigns", {"code": code, "name": code, "tags": tags, "type": kind})
     listed = campaigns.get("/campaigns", order="code,asc", **query)
-    assert [result["code"] for result in listed["results"]] == found
-    assert listed["totalCount"] == len(found)
+    assert [result["code"] for result in listed["results"]] == expected_codes
+    assert listed["totalCount"] == len(expected_codes)
 
 
 def test_an_action_has_a_place_after_the_last_one_that_there_is(organization):

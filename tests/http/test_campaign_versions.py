@@ -13,63 +13,63 @@ def shop(organization):
     return Shop(organization)
 
 
-def versions(shop, made):
+def versions(shop, campaign):
     """The version of the campaign and those of its actions."""
-    path = f"/campaigns/{made['campaignId']}"
+    path = f"/campaigns/{campaign['campaignId']}"
     of_actions = [result["campaignVersionId"] for result in shop.administration.get(f"{path}/actions")["results"]]
     return shop.administration.get(path)["campaign"]["campaignVersionId"], of_actions
 
 
 def test_every_change_makes_a_new_version_of_the_campaign_with_all_its_actions(shop):
-    made = shop.campaign()
+    campaign = shop.campaign()
     other = shop.campaign(running(mint(1)))
-    path = f"/campaigns/{made['campaignId']}"
-    assert versions(shop, made) == (1, [])
+    path = f"/campaigns/{campaign['campaignId']}"
+    assert versions(shop, campaign) == (1, [])
     first = shop.administration.post(f"{path}/actions", running(mint(1)))["action"]
-    assert versions(shop, made) == (2, [2])
+    assert versions(shop, campaign) == (2, [2])
     shop.administration.post(f"{path}/actions", running(mint(1)))
-    assert versions(shop, made) == (3, [3, 3])
-    changed = shop.administration.put(f"{path}/actions/{first['actionId']}", running(mint(2)))["action"]
-    assert changed["campaignVersionId"] == 4
-    assert versions(shop, made) == (4, [4, 4])
-    replaced = shop.administration.put(path, {"code": made["code"], "name": "New"})["campaign"]
+    assert versions(shop, campaign) == (3, [3, 3])
+    updated_action = shop.administration.put(f"{path}/actions/{first['actionId']}", running(mint(2)))["action"]
+    assert updated_action["campaignVersionId"] == 4
+    assert versions(shop, campaign) == (4, [4, 4])
+    replaced = shop.administration.put(path, {"code": campaign["code"], "name": "New"})["campaign"]
     assert replaced["campaignVersionId"] == 5
-    assert versions(shop, made) == (5, [5, 5])
+    assert versions(shop, campaign) == (5, [5, 5])
     assert versions(shop, other) == (2, [2])
 
 
 def test_what_was_refused_makes_no_version(shop):
-    made, other = shop.campaign(running(mint(1))), shop.campaign()
-    path = f"/campaigns/{made['campaignId']}"
+    campaign, other = shop.campaign(running(mint(1))), shop.campaign()
+    path = f"/campaigns/{campaign['campaignId']}"
     shop.administration.put(path, {"code": other["code"], "name": "Taken"}, expect=409)
     shop.administration.post(f"{path}/actions", running({"effectId": "nothing", "params": []}), expect=400)
-    assert versions(shop, made) == (2, [2])
+    assert versions(shop, campaign) == (2, [2])
 
 
 def test_effects_and_explanations_name_the_version_that_they_came_of(shop):
     member = shop.member()
-    made = shop.campaign(running(mint(1)))
+    campaign = shop.campaign(running(mint(1)))
     first = shop.track_one(event(member))
-    shop.administration.put(f"/campaigns/{made['campaignId']}", {"code": made["code"], "name": "New"})
+    shop.administration.put(f"/campaigns/{campaign['campaignId']}", {"code": campaign["code"], "name": "New"})
     second = shop.track_one(event(member))
-    assert [[e["campaignVersionId"] for e in each["effects"]] for each in (first, second)] == [[2], [3]]
-    kept = shop.integration.get(f"/events/{first['loyaltyEventKey']}")["result"]
-    assert kept["effects"][0]["campaignVersionId"] == 2
+    assert [[e["campaignVersionId"] for e in result["effects"]] for result in (first, second)] == [[2], [3]]
+    stored_result = shop.integration.get(f"/events/{first['loyaltyEventKey']}")["result"]
+    assert stored_result["effects"][0]["campaignVersionId"] == 2
     [dry] = shop.track(event(member), executionMode="dryRun")
-    assert {each["campaignVersionId"] for each in dry["explain"]} == {3}
+    assert {explanation["campaignVersionId"] for explanation in dry["explain"]} == {3}
 
 
 def test_a_change_that_depends_on_another_version_is_refused_and_makes_none(shop):
-    made = shop.campaign(running(mint(1)))
-    path = f"/campaigns/{made['campaignId']}/actions"
-    action = f"{path}/{made['actions'][0]['actionId']}"
+    campaign = shop.campaign(running(mint(1)))
+    path = f"/campaigns/{campaign['campaignId']}/actions"
+    action = f"{path}/{campaign['actions'][0]['actionId']}"
     for version in (1, 3):
         problem = shop.administration.put(action, {**running(mint(9)), "campaignVersionId": version}, expect=409)
         assert problem["type"] == "/problems/campaign-changed"
         problem = shop.administration.post(path, {**running(mint(9)), "campaignVersionId": version}, expect=409)
         assert problem["type"] == "/problems/campaign-changed"
-    assert versions(shop, made) == (2, [2])
+    assert versions(shop, campaign) == (2, [2])
     assert shop.administration.put(action, {**running(mint(9)), "campaignVersionId": 2})["action"]
     shop.administration.post(path, {**running(mint(8)), "campaignVersionId": 3})
     shop.administration.post(path, {**running(mint(7)), "campaignVersionId": None})
-    assert versions(shop, made) == (5, [5, 5, 5])
+    assert versions(shop, campaign) == (5, [5, 5, 5])

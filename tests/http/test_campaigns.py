@@ -121,38 +121,38 @@ def stamps(record):
 
 def test_a_campaign_is_kept_with_everything_it_said(shop, administration):
     body = full(shop)
-    made = administration.post("/campaigns", body)["campaign"]
-    assert made == {**body, **stamps(made)}
-    assert made["organizationId"] == shop.organization.id
-    assert made["campaignKey"] == str(uuid.UUID(made["campaignKey"]))
-    assert made["createdAt"] == made["updatedAt"]
-    assert administration.get(f"/campaigns/{made['campaignId']}") == {"campaign": made}
+    campaign = administration.post("/campaigns", body)["campaign"]
+    assert campaign == {**body, **stamps(campaign)}
+    assert campaign["organizationId"] == shop.organization.id
+    assert campaign["campaignKey"] == str(uuid.UUID(campaign["campaignKey"]))
+    assert campaign["createdAt"] == campaign["updatedAt"]
+    assert administration.get(f"/campaigns/{campaign['campaignId']}") == {"campaign": campaign}
 
 
 def test_a_campaign_of_the_least_members_restricts_nothing(administration):
     body = {"code": code(), "name": "Least"}
-    made = administration.post("/campaigns", body)["campaign"]
-    assert made == {**EMPTY, **body, **stamps(made)}
+    campaign = administration.post("/campaigns", body)["campaign"]
+    assert campaign == {**EMPTY, **body, **stamps(campaign)}
 
 
 def test_nulls_are_the_defaults(administration):
     nullable = [name for name, value in EMPTY.items() if value is None]
     body = {"code": code(), "name": "Nulls", **dict.fromkeys(nullable)}
-    made = administration.post("/campaigns", body)["campaign"]
-    assert made == {**EMPTY, **body, **stamps(made)}
+    campaign = administration.post("/campaigns", body)["campaign"]
+    assert campaign == {**EMPTY, **body, **stamps(campaign)}
 
 
 def test_an_update_changes_what_it_is_sent_and_makes_a_version(shop, administration):
-    made = administration.post("/campaigns", full(shop))["campaign"]
-    path = f"/campaigns/{made['campaignId']}"
-    body = {"code": made["code"], "name": "Least"}
-    changed = administration.put(path, body)["campaign"]
-    of_change = {"campaignVersionId": 2, "updatedAt": changed["updatedAt"]}
-    assert changed == {**made, **body, **of_change}
-    assert changed["updatedAt"] > made["updatedAt"]
+    campaign = administration.post("/campaigns", full(shop))["campaign"]
+    path = f"/campaigns/{campaign['campaignId']}"
+    body = {"code": campaign["code"], "name": "Least"}
+    updated_campaign = administration.put(path, body)["campaign"]
+    of_change = {"campaignVersionId": 2, "updatedAt": updated_campaign["updatedAt"]}
+    assert updated_campaign == {**campaign, **body, **of_change}
+    assert updated_campaign["updatedAt"] > campaign["updatedAt"]
     again = administration.put(path, {**full(shop), "code": "other"})["campaign"]
     of_change = {"campaignVersionId": 3, "updatedAt": again["updatedAt"]}
-    assert again == {**full(shop), "code": "other", **stamps(made), **of_change}
+    assert again == {**full(shop), "code": "other", **stamps(campaign), **of_change}
     assert administration.get(path)["campaign"] == again
 
 
@@ -193,11 +193,11 @@ def test_an_update_changes_what_it_is_sent_and_makes_a_version(shop, administrat
     ],
 )
 def test_what_a_campaign_cannot_be_is_refused_with_its_place(administration, change, pointer):
-    made = administration.post("/campaigns", {"code": code(), "name": "n"})["campaign"]
-    body = {"code": made["code"], "name": "n", **change}
+    campaign = administration.post("/campaigns", {"code": code(), "name": "n"})["campaign"]
+    body = {"code": campaign["code"], "name": "n", **change}
     for problem in (
         administration.post("/campaigns", body, expect=400),
-        administration.put(f"/campaigns/{made['campaignId']}", body, expect=400),
+        administration.put(f"/campaigns/{campaign['campaignId']}", body, expect=400),
     ):
         assert problem["type"] == "/problems/invalid-request"
         assert {fault["pointer"] for fault in problem["errors"]} == {pointer}
@@ -230,9 +230,9 @@ def test_what_a_campaign_cannot_be_is_refused_with_its_place(administration, cha
 def test_what_a_campaign_names_must_be_there(administration, change, slug):
     problem = administration.post("/campaigns", {"code": code(), "name": "n", **change}, expect=404)
     assert problem["type"] == f"/problems/{slug}"
-    made = administration.post("/campaigns", {"code": code(), "name": "n"})["campaign"]
-    body = {"code": made["code"], "name": "n", **change}
-    assert administration.put(f"/campaigns/{made['campaignId']}", body, expect=404)["type"] == f"/problems/{slug}"
+    campaign = administration.post("/campaigns", {"code": code(), "name": "n"})["campaign"]
+    body = {"code": campaign["code"], "name": "n", **change}
+    assert administration.put(f"/campaigns/{campaign['campaignId']}", body, expect=404)["type"] == f"/problems/{slug}"
 
 
 def test_what_another_organization_has_is_not_there(administration, other_organization):
@@ -247,20 +247,20 @@ def test_what_another_organization_has_is_not_there(administration, other_organi
     ):
         problem = administration.post("/campaigns", {"code": code(), "name": "n", **change}, expect=404)
         assert problem["type"] == f"/problems/{slug}"
-    made = Shop(other_organization).campaign(running(mint(1)))
-    administration.get(f"/campaigns/{made['campaignId']}", expect=404)
-    administration.get(f"/campaigns/{made['campaignId']}/actions", expect=404)
-    administration.put(f"/campaigns/{made['campaignId']}", {"code": "x", "name": "x"}, expect=404)
-    administration.post(f"/campaigns/{made['campaignId']}/actions", running(mint(1)), expect=404)
+    foreign_campaign = Shop(other_organization).campaign(running(mint(1)))
+    administration.get(f"/campaigns/{foreign_campaign['campaignId']}", expect=404)
+    administration.get(f"/campaigns/{foreign_campaign['campaignId']}/actions", expect=404)
+    administration.put(f"/campaigns/{foreign_campaign['campaignId']}", {"code": "x", "name": "x"}, expect=404)
+    administration.post(f"/campaigns/{foreign_campaign['campaignId']}/actions", running(mint(1)), expect=404)
 
 
 def test_custom_types_can_be_named_while_they_are_active(shop, administration):
     shop.integration.post("/custom-event-types", {"name": "Cup", "apiCode": "cup", "schemaType": "custom"})
-    made = administration.post("/campaigns", {"code": code(), "name": "n", "eventType": "cup"})["campaign"]
+    campaign = administration.post("/campaigns", {"code": code(), "name": "n", "eventType": "cup"})["campaign"]
     shop.integration.patch("/custom-event-types/cup", {"active": False})
-    body = {"code": made["code"], "name": "n", "eventType": "cup"}
+    body = {"code": campaign["code"], "name": "n", "eventType": "cup"}
     # What it named before stays, so that it can still be changed; another one cannot name it any more.
-    administration.put(f"/campaigns/{made['campaignId']}", body)
+    administration.put(f"/campaigns/{campaign['campaignId']}", body)
     problem = administration.post("/campaigns", {**body, "code": code()}, expect=404)
     assert problem["type"] == "/problems/unknown-event-type"
 
@@ -307,8 +307,8 @@ def test_campaigns_are_listed_newest_first_in_pages(many):
     whole = administration.get("/campaigns")
     assert (whole["totalCount"], whole["page"]) == (4, 0)
     assert [result["code"] for result in whole["results"]] == ["b", "d", "a", "c"]
-    expected = {name: value for name, value in many[1][0].items() if name != "actions"}
-    assert whole["results"][-1] == expected
+    expected_record = {name: value for name, value in many[1][0].items() if name != "actions"}
+    assert whole["results"][-1] == expected_record
     pages = [administration.get("/campaigns", page=page, limit=3) for page in range(3)]
     assert [[result["code"] for result in page["results"]] for page in pages] == [["b", "d", "a"], ["c"], []]
     assert [page["totalCount"] for page in pages] == [4, 4, 4]
@@ -359,8 +359,8 @@ def check_order(rows, column, tie_break, descending):
 
 @pytest.fixture
 def campaign_path(administration):
-    made = administration.post("/campaigns", {"code": code(), "name": "n"})["campaign"]
-    return f"/campaigns/{made['campaignId']}"
+    campaign = administration.post("/campaigns", {"code": code(), "name": "n"})["campaign"]
+    return f"/campaigns/{campaign['campaignId']}"
 
 
 def test_an_action_is_kept_with_everything_it_said(shop, administration, campaign_path):
@@ -391,48 +391,53 @@ def test_an_action_is_kept_with_everything_it_said(shop, administration, campaig
         "exclusiveGroup": "welcome",
         "externalKey": "big-orders",
     }
-    made = administration.post(f"{campaign_path}/actions", body)["action"]
-    assert made == {
+    action = administration.post(f"{campaign_path}/actions", body)["action"]
+    assert action == {
         **body,
         "stackingGroupKey": None,
         "campaignVersionId": 2,
         "organizationId": shop.organization.id,
         "campaignId": int(campaign_path.rsplit("/", 1)[1]),
-        "actionId": made["actionId"],
-        "actionKey": str(uuid.UUID(made["actionKey"])),
-        "createdAt": made["createdAt"],
-        "updatedAt": made["createdAt"],
+        "actionId": action["actionId"],
+        "actionKey": str(uuid.UUID(action["actionKey"])),
+        "createdAt": action["createdAt"],
+        "updatedAt": action["createdAt"],
     }
-    assert list(made["effects"]["items"][0]["params"][0]) == ["id", "value"]
-    path = f"{campaign_path}/actions/{made['actionId']}"
-    assert administration.get(path) == {"action": made}
+    assert list(action["effects"]["items"][0]["params"][0]) == ["id", "value"]
+    path = f"{campaign_path}/actions/{action['actionId']}"
+    assert administration.get(path) == {"action": action}
     least = {"effects": {"items": []}, "status": "disabled", "priority": 0}
-    changed = administration.put(path, least)["action"]
-    assert changed == {
-        **made,
+    updated_action = administration.put(path, least)["action"]
+    assert updated_action == {
+        **action,
         "campaignVersionId": 3,
         **least,
         "actionIndex": 7,
-        "updatedAt": changed["updatedAt"],
+        "updatedAt": updated_action["updatedAt"],
     }
-    assert changed["updatedAt"] > made["updatedAt"]
+    assert updated_action["updatedAt"] > action["updatedAt"]
     assert administration.put(path, {**least, "actionIndex": 2})["action"]["actionIndex"] == 2
 
 
 def test_actions_take_the_place_after_the_last(administration, campaign_path):
     path = f"{campaign_path}/actions"
-    asked = [{}, {"actionIndex": 8}, {}, {"actionIndex": 3}, {}]
-    made = [administration.post(path, running(mint(1), **more))["action"] for more in asked]
-    assert [each["actionIndex"] for each in made] == [0, 8, 9, 3, 10]
+    bodies = [{}, {"actionIndex": 8}, {}, {"actionIndex": 3}, {}]
+    actions = [administration.post(path, running(mint(1), **more))["action"] for more in bodies]
+    assert [action["actionIndex"] for action in actions] == [0, 8, 9, 3, 10]
 
 
 def test_a_rule_may_be_a_tree(shop, administration, campaign_path):
-    [parsed] = administration.post("/expressions/parse", {"inputs": [{"expression": "order.total >= 20"}]}, expect=200)[
-        "nodes"
-    ]
-    body = {"effects": {"items": [mint(4)]}, "status": "running", "priority": 1, "rules": {"node": parsed["node"]}}
-    made = administration.post(f"{campaign_path}/actions", body)["action"]
-    assert made["rules"] == {"node": parsed["node"]}
+    [parse_result] = administration.post(
+        "/expressions/parse", {"inputs": [{"expression": "order.total >= 20"}]}, expect=200
+    )["nodes"]
+    body = {
+        "effects": {"items": [mint(4)]},
+        "status": "running",
+        "priority": 1,
+        "rules": {"node": parse_result["node"]},
+    }
+    action = administration.post(f"{campaign_path}/actions", body)["action"]
+    assert action["rules"] == {"node": parse_result["node"]}
     member = shop.member()
     for total in (19, 20):
         shop.track_one(
@@ -480,8 +485,8 @@ def test_all_faults_of_rules_and_effects_come_together(administration, campaign_
         "/effects/items/3/params/0/value",
         "/effects/items/3/params",
     }
-    made = administration.post(f"{campaign_path}/actions", running(mint(1)))["action"]
-    again = administration.put(f"{campaign_path}/actions/{made['actionId']}", body, expect=400)
+    action = administration.post(f"{campaign_path}/actions", running(mint(1)))["action"]
+    again = administration.put(f"{campaign_path}/actions/{action['actionId']}", body, expect=400)
     assert again["errors"] == problem["errors"]
 
 
@@ -527,9 +532,9 @@ def test_an_account_that_an_effect_names_outright_must_be_there(administration, 
 
 
 def test_an_action_belongs_to_its_campaign(administration, campaign_path):
-    made = administration.post(f"{campaign_path}/actions", running(mint(1)))["action"]
+    action = administration.post(f"{campaign_path}/actions", running(mint(1)))["action"]
     other = administration.post("/campaigns", {"code": code(), "name": "n"})["campaign"]
-    path = f"/campaigns/{other['campaignId']}/actions/{made['actionId']}"
+    path = f"/campaigns/{other['campaignId']}/actions/{action['actionId']}"
     administration.get(path, expect=404)
     administration.put(path, running(mint(1)), expect=404)
     administration.get(f"{campaign_path}/actions/{10**12}", expect=404)
@@ -552,8 +557,8 @@ def test_actions_are_listed_filtered_and_ordered(administration, campaign_path):
     assert whole["totalCount"] == 4
     assert [result["actionId"] for result in administration.get(path, page=1, limit=3)["results"]] == ids[3:]
     for status, count in (("running", 2), ("draft", 1), ("disabled", 1)):
-        found = administration.get(path, status=status)
-        assert (found["totalCount"], {result["status"] for result in found["results"]}) == (count, {status})
+        page = administration.get(path, status=status)
+        assert (page["totalCount"], {result["status"] for result in page["results"]}) == (count, {status})
     for column in ("actionId", "actionIndex", "name", "status", "priority", "createdAt", "updatedAt"):
         for direction in ("", ",asc", ",desc"):
             rows = administration.get(path, order=column + direction)["results"]

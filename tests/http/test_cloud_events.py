@@ -134,8 +134,8 @@ class TestHeadersOfTriggers:
             headers={"Ce-Source": None, "X-Shop": "4"},
             eventTypes=[GENERIC],
         )
-        changed = shop.administration.put(f"/triggers/{trigger['triggerId']}", changes)["trigger"]
-        assert set(changed["settings"]["headers"]) == {"Ce-Source", "X-Shop"}
+        updated_trigger = shop.administration.put(f"/triggers/{trigger['triggerId']}", changes)["trigger"]
+        assert set(updated_trigger["settings"]["headers"]) == {"Ce-Source", "X-Shop"}
         track(shop)
         send(shop)
         [request] = receiving.received

@@ -28,12 +28,12 @@ def test_every_file_of_the_page_is_imported():
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_members_and_points_come_along(organization, system):
-    shop, imports, found = Shop(organization), Imports(organization), files(system)
+    shop, imports, contents = Shop(organization), Imports(organization), files(system)
     for kind in ("members", "balances"):
-        content, columns = found["csv", kind], yaml.safe_load(found["yaml", kind])
-        done = imports.run(content, kind=kind, columnNames=columns, ignoreUnknownColumns=True)
-        assert counts(done)[2:] == (content.count("\n") - 1, 0), imports.errors(done)
-    member = re.search(r"^.*?\n([^,;]+)[,;]", found["csv", "members"])[1]
+        content, columns = contents["csv", kind], yaml.safe_load(contents["yaml", kind])
+        job = imports.run(content, kind=kind, columnNames=columns, ignoreUnknownColumns=True)
+        assert counts(job)[2:] == (content.count("\n") - 1, 0), imports.errors(job)
+    member = re.search(r"^.*?\n([^,;]+)[,;]", contents["csv", "members"])[1]
     [exchange] = [exchange for exchange in exchanges(TEXT) if exchange.path.endswith(f"/{member}")]
     compare(exchange.answer, shop.integration.get(exchange.path.removeprefix("/v2")), {}, exchange.path)
     shop.check_ledger()

@@ -12,5 +12,5 @@ from tests.http.test_campaign_examples import SECTIONS, follow
 @pytest.mark.parametrize("title", SECTIONS)
 def test_files_make_an_empty_organization_the_same(api, organization, title, tmp_path):
     follow(organization, SECTIONS[title])
-    written, applied = copy_configuration(api, organization.id, api.organization().id, tmp_path)
-    assert applied == written
+    source_texts, target_texts = copy_configuration(api, organization.id, api.organization().id, tmp_path)
+    assert target_texts == source_texts

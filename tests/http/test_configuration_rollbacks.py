@@ -26,13 +26,13 @@ class RolledBack(Exception):
 def plain(value):
     """A value without identities, so that two configurations can be compared."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
         return {name: plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
         return [plain(part) for part in value]
     if type(value).__module__.startswith(("domain", "handlers")) and not callable(value):
-        slots = [name for each in type(value).__mro__ for name in getattr(each, "__slots__", ())]
+        slots = [name for base in type(value).__mro__ for name in getattr(base, "__slots__", ())]
         return {name: plain(getattr(value, name)) for name in slots or vars(value) if name[0] != "_"}
     return type(value).__name__ if callable(value) else value
 
@@ -41,9 +41,9 @@ def check(engine, organization_id):
     """What is in memory for the present version is what a load would find."""
     with engine.connect() as db:
         present = organizations.find(db, organization_id)
-        kept = configuration._cache.get(organization_id)
-        if kept is not None and kept.version == present.configuration_version:
-            assert plain(kept) == plain(configuration._load(db, present, None))
+        cached_configuration = configuration._cache.get(organization_id)
+        if cached_configuration is not None and cached_configuration.version == present.configuration_version:
+            assert plain(cached_configuration) == plain(configuration._load(db, present, None))
 
 
 @pytest.fixture
@@ -90,7 +90,9 @@ def organization(api):
 
 def test_no_operation_leaves_a_configuration_in_memory_that_was_rolled_back(organization, rehearsed):
     make_all(organization)
-    configuring = {operation_id for operation_id, each in all_operations().items() if each.changes_configuration}
+    configuring = {
+        operation_id for operation_id, operation in all_operations().items() if operation.changes_configuration
+    }
     assert rehearsed[True] >= configuring | OF_ACCOUNTS
 
 
