@@ -40,12 +40,12 @@ def counters(shop):
 
 
 def test_cancelling_takes_back_what_the_event_gave_and_says_so(shop, member):
-    made = shop.campaign(running(WHOLE_DOLLARS), pointsMonthlyLimitPerMember=100, maxTransactionsPerMember=5)
+    campaign = shop.campaign(running(WHOLE_DOLLARS), pointsMonthlyLimitPerMember=100, maxTransactionsPerMember=5)
     tracked = shop.track_one(order(member, "12.50", externalEventDate="2026-03-02T08:15:00Z"))
     [transaction] = shop.rows("ledger_transactions")
     answer = cancel(shop, tracked["loyaltyEventKey"], description="Rung up twice")
     original = event_of(shop, tracked["loyaltyEventKey"])
-    counted = {"campaignId": made["campaignId"], "scope": "member", "ledgerAccountId": None}
+    counter_fields = {"campaignId": campaign["campaignId"], "scope": "member", "ledgerAccountId": None}
     assert answer == {
         "results": [
             {
@@ -68,8 +68,20 @@ def test_cancelling_takes_back_what_the_event_gave_and_says_so(shop, member):
                     }
                 ],
                 "limitCounters": [
-                    {**counted, "type": "points", "period": "monthly", "periodStart": "2026-03-01", "amount": 12},
-                    {**counted, "type": "transactions", "period": "total", "periodStart": "0001-01-01", "amount": 1},
+                    {
+                        **counter_fields,
+                        "type": "points",
+                        "period": "monthly",
+                        "periodStart": "2026-03-01",
+                        "amount": 12,
+                    },
+                    {
+                        **counter_fields,
+                        "type": "transactions",
+                        "period": "total",
+                        "periodStart": "0001-01-01",
+                        "amount": 1,
+                    },
                 ],
                 **{kind: [] for kind in UNDONE_KINDS},
             }
@@ -96,7 +108,7 @@ def test_the_cancellation_is_an_event_linked_with_the_other(shop, member):
     _, revert = shop.rows("ledger_transactions", order="ledger_transaction_id")
     assert (revert.loyalty_event_id, revert.description) == (reversal["loyaltyEventId"], "By mistake")
     outcome = shop.integration.get(f"/events/{reversal['loyaltyEventKey']}")["result"]
-    assert [each["loyaltyEventKey"] for each in outcome["reverted"]] == [tracked["loyaltyEventKey"]]
+    assert [result["loyaltyEventKey"] for result in outcome["reverted"]] == [tracked["loyaltyEventKey"]]
 
 
 def test_a_cancelled_event_leaves_room_for_another(shop, member):
@@ -118,11 +130,11 @@ def test_burns_come_back_and_sponsors_give_back(shop, member):
     tracked = shop.track_one(event(member, sponsorLoyaltyMemberId=sponsor))
     assert (shop.balance(member), shop.balance(sponsor)) == (24, 7)
     [result] = cancel(shop, tracked["loyaltyEventKey"])["results"]
-    found = [
+    reversals = [
         (ledger_transaction["transactionType"], ledger_transaction["revertedAmount"])
         for ledger_transaction in result["ledgerTransactions"]
     ]
-    assert found == [("mint", 4), ("mint", 7), ("burn", 30)]
+    assert reversals == [("mint", 4), ("mint", 7), ("burn", 30)]
     assert (shop.balance(member), shop.balance(sponsor)) == (50, 0)
 
 
@@ -194,8 +206,12 @@ def test_what_an_event_caused_is_cancelled_with_it(shop, member):
     results = cancel(shop, tracked["loyaltyEventKey"])["results"]
     assert [result["eventType"] for result in results][-2:] == ["ledger-transaction-created", GENERIC]
     assert [t["amount"] for result in results for t in result["ledgerTransactions"]] == [3, 10]
-    reversal = next(each for each in shop.events(member) if each["reason"] == "cancelled")
-    caused = [each for each in shop.events(member) if each["reversalLoyaltyEventId"] == reversal["loyaltyEventId"]]
+    reversal = next(loyalty_event for loyalty_event in shop.events(member) if loyalty_event["reason"] == "cancelled")
+    caused = [
+        loyalty_event
+        for loyalty_event in shop.events(member)
+        if loyalty_event["reversalLoyaltyEventId"] == reversal["loyaltyEventId"]
+    ]
     assert len(caused) == len(results)
     assert shop.balance(member) == 0
 
@@ -290,9 +306,11 @@ def test_the_tier_follows_the_cancellation(shop, member):
     assert tiers() == [tier["loyaltyTierId"]]
     cancel(shop, tracked["loyaltyEventKey"])
     assert tiers() != [tier["loyaltyTierId"]]
-    reversal = next(each for each in shop.events(member) if each["reason"] == "cancelled")
-    moved = [each for each in shop.events(member) if each["eventType"] == "member-tier-set"]
-    assert any(reversal["loyaltyEventKey"] in (each["reason"] or "") for each in moved)
+    reversal = next(loyalty_event for loyalty_event in shop.events(member) if loyalty_event["reason"] == "cancelled")
+    tier_events = [
+        loyalty_event for loyalty_event in shop.events(member) if loyalty_event["eventType"] == "member-tier-set"
+    ]
+    assert any(reversal["loyaltyEventKey"] in (loyalty_event["reason"] or "") for loyalty_event in tier_events)
 
 
 def test_a_cancelled_event_returns_its_first_result_again(shop, member):
@@ -306,30 +324,32 @@ def test_a_cancelled_event_returns_its_first_result_again(shop, member):
 
 def test_points_of_a_cancelled_event_that_were_spent_go_when_they_come_back(shop, member):
     shop.campaign(running(mint(50)))
-    earned = shop.track_one(event(member))
-    burned = shop.give(member, 30, action="burn")["ledgerTransactionId"]
+    earning = shop.track_one(event(member))
+    burn_id = shop.give(member, 30, action="burn")["ledgerTransactionId"]
     created = shop.organization.created
     account = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
     wallet = shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerWalletId"]
     body = {"amount": 20, "fromWalletId": wallet, "toWalletId": None, "captureMethod": "manual"}
-    held = shop.administration.post(f"{account}/transactions", body)["transactions"][0]["ledgerTransactionId"]
-    [cancelled] = cancel(shop, earned["loyaltyEventKey"])["results"]
-    [taken] = cancelled["ledgerTransactions"]
-    assert (taken["revertedAmount"], taken["outcome"]) == (0, "clamped")
-    for each, amount in ((burned, 30), (held, 20)):
-        rows = shop.administration.post(f"{account}/transactions/{each}/revert", {}, expect=200)["transactions"]
-        [(reverted, of_mint)] = [(row["revertedLedgerTransactionId"], row["amount"]) for row in rows[1:]]
-        assert (reverted, of_mint) == (taken["ledgerTransactionId"], amount)
+    hold_id = shop.administration.post(f"{account}/transactions", body)["transactions"][0]["ledgerTransactionId"]
+    [cancelled] = cancel(shop, earning["loyaltyEventKey"])["results"]
+    [reversal] = cancelled["ledgerTransactions"]
+    assert (reversal["revertedAmount"], reversal["outcome"]) == (0, "clamped")
+    for transaction_id, amount in ((burn_id, 30), (hold_id, 20)):
+        rows = shop.administration.post(f"{account}/transactions/{transaction_id}/revert", {}, expect=200)[
+            "transactions"
+        ]
+        [(reverted_id, of_mint)] = [(row["revertedLedgerTransactionId"], row["amount"]) for row in rows[1:]]
+        assert (reverted_id, of_mint) == (reversal["ledgerTransactionId"], amount)
     assert shop.balance(member) == 0
 
 
 def test_what_a_cancelled_burn_gives_back_is_told_with_what_goes_of_it(shop, member):
     shop.campaign(running(mint(50)), eventType=ORDER_CREATED)
     shop.campaign(running(spend(40)), eventType=GENERIC)
-    earned = shop.track_one(order(member, 1))
-    spent = shop.track_one(event(member))
-    cancel(shop, earned["loyaltyEventKey"])
-    [cancelled] = cancel(shop, spent["loyaltyEventKey"])["results"]
+    earning = shop.track_one(order(member, 1))
+    spending = shop.track_one(event(member))
+    cancel(shop, earning["loyaltyEventKey"])
+    [cancelled] = cancel(shop, spending["loyaltyEventKey"])["results"]
     outcomes = [
         (ledger_transaction["transactionType"], ledger_transaction["revertedAmount"], ledger_transaction["outcome"])
         for ledger_transaction in cancelled["ledgerTransactions"]

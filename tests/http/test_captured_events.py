@@ -52,7 +52,7 @@ def test_a_captured_event_is_evaluated_once(shop, member):
     assert shop.integration.get(f"/events/{key}") == answer
     assert shop.track_one(one, executionMode="captureOnly") == answer["result"]
     assert shop.balance(member) == 7
-    assert [each["loyaltyEventKey"] for each in shop.events(member, eventType=GENERIC)] == [key]
+    assert [loyalty_event["loyaltyEventKey"] for loyalty_event in shop.events(member, eventType=GENERIC)] == [key]
     shop.check_ledger()
 
 
@@ -94,10 +94,14 @@ def test_an_imported_return_takes_back(shop, member):
     shop.track_one(order(member, 40, external_id="order-1"))
     shop.track_one(order(member, None, "confirmed", "order-1"))
     row = {**order(member, 10, "partially-returned", "order-1"), "externalEventDate": JANUARY}
-    done = Imports(shop.organization).run(json.dumps(row, default=float), kind="events", file_format="ndjson")
-    assert counts(done) == ("done", 1, 1, 0)
+    job = Imports(shop.organization).run(json.dumps(row, default=float), kind="events", file_format="ndjson")
+    assert counts(job) == ("done", 1, 1, 0)
     assert shop.balance(member) == 40
-    [part] = [each for each in shop.events(member) if each["eventType"].endswith("partially-returned")]
+    [part] = [
+        loyalty_event
+        for loyalty_event in shop.events(member)
+        if loyalty_event["eventType"].endswith("partially-returned")
+    ]
     assert evaluate(shop, part["loyaltyEventKey"])["result"]["reverted"]
     assert shop.balance(member) == 30
     shop.check_ledger()
@@ -134,7 +138,7 @@ def test_other_events_are_refused(shop, member):
     cancelled = captured(shop, event(member))
     shop.integration.post(f"/events/{cancelled}/cancel", {}, expect=200)
     assert refusal(shop, cancelled) == "event-cancelled"
-    [record] = [each for each in shop.events(member) if each["reason"] == "cancelled"]
+    [record] = [loyalty_event for loyalty_event in shop.events(member) if loyalty_event["reason"] == "cancelled"]
     assert refusal(shop, record["loyaltyEventKey"]) == "event-not-captured"
     assert refusal(shop, "9a1e0c2d-5b7f-4e3a-8c6d-0f1e2d3c4b5a", 404) == "not-found"
     assert shop.balance(member) == 7

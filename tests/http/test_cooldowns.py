@@ -40,11 +40,11 @@ def at(moment):
 
 
 def status_and_problem(result):
-    [found] = result["effects"]
-    return found["status"], found.get("error", {}).get("type")
+    [outcome] = result["effects"]
+    return outcome["status"], outcome.get("error", {}).get("type")
 
 
-APPLIED, SKIPPED = ("executed", None), ("skipped", COOLING)
+EXECUTED, SKIPPED = ("executed", None), ("skipped", COOLING)
 
 
 def test_example_3_a_day_between_two_events_and_late_ones(shop, member, daily):
@@ -53,20 +53,20 @@ def test_example_3_a_day_between_two_events_and_late_ones(shop, member, daily):
     def track(moment):
         return status_and_problem(shop.track_one(event(member, **at(moment))))
 
-    assert track(TEN) == APPLIED
+    assert track(TEN) == EXECUTED
     assert track(TEN + timedelta(hours=23, minutes=59, seconds=59)) == SKIPPED
-    assert track(TEN + timedelta(hours=24)) == APPLIED
+    assert track(TEN + timedelta(hours=24)) == EXECUTED
     # Three hours before the first.
     assert track(TEN - timedelta(hours=3)) == SKIPPED
-    assert track(TEN - timedelta(hours=24)) == APPLIED
+    assert track(TEN - timedelta(hours=24)) == EXECUTED
     assert shop.balance(member) == 15
     # Of another member nothing is known.
-    assert status_and_problem(shop.track_one(event(shop.member(), **at(TEN)))) == APPLIED
+    assert status_and_problem(shop.track_one(event(shop.member(), **at(TEN)))) == EXECUTED
 
 
 def test_events_of_one_call_and_queued_ones_go_by_each_other(shop, member, daily):
     results = shop.track(*(event(member, **at(TEN + timedelta(hours=hours))) for hours in (0, 12, 24, 25)))
-    assert [*map(status_and_problem, results)] == [APPLIED, SKIPPED, APPLIED, SKIPPED]
+    assert [*map(status_and_problem, results)] == [EXECUTED, SKIPPED, EXECUTED, SKIPPED]
     send(shop, event(member, **at(TEN + timedelta(hours=26))), event(member, **at(TEN + timedelta(hours=48))))
     drain(shop)
     assert shop.balance(member) == 15
@@ -108,7 +108,7 @@ def test_an_order_that_is_undone_gives_the_cooldown_back(shop, member, way):
         items = {"items": [{"total": Decimal(4)}]} if way == "partially-returned" else {}
         shop.track_one(order(member, None, way, "one", **items))
     second = order(member, 3, external_id="two", **at(TEN + timedelta(hours=1)))
-    assert status_and_problem(shop.track_one(second)) == (SKIPPED if way == "partially-returned" else APPLIED)
+    assert status_and_problem(shop.track_one(second)) == (SKIPPED if way == "partially-returned" else EXECUTED)
     assert shop.balance(member) == (6 if way == "partially-returned" else 3)
 
 
@@ -116,7 +116,7 @@ def test_an_order_that_is_undone_in_the_same_call_gives_the_cooldown_back(shop, 
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED, cooldown="P1D")
     one, two, three = (order(member, 3, external_id=name, **at(TEN)) for name in ("one", "two", "three"))
     results = shop.track(one, two, order(member, None, "cancelled", "one"), three)
-    assert [status_and_problem(result) for result in results if result["effects"]] == [APPLIED, SKIPPED, APPLIED]
+    assert [status_and_problem(result) for result in results if result["effects"]] == [EXECUTED, SKIPPED, EXECUTED]
     assert shop.balance(member) == 3
 
 
@@ -124,8 +124,8 @@ def test_all_effects_of_a_campaign_are_skipped_and_those_of_others_are_not(shop,
     shop.campaign(running(mint(1), effect("notify", name="Hello")), eventType=GENERIC, cooldown="P1W")
     shop.campaign(running(mint(100)), eventType=GENERIC)
     shop.track_one(event(member, **at(TEN)))
-    found = shop.track_one(event(member, **at(TEN + timedelta(days=3))))["effects"]
-    assert [(e["effectId"], e["status"]) for e in found] == [
+    outcomes = shop.track_one(event(member, **at(TEN + timedelta(days=3))))["effects"]
+    assert [(e["effectId"], e["status"]) for e in outcomes] == [
         ("mint-points", "executed"),
         ("mint-points", "skipped"),
         ("notify", "skipped"),
@@ -134,20 +134,20 @@ def test_all_effects_of_a_campaign_are_skipped_and_those_of_others_are_not(shop,
 
 
 def test_a_cooldown_that_is_set_later_counts_from_then_on(shop, member):
-    made = shop.campaign(running(mint(5)), eventType=GENERIC)
+    campaign = shop.campaign(running(mint(5)), eventType=GENERIC)
     shop.track_one(event(member, **at(TEN)))
-    body = {"code": made["code"], "name": made["name"], "eventType": GENERIC, "cooldown": "P1D"}
-    shop.administration.put(f"/campaigns/{made['campaignId']}", body)
-    assert [status_and_problem(shop.track_one(event(member, **at(TEN)))) for _ in range(2)] == [APPLIED, SKIPPED]
-    shop.administration.put(f"/campaigns/{made['campaignId']}", {**body, "cooldown": None})
-    assert status_and_problem(shop.track_one(event(member, **at(TEN)))) == APPLIED
+    body = {"code": campaign["code"], "name": campaign["name"], "eventType": GENERIC, "cooldown": "P1D"}
+    shop.administration.put(f"/campaigns/{campaign['campaignId']}", body)
+    assert [status_and_problem(shop.track_one(event(member, **at(TEN)))) for _ in range(2)] == [EXECUTED, SKIPPED]
+    shop.administration.put(f"/campaigns/{campaign['campaignId']}", {**body, "cooldown": None})
+    assert status_and_problem(shop.track_one(event(member, **at(TEN)))) == EXECUTED
 
 
 def test_a_cooldown_takes_one_statement_however_many_events(shop, member, daily):
     shop.track_one(event(member, **at(TEN)))
 
     def track(number):
-        sent = [event(member, **at(TEN + timedelta(days=2 * n + 2))) for n in range(number)]
-        return count(shop.engine, lambda: shop.track(*sent))
+        events = [event(member, **at(TEN + timedelta(days=2 * n + 2))) for n in range(number)]
+        return count(shop.engine, lambda: shop.track(*events))
 
     assert track(10) == track(20)
