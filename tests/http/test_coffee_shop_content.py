@@ -50,9 +50,9 @@ moments = st.one_of(
 sorts = st.lists(
     st.tuples(st.sampled_from(["displayOrder", "fromDate", "slug"]), st.sampled_from(["asc", "desc"])),
     max_size=2,
-    unique_by=lambda each: each[0],
+    unique_by=lambda sort_key: sort_key[0],
 )
-asked = st.tuples(
+questions = st.tuples(
     moments, st.sampled_from(sorted(TAGS)), st.sampled_from(LOCALES), sorts, st.sampled_from([3, 10, 200])
 )
 
@@ -76,7 +76,7 @@ class CoffeeShop:
     audiences: dict[str, str]
     cache: AnswerCache
 
-    def shown(self, content: Content, moment: datetime, member: str, locale: str, **query: Any) -> Any:
+    def list_content(self, content: Content, moment: datetime, member: str, locale: str, **query: Any) -> Any:
         Clock.moment = moment
         self.cache.clear()
         if locale:
@@ -91,36 +91,36 @@ def window(chance: Random) -> dict[str, str]:
         for _ in range(2)
     )
     texts = [end.isoformat().replace("+00:00", "Z") for end in ends]
-    found = dict(zip(("fromDate", "toDate"), texts, strict=True))
-    return {name: text for name, text in found.items() if chance.random() < 0.4}
+    bounds = dict(zip(("fromDate", "toDate"), texts, strict=True))
+    return {name: text for name, text in bounds.items() if chance.random() < 0.4}
 
 
 def schedule(chance: Random) -> dict[str, Any]:
     """Days, or windows of hours in some zone, or neither; most around the nights in which clocks change."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if chance.random() < 0.4:
-        found["daysOfWeek"] = sorted(chance.sample("1234567", chance.randrange(1, 5)))
+        fields["daysOfWeek"] = sorted(chance.sample("1234567", chance.randrange(1, 5)))
     if chance.random() < 0.5:
         windows = []
         for _ in range(chance.randrange(1, 4)):
             hours = sorted(chance.choices(range(24), weights=[4] * 5 + [1] * 19, k=2))
             windows.append({"day": chance.choice([7, 7, 1, 6, 3]), "fromHour": hours[0], "toHour": hours[1]})
-        found["dayOfWeekSchedule"] = {"timezone": chance.choice(ZONES), "schedule": windows}
-    return found
+        fields["dayOfWeekSchedule"] = {"timezone": chance.choice(ZONES), "schedule": windows}
+    return fields
 
 
 def audiences_of(organization: Any) -> dict[str, str]:
     """Audiences by the tag that a member of them has."""
-    found = {}
+    keys_by_tag = {}
     for tag in ("vip", "student"):
         body = {"matcherType": "attribute-matcher", "matcher": {"tags": [tag]}}
-        found[tag] = organization.administration.post("/audiences", body)["audience"]["audienceKey"]
-    return found
+        keys_by_tag[tag] = organization.administration.post("/audiences", body)["audience"]["audienceKey"]
+    return keys_by_tag
 
 
 def fill(content: Content, chance: Random, audiences: dict[str, str], attrs: Any, number: int) -> list[dict[str, Any]]:
     """Documents in some of the locales each, written in batches; the answered documents in that order."""
-    wanted = []
+    items = []
     for _ in range(number):
         key = document_key()
         for locale in chance.sample(LOCALES, chance.randrange(1, len(LOCALES) + 1)):
@@ -132,10 +132,10 @@ def fill(content: Content, chance: Random, audiences: dict[str, str], attrs: Any
             if chance.random() < 0.7:
                 fields["slug"] = chance.choice(["latte", "mocha", "tea"])
             status = chance.choice(["published"] * 4 + ["draft"])
-            wanted.append(item(attrs(), documentKey=key, locale=locale, status=status, **fields))
+            items.append(item(attrs(), documentKey=key, locale=locale, status=status, **fields))
     documents = []
-    for start in range(0, len(wanted), 50):
-        answer = content.batch(*wanted[start : start + 50])
+    for start in range(0, len(items), 50):
+        answer = content.batch(*items[start : start + 50])
         assert answer["failed"] == []
         documents += answer["upserted"]
     return documents
@@ -179,26 +179,26 @@ def is_within(at: datetime, begin: str | None, end: str | None) -> bool:
 
 def is_open(document: dict[str, Any], at: datetime) -> bool:
     """By the clock on the wall: the schedule where there is one, else the days of the shop."""
-    given = document.get("dayOfWeekSchedule")
-    if given is None:
+    opening_hours = document.get("dayOfWeekSchedule")
+    if opening_hours is None:
         return not document["daysOfWeek"] or str(at.astimezone(ZoneInfo(HOME)).isoweekday()) in document["daysOfWeek"]
-    wall = at.astimezone(ZoneInfo(given["timezone"]))
+    wall = at.astimezone(ZoneInfo(opening_hours["timezone"]))
     return any(
-        each["day"] == wall.isoweekday() and each["fromHour"] <= wall.hour <= each["toHour"]
-        for each in given["schedule"]
+        hours["day"] == wall.isoweekday() and hours["fromHour"] <= wall.hour <= hours["toHour"]
+        for hours in opening_hours["schedule"]
     )
 
 
-def look(shop: CoffeeShop, name: str, at: datetime, member: str, locale: str) -> list[dict[str, Any]]:
+def scan(shop: CoffeeShop, name: str, at: datetime, member: str, locale: str) -> list[dict[str, Any]]:
     """The documents of a collection that the member is to be shown, in the order of writing."""
-    mine = {shop.audiences[tag] for tag in TAGS[member]}
+    member_audiences = {shop.audiences[tag] for tag in TAGS[member]}
 
     def is_for(record: dict[str, Any]) -> bool:
-        return not record["audienceKeys"] or bool(mine & set(record["audienceKeys"]))
+        return not record["audienceKeys"] or bool(member_audiences & set(record["audienceKeys"]))
 
     documents = [document for document in shop.documents[name] if document["status"] == "published"]
     translated = {document["documentKey"] for document in documents if document["locale"] == locale}
-    found = []
+    visible_documents = []
     for document in documents:
         if document["locale"] != (locale if document["documentKey"] in translated else ""):
             continue
@@ -209,26 +209,26 @@ def look(shop: CoffeeShop, name: str, at: datetime, member: str, locale: str) ->
             valid = is_within(at, book["validFromDate"], book["validToDate"])
             if not (valid and is_for(book) and book["publishingStatus"] == "published"):
                 continue
-        found.append(document)
-    return found
+        visible_documents.append(document)
+    return visible_documents
 
 
 def in_order(documents: list[dict[str, Any]], sort: list[tuple[str, str]]) -> list[dict[str, Any]]:
     """The newest first, or by the fields; documents without a value last, equal ones in the direction of the last."""
-    found = list(documents) if sort and sort[-1][1] == "asc" else documents[::-1]
+    ordered = list(documents) if sort and sort[-1][1] == "asc" else documents[::-1]
     for field, direction in reversed(sort):
 
-        def value(each: dict[str, Any], field: str = field) -> Any:
-            return each["attrs"].get(field) if field == "displayOrder" else each[field]
+        def value(document: dict[str, Any], field: str = field) -> Any:
+            return document["attrs"].get(field) if field == "displayOrder" else document[field]
 
         there = sorted(
-            (document for document in found if value(document) is not None), key=value, reverse=direction == "desc"
+            (document for document in ordered if value(document) is not None), key=value, reverse=direction == "desc"
         )
-        found = there + [document for document in found if value(document) is None]
-    return found
+        ordered = there + [document for document in ordered if value(document) is None]
+    return ordered
 
 
-@given(asked)
+@given(questions)
 @example((CHANGES[1], "ana", "", [], 200))
 @example((CHANGES[1] - TICK, "bob", "es", [], 200))
 @example((CHANGES[4], "bob", "pt-br", [("displayOrder", "asc")], 200))
@@ -237,24 +237,24 @@ def test_members_are_shown_what_a_look_at_every_document_finds(coffee_shop, ques
     at, member, locale, sort, limit = question
     query = {"sort": ",".join(f"{field}:{direction}" for field, direction in sort)} if sort else {}
     for name, content in (("menu", coffee_shop.menu), ("offers", coffee_shop.offers)):
-        expected = in_order(look(coffee_shop, name, at, member, locale), sort)
-        found = []
-        for page in range(len(expected) // limit + 1):
-            answer = coffee_shop.shown(content, at, member, locale, limit=limit, page=page, **query)
-            assert answer["totalCount"] == len(expected)
-            found += [(each["documentKey"], each["locale"]) for each in answer["items"]]
-        assert found == [(each["documentKey"], each["locale"]) for each in expected]
+        expected_documents = in_order(scan(coffee_shop, name, at, member, locale), sort)
+        shown_keys = []
+        for page in range(len(expected_documents) // limit + 1):
+            answer = coffee_shop.list_content(content, at, member, locale, limit=limit, page=page, **query)
+            assert answer["totalCount"] == len(expected_documents)
+            shown_keys += [(document["documentKey"], document["locale"]) for document in answer["items"]]
+        assert shown_keys == [(document["documentKey"], document["locale"]) for document in expected_documents]
 
 
 def test_the_look_sees_much_at_some_moments_and_little_at_others(coffee_shop):
-    seen = {
-        (name, member, locale): len(look(coffee_shop, name, at, member, locale))
+    counts = {
+        (name, member, locale): len(scan(coffee_shop, name, at, member, locale))
         for at in CHANGES
         for name in coffee_shop.documents
         for member in TAGS
         for locale in LOCALES
     }
-    assert len(set(seen.values())) > 5
-    assert max(seen.values()) > 10
+    assert len(set(counts.values())) > 5
+    assert max(counts.values()) > 10
     zones = {(document.get("dayOfWeekSchedule") or {}).get("timezone") for document in coffee_shop.documents["menu"]}
     assert zones == {None, *ZONES}

@@ -16,7 +16,7 @@ def integration(organization):
 
 
 def test_a_collection_keeps_all_that_is_said_of_it(organization, integration):
-    said = {
+    body = {
         "name": "Drinks",
         "description": "What we pour.",
         "slug": "our-drinks",
@@ -28,16 +28,17 @@ def test_a_collection_keeps_all_that_is_said_of_it(organization, integration):
         "customAttributes": {"a": [1, {"b": None}]},
         "externalKey": "drinks",
     }
-    made = Content.of(organization, **said).collection
-    assert made == {**said, **{name: made[name] for name in ("collectionKey", "createdAt", "updatedAt")}} | {
-        "jsonschema": made["jsonschema"]
-    }
-    for name in (made["collectionKey"], made["collectionKey"].upper(), "our-drinks"):
-        assert integration.get(f"{COLLECTIONS}/{name}") == made
+    collection = Content.of(organization, **body).collection
+    assert collection == {
+        **body,
+        **{name: collection[name] for name in ("collectionKey", "createdAt", "updatedAt")},
+    } | {"jsonschema": collection["jsonschema"]}
+    for name in (collection["collectionKey"], collection["collectionKey"].upper(), "our-drinks"):
+        assert integration.get(f"{COLLECTIONS}/{name}") == collection
 
 
 def test_what_is_left_out_of_a_collection_is_empty(organization):
-    made = Content.of(organization).collection
+    collection = Content.of(organization).collection
     empty = {
         "slug": "drinks",
         "ftsFields": [],
@@ -47,7 +48,7 @@ def test_what_is_left_out_of_a_collection_is_empty(organization):
         "contentType": "static",
         "customAttributes": {},
     }
-    assert {name: made[name] for name in empty} == empty
+    assert {name: collection[name] for name in empty} == empty
 
 
 def test_slugs_are_made_of_names_and_never_taken_twice(organization, integration):
@@ -63,8 +64,8 @@ def test_slugs_are_made_of_names_and_never_taken_twice(organization, integration
 
 
 def test_an_update_changes_what_it_names(organization, integration):
-    made = Content.of(organization)
-    before = made.collection
+    content = Content.of(organization)
+    before = content.collection
     for change in (
         {"name": "Hot drinks"},
         {"description": ""},
@@ -76,10 +77,10 @@ def test_an_update_changes_what_it_names(organization, integration):
         {"contentType": "coupon"},
         {"customAttributes": {"a": 1}},
     ):
-        after = integration.patch(made.path, change)["collection"]
+        after = integration.patch(content.path, change)["collection"]
         assert after == {**before, **change, "updatedAt": after["updatedAt"]}
         before = after
-    assert integration.get(made.path) == before
+    assert integration.get(content.path) == before
 
 
 @pytest.mark.parametrize(
@@ -107,14 +108,14 @@ def test_an_update_changes_what_it_names(organization, integration):
     ],
 )
 def test_faults_of_collections_are_named(organization, integration, fault, pointer):
-    made = Content.of(organization)
+    content = Content.of(organization)
     body = {"name": "A", "description": "B"}
     for problem in (
         integration.post(COLLECTIONS, {**body, **fault}, expect=400),
-        integration.patch(made.path, fault, expect=400),
+        integration.patch(content.path, fault, expect=400),
     ):
         assert problem["errors"][0]["pointer"].startswith(pointer)
-    assert integration.get(COLLECTIONS)["results"] == [made.collection]
+    assert integration.get(COLLECTIONS)["results"] == [content.collection]
 
 
 def test_collections_that_are_not_there(organization, integration, other_organization):
@@ -126,13 +127,13 @@ def test_collections_that_are_not_there(organization, integration, other_organiz
 
 
 def test_collections_are_listed(organization, integration):
-    made = [
+    collections = [
         Content.of(organization, name=name, tags=tags, contentType=kind).collection
         for name, tags, kind in (("b", ["x"], "static"), ("a", ["x", "y"], "coupon"), ("c", [], "static"))
     ]
-    b, a, c = made
-    found = integration.get(COLLECTIONS)
-    assert found == {"results": [c, a, b], "totalCount": 3, "page": 0, "limit": 20}
+    b, a, c = collections
+    listing = integration.get(COLLECTIONS)
+    assert listing == {"results": [c, a, b], "totalCount": 3, "page": 0, "limit": 20}
     assert integration.get(COLLECTIONS, tags="x")["results"] == [a, b]
     assert integration.get(COLLECTIONS, tags="x,y")["results"] == [a]
     assert integration.get(COLLECTIONS, contentType="static")["results"] == [c, b]

@@ -23,7 +23,7 @@ def audience(organization) -> str:
 
 
 def test_a_document_keeps_all_that_is_said_of_it(organization, drinks):
-    said = {
+    fields = {
         "slug": "flat-white",
         "attrs": {"title": "Flat white", "price": 3.25, "deep": [{"a": [1, None, {"b": True}]}]},
         "status": "draft",
@@ -33,12 +33,12 @@ def test_a_document_keeps_all_that_is_said_of_it(organization, drinks):
         "daysOfWeek": ["1", "7"],
         "dayOfWeekSchedule": SCHEDULE,
     }
-    made = drinks.put(said.pop("attrs"), key=KEY.upper(), **said)
-    assert made["attrs"]["deep"] == [{"a": [1, None, {"b": True}]}]
-    generated = {name: made[name] for name in ("createdAt", "updatedAt", "attrs")}
-    assert made == {**said, **generated, "documentKey": KEY, "locale": ""}
+    document = drinks.put(fields.pop("attrs"), key=KEY.upper(), **fields)
+    assert document["attrs"]["deep"] == [{"a": [1, None, {"b": True}]}]
+    generated = {name: document[name] for name in ("createdAt", "updatedAt", "attrs")}
+    assert document == {**fields, **generated, "documentKey": KEY, "locale": ""}
     for name in (KEY, KEY.upper(), "flat-white"):
-        assert drinks.integration.get(f"{drinks.documents}/{name}", locale="") == {"document": made}
+        assert drinks.integration.get(f"{drinks.documents}/{name}", locale="") == {"document": document}
 
 
 def test_what_is_left_out_of_a_document_stays_and_null_unsets_it(drinks):
@@ -49,7 +49,7 @@ def test_what_is_left_out_of_a_document_stays_and_null_unsets_it(drinks):
     assert again["createdAt"] == first["createdAt"]
     assert again["updatedAt"] > first["updatedAt"]
     batch = drinks.batch(item({"c": 3}, documentKey=KEY, locale=""), item({"d": 4}, documentKey=KEY, locale="es"))
-    assert [each["slug"] for each in batch["upserted"]] == ["x", None]
+    assert [document["slug"] for document in batch["upserted"]] == ["x", None]
     assert drinks.put({"b": 2}, key=KEY, slug=None)["slug"] is None
 
 
@@ -66,14 +66,14 @@ def test_locales_are_versions_of_one_document(drinks):
     assert get(path, expect=400)["errors"][0]["parameter"] == "locale"
     assert get(path, locale="default", expect=400)["errors"][0]["parameter"] == "locale"
     integration = drinks.integration
-    gone = integration.delete(path, locale="es", expect=200)["document"]
-    assert gone["attrs"] == {"title": "es"}
+    deleted_document = integration.delete(path, locale="es", expect=200)["document"]
+    assert deleted_document["attrs"] == {"title": "es"}
     for call in (integration.get, integration.delete):
         call(path, locale="es", expect=404)
     integration.patch(path, {}, locale="es", expect=404)
     assert get(f"{path}/locales")["locales"] == ["", "pt-BR"]
     again = drinks.put({"title": "again"}, key=KEY, locale="es")
-    assert again["createdAt"] > gone["createdAt"]
+    assert again["createdAt"] > deleted_document["createdAt"]
     for locale in ("", "es", "pt-BR"):
         integration.delete(path, locale=locale, expect=200)
     get(f"{path}/locales", expect=404)
@@ -87,8 +87,8 @@ def test_among_equal_slugs_the_oldest_is_found(drinks):
     drinks.integration.delete(path, locale="", expect=200)
     assert drinks.integration.get(path, locale="")["document"] == second
     body = {"attrs": {}, "status": "draft"}
-    changed = drinks.integration.put(f"{path}/locales/es", body)["document"]
-    assert changed["documentKey"] == second["documentKey"]
+    spanish = drinks.integration.put(f"{path}/locales/es", body)["document"]
+    assert spanish["documentKey"] == second["documentKey"]
     drinks.integration.put(f"{drinks.documents}/nobody/locales/es", body, expect=404)
 
 
@@ -99,10 +99,14 @@ def test_a_slug_means_the_document_that_has_it_in_the_requested_locale(drinks):
     key = default["documentKey"]
     assert get(path, locale="")["document"] == default
     assert get(path, locale="es")["document"] == spanish
-    changed = drinks.integration.patch(path, {"status": "draft"}, locale="")["document"]
-    assert (changed["documentKey"], changed["status"]) == (key, "draft")
-    written = drinks.integration.put(f"{path}/locales/default", {"attrs": {}, "status": "published"})["document"]
-    assert (written["documentKey"], written["attrs"], written["createdAt"]) == (key, {}, default["createdAt"])
+    updated_document = drinks.integration.patch(path, {"status": "draft"}, locale="")["document"]
+    assert (updated_document["documentKey"], updated_document["status"]) == (key, "draft")
+    replacement = drinks.integration.put(f"{path}/locales/default", {"attrs": {}, "status": "published"})["document"]
+    assert (replacement["documentKey"], replacement["attrs"], replacement["createdAt"]) == (
+        key,
+        {},
+        default["createdAt"],
+    )
     assert drinks.integration.delete(path, locale="", expect=200)["document"]["documentKey"] == key
     # No document has the slug in the default locale any more: the oldest that has it at all has no such version.
     drinks.integration.delete(path, locale="", expect=404)
@@ -113,16 +117,18 @@ def test_a_slug_means_the_document_that_has_it_in_the_requested_locale(drinks):
 def test_a_version_written_by_slug_gets_this_slug(drinks):
     drinks.put({}, key=KEY, slug="one")
     body = {"attrs": {}, "status": "draft"}
-    for locale, sent, slug in (("es", {}, "one"), ("fr", {"slug": "un"}, "un"), ("de", {"slug": None}, None)):
-        made = drinks.integration.put(f"{drinks.documents}/one/locales/{locale}", {**body, **sent})["document"]
-        assert (made["documentKey"], made["slug"]) == (KEY, slug)
+    for locale, slug_field, slug in (("es", {}, "one"), ("fr", {"slug": "un"}, "un"), ("de", {"slug": None}, None)):
+        document = drinks.integration.put(f"{drinks.documents}/one/locales/{locale}", {**body, **slug_field})[
+            "document"
+        ]
+        assert (document["documentKey"], document["slug"]) == (KEY, slug)
     # A stored version keeps its own slug.
     assert drinks.integration.put(f"{drinks.documents}/one/locales/fr", body)["document"]["slug"] == "un"
     assert drinks.put({}, key=KEY, locale="it")["slug"] is None
 
 
 def test_an_update_changes_what_it_names(organization, drinks):
-    made = drinks.put({"a": 1}, key=KEY)
+    document = drinks.put({"a": 1}, key=KEY)
     path = f"{drinks.documents}/{KEY}"
     for change in (
         {"slug": "x"},
@@ -137,11 +143,11 @@ def test_an_update_changes_what_it_names(organization, drinks):
         {"dayOfWeekSchedule": SCHEDULE},
         {"locale": ""},
     ):
-        changed = drinks.integration.patch(path, change, locale="")["document"]
-        assert changed == {**made, **change, "updatedAt": changed["updatedAt"]}
-        made = changed
-    changed = drinks.integration.patch(path, {"dayOfWeekSchedule": None}, locale="")["document"]
-    assert "dayOfWeekSchedule" not in changed
+        updated_document = drinks.integration.patch(path, change, locale="")["document"]
+        assert updated_document == {**document, **change, "updatedAt": updated_document["updatedAt"]}
+        document = updated_document
+    updated_document = drinks.integration.patch(path, {"dayOfWeekSchedule": None}, locale="")["document"]
+    assert "dayOfWeekSchedule" not in updated_document
     drinks.integration.patch(path, {"fromDate": "2027-01-01T00:00:00Z"}, locale="", expect=400)
 
 
@@ -180,7 +186,7 @@ FAULTS = [
 
 @pytest.mark.parametrize(("fault", "pointer"), FAULTS)
 def test_faults_of_documents_are_named_whichever_way_they_are_written(drinks, fault, pointer):
-    made = drinks.put({"a": 1}, key=KEY)
+    document = drinks.put({"a": 1}, key=KEY)
     path = f"{drinks.documents}/{KEY}"
     plain = {"attrs": {}, "status": "draft"}
     for problem in (
@@ -190,7 +196,7 @@ def test_faults_of_documents_are_named_whichever_way_they_are_written(drinks, fa
     ):
         assert problem["type"] == "/problems/invalid-request"
         assert {error["pointer"] for error in problem["errors"]} == {pointer}
-    assert drinks.integration.get(path, locale="")["document"] == made
+    assert drinks.integration.get(path, locale="")["document"] == document
 
 
 def test_audiences_must_be_there(drinks):
@@ -202,7 +208,7 @@ def test_audiences_must_be_there(drinks):
 def test_a_batch_writes_what_can_be_written(drinks):
     existing = drinks.put({"n": 0}, key=KEY)
     same = item({"n": 3}, locale="es")
-    given = [
+    items = [
         item({"n": 1}, documentKey=KEY),
         {"documentKey": KEY},
         item({"price": -1}, locale="fr"),
@@ -212,24 +218,28 @@ def test_a_batch_writes_what_can_be_written(drinks):
         {**item({}), "locale": 5},
         item({"n": 8}, status="draft", slug="eight"),
     ]
-    answer = drinks.batch(*given)
+    answer = drinks.batch(*items)
     assert (answer["total"], answer["successCount"], answer["failureCount"]) == (8, 3, 5)
-    assert [each["attrs"]["n"] for each in answer["upserted"]] == [1, 3, 8]
-    assert [each["locale"] for each in answer["upserted"]] == ["", "es", ""]
+    assert [document["attrs"]["n"] for document in answer["upserted"]] == [1, 3, 8]
+    assert [document["locale"] for document in answer["upserted"]] == ["", "es", ""]
     assert answer["upserted"][0]["createdAt"] == existing["createdAt"]
-    assert [(each["index"], each["locale"]) for each in answer["failed"]] == [
+    assert [(failure["index"], failure["locale"]) for failure in answer["failed"]] == [
         (1, ""),
         (2, "fr"),
         (4, "es"),
         (5, None),
         (6, None),
     ]
-    assert [each["documentKey"] for each in answer["failed"]][:3] == [KEY, given[2]["documentKey"], same["documentKey"]]
-    pointers = [[fault["pointer"] for fault in each["error"]["errors"]] for each in answer["failed"]]
+    assert [failure["documentKey"] for failure in answer["failed"]][:3] == [
+        KEY,
+        items[2]["documentKey"],
+        same["documentKey"],
+    ]
+    pointers = [[fault["pointer"] for fault in failure["error"]["errors"]] for failure in answer["failed"]]
     assert pointers == [["/attrs", "/status"], ["/attrs/price"], ["/documentKey"], [""], ["/locale"]]
-    for each in answer["upserted"]:
-        found = drinks.integration.get(f"{drinks.documents}/{each['documentKey']}", locale=each["locale"])
-        assert found == {"document": each}
+    for document in answer["upserted"]:
+        response = drinks.integration.get(f"{drinks.documents}/{document['documentKey']}", locale=document["locale"])
+        assert response == {"document": document}
 
 
 def test_documents_that_take_too_long_to_validate_are_refused(organization):
@@ -240,8 +250,8 @@ def test_documents_that_take_too_long_to_validate_are_refused(organization):
     assert [error["pointer"] for error in problem["errors"]] == ["/attrs"]
     assert "takes too long to validate" in problem["errors"][0]["detail"]
     answer = content.batch(item({"a": long_text}), item({"a": short_text}))
-    assert [each["attrs"] for each in answer["upserted"]] == [{"a": short_text}]
-    assert [each["index"] for each in answer["failed"]] == [0]
+    assert [document["attrs"] for document in answer["upserted"]] == [{"a": short_text}]
+    assert [failure["index"] for failure in answer["failed"]] == [0]
 
 
 def test_a_batch_has_1_to_200_documents(drinks):
@@ -257,8 +267,8 @@ def test_statements_of_a_batch_do_not_grow_with_it(api, organization, drinks):
     key = audience(organization)
 
     def write(number: int) -> int:
-        some = [item({"n": n, "tags": ["a", "b"]}, audienceKeys=[key]) for n in range(number)]
-        return count(api.engine, lambda: drinks.batch(*some))
+        items = [item({"n": n, "tags": ["a", "b"]}, audienceKeys=[key]) for n in range(number)]
+        return count(api.engine, lambda: drinks.batch(*items))
 
     assert write(1) == write(150)
 
@@ -283,8 +293,8 @@ def test_references_of_a_book_are_documents_about_it(organization):
     key = document_key()
     for locale in ("default", "es"):
         coupons.put(about, key=key, locale=locale, status="draft")
-    found = {"collectionKey": coupons.collection["collectionKey"], "documentKey": key}
-    answer = {"isReferenced": True, "references": {"campaigns": [], "documents": [found]}}
+    reference = {"collectionKey": coupons.collection["collectionKey"], "documentKey": key}
+    answer = {"isReferenced": True, "references": {"campaigns": [], "documents": [reference]}}
     assert organization.integration.get(references) == answer
     for locale in ("", "es"):
         coupons.integration.delete(f"{coupons.documents}/{key}", locale=locale, expect=200)

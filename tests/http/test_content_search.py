@@ -71,31 +71,34 @@ def many(module_organization):
 
 
 def moment(text):
-    found = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found
+    timestamp = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return timestamp.replace(tzinfo=UTC) if timestamp.tzinfo is None else timestamp
 
 
 def values(document, field):
-    found = document["attrs"].get(field)
-    return found if isinstance(found, list) else [] if found is None else [found]
+    value = document["attrs"].get(field)
+    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def naive(documents, *, locale, status, q, facets, ranges):
-    def matches(each):
-        text = f"{each['attrs'].get('title', '')} {each['attrs'].get('body', '')}".split()
+    def matches(document):
+        text = f"{document['attrs'].get('title', '')} {document['attrs'].get('body', '')}".split()
         whole, last = q.split()[:-1], (q.split() or [""])[-1]
         return (
-            (each["locale"], each["status"]) == (locale, status)
+            (document["locale"], document["status"]) == (locale, status)
             and all(word in text for word in whole)
             and (not q or any(word.startswith(last) for word in text))
-            and all(set(map(shown, values(each, field))) & set(some) for field, some in facets.items())
-            and all(within(each, field, *ends) for field, ends in ranges.items())
+            and all(
+                set(map(facet_text, values(document, field))) & set(chosen_values)
+                for field, chosen_values in facets.items()
+            )
+            and all(within(document, field, *ends) for field, ends in ranges.items())
         )
 
     return [document for document in documents if matches(document)]
 
 
-def shown(value):
+def facet_text(value):
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -112,21 +115,23 @@ def within(document, field, least, most):
 
 def sorted_naive(documents, keys):
     """Documents without a value last, in either direction; equal ones in the order of writing, or against it."""
-    found = sorted(documents, key=lambda document: document["place"], reverse=not keys or keys[-1][1] == "desc")
+    ordered = sorted(documents, key=lambda document: document["place"], reverse=not keys or keys[-1][1] == "desc")
     for field, direction in reversed(keys):
 
-        def value(each, field=field):
+        def value(document, field=field):
             record = field in ("slug", "fromDate", "createdAt")
-            some = each[field] if record else each["attrs"].get(field)
-            return moment(some) if field == "since" and some is not None else some
+            field_value = document[field] if record else document["attrs"].get(field)
+            return moment(field_value) if field == "since" and field_value is not None else field_value
 
-        there = [each for each in found if value(each) is not None and not isinstance(value(each), list)]
+        there = [
+            document for document in ordered if value(document) is not None and not isinstance(value(document), list)
+        ]
         there.sort(key=value, reverse=direction == "desc")
-        found = there + [each for each in found if each not in there]
-    return found
+        ordered = there + [document for document in ordered if document not in there]
+    return ordered
 
 
-def _some(*options):
+def _one_or_two(*options):
     return st.lists(st.sampled_from(options), min_size=1, max_size=2, unique=True)
 
 
@@ -142,14 +147,17 @@ def _maybe(**strategies):
 SORTABLE = ("price", "since", "colour", "size", "slug", "fromDate", "createdAt")
 searches = st.fixed_dictionaries(
     {
-        "asked": st.fixed_dictionaries(
+        "criteria": st.fixed_dictionaries(
             {
                 # None is left out of the request.
                 "locale": st.sampled_from([None, "", "es", "pt-br"]),
                 "status": st.sampled_from([None, "published", "draft"]),
                 "q": st.sampled_from(["", "", "fla", "white coff", "mil", "oat c"]),
                 "facets": _maybe(
-                    colour=_some("red", "blue"), vegan=_some("true"), size=_some("1", "2"), tags=_some("a", "c")
+                    colour=_one_or_two("red", "blue"),
+                    vegan=_one_or_two("true"),
+                    size=_one_or_two("1", "2"),
+                    tags=_one_or_two("a", "c"),
                 ),
                 "ranges": _maybe(
                     price=_ends("1", "2.5"), since=_ends("2026-01-01", "2026-01-01"), size=_ends("1", "2")
@@ -159,26 +167,28 @@ searches = st.fixed_dictionaries(
         "sort": st.lists(
             st.tuples(st.sampled_from(SORTABLE), st.sampled_from(["asc", "desc", ""])),
             max_size=3,
-            unique_by=lambda each: each[0],
+            unique_by=lambda sort_key: sort_key[0],
         ),
         # Each condition as a parameter with the field in its name, or all as lists.
-        "named": st.booleans(),
+        "by_field_name": st.booleans(),
         "limit": st.sampled_from([3, 7, 200]),
     }
 )
 
 
-def parameters(asked, sort, named):
+def parameters(criteria, sort, by_field_name):
     """The query that asks for it."""
-    query = {name: asked[name] for name in ("locale", "status", "q") if asked[name] is not None}
-    facets, ranges = asked["facets"], asked["ranges"]
-    if named:
-        query |= {f"facet.{field}": ",".join(some) for field, some in facets.items()}
+    query = {name: criteria[name] for name in ("locale", "status", "q") if criteria[name] is not None}
+    facets, ranges = criteria["facets"], criteria["ranges"]
+    if by_field_name:
+        query |= {f"facet.{field}": ",".join(chosen_values) for field, chosen_values in facets.items()}
         for field, ends in ranges.items():
             query |= {f"range.{field}.{end}": v for end, v in zip(("min", "max"), ends, strict=True) if v is not None}
     else:
         if facets:
-            query["facet"] = ",".join(f"{field}={each}" for field, some in facets.items() for each in some)
+            query["facet"] = ",".join(
+                f"{field}={choice}" for field, chosen_values in facets.items() for choice in chosen_values
+            )
         if ranges:
             query["range"] = ",".join(f"{field}:{a or ''}..{b or ''}" for field, (a, b) in ranges.items())
     if sort:
@@ -191,47 +201,49 @@ def parameters(asked, sort, named):
 def test_searches_find_what_a_look_at_every_document_finds(many, search):
     content, documents = many
     documents = [{**document, "place": place} for place, document in enumerate(documents)]
-    asked, sort, limit = search["asked"], search["sort"], search["limit"]
-    if asked["q"] and not sort:
+    criteria, sort, limit = search["criteria"], search["sort"], search["limit"]
+    if criteria["q"] and not sort:
         # The order of the best match is another test's concern.
         sort = [("price", "asc")]
-    query = parameters(asked, sort, search["named"])
-    meant = {**asked, "locale": asked["locale"] or "", "status": asked["status"] or "published"}
-    expected = sorted_naive(naive(documents, **meant), sort)
-    found = [content.search(**query, limit=limit, page=page) for page in range(len(expected) // limit + 2)]
-    keys_found = [each["documentKey"] for page in found for each in page["items"]]
-    assert keys_found == [each["documentKey"] for each in expected], query
-    for page in found:
-        assert page["totalCount"] == len(expected)
+    query = parameters(criteria, sort, search["by_field_name"])
+    effective_criteria = {**criteria, "locale": criteria["locale"] or "", "status": criteria["status"] or "published"}
+    expected_documents = sorted_naive(naive(documents, **effective_criteria), sort)
+    pages = [content.search(**query, limit=limit, page=page) for page in range(len(expected_documents) // limit + 2)]
+    keys_found = [document["documentKey"] for page in pages for document in page["items"]]
+    assert keys_found == [document["documentKey"] for document in expected_documents], query
+    for page in pages:
+        assert page["totalCount"] == len(expected_documents)
         for field in FACETS:
-            counted = Counter(value for each in expected for value in set(values(each, field)))
+            expected_counts = Counter(
+                value for document in expected_documents for value in set(values(document, field))
+            )
             shown_counts = [(facet["value"], facet["count"]) for facet in page["facets"][field]]
-            assert dict(shown_counts) == dict(counted)
-            assert [number for _, number in shown_counts] == sorted(counted.values(), reverse=True)
+            assert dict(shown_counts) == dict(expected_counts)
+            assert [number for _, number in shown_counts] == sorted(expected_counts.values(), reverse=True)
 
 
 def test_a_field_of_no_type_is_sorted_numbers_first_then_texts(many):
     content, documents = many
     for direction in ("asc", "desc"):
-        found = []
+        field_values = []
         for page in range(12):
             answer = content.search(sort=f"anything:{direction}", limit=7, page=page)
-            found += [each["attrs"].get("anything") for each in answer["items"]]
-        expected = Counter(
+            field_values += [document["attrs"].get("anything") for document in answer["items"]]
+        expected_counts = Counter(
             str(document["attrs"].get("anything"))
             for document in documents
             if (document["locale"], document["status"]) == ("", "published")
         )
-        assert Counter(map(str, found)) == expected
-        kinds = [2 if each is None else 1 if isinstance(each, str | bool) else 0 for each in found]
+        assert Counter(map(str, field_values)) == expected_counts
+        kinds = [2 if value is None else 1 if isinstance(value, str | bool) else 0 for value in field_values]
         assert kinds == sorted(kinds)
-        numbers = [each for each, kind in zip(found, kinds, strict=True) if kind == 0]
+        numbers = [value for value, kind in zip(field_values, kinds, strict=True) if kind == 0]
         assert numbers == sorted(numbers, reverse=direction == "desc")
 
 
 def test_the_answer_says_what_was_asked(organization):
     content = Content.of(organization, jsonschema=SCHEMA, facetFields=FACETS, ftsFields=["title"])
-    made = content.put({"title": "Flat white", "colour": "red", "size": 2})
+    document = content.put({"title": "Flat white", "colour": "red", "size": 2})
     query = {"q": "flat", "facet.colour": "red,blue", "range.size.min": "2.0", "sort": "price:asc", "limit": 5}
     answer = content.search(**query)
     name = {key: content.collection[key] for key in ("collectionKey", "name")}
@@ -248,7 +260,7 @@ def test_the_answer_says_what_was_asked(organization):
             "range": {"size": {"min": "2.0", "max": None}},
         },
         "totalCount": 1,
-        "items": [made],
+        "items": [document],
         "facets": {
             "colour": [{"value": "red", "count": 1}],
             "vegan": [],
@@ -299,14 +311,14 @@ def test_every_value_that_is_counted_can_be_chosen(organization):
     cities = ["Paris", "Paris, Texas", "Texas", "", "a=b", "\\", "x,\\,y"]
     for city in cities:
         content.put({"city": city})
-    counted = [facet["value"] for facet in content.search()["facets"]["city"]]
-    assert sorted(counted) == sorted(cities)
+    facet_values = [facet["value"] for facet in content.search()["facets"]["city"]]
+    assert sorted(facet_values) == sorted(cities)
     for city in cities:
         text = city.replace("\\", "\\\\").replace(",", "\\,")
         for query in ({"facet.city": text}, {"facet": f"city={text}"}):
-            assert [found["attrs"] for found in content.search(**query)["items"]] == [{"city": city}], query
+            assert [document["attrs"] for document in content.search(**query)["items"]] == [{"city": city}], query
     both = content.search(**{"facet.city": "Paris\\, Texas,Texas,"})
-    assert {found["attrs"]["city"] for found in both["items"]} == {"Paris, Texas", "Texas", ""}
+    assert {document["attrs"]["city"] for document in both["items"]} == {"Paris, Texas", "Texas", ""}
     assert both["query"]["facet"] == {"city": ["Paris, Texas", "Texas", ""]}
 
 
@@ -317,16 +329,16 @@ def test_words_are_found_in_the_language_of_the_locale(organization):
     content.put({"title": "Running waters"}, locale="ja")
     default = content.put({"title": "Cold drinks", "parts": ["oats", {"deep": "sugar"}]})["documentKey"]
 
-    def found(q, locale=""):
-        return [each["documentKey"] for each in content.search(q=q, locale=locale)["items"]]
+    def search_keys(q, locale=""):
+        return [document["documentKey"] for document in content.search(q=q, locale=locale)["items"]]
 
-    assert found("run water", "en") == found("runs", "en") == found("runn", "en") == [english]
-    assert found("taza roja", "es") == found("las taz", "es") == [spanish]
-    assert found("run water", "ja") == []
-    assert len(found("running wat", "ja")) == 1
-    assert found("drink cold") == found("sugar") == found("oat") == [default]
-    assert found("warm") == found("'") == found("!!! & | :*") == found("\\") == []
-    assert found("  ") == [default]
+    assert search_keys("run water", "en") == search_keys("runs", "en") == search_keys("runn", "en") == [english]
+    assert search_keys("taza roja", "es") == search_keys("las taz", "es") == [spanish]
+    assert search_keys("run water", "ja") == []
+    assert len(search_keys("running wat", "ja")) == 1
+    assert search_keys("drink cold") == search_keys("sugar") == search_keys("oat") == [default]
+    assert search_keys("warm") == search_keys("'") == search_keys("!!! & | :*") == search_keys("\\") == []
+    assert search_keys("  ") == [default]
 
 
 def test_the_best_match_comes_first(organization):
@@ -339,26 +351,26 @@ def test_the_best_match_comes_first(organization):
             {"title": "x", "body": "milk"},
         )
     ]
-    assert [each["documentKey"] for each in content.search(q="milk")["items"]] == [keys[1], keys[2], keys[0]]
+    assert [document["documentKey"] for document in content.search(q="milk")["items"]] == [keys[1], keys[2], keys[0]]
 
 
 def test_other_fields_of_full_text_are_indexed_again(organization):
     content = Content.of(organization, ftsFields=["title"])
     for locale in ("default", "es"):
         content.put({"title": "tazas", "body": "rojas"}, locale=locale)
-    assert [content.search(q="roj", locale=each)["totalCount"] for each in ("", "es")] == [0, 0]
+    assert [content.search(q="roj", locale=locale)["totalCount"] for locale in ("", "es")] == [0, 0]
     content.integration.patch(content.path, {"ftsFields": ["body"]})
-    assert [content.search(q="roja", locale=each)["totalCount"] for each in ("", "es")] == [1, 1]
-    assert [content.search(q="taza", locale=each)["totalCount"] for each in ("", "es")] == [0, 0]
+    assert [content.search(q="roja", locale=locale)["totalCount"] for locale in ("", "es")] == [1, 1]
+    assert [content.search(q="taza", locale=locale)["totalCount"] for locale in ("", "es")] == [0, 0]
 
 
 def test_what_changes_is_found_as_it_is_now(organization):
     content = Content.of(organization, facetFields={"colour": {}})
-    made = content.put({"colour": "red"})
-    path = f"{content.documents}/{made['documentKey']}"
+    document = content.put({"colour": "red"})
+    path = f"{content.documents}/{document['documentKey']}"
 
     def facets(**query):
-        return [(each["value"], each["count"]) for each in content.search(**query)["facets"]["colour"]]
+        return [(facet["value"], facet["count"]) for facet in content.search(**query)["facets"]["colour"]]
 
     content.integration.patch(path, {"attrs": {"colour": "blue"}}, locale="")
     assert facets() == [("blue", 1)]
@@ -371,8 +383,8 @@ def test_what_changes_is_found_as_it_is_now(organization):
 def test_a_collection_that_declares_no_fields_sorts_by_any(organization):
     content = Content.of(organization)
     keys = [content.put({"displayOrder": n})["documentKey"] for n in (10, 9, 100)]
-    found = [each["documentKey"] for each in content.search(sort="displayOrder")["items"]]
-    assert found == [keys[1], keys[0], keys[2]]
+    sorted_keys = [document["documentKey"] for document in content.search(sort="displayOrder")["items"]]
+    assert sorted_keys == [keys[1], keys[0], keys[2]]
 
 
 def test_facets_of_dates_compare_moments(organization):
@@ -430,5 +442,5 @@ def test_the_longest_texts_have_an_order(organization):
     # Of the first one PostgreSQL makes eighteen letters, and of the second one it stores four bytes.
     longest = ["\ufdfa" * 256, "\U00020000" * 256]
     content.batch(*(item({"title": text}) for text in longest))
-    found = content.search(sort="title:asc")["items"]
-    assert sorted(document["attrs"]["title"] for document in found) == sorted(longest)
+    documents = content.search(sort="title:asc")["items"]
+    assert sorted(document["attrs"]["title"] for document in documents) == sorted(longest)
