@@ -126,77 +126,77 @@ def stamps(book):
 
 
 def test_a_book_of_the_least_members(books, organization):
-    made = books.make()
+    book = books.make()
     program = {} if books.is_administration else {"loyaltyProgramKey": None}
-    assert made == {**LEAST, **UNSET, **program, **stamps(made)}
-    assert made["organizationId"] == organization.id
-    assert made["couponBookKey"] == str(uuid.UUID(made["couponBookKey"]))
-    assert made["createdAt"] == made["updatedAt"]
-    assert books.get(made) == made
+    assert book == {**LEAST, **UNSET, **program, **stamps(book)}
+    assert book["organizationId"] == organization.id
+    assert book["couponBookKey"] == str(uuid.UUID(book["couponBookKey"]))
+    assert book["createdAt"] == book["updatedAt"]
+    assert books.get(book) == book
 
 
 def test_a_book_is_kept_with_everything_it_said(books, organization, program, tiers, points):
     audience = organization.administration.post("/audiences", {"matcherType": "null-matcher"})["audience"]
     tier = tiers[0]
-    given = {**PLAIN, "requiredPointsConfig": points, "audienceKeys": [audience["audienceKey"].upper()]}
+    fields = {**PLAIN, "requiredPointsConfig": points, "audienceKeys": [audience["audienceKey"].upper()]}
     if books.is_administration:
-        given |= {"loyaltyProgramId": program["loyaltyProgramId"], "daysOfWeek": [1, "7"]}
+        fields |= {"loyaltyProgramId": program["loyaltyProgramId"], "daysOfWeek": [1, "7"]}
     else:
-        given |= {"loyaltyProgramKey": program["loyaltyProgramKey"], "daysOfWeek": [1, 7]}
-    made = books.make(**given, tierKeys=[tier["loyaltyTierKey"]])
+        fields |= {"loyaltyProgramKey": program["loyaltyProgramKey"], "daysOfWeek": [1, 7]}
+    book = books.make(**fields, tierKeys=[tier["loyaltyTierKey"]])
     tier_id = tier["loyaltyTierId"]
-    expected = {
+    expected_book = {
         **LEAST,
         **UNSET,
-        **given,
+        **fields,
         "loyaltyProgramId": program["loyaltyProgramId"],
         "audienceKeys": [audience["audienceKey"]],
         "tierKeys": [tier["loyaltyTierKey"]],
         "tiers": [str(tier_id)] if books.is_administration else [tier_id],
         "daysOfWeek": ["1", "7"] if books.is_administration else [1, 7],
-        **stamps(made),
+        **stamps(book),
     }
-    assert made == expected
-    assert books.get(made) == made
+    assert book == expected_book
+    assert books.get(book) == book
 
 
 def test_both_surfaces_see_the_same_book(integration, administration, program):
-    made = integration.make(**PLAIN | {"assignmentRequiredPoints": None, "usageRequiredPoints": None})
-    seen = administration.get(made)
-    assert seen | {"loyaltyProgramKey": None} == made
+    book = integration.make(**PLAIN | {"assignmentRequiredPoints": None, "usageRequiredPoints": None})
+    administration_view = administration.get(book)
+    assert administration_view | {"loyaltyProgramKey": None} == book
     owned = administration.make(loyaltyProgramId=program["loyaltyProgramId"])
     assert integration.get(owned)["loyaltyProgramKey"] == program["loyaltyProgramKey"]
 
 
 def test_an_update_changes_what_is_sent(books):
-    made = books.make(**PLAIN | {"assignmentRequiredPoints": None, "usageRequiredPoints": None})
-    changed = books.change(made, name="Tea", rankingIndex=7, extraFields={"b": 1}, tags=["tea"], channels=None)
-    expected = {"name": "Tea", "rankingIndex": 7, "extraFields": {"b": 1}, "tags": ["tea"], "channels": []}
-    assert changed == {**made, **expected, "updatedAt": changed["updatedAt"]}
-    assert changed["updatedAt"] > made["updatedAt"]
-    assert books.get(made) == changed
+    book = books.make(**PLAIN | {"assignmentRequiredPoints": None, "usageRequiredPoints": None})
+    updated_book = books.change(book, name="Tea", rankingIndex=7, extraFields={"b": 1}, tags=["tea"], channels=None)
+    changes = {"name": "Tea", "rankingIndex": 7, "extraFields": {"b": 1}, "tags": ["tea"], "channels": []}
+    assert updated_book == {**book, **changes, "updatedAt": updated_book["updatedAt"]}
+    assert updated_book["updatedAt"] > book["updatedAt"]
+    assert books.get(book) == updated_book
 
 
 def test_nulls_clear(books, points):
-    made = books.make(**PLAIN, requiredPointsConfig=points)
+    book = books.make(**PLAIN, requiredPointsConfig=points)
     nullable = [name for name, value in UNSET.items() if value is None and name != "loyaltyProgramId"]
     nullable += ["locations", "categories", "productCategories", "paymentMethods", "channels"]
-    changed = books.surface.patch(books.path(made), dict.fromkeys(nullable) | {"requiredPointsConfig": None})
-    changed = changed["couponBook"]
-    assert {name: changed[name] for name in nullable} == {name: UNSET[name] for name in nullable}
-    assert "requiredPointsConfig" not in changed
+    response = books.surface.patch(books.path(book), dict.fromkeys(nullable) | {"requiredPointsConfig": None})
+    updated_book = response["couponBook"]
+    assert {name: updated_book[name] for name in nullable} == {name: UNSET[name] for name in nullable}
+    assert "requiredPointsConfig" not in updated_book
 
 
 @pytest.mark.parametrize("name", ["publishingStatus", "type"])
 def test_the_type_and_the_status_are_not_updated(books, name):
-    made = books.make()
-    problem = books.change(made, **{name: made[name]}, expect=400)
+    book = books.make()
+    problem = books.change(book, **{name: book[name]}, expect=400)
     assert [fault["pointer"] for fault in problem["errors"]] == [f"/{name}"]
 
 
 def test_the_account_of_points_is_always_said_on_administration(administration):
-    made = administration.make()
-    problem = administration.surface.patch(administration.path(made), {"name": "x"}, expect=400)
+    book = administration.make()
+    problem = administration.surface.patch(administration.path(book), {"name": "x"}, expect=400)
     assert problem["errors"][0]["pointer"] == "/requiredPointsConfig"
     problem = administration.surface.post("/coupon-books", LEAST, expect=400)
     assert problem["errors"][0]["pointer"] == "/requiredPointsConfig"
@@ -254,16 +254,16 @@ def test_a_fault_in_a_condition_has_a_place(books):
 
 
 def test_what_the_book_comes_to_must_hold_together(books):
-    made = books.make(maxUsagesPerPeriod=1, usagePeriodType="daily", validToDate="2026-01-01T00:00:00Z")
+    book = books.make(maxUsagesPerPeriod=1, usagePeriodType="daily", validToDate="2026-01-01T00:00:00Z")
     for members, pointer in (
         ({"usagePeriodType": None}, "/usagePeriodType"),
         ({"validFromDate": "2027-01-01T00:00:00Z"}, "/validToDate"),
         ({"codePattern": {}}, "/codePattern"),
         ({"assignmentRequiredPoints": 3}, "/requiredPointsConfig"),
     ):
-        problem = books.change(made, **members, expect=400)
+        problem = books.change(book, **members, expect=400)
         assert [fault["pointer"] for fault in problem["errors"]] == [pointer]
-    assert books.get(made) == made
+    assert books.get(book) == book
 
 
 def test_what_is_named_must_be_there(books, points):
@@ -277,31 +277,31 @@ def test_what_is_named_must_be_there(books, points):
         ({"requiredPointsConfig": {**points, "ledgerKey": new_key()}}, "unknown-ledger"),
     ):
         assert books.refused(expect=404, **members) == f"/problems/{slug}"
-    made = books.make()
-    assert books.change(made, tierKeys=[new_key()], expect=404)["type"] == "/problems/unknown-tier"
-    assert books.get(made) == made
+    book = books.make()
+    assert books.change(book, tierKeys=[new_key()], expect=404)["type"] == "/problems/unknown-tier"
+    assert books.get(book) == book
 
 
 def test_a_program_is_set_and_cleared(books, program):
-    made = books.make()
+    book = books.make()
     name = "loyaltyProgramId" if books.is_administration else "loyaltyProgramKey"
-    changed = books.change(made, **{name: program[name]})
-    assert (changed["loyaltyProgramId"], changed[name]) == (program["loyaltyProgramId"], program[name])
-    changed = books.change(made, **{name: None})
-    assert (changed["loyaltyProgramId"], changed[name]) == (None, None)
+    updated_book = books.change(book, **{name: program[name]})
+    assert (updated_book["loyaltyProgramId"], updated_book[name]) == (program["loyaltyProgramId"], program[name])
+    updated_book = books.change(book, **{name: None})
+    assert (updated_book["loyaltyProgramId"], updated_book[name]) == (None, None)
 
 
 def test_tiers_and_tier_keys_are_one_restriction(books, tiers):
     keys, ids = [t["loyaltyTierKey"] for t in tiers], [t["loyaltyTierId"] for t in tiers]
-    answered = [str(i) for i in ids] if books.is_administration else ids
-    made = books.make(tiers=answered)
-    assert (made["tierKeys"], made["tiers"]) == (keys, answered)
-    changed = books.change(made, tierKeys=keys[1:])
-    assert (changed["tierKeys"], changed["tiers"]) == (keys[1:], answered[1:])
-    problem = books.change(made, tierKeys=keys[:1], tiers=ids[1:], expect=400)
+    surface_ids = [str(i) for i in ids] if books.is_administration else ids
+    book = books.make(tiers=surface_ids)
+    assert (book["tierKeys"], book["tiers"]) == (keys, surface_ids)
+    updated_book = books.change(book, tierKeys=keys[1:])
+    assert (updated_book["tierKeys"], updated_book["tiers"]) == (keys[1:], surface_ids[1:])
+    problem = books.change(book, tierKeys=keys[:1], tiers=ids[1:], expect=400)
     assert problem["errors"][0]["pointer"] == "/tiers"
-    assert books.change(made, tierKeys=keys, tiers=ids[::-1])["tierKeys"] == keys
-    assert books.change(made, tierKeys=[])["tiers"] == []
+    assert books.change(book, tierKeys=keys, tiers=ids[::-1])["tierKeys"] == keys
+    assert books.change(book, tierKeys=[])["tiers"] == []
 
 
 @pytest.mark.parametrize(
@@ -317,24 +317,24 @@ def test_deprecated_members_are_answered_with_the_header(books, members):
 
 
 def test_a_code_pattern_is_completed(books):
-    made = books.make(type="generated", codePattern={"prefix": "CAFE-", "length": 12})
-    assert made["codePattern"] == {
+    book = books.make(type="generated", codePattern={"prefix": "CAFE-", "length": 12})
+    assert book["codePattern"] == {
         "length": 12,
         "alphabet": "34679ACDEFGHJKMNPQRTWXY",
         "prefix": "CAFE-",
         "suffix": "",
     }
-    assert "codePattern" not in books.change(made, codePattern=None)
+    assert "codePattern" not in books.change(book, codePattern=None)
 
 
 def test_statuses_follow_each_other_until_the_archive(integration):
-    made = integration.make(publishingStatus="draft")
+    book = integration.make(publishingStatus="draft")
     for status in ("published", "disabled", "draft", "draft", "published", "archived"):
-        changed = integration.set_status(made, status)
-        assert changed == {**made, "publishingStatus": status, "updatedAt": changed["updatedAt"]}
+        updated_book = integration.set_status(book, status)
+        assert updated_book == {**book, "publishingStatus": status, "updatedAt": updated_book["updatedAt"]}
     for status in ("draft", "published", "disabled", "archived"):
-        assert integration.set_status(made, status, expect=409)["type"] == "/problems/coupon-book-archived"
-    assert integration.get(made)["publishingStatus"] == "archived"
+        assert integration.set_status(book, status, expect=409)["type"] == "/problems/coupon-book-archived"
+    assert integration.get(book)["publishingStatus"] == "archived"
 
 
 @pytest.mark.parametrize("status", ["draft", "published", "disabled"])
@@ -350,23 +350,23 @@ def test_a_status_that_there_is_not(integration):
 
 
 def test_an_archived_book_stays_as_it_is(books):
-    made = books.make("A")
-    archived = books.set_status(made, "archived")
-    refused = books.change(made, name="x", expect=409)
-    assert refused["type"] == "/problems/coupon-book-archived"
-    assert refused["detail"] == f"The coupon book {made['name']} is archived."
-    assert books.add(made, "B", expect=409)["type"] == "/problems/coupon-book-archived"
-    assert books.get(made)["updatedAt"] == archived["updatedAt"]
+    book = books.make("A")
+    archived = books.set_status(book, "archived")
+    problem = books.change(book, name="x", expect=409)
+    assert problem["type"] == "/problems/coupon-book-archived"
+    assert problem["detail"] == f"The coupon book {book['name']} is archived."
+    assert books.add(book, "B", expect=409)["type"] == "/problems/coupon-book-archived"
+    assert books.get(book)["updatedAt"] == archived["updatedAt"]
 
 
 def test_another_tenants_book_is_not_there(books, other_organization):
-    made = books.make()
+    book = books.make()
     stranger = CouponBooks(other_organization, books.surface_name)
-    for path in (stranger.path(made), f"{stranger.path(made)}/coupons"):
+    for path in (stranger.path(book), f"{stranger.path(book)}/coupons"):
         assert stranger.surface.get(path, expect=404)["type"] == "/problems/not-found"
 
 
 def test_nothing_refers_to_a_book(integration):
     path = f"{integration.path(integration.make())}/references"
-    expected = {"isReferenced": False, "references": {"campaigns": [], "documents": []}}
-    assert integration.surface.get(path) == expected
+    no_references = {"isReferenced": False, "references": {"campaigns": [], "documents": []}}
+    assert integration.surface.get(path) == no_references

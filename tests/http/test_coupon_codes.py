@@ -100,11 +100,11 @@ def test_a_coupon_is_read_and_gets_another_code(administration):
     path = f"{administration.path(book)}/coupons/{first['couponId']}"
     assert administration.surface.get(path) == {"couponCode": first}
     assert administration.surface.patch(path, {"code": "C"}) == {"couponBook": book}
-    changed = administration.surface.get(path)["couponCode"]
-    assert changed == {**first, "code": "C", "updatedAt": changed["updatedAt"]}
+    updated_coupon = administration.surface.get(path)["couponCode"]
+    assert updated_coupon == {**first, "code": "C", "updatedAt": updated_coupon["updatedAt"]}
     assert administration.surface.patch(path, {"code": "C"}) == {"couponBook": book}
-    taken = administration.surface.patch(path, {"code": second["code"]}, expect=409)
-    assert taken["type"] == "/problems/coupon-code-taken"
+    problem = administration.surface.patch(path, {"code": second["code"]}, expect=409)
+    assert problem["type"] == "/problems/coupon-code-taken"
     administration.set_status(book, "archived")
     assert administration.surface.patch(path, {"code": "D"}, expect=409)["type"] == "/problems/coupon-book-archived"
 
@@ -128,8 +128,8 @@ def test_a_hundred_thousand_codes_in_one_call(administration, organization):
     book = administration.make()
     codes = [f"{n:06}" for n in range(100_000)]
     surface: Surface = organization.integration
-    added = surface.post(f"/coupon-books/{book['couponBookKey']}/coupons", {"codes": codes})["codes"]
-    assert [coupon["code"] for coupon in added] == codes
+    coupons = surface.post(f"/coupon-books/{book['couponBookKey']}/coupons", {"codes": codes})["codes"]
+    assert [coupon["code"] for coupon in coupons] == codes
     page = listed(administration, book, page=3999)
     assert (page["totalCount"], codes_of(page)) == (100_000, codes[:25][::-1])
     assert administration.add(book, codes[70_000], expect=409)["type"] == "/problems/coupon-code-taken"

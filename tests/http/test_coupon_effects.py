@@ -33,20 +33,20 @@ def use(book, **params):
 
 
 def sums(books, book):
-    found = books.get(book)
-    return found["totalAssigned"], found["totalUsages"]
+    stored_book = books.get(book)
+    return stored_book["totalAssigned"], stored_book["totalUsages"]
 
 
 def coupons(shop, member):
-    found = shop.integration.get(f"/members/{member}/coupons")["results"]
-    return [(result["code"], result["amountAssigned"], result["amountUsed"]) for result in found]
+    entries = shop.integration.get(f"/members/{member}/coupons")["results"]
+    return [(result["code"], result["amountAssigned"], result["amountUsed"]) for result in entries]
 
 
 def test_events_assign_and_use_coupons(shop, books):
     book, member = books.make("A", "B", "C", type="list"), shop.member()
     shop.campaign(running(assign(book), assign(book, amount=2.9), use(book)), eventType=GENERIC)
     result = shop.track_one(event(member))
-    assert [each["status"] for each in result["effects"]] == ["executed"] * 3
+    assert [outcome["status"] for outcome in result["effects"]] == ["executed"] * 3
     assert coupons(shop, member) == [("B", 2, 0), ("A", 1, 1)]
     assert sums(books, book) == (3, 1)
     usages = shop.integration.get(f"/members/{member}/coupon-usages")["results"]
@@ -57,7 +57,7 @@ def test_what_the_book_refuses_is_skipped(shop, books):
     book, member = books.make(type="codeless", maxCouponCount=1), shop.member()
     shop.campaign(running(use(book), assign(book), assign(book), assign(book, amount=("=", "0"))), eventType=GENERIC)
     effects = shop.track_one(event(member))["effects"]
-    assert [(each["status"], each.get("error", {}).get("type")) for each in effects] == [
+    assert [(outcome["status"], outcome.get("error", {}).get("type")) for outcome in effects] == [
         ("skipped", "/problems/coupon-not-assigned"),
         ("executed", None),
         ("skipped", "/problems/coupon-out-of-stock"),
@@ -69,9 +69,9 @@ def test_what_the_book_refuses_is_skipped(shop, books):
 def test_an_effect_uses_a_coupon_for_the_order_and_assigns_one_for_a_later_order(shop, books, total, status):
     book, member = books.make(type="codeless", minOrderTotal=30), shop.member()
     shop.campaign(running(assign(book), use(book)), eventType=ORDER_CREATED)
-    assigned, used = shop.track_one(order(member, total))["effects"]
-    assert (assigned["status"], used["status"]) == ("executed", status)
-    assert used.get("error", {}).get("type") == ("/problems/coupon-order-total" if status == "skipped" else None)
+    assign_outcome, use_outcome = shop.track_one(order(member, total))["effects"]
+    assert (assign_outcome["status"], use_outcome["status"]) == ("executed", status)
+    assert use_outcome.get("error", {}).get("type") == ("/problems/coupon-order-total" if status == "skipped" else None)
 
 
 @pytest.mark.parametrize(("total", "uses"), [("29.99", 0), ("30", 1)])
@@ -86,7 +86,7 @@ def test_a_use_of_several_is_all_or_nothing(shop, books):
     book, member = books.make("U-1", "U-2", type="list"), shop.member()
     shop.campaign(running(assign(book), assign(book), use(book, amount=3), use(book, amount=2)), eventType=GENERIC)
     effects = shop.track_one(event(member))["effects"]
-    assert [each["status"] for each in effects] == ["executed", "executed", "skipped", "executed"]
+    assert [outcome["status"] for outcome in effects] == ["executed", "executed", "skipped", "executed"]
     assert sums(books, book) == (2, 2)
 
 
@@ -94,11 +94,11 @@ def test_a_book_must_be_there(shop):
     campaign = shop.campaign(eventType=GENERIC)
     path = f"/campaigns/{campaign['campaignId']}/actions"
     for key in (str(uuid.uuid4()), "no key at all"):
-        missing = running(effect("assign-coupon", couponBookKey=key))
-        assert shop.administration.post(path, missing, expect=404)["type"] == "/problems/unknown-coupon-book"
+        action = running(effect("assign-coupon", couponBookKey=key))
+        assert shop.administration.post(path, action, expect=404)["type"] == "/problems/unknown-coupon-book"
     shop.administration.post(path, running(effect("use-coupon", couponBookKey=("=", "event.eventType"))))
-    [found] = shop.track_one(event(shop.member()))["effects"]
-    assert (found["status"], found["error"]["type"]) == ("failed", "/problems/unknown-coupon-book")
+    [outcome] = shop.track_one(event(shop.member()))["effects"]
+    assert (outcome["status"], outcome["error"]["type"]) == ("failed", "/problems/unknown-coupon-book")
 
 
 def test_a_dry_run_assigns_nothing(shop, books):
@@ -106,7 +106,7 @@ def test_a_dry_run_assigns_nothing(shop, books):
     member = shop.member()
     shop.campaign(*(running(assign(book), use(book)) for book in books_of_all), eventType=GENERIC)
     [result] = shop.track(event(member), executionMode="dryRun")
-    assert [each["status"] for each in result["effects"]] == ["evaluated"] * 6
+    assert [outcome["status"] for outcome in result["effects"]] == ["evaluated"] * 6
     assert [sums(books, book) for book in books_of_all] == [(0, 0)] * 3
     assert coupons(shop, member) == []
 
@@ -122,7 +122,7 @@ def test_assignments_and_uses_are_reported(shop, books):
         shop.integration.post(f"{path}/assign", {"description": "Tenth coffee"}, expect=200)
         shop.integration.post(f"{path}/use", {}, expect=200)
     assert shop.balance(member) == 125
-    reported = {each["eventType"]: each for each in shop.events(member)}
+    reported = {loyalty_event["eventType"]: loyalty_event for loyalty_event in shop.events(member)}
     assert sorted(reported) == ["benefit-used", "coupon-code-assigned", "coupon-code-used"]
     assert reported["coupon-code-assigned"]["reason"] == "Tenth coffee"
     payloads = {row.event_type: row.payload for row in shop.rows("events", "event_type, payload") if row.payload}
@@ -134,9 +134,9 @@ def test_assignments_and_uses_are_reported(shop, books):
 def test_cancelling_takes_coupons_back(shop, books):
     book, member = books.make("X", "Y", type="list"), shop.member()
     points = {"requiredPointsConfig": {"ledgerAccountKey": _account(shop)}, "assignmentRequiredPoints": 3}
-    paid = books.make(type="codeless", **points)
+    priced_book = books.make(type="codeless", **points)
     shop.give(member, 10)
-    shop.campaign(running(assign(book, amount=2), assign(paid), use(book)), eventType=GENERIC)
+    shop.campaign(running(assign(book, amount=2), assign(priced_book), use(book)), eventType=GENERIC)
     key = shop.track_one(event(member))["loyaltyEventKey"]
     assert shop.balance(member) == 7
     path = f"/members/{member}/coupon-books/{book['couponBookKey']}/use"
@@ -150,7 +150,7 @@ def test_cancelling_takes_coupons_back(shop, books):
     assert reversed_amounts == [("X", 0, 1, 0), (None, 1, 0, 0), ("X", 1, 0, 1)]
     assert coupons(shop, member) == [("X", 1, 1)]
     assert sums(books, book) == (1, 1)
-    assert sums(books, paid) == (0, 0)
+    assert sums(books, priced_book) == (0, 0)
     assert shop.balance(member) == 10
     shop.check_ledger()
 
@@ -202,8 +202,8 @@ def test_a_use_stays_in_force_when_its_order_is_undone_unless_the_book_restores_
     shop.check_ledger()
     if not restores:
         usages = shop.integration.get(f"/members/{member}/coupon-usages")["results"]
-        used = next(usage["couponUsageKey"] for usage in usages if usage["amountUsed"])
-        shop.integration.post(f"/members/{member}/coupon-usages/{used}/revert", expect=200)
+        usage_key = next(usage["couponUsageKey"] for usage in usages if usage["amountUsed"])
+        shop.integration.post(f"/members/{member}/coupon-usages/{usage_key}/revert", expect=200)
         assert (shop.balance(member), sums(books, book)) == (10, (0, 0))
         shop.check_ledger()
 
@@ -218,7 +218,7 @@ def test_a_batch_of_events_costs_nearly_the_same_for_any_number(shop, books, typ
     def track(size):
         def call():
             results = shop.track(*(event(members[n % 10]) for n in range(size)))
-            assert {each["status"] for found in results for each in found["effects"]} == {"executed"}
+            assert {outcome["status"] for result in results for outcome in result["effects"]} == {"executed"}
 
         return count(shop.engine, call)
 

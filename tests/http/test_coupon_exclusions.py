@@ -40,21 +40,21 @@ class Visitor:
     def do(self, verb, *, expect=200, **body):
         return self.books.organization.integration.post(f"{self.path}/{verb}", body, expect=expect)
 
-    def refused(self, verb, **body):
+    def refusals(self, verb, **body):
         """The slugs of the problems, of both surfaces."""
         problem = self.do(verb, expect=409, **body)
-        own = {"memberId": self.member["memberId"]}
+        fields = {"memberId": self.member["memberId"]}
         path = f"/coupon-books/{self.book['couponBookId']}/{verb}"
-        other = self.books.organization.administration.post(path, own, expect=409)
+        other = self.books.organization.administration.post(path, fields, expect=409)
         return problem["type"].removeprefix("/problems/"), other["type"].removeprefix("/problems/")
 
     def reasons(self, **query):
         path = f"/members/{self.member['loyaltyMemberId']}/coupon-books"
         one = {"couponBookKey": self.book["couponBookKey"], **query}
-        [seen] = self.books.organization.integration.get(path, dryRun=True, **one)["results"]
-        assert (self.books.organization.integration.get(path, **one)["totalCount"] == 1) == seen["eligible"]
-        assert self.of_program()["totalCount"] == int(seen["eligible"] or bool(query))
-        return [reason["code"] for reason in seen["exclusionReasons"]]
+        [entry] = self.books.organization.integration.get(path, dryRun=True, **one)["results"]
+        assert (self.books.organization.integration.get(path, **one)["totalCount"] == 1) == entry["eligible"]
+        assert self.of_program()["totalCount"] == int(entry["eligible"] or bool(query))
+        return [reason["code"] for reason in entry["exclusionReasons"]]
 
     def of_program(self, **query):
         program = self.books.organization.created.loyalty_program_id
@@ -73,7 +73,7 @@ def visit(books, ana):
 def test_the_quota_counts_unless_something_is_left_to_use(visit):
     at = visit(maxAssignedPerMember=1)
     at.do("assign")
-    assert at.refused("assign") == ("coupon-quota", "coupon-quota")
+    assert at.refusals("assign") == ("coupon-quota", "coupon-quota")
     assert at.reasons() == []
     at.do("use")
     assert at.reasons() == ["coupon-quota"]
@@ -83,7 +83,7 @@ def test_uses_of_the_period(visit):
     at = visit(maxUsagesPerPeriod=1, usagePeriodType="monthly", timezone="Pacific/Apia")
     at.do("assign", amount=2)
     at.do("use")
-    assert at.refused("use") == ("coupon-usage-limit", "coupon-usage-limit")
+    assert at.refusals("use") == ("coupon-usage-limit", "coupon-usage-limit")
     assert at.reasons() == ["coupon-usage-limit"]
 
 
@@ -103,18 +103,18 @@ def test_discounts_of_the_period(visit):
 
 def test_the_minimum_total_of_an_order_counts_where_the_total_is_known(visit):
     at = visit(minOrderTotal=30)
-    refused = at.do("assign", orderTotal=29.99, expect=409)
-    assert refused["type"] == "/problems/coupon-order-total"
-    assert refused["detail"] == "The coupon book needs an order of at least 30, and this one has a total of 29.99."
+    problem = at.do("assign", orderTotal=29.99, expect=409)
+    assert problem["type"] == "/problems/coupon-order-total"
+    assert problem["detail"] == "The coupon book needs an order of at least 30, and this one has a total of 29.99."
     at.do("assign", orderTotal=30)
     at.do("assign", amount=3)
     assert at.do("use", orderTotal=0, expect=409)["type"] == "/problems/coupon-order-total"
     at.do("use", orderTotal=30.01)
     at.do("use")
-    own = {"memberId": at.member["memberId"], "orderTotal": 29}
+    body = {"memberId": at.member["memberId"], "orderTotal": 29}
     path = f"/coupon-books/{at.book['couponBookId']}/use"
-    refused = at.books.organization.administration.post(path, own, expect=409)
-    assert refused["type"] == "/problems/coupon-order-total"
+    problem = at.books.organization.administration.post(path, body, expect=409)
+    assert problem["type"] == "/problems/coupon-order-total"
     assert at.reasons() == []
 
 
@@ -129,20 +129,20 @@ def test_a_repeated_use_names_the_same_total(visit):
 
 def test_a_book_is_excluded_while_points_are_missing(visit, shop, points):
     at = visit(assignmentRequiredPoints=10, usageRequiredPoints=5, requiredPointsConfig=points)
-    assert at.refused("assign") == ("insufficient-balance", "insufficient-balance")
+    assert at.refusals("assign") == ("insufficient-balance", "insufficient-balance")
     shop.give("ana", 15)
     assert at.reasons() == []
     at.do("assign")
     assert at.reasons() == []
     shop.give("ana", 1, "burn")
     assert at.reasons() == ["insufficient-balance"]
-    assert at.refused("use") == ("insufficient-balance", "insufficient-balance")
+    assert at.refusals("use") == ("insufficient-balance", "insufficient-balance")
 
 
 def test_a_book_without_free_codes_is_excluded_on_request(visit):
     at = visit("A", type="list")
     at.do("assign")
-    assert at.refused("assign") == ("coupon-out-of-stock", "coupon-out-of-stock")
+    assert at.refusals("assign") == ("coupon-out-of-stock", "coupon-out-of-stock")
     assert at.reasons() == []
     assert at.reasons(withStockOnly=True) == ["coupon-out-of-stock"]
     assert at.of_program(outOfStock=True)["totalCount"] == 1
@@ -161,8 +161,8 @@ def test_a_book_without_free_codes_is_excluded_on_request(visit):
 )
 def test_books_that_are_closed(visit, members, reason):
     at = visit(**members)
-    assert at.refused("assign") == (reason, reason)
-    assert at.refused("use") == (reason, reason)
+    assert at.refusals("assign") == (reason, reason)
+    assert at.refusals("use") == (reason, reason)
     assert at.reasons() == [reason]
 
 
@@ -170,15 +170,15 @@ def test_archived_books_are_excluded(visit, books):
     at = visit()
     at.do("assign")
     books.set_status(at.book, "archived")
-    assert at.refused("use") == ("coupon-book-archived", "coupon-book-archived")
-    assert at.refused("assign") == ("coupon-book-archived", "coupon-book-archived")
+    assert at.refusals("use") == ("coupon-book-archived", "coupon-book-archived")
+    assert at.refusals("assign") == ("coupon-book-archived", "coupon-book-archived")
     assert at.reasons() == ["coupon-book-archived"]
 
 
 def test_books_of_another_day(visit):
     today = datetime.now(UTC).isoweekday()
     at = visit(daysOfWeek=[(today + 2) % 7 + 1, (today + 3) % 7 + 1])
-    assert at.refused("assign") == ("coupon-book-day", "coupon-book-day")
+    assert at.refusals("assign") == ("coupon-book-day", "coupon-book-day")
     assert at.reasons() == ["coupon-book-day"]
 
 
@@ -188,10 +188,10 @@ def test_books_for_other_tiers_or_audiences_are_excluded(visit, shop):
     tier = shop.administration.post(path, body)["tier"]
     audience = shop.administration.post("/audiences", {"matcherType": "null-matcher"})["audience"]
     at = visit(tierKeys=[tier["loyaltyTierKey"]], audienceKeys=[audience["audienceKey"]])
-    assert at.refused("assign") == ("coupon-book-tier", "coupon-book-tier")
+    assert at.refusals("assign") == ("coupon-book-tier", "coupon-book-tier")
     assert at.reasons() == ["coupon-book-tier", "coupon-book-audience"]
     at = visit(audienceKeys=[audience["audienceKey"]])
-    assert at.refused("use") == ("coupon-book-audience", "coupon-book-audience")
+    assert at.refusals("use") == ("coupon-book-audience", "coupon-book-audience")
     assert at.reasons() == ["coupon-book-audience"]
 
 
@@ -201,24 +201,24 @@ def test_a_books_sums_are_the_members_own(visit, books, organization):
     at.do("assign", amount=3)
     other.do("assign", amount=2)
     at.do("use")
-    [seen] = at.of_program(includeLastUsage=True)["results"]
+    [entry] = at.of_program(includeLastUsage=True)["results"]
     usage = at.do("use")["couponUsage"]
-    assert (seen["totalAssigned"], seen["totalUsages"]) == (3, 1)
-    [seen] = at.of_program(includeLastUsage=True)["results"]
-    assert seen["lastUsage"] == usage
+    assert (entry["totalAssigned"], entry["totalUsages"]) == (3, 1)
+    [entry] = at.of_program(includeLastUsage=True)["results"]
+    assert entry["lastUsage"] == usage
     assert "lastUsage" not in other.of_program(includeLastUsage=True)["results"][0]
     assert "lastUsage" not in at.of_program()["results"][0]
     path = f"/members/ana/coupon-usages/{usage['couponUsageKey']}/revert"
     organization.integration.post(path, expect=200)
-    [seen] = at.of_program(includeLastUsage=True)["results"]
-    assert (seen["totalUsages"], seen["lastUsage"]["couponUsageId"] < usage["couponUsageId"]) == (1, True)
+    [entry] = at.of_program(includeLastUsage=True)["results"]
+    assert (entry["totalUsages"], entry["lastUsage"]["couponUsageId"] < usage["couponUsageId"]) == (1, True)
 
 
 def test_books_of_the_program_or_of_none(visit, books, organization):
-    own = organization.administration.get(f"/loyalty-programs/{organization.created.loyalty_program_id}")
+    response = organization.administration.get(f"/loyalty-programs/{organization.created.loyalty_program_id}")
     body = {"ledgerId": organization.created.ledger_id, "description": "Other", "setAsDefault": False}
     other = organization.administration.post("/loyalty-programs", body)["loyaltyProgram"]
-    for program, seen in ((own["loyaltyProgram"], 1), (other, 0)):
+    for program, count in ((response["loyaltyProgram"], 1), (other, 0)):
         at = visit(loyaltyProgramKey=program["loyaltyProgramKey"], tags=["x"])
-        assert at.of_program(tags="x")["totalCount"] == seen
+        assert at.of_program(tags="x")["totalCount"] == count
     assert visit().of_program()["totalCount"] == 1

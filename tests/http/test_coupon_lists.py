@@ -59,11 +59,11 @@ def keys(organization) -> Keys:
 
 
 @pytest.fixture(scope="module")
-def stored(organization, keys) -> list[Book]:
+def all_books(organization, keys) -> list[Book]:
     """Sixty books that differ in everything that lists are filtered by, newest first, as lists answer them."""
     books, chance = CouponBooks(organization), random.Random(1)
 
-    def some(values: list[Any]) -> list[Any]:
+    def sample(values: list[Any]) -> list[Any]:
         return chance.sample(values, chance.randint(0, len(values)))
 
     for _ in range(60):
@@ -78,11 +78,11 @@ def stored(organization, keys) -> list[Book]:
             "locale": chance.choice([None, "es", "en"]),
             "validFromDate": chance.choice([None, moment(begin)]),
             "validToDate": chance.choice([None, moment(end)]),
-            "daysOfWeek": some([1, 2, 3]),
-            "audienceKeys": some(keys["audienceKeys"]),
-            "tierKeys": some(keys["tierKeys"]),
+            "daysOfWeek": sample([1, 2, 3]),
+            "audienceKeys": sample(keys["audienceKeys"]),
+            "tierKeys": sample(keys["tierKeys"]),
             "loyaltyProgramKey": chance.choice([None, *keys["loyaltyProgramKey"]]),
-            **{name: some(words) for name, words in WORDS.items()},
+            **{name: sample(words) for name, words in WORDS.items()},
         }
         book = books.make(**body)
         if chance.random() < 0.15:
@@ -96,8 +96,8 @@ def member(organization) -> str:
     return organization.member()["loyaltyMemberId"]
 
 
-def any_of(name: str, wanted: list[Any], *, is_open: bool = False) -> Callable[[Book], bool]:
-    return lambda book: bool(set(book[name]) & set(wanted)) or (is_open and not book[name])
+def any_of(name: str, values: list[Any], *, is_open: bool = False) -> Callable[[Book], bool]:
+    return lambda book: bool(set(book[name]) & set(values)) or (is_open and not book[name])
 
 
 def contains(text: str) -> Callable[[Book], bool]:
@@ -117,7 +117,7 @@ def at_most(name: str, limit: str, *, or_null: bool = False) -> Callable[[Book],
 def wanted_lists(draw: Callable[..., Any], keys: Keys) -> dict[str, tuple[Any, Callable[[Book], bool]]]:
     """Query parameters on the lists of a book, each with what it means."""
     lists = {**WORDS, "daysOfWeek": [1, 2, 3, 4], "audiences": keys["audienceKeys"], "tierKeys": keys["tierKeys"]}
-    found: dict[str, tuple[Any, Callable[[Book], bool]]] = {}
+    conditions: dict[str, tuple[Any, Callable[[Book], bool]]] = {}
     for name in draw(st.sets(st.sampled_from([*lists, "tagsAny"]), max_size=4)):
         words = draw(st.lists(st.sampled_from(lists.get(name, WORDS["tags"])), min_size=1, max_size=2, unique=True))
         field = {"audiences": "audienceKeys", "tagsAny": "tags"}.get(name, name)
@@ -126,10 +126,10 @@ def wanted_lists(draw: Callable[..., Any], keys: Keys) -> dict[str, tuple[Any, C
             test = lambda book, words=words: set(words) <= set(book["tags"])  # noqa: E731
         if name == "channels":
             match = draw(st.sampled_from(["effective", "exact"]))
-            found["channelsMatch"] = (match, lambda book: True)
+            conditions["channelsMatch"] = (match, lambda book: True)
             test = any_of(field, words, is_open=match == "effective")
-        found[name] = (",".join(map(str, words)), test)
-    return found
+        conditions[name] = (",".join(map(str, words)), test)
+    return conditions
 
 
 @st.composite
@@ -170,27 +170,27 @@ def found_by(surface: Any, path: str, id_: str, query: Mapping[str, Any]) -> tup
 
 @FEW
 @given(data=st.data())
-def test_lists_contain_the_books_that_match_every_filter(organization, keys, stored, data):
-    asked = {**data.draw(wanted_lists(keys)), **data.draw(wanted_values(keys))}
-    query = {name: value for name, (value, _) in asked.items()}
-    expected = [book["couponBookId"] for book in stored if all(test(book) for _, test in asked.values())]
-    found = found_by(organization.integration, "/coupon-books", "couponBookId", query)
-    assert found == (len(expected), expected), query
+def test_lists_contain_the_books_that_match_every_filter(organization, keys, all_books, data):
+    conditions = {**data.draw(wanted_lists(keys)), **data.draw(wanted_values(keys))}
+    query = {name: value for name, (value, _) in conditions.items()}
+    expected_ids = [book["couponBookId"] for book in all_books if all(test(book) for _, test in conditions.values())]
+    listing = found_by(organization.integration, "/coupon-books", "couponBookId", query)
+    assert listing == (len(expected_ids), expected_ids), query
     # The other surface offers fewer filters, and the program by its id.
     for name in ("tierKeys", "externalId", "type"):
-        asked.pop(name, None)
-    query = {name: value for name, (value, _) in asked.items()}
+        conditions.pop(name, None)
+    query = {name: value for name, (value, _) in conditions.items()}
     if query.pop("loyaltyProgramKey", None):
         query["loyaltyProgramId"] = organization.created.loyalty_program_id
-    expected = [book["couponBookId"] for book in stored if all(test(book) for _, test in asked.values())]
-    found = found_by(organization.administration, "/coupon-books", "couponBookId", query)
-    assert found == (len(expected), expected), query
+    expected_ids = [book["couponBookId"] for book in all_books if all(test(book) for _, test in conditions.values())]
+    listing = found_by(organization.administration, "/coupon-books", "couponBookId", query)
+    assert listing == (len(expected_ids), expected_ids), query
 
 
 @FEW
 @given(data=st.data())
-def test_books_of_a_member(organization, member, keys, stored, data):
-    asked = {**data.draw(wanted_lists(keys)), **data.draw(wanted_values(keys))}
+def test_books_of_a_member(organization, member, keys, all_books, data):
+    conditions = {**data.draw(wanted_lists(keys)), **data.draw(wanted_values(keys))}
     for name in (
         "audiences",
         "tierKeys",
@@ -200,35 +200,35 @@ def test_books_of_a_member(organization, member, keys, stored, data):
         "validFromDateMin",
         "validToDateMax",
     ):
-        asked.pop(name, None)
-    query = {name: value for name, (value, _) in asked.items()}
-    expected = [book["couponBookId"] for book in stored if all(test(book) for _, test in asked.values())]
+        conditions.pop(name, None)
+    query = {name: value for name, (value, _) in conditions.items()}
+    expected_ids = [book["couponBookId"] for book in all_books if all(test(book) for _, test in conditions.values())]
     path = f"/members/{member}/coupon-books"
     assert found_by(organization.integration, path, "couponBookId", {**query, "dryRun": True}) == (
-        len(expected),
-        expected,
+        len(expected_ids),
+        expected_ids,
     ), query
-    seen = [
+    candidates = [
         book
         for page in range(3)
         for book in organization.integration.get(path, limit=25, page=page, dryRun=True, **query)["results"]
     ]
-    eligible = [book["couponBookId"] for book in seen if book["eligible"]]
+    eligible = [book["couponBookId"] for book in candidates if book["eligible"]]
     assert found_by(organization.integration, path, "couponBookId", query) == (len(eligible), eligible), query
 
 
 @pytest.mark.parametrize("column", ["name", "rankingIndex", "validToDate", "type", "externalId"])
 @pytest.mark.parametrize("direction", ["", ",asc", ",desc"])
-def test_books_are_sorted_by_each_column_empty_values_last(organization, stored, column, direction):
+def test_books_are_sorted_by_each_column_empty_values_last(organization, all_books, column, direction):
     """Nothing stands last either way; what is equal goes by age."""
     backwards = direction == ",desc"
-    named = [book for book in stored if book[column] is not None]
-    unnamed = [book for book in stored if book[column] is None]
-    expected = sorted(named, key=lambda book: (book[column], book["couponBookId"]), reverse=backwards)
-    expected += sorted(unnamed, key=lambda book: book["couponBookId"], reverse=backwards)
+    books_with_value = [book for book in all_books if book[column] is not None]
+    books_without_value = [book for book in all_books if book[column] is None]
+    expected_books = sorted(books_with_value, key=lambda book: (book[column], book["couponBookId"]), reverse=backwards)
+    expected_books += sorted(books_without_value, key=lambda book: book["couponBookId"], reverse=backwards)
     query = {"order": f"{column}{direction}"}
     _, ids = found_by(organization.integration, "/coupon-books", "couponBookId", query)
-    by_id = {book["couponBookId"]: book for book in stored}
-    assert [by_id[id_][column] for id_ in ids] == [book[column] for book in expected]
+    by_id = {book["couponBookId"]: book for book in all_books}
+    assert [by_id[id_][column] for id_ in ids] == [book[column] for book in expected_books]
     if column not in ("name", "externalId"):
-        assert ids == [book["couponBookId"] for book in expected]
+        assert ids == [book["couponBookId"] for book in expected_books]

@@ -34,22 +34,22 @@ class Holder:
 
     def lock(self, expect=201, **body):
         body = {"systemUniqueKey": key(), **body}
-        found = self.shop.integration.post(f"{self.path}/lock", body, expect=expect)
-        return found["couponLock"] if expect == 201 else found["type"]
+        response = self.shop.integration.post(f"{self.path}/lock", body, expect=expect)
+        return response["couponLock"] if expect == 201 else response["type"]
 
     def use(self, lock=None, expect=200, **body):
         if lock is not None:
             body["couponLockKey"] = lock["couponLockKey"]
-        found = self.shop.integration.post(f"{self.path}/use", body, expect=expect)
-        return found["couponUsage"] if expect == 200 else found["type"]
+        response = self.shop.integration.post(f"{self.path}/use", body, expect=expect)
+        return response["couponUsage"] if expect == 200 else response["type"]
 
     def assign(self, expect=200, **body):
-        found = self.shop.integration.post(f"{self.path}/assign", body, expect=expect)
-        return found["couponUsage"] if expect == 200 else found["type"]
+        response = self.shop.integration.post(f"{self.path}/assign", body, expect=expect)
+        return response["couponUsage"] if expect == 200 else response["type"]
 
     def release(self, lock, expect=200):
-        found = self.shop.integration.post(f"/coupon-locks/{lock['couponLockKey']}/release", expect=expect)
-        return found["couponLock"] if expect == 200 else found["type"]
+        response = self.shop.integration.post(f"/coupon-locks/{lock['couponLockKey']}/release", expect=expect)
+        return response["couponLock"] if expect == 200 else response["type"]
 
     def listed(self, **query):
         return [
@@ -64,8 +64,8 @@ def test_what_is_locked_is_used_by_its_key_alone(shop, books):
     lock = ana.lock(code="A")
     assert lock["code"] == "A"
     assert (ana.use(expect=409), ana.lock(expect=409), ana.use(code="A", expect=409)) == (LOCKED, LOCKED, LOCKED)
-    used = ana.use(lock)
-    assert (used["code"], used["amountUsed"]) == ("A", 1)
+    usage = ana.use(lock)
+    assert (usage["code"], usage["amountUsed"]) == ("A", 1)
     assert (ana.use(lock, expect=409), ana.release(lock, expect=409)) == (ENDED, ENDED)
 
 
@@ -78,13 +78,13 @@ def test_example_5_a_lock_ends_by_time_and_others_have_the_stock(api):
     assert first == {"couponLockKey": first["couponLockKey"], "code": None, "expiresAt": "2026-03-02T10:30:00Z"}
     assert ben.lock(expect=409, autoAssign=True) == ben.assign(expect=409) == EMPTY
     clock.advance("2026-03-02T10:29:00Z")
-    used = ana.use(first)
-    assert used["amountUsed"] == 1
-    shop.administration.post(f"/coupon-usages/{used['couponUsageId']}/revert", {}, expect=200)
-    [assigned] = [
+    usage = ana.use(first)
+    assert usage["amountUsed"] == 1
+    shop.administration.post(f"/coupon-usages/{usage['couponUsageId']}/revert", {}, expect=200)
+    [assignment] = [
         u for u in shop.integration.get(f"/members/{ana.member}/coupon-usages")["results"] if u["amountAssigned"] > 0
     ]
-    shop.administration.post(f"/coupon-usages/{assigned['couponUsageId']}/revert", {}, expect=200)
+    shop.administration.post(f"/coupon-usages/{assignment['couponUsageId']}/revert", {}, expect=200)
     second = ana.lock(autoAssign=True, validFor="PT30M")
     clock.advance("2026-03-02T10:58:59Z")
     assert ben.assign(expect=409) == EMPTY
@@ -167,11 +167,11 @@ def test_lists_leave_out_what_is_locked(shop, books):
 
 def test_the_same_key_returns_the_first_lock_and_bad_spans_are_refused(shop, books):
     ana = Holder(shop, books.make(type="codeless"))
-    asked = {"autoAssign": True, "systemUniqueKey": key()}
-    first = ana.lock(**asked)
+    body = {"autoAssign": True, "systemUniqueKey": key()}
+    first = ana.lock(**body)
     ana.release(first)
-    assert ana.lock(**asked) == first
-    assert ana.lock(expect=409, **{**asked, "validFor": "PT1H"}) == "/problems/key-reused"
+    assert ana.lock(**body) == first
+    assert ana.lock(expect=409, **{**body, "validFor": "PT1H"}) == "/problems/key-reused"
     for span in ("P8D", "PT0S", "PTT"):
         assert ana.lock(expect=400, autoAssign=True, validFor=span) == "/problems/invalid-request"
     ana.lock(autoAssign=True, validFor="P7D")
@@ -185,9 +185,9 @@ def test_locks_are_in_the_timeline(shop, books):
     ana.release(locks[1])
     locks.append(ana.lock(autoAssign=True))
     rows = shop.integration.get(f"/members/{ana.member}/timeline", kinds="coupon")["results"]
-    found = [(row["text"], row["isReversed"], row["by"] is not None) for row in rows if "couponLock" in row]
+    lock_rows = [(row["text"], row["isReversed"], row["by"] is not None) for row in rows if "couponLock" in row]
     ends = [f"The coupon Tea was locked until {lock['expiresAt']}" for lock in locks]
-    assert found == [
+    assert lock_rows == [
         (f"{ends[2]}.", False, True),
         (f"{ends[1]}, and released.", True, True),
         (f"{ends[0]}, and used.", False, True),

@@ -44,13 +44,13 @@ class Member:
     def entry(self, **query):
         """What the list of coupons tells: amounts, expiry and data; None where the coupon is not in it."""
         path = f"/members/{self.id}/coupons"
-        found = self.shop.integration.get(path, couponBookKey=self.book["couponBookKey"], **query)["results"]
+        coupons = self.shop.integration.get(path, couponBookKey=self.book["couponBookKey"], **query)["results"]
         names = ("amountAssigned", "amountUsed", "expiredAt", "customAttributes")
-        return [tuple(result[name] for name in names) for result in found]
+        return [tuple(result[name] for name in names) for result in coupons]
 
     def unused(self):
-        found = self.shop.integration.get(f"/members/{self.id}/coupon-usages", unusedOnly=True)["results"]
-        return [result["couponUsageId"] for result in found]
+        usages = self.shop.integration.get(f"/members/{self.id}/coupon-usages", unusedOnly=True)["results"]
+        return [result["couponUsageId"] for result in usages]
 
     def expired(self, expired):
         return self.shop.integration.get("/coupons", loyaltyMemberId=self.id, expired=expired)["totalCount"]
@@ -105,9 +105,9 @@ def test_a_revert_of_an_assignment_leaves_the_others_as_they_were(ana, later):
     ana.revert(second)
     assert ana.entry() == before
     third = ana.assign(expiresAt=later.moment(days=1))
-    used = ana.use()
+    usage = ana.use()
     assert ana.revert(third, expect=409) == "/problems/coupon-assignment-used"
-    ana.revert(used)
+    ana.revert(usage)
     ana.revert(third)
     assert ana.entry() == before
 
@@ -115,10 +115,10 @@ def test_a_revert_of_an_assignment_leaves_the_others_as_they_were(ana, later):
 def test_a_use_that_is_reverted_goes_back_to_its_lot(ana, later):
     ana.assign(expiresAt=later.moment(days=1))
     ana.assign()
-    used = ana.use()
+    usage = ana.use()
     later.wait(days=2)
     # It has expired meanwhile, so that one is left to use and not two.
-    ana.revert(used)
+    ana.revert(usage)
     ana.use()
     assert ana.use(expect=409) == "/problems/coupon-expired"
 
@@ -128,8 +128,8 @@ def test_books_of_a_member_depend_on_what_has_not_expired(organization, later):
 
     def reasons():
         path = f"/members/{ana.id}/coupon-books"
-        [seen] = ana.shop.integration.get(path, dryRun=True, couponBookKey=ana.book["couponBookKey"])["results"]
-        return [exclusion_reason["code"] for exclusion_reason in seen["exclusionReasons"]]
+        [book_entry] = ana.shop.integration.get(path, dryRun=True, couponBookKey=ana.book["couponBookKey"])["results"]
+        return [exclusion_reason["code"] for exclusion_reason in book_entry["exclusionReasons"]]
 
     ana.assign(expiresAt=later.moment(days=1))
     assert reasons() == []
@@ -145,8 +145,8 @@ def test_a_code_of_one_member_may_have_several_lots(organization, later):
     ana.assign(code="A", expiresAt=later.moment(days=3), couponData={"n": 2})
 
     def code():
-        found = ana.shop.integration.get("/coupons", couponBookKey=ana.book["couponBookKey"], code="A")["results"]
-        return found[0]["expiredAt"][:10], found[0]["customAttributes"]
+        coupons = ana.shop.integration.get("/coupons", couponBookKey=ana.book["couponBookKey"], code="A")["results"]
+        return coupons[0]["expiredAt"][:10], coupons[0]["customAttributes"]
 
     last = later.moment(days=3)[:10]
     assert code() == (last, {"n": 1})
@@ -161,15 +161,15 @@ def test_a_code_of_one_member_may_have_several_lots(organization, later):
 
 def test_what_a_cancelled_event_gave_does_not_stay_by_reverting_its_use(organization):
     ana = Member(Shop(organization), type="codeless")
-    given = effect("assign-coupon", couponBookKey=ana.book["couponBookKey"], amount=2)
-    ana.shop.campaign(running(given), eventType=GENERIC)
+    assignment = effect("assign-coupon", couponBookKey=ana.book["couponBookKey"], amount=2)
+    ana.shop.campaign(running(assignment), eventType=GENERIC)
     for uses in (1, 2):
         key = ana.shop.track_one(event(ana.id))["loyaltyEventKey"]
-        used = [ana.use() for _ in range(uses)]
+        usages = [ana.use() for _ in range(uses)]
         ana.shop.integration.post(f"/events/{key}/cancel", {}, expect=200)
-        assert [each[:2] for each in ana.entry()] == [(uses, uses)]
-        for each in used:
-            reversal = ana.revert(each)
+        assert [entry[:2] for entry in ana.entry()] == [(uses, uses)]
+        for usage in usages:
+            reversal = ana.revert(usage)
             assert (reversal["amountUsed"], reversal["amountAssigned"]) == (-1, -1)
         assert ana.entry() == []
         assert ana.use(expect=409) == "/problems/coupon-not-assigned"
@@ -180,9 +180,9 @@ def test_use_and_assign_tell_code_and_book(organization):
     path = f"/coupon-books/{ana.book['couponBookId']}"
     member_id = missions.member_id_of(ana.shop, ana.id)
     body = {"items": [{"memberId": member_id}, {"memberId": 10**15}]}
-    [made, failed] = ana.shop.administration.post(f"{path}/batch-assign", body, expect=200)["results"]
-    assert (made["code"], made["couponBookKey"]) == ("A-1", ana.book["couponBookKey"])
-    assert (failed["code"], failed["couponBookKey"]) == (None, None)
+    [assignment, failure] = ana.shop.administration.post(f"{path}/batch-assign", body, expect=200)["results"]
+    assert (assignment["code"], assignment["couponBookKey"]) == ("A-1", ana.book["couponBookKey"])
+    assert (failure["code"], failure["couponBookKey"]) == (None, None)
     key = {"systemUniqueKey": "again"}
     usages = [ana.assign(**key), ana.assign(**key), ana.use(code="A-2")]
     usages.append(ana.revert(usages[-1]))
@@ -200,19 +200,19 @@ def test_effects_and_rewards_tell_the_coupon(organization):
     missions.create(ana.shop, goalCount=1, couponBookKey=book_key)
     [tried] = ana.shop.track(event(ana.id), executionMode="dryRun")
     # Nobody learns a code by trying.
-    moved = [effect["coupons"][0] for effect in tried["effects"]]
-    assert [(each["code"], each["couponUsageKey"], each["couponBookKey"]) for each in moved] == [
+    dry_run_coupons = [effect["coupons"][0] for effect in tried["effects"]]
+    assert [(coupon["code"], coupon["couponUsageKey"], coupon["couponBookKey"]) for coupon in dry_run_coupons] == [
         (None, None, book_key)
     ] * 2
-    assert [each["code"] for each in tried["missions"][0]["rewards"]] == [None]
-    said = event(ana.id)
-    result = ana.shop.track_one(said)
-    moved = [effect["coupons"] for effect in result["effects"]]
+    assert [reward["code"] for reward in tried["missions"][0]["rewards"]] == [None]
+    tracked_event = event(ana.id)
+    result = ana.shop.track_one(tracked_event)
+    coupons_by_effect = [effect["coupons"] for effect in result["effects"]]
     usages = ana.shop.integration.get(f"/members/{ana.id}/coupon-usages")["results"]
     amounts_by_usage = {
         usage["couponUsageKey"]: (usage["code"], usage["amountAssigned"], usage["amountUsed"]) for usage in usages
     }
-    for [coupon] in moved:
+    for [coupon] in coupons_by_effect:
         assert amounts_by_usage[coupon["couponUsageKey"]] == (
             coupon["code"],
             coupon["amountAssigned"],
@@ -220,12 +220,12 @@ def test_effects_and_rewards_tell_the_coupon(organization):
         )
         assert coupon["couponBookKey"] == book_key
     [reward] = result["missions"][0]["rewards"]
-    assert (reward["couponBookKey"], {reward["code"], moved[0][0]["code"]}) == (book_key, {"E-1", "E-2"})
+    assert (reward["couponBookKey"], {reward["code"], coupons_by_effect[0][0]["code"]}) == (book_key, {"E-1", "E-2"})
     # What is stored is what was answered.
-    assert ana.shop.track_one(said) == result
+    assert ana.shop.track_one(tracked_event) == result
     rows = ana.shop.rows("events", "loyalty_event_id, result, event_type")
-    stored = [row.result for row in rows if row.event_type == GENERIC]
-    assert [each["effects"][0]["coupons"] for each in stored] == [moved[0]]
+    stored_results = [row.result for row in rows if row.event_type == GENERIC]
+    assert [stored_result["effects"][0]["coupons"] for stored_result in stored_results] == [coupons_by_effect[0]]
 
 
 def test_a_discount_that_is_exhausted_leaves_uses_without_one(organization):

@@ -71,9 +71,9 @@ class Counter:
     def balance(self, member: Any) -> Any:
         return self.shop.balance(member["loyaltyMemberId"])
 
-    def stored(self, book: Any) -> tuple[Any, Any]:
-        found = self.books.get(book)
-        return found["totalAssigned"], found["totalUsages"]
+    def totals(self, book: Any) -> tuple[Any, Any]:
+        stored_book = self.books.get(book)
+        return stored_book["totalAssigned"], stored_book["totalUsages"]
 
 
 @pytest.fixture(params=["integration", "administration"])
@@ -93,33 +93,33 @@ def office(organization):
     return Counter(organization, "administration")
 
 
-def points(counter, **needed):
+def points(counter, **prices):
     """Settings of a book whose points come from the default account."""
     account = counter.organization.administration.get(f"/ledgers/{counter.organization.created.ledger_id}/accounts")[
         "results"
     ][0]
-    return {"requiredPointsConfig": {"ledgerAccountKey": account["ledgerAccountKey"]}, **needed}
+    return {"requiredPointsConfig": {"ledgerAccountKey": account["ledgerAccountKey"]}, **prices}
 
 
 @pytest.mark.parametrize("type_", TYPES)
 def test_amounts_follow_an_assignment_a_use_and_a_revert(counter, type_):
     book, member = counter.book(type_), counter.member()
-    assigned = counter.assign(member, book, externalId="till-4")
-    assert (assigned["amountAssigned"], assigned["amountUsed"], assigned["externalId"]) == (1, 0, "till-4")
-    assert counter.stored(book) == (1, 0)
-    used = counter.use(member, book)
-    assert (used["amountAssigned"], used["amountUsed"], used["couponId"]) == (0, 1, assigned["couponId"])
-    assert (used["updatedTotalAssigned"], used["updatedTotalUsages"]) == (1, 1)
-    assert counter.stored(book) == (1, 1)
+    assignment = counter.assign(member, book, externalId="till-4")
+    assert (assignment["amountAssigned"], assignment["amountUsed"], assignment["externalId"]) == (1, 0, "till-4")
+    assert counter.totals(book) == (1, 0)
+    usage = counter.use(member, book)
+    assert (usage["amountAssigned"], usage["amountUsed"], usage["couponId"]) == (0, 1, assignment["couponId"])
+    assert (usage["updatedTotalAssigned"], usage["updatedTotalUsages"]) == (1, 1)
+    assert counter.totals(book) == (1, 1)
     assert counter.use(member, book, expect=409) == "/problems/coupon-not-assigned"
-    assert counter.revert(member, assigned, expect=409) == "/problems/coupon-assignment-used"
-    reversal = counter.revert(member, used)
-    assert (reversal["amountUsed"], reversal["revertedUsageId"]) == (-1, used["couponUsageId"])
-    assert counter.stored(book) == (1, 0)
-    assert counter.revert(member, used, expect=409) == "/problems/coupon-usage-reverted"
+    assert counter.revert(member, assignment, expect=409) == "/problems/coupon-assignment-used"
+    reversal = counter.revert(member, usage)
+    assert (reversal["amountUsed"], reversal["revertedUsageId"]) == (-1, usage["couponUsageId"])
+    assert counter.totals(book) == (1, 0)
+    assert counter.revert(member, usage, expect=409) == "/problems/coupon-usage-reverted"
     assert counter.revert(member, reversal, expect=409) == "/problems/coupon-usage-not-revertible"
     counter.use(member, book)
-    assert counter.stored(book) == (1, 1)
+    assert counter.totals(book) == (1, 1)
 
 
 def test_codes_of_a_list_go_out_in_order_and_come_back(counter):
@@ -208,17 +208,17 @@ def test_tiers_audiences_and_inactive_members(counter):
 def test_points_of_the_book(counter):
     book = counter.book(**points(counter, assignmentRequiredPoints=10, usageRequiredPoints=5))
     member = counter.member(points=26)
-    assigned = counter.assign(member, book, amount=2)
+    assignment = counter.assign(member, book, amount=2)
     assert counter.balance(member) == 6
-    assert assigned["ledgerTransactionId"] is not None
-    used = counter.use(member, book)
+    assert assignment["ledgerTransactionId"] is not None
+    usage = counter.use(member, book)
     assert counter.balance(member) == 1
     assert counter.use(member, book, expect=409) == "/problems/insufficient-balance"
     assert counter.assign(member, book, expect=409) == "/problems/insufficient-balance"
-    reversal = counter.revert(member, used)
-    assert reversal["ledgerTransactionId"] not in (None, used["ledgerTransactionId"])
+    reversal = counter.revert(member, usage)
+    assert reversal["ledgerTransactionId"] not in (None, usage["ledgerTransactionId"])
     assert counter.balance(member) == 6
-    counter.revert(member, assigned)
+    counter.revert(member, assignment)
     assert counter.balance(member) == 26
     counter.shop.check_ledger()
 
@@ -259,7 +259,7 @@ def test_a_pending_burn_is_captured(counter):
     book = counter.book(**points(counter, assignmentRequiredPoints=10))
     member, other = counter.member(points=30), counter.member(points=30)
 
-    def held(of, amount):
+    def hold(of, amount):
         body = {
             "fromWalletId": of["ledgerWalletId"],
             "toWalletId": None,
@@ -269,16 +269,16 @@ def test_a_pending_burn_is_captured(counter):
         path = f"/ledgers/{ledger}/accounts/{account}/transactions"
         return counter.organization.administration.post(path, body)["transactions"][0]["ledgerTransactionId"]
 
-    pending, theirs = held(member, 12), held(other, 12)
+    pending, theirs = hold(member, 12), hold(other, 12)
     name = "pendingCaptureLedgerTransactionId"
     assert counter.assign(member, book, expect=404, **{name: theirs}) == "/problems/unknown-ledger-transaction"
     assert counter.assign(member, book, expect=404, **{name: 10**15}) == "/problems/unknown-ledger-transaction"
     assert counter.assign(member, book, expect=400, pointsOverride=1, **{name: pending}) == "/problems/invalid-request"
-    assigned = counter.assign(member, book, **{name: pending})
-    assert assigned["ledgerTransactionId"] == pending
+    assignment = counter.assign(member, book, **{name: pending})
+    assert assignment["ledgerTransactionId"] == pending
     assert counter.balance(member) == 18
     assert counter.assign(member, book, expect=409, **{name: pending}) == "/problems/not-pending"
-    counter.revert(member, assigned)
+    counter.revert(member, assignment)
     assert counter.balance(member) == 30
     counter.shop.check_ledger()
 
@@ -289,16 +289,16 @@ def test_keys_are_answered_once(counter):
     first = counter.assign(member, book, systemUniqueKey=name, amount=3)
     assert first["systemUniqueKey"] == name
     assert counter.assign(member, book, systemUniqueKey=name, amount=3) == first
-    assert counter.stored(book) == (3, 0)
+    assert counter.totals(book) == (3, 0)
     assert counter.assign(member, book, systemUniqueKey=name, expect=409) == "/problems/key-reused"
     assert counter.assign(other, book, systemUniqueKey=name, amount=3, expect=409) == "/problems/key-reused"
     assert counter.use(member, book, systemUniqueKey=name, expect=409) == "/problems/key-reused"
-    mine = key()
-    used = counter.use(member, book, systemUniqueKey=mine)
-    counter.revert(member, used)
+    use_key = key()
+    usage = counter.use(member, book, systemUniqueKey=use_key)
+    counter.revert(member, usage)
     # Whatever has become of it, the first answer is answered.
-    assert counter.use(member, book, systemUniqueKey=mine) == used
-    assert counter.stored(book) == (3, 0)
+    assert counter.use(member, book, systemUniqueKey=use_key) == usage
+    assert counter.totals(book) == (3, 0)
 
 
 def test_uses_and_discounts_are_limited_per_period(till):
@@ -313,8 +313,8 @@ def test_uses_and_discounts_are_limited_per_period(till):
     member = till.member()
     till.assign(member, book, amount=9)
     assert till.use(member, book, amountDiscounted=9, expect=409) == "/problems/coupon-discount-too-high"
-    used = till.use(member, book, amountDiscounted=8)
-    assert used["amountDiscounted"] == 8
+    usage = till.use(member, book, amountDiscounted=8)
+    assert usage["amountDiscounted"] == 8
     assert till.use(member, book, amountDiscounted=3, expect=409) == "/problems/coupon-discount-limit"
     till.use(member, book, amountDiscounted=2)
     assert till.use(member, book, expect=409) == "/problems/coupon-usage-limit"
@@ -332,9 +332,9 @@ def test_a_revert_gives_the_limits_of_the_period_back(till):
     }
     book, member = till.book(**limits), till.member()
     till.assign(member, book, amount=2)
-    used = till.use(member, book, amountDiscounted=5)
+    usage = till.use(member, book, amountDiscounted=5)
     assert till.use(member, book, expect=409) == "/problems/coupon-usage-limit"
-    assert till.revert(member, used)["amountDiscounted"] == -5
+    assert till.revert(member, usage)["amountDiscounted"] == -5
     till.use(member, book, amountDiscounted=5)
 
 
@@ -373,9 +373,9 @@ def test_auto_assign_follows_the_rules_of_an_assignment(till):
     member, poor = till.member(points=6), till.member()
     assert till.use(member, book, expect=409) == "/problems/coupon-not-assigned"
     assert till.use(poor, book, autoAssign=True, expect=409) == "/problems/insufficient-balance"
-    assert till.stored(book) == (0, 0)
-    used = till.use(member, book, autoAssign=True, systemUniqueKey=key())
-    assert (used["updatedTotalAssigned"], used["updatedTotalUsages"]) == (1, 1)
+    assert till.totals(book) == (0, 0)
+    usage = till.use(member, book, autoAssign=True, systemUniqueKey=key())
+    assert (usage["updatedTotalAssigned"], usage["updatedTotalUsages"]) == (1, 1)
     assert till.balance(member) == 0
     assert till.use(member, book, autoAssign=True, expect=409) == "/problems/coupon-quota"
     assert till.use(poor, book, autoAssign=True, pointsOverride=0, expect=409) == "/problems/coupon-out-of-stock"
@@ -393,11 +393,11 @@ def test_several_codes_are_assigned_to_one_member_at_once(office):
         return answer["couponUsages"] if expect == 200 else answer
 
     assert assign(numberOfCodes=4, strictMode=True, expect=409)["type"] == "/problems/coupon-out-of-stock"
-    assert office.stored(book) == (0, 0)
+    assert office.totals(book) == (0, 0)
     two = assign(codes=["B-3", "B-1"], systemUniqueKeys=["x", "y"], amount=2, customAttributes={"a": 1})
-    assert [each["systemUniqueKey"] for each in two] == ["x", "y"]
-    assert [each["amountAssigned"] for each in two] == [2, 2]
-    assert [each["customAttributes"] for each in two] == [{"a": 1}, {"a": 1}]
+    assert [usage["systemUniqueKey"] for usage in two] == ["x", "y"]
+    assert [usage["amountAssigned"] for usage in two] == [2, 2]
+    assert [usage["customAttributes"] for usage in two] == [{"a": 1}, {"a": 1}]
     assert assign(codes=["B-3", "B-1"], systemUniqueKeys=["x", "y"], amount=2, customAttributes={"a": 1}) == two
     assert assign(numberOfCodes=2, systemUniqueKeys=["x", "z"], expect=409)["type"] == "/problems/key-reused"
     assert assign(codes=["B-9", "B-8"], expect=404)["type"] == "/problems/unknown-coupon"
@@ -422,7 +422,7 @@ def test_a_batch_answers_for_each_item(office):
     def batch(*items, expect=200, **body):
         return office.organization.administration.post(path, {"items": list(items), **body}, expect=expect)
 
-    done = batch(
+    response = batch(
         {"memberId": ana["memberId"], "systemUniqueKey": "b-1"},
         {"loyaltyMemberId": ben["loyaltyMemberId"], "systemUniqueKey": "b-2"},
         {"memberId": ana["memberId"], "systemUniqueKey": "b-1"},
@@ -431,22 +431,22 @@ def test_a_batch_answers_for_each_item(office):
         {"memberId": ana["memberId"], "loyaltyMemberId": ben["loyaltyMemberId"]},
         {"memberId": cleo["memberId"], "loyaltyMemberId": cleo["loyaltyMemberId"]},
     )
-    assert (done["successCount"], done["failureCount"], done["totalAttempted"]) == (3, 4, 7)
-    assert [result["status"] for result in done["results"]] == [
+    assert (response["successCount"], response["failureCount"], response["totalAttempted"]) == (3, 4, 7)
+    assert [result["status"] for result in response["results"]] == [
         "assigned", "failed", "assigned", "failed", "failed", "failed", "assigned",
     ]  # fmt: skip
-    assert [result["error"]["type"] for result in done["results"] if "error" in result] == [
+    assert [result["error"]["type"] for result in response["results"] if "error" in result] == [
         "/problems/insufficient-balance",
         "/problems/key-reused",
         "/problems/unknown-member",
         "/problems/unknown-member",
     ]
-    assert done["results"][0] == done["results"][2]
-    assert done["results"][4]["memberId"] is not None
-    assert done["results"][6]["systemUniqueKey"] is not None
-    assert office.stored(book) == (2, 0)
+    assert response["results"][0] == response["results"][2]
+    assert response["results"][4]["memberId"] is not None
+    assert response["results"][6]["systemUniqueKey"] is not None
+    assert office.totals(book) == (2, 0)
     again = batch({"memberId": ana["memberId"], "systemUniqueKey": "b-1"})["results"]
-    assert again == done["results"][:1]
+    assert again == response["results"][:1]
     assert batch({"memberId": ben["memberId"]}, pointsOverride=-2)["successCount"] == 1
     assert office.balance(ben) == 2
     nameless = batch({"systemUniqueKey": "b-9"}, expect=400)
@@ -461,19 +461,19 @@ def test_a_chosen_coupon_is_assigned(office):
     path = f"/coupon-books/{book['couponBookId']}/coupons/{second['couponId']}"
     post = office.organization.administration.post
     body = {"memberId": member["memberId"], "systemUniqueKey": key(), "amount": 2, "strictMode": True}
-    [assigned] = post(f"{path}/assign", body, expect=200)["couponUsages"]
-    assert (assigned["couponId"], assigned["amountAssigned"]) == (second["couponId"], 2)
-    assert post(f"{path}/assign", body, expect=200)["couponUsages"] == [assigned]
-    held = post(f"{path}/assign", {"memberId": other["memberId"]}, expect=409)
-    assert held["type"] == "/problems/coupon-code-held"
+    [assignment] = post(f"{path}/assign", body, expect=200)["couponUsages"]
+    assert (assignment["couponId"], assignment["amountAssigned"]) == (second["couponId"], 2)
+    assert post(f"{path}/assign", body, expect=200)["couponUsages"] == [assignment]
+    refusal = post(f"{path}/assign", {"memberId": other["memberId"]}, expect=409)
+    assert refusal["type"] == "/problems/coupon-code-held"
     use = {"memberId": member["memberId"], "systemUniqueKey": key(), "customAttributes": {"till": 2}}
-    used = post(f"{path}/use", use, expect=200)["couponUsage"]
-    assert (used["couponId"], used["customAttributes"]) == (second["couponId"], {"till": 2})
-    assert post(f"{path}/use", use, expect=200)["couponUsage"] == used
+    usage = post(f"{path}/use", use, expect=200)["couponUsage"]
+    assert (usage["couponId"], usage["customAttributes"]) == (second["couponId"], {"till": 2})
+    assert post(f"{path}/use", use, expect=200)["couponUsage"] == usage
     unknown = post(f"{path}/use", {"memberId": 10**15}, expect=404)
     assert unknown["type"] == "/problems/unknown-member"
-    missing = post(f"/coupon-books/{book['couponBookId']}/coupons/{10**15}/use", {"memberId": 1}, expect=404)
-    assert missing["type"] == "/problems/not-found"
+    problem = post(f"/coupon-books/{book['couponBookId']}/coupons/{10**15}/use", {"memberId": 1}, expect=404)
+    assert problem["type"] == "/problems/not-found"
 
 
 def test_force_reverts_what_is_used(office):
@@ -482,7 +482,7 @@ def test_force_reverts_what_is_used(office):
     office.use(member, book)
     assert office.revert(member, assigned, force=False, expect=409) == "/problems/coupon-assignment-used"
     assert office.revert(member, assigned, force=True)["amountAssigned"] == -1
-    assert office.stored(book) == (0, 1)
+    assert office.totals(book) == (0, 1)
     # A code that was used is not given to anybody else.
     assert office.assign(other, book, expect=409) == "/problems/coupon-out-of-stock"
     assert office.assign(other, book, code="E-1", expect=409) == "/problems/coupon-code-held"
@@ -503,12 +503,12 @@ def test_uses_of_a_code_are_reverted_one_by_one_or_all_at_once(till):
     first, second = till.use(member, book), till.use(member, book)
     one = revert()
     assert (one["status"], one["couponUsage"]["revertedUsageId"]) == ("success", second["couponUsageId"])
-    assert [each["status"] for each in one["details"]] == ["reverted"]
+    assert [detail["status"] for detail in one["details"]] == ["reverted"]
     minted = till.use(member, book, pointsOverride=-5)
     till.shop.give(member["loyaltyMemberId"], 15, "burn")
     all_of_them = revert(revertAll=True)
     assert all_of_them["status"] == "warning"
-    assert [(each["couponUsageKey"], each["status"]) for each in all_of_them["details"]] == [
+    assert [(detail["couponUsageKey"], detail["status"]) for detail in all_of_them["details"]] == [
         (minted["couponUsageKey"], "failed"),
         (first["couponUsageKey"], "reverted"),
     ]
@@ -526,7 +526,7 @@ def test_the_lists_of_a_member(till):
     cake = till.book("codeless", tags=["cake", "spring"])
     first, second = till.assign(member, coffee), till.assign(member, coffee)
     till.assign(member, cake, amount=2)
-    used = till.use(member, coffee, code="F-1")
+    usage = till.use(member, coffee, code="F-1")
     base = f"/members/{member['loyaltyMemberId']}"
 
     def codes(**query):
@@ -546,22 +546,22 @@ def test_the_lists_of_a_member(till):
     assert entry["couponBook"] == till.books.get(cake)
 
     def usages(**query):
-        found = integration.get(f"{base}/coupon-usages", **query)["results"]
-        return [result["couponUsageId"] for result in found]
+        results = integration.get(f"{base}/coupon-usages", **query)["results"]
+        return [result["couponUsageId"] for result in results]
 
-    everything = usages()
-    assert (everything[0], everything[-1], len(everything)) == (used["couponUsageId"], first["couponUsageId"], 4)
-    assert usages(codes="F-1") == [used["couponUsageId"], first["couponUsageId"]]
+    usage_ids = usages()
+    assert (usage_ids[0], usage_ids[-1], len(usage_ids)) == (usage["couponUsageId"], first["couponUsageId"], 4)
+    assert usages(codes="F-1") == [usage["couponUsageId"], first["couponUsageId"]]
     assert usages(codes="F-1,F-2", unusedOnly=True) == [second["couponUsageId"]]
     assert len(usages(unusedOnly=True)) == 2
     assert len(usages(couponBookTags="spring", couponBookTagsAny="cake,tea")) == 1
     assert usages(couponBookKey=coffee["couponBookKey"], order="couponUsageId,asc")[0] == first["couponUsageId"]
     assert usages(fromCreatedAt="2999-01-01T00:00:00Z") == []
     assert len(usages(toCreatedAt="2999-01-01T00:00:00Z", fromCreatedAt=first["createdAt"])) == 4
-    one = integration.get(f"{base}/coupon-usages/{used['couponUsageKey']}")
-    assert (one["status"], one["couponUsage"]) == ("success", used)
+    one = integration.get(f"{base}/coupon-usages/{usage['couponUsageKey']}")
+    assert (one["status"], one["couponUsage"]) == ("success", usage)
     other = till.member()
-    path = f"/members/{other['loyaltyMemberId']}/coupon-usages/{used['couponUsageKey']}"
+    path = f"/members/{other['loyaltyMemberId']}/coupon-usages/{usage['couponUsageKey']}"
     assert integration.get(path, expect=404)["type"] == "/problems/not-found"
     till.revert(member, second)
     assert codes() == [None, "F-1"]
@@ -579,23 +579,23 @@ def test_the_lists_and_totals_of_a_program(office):
     member = office.member()
     ours = office.book("list", "G-1", loyaltyProgramKey=key_of, tags=["a", "b"], validToDate="2998-01-01T00:00:00Z")
     free = office.book("codeless", tags=["b"], validFromDate="2001-01-01T00:00:00Z")
-    assigned = office.assign(member, ours)
+    assignment = office.assign(member, ours)
     office.assign(member, free, amount=4)
     office.use(member, free)
 
     def base(of):
         return f"/loyalty-programs/{of}/members/{member['memberId']}"
 
-    def found(of=program, **query):
+    def book_ids(of=program, **query):
         results = administration.get(f"{base(of)}/coupons", **query)["results"]
         return [result["couponBookId"] for result in results]
 
-    assert found() == [free["couponBookId"], ours["couponBookId"]]
-    assert found(other) == [free["couponBookId"]]
-    assert found(couponBookId=ours["couponBookId"]) == [ours["couponBookId"]]
-    assert found(couponCodeId=assigned["couponId"], couponCode="G-1") == [ours["couponBookId"]]
-    assert found(notUsedOnly=True, couponBookTags="a") == [ours["couponBookId"]]
-    assert found(couponBookTagsAny="a,b", order="amountAssigned,desc")[0] == free["couponBookId"]
+    assert book_ids() == [free["couponBookId"], ours["couponBookId"]]
+    assert book_ids(other) == [free["couponBookId"]]
+    assert book_ids(couponBookId=ours["couponBookId"]) == [ours["couponBookId"]]
+    assert book_ids(couponCodeId=assignment["couponId"], couponCode="G-1") == [ours["couponBookId"]]
+    assert book_ids(notUsedOnly=True, couponBookTags="a") == [ours["couponBookId"]]
+    assert book_ids(couponBookTagsAny="a,b", order="amountAssigned,desc")[0] == free["couponBookId"]
     [entry] = administration.get(f"{base(program)}/coupons", couponCode="G-1")["results"]
     assert entry["couponBook"] == CouponBooks(office.organization, "administration").get(ours)
 
@@ -615,8 +615,8 @@ def test_nothing_is_reached_across_organizations(counter, other_organization):
     theirs = Counter(other_organization, counter.surface)
     book, member = theirs.book(), theirs.member()
     usage = theirs.assign(member, book)
-    mine = counter.member()
-    assert counter.assign(mine, book, expect=404) == "/problems/not-found"
-    assert counter.use(mine, book, expect=404) == "/problems/not-found"
-    assert counter.revert(mine, usage, expect=404) == "/problems/not-found"
+    own_member = counter.member()
+    assert counter.assign(own_member, book, expect=404) == "/problems/not-found"
+    assert counter.use(own_member, book, expect=404) == "/problems/not-found"
+    assert counter.revert(own_member, usage, expect=404) == "/problems/not-found"
     assert counter.assign(member, counter.book(), expect=404) in ("/problems/not-found", "/problems/unknown-member")

@@ -68,8 +68,8 @@ def test_coupons_of_all_books(books):
 def test_books_and_members_that_there_are_not(books):
     books.make("A")
     for query in ({"couponBookKey": new_key()}, {"loyaltyMemberId": "nobody"}):
-        found = books.surface.get("/coupons", **query)
-        assert found == {"totalCount": 0, "page": 0, "limit": 25, "nextCursor": None, "results": []}
+        page = books.surface.get("/coupons", **query)
+        assert page == {"totalCount": 0, "page": 0, "limit": 25, "nextCursor": None, "results": []}
 
 
 def test_coupons_that_have_expired(books, shop):
@@ -77,10 +77,10 @@ def test_coupons_that_have_expired(books, shop):
     now = datetime.now(UTC)
     expire(shop, "past", now - timedelta(seconds=1))
     expire(shop, "future", now + timedelta(days=1))
-    for query, expected in (({"expired": True}, ["past"]), ({"expired": False}, ["never", "future"])):
+    for query, expected_codes in (({"expired": True}, ["past"]), ({"expired": False}, ["never", "future"])):
         page = books.surface.get("/coupons", **query)
-        assert (page["totalCount"], codes_of(page)) == (len(expected), expected)
-        assert codes_of(books.surface.get("/coupons", **query, page=1, limit=1)) == expected[1:]
+        assert (page["totalCount"], codes_of(page)) == (len(expected_codes), expected_codes)
+        assert codes_of(books.surface.get("/coupons", **query, page=1, limit=1)) == expected_codes[1:]
 
 
 def test_coupons_of_a_member(books, shop):
@@ -91,9 +91,9 @@ def test_coupons_of_a_member(books, shop):
     result = shop.track_one(event(bob))
     assert codes_of(books.surface.get("/coupons", loyaltyMemberId=ana)) == ["X", "A"]
     assert codes_of(books.surface.get("/coupons", loyaltyMemberId=bob)) == ["Y", "B"]
-    own = books.surface.get("/coupons", loyaltyMemberId=bob, couponBookKey=book["couponBookKey"])
-    assert codes_of(own) == ["B"]
-    assert own["results"][0]["totalAssigned"] == 1
+    page = books.surface.get("/coupons", loyaltyMemberId=bob, couponBookKey=book["couponBookKey"])
+    assert codes_of(page) == ["B"]
+    assert page["results"][0]["totalAssigned"] == 1
     assert codes_of(books.surface.get("/coupons", loyaltyMemberId=ana, code="B")) == []
     expire(shop, "A", datetime.now(UTC), EXPIRE_FOR_MEMBERS)
     assert codes_of(books.surface.get("/coupons", loyaltyMemberId=ana, expired=True)) == ["A"]
