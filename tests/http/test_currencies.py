@@ -10,7 +10,7 @@ from tests.builders.campaigns import mint
 from tests.builders.missions import create, member_id_of
 from tests.builders.tracking import ORDER_CREATED, WHOLE_DOLLARS, Shop, event, order, running
 
-PAID = "member-payment-confirmed"
+PAYMENT_CONFIRMED = "member-payment-confirmed"
 
 
 @pytest.fixture
@@ -29,13 +29,13 @@ def settle(shop, currency):
 
 
 def payment(member, total, payment_id, **more):
-    return event(member, PAID, payload={"payment": {"paymentId": payment_id, "total": total, **more}})
+    return event(member, PAYMENT_CONFIRMED, payload={"payment": {"paymentId": payment_id, "total": total, **more}})
 
 
 def found_orders(shop, member):
     path = f"/members/{member_id_of(shop, member)}/purchase-orders"
     listed = shop.administration.get(path, order="orderId,asc")["results"]
-    return {found["externalId"]: found["currency"] for found in listed}
+    return {purchase_order["externalId"]: purchase_order["currency"] for purchase_order in listed}
 
 
 def test_example_1_an_order_has_the_currency_of_the_organization_unless_it_names_one(shop, ana):
@@ -43,7 +43,7 @@ def test_example_1_an_order_has_the_currency_of_the_organization_unless_it_names
     shop.campaign(running(mint(1), rule='order.currency == "EUR"'), eventType=ORDER_CREATED)
     results = shop.track(order(ana, 10), order(ana, 10, currency="USD"), order(ana, 10, currency=None))
     assert [len(result["effects"]) for result in results] == [1, 0, 1]
-    shop.campaign(running(mint(1), rule='payment.currency == "EUR"'), eventType=PAID)
+    shop.campaign(running(mint(1), rule='payment.currency == "EUR"'), eventType=PAYMENT_CONFIRMED)
     usd, eur = {"currency": "USD"}, {"currency": "EUR"}
     results = shop.track(payment(ana, 1, "a"), payment(ana, 1, "b", **usd), payment(ana, 1, "c", **eur))
     assert [len(result["effects"]) for result in results] == [1, 0, 1]
@@ -55,8 +55,8 @@ def test_without_any_currency_the_variable_is_null(shop, ana):
 
 
 def test_example_2_a_campaign_applies_to_orders_in_its_currency(shop, ana):
-    made = shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED, currency="EUR")
-    assert made["currency"] == "EUR"
+    campaign = shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED, currency="EUR")
+    assert campaign["currency"] == "EUR"
     assert shop.track_one(order(ana, 10, currency="USD"))["effects"] == []
     assert shop.track_one(order(ana, 10))["effects"] == []
     [result] = shop.track(order(ana, 10, currency="USD"), dryRun=True)
@@ -100,8 +100,8 @@ def test_example_6_rules_tell_currencies_apart(shop, ana, currency, points):
     settle(shop, "EUR")
     amount = 'order.currency == "USD" ? floor(order.total) : floor(order.total * 2)'
     shop.campaign(running(mint(("=", amount))), eventType=ORDER_CREATED)
-    named = {} if currency == "EUR" else {"currency": currency}
-    shop.track_one(order(ana, Decimal("10.90"), **named))
+    currency_field = {} if currency == "EUR" else {"currency": currency}
+    shop.track_one(order(ana, Decimal("10.90"), **currency_field))
     assert shop.balance(ana) == points
 
 
@@ -122,21 +122,21 @@ def test_stored_orders_keep_their_currency_when_that_of_the_organization_changes
 def test_an_order_created_by_request_has_its_currency(shop, ana):
     path = f"/members/{member_id_of(shop, ana)}/purchase-orders"
     body = {"externalId": "o-1", "type": "dine-in", "total": 1055, "currency": "JPY", "status": "confirmed"}
-    made = shop.administration.post(path, body)["order"]
-    assert made["currency"] == "JPY"
-    assert shop.administration.get(f"{path}/{made['orderId']}")["order"] == made
-    refused = shop.administration.post(path, {**body, "externalId": "o-2", "currency": "Yen"}, expect=400)
-    assert [error["pointer"] for error in refused["errors"]] == ["/currency"]
+    purchase_order = shop.administration.post(path, body)["order"]
+    assert purchase_order["currency"] == "JPY"
+    assert shop.administration.get(f"{path}/{purchase_order['orderId']}")["order"] == purchase_order
+    problem = shop.administration.post(path, {**body, "externalId": "o-2", "currency": "Yen"}, expect=400)
+    assert [error["pointer"] for error in problem["errors"]] == ["/currency"]
 
 
 def test_a_simulation_depends_on_the_currency_of_the_order(shop, ana):
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED, currency="EUR")
 
-    def earned(**more):
+    def earnable_points(**more):
         body = {"loyaltyMemberId": ana, "order": {"total": 10, **more}}
         accounts = shop.integration.post("/simulations", body, expect=200)["simulation"]["earn"]["accounts"]
         return [account["available"] for account in accounts]
 
-    assert [earned(), earned(currency="USD"), earned(currency="EUR")] == [[], [], [10]]
+    assert [earnable_points(), earnable_points(currency="USD"), earnable_points(currency="EUR")] == [[], [], [10]]
     settle(shop, "EUR")
-    assert [earned(), earned(currency="USD")] == [[10], []]
+    assert [earnable_points(), earnable_points(currency="USD")] == [[10], []]

@@ -50,9 +50,9 @@ def poisoned(shop):
 
 def kill(shop, poisoned, *events):
     """Let events die; returns their outcomes."""
-    sent = send(shop, *events)
+    outcomes = send(shop, *events)
     drain(shop, queue_attempts=1)
-    return sent
+    return outcomes
 
 
 def dead_letters(shop, **query):
@@ -61,17 +61,17 @@ def dead_letters(shop, **query):
 
 def test_one_poisonous_event_of_a_batch_harms_no_other(shop, poisoned):
     ana, bob, cid = shop.member(), shop.member(), shop.member()
-    sent = send(shop, event(ana), event(bob), event(bob, payload=POISON), event(bob), event(cid), event(cid))
+    queued_events = send(shop, event(ana), event(bob), event(bob, payload=POISON), event(bob), event(cid), event(cid))
     drain(shop, queue_retry_ms=600_000)
-    statuses = [outcome(shop, each)["event"]["status"] for each in sent]
+    statuses = [outcome(shop, queued_event)["event"]["status"] for queued_event in queued_events]
     assert statuses == ["success", "success", "running", "pending", "success", "success"]
     assert (shop.balance(ana), shop.balance(bob), shop.balance(cid)) == (1, 1, 2)
-    running_event = outcome(shop, sent[2])
+    running_event = outcome(shop, queued_events[2])
     assert running_event["event"]["lastError"]["type"] == "/problems/evaluation-failed"
     assert running_event["event"]["lastError"]["detail"] == "The evaluation failed: DataError 22012."
     assert running_event["event"]["evaluationStatus"] == 0
     assert "result" not in running_event
-    assert [e["loyaltyEventKey"] for e in shop.events(bob, status="running")] == [sent[2]["loyaltyEventKey"]]
+    assert [e["loyaltyEventKey"] for e in shop.events(bob, status="running")] == [queued_events[2]["loyaltyEventKey"]]
     poisoned()
     drain(shop)
     assert waiting(shop) == 2  # not due yet
@@ -79,8 +79,8 @@ def test_one_poisonous_event_of_a_batch_harms_no_other(shop, poisoned):
     drain(shop)
     assert waiting(shop) == 0
     assert shop.balance(bob) == 3
-    assert outcome(shop, sent[2])["event"]["status"] == "success"
-    assert "lastError" not in outcome(shop, sent[2])["event"]
+    assert outcome(shop, queued_events[2])["event"]["status"] == "success"
+    assert "lastError" not in outcome(shop, queued_events[2])["event"]
     shop.check_ledger()
 
 
@@ -135,9 +135,9 @@ def test_only_a_dead_event_can_be_queued_again(shop):
     member = shop.member()
     tracked = shop.track_one(event(member))
     [pending] = send(shop, event(member))
-    for each in (tracked, pending):
-        refused = shop.administration.post(f"/events/{each['loyaltyEventKey']}/requeue", expect=409)
-        assert refused["type"] == "/problems/event-not-dead"
+    for candidate in (tracked, pending):
+        problem = shop.administration.post(f"/events/{candidate['loyaltyEventKey']}/requeue", expect=409)
+        assert problem["type"] == "/problems/event-not-dead"
 
 
 def test_a_requeued_event_has_all_attempts_again(shop, poisoned):
@@ -156,8 +156,8 @@ def test_the_same_request_again_does_not_revive_a_dead_event(shop, poisoned):
     [rejected] = send(shop, one)
     assert (rejected["outcome"], rejected["loyaltyEventKey"]) == ("rejected", dead["loyaltyEventKey"])
     assert rejected["error"]["type"] == "/problems/evaluation-failed"
-    [answered] = shop.track(one)
-    assert answered["error"]["type"] == "/problems/evaluation-failed"
+    [result] = shop.track(one)
+    assert result["error"]["type"] == "/problems/evaluation-failed"
     assert dead_letters(shop)["totalCount"] == 1
 
 
@@ -166,13 +166,13 @@ def test_the_list_has_pages_orders_and_a_filter(shop, poisoned):
     shop.administration.post("/custom-event-types", {"name": "Cup", "apiCode": "cup", "schemaType": "custom"})
     kinds = ["cup", "member-generic-event", "cup"]
     keys = [
-        each["loyaltyEventKey"]
-        for each in kill(shop, poisoned, *(event(member, kind, payload=POISON) for kind in kinds))
+        dead_event["loyaltyEventKey"]
+        for dead_event in kill(shop, poisoned, *(event(member, kind, payload=POISON) for kind in kinds))
     ]
 
     def listed(**query):
-        found = dead_letters(shop, **query)
-        return found["totalCount"], [result["event"]["loyaltyEventKey"] for result in found["results"]]
+        page = dead_letters(shop, **query)
+        return page["totalCount"], [result["event"]["loyaltyEventKey"] for result in page["results"]]
 
     assert listed() == (3, keys[::-1])
     assert listed(order="loyaltyEventId,asc") == (3, keys)

@@ -43,7 +43,7 @@ def served():
 
 
 @pytest.mark.parametrize(
-    ("method", "query", "sent", "expected"),
+    ("method", "query", "json_body", "expected_date"),
     [
         ("GET", "", None, None),
         ("GET", "?q=page", None, None),
@@ -58,11 +58,11 @@ def served():
         ("PUT", "", [{"sku": "a"}, {"code": "b"}], AT_2020),
     ],
 )
-def test_the_header_has_the_date_of_the_deprecation(served, method, query, sent, expected):
+def test_the_header_has_the_date_of_the_deprecation(served, method, query, json_body, expected_date):
     client, _ = served
-    reply = client(method, f"/v2/orders{query}", json_body=sent)
+    reply = client(method, f"/v2/orders{query}", json_body=json_body)
     assert reply.status == 200, reply.content
-    assert reply.headers.get("deprecation") == expected
+    assert reply.headers.get("deprecation") == expected_date
 
 
 def test_a_deprecation_needs_its_date():

@@ -32,12 +32,12 @@ def discounts_of(result):
     """The status, the amount, the shares and the worth of each effect."""
     return [
         (
-            each["status"],
-            each.get("discountAmount"),
-            [(share["itemIndex"], share["amount"]) for share in each.get("allocation", [])],
-            each.get("worth"),
+            outcome["status"],
+            outcome.get("discountAmount"),
+            [(share["itemIndex"], share["amount"]) for share in outcome.get("allocation", [])],
+            outcome.get("worth"),
         )
-        for each in result["effects"]
+        for outcome in result["effects"]
     ]
 
 
@@ -56,7 +56,7 @@ def test_effects_are_worth_what_points_and_coupons_are_worth(shop):
     coupons = effect("assign-coupon", couponBookKey=book["couponBookKey"], amount=3)
     shop.campaign(running(mint(300, ledgerAccountKey=account["ledgerAccountKey"]), mint(7), coupons), eventType=GENERIC)
     result = shop.track_one(event(shop.member()))
-    assert [each[3] for each in discounts_of(result)] == [9, None, Decimal("7.5")]
+    assert [discount[3] for discount in discounts_of(result)] == [9, None, Decimal("7.5")]
     assert result["discountTotal"] == 0
 
 
@@ -77,7 +77,7 @@ def test_an_event_that_an_order_causes_discounts_the_rest_of_the_order(shop):
     shop.campaign(running(TEN_PERCENT), eventType="badge-assigned")
     member = shop.member()
     earn = simulated(shop, loyaltyMemberId=member, order={"total": 100})
-    assert [each["amount"] for each in earn["discounts"]] == [10, 9]
+    assert [discount["amount"] for discount in earn["discounts"]] == [10, 9]
     assert earn["discountTotal"] == 19
     # The next event is no purchase, so what a discount takes off is not known.
     shop.campaign(running(TEN_PERCENT), eventType=GENERIC)
@@ -91,7 +91,7 @@ def test_simulations_have_the_allocation_and_discounts_that_were_cut(shop):
         eventType=ORDER_CREATED,
     )
     earn = simulated(shop, order={"total": 10, "items": items(4, 6)})
-    assert [(each["amount"], each["allocation"]) for each in earn["discounts"]] == [
+    assert [(discount["amount"], discount["allocation"]) for discount in earn["discounts"]] == [
         (8, [{"itemIndex": 0, "amount": Decimal("3.2")}, {"itemIndex": 1, "amount": Decimal("4.8")}]),
         (2, [{"itemIndex": 0, "amount": Decimal("0.8")}, {"itemIndex": 1, "amount": Decimal("1.2")}]),
     ]
@@ -101,13 +101,15 @@ def test_simulations_have_the_allocation_and_discounts_that_were_cut(shop):
 def test_a_partner_gets_the_discounts_of_the_results(shop):
     shop.campaign(running(TEN_PERCENT, effect("discount", type="amount", value=5)), eventType=PAYMENT)
     answer = Partner.of(shop).pay(shop.member(), 20)
-    assert [(each["discount"], each["discountedTotal"]) for each in answer["effects"]] == [(2, 18), (5, 13)]
+    assert [
+        (partner_effect["discount"], partner_effect["discountedTotal"]) for partner_effect in answer["effects"]
+    ] == [(2, 18), (5, 13)]
 
 
 def test_results_of_earlier_versions_have_no_discounts(shop):
     one = order(shop.member(), 10)
     before = shop.track_one(one)
     with shop.engine.begin() as db:
-        changed = "UPDATE events SET result = (result::jsonb - 'discountTotal')::json WHERE organization_id = :o"
-        db.execute(text(changed), {"o": shop.organization.id})
+        statement = "UPDATE events SET result = (result::jsonb - 'discountTotal')::json WHERE organization_id = :o"
+        db.execute(text(statement), {"o": shop.organization.id})
     assert shop.track_one(one) == {**before, "discountTotal": 0}

@@ -52,7 +52,7 @@ def test_every_page_is_served_and_all_its_links_lead_somewhere(client):
         "/v2/integration/docs",
         "/v2/administration/docs",
     }
-    broken = []
+    broken_links = []
     for place, text in served.items():
         for target in re.findall(r'(?:href|action|src)="([^"]+)"', text):
             path, _, fragment = target.partition("#")
@@ -61,8 +61,8 @@ def test_every_page_is_served_and_all_its_links_lead_somewhere(client):
                 continue
             has_anchor = not fragment or f'id="{fragment}"' in served.get(path, "")
             if path not in {*served, *others} or not has_anchor:
-                broken.append((place, target))
-    assert broken == []
+                broken_links.append((place, target))
+    assert broken_links == []
     for path in others:
         assert page(client, path).status == 200, path
 
@@ -73,8 +73,8 @@ def _names():
 
 @pytest.mark.parametrize("name", ["events", "decisions/0012-tiers-follow-ledger-movements", "README"])
 def test_headings_have_the_anchors_that_links_in_the_project_use(client, name):
-    found = re.findall(r'<h\d id="([^"]+)"', html(client, f"/docs/{name}"))
-    assert set(found) == anchors(DOCS / f"{name}.md")
+    heading_ids = re.findall(r'<h\d id="([^"]+)"', html(client, f"/docs/{name}"))
+    assert set(heading_ids) == anchors(DOCS / f"{name}.md")
 
 
 def test_a_page_is_there_as_markdown_too(client):
@@ -92,7 +92,7 @@ def test_links_in_markdown_lead_to_what_is_served(client):
 
 
 @pytest.mark.parametrize(
-    ("typed", "meant"),
+    ("address", "location"),
     [
         ("/docs/", "/docs"),
         ("/docs/quickstart/", "/docs/quickstart"),
@@ -102,9 +102,9 @@ def test_links_in_markdown_lead_to_what_is_served(client):
         ("/v2/integration/docs/", "/v2/integration/docs"),
     ],
 )
-def test_addresses_that_people_type_lead_to_the_page(client, typed, meant):
-    reply = page(client, typed)
-    assert (reply.status, reply.headers["location"]) == (301, meant)
+def test_addresses_that_people_type_lead_to_the_page(client, address, location):
+    reply = page(client, address)
+    assert (reply.status, reply.headers["location"]) == (301, location)
 
 
 def test_drawings_have_a_title_and_colours_for_dark_screens(client):
@@ -114,8 +114,8 @@ def test_drawings_have_a_title_and_colours_for_dark_screens(client):
         assert (reply.status, reply.headers["content-type"]) == (200, "image/svg+xml"), name
         assert "<title>" in reply.content.decode(), name
         assert "prefers-color-scheme: dark" in reply.content.decode(), name
-    found = re.findall(r'<img src="/docs/images/([^"]+)" alt="[^"]{20,}"', html(client, "/docs/ledger"))
-    assert found == ["purchase-to-ledger.svg", "life-of-a-lot.svg"]
+    drawings = re.findall(r'<img src="/docs/images/([^"]+)" alt="[^"]{20,}"', html(client, "/docs/ledger"))
+    assert drawings == ["purchase-to-ledger.svg", "life-of-a-lot.svg"]
     assert page(client, "/docs/images/nothing.svg").status == 404
     for name in documentation.names():
         assert "language-mermaid" not in html(client, f"/docs/{name}"), "no script draws it: make it an image"
@@ -235,14 +235,14 @@ def search(client, tmp_path):
 
 
 def test_a_search_finds_sections_that_have_all_words(search):
-    returns, start, begun, mistyped, setting, nothing, empty = search(
+    returns, start, prefix, mistyped, setting, nothing, empty = search(
         "partial RETURN", "quickstart", "idempot", "campagns", "LOYALTY_THREADS", "partial xylophone", " "
     )
     # Recipes may have more to offer about partial returns.
     parts = dict(returns[:2])
     assert set(parts["events#returns"][1::2]) == {"partially", "returned"}
     assert start[0][0] == "quickstart#quick-start"
-    assert begun[0][0] == "events#idempotency"
+    assert prefix[0][0] == "events#idempotency"
     assert mistyped[0][0].startswith("campaigns#")
     assert {"configuration#configuration", "operations#sizing"} <= {url for url, _ in setting}
     assert all("LOYALTY_THREADS" in parts for _, parts in setting)
@@ -250,12 +250,12 @@ def test_a_search_finds_sections_that_have_all_words(search):
 
 
 def test_a_search_shows_the_text_around_the_words(search):
-    [found] = search("savepoint")
-    for url, parts in found:
+    [sections] = search("savepoint")
+    for url, parts in sections:
         text = "".join(parts)
         assert len(text) <= 206, url
         assert all("savepoint" in word.lower() for word in parts[1::2]), url
-    assert any(parts[1::2] for _, parts in found)
+    assert any(parts[1::2] for _, parts in sections)
 
 
 def test_a_search_with_signs_of_patterns_is_plain_text(search):
@@ -284,16 +284,16 @@ def test_every_problem_type_is_explained_with_an_example_and_a_cure():
 def test_browsers_get_a_page_and_programs_json(client):
     assert page(client, "/").headers["content-type"] == "application/json"
     assert page(client, "/", Accept="*/*").headers["content-type"] == "application/json"
-    shown = page(client, "/", **BROWSER)
-    assert shown.headers["content-type"] == "text/html; charset=utf-8"
-    for target in re.findall(r"""href=["'](/[^"']*)["']""", shown.content.decode()):
+    reply = page(client, "/", **BROWSER)
+    assert reply.headers["content-type"] == "text/html; charset=utf-8"
+    for target in re.findall(r"""href=["'](/[^"']*)["']""", reply.content.decode()):
         assert page(client, target).status == 200, target
 
 
 def test_a_browser_that_is_lost_gets_a_page_with_ways_on(client):
-    lost = page(client, "/nowhere", **BROWSER)
-    assert (lost.status, lost.headers["content-type"]) == (404, "text/html; charset=utf-8")
-    assert 'href="/docs"' in lost.content.decode()
+    reply = page(client, "/nowhere", **BROWSER)
+    assert (reply.status, reply.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert 'href="/docs"' in reply.content.decode()
     assert page(client, "/nowhere").headers["content-type"] == "application/problem+json"
 
 
@@ -337,14 +337,14 @@ def test_pages_run_no_scripts_but_the_servers_own_files(client):
     ],
 )
 def test_a_page_leads_to_the_ones_before_and_after_it(client, name, before, after):
-    found = dict(re.findall(r'<a rel="(prev|next)" href="/docs/([^"]+)"', html(client, f"/docs/{name}")))
-    assert found.keys() == {rel for rel, meant in (("prev", before), ("next", after)) if meant}
-    assert found.get("prev", "").startswith(before or "")
-    assert found.get("next", "").startswith(after or "")
+    links = dict(re.findall(r'<a rel="(prev|next)" href="/docs/([^"]+)"', html(client, f"/docs/{name}")))
+    assert links.keys() == {rel for rel, neighbour in (("prev", before), ("next", after)) if neighbour}
+    assert links.get("prev", "").startswith(before or "")
+    assert links.get("next", "").startswith(after or "")
 
 
 @pytest.mark.parametrize(
-    ("language", "code", "shown"),
+    ("language", "code", "markup"),
     [
         ("json", '{"a": [1, "<b>", null]}', '{<i class="name">&quot;a&quot;</i>: [<i class="number">1</i>, '
          '<i class="string">&quot;&lt;b&gt;&quot;</i>, <i class="word">null</i>]}'),
@@ -359,5 +359,5 @@ def test_a_page_leads_to_the_ones_before_and_after_it(client, name, before, afte
         ("", "<a>", "&lt;a&gt;"),
     ],
 )  # fmt: skip
-def test_code_has_colours(language, code, shown):
-    assert coloured(code, language) == shown
+def test_code_has_colours(language, code, markup):
+    assert coloured(code, language) == markup

@@ -25,11 +25,11 @@ PATHS = {
 
 @pytest.mark.parametrize("path", ["/v2/events/track", "/v2/simulations"])
 def test_a_dry_run_holds_up_no_other_call(path):
-    begun, go_on = threading.Event(), threading.Event()
+    dry_run_is_running, go_on = threading.Event(), threading.Event()
 
     def dispatch(request):
         if "events" not in request.body:
-            begun.set()
+            dry_run_is_running.set()
             assert go_on.wait(60)
         return Answer(200, {})
 
@@ -37,7 +37,7 @@ def test_a_dry_run_holds_up_no_other_call(path):
     with ThreadPoolExecutor(3) as clients:
         body = {"dryRun": True} if path == "/v2/events/track" else {"order": {"total": 5}}
         dry_runs = [clients.submit(client, "POST", path, json_body=body) for _ in range(3)]
-        assert begun.wait(60)
+        assert dry_run_is_running.wait(60)
         assert client("POST", "/v2/events/track", json_body={"events": []}).status == 200
         assert not any(dry_run.done() for dry_run in dry_runs)
         go_on.set()

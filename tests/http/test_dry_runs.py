@@ -20,24 +20,27 @@ def member(shop):
     return shop.member()
 
 
-def dry(shop, sent, **body):
-    [result] = shop.track(sent, executionMode="dryRun", **body)
+def dry(shop, loyalty_event, **body):
+    [result] = shop.track(loyalty_event, executionMode="dryRun", **body)
     return result
 
 
 def reasons(result):
     """The code of the reason and what was found, by the name of the action or else the code of the campaign."""
     return {
-        each["actionName"] or each["campaignCode"]: (each["reason"]["code"], each["reason"]["actual"])
-        for each in result["explain"]
-        if "reason" in each
+        explanation["actionName"] or explanation["campaignCode"]: (
+            explanation["reason"]["code"],
+            explanation["reason"]["actual"],
+        )
+        for explanation in result["explain"]
+        if "reason" in explanation
     }
 
 
 def test_campaigns_and_actions_that_are_switched_off_are_named_too(shop, member):
     shop.campaign(running(mint(1), name="Runs"), code="off", active=False)
     draft, disabled = ({**running(mint(1)), "name": status, "status": status} for status in ("draft", "disabled"))
-    made = shop.campaign(draft, running(mint(1), name="Runs"), disabled, code="on")
+    campaign = shop.campaign(draft, running(mint(1), name="Runs"), disabled, code="on")
     shop.campaign({**draft, "name": "unseen"}, code="elsewhere", eventType="benefit-used")
     result = dry(shop, event(member))
     assert reasons(result) == {
@@ -46,10 +49,10 @@ def test_campaigns_and_actions_that_are_switched_off_are_named_too(shop, member)
         "draft": ("ACTION_NOT_RUNNING", "draft"),
         "disabled": ("ACTION_NOT_RUNNING", "disabled"),
     }
-    assert [each["actionName"] for each in result["explain"] if each["applied"]] == [None, "Runs"]
-    assert [each["status"] for each in result["effects"]] == ["evaluated"]
-    only = dry(shop, event(member), campaignKeys=[made["campaignKey"]])
-    assert {each["campaignCode"] for each in only["explain"]} == {"on"}
+    assert [explanation["actionName"] for explanation in result["explain"] if explanation["applied"]] == [None, "Runs"]
+    assert [outcome["status"] for outcome in result["effects"]] == ["evaluated"]
+    only = dry(shop, event(member), campaignKeys=[campaign["campaignKey"]])
+    assert {explanation["campaignCode"] for explanation in only["explain"]} == {"on"}
     assert shop.track_one(event(member))["effects"][0]["actionName"] == "Runs"
 
 
@@ -61,9 +64,9 @@ def test_the_first_reason_tells_what_was_found(shop, member):
     shop.campaign(running(mint(3), name="limit"), code="limited", pointsMonthlyLimitPerMember=4)
     shop.campaign(running(mint(1), name="first", exclusiveGroup="g"), running(mint(1), name="2nd", exclusiveGroup="g"))
     shop.track_one(order(member, 1, externalEventDate="2026-03-01T12:00:00Z"))
-    sent = order(member, Decimal("19.99"), externalEventDate="2026-03-01T12:00:00Z")
-    sent["payload"]["order"]["locationCode"] = "harbour"
-    assert reasons(dry(shop, sent)) == {
+    purchase = order(member, Decimal("19.99"), externalEventDate="2026-03-01T12:00:00Z")
+    purchase["payload"]["order"]["locationCode"] = "harbour"
+    assert reasons(dry(shop, purchase)) == {
         "spend": ("MIN_SPEND", Decimal("19.99")),
         "place": ("LOCATION", "harbour"),
         "day": ("DAY_OF_WEEK", 7),
@@ -76,15 +79,15 @@ def test_the_first_reason_tells_what_was_found(shop, member):
 def test_the_trace_is_given_where_it_is_asked_for_of_rules_that_held_as_well(shop, member):
     rule = "order.total > 3 && order.total < 9"
     shop.campaign(running(mint(1), rule=rule), eventType=ORDER_CREATED)
-    for total, held in ((5, True), (9, False)):
+    for total, rule_value in ((5, True), (9, False)):
         brief = dry(shop, order(member, total))["explain"]
-        assert [each["trace"] for each in brief] == [{}, {}]
+        assert [explanation["trace"] for explanation in brief] == [{}, {}]
         whole = dry(shop, order(member, total), trace=True)["explain"]
         assert whole[0]["trace"] == {}
         trace = whole[1]["trace"]
-        assert (trace["expression"], trace["value"]) == (rule, held)
+        assert (trace["expression"], trace["value"]) == (rule, rule_value)
         assert [child["expression"] for child in trace["children"]] == ["order.total > 3", "order.total < 9"]
-        assert [{**each, "trace": {}} for each in whole] == brief
+        assert [{**explanation, "trace": {}} for explanation in whole] == brief
 
 
 def test_what_will_happen_on_friday(shop, member):
@@ -92,7 +95,7 @@ def test_what_will_happen_on_friday(shop, member):
     # A Thursday and a Friday.
     assert reasons(dry(shop, event(member), now="2030-03-07T18:00:00Z")) == {"fridays": ("DAY_OF_WEEK", 4)}
     result = dry(shop, event(member), now="2030-03-08T18:00:00+00:00")
-    assert [each["status"] for each in result["effects"]] == ["evaluated"]
+    assert [outcome["status"] for outcome in result["effects"]] == ["evaluated"]
     dated = dry(shop, event(member, externalEventDate="2030-03-07T18:00:00Z"), now="2030-03-08T18:00:00Z")
     assert reasons(dated) == {"fridays": ("DAY_OF_WEEK", 4)}
 
@@ -100,8 +103,10 @@ def test_what_will_happen_on_friday(shop, member):
 def test_limits_begin_again_with_their_period_and_windows_depend_on_the_moment_asked_about(shop, member):
     shop.campaign(running(mint(5)), pointsMonthlyLimitPerMember=5, validTo="2031-01-01T00:00:00Z")
     shop.track_one(event(member))
-    assert [each["status"] for each in dry(shop, event(member))["effects"]] == ["skipped"]
-    assert [each["status"] for each in dry(shop, event(member), now="2030-03-07T18:00:00Z")["effects"]] == ["evaluated"]
+    assert [outcome["status"] for outcome in dry(shop, event(member))["effects"]] == ["skipped"]
+    assert [outcome["status"] for outcome in dry(shop, event(member), now="2030-03-07T18:00:00Z")["effects"]] == [
+        "evaluated"
+    ]
     assert dry(shop, event(member), now="2031-03-07T18:00:00Z")["effects"] == []
 
 
@@ -121,9 +126,11 @@ def test_the_first_and_the_last_moment_can_be_asked_about(shop, member, moment):
     shop.give(member, 5, ledgerAccountId=account["ledgerAccountId"])
     shop.campaign(
         running(mint(1, ledgerAccountKey=account["ledgerAccountKey"])),
-        limitRules=[{"scope": "member", "type": "points", "period": each, "limit": 9} for each in ("weekly", "yearly")],
+        limitRules=[
+            {"scope": "member", "type": "points", "period": period, "limit": 9} for period in ("weekly", "yearly")
+        ],
     )
-    assert [each["status"] for each in dry(shop, event(member), now=moment)["effects"]] == ["evaluated"]
+    assert [outcome["status"] for outcome in dry(shop, event(member), now=moment)["effects"]] == ["evaluated"]
 
 
 @pytest.mark.parametrize("moment", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"])
@@ -134,8 +141,8 @@ def test_they_can_be_asked_about_in_any_time_zone(shop, member, moment, zone):
     book = shop.integration.post("/coupon-books", body)["couponBook"]
     uses = (effect(name, couponBookKey=book["couponBookKey"]) for name in ("assign-coupon", "use-coupon"))
     shop.campaign(running(*uses))
-    found = dry(shop, event(member), now=moment)["effects"]
-    assert [each["status"] for each in found] == ["evaluated", "evaluated"]
+    outcomes = dry(shop, event(member), now=moment)["effects"]
+    assert [outcome["status"] for outcome in outcomes] == ["evaluated", "evaluated"]
 
 
 @pytest.mark.parametrize("mode", ["full", "captureOnly", "authorize"])
