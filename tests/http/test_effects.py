@@ -28,15 +28,15 @@ def administration(organization):
 
 
 def test_the_catalogue_is_listed_by_id(organization, administration):
-    found = administration.get("/effects")
-    assert (found["totalCount"], found["page"], found["limit"]) == (len(IDS), 0, 100)
-    assert [result["effectId"] for result in found["results"]] == IDS
-    for result in found["results"]:
+    catalogue = administration.get("/effects")
+    assert (catalogue["totalCount"], catalogue["page"], catalogue["limit"]) == (len(IDS), 0, 100)
+    assert [result["effectId"] for result in catalogue["results"]] == IDS
+    for result in catalogue["results"]:
         assert result["organizationId"] == organization.id
         assert sorted(result["supportedEventTypes"].values()) == sorted(BUILT_IN_EVENT_TYPES)
         assert result["supportedEventTypes"]["MemberPurchaseOrderCreated"] == "member-purchase-order-created"
         assert administration.get(f"/effects/{result['effectId']}") == {"effect": result}
-    params = {result["effectId"]: result["params"] for result in found["results"]}
+    params = {result["effectId"]: result["params"] for result in catalogue["results"]}
     assert [tuple(param.values()) for param in params["mint-points"]] == [
         ("amount", "Amount", "decimal", None, False),
         ("ledgerAccountKey", "Ledger account", "string", None, True),
@@ -72,8 +72,8 @@ def test_the_catalogue_is_listed_by_id(organization, administration):
         ("expiresAt", "Expires at", "timestamp", None, True),
         ("tierHold", "Tier hold", "string", "fixed", True),
     ]
-    needed = [param["id"] for param in params["discount"] if not param["isOptional"]]
-    assert needed == ["type", "value"]
+    required_params = [param["id"] for param in params["discount"] if not param["isOptional"]]
+    assert required_params == ["type", "value"]
     assert {param["id"] for param in params["discount"]} >= {"base", "itemFilter", "per", "maxAmount"}
     assert [(param["id"], param["type"], param["isOptional"]) for param in params["notify"]] == [
         ("name", "string", False),

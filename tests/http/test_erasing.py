@@ -37,18 +37,18 @@ EVERYWHERE = {
 def lived(api):
     """An organization in which the member has lived and was erased: what was before, and what was answered."""
     organization = api.organization()
-    made = live(organization)
+    history = live(organization)
     seal_audit_log(api.engine, organization.id)
-    found = set(traces(api.engine))
+    traces_before = set(traces(api.engine))
     token = organization.member_token(NAME)
-    figures = figures_of(organization, made)
-    answer = organization.administration.delete(f"/members/{made['ana']['memberId']}", expect=200)["loyalMember"]
-    return organization, {**made, "before": found, "token": token, "figures": figures, "answer": answer}
+    figures = figures_of(organization, history)
+    answer = organization.administration.delete(f"/members/{history['ana']['memberId']}", expect=200)["loyalMember"]
+    return organization, {**history, "before": traces_before, "token": token, "figures": figures, "answer": answer}
 
 
-def figures_of(organization, made):
+def figures_of(organization, history):
     """What counts of everybody, by tables that no erasing may change."""
-    counted = {}
+    figures = {}
     with organization.api.engine.connect() as db:
         for table, columns in (
             ("ledger_entries", "*"),
@@ -66,26 +66,26 @@ def figures_of(organization, made):
             ("referral_logs", "referral_log_id, referrer_points, referrer_member_id"),
         ):
             statement = text(f"SELECT {columns} FROM {table} WHERE organization_id = :o ORDER BY 1, 2, 3")
-            counted[table] = db.execute(statement, {"o": organization.id}).all()
-    program = f"/referral-programs/{made['program']['referralProgramId']}"
+            figures[table] = db.execute(statement, {"o": organization.id}).all()
+    program = f"/referral-programs/{history['program']['referralProgramId']}"
     [row] = [
         result
         for result in organization.administration.get(f"{program}/leaderboard")["results"]
-        if result["memberId"] == made["ana"]["memberId"]
+        if result["memberId"] == history["ana"]["memberId"]
     ]
-    counted["leaderboard"] = {name: row[name] for name in ("invites", "acceptedInvites", "pointsAccumulated")}
-    return counted
+    figures["leaderboard"] = {name: row[name] for name in ("invites", "acceptedInvites", "pointsAccumulated")}
+    return figures
 
 
 def test_no_trace_is_left_in_the_whole_database(api, lived):
-    _, made = lived
-    assert made["before"] == EVERYWHERE
+    _, history = lived
+    assert history["before"] == EVERYWHERE
     assert traces(api.engine) == {}
 
 
 def test_every_figure_is_as_before_and_the_books_are_sound(lived):
-    organization, made = lived
-    assert figures_of(organization, made) == made["figures"]
+    organization, history = lived
+    assert figures_of(organization, history) == history["figures"]
     seal_audit_log(organization.api.engine, organization.id)
     with organization.api.engine.connect() as db:
         assert verify(db, organization.id) == []
@@ -99,10 +99,10 @@ OTHERS = ("operation_id = 'createBadge'", "entity_type = 'member' AND member_ids
 
 @pytest.mark.parametrize("condition", OTHERS)
 def test_the_database_refuses_to_empty_entries_once_a_member_was_erased(lived, condition):
-    organization, made = lived
-    given = {"o": organization.id, "m": made["ana"]["memberId"]}
+    organization, history = lived
+    parameters = {"o": organization.id, "m": history["ana"]["memberId"]}
     with organization.api.engine.connect() as db:
-        assert db.execute(text(EMPTY.format(condition)), given).rowcount
+        assert db.execute(text(EMPTY.format(condition)), parameters).rowcount
         # Citus tells only that a node could not commit.
         with pytest.raises(DBAPIError, match=r"emptied only by erasing a member|could not commit"):
             db.commit()
@@ -111,23 +111,23 @@ def test_the_database_refuses_to_empty_entries_once_a_member_was_erased(lived, c
 @pytest.mark.undistributed
 @pytest.mark.parametrize("condition", OTHERS)
 def test_entries_that_somebody_empties_once_a_member_was_erased_are_found(lived, condition):
-    organization, made = lived
-    given = {"o": organization.id, "m": made["ana"]["memberId"]}
+    organization, history = lived
+    parameters = {"o": organization.id, "m": history["ana"]["memberId"]}
     emptied = text(EMPTY.format(f"salt IS NOT NULL AND ({condition})") + " RETURNING audit_log_id")
     with organization.api.engine.connect() as db:
         db.execute(text("SET LOCAL session_replication_role = replica"))
-        erased = db.execute(text(ERASED), given).scalars().all()
-        ids = db.execute(emptied, given).scalars().all()
+        erased = db.execute(text(ERASED), parameters).scalars().all()
+        ids = db.execute(emptied, parameters).scalars().all()
         if condition == "true":
             # Without the entry about the erasing nothing tells which ones it emptied.
             ids += erased
-        found = [each for each in verify(db, organization.id) if "is empty" in each]
-    assert {int(each.split("entry ")[1].split(":")[0]) for each in found[:50]} <= set(ids)
-    assert len(found) == min(len(ids), 50)
+        findings = [finding for finding in verify(db, organization.id) if "is empty" in finding]
+    assert {int(finding.split("entry ")[1].split(":")[0]) for finding in findings[:50]} <= set(ids)
+    assert len(findings) == min(len(ids), 50)
 
 
 def test_the_entry_about_the_erasing_lists_the_entries_that_it_emptied(lived):
-    organization, made = lived
+    organization, history = lived
     with organization.api.engine.connect() as db:
         empty = text(
             "SELECT audit_log_id, member_ids FROM audit_log WHERE organization_id = :o AND salt IS NULL ORDER BY 1"
@@ -136,7 +136,7 @@ def test_the_entry_about_the_erasing_lists_the_entries_that_it_emptied(lived):
     [entry] = organization.administration.get("/audit-log", operationId="eraseMember")["results"]
     assert entry["changes"]["erasedEntries"] == {"from": None, "to": [row.audit_log_id for row in rows]}
     # One is about the member whose enrolment named a code.
-    assert len([row for row in rows if made["ana"]["memberId"] not in row.member_ids]) == 1
+    assert len([row for row in rows if history["ana"]["memberId"] not in row.member_ids]) == 1
 
 
 @pytest.mark.undistributed
@@ -150,12 +150,12 @@ def test_an_erasing_that_lists_no_entries_accounts_for_none(lived):
         db.execute(text("SET LOCAL session_replication_role = replica"))
         assert db.execute(text(unlisted), {"o": organization.id}).rowcount == 1
         erased = db.execute(text(ERASED), {"o": organization.id}).scalars().all()
-        assert len([each for each in verify(db, organization.id) if "is empty" in each]) == len(erased) > 1
+        assert len([finding for finding in verify(db, organization.id) if "is empty" in finding]) == len(erased) > 1
 
 
 def test_the_member_is_found_by_id_as_nobody(lived):
-    organization, made = lived
-    member_id, answer = made["ana"]["memberId"], made["answer"]
+    organization, history = lived
+    member_id, answer = history["ana"]["memberId"], history["answer"]
     read = organization.administration.get(f"/members/{member_id}")["loyalMember"]
     assert read == answer
     assert answer["loyaltyMemberId"].startswith("erased-")
@@ -165,24 +165,24 @@ def test_the_member_is_found_by_id_as_nobody(lived):
 
 
 def test_erasing_again_returns_the_same(lived):
-    organization, made = lived
-    path = f"/members/{made['ana']['memberId']}"
-    assert organization.administration.delete(path, expect=200)["loyalMember"] == made["answer"]
+    organization, history = lived
+    path = f"/members/{history['ana']['memberId']}"
+    assert organization.administration.delete(path, expect=200)["loyalMember"] == history["answer"]
     entries = organization.administration.get("/audit-log", operationId="eraseMember")["results"]
-    assert [(entry["entityId"], entry["isErased"]) for entry in entries] == [(str(made["ana"]["memberId"]), False)]
-    about = organization.administration.get("/audit-log", memberId=made["ana"]["memberId"])["results"]
+    assert [(entry["entityId"], entry["isErased"]) for entry in entries] == [(str(history["ana"]["memberId"]), False)]
+    about = organization.administration.get("/audit-log", memberId=history["ana"]["memberId"])["results"]
     assert len(about) > 10
     assert {result["operationId"] for result in about if not result["isErased"]} == {"eraseMember"}
 
 
 def test_nothing_is_done_for_an_erased_member(lived):
-    organization, made = lived
-    member_id, pseudonym = made["ana"]["memberId"], made["answer"]["loyaltyMemberId"]
-    refused = organization.administration.patch(f"/members/{member_id}", {"active": True}, expect=409)
-    assert refused["type"] == "/problems/member-erased"
-    badge = f"/members/{pseudonym}/badges/{made['badge']['badgeKey']}/assign"
+    organization, history = lived
+    member_id, pseudonym = history["ana"]["memberId"], history["answer"]["loyaltyMemberId"]
+    problem = organization.administration.patch(f"/members/{member_id}", {"active": True}, expect=409)
+    assert problem["type"] == "/problems/member-erased"
+    badge = f"/members/{pseudonym}/badges/{history['badge']['badgeKey']}/assign"
     assert organization.integration.post(badge, {}, expect=409)["type"] == "/problems/member-erased"
-    codes = f"/referral-programs/{made['program']['referralProgramId']}/codes"
+    codes = f"/referral-programs/{history['program']['referralProgramId']}/codes"
     organization.administration.post(codes, {"memberId": member_id, "codes": ["AGAIN"]}, expect=409)
     deactivated = {**event("member-profile-deactivated"), "loyaltyMemberId": pseudonym}
     [result] = organization.integration.post("/events/track", {"events": [deactivated]}, expect=200)["results"]
@@ -190,22 +190,24 @@ def test_nothing_is_done_for_an_erased_member(lived):
 
 
 def test_an_old_event_that_comes_again_is_refused(lived):
-    organization, made = lived
-    again = {**made["event"], "loyaltyMemberId": made["answer"]["loyaltyMemberId"]}
+    organization, history = lived
+    again = {**history["event"], "loyaltyMemberId": history["answer"]["loyaltyMemberId"]}
     [result] = organization.integration.post("/events/track", {"events": [again]}, expect=200)["results"]
     assert result["error"]["type"] == "/problems/key-reused"
     assert WORD not in str({**result, "systemUniqueKey": None})
 
 
 def test_messages_about_the_member_are_gone_but_for_the_last(lived):
-    organization, made = lived
-    found = []
+    organization, history = lived
+    deliveries = []
     for trigger in organization.administration.get("/triggers")["results"]:
-        found += organization.administration.get(f"/triggers/{trigger['triggerId']}/deliveries")["results"]
-    records = [(each, each["payload"]["data"].get("record") or {}) for each in found]
-    mine = [each for each, record in records if record.get("memberId") == made["ana"]["memberId"]]
-    assert [each["payload"]["type"] for each in mine] == ["member.updated"]
-    assert mine[0]["payload"]["data"]["record"]["loyaltyMemberId"] == made["answer"]["loyaltyMemberId"]
+        deliveries += organization.administration.get(f"/triggers/{trigger['triggerId']}/deliveries")["results"]
+    records = [(delivery, delivery["payload"]["data"].get("record") or {}) for delivery in deliveries]
+    member_deliveries = [
+        delivery for delivery, record in records if record.get("memberId") == history["ana"]["memberId"]
+    ]
+    assert [delivery["payload"]["type"] for delivery in member_deliveries] == ["member.updated"]
+    assert member_deliveries[0]["payload"]["data"]["record"]["loyaltyMemberId"] == history["answer"]["loyaltyMemberId"]
 
 
 def test_the_old_id_is_free_for_a_new_member_whom_old_tokens_do_not_reach(api):
@@ -215,12 +217,12 @@ def test_the_old_id_is_free_for_a_new_member_whom_old_tokens_do_not_reach(api):
     organization.administration.delete(f"/members/{old['memberId']}", expect=200)
     content = Content.of(organization)
     document = content.put({"title": "Espresso"})
-    shown = f"/members/free-again/content{content.path.removeprefix('/content')}/documents"
+    path = f"/members/free-again/content{content.path.removeprefix('/content')}/documents"
     theirs = organization.integration.with_token(token)
-    assert theirs.request("GET", shown).status == 401
+    assert theirs.request("GET", path).status == 401
     new = organization.member("free-again")
     assert new["memberId"] != old["memberId"]
-    assert theirs.request("GET", shown).status == 401
+    assert theirs.request("GET", path).status == 401
     assert content.shown_to("free-again", token=organization.member_token("free-again")) == [document["documentKey"]]
     assert new["ledgerBalances"] == [] or all(
         ledger_balance["balance"] == 0 for ledger_balance in new["ledgerBalances"]
@@ -229,31 +231,31 @@ def test_the_old_id_is_free_for_a_new_member_whom_old_tokens_do_not_reach(api):
 
 def test_the_code_by_which_a_member_was_referred_is_erased(api):
     organization = api.organization()
-    made = live(organization)
+    history = live(organization)
     cleo = organization.integration.get("/members/cleo-9")["loyaltyMember"]
     bought = {
         **event("member-purchase-order-created", payload={"order": {**order(), "referralCode": f"{WORD}-friend"}})
     }
-    sent = {**bought, "loyaltyMemberId": "cleo-9"}
-    organization.integration.post("/events/track", {"events": [sent]}, expect=200)
+    loyalty_event = {**bought, "loyaltyMemberId": "cleo-9"}
+    organization.integration.post("/events/track", {"events": [loyalty_event]}, expect=200)
     codes = text(
         "SELECT m.referral_code, p.referral_code FROM members m"
         " JOIN purchase_orders p USING (organization_id, member_id) WHERE m.organization_id = :o AND m.member_id = :m"
     )
-    found = []
-    for erased in (None, cleo, made["ana"]):
+    stored_codes = []
+    for erased in (None, cleo, history["ana"]):
         if erased is not None:
             organization.administration.delete(f"/members/{erased['memberId']}", expect=200)
         with api.engine.connect() as db:
-            found.append(tuple(db.execute(codes, {"o": organization.id, "m": cleo["memberId"]}).one()))
-    assert found == [(f"{WORD}-friend", f"{WORD}-friend"), (None, None), (None, None)]
+            stored_codes.append(tuple(db.execute(codes, {"o": organization.id, "m": cleo["memberId"]}).one()))
+    assert stored_codes == [(f"{WORD}-friend", f"{WORD}-friend"), (None, None), (None, None)]
     assert traces(api.engine) == {}
 
 
 def test_a_worker_finds_nothing_of_the_erased_member(api):
     organization = api.organization()
-    made = live(organization)
-    organization.administration.delete(f"/members/{made['ana']['memberId']}", expect=200)
+    history = live(organization)
+    organization.administration.delete(f"/members/{history['ana']['memberId']}", expect=200)
     drain(Shop(organization))
     assert traces(api.engine) == {}
     assert organization.administration.get("/events/dead-letters")["results"] == []
@@ -280,6 +282,6 @@ def test_an_order_of_an_erased_member_is_still_cancelled_by_its_event(api):
             ),
             {"o": organization.id, "k": tracked["loyaltyEventKey"]},
         ).scalar_one()
-    [kept] = organization.administration.get(f"/members/{member_id}/purchase-orders")["results"]
-    assert payload == {"order": {"externalId": kept["externalId"]}}
+    [purchase_order] = organization.administration.get(f"/members/{member_id}/purchase-orders")["results"]
+    assert payload == {"order": {"externalId": purchase_order["externalId"]}}
     assert traces(api.engine) == {}

@@ -126,10 +126,10 @@ def test_everything_that_an_event_does_has_its_date(store, way, dated):
     assert shop.balance(friend) == 100
     # The transactions, and the expiry of what they minted.
     dates = "t.amount, coalesce(t.external_event_date, t.created_at)"
-    moved = shop.rows("ledger_transactions t", f"{dates}, t.loyalty_event_id", "ledger_transaction_id")
+    transactions = shop.rows("ledger_transactions t", f"{dates}, t.loyalty_event_id", "ledger_transaction_id")
     event_id = one_event_id(shop, one)
-    assert sorted(amount for amount, _, cause in moved if cause == event_id) == [2, 5, 11, 30, 30, 50, 100]
-    assert {near(at, date) for _, at, cause in moved if cause == event_id} == {True}
+    assert sorted(amount for amount, _, cause in transactions if cause == event_id) == [2, 5, 11, 30, 30, 50, 100]
+    assert {near(at, date) for _, at, cause in transactions if cause == event_id} == {True}
     expiries = [row.expires_at for row in shop.rows("ledger_lots", "*", "expires_at") if row.expires_at is not None]
     assert near(expiries[0], date.replace(year=date.year + 3))
     # The day of the reports.
@@ -162,8 +162,8 @@ def reported(shop, date):
     day = {"sinceFrom": text_of(date - timedelta(hours=1)), "sinceTo": text_of(date + timedelta(hours=1))}
     account = shop.organization.created.ledger_account_id
     minted = shop.administration.get(f"/reports/ledger-accounts/{account}/totals", **day)
-    counted = shop.administration.get("/reports/event-count", eventType=ORDER_CREATED, **day)
-    return minted["result"]["totalAmount"], counted["result"]["totalCount"]
+    order_count = shop.administration.get("/reports/event-count", eventType=ORDER_CREATED, **day)
+    return minted["result"]["totalAmount"], order_count["result"]["totalCount"]
 
 
 @pytest.mark.parametrize("way", [queued, direct])

@@ -34,10 +34,10 @@ def test_lists_answer_what_is_asked_for(shop, member):
     generic = shop.track_one(event(member, payload={"note": ["rain", 1.25, None]}))
     ordered = shop.track_one(order(member, 9, "created", "order-7"))
     for listed in lists(shop, member):
-        assert all("payload" not in each and "result" not in each for each in listed)
+        assert all("payload" not in loyalty_event and "result" not in loyalty_event for loyalty_event in listed)
     for listed in lists(shop, member, include="payload,result"):
-        assert [each["result"] for each in listed[:2]] == [ordered, generic]
-        assert [each["payload"] for each in listed[:2]] == [
+        assert [loyalty_event["result"] for loyalty_event in listed[:2]] == [ordered, generic]
+        assert [loyalty_event["payload"] for loyalty_event in listed[:2]] == [
             {"order": {"externalId": "order-7", "total": 9}},
             {"note": ["rain", 1.25, None]},
         ]
@@ -47,7 +47,7 @@ def test_lists_answer_what_is_asked_for(shop, member):
         [only] = listed
         assert (only["result"], "payload" in only) == (generic, False)
     for listed in lists(shop, member, include="payload"):
-        assert all("payload" in each and "result" not in each for each in listed)
+        assert all("payload" in loyalty_event and "result" not in loyalty_event for loyalty_event in listed)
 
 
 def test_an_event_returns_its_payload_on_request(shop, member):
@@ -65,14 +65,14 @@ def test_an_event_returns_its_payload_on_request(shop, member):
 
 
 def test_an_event_that_waits_has_a_payload_and_no_result(shop, member):
-    [sent] = send(shop, event(member, payload={"note": "rain"}))
+    [queued_event] = send(shop, event(member, payload={"note": "rain"}))
     for listed in lists(shop, member, include="payload,result", eventType=GENERIC):
         [waiting] = listed
         assert (waiting["status"], waiting["payload"]) == ("pending", {"note": "rain"})
         assert "result" not in waiting
     drain(shop)
     for listed in lists(shop, member, include="payload,result", eventType=GENERIC):
-        assert listed[0]["result"] == outcome(shop, sent)["result"]
+        assert listed[0]["result"] == outcome(shop, queued_event)["result"]
 
 
 @pytest.mark.parametrize("include", ["everything", "payload,payload,result", ""])

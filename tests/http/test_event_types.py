@@ -18,20 +18,20 @@ def surface(organization, request):
 def test_an_event_type_keeps_all_that_is_said_of_it(organization, surface):
     more = {"customAttributes": {"a": [1, None]}, "externalKey": "returned"}
     body = {**BODY, "description": "A cup was returned.", "active": False, **more}
-    made = surface.post(PATH, body)["eventType"]
-    assert made == {
+    event_type = surface.post(PATH, body)["eventType"]
+    assert event_type == {
         **body,
         "organizationId": organization.id,
         "isCustomType": True,
-        "createdAt": made["createdAt"],
-        "updatedAt": made["createdAt"],
+        "createdAt": event_type["createdAt"],
+        "updatedAt": event_type["createdAt"],
     }
-    assert surface.get(f"{PATH}/cup") == {"eventType": made}
+    assert surface.get(f"{PATH}/cup") == {"eventType": event_type}
 
 
 def test_what_is_left_out_has_its_default(surface):
-    made = surface.post(PATH, BODY)["eventType"]
-    assert (made["description"], made["active"], made["customAttributes"]) == (None, True, {})
+    event_type = surface.post(PATH, BODY)["eventType"]
+    assert (event_type["description"], event_type["active"], event_type["customAttributes"]) == (None, True, {})
 
 
 @pytest.mark.parametrize("code", ["cup", BUILT_IN_EVENT_TYPES[0]])
@@ -41,9 +41,9 @@ def test_a_code_is_taken_once(surface, code):
 
 
 def test_an_update_changes_what_is_sent_but_never_the_code(organization):
-    made = organization.integration.post(PATH, {**BODY, "description": "A cup was returned."})["eventType"]
-    changed = organization.integration.patch(f"{PATH}/cup", {"active": False})["eventType"]
-    assert changed == {**made, "active": False, "updatedAt": changed["updatedAt"]}
+    event_type = organization.integration.post(PATH, {**BODY, "description": "A cup was returned."})["eventType"]
+    updated_type = organization.integration.patch(f"{PATH}/cup", {"active": False})["eventType"]
+    assert updated_type == {**event_type, "active": False, "updatedAt": updated_type["updatedAt"]}
     problem = organization.administration.put(f"{PATH}/cup", {**BODY, "apiCode": "mug"}, expect=409)
     assert problem["type"] == "/problems/api-code-fixed"
 
@@ -64,5 +64,5 @@ def test_another_organization_does_not_have_it(surface, other_organization):
 @pytest.mark.parametrize("code", [".", "..", "..."])
 def test_an_api_code_of_dots_only_is_refused(organization, code):
     problem = organization.integration.post(PATH, {**BODY, "apiCode": code}, expect=400)
-    assert [each["pointer"] for each in problem["errors"]] == ["/apiCode"]
+    assert [error["pointer"] for error in problem["errors"]] == ["/apiCode"]
     assert organization.integration.post(PATH, {**BODY, "apiCode": ".cup"})["eventType"]["apiCode"] == ".cup"

@@ -82,10 +82,10 @@ def test_an_event_is_kept_with_everything_it_said(shop, member):
     assert result == {**RESULT, "systemUniqueKey": tracked["systemUniqueKey"], "loyaltyEventKey": event_key}
     outcome = shop.integration.get(f"/events/{event_key}")
     assert outcome["result"] == result
-    kept = outcome["event"]
+    event_record = outcome["event"]
     member_id = shop.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"]
-    assert kept == {
-        "loyaltyEventId": kept["loyaltyEventId"],
+    assert event_record == {
+        "loyaltyEventId": event_record["loyaltyEventId"],
         "loyaltyEventKey": event_key,
         "organizationId": shop.organization.id,
         "externalId": "receipt-7",
@@ -97,30 +97,30 @@ def test_an_event_is_kept_with_everything_it_said(shop, member):
         "systemUniqueKey": tracked["systemUniqueKey"],
         "tags": ["morning", "rain"],
         "location": "centre",
-        "e2eTrackingId": kept["e2eTrackingId"],
+        "e2eTrackingId": event_record["e2eTrackingId"],
         "revertedLoyaltyEventId": None,
         "reversalLoyaltyEventId": None,
         "evaluationStatus": 1,
         "status": "success",
         "limitDiscardedTotalAmount": 0,
         "limitCounters": [],
-        "createdAt": kept["createdAt"],
-        "updatedAt": kept["createdAt"],
+        "createdAt": event_record["createdAt"],
+        "updatedAt": event_record["createdAt"],
     }
-    assert kept["e2eTrackingId"]
-    assert shop.events(member) == [{**kept, "actor": "operator", "userId": None}]
-    assert shop.integration.get(f"/members/{member}/events")["results"][0] == kept
+    assert event_record["e2eTrackingId"]
+    assert shop.events(member) == [{**event_record, "actor": "operator", "userId": None}]
+    assert shop.integration.get(f"/members/{member}/events")["results"][0] == event_record
 
 
 def test_an_event_of_the_least_members_has_the_others_null(shop, member):
     result = shop.track_one(event(member))
-    kept = shop.integration.get(f"/events/{result['loyaltyEventKey']}")["event"]
-    assert [kept[name] for name in ("externalId", "externalEventDate", "description", "location")] == [None] * 4
-    assert kept["tags"] == []
+    event_record = shop.integration.get(f"/events/{result['loyaltyEventKey']}")["event"]
+    assert [event_record[name] for name in ("externalId", "externalEventDate", "description", "location")] == [None] * 4
+    assert event_record["tags"] == []
 
 
 def test_the_administration_tracks_one_event_with_its_effects(shop, member):
-    made = shop.campaign(running(mint(5), name="Five"))
+    campaign = shop.campaign(running(mint(5), name="Five"))
     member_id = shop.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"]
     body = {
         "organizationId": shop.organization.id,
@@ -138,11 +138,11 @@ def test_the_administration_tracks_one_event_with_its_effects(shop, member):
         "systemUniqueKey": body["systemUniqueKey"],
         "effects": [
             {
-                "actionId": made["actions"][0]["actionId"],
+                "actionId": campaign["actions"][0]["actionId"],
                 "actionIndex": 0,
-                "campaignId": made["campaignId"],
+                "campaignId": campaign["campaignId"],
                 "campaignVersionId": 2,
-                "campaignCode": made["code"],
+                "campaignCode": campaign["code"],
                 "actionName": "Five",
                 "effectId": "mint-points",
                 "status": "executed",
@@ -157,8 +157,8 @@ def test_the_administration_tracks_one_event_with_its_effects(shop, member):
         ],
     }
     assert shop.balance(member) == 5
-    [kept] = shop.events(member)
-    assert (kept["description"], kept["tags"], kept["externalId"]) == ("Waved", ["wave"], "abc")
+    [event_record] = shop.events(member)
+    assert (event_record["description"], event_record["tags"], event_record["externalId"]) == ("Waved", ["wave"], "abc")
     again = shop.administration.post("/events/track", body, expect=200)
     assert again == answer
     assert shop.balance(member) == 5
@@ -226,10 +226,10 @@ def test_a_batch_has_1_to_100_events(shop, member, count):
 def test_100_events_of_100_members_are_answered_in_order(shop):
     members = [shop.member() for _ in range(3)]
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
-    sent = [order(members[i % 3], i) for i in range(100)]
-    results = shop.track(*sent)
-    assert [result["systemUniqueKey"] for result in results] == [each["systemUniqueKey"] for each in sent]
-    assert [shop.balance(each) for each in members] == [sum(range(i, 100, 3)) for i in range(3)]
+    orders = [order(members[i % 3], i) for i in range(100)]
+    results = shop.track(*orders)
+    assert [result["systemUniqueKey"] for result in results] == [purchase["systemUniqueKey"] for purchase in orders]
+    assert [shop.balance(member) for member in members] == [sum(range(i, 100, 3)) for i in range(3)]
     assert len({result["loyaltyEventKey"] for result in results}) == 100
     shop.check_ledger()
 
@@ -277,12 +277,12 @@ def test_nobody_is_their_own_sponsor(shop, member, asynchronously):
     shop.campaign(running(mint(1), rule="sponsor == null"), eventType=GENERIC)
     shop.campaign(running(mint(10), mint(100, recipient="sponsor"), rule="sponsor != null"))
     shop.campaign(running(mint(1000, recipient="sponsor")))
-    own = event(member, sponsorLoyaltyMemberId=member)
+    self_sponsored = event(member, sponsorLoyaltyMemberId=member)
     if asynchronously:
-        shop.integration.post("/events/track-async", {"events": [own]}, expect=202)
+        shop.integration.post("/events/track-async", {"events": [self_sponsored]}, expect=202)
         drain(shop)
     else:
-        effects = shop.track_one(own)["effects"]
+        effects = shop.track_one(self_sponsored)["effects"]
         assert [effect.get("error", {}).get("type") for effect in effects] == [None, "/problems/no-sponsor"]
     assert shop.balance(member) == 1
     sponsor = shop.member()
@@ -402,7 +402,7 @@ def test_a_refused_event_leaves_its_key_to_the_next_of_the_batch(shop, member):
 
 
 def test_a_key_is_the_same_on_both_surfaces(shop, member):
-    made = shop.campaign(running(mint(5)))
+    campaign = shop.campaign(running(mint(5)))
     member_id = shop.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"]
     one = event(member, payload={"n": 1}, tags=["a"])
     body = {name: value for name, value in one.items() if name != "loyaltyMemberId"}
@@ -412,10 +412,10 @@ def test_a_key_is_the_same_on_both_surfaces(shop, member):
     body["systemUniqueKey"] = one["systemUniqueKey"] = key()
     second = shop.administration.post("/events/track", body, expect=200)
     assert shop.track_one(one)["effects"] == second["effects"]
-    assert second["effects"][0]["campaignId"] == made["campaignId"]
+    assert second["effects"][0]["campaignId"] == campaign["campaignId"]
     assert shop.balance(member) == 10
-    changed = shop.administration.post("/events/track", {**body, "tags": ["b"]}, expect=409)
-    assert changed["type"] == "/problems/key-reused"
+    problem = shop.administration.post("/events/track", {**body, "tags": ["b"]}, expect=409)
+    assert problem["type"] == "/problems/key-reused"
 
 
 def test_a_failed_event_returns_its_failure_again_on_both_surfaces(shop, member):
@@ -430,22 +430,22 @@ def test_a_failed_event_returns_its_failure_again_on_both_surfaces(shop, member)
     body |= {"organizationId": shop.organization.id, "memberId": member_id}
     problem = shop.administration.post("/events/track", body, expect=409)
     assert {**first["error"], "instance": problem["instance"]} == problem
-    kept = shop.integration.get(f"/events/{first['loyaltyEventKey']}")
-    assert kept["event"]["status"] == "failed"
-    assert kept["event"]["evaluationStatus"] == 2
-    assert kept["event"]["lastError"] == first["error"]
-    assert kept["result"] == first
+    event_outcome = shop.integration.get(f"/events/{first['loyaltyEventKey']}")
+    assert event_outcome["event"]["status"] == "failed"
+    assert event_outcome["event"]["evaluationStatus"] == 2
+    assert event_outcome["event"]["lastError"] == first["error"]
+    assert event_outcome["result"] == first
 
 
 def test_what_was_tracked_is_answered_again_whatever_has_changed_since(shop, member):
-    made = shop.campaign(running(mint(5)))
+    campaign = shop.campaign(running(mint(5)))
     shop.integration.post("/custom-event-types", {"name": "Cup", "apiCode": "cup", "schemaType": "custom"})
     one, cup = event(member), event(member, "cup")
     first = shop.track(one, cup)
-    action = made["actions"][0]
-    path = f"/campaigns/{made['campaignId']}"
+    action = campaign["actions"][0]
+    path = f"/campaigns/{campaign['campaignId']}"
     shop.administration.put(f"{path}/actions/{action['actionId']}", running(mint(99)))
-    shop.administration.put(path, {"code": made["code"], "name": "Over", "active": False})
+    shop.administration.put(path, {"code": campaign["code"], "name": "Over", "active": False})
     shop.integration.patch("/custom-event-types/cup", {"active": False})
     shop.integration.patch(f"/members/{member}", {"active": False})
     assert shop.track(one, cup) == first
@@ -478,8 +478,8 @@ def test_a_dry_run_changes_nothing_at_all(api, shop, member):
         pointsMonthlyLimitPerMember=50,
         allowPartialApplicationOnLimit=True,
     )
-    kept = order(member, external_id="kept")
-    shop.track_one(kept)
+    earlier_order = order(member, external_id="kept")
+    shop.track_one(earlier_order)
     events = [order(member, 40, items=[{"productCode": "x"}]), order(member, 7), order("nobody"), event(member, "no")]
     before = snapshot(api)
     body = {"events": [*events, order(member, None, "confirmed", "kept")], "executionMode": "dryRun"}
@@ -512,9 +512,9 @@ def test_a_dry_run_explains_every_campaign_and_action(shop, member):
     )
     elsewhere = shop.campaign(running(mint(1)), locationCodes=["moon"])
     [result] = shop.track(order(member, Decimal("4.50")), executionMode="dryRun", trace=True)
-    explain = {(each["campaignId"], each["actionName"]): each for each in result["explain"]}
+    explain = {(explanation["campaignId"], explanation["actionName"]): explanation for explanation in result["explain"]}
     assert len(explain) == len(result["explain"]) == 6
-    codes = {name: each.get("reason", {}).get("code") for (_, name), each in explain.items() if name}
+    codes = {name: explanation.get("reason", {}).get("code") for (_, name), explanation in explain.items() if name}
     assert codes == {"Big": "CONDITION_FALSE", "Small": None, "Error": "CONDITION_ERROR", "Never": "ABORTED"}
     big = explain[matching["campaignId"], "Big"]
     assert big["applied"] is False
@@ -540,8 +540,8 @@ def test_a_dry_run_with_moments_and_durations_in_the_trace_can_be_answered(shop,
         "event.externalEventDate + duration('1h') < timestamp('2020-01-01T00:00:00Z') && now < event.externalEventDate"
     )
     shop.campaign(running(mint(1), rule=rule))
-    sent = event(member, externalEventDate="2026-01-01T00:00:00Z")
-    [result] = shop.track(sent, executionMode="dryRun", trace=True)
+    dated_event = event(member, externalEventDate="2026-01-01T00:00:00Z")
+    [result] = shop.track(dated_event, executionMode="dryRun", trace=True)
     assert result["explain"][1]["reason"]["code"] == "CONDITION_FALSE"
     assert result["explain"][1]["trace"]["value"] is False
 
@@ -550,8 +550,8 @@ def test_later_events_of_a_dry_run_see_what_earlier_ones_would_do(shop, member):
     shop.campaign(
         running(mint(6), rule="event.description == 'in'"), running(spend(5), rule="event.description == 'out'")
     )
-    sent = [event(member, description=d) for d in ("in", "out", "out")]
-    results = shop.track(*sent, executionMode="dryRun")
+    events = [event(member, description=d) for d in ("in", "out", "out")]
+    results = shop.track(*events, executionMode="dryRun")
     assert [[e["status"] for e in result["effects"]] for result in results] == [
         ["evaluated"],
         ["evaluated"],
@@ -562,10 +562,10 @@ def test_later_events_of_a_dry_run_see_what_earlier_ones_would_do(shop, member):
 
 def test_a_dry_run_of_an_event_that_was_tracked_asks_what_it_would_do_now(shop, member):
     shop.campaign(running(mint(6)))
-    sent = event(member)
-    shop.track_one(sent)
-    [result] = shop.track(sent, executionMode="dryRun")
-    assert (result["status"], [each["status"] for each in result["effects"]]) == ("success", ["evaluated"])
+    tracked_event = event(member)
+    shop.track_one(tracked_event)
+    [result] = shop.track(tracked_event, executionMode="dryRun")
+    assert (result["status"], [outcome["status"] for outcome in result["effects"]]) == ("success", ["evaluated"])
     assert shop.balance(member) == 6
 
 
@@ -575,8 +575,8 @@ def test_a_captured_event_is_stored_with_its_order_and_not_evaluated(shop, membe
     result = shop.track_one(one, executionMode="captureOnly")
     assert result == {**RESULT, "systemUniqueKey": one["systemUniqueKey"], "loyaltyEventKey": result["loyaltyEventKey"]}
     assert shop.balance(member) == 0
-    kept = shop.integration.get(f"/events/{result['loyaltyEventKey']}")["event"]
-    assert (kept["evaluationStatus"], kept["status"]) == (0, "success")
+    event_record = shop.integration.get(f"/events/{result['loyaltyEventKey']}")["event"]
+    assert (event_record["evaluationStatus"], event_record["status"]) == (0, "success")
     assert [row.status for row in shop.rows("purchase_orders")] == ["created"]
     assert len(shop.rows("order_items")) == 1
     assert shop.refused(order(member, external_id="captured"), executionMode="captureOnly") == "/problems/order-exists"
@@ -604,10 +604,10 @@ def test_campaign_keys_restrict_the_campaigns_in_every_mode(shop, member):
     inactive = shop.campaign(running(mint(100)), active=False)
     keys = [second["campaignKey"].upper(), inactive["campaignKey"]]
     [result] = shop.track(event(member), campaignKeys=keys)
-    assert [each["campaignId"] for each in result["effects"]] == [second["campaignId"]]
+    assert [outcome["campaignId"] for outcome in result["effects"]] == [second["campaignId"]]
     assert shop.balance(member) == 10
     [dry] = shop.track(event(member), campaignKeys=[first["campaignKey"]], executionMode="dryRun")
-    assert {each["campaignId"] for each in dry["explain"]} == {first["campaignId"]}
+    assert {explanation["campaignId"] for explanation in dry["explain"]} == {first["campaignId"]}
     shop.track_one(event(member))
     assert shop.balance(member) == 21
     shop.track(event(member), campaignKeys=[])
@@ -682,20 +682,24 @@ def test_an_order_is_kept_with_everything_it_said(shop, member):
         payload={"order": {"externalId": "o-1", "total": Decimal("9.000001"), "items": [item, {}], **fields}},
     )
     result = shop.track_one(one)
-    [kept] = shop.rows("purchase_orders")
+    [order_row] = shop.rows("purchase_orders")
     event_id = shop.integration.get(f"/events/{result['loyaltyEventKey']}")["event"]["loyaltyEventId"]
-    assert (kept.loyalty_event_id, kept.external_id, kept.total) == (event_id, "o-1", Decimal("9.000001"))
-    assert kept.external_event_date == datetime(2026, 3, 1, 8, tzinfo=UTC)
-    assert (kept.discounted_total, kept.sub_total) == (Decimal("8.1"), 9)
-    assert (kept.description, kept.loyalty_program_id, kept.type, kept.tags) == (
+    assert (order_row.loyalty_event_id, order_row.external_id, order_row.total) == (
+        event_id,
+        "o-1",
+        Decimal("9.000001"),
+    )
+    assert order_row.external_event_date == datetime(2026, 3, 1, 8, tzinfo=UTC)
+    assert (order_row.discounted_total, order_row.sub_total) == (Decimal("8.1"), 9)
+    assert (order_row.description, order_row.loyalty_program_id, order_row.type, order_row.tags) == (
         "Breakfast",
         program,
         "dine-in",
         ["morning"],
     )
-    assert (kept.merchant_id, kept.payment_method, kept.location_code) == ("m-1", "cash", "centre")
-    assert (kept.referral_code, kept.channel, kept.status) == ("ref", "counter", "created")
-    assert (kept.custom_attributes, kept.coupons) == ({"table": 7}, {"code": "ten"})
+    assert (order_row.merchant_id, order_row.payment_method, order_row.location_code) == ("m-1", "cash", "centre")
+    assert (order_row.referral_code, order_row.channel, order_row.status) == ("ref", "counter", "created")
+    assert (order_row.custom_attributes, order_row.coupons) == ({"table": 7}, {"code": "ten"})
     first, second = shop.rows("order_items", order="order_item_id")
     assert (first.product_code, first.description, first.category_code) == ("flat-white", "Flat white", "coffee")
     assert (first.total, first.amount, first.quantity) == (Decimal("4.5"), Decimal("4.5"), 1)
@@ -708,26 +712,26 @@ def test_an_order_is_kept_with_everything_it_said(shop, member):
 
 
 def test_the_status_of_an_order_follows_its_events(shop, member):
-    events, expected = [], []
+    events, expected_problems = [], []
     for before, after in itertools.product(STATUSES, STATUSES):
         external_id = f"{before}-{after}"
         events.append(order(member, external_id=external_id))
-        expected.append(None)
+        expected_problems.append(None)
         for status in PATHS[before]:
             events.append(order(member, None, status, external_id))
-            expected.append(None)
+            expected_problems.append(None)
         events.append(order(member, 5 if after == "created" else None, after, external_id))
         if after == "created":
-            expected.append("/problems/order-exists")
+            expected_problems.append("/problems/order-exists")
         else:
-            expected.append(None if (before, after) in LEGAL else "/problems/order-status")
+            expected_problems.append(None if (before, after) in LEGAL else "/problems/order-status")
     results = []
     for start in range(0, len(events), 37):
         # Batches that end anywhere: some orders are moved in the batch that made them, others in a later one.
         results += shop.track(*events[start : start + 37])
-    assert [result.get("error", {}).get("type") for result in results] == expected
-    stored = {row.external_id: row.status for row in shop.rows("purchase_orders")}
-    assert stored == {
+    assert [result.get("error", {}).get("type") for result in results] == expected_problems
+    statuses = {row.external_id: row.status for row in shop.rows("purchase_orders")}
+    assert statuses == {
         f"{before}-{after}": after if (before, after) in LEGAL else before
         for before, after in itertools.product(STATUSES, STATUSES)
     }
@@ -775,7 +779,7 @@ def test_an_event_that_its_order_forbids_has_changed_nothing_but_its_record(shop
         shop.rows(table) for table in ("purchase_orders", "ledger_transactions", "campaign_limit_counters")
     ] == before
     assert shop.balance(member) == 5
-    assert [each["status"] for each in shop.events(member)] == ["failed", "success"]
+    assert [loyalty_event["status"] for loyalty_event in shop.events(member)] == ["failed", "success"]
 
 
 def test_a_custom_type_that_begins_like_an_order_event_is_no_order_event(shop, member):
@@ -810,7 +814,11 @@ def test_expressions_see_the_event_the_order_the_member_and_the_balances(shop):
     one["payload"]["n"] = 3
     one |= {"externalId": "e", "sponsorLoyaltyMemberId": sponsor}
     [dry] = shop.track(one, executionMode="dryRun")
-    unmet = [(each["actionName"], each["reason"]) for each in dry["explain"] if not each["applied"]]
+    unmet = [
+        (explanation["actionName"], explanation["reason"])
+        for explanation in dry["explain"]
+        if not explanation["applied"]
+    ]
     assert unmet == []
     assert len(shop.track_one(one)["effects"]) == len(rules)
 
@@ -834,7 +842,7 @@ def test_a_sponsor_gets_what_is_meant_for_the_sponsor(shop, member):
     shop.track_one(event(member, sponsorLoyaltyMemberId=sponsor))
     assert (shop.balance(member), shop.balance(sponsor)) == (5, 3)
     result = shop.track_one(event(member))
-    assert [each["status"] for each in result["effects"]] == ["executed", "skipped"]
+    assert [outcome["status"] for outcome in result["effects"]] == ["executed", "skipped"]
     assert result["effects"][1]["error"]["type"] == "/problems/no-sponsor"
     shop.check_ledger()
 
@@ -842,7 +850,7 @@ def test_a_sponsor_gets_what_is_meant_for_the_sponsor(shop, member):
 def test_an_effect_that_fails_fails_nothing_else(shop, member):
     shop.campaign(running(spend(5), mint(2)))
     result = shop.track_one(event(member))
-    assert [each["status"] for each in result["effects"]] == ["failed", "executed"]
+    assert [outcome["status"] for outcome in result["effects"]] == ["failed", "executed"]
     assert result["effects"][0]["error"]["type"] == "/problems/insufficient-balance"
     assert result["effects"][0]["error"]["status"] == 409
     assert shop.balance(member) == 2
@@ -880,7 +888,7 @@ def test_limits_are_counted_given_in_the_record_and_cut(shop, member):
     assert results[1]["effects"][0]["error"]["type"] == "/problems/limit-reached"
     assert shop.balance(member) == 100
     third, second, first = shop.events(member)
-    assert [each["limitDiscardedTotalAmount"] for each in (first, second, third)] == [0, 20, 60]
+    assert [event_record["limitDiscardedTotalAmount"] for event_record in (first, second, third)] == [0, 20, 60]
     counters = sorted(second["limitCounters"], key=lambda limit_counter: limit_counter["type"])
     campaign_id = counters[0]["campaignId"]
     assert counters == [
@@ -931,10 +939,10 @@ def test_the_account_of_the_program_is_the_one_without_a_key(shop, member):
         "setAsDefault": False,
         "active": True,
     }
-    made = shop.administration.post(
+    second_program = shop.administration.post(
         "/loyalty-programs", {**program, "name": "Second", "mainLedgerAccountId": stars["ledgerAccountId"]}
     )["loyaltyProgram"]
-    shop.campaign(running(mint(5)), loyaltyProgramId=made["loyaltyProgramId"])
+    shop.campaign(running(mint(5)), loyaltyProgramId=second_program["loyaltyProgramId"])
     shop.campaign(running(mint(3)))
     shop.track_one(event(member))
     assert (shop.balance(member, stars["ledgerAccountId"]), shop.balance(member)) == (5, 3)
@@ -958,22 +966,22 @@ def test_a_change_is_seen_at_the_next_event_by_every_process(settings, shop, mem
 
         def minted():
             [result] = integration.post("/events/track", {"events": [event(member)]}, expect=200)["results"]
-            return [each["params"][0]["value"] for each in result["effects"]]
+            return [outcome["params"][0]["value"] for outcome in result["effects"]]
 
         assert minted() == []
-        made = shop.campaign(running(mint(1)))
+        campaign = shop.campaign(running(mint(1)))
         assert minted() == [1]
-        path = f"/campaigns/{made['campaignId']}"
-        action_path = f"{path}/actions/{made['actions'][0]['actionId']}"
+        path = f"/campaigns/{campaign['campaignId']}"
+        action_path = f"{path}/actions/{campaign['actions'][0]['actionId']}"
         shop.administration.put(action_path, running(mint(2)))
         assert minted() == [2]
         shop.administration.put(action_path, running(mint(2), status="disabled"))
         assert minted() == []
         shop.administration.put(action_path, running(mint(3)))
-        shop.administration.put(path, {"code": made["code"], "name": "n", "active": False})
+        shop.administration.put(path, {"code": campaign["code"], "name": "n", "active": False})
         assert minted() == []
         shop.administration.put(
-            path, {"code": made["code"], "name": "n", "active": True, "validTo": "2020-01-01T00:00:00Z"}
+            path, {"code": campaign["code"], "name": "n", "active": True, "validTo": "2020-01-01T00:00:00Z"}
         )
         assert minted() == []
 
@@ -1009,12 +1017,12 @@ def test_an_account_is_seen_at_the_next_event(shop, member):
 
 def test_configurations_are_kept_for_the_version_they_were_read_at(shop, member):
     shop.track_one(event(member))
-    kept = configuration._cache[shop.organization.id]
+    cached_configuration = configuration._cache[shop.organization.id]
     shop.track_one(event(member))
-    assert configuration._cache[shop.organization.id] is kept
+    assert configuration._cache[shop.organization.id] is cached_configuration
     shop.campaign()
     shop.track_one(event(member))
-    assert configuration._cache[shop.organization.id].version > kept.version
+    assert configuration._cache[shop.organization.id].version > cached_configuration.version
 
 
 # --- lists -------------------------------------------------------------------------------------------------------
@@ -1061,8 +1069,8 @@ def test_the_events_of_a_member_come_newest_first_in_pages(history, surface):
     "column", ["loyaltyEventId", "externalEventDate", "eventType", "status", "createdAt", "updatedAt"]
 )
 def test_the_events_of_a_member_come_in_every_order(history, surface, column):
-    def place(each, descending):
-        value = each[column]
+    def place(event_record, descending):
+        value = event_record[column]
         return (value is None) != descending, value or ""
 
     for direction in ("", ",asc", ",desc"):
@@ -1081,22 +1089,22 @@ def test_the_events_of_a_member_come_in_every_order(history, surface, column):
 
 @pytest.mark.parametrize("surface", ["integration", "administration"])
 def test_the_events_of_a_member_can_be_filtered(history, surface):
-    def found(**query):
+    def external_ids(**query):
         return [result["externalId"] for result in listed(history, surface, **query)["results"]]
 
-    assert found(eventType=GENERIC) == ["e-3", "e-1"]
-    assert found(eventType="benefit-used") == ["e-2", "e-0"]
-    assert found(eventType="nothing-known") == []
-    assert len(found(status="failed")) == 1
-    assert len(found(status="success")) == 6
-    assert found(status="pending") == found(status="running") == []
+    assert external_ids(eventType=GENERIC) == ["e-3", "e-1"]
+    assert external_ids(eventType="benefit-used") == ["e-2", "e-0"]
+    assert external_ids(eventType="nothing-known") == []
+    assert len(external_ids(status="failed")) == 1
+    assert len(external_ids(status="success")) == 6
+    assert external_ids(status="pending") == external_ids(status="running") == []
     rows = listed(history, surface, order="createdAt,asc")["results"]
     third = rows[2]["createdAt"]
-    assert len(found(fromCreatedAt=third)) == 5
-    assert len(found(toCreatedAt=third)) == 2
-    assert found(fromCreatedAt=third, toCreatedAt=rows[3]["createdAt"]) == [rows[2]["externalId"]]
+    assert len(external_ids(fromCreatedAt=third)) == 5
+    assert len(external_ids(toCreatedAt=third)) == 2
+    assert external_ids(fromCreatedAt=third, toCreatedAt=rows[3]["createdAt"]) == [rows[2]["externalId"]]
     tomorrow = (datetime.now(UTC) + timedelta(days=1)).isoformat()
-    assert found(fromCreatedAt=tomorrow) == []
+    assert external_ids(fromCreatedAt=tomorrow) == []
     shop, member = history
     for query in (
         {"status": "done"},
@@ -1126,7 +1134,11 @@ def test_the_server_tells_campaigns_of_members(shop):
     shop.integration.patch(f"/members/{member}", {"active": False})
     # Nobody who is not active is given anything.
     assert shop.balance(member) == 11
-    kept = shop.events(member)
-    assert [each["eventType"] for each in kept] == ["member-profile-deactivated", "member-updated", "member-updated"]
-    assert kept[-1]["reason"] == "They asked"
+    events = shop.events(member)
+    assert [loyalty_event["eventType"] for loyalty_event in events] == [
+        "member-profile-deactivated",
+        "member-updated",
+        "member-updated",
+    ]
+    assert events[-1]["reason"] == "They asked"
     shop.check_ledger()
