@@ -24,10 +24,14 @@ def ana(clock):
 def expiring(clock, points, member="ana"):
     """What the record shows of an account: the next amount with its moment, and the months with an amount."""
     record = clock.organization.integration.get(f"/members/{member}", include="expiring")["loyaltyMember"]
-    [shown] = [each["expiring"] for each in record["ledgerBalances"] if each["ledgerAccountId"] == points.account_id]
-    following = shown.get("next", {})
-    assert len(shown["byMonth"]) == 12
-    months = {month["month"]: month["amount"] for month in shown["byMonth"] if month["amount"]}
+    [expiring_amounts] = [
+        ledger_balance["expiring"]
+        for ledger_balance in record["ledgerBalances"]
+        if ledger_balance["ledgerAccountId"] == points.account_id
+    ]
+    following = expiring_amounts.get("next", {})
+    assert len(expiring_amounts["byMonth"]) == 12
+    months = {month["month"]: month["amount"] for month in expiring_amounts["byMonth"] if month["amount"]}
     return following.get("amount"), following.get("expiresAt"), months
 
 
@@ -52,12 +56,12 @@ def test_both_interfaces_show_it_on_request_alone(clock, ana):
     assert [balance.keys() & {"expiring"} for balance in record["ledgerBalances"]] == [set(), set()]
     without = clock.organization.integration.get("/members/ana", include="expiring", includeBalance=False)
     assert "ledgerBalances" not in without["loyaltyMember"]
-    shown = clock.organization.integration.get("/members/ana", include="expiring")["loyaltyMember"]
+    member_record = clock.organization.integration.get("/members/ana", include="expiring")["loyaltyMember"]
     for path in (f"/members/{record['memberId']}", "/members/by-loyalty-member-id/ana"):
         answer = clock.organization.administration.get(path, include="expiring")["loyalMember"]
-        assert answer["ledgerBalances"] == shown["ledgerBalances"]
-    refused = clock.organization.integration.get("/members/ana", include="lots", expect=400)
-    assert refused["errors"][0]["parameter"] == "include"
+        assert answer["ledgerBalances"] == member_record["ledgerBalances"]
+    problem = clock.organization.integration.get("/members/ana", include="lots", expect=400)
+    assert problem["errors"][0]["parameter"] == "include"
 
 
 def test_points_that_never_expire_are_not_in_it(clock, ana):
@@ -99,8 +103,8 @@ def test_months_add_up_to_what_expires_and_do_not_depend_on_the_job(clock, ana, 
     for month in ("2025-04", "2025-06", "2025-07", "2025-11"):
         for _ in range(random.randint(1, 4)):
             points.mint(ana, random.randint(1, 100), countsAsActivity=random.random() < 0.5)
-        spent = random.randint(0, int(points.balance(ana)))
-        points.move(ana, None, spent, countsAsActivity=random.random() < 0.5)
+        amount = random.randint(0, int(points.balance(ana)))
+        points.move(ana, None, amount, countsAsActivity=random.random() < 0.5)
         # The clock shows a later time, and no job has run.
         day += 1
         points.change(

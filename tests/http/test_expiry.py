@@ -67,8 +67,8 @@ class TestRounding:
         ana = points.wallet()
         points.mint(ana, 100)
         body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
-        changed = points.admin.put(points.path, {**body, "expiryRounding": "year"})["ledgerAccount"]
-        assert (changed["expiryRounding"], changed["expiresInMonths"]) == ("year", 12)
+        updated_account = points.admin.put(points.path, {**body, "expiryRounding": "year"})["ledgerAccount"]
+        assert (updated_account["expiryRounding"], updated_account["expiresInMonths"]) == ("year", 12)
         points.mint(ana, 1)
         assert lots_of(points, ana) == {"2026-02-10T09:00:00Z": 100, "2026-12-31T23:00:00Z": 1}
 
@@ -77,8 +77,8 @@ class TestRounding:
         body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
 
         def faults(**settings):
-            refused = clock.organization.administration.post(path, {**body, **settings}, expect=400)
-            return {error["pointer"]: error["detail"] for error in refused["errors"]}
+            problem = clock.organization.administration.post(path, {**body, **settings}, expect=400)
+            return {error["pointer"]: error["detail"] for error in problem["errors"]}
 
         detail = "expiryRounding needs expiresInMonths or tierExpirations, whose end it rounds."
         assert faults(expiryRounding="month") == {"/expiryRounding": detail}
@@ -122,18 +122,18 @@ class TestTiers:
         member = clock.organization.member("ana")
         tiers.set("ana", "Gold")
         shop.campaign(running(mint(10, ledgerAccountKey=points.account["ledgerAccountKey"]), rule=IS_ORDER))
-        asked = {"order": {"externalId": "basket", "total": 10}, "loyaltyMemberId": "ana", "include": ["earn"]}
-        [earned] = shop.integration.post("/simulations", asked, expect=200)["simulation"]["earn"]["accounts"]
+        body = {"order": {"externalId": "basket", "total": 10}, "loyaltyMemberId": "ana", "include": ["earn"]}
+        [earning] = shop.integration.post("/simulations", body, expect=200)["simulation"]["earn"]["accounts"]
         shop.track_one(order("ana"))
-        assert earned["expiresAt"] == "2027-02-10T09:00:00Z"
+        assert earning["expiresAt"] == "2027-02-10T09:00:00Z"
         assert lots_of(points, member["ledgerWalletId"]) == {"2027-02-10T09:00:00Z": 10}
 
     def test_an_imagined_member_has_the_tiers_of_the_request(self, shop, tiers, points):
         shop.campaign(running(mint(10, ledgerAccountKey=points.account["ledgerAccountKey"]), rule=IS_ORDER))
-        asked = {"order": {"externalId": "basket", "total": 10}, "include": ["earn"]}
+        body = {"order": {"externalId": "basket", "total": 10}, "include": ["earn"]}
 
         def expiry(**person):
-            answer = shop.integration.post("/simulations", {**asked, "as": person}, expect=200)
+            answer = shop.integration.post("/simulations", {**body, "as": person}, expect=200)
             return answer["simulation"]["earn"]["accounts"][0]["expiresAt"]
 
         assert expiry() == "2026-02-10T09:00:00Z"
@@ -153,12 +153,12 @@ class TestTiers:
     def test_unknown_tiers_and_repeated_ones_are_refused(self, clock, tiers):
         path = f"/ledgers/{clock.organization.created.ledger_id}/accounts"
         body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
-        missing = [{"loyaltyTierKey": "00000000-0000-4000-8000-000000000000", "months": 1}]
-        refused = clock.organization.administration.post(path, {**body, "tierExpirations": missing}, expect=404)
-        assert refused["type"] == "/problems/unknown-tier"
+        unknown_tier = [{"loyaltyTierKey": "00000000-0000-4000-8000-000000000000", "months": 1}]
+        problem = clock.organization.administration.post(path, {**body, "tierExpirations": unknown_tier}, expect=404)
+        assert problem["type"] == "/problems/unknown-tier"
         twice = [{"loyaltyTierKey": tiers.key("Gold"), "months": 1}] * 2
-        refused = clock.organization.administration.post(path, {**body, "tierExpirations": twice}, expect=400)
-        assert [error["pointer"] for error in refused["errors"]] == ["/tierExpirations/1/loyaltyTierKey"]
+        problem = clock.organization.administration.post(path, {**body, "tierExpirations": twice}, expect=400)
+        assert [error["pointer"] for error in problem["errors"]] == ["/tierExpirations/1/loyaltyTierKey"]
 
 
 class TestReverts:

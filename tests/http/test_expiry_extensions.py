@@ -66,7 +66,7 @@ def extend(points, key="apology-1", expect=200, **body):
     return points.organization.administration.post("/expiry-extensions", values, expect=expect)
 
 
-def done(lots, amount):
+def extension(lots, amount):
     return {"lots": lots, "amount": amount, "status": "done"}
 
 
@@ -74,20 +74,20 @@ class TestLots:
     def test_months_count_from_each_lots_own_expiry(self, points, ana):
         ana.mint(100)
         ana.mint(30, expirationDate="2025-11-30T00:00:00Z")
-        assert extend(points, memberId=ana.id, months=3) == done(2, 130)
+        assert extend(points, memberId=ana.id, months=3) == extension(2, 130)
         assert ana.lots == {"2026-02-28T00:00:00Z": 30, "2026-04-30T12:00:00Z": 100}
         assert points.verify() == []
 
     def test_until_shortens_no_lot(self, points, ana):
         ana.mint(100)
         ana.mint(30, expirationDate="2025-11-30T00:00:00Z")
-        assert extend(points, memberId=ana.id, until="2025-12-24T00:00:00Z") == done(1, 30)
+        assert extend(points, memberId=ana.id, until="2025-12-24T00:00:00Z") == extension(1, 30)
         assert ana.lots == {"2025-12-24T00:00:00Z": 30, "2026-01-31T12:00:00Z": 100}
 
     def test_it_revives_no_lot(self, clock, points, ana):
         ana.mint(100)
         clock.advance("2026-01-31T12:00:00Z")
-        assert extend(points, memberId=ana.id, months=3) == done(0, 0)
+        assert extend(points, memberId=ana.id, months=3) == extension(0, 0)
         assert points.balance(ana.wallet) == 0
 
     def test_what_lives_longer_expires_at_its_new_end(self, clock, points, ana):
@@ -105,8 +105,8 @@ class TestLots:
         ana.mint(30, expirationDate="2025-11-30T00:00:00Z")
         points.move(ana.wallet, None, 10)
         burn = points.rows(include="lots")[0]
-        [taken] = burn["lots"]["consumed"]
-        assert extend(points, ledgerLotIds=[taken["ledgerLotId"]], **FOREVER) == done(1, 20)
+        [lot] = burn["lots"]["consumed"]
+        assert extend(points, ledgerLotIds=[lot["ledgerLotId"]], **FOREVER) == extension(1, 20)
         assert ana.lots == {"2026-01-31T12:00:00Z": 100, FOREVER["until"]: 20}
 
     def test_the_same_request_is_done_once(self, points, ana):
@@ -118,10 +118,10 @@ class TestLots:
 
     def test_a_dry_run_changes_nothing(self, points, ana):
         ana.mint(100)
-        assert extend(points, memberId=ana.id, months=1, dryRun=True) == done(1, 100)
+        assert extend(points, memberId=ana.id, months=1, dryRun=True) == extension(1, 100)
         assert ana.lots == {"2026-01-31T12:00:00Z": 100}
         assert len(points.rows()) == 1
-        assert extend(points, memberId=ana.id, months=1) == done(1, 100)
+        assert extend(points, memberId=ana.id, months=1) == extension(1, 100)
 
     def test_a_timeline_and_the_audit_log_tell_of_it(self, points, ana):
         ana.mint(100)
@@ -162,7 +162,7 @@ class TestWholeAccount:
         assert ana.lots == {"2026-01-31T12:00:00Z": 100}
         while extend_running(api.engine):
             pass
-        assert extend(points, months=1) == done(2, 150)
+        assert extend(points, months=1) == extension(2, 150)
         assert (ana.lots, ben.lots) == ({"2026-02-28T12:00:00Z": 100}, {"2026-02-28T12:00:00Z": 50})
         assert points.verify() == []
 
@@ -171,7 +171,7 @@ class TestWholeAccount:
         assert extend(points, months=1, dryRun=True)["status"] == "running"
         while extend_running(api.engine):
             pass
-        assert extend(points, months=1, dryRun=True) == done(1, 100)
+        assert extend(points, months=1, dryRun=True) == extension(1, 100)
         assert ana.lots == {"2026-01-31T12:00:00Z": 100}
         assert len(points.rows()) == 1
 
@@ -189,7 +189,7 @@ class TestWholeAccount:
         )
         while extend_running(api.engine):
             pass
-        assert extend(other_points, months=1) == done(1, 50)
+        assert extend(other_points, months=1) == extension(1, 50)
         assert bea.lots == {"2026-02-28T12:00:00Z": 50}
 
     def test_extensions_are_done_in_the_order_of_their_requests(self, points, ana, api):
@@ -211,14 +211,14 @@ class TestWholeAccount:
             assert extend(points, months=1) == {"lots": lots, "amount": 10 * lots, "status": "running"}
         while extend_running(api.engine):
             pass
-        assert extend(points, months=1) == done(3, 30)
+        assert extend(points, months=1) == extension(3, 30)
 
     def test_an_advance_of_the_clock_extends_first(self, clock, points, ana):
         ana.mint(100)
         extend(points, months=1)
         clock.advance("2026-02-01T00:00:00Z")
         assert points.balance(ana.wallet) == 100
-        assert extend(points, months=1) == done(1, 100)
+        assert extend(points, months=1) == extension(1, 100)
 
 
 class TestInactivity:
@@ -234,14 +234,14 @@ class TestInactivity:
         return extend(program.points, memberId=member["memberId"], **body)
 
     def test_the_extended_date_is_a_floor(self, program):
-        assert self.extend(program, until="2026-12-31T00:00:00Z") == done(1, 500)
+        assert self.extend(program, until="2026-12-31T00:00:00Z") == extension(1, 500)
         assert program.lots == {"2026-12-31T00:00:00Z": 500}
         program.clock.advance("2026-02-20T10:00:00Z")
         program.buy(10)
         assert program.lots == {"2027-03-31T22:00:00Z": 510}
 
     def test_what_was_extended_outlives_the_rest(self, program):
-        assert self.extend(program, until="2028-01-01T00:00:00Z") == done(1, 500)
+        assert self.extend(program, until="2028-01-01T00:00:00Z") == extension(1, 500)
         program.buy(10)
         assert program.lots == {END: 10, "2028-01-01T00:00:00Z": 500}
         program.clock.advance(END)
@@ -290,8 +290,8 @@ class TestEffect:
         key = points.account["ledgerAccountKey"]
         shop.campaign(running(effect("extend-expiry", months=1, ledgerAccountKey=key)), eventType=GENERIC)
         result = shop.track_one(event("ana", GENERIC))
-        [applied] = result["effects"]
-        assert (applied["effectId"], applied["status"]) == ("extend-expiry", "executed")
+        [outcome] = result["effects"]
+        assert (outcome["effectId"], outcome["status"]) == ("extend-expiry", "executed")
         assert ana.lots == {"2026-02-28T12:00:00Z": 100}
         assert points.verify() == []
 

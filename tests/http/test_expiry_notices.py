@@ -104,9 +104,9 @@ class TestNotices:
         program.clock.advance("2026-04-02T09:00:00Z")
         key = program.points.account["ledgerAccountKey"]
         rows = program.shop.rows("events", "event_type, payload, external_event_date", "loyalty_event_id")
-        found = [(row.payload, row.external_event_date) for row in rows if row.event_type in TYPES]
-        assert found[0] == ({"ledgerAccountKey": key, "amount": 400, "expiresAt": APRIL, "daysBefore": 30}, None)
-        assert found[-1] == ({"ledgerAccountKey": key, "amount": 400, "expiredAt": APRIL}, None)
+        payloads = [(row.payload, row.external_event_date) for row in rows if row.event_type in TYPES]
+        assert payloads[0] == ({"ledgerAccountKey": key, "amount": 400, "expiresAt": APRIL, "daysBefore": 30}, None)
+        assert payloads[-1] == ({"ledgerAccountKey": key, "amount": 400, "expiredAt": APRIL}, None)
 
     def test_each_says_what_would_expire_by_then(self, program):
         """Example 9: 150 are spent on the 20th."""
@@ -136,18 +136,18 @@ class TestNotices:
 
     def test_the_organization_says_it_for_accounts_that_do_not(self, clock):
         administration = clock.organization.administration
-        asked = {"defaultLocale": "en", "pointsExpiring": {"daysBefore": [2], "at": "18:30"}}
-        assert administration.put("", asked)["organization"]["pointsExpiring"] == asked["pointsExpiring"]
-        of_organization, own = (
+        body = {"defaultLocale": "en", "pointsExpiring": {"daysBefore": [2], "at": "18:30"}}
+        assert administration.put("", body)["organization"]["pointsExpiring"] == body["pointsExpiring"]
+        of_organization, of_account = (
             ExpiringPoints(clock, None),
             ExpiringPoints(clock, {"daysBefore": [3], "at": "07:00"}, timezone="Asia/Tokyo"),
         )
         assert "pointsExpiring" not in of_organization.points.account
         of_organization.give("ana", 10)
-        own.wallets = of_organization.wallets
-        own.give("ana", 20)
+        of_account.wallets = of_organization.wallets
+        of_account.give("ana", 20)
         clock.advance("2026-04-01T09:00:00Z")
-        assert own.notices() == [("2026-03-28T22:00:00Z", 20, 3), ("2026-03-30T16:30:00Z", 10, 2)]
+        assert of_account.notices() == [("2026-03-28T22:00:00Z", 20, 3), ("2026-03-30T16:30:00Z", 10, 2)]
         cleared = administration.put("", {"defaultLocale": "en", "pointsExpiring": None})["organization"]
         assert "pointsExpiring" not in cleared
 
@@ -245,8 +245,8 @@ class TestNotices:
 
         def places(**notices):
             body = {"name": "Stars", **SETTINGS, "pointsExpiring": notices}
-            refused = clock.organization.administration.post(path, body, expect=400)
-            return [error["pointer"] for error in refused["errors"]]
+            problem = clock.organization.administration.post(path, body, expect=400)
+            return [error["pointer"] for error in problem["errors"]]
 
         assert places(daysBefore=[]) == ["/pointsExpiring/daysBefore"]
         assert places(daysBefore=[1, 2, 3, 4, 5, 6]) == ["/pointsExpiring/daysBefore"]
@@ -291,5 +291,5 @@ class TestExpired:
     def test_clients_cannot_report_it(self, program):
         for event_type in TYPES:
             body = {"loyaltyMemberId": "ana", "systemUniqueKey": event_type, "eventType": event_type}
-            [refused] = program.shop.track(body)
-            assert refused["status"] == "failed"
+            [result] = program.shop.track(body)
+            assert result["status"] == "failed"

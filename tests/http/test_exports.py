@@ -52,9 +52,9 @@ def test_members_come_in_as_they_went_out(api, organization, shop):
     gold = {"name": "Gold", "active": True, "minRequiredPoints": 10, "tierOrder": 1}
     until = (datetime.now(UTC) + timedelta(days=30)).strftime("%Y-%m-%dT%H:%M:%SZ")
     other = api.organization()
-    for each in (organization, other):
-        path = f"/loyalty-programs/{each.created.loyalty_program_id}/tiers"
-        each.administration.post(path, gold)
+    for tenant in (organization, other):
+        path = f"/loyalty-programs/{tenant.created.loyalty_program_id}/tiers"
+        tenant.administration.post(path, gold)
     organization.member("ana", profile=PROFILE, publicLoyaltyMemberId="A-1", customAttributes={"a": {"b": 1.5}})
     organization.member("ben", active=False, notifications={"push": False}, referralCode="FRIEND")
     Imports(organization).run(f"loyaltyMemberId,joinedAt,tier,tierExpiresAt\ncora,2020-03-02,Gold,{until}\n")
@@ -67,8 +67,8 @@ def test_members_come_in_as_they_went_out(api, organization, shop):
         "tierExpiresAt": until,
         "tierHold": "floor",
     }
-    done = Imports(other).run("".join(lines), file_format="ndjson")
-    assert counts(done) == ("done", 3, 3, 0), Imports(other).errors(done)
+    job = Imports(other).run("".join(lines), file_format="ndjson")
+    assert counts(job) == ("done", 3, 3, 0), Imports(other).errors(job)
     assert exported(other) == lines
     assert program != other.created.loyalty_program_id
 
@@ -76,10 +76,10 @@ def test_members_come_in_as_they_went_out(api, organization, shop):
 def test_balances_come_in_as_they_went_out(api, organization, shop):
     other = api.organization()
     until = (datetime.now(UTC) + timedelta(days=30)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    for each in (organization, other):
-        Shop(each).account(pointTrackingEnabled=True, alias="stars", decimals=2)
-        each.member("ana")
-        each.member("ben")
+    for tenant in (organization, other):
+        Shop(tenant).account(pointTrackingEnabled=True, alias="stars", decimals=2)
+        tenant.member("ana")
+        tenant.member("ben")
     rows = ["ana,340,,", f"ana,1.25,stars,{until}", "ana,2.5,stars,", "ben,7,,"]
     Imports(organization).run("loyaltyMemberId,amount,account,expiresAt\n" + "\n".join(rows), kind="balances")
     lines = exported(organization, "balances")
@@ -108,14 +108,14 @@ def test_points_that_wait_come_in_as_they_went_out(api):
         "ana,3,stars,,,,",
         "ana,2,,2026-02-28,,,",
     ]
-    for each in (clock, other):
-        shop = Shop(each.organization)
+    for side in (clock, other):
+        shop = Shop(side.organization)
         terms = {"availableAfter": "P14D"}
         shop.account(pointTrackingEnabled=True, alias="stars", expiresInMonths=12, defaultAvailability=terms)
         shop.member(loyalty_member_id="ana")
     header = "loyaltyMemberId,amount,account,availableAt,earnedAt,expiresAt,qualifyingAmount"
-    done = Imports(clock.organization).run("\n".join([header, *rows]), kind="balances")
-    assert counts(done)[2:] == (5, 0), Imports(clock.organization).errors(done)
+    job = Imports(clock.organization).run("\n".join([header, *rows]), kind="balances")
+    assert counts(job)[2:] == (5, 0), Imports(clock.organization).errors(job)
 
     def lines_of(one):
         with one.organization.api.engine.connect() as db:
@@ -151,8 +151,8 @@ def test_rows_of_points_that_cannot_wait_fail(organization):
     header = "loyaltyMemberId,amount,account,availableAt,expiresAt,pending"
     rows = ["ana,1,stars,2098-03-15,,true", "ana,1,stars,2098-03-15,2098-03-14,", "ana,1,stars,soon,,"]
     imports = Imports(organization)
-    done = imports.run("\n".join([header, *rows]), kind="balances")
-    assert [(line, column) for line, column, _ in imports.errors(done)] == [
+    job = imports.run("\n".join([header, *rows]), kind="balances")
+    assert [(line, column) for line, column, _ in imports.errors(job)] == [
         (2, "availableAt"),
         (3, None),
         (4, "availableAt"),
@@ -172,8 +172,8 @@ def test_an_export_goes_on_behind_a_member_and_takes_changes_alone(organization)
 def test_texts_with_any_end_of_line_can_be_exported(organization):
     name = "a\u2028b\u2029c\u0085d\x1ce\x0bf\ng"
     organization.member("ana", profile={"name": name})
-    made = organization.administration.post("/exports", {"kind": "members"})["export"]
-    path = f"/exports/{made['exportId']}"
+    export = organization.administration.post("/exports", {"kind": "members"})["export"]
+    path = f"/exports/{export['exportId']}"
     writer = ExportWriter(organization.api.engine, lambda: False)
     while writer.step():
         pass
@@ -218,7 +218,7 @@ def test_an_export_takes_as_many_statements_whatever_its_size(organization, kind
 def furnish(organization):
     """What rows name: a book, a badge and an audience; two books of one name, too."""
     books = CouponBooks(organization)
-    made = books.make(name="Flat white")
+    book = books.make(name="Flat white")
     for name in ("Twice", "Twice"):
         books.make(name=name)
     organization.integration.post("/badges", {"name": "Regular", "maxAmount": 9, "active": True})
@@ -226,7 +226,7 @@ def furnish(organization):
     create(Shop(organization), name="Coffees", goalCount=10)
     for name in ("ana", "ben"):
         organization.member(name)
-    return made
+    return book
 
 
 ROWS_OF = {
@@ -241,15 +241,15 @@ ROWS_OF = {
 
 def test_what_members_have_comes_in_as_it_went_out(api, organization):
     other = api.organization()
-    for each in (organization, other):
-        furnish(each)
+    for tenant in (organization, other):
+        furnish(tenant)
     for kind, rows in ROWS_OF.items():
-        done = Imports(organization).run("\n".join(rows), kind=kind)
-        assert counts(done)[2:] == (len(rows) - 1, 0), Imports(organization).errors(done)
+        job = Imports(organization).run("\n".join(rows), kind=kind)
+        assert counts(job)[2:] == (len(rows) - 1, 0), Imports(organization).errors(job)
         lines = exported(organization, kind)
         assert len(lines) == len(rows) - 1
-        done = Imports(other).run("".join(lines), kind=kind, file_format="ndjson")
-        assert counts(done)[2:] == (len(lines), 0), Imports(other).errors(done)
+        job = Imports(other).run("".join(lines), kind=kind, file_format="ndjson")
+        assert counts(job)[2:] == (len(lines), 0), Imports(other).errors(job)
         assert exported(other, kind) == lines
     [exported_row] = map(json.loads, exported(organization, "events"))
     assert exported_row.pop("systemUniqueKey").startswith("import-")
@@ -267,24 +267,24 @@ def test_records_of_one_name_are_named_by_their_keys(organization):
     keys = {book["couponBookKey"] for book in organization.integration.get("/coupon-books")["results"]}
     for key in keys:
         organization.integration.post(f"/coupon-books/{key}/coupons", {"codes": ["A"]})
-    named = {json.loads(line)["couponBook"] for line in exported(organization, "coupon-codes")}
-    assert (len(named), "Flat white" in named, len(named & keys)) == (3, True, 2)
+    book_names = {json.loads(line)["couponBook"] for line in exported(organization, "coupon-codes")}
+    assert (len(book_names), "Flat white" in book_names, len(book_names & keys)) == (3, True, 2)
 
 
 def test_what_happened_goes_out_as_records(organization, shop):
-    made = furnish(organization)
+    book = furnish(organization)
     shop.campaign(running(mint(5)), eventType=GENERIC)
     tracked = shop.track_one(event("ana", description="A cup"))
     shop.track_one(order("ana", "12.50"))
-    organization.integration.post(f"/coupon-books/{made['couponBookKey']}/coupons", {"codes": ["A"]})
-    path = f"/members/ana/coupon-books/{made['couponBookKey']}/assign"
+    organization.integration.post(f"/coupon-books/{book['couponBookKey']}/coupons", {"codes": ["A"]})
+    path = f"/members/ana/coupon-books/{book['couponBookKey']}/assign"
     usage = organization.integration.post(path, {"code": "A"}, expect=200)["couponUsage"]
 
-    found = {row["eventType"]: row for row in map(json.loads, exported(organization, "event-results"))}
-    generic = found[GENERIC]
+    rows_by_type = {row["eventType"]: row for row in map(json.loads, exported(organization, "event-results"))}
+    generic = rows_by_type[GENERIC]
     assert (generic["loyaltyEventKey"], generic["description"]) == (tracked["loyaltyEventKey"], "A cup")
     assert (generic["result"]["effects"], generic["status"]) == (tracked["effects"], "success")
-    assert found["member-purchase-order-created"]["payload"]["order"]["total"] == 12.5
+    assert rows_by_type["member-purchase-order-created"]["payload"]["order"]["total"] == 12.5
 
     [posted] = map(json.loads, exported(organization, "ledger-transactions"))
     assert (posted["transactionType"], posted["amount"], posted["toLoyaltyMemberId"]) == ("mint", 5, "ana")
@@ -357,31 +357,31 @@ def test_filters_take_the_rows_that_fit(organization, furnished, kind):
     def rows(**filters):
         return [json.loads(line) for line in exported(organization, kind, filters=filters)]
 
-    everything = rows()
+    all_rows = rows()
     of_member, of_other = TOLD_BY[kind]
     if of_member is not None:
-        mine = [row for row in everything if row.get(of_member) == "ana"]
-        assert rows(memberId=furnished["memberId"]) == mine
-        assert 0 < len(mine) < len(everything)
+        member_rows = [row for row in all_rows if row.get(of_member) == "ana"]
+        assert rows(memberId=furnished["memberId"]) == member_rows
+        assert 0 < len(member_rows) < len(all_rows)
     if of_other is not None:
         name, column, value = of_other
-        fitting = [row for row in everything if row[column] == (value or furnished["names"][column])]
+        fitting = [row for row in all_rows if row[column] == (value or furnished["names"][column])]
         assert rows(**{name: furnished[name]}) == fitting
-        assert 0 < len(fitting) < len(everything)
+        assert 0 < len(fitting) < len(all_rows)
     if "createdFrom" in FILTERS_OF_KIND[kind]:
         before, after = rows(createdTo=furnished["since"]), rows(createdFrom=furnished["since"])
-        assert before + after == everything
-        assert 0 < len(before) < len(everything)
+        assert before + after == all_rows
+        assert 0 < len(before) < len(all_rows)
     if kind == "audit-log":
-        about = [row for row in everything if furnished["memberId"] in row.get("memberIds", ())]
+        about = [row for row in all_rows if furnished["memberId"] in row.get("memberIds", ())]
         assert rows(memberId=furnished["memberId"]) == about
-        assert 0 < len(about) < len(everything)
+        assert 0 < len(about) < len(all_rows)
 
 
 def test_an_export_notes_its_filters_and_keeps_to_them(jobs, organization):
     ana, _ = (organization.member(name) for name in ("ana", "ben"))
-    path, done = jobs.run(filters={"memberId": ana["memberId"], "createdFrom": "2020-01-01T01:00:00+01:00"})
-    assert done["filters"] == dict.fromkeys(FILTERS) | {
+    path, export = jobs.run(filters={"memberId": ana["memberId"], "createdFrom": "2020-01-01T01:00:00+01:00"})
+    assert export["filters"] == dict.fromkeys(FILTERS) | {
         "memberId": ana["memberId"],
         "createdFrom": "2020-01-01T00:00:00Z",
     }
@@ -400,8 +400,8 @@ def test_an_export_notes_its_filters_and_keeps_to_them(jobs, organization):
     ],
 )
 def test_filters_that_do_not_fit_are_refused(organization, kind, filters, status, text):
-    refused = organization.administration.post("/exports", {"kind": kind, "filters": filters}, expect=status)
-    assert text in json.dumps(refused)
+    problem = organization.administration.post("/exports", {"kind": kind, "filters": filters}, expect=status)
+    assert text in json.dumps(problem)
 
 
 class Jobs:
@@ -412,12 +412,12 @@ class Jobs:
         self.administration = organization.administration
         self.writer = ExportWriter(organization.api.engine, lambda: False)
 
-    def begin(self, kind="members", **asked):
-        made = self.administration.post("/exports", {"kind": kind, **asked})["export"]
-        return f"/exports/{made['exportId']}"
+    def begin(self, kind="members", **options):
+        export = self.administration.post("/exports", {"kind": kind, **options})["export"]
+        return f"/exports/{export['exportId']}"
 
-    def run(self, kind="members", **asked):
-        path = self.begin(kind, **asked)
+    def run(self, kind="members", **options):
+        path = self.begin(kind, **options)
         self.write()
         return path, self.get(path)
 
@@ -442,20 +442,25 @@ def test_an_export_is_written_in_parts_that_are_one_file(jobs, organization, mon
     monkeypatch.setattr(write, "ROWS_IN_PART", 2)
     names_ = ["ana", "ben", "cora", "dan", "eva"]
     members = [organization.member(name, profile={"name": "=A"}) for name in names_]
-    path, done = jobs.run(description="For the warehouse")
-    assert (done["status"], done["parts"], done["rows"], done["lastId"]) == ("done", 3, 5, members[-1]["memberId"])
-    finished, expires = (datetime.fromisoformat(done[name]) for name in ("finishedAt", "expiresAt"))
+    path, export = jobs.run(description="For the warehouse")
+    assert (export["status"], export["parts"], export["rows"], export["lastId"]) == (
+        "done",
+        3,
+        5,
+        members[-1]["memberId"],
+    )
+    finished, expires = (datetime.fromisoformat(export[name]) for name in ("finishedAt", "expiresAt"))
     assert expires - finished == KEPT
     assert [row["loyaltyMemberId"] for row in jobs.part(path).json["results"]] == ["ana", "ben"]
     lines = "".join(jobs.part(path, number, "application/x-ndjson").text for number in (1, 2, 3))
     assert [json.loads(line)["loyaltyMemberId"] for line in lines.splitlines()] == names_
-    assert len(lines.encode()) == done["bytes"]
+    assert len(lines.encode()) == export["bytes"]
     table = "".join(jobs.part(path, number, "text/csv").text for number in (1, 2, 3))
     rows = list(csv.DictReader(io.StringIO(table, newline="")))
     assert [(row["loyaltyMemberId"], row["name"]) for row in rows] == [(name, "'=A") for name in names_]
     assert jobs.part(path, 4, expect=404).json["type"] == "/problems/unknown-export-part"
-    assert jobs.run(after=done["lastId"])[1]["rows"] == 0
-    assert [each["description"] for each in jobs.administration.get("/exports", status="done")["results"]] == [
+    assert jobs.run(after=export["lastId"])[1]["rows"] == 0
+    assert [export["description"] for export in jobs.administration.get("/exports", status="done")["results"]] == [
         None,
         "For the warehouse",
     ]
@@ -464,8 +469,8 @@ def test_an_export_is_written_in_parts_that_are_one_file(jobs, organization, mon
 def test_rows_can_be_read_while_the_export_is_done(jobs, organization):
     organization.member("ana")
     path = jobs.begin()
-    refused = jobs.part(path, expect=409).json
-    assert (refused["type"], "when it is done" in refused["detail"]) == ("/problems/export-state", True)
+    problem = jobs.part(path, expect=409).json
+    assert (problem["type"], "when it is done" in problem["detail"]) == ("/problems/export-state", True)
     jobs.write()
     jobs.part(path)
     assert jobs.administration.post(f"{path}/cancel", expect=200)["export"]["status"] == "cancelled"
@@ -491,8 +496,8 @@ def test_roles_for_what_is_read_are_needed(jobs, organization):
     writer = organization.administration.with_token(organization.token_of("exports:write", "members:read"))
     writer.post("/exports", {"kind": "members"})
     writer.post("/exports", {"kind": "audit-log"}, expect=403)
-    refused = writer.post("/exports", {"kind": "balances"}, expect=403)
-    assert "ledgers:read" in refused["detail"]
+    problem = writer.post("/exports", {"kind": "balances"}, expect=403)
+    assert "ledgers:read" in problem["detail"]
     reader = organization.administration.with_token(organization.token_of("exports:read"))
     assert reader.get(path)["export"]["status"] == "done"
     reader.get(f"{path}/parts/1", expect=403)
@@ -504,16 +509,16 @@ def test_a_worker_goes_on_where_another_one_died(jobs, organization, monkeypatch
         organization.member(name)
     path, engine, now = jobs.begin(), organization.api.engine, datetime.now(UTC)
 
-    def claimed(at):
+    def claim_export(at):
         export_id = jobs.get(path)["exportId"]
         return transactions.run(engine, lambda db: exports.claim(db, organization.id, export_id, at))
 
-    dead = claimed(now)
+    dead = claim_export(now)
     add = partial(exports.add_part, job=dead, content="{}\n", rows=1, last_id=1)
     assert transactions.run(engine, lambda db: add(db, now=now))
     jobs.write()
     assert (jobs.get(path)["status"], jobs.get(path)["rows"]) == ("running", 1)
-    later = claimed(now + 2 * ABANDONED)
+    later = claim_export(now + 2 * ABANDONED)
     assert (later.export_id, later.attempt, later.rows) == (dead.export_id, 2, 0)
     assert not transactions.run(engine, lambda db: add(db, now=now))
     transactions.run(engine, lambda db: EXPORTS.store(db, later, {"status": "queued"}, datetime.now(UTC)))
@@ -564,13 +569,13 @@ def test_an_erased_member_is_in_no_export(jobs, organization):
 def test_an_export_that_meets_a_fault_has_failed(jobs, organization, monkeypatch, caplog):
     organization.member("ana")
 
-    def broken(db, asked):
+    def failing_rows(db, export_range):
         raise ZeroDivisionError
         yield
 
     path = jobs.begin()
     with monkeypatch.context() as patched:
-        patched.setitem(write.ROWS, "members", broken)
+        patched.setitem(write.ROWS, "members", failing_rows)
         jobs.write()
     assert jobs.get(path)["status"] == "failed"
     assert "failed" in caplog.text

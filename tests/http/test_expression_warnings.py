@@ -26,8 +26,10 @@ def about_now(pointer, start, end):
     return {"code": "NOW_IN_CONDITION", "message": ADVICE, "pointer": pointer, "start": start, "end": end}
 
 
-def parsed(shop, *inputs):
-    body = {"inputs": [each if isinstance(each, dict) else {"expression": each} for each in inputs]}
+def parse_warnings(shop, *inputs):
+    body = {
+        "inputs": [expression if isinstance(expression, dict) else {"expression": expression} for expression in inputs]
+    }
     return [node["warnings"] for node in shop.administration.post("/expressions/parse", body, expect=200)["nodes"]]
 
 
@@ -36,11 +38,11 @@ def test_a_rule_about_the_hour_of_now_is_saved_with_a_warning(shop, actions):
     assert saved["warnings"] == [about_now("/rules/expression", 0, 14)]
     path = f"{actions}/{saved['action']['actionId']}"
     assert shop.administration.get(path) == {"action": saved["action"]}
-    changed = shop.administration.put(path, running(mint(2), rule=f"true || {MIDNIGHT}"), expect=200)
-    assert changed["warnings"] == [about_now("/rules/expression", 8, 22)]
+    update = shop.administration.put(path, running(mint(2), rule=f"true || {MIDNIGHT}"), expect=200)
+    assert update["warnings"] == [about_now("/rules/expression", 8, 22)]
     # An update that leaves the rule as it is tells it again.
     again = shop.administration.put(path, running(mint(2), rule=f"true || {MIDNIGHT}"), expect=200)
-    assert again["warnings"] == changed["warnings"]
+    assert again["warnings"] == update["warnings"]
 
 
 def test_a_rule_as_a_tree_has_the_same_warning(shop, actions):
@@ -72,7 +74,7 @@ def test_a_count_expression_that_depends_on_now_is_saved_with_a_warning(shop):
 
 
 @pytest.mark.parametrize(
-    ("rule", "found"),
+    ("rule", "expected_sources"),
     [
         ("now.endOf('day') > now", ["now.endOf('day')"]),
         ("(now).getDayOfWeek('UTC') in [6, 7]", ["(now).getDayOfWeek('UTC')"]),
@@ -85,19 +87,19 @@ def test_a_count_expression_that_depends_on_now_is_saved_with_a_warning(shop):
         ("event.externalEventDate.getHours() == 0", []),
     ],
 )
-def test_conditions_on_the_calendar_of_now_and_no_others_have_the_warning(shop, rule, found):
-    [warnings] = parsed(shop, rule)
+def test_conditions_on_the_calendar_of_now_and_no_others_have_the_warning(shop, rule, expected_sources):
+    [warnings] = parse_warnings(shop, rule)
     codes = [warning["code"] for warning in warnings]
-    if found is None:
+    if expected_sources is None:
         assert codes == ["shadowed-variable"]
         return
-    assert codes == ["NOW_IN_CONDITION"] * len(found)
-    assert [rule[warning["start"] : warning["end"]] for warning in warnings] == found
+    assert codes == ["NOW_IN_CONDITION"] * len(expected_sources)
+    assert [rule[warning["start"] : warning["end"]] for warning in warnings] == expected_sources
 
 
 def test_parsing_tells_the_input_that_a_warning_is_about(shop):
     effect = {"expression": "now.getHours()", "isEffectExpression": True}
-    first, second, third, faulty = parsed(shop, "7 / 2 > 1", MIDNIGHT, effect, "now.getHour() > 1")
+    first, second, third, faulty = parse_warnings(shop, "7 / 2 > 1", MIDNIGHT, effect, "now.getHour() > 1")
     assert [(warning["code"], warning["pointer"]) for warning in first] == [
         ("integer-division", "/inputs/0/expression")
     ]

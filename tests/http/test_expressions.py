@@ -17,8 +17,12 @@ TREE = {
 @pytest.fixture
 def parse(organization):
     def parse(*inputs, **more):
-        given = [each if isinstance(each, dict) else {"expression": each} for each in inputs]
-        return organization.administration.post("/expressions/parse", {"inputs": given, **more}, expect=200)["nodes"]
+        expressions = [
+            expression if isinstance(expression, dict) else {"expression": expression} for expression in inputs
+        ]
+        return organization.administration.post("/expressions/parse", {"inputs": expressions, **more}, expect=200)[
+            "nodes"
+        ]
 
     return parse
 
@@ -26,8 +30,8 @@ def parse(organization):
 @pytest.fixture
 def from_trees(organization):
     def from_trees(*nodes, **more):
-        given = [node if "node" in node else {"node": node} for node in nodes]
-        return organization.administration.post("/expressions/from-trees", {"inputs": given, **more}, expect=200)[
+        trees = [node if "node" in node else {"node": node} for node in nodes]
+        return organization.administration.post("/expressions/from-trees", {"inputs": trees, **more}, expect=200)[
             "nodes"
         ]
 
@@ -37,7 +41,7 @@ def from_trees(organization):
 def without_places(node):
     if isinstance(node, dict):
         return {k: without_places(v) for k, v in node.items() if k not in ("start", "end", "at")}
-    return [without_places(each) for each in node] if isinstance(node, list) else node
+    return [without_places(part) for part in node] if isinstance(node, list) else node
 
 
 def test_a_text_is_answered_as_tree_text_and_words(parse):
@@ -64,13 +68,13 @@ def test_a_text_is_answered_as_tree_text_and_words(parse):
     ],
 )
 def test_text_tree_and_text_are_the_same_expression(parse, from_trees, text):
-    [parsed] = parse(text)
-    assert parsed["errors"] == []
-    assert parsed["labelledExpression"]
-    [printed] = from_trees(parsed["node"])
-    assert printed == parsed
-    [again] = parse(printed["expression"])
-    assert without_places(again["node"]) == without_places(parsed["node"])
+    [parse_result] = parse(text)
+    assert parse_result["errors"] == []
+    assert parse_result["labelledExpression"]
+    [print_result] = from_trees(parse_result["node"])
+    assert print_result == parse_result
+    [again] = parse(print_result["expression"])
+    assert without_places(again["node"]) == without_places(parse_result["node"])
 
 
 def test_annotated_trees_carry_types(parse, from_trees):

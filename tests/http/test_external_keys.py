@@ -10,7 +10,7 @@ from tests.builders.external_keys import KeyedRecords
 
 TAKEN = "/problems/external-key-taken"
 # Those whose records are never changed are as they were made.
-CHANGED = [name for name, kind in KIND_OF.items() if kind.update is not None]
+UPDATABLE = [name for name, kind in KIND_OF.items() if kind.update is not None]
 
 
 @pytest.fixture(params=KIND_OF)
@@ -22,26 +22,26 @@ def test_a_record_is_shown_with_its_key_and_found_by_it(keyed):
     first, second = keyed.made("one", externalKey="a:1"), keyed.made("two", externalKey="A:1")
     third, fourth = keyed.made("three"), keyed.made("four", externalKey=None)
     keys = {keyed.identity(record): record["externalKey"] for record in keyed.listed(limit=25)}
-    made = [keyed.identity(record) for record in (first, second, third, fourth)]
-    assert [keys[identity] for identity in made] == ["a:1", "A:1", None, None]
-    assert [keyed.identity(record) for record in keyed.listed(externalKey="a:1")] == made[:1]
+    identities = [keyed.identity(record) for record in (first, second, third, fourth)]
+    assert [keys[identity] for identity in identities] == ["a:1", "A:1", None, None]
+    assert [keyed.identity(record) for record in keyed.listed(externalKey="a:1")] == identities[:1]
     assert keyed.listed(externalKey="a") == []
 
 
 def test_a_key_in_use_is_refused_for_a_record_of_the_same_kind_alone(organization, keyed):
     name = keyed.kind.name
     first = keyed.made("one", externalKey="early-bird")
-    refused = keyed.add("two", externalKey="early-bird")
-    assert (refused.status, refused.json["type"]) == (409, TAKEN)
-    assert "early-bird" in refused.json["detail"]
+    response = keyed.add("two", externalKey="early-bird")
+    assert (response.status, response.json["type"]) == (409, TAKEN)
+    assert "early-bird" in response.json["detail"]
     # Nothing is left of what was refused.
     assert [keyed.identity(record) for record in keyed.listed(externalKey="early-bird")] == [keyed.identity(first)]
-    kept = keyed.made("two", externalKey="late-bird")
-    if name in CHANGED:
-        refused = keyed.change(kept, externalKey="early-bird")
-        assert (refused.status, refused.json["type"]) == (409, TAKEN)
+    second = keyed.made("two", externalKey="late-bird")
+    if name in UPDATABLE:
+        response = keyed.change(second, externalKey="early-bird")
+        assert (response.status, response.json["type"]) == (409, TAKEN)
         # Its own key is none that another has.
-        assert keyed.changed(kept, externalKey="late-bird")["externalKey"] == "late-bird"
+        assert keyed.changed(second, externalKey="late-bird")["externalKey"] == "late-bird"
     elsewhere = KeyedRecords.of(organization.api.organization(), name)
     assert elsewhere.made("one", externalKey="early-bird")["externalKey"] == "early-bird"
 
@@ -61,7 +61,7 @@ def test_children_of_different_records_share_no_key(organization):
     assert other.listed(externalKey="gold") == []
 
 
-@pytest.mark.parametrize("name", CHANGED)
+@pytest.mark.parametrize("name", UPDATABLE)
 def test_a_key_is_kept_changed_and_cleared_by_updates(organization, name):
     keyed = KeyedRecords.of(organization, name)
     record = keyed.made("one", externalKey="a")
@@ -71,10 +71,10 @@ def test_a_key_is_kept_changed_and_cleared_by_updates(organization, name):
     other = keyed.made("two", externalKey="a")
     assert keyed.changed(record, externalKey=None)["externalKey"] is None
     assert keyed.changed(other, externalKey="b")["externalKey"] == "b"
-    assert [keyed.identity(each) for each in keyed.listed(externalKey="b")] == [keyed.identity(other)]
+    assert [keyed.identity(row) for row in keyed.listed(externalKey="b")] == [keyed.identity(other)]
 
 
-@pytest.mark.parametrize("name", CHANGED)
+@pytest.mark.parametrize("name", UPDATABLE)
 def test_the_audit_log_tells_how_a_key_changed(organization, name):
     keyed = KeyedRecords.of(organization, name)
     record = keyed.made("one", externalKey="a")
@@ -88,9 +88,9 @@ def test_the_audit_log_tells_how_a_key_changed(organization, name):
 @pytest.mark.parametrize("key", ["", " a", "a ", "a/b", "{a}", "-a", "é", "a" * 101, 1])
 def test_other_forms_are_refused(organization, key):
     badges = KeyedRecords.of(organization, "badge")
-    refused = badges.add("one", externalKey=key)
-    assert refused.status == 400
-    assert [error["pointer"] for error in refused.json["errors"]] == ["/externalKey"]
+    response = badges.add("one", externalKey=key)
+    assert response.status == 400
+    assert [error["pointer"] for error in response.json["errors"]] == ["/externalKey"]
     if isinstance(key, str):
         assert badges.refusal(externalKey=key).json["errors"][0]["parameter"] == "externalKey"
 
@@ -104,8 +104,8 @@ def test_a_badge_and_a_mission_of_a_member_are_shown_with_their_keys(organizatio
     badge = KeyedRecords.of(organization, "badge").made("one", externalKey="early-bird")
     KeyedRecords.of(organization, "mission").made("one", externalKey="ten")
     ana = organization.member("ana-7")
-    [held] = i.get("/members/ana-7/badges", badgeKeys=badge["badgeKey"])["results"]
-    assert held["externalKey"] == "early-bird"
+    [member_badge] = i.get("/members/ana-7/badges", badgeKeys=badge["badgeKey"])["results"]
+    assert member_badge["externalKey"] == "early-bird"
     [mission] = a.get(f"/members/{ana['memberId']}/missions")["results"]
     assert mission["externalKey"] == "ten"
     [first, *_] = i.get("/event-types")["results"]
@@ -118,8 +118,8 @@ def test_both_interfaces_find_books_and_event_types_by_their_keys(organization):
         keyed.made("one", externalKey="a")
         keyed.made("two", externalKey="b")
         for surface in (organization.administration, organization.integration):
-            [found] = surface.get(path, externalKey="b")["results"]
-            assert (found["name"], found["externalKey"]) == ("two", "b")
+            [result] = surface.get(path, externalKey="b")["results"]
+            assert (result["name"], result["externalKey"]) == ("two", "b")
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
@@ -128,5 +128,5 @@ def test_lists_of_configuration_take_the_key_as_a_filter(surface):
     for path in openapi.bundle(surface)["paths"].values():
         for method, operation in path.items():
             if method == "get" and operation["operationId"] in lists:
-                taken = [each.get("$ref", "") for each in operation["parameters"]]
-                assert "#/components/parameters/ExternalKeyFilter" in taken, operation["operationId"]
+                references = [parameter.get("$ref", "") for parameter in operation["parameters"]]
+                assert "#/components/parameters/ExternalKeyFilter" in references, operation["operationId"]
