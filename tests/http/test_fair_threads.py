@@ -46,10 +46,10 @@ class Office:
 
 @pytest.fixture
 def office() -> Iterator[Office]:
-    made = Office()
-    yield made
-    made.release("all")
-    made.threads.close()
+    new_office = Office()
+    yield new_office
+    new_office.release("all")
+    new_office.threads.close()
 
 
 def test_an_organization_that_calls_alone_has_all_threads(office):

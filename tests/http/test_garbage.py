@@ -21,14 +21,14 @@ OURS = ("domain.", "handlers.", "openapi.", "persistence.")
 @contextmanager
 def garbage():
     """The types, of the product, of objects that only the garbage collector can free, of what is done meanwhile."""
-    found: Counter[str] = Counter()
+    type_counts: Counter[str] = Counter()
     gc.collect()
     gc.disable()
     try:
-        yield found
+        yield type_counts
         gc.set_debug(gc.DEBUG_SAVEALL)
         gc.collect()
-        found.update(name for one in gc.garbage if (name := _name(type(one))).startswith(OURS))
+        type_counts.update(name for one in gc.garbage if (name := _name(type(one))).startswith(OURS))
     finally:
         gc.set_debug(0)
         gc.garbage.clear()
@@ -66,9 +66,9 @@ CALLS = (
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_leaves_no_garbage(calls, name):
     calls[name]()
-    with garbage() as found:
+    with garbage() as type_counts:
         calls[name]()
-    assert found == {}
+    assert type_counts == {}
 
 
 # Rows that are imported, and one with a cell that is too long; a file that ends well, and one that is damaged.
@@ -85,8 +85,8 @@ def test_an_import_leaves_no_garbage(organization, name):
     imports, file_format = Imports(organization, rows=2), "ndjson" if name == "JSON" else "csv"
     imports.run(FILES[name], format=file_format, mode="upsert")
     path, importer = imports.queue(FILES[name], format=file_format, mode="upsert"), imports.importer
-    with garbage() as found:
+    with garbage() as type_counts:
         while importer.step():
             pass
     assert imports.get(path)["status"] == ("failed" if name == "damaged" else "done")
-    assert found == {}
+    assert type_counts == {}

@@ -49,13 +49,13 @@ def locate(shop, expect=200, **timezones):
 
 
 def sale(member, at, location=None):
-    sent = order(member, 10, externalEventDate=at)
+    purchase = order(member, 10, externalEventDate=at)
     if location is not None:
-        sent["payload"]["order"]["locationCode"] = location
-    return sent
+        purchase["payload"]["order"]["locationCode"] = location
+    return purchase
 
 
-def applied(shop, member, schedule, *moments, zone=MADRID):
+def applies_at(shop, member, schedule, *moments, zone=MADRID):
     """Whether a campaign with this schedule applies to events of these moments."""
     shop.campaign(running(mint(1)), eventType=GENERIC, dayOfWeekSchedule=schedule, timezone=zone)
     results = shop.track(*(event(member, externalEventDate=moment) for moment in moments))
@@ -82,32 +82,32 @@ def test_happy_hours_on_the_days_on_which_clocks_change(shop, ana):
         "2026-10-25T15:00:00Z": True,
         "2026-10-25T16:00:00Z": False,
     }
-    expected = spring | autumn
-    assert applied(shop, ana, HAPPY_HOURS, *expected) == list(expected.values())
-    assert shop.balance(ana) == sum(expected.values())
+    applies_by_moment = spring | autumn
+    assert applies_at(shop, ana, HAPPY_HOURS, *applies_by_moment) == list(applies_by_moment.values())
+    assert shop.balance(ana) == sum(applies_by_moment.values())
 
 
 def test_a_window_of_friday_night_is_open_on_saturday_morning(shop, ana):
     night = {"schedule": [window(5, "22:00", "02:00")]}
     moments = ["2026-03-07T00:30:00Z", "2026-03-06T00:30:00Z", "2026-03-07T01:00:00Z"]
-    assert applied(shop, ana, night, *moments) == [True, False, False]
+    assert applies_at(shop, ana, night, *moments) == [True, False, False]
 
 
 def test_a_window_in_the_skipped_hour_never_opens_and_in_the_repeated_one_twice(shop, ana):
     skipped = [f"2026-03-29T{hour:02}:{minute}:00Z" for hour in range(23) for minute in ("00", "30")]
     repeated = ["2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"]
-    found = applied(shop, ana, daily("02:00", "03:00"), *skipped, *repeated)
-    assert found == [False] * len(skipped) + [True, True]
+    applies = applies_at(shop, ana, daily("02:00", "03:00"), *skipped, *repeated)
+    assert applies == [False] * len(skipped) + [True, True]
 
 
 def test_the_clock_of_the_store_decides(shop, ana):
     assert locate(shop, LPA="Atlantic/Canary")["organization"]["locationTimezones"] == {"LPA": "Atlantic/Canary"}
     shop.campaign(running(mint(1)), eventType=ORDER_CREATED, dayOfWeekSchedule=HAPPY_HOURS, timezone=MADRID)
-    found = {}
+    applies_by_hour = {}
     for hour in (13, 14, 15):
-        sent = [sale(ana, f"2026-07-01T{hour}:30:00Z", location) for location in (None, "MAD", "LPA")]
-        found[hour] = [bool(result["effects"]) for result in shop.track(*sent)]
-    assert found == {13: [True, True, False], 14: [True, True, True], 15: [False, False, True]}
+        sales = [sale(ana, f"2026-07-01T{hour}:30:00Z", location) for location in (None, "MAD", "LPA")]
+        applies_by_hour[hour] = [bool(result["effects"]) for result in shop.track(*sales)]
+    assert applies_by_hour == {13: [True, True, False], 14: [True, True, True], 15: [False, False, True]}
     # From the next event on the store goes by the time zone of the campaign.
     locate(shop)
     assert shop.track_one(sale(ana, "2026-07-01T13:30:00Z", "LPA"))["effects"]
@@ -156,7 +156,7 @@ def test_a_dry_run_tells_what_the_clock_shows(shop, ana):
 
     def explained(**body):
         [result] = shop.track(event(ana), executionMode="dryRun", **body)
-        return next((each["reason"] for each in result["explain"] if "reason" in each), None)
+        return next((explanation["reason"] for explanation in result["explain"] if "reason" in explanation), None)
 
     reason = explained(now="2030-03-07T18:00:00Z")
     assert reason["code"] == "OUTSIDE_HOURS"
@@ -190,13 +190,13 @@ def test_coupons_are_assigned_and_used_within_the_hours_of_their_book(organizati
 
     def reasons():
         path = f"/members/{member['loyaltyMemberId']}/coupon-books"
-        [seen] = organization.integration.get(path, dryRun=True, couponBookKey=book["couponBookKey"])["results"]
-        assert organization.integration.get(path)["totalCount"] == int(seen["eligible"])
-        return [reason["code"] for reason in seen["exclusionReasons"]]
+        [entry] = organization.integration.get(path, dryRun=True, couponBookKey=book["couponBookKey"])["results"]
+        assert organization.integration.get(path)["totalCount"] == int(entry["eligible"])
+        return [reason["code"] for reason in entry["exclusionReasons"]]
 
-    refused = do("assign", 409)
-    assert refused["type"] == CLOSED
-    assert refused["detail"] == "The coupon book is closed at 14:30 on day 3 of the week (time zone Europe/Madrid)."
+    problem = do("assign", 409)
+    assert problem["type"] == CLOSED
+    assert problem["detail"] == "The coupon book is closed at 14:30 on day 3 of the week (time zone Europe/Madrid)."
     assert reasons() == ["coupon-book-hours"]
     clock.wait(minutes=30)
     assert reasons() == []
@@ -229,11 +229,13 @@ def test_an_effect_depends_on_the_time_and_the_store_of_its_event(shop, books, a
         ("2030-07-02T13:30:00Z", "LPA"): "skipped",
         ("2030-07-02T15:30:00Z", "LPA"): "executed",
     }
-    found = {where: [each["status"] for each in shop.track_one(sale(ana, *where))["effects"]] for where in sold}
-    assert found == {where: [status, status] for where, status in sold.items()}
-    refused = shop.track_one(sale(ana, "2030-07-02T13:30:00Z", "LPA"))["effects"][0]["error"]
-    assert refused["type"] == CLOSED
-    assert refused["detail"] == "The coupon book is closed at 14:30 on day 2 of the week (time zone Atlantic/Canary)."
+    statuses = {
+        where: [outcome["status"] for outcome in shop.track_one(sale(ana, *where))["effects"]] for where in sold
+    }
+    assert statuses == {where: [status, status] for where, status in sold.items()}
+    error = shop.track_one(sale(ana, "2030-07-02T13:30:00Z", "LPA"))["effects"][0]["error"]
+    assert error["type"] == CLOSED
+    assert error["detail"] == "The coupon book is closed at 14:30 on day 2 of the week (time zone Atlantic/Canary)."
 
 
 def test_a_reward_depends_on_the_time_and_the_store_of_its_event(shop, books, ana, clock):
@@ -242,8 +244,8 @@ def test_a_reward_depends_on_the_time_and_the_store_of_its_event(shop, books, an
     missions.create(shop, eventType=ORDER_CREATED, goalCount=1, couponBookKey=book["couponBookKey"])
 
     def rewards(*where):
-        [moved] = shop.track_one(sale(ana, *where))["missions"]
-        [reward] = moved["rewards"]
+        [move] = shop.track_one(sale(ana, *where))["missions"]
+        [reward] = move["rewards"]
         return reward.get("error", {}).get("type")
 
     assert rewards("2030-07-02T13:30:00Z") is None
@@ -257,9 +259,11 @@ def test_a_reward_depends_on_the_time_and_the_store_of_its_event(shop, books, an
 
 def test_the_hours_of_a_campaign_are_stored_kept_and_cleared(shop):
     path, least = "/campaigns", {"code": "c", "name": "C"}
-    made = shop.administration.post(path, {**least, "dayOfWeekSchedule": HAPPY_HOURS}, expect=201)["campaign"]
-    path = f"{path}/{made['campaignId']}"
-    assert made["dayOfWeekSchedule"] == shop.administration.get(path)["campaign"]["dayOfWeekSchedule"] == HAPPY_HOURS
+    campaign = shop.administration.post(path, {**least, "dayOfWeekSchedule": HAPPY_HOURS}, expect=201)["campaign"]
+    path = f"{path}/{campaign['campaignId']}"
+    assert (
+        campaign["dayOfWeekSchedule"] == shop.administration.get(path)["campaign"]["dayOfWeekSchedule"] == HAPPY_HOURS
+    )
     assert shop.administration.put(path, least)["campaign"]["dayOfWeekSchedule"] == HAPPY_HOURS
     problem = shop.administration.put(path, {**least, "daysOfWeek": [1]}, expect=400)
     assert [error["pointer"] for error in problem["errors"]] == ["/dayOfWeekSchedule"]
@@ -320,9 +324,9 @@ def test_schedules_that_cannot_be_kept_are_refused(shop, books, windows, pointer
     schedule = {"schedule": windows}
     campaign = {"code": "c", "name": "C", "dayOfWeekSchedule": schedule}
     problem = shop.administration.post("/campaigns", campaign, expect=400)
-    expected = [f"/dayOfWeekSchedule/schedule{pointer}"]
-    assert [error["pointer"] for error in problem["errors"]] == expected
-    assert books.refused(dayOfWeekSchedule=schedule) == expected
+    pointers = [f"/dayOfWeekSchedule/schedule{pointer}"]
+    assert [error["pointer"] for error in problem["errors"]] == pointers
+    assert books.refused(dayOfWeekSchedule=schedule) == pointers
 
 
 def test_fifty_windows_can_be_kept(shop):
@@ -333,8 +337,8 @@ def test_fifty_windows_can_be_kept(shop):
 def test_time_zones_of_locations_are_replaced_or_kept(shop):
     assert shop.administration.get("")["organization"]["locationTimezones"] == {}
     locate(shop, LPA="Atlantic/Canary", MAD=MADRID)
-    kept = shop.administration.put("", {"defaultLocale": "en"}, expect=200)
-    assert kept["organization"]["locationTimezones"] == {"LPA": "Atlantic/Canary", "MAD": MADRID}
+    response = shop.administration.put("", {"defaultLocale": "en"}, expect=200)
+    assert response["organization"]["locationTimezones"] == {"LPA": "Atlantic/Canary", "MAD": MADRID}
     locate(shop, TFN="Atlantic/Canary")
     assert shop.administration.get("")["organization"]["locationTimezones"] == {"TFN": "Atlantic/Canary"}
     [entry, *_] = shop.administration.get("/audit-log", entityType="organization", order="auditLogId,desc")["results"]

@@ -24,10 +24,10 @@ def imports(organization):
 
 @pytest.fixture
 def shop(organization):
-    made = Shop(organization)
+    new_shop = Shop(organization)
     for name in ("ana", "ben"):
-        made.member(loyaltyMemberId=name)
-    return made
+        new_shop.member(loyaltyMemberId=name)
+    return new_shop
 
 
 def lines(*rows):
@@ -46,14 +46,14 @@ def priced(shop):
     return {"assignmentRequiredPoints": 50, "requiredPointsConfig": config}
 
 
-def codes(shop, made):
-    found = shop.administration.get(f"/coupon-books/{made['couponBookId']}/coupons", order="couponId,asc")
-    return [each["code"] for each in found["results"]]
+def codes(shop, coupon_book):
+    page = shop.administration.get(f"/coupon-books/{coupon_book['couponBookId']}/coupons", order="couponId,asc")
+    return [coupon["code"] for coupon in page["results"]]
 
 
 def coupons(shop, member):
-    found = shop.integration.get(f"/members/{member}/coupons")["results"]
-    return sorted((each["code"] or "", each["amountAssigned"]) for each in found)
+    member_coupons = shop.integration.get(f"/members/{member}/coupons")["results"]
+    return sorted((coupon["code"] or "", coupon["amountAssigned"]) for coupon in member_coupons)
 
 
 def test_codes_are_added_to_their_books(imports, shop):
@@ -71,32 +71,32 @@ def test_codes_are_added_to_their_books(imports, shop):
         "Flat white, ",
         "Flat white,a  b",
     ]
-    done = imports.run("couponBook,code\n" + "\n".join(rows), kind="coupon-codes")
+    job = imports.run("couponBook,code\n" + "\n".join(rows), kind="coupon-codes")
     assert (codes(shop, first), codes(shop, second)) == (["A-1", "A-2"], ["ONE"])
-    assert imports.errors(done) == [
+    assert imports.errors(job) == [
         (4, "code", "The coupon book already has the code A-1."),
         (6, "code", "A book of the type single has one code."),
         (7, "couponBook", "There is no coupon book Tea."),
         (8, "couponBook", "Several coupon books are called Twice. Name the key."),
-        (9, "code", imports.errors(done)[4][2]),
-        (10, "code", imports.errors(done)[5][2]),
+        (9, "code", imports.errors(job)[4][2]),
+        (10, "code", imports.errors(job)[5][2]),
     ]
     again = imports.run("couponBook,code\nFlat white,A-2\nFlat white,A-3\n", kind="coupon-codes", mode="upsert")
     assert (counts(again), codes(shop, first)) == (("done", 2, 2, 0), ["A-1", "A-2", "A-3"])
     CouponBooks(shop.organization).set_status(first, "archived")
-    done = imports.run("couponBook,code\nFlat white,A-4\n", kind="coupon-codes")
-    assert (counts(done), imports.errors(done)[0][1]) == (("done", 1, 0, 1), "code")
+    job = imports.run("couponBook,code\nFlat white,A-4\n", kind="coupon-codes")
+    assert (counts(job), imports.errors(job)[0][1]) == (("done", 1, 0, 1), "code")
 
 
 def test_members_get_their_coupons_free_and_in_silence(imports, shop):
-    made = book(shop, **priced(shop))
+    coupon_book = book(shop, **priced(shop))
     add_trigger(shop.administration)
     imports.run("couponBook,code\nFlat white,A-1\nFlat white,A-2\nFlat white,A-3\n", kind="coupon-codes")
     shop.campaign(running(mint(5)), eventType="coupon-code-assigned")
     until = (datetime.now(UTC) + timedelta(days=30)).strftime("%Y-%m-%dT%H:%M:%SZ")
     rows = [
         {"loyaltyMemberId": "ana", "couponBook": "Flat white", "code": "A-2", "amount": 3, "expiresAt": until},
-        {"loyaltyMemberId": "ben", "couponBook": made["couponBookKey"], "customAttributes": {"from": "old"}},
+        {"loyaltyMemberId": "ben", "couponBook": coupon_book["couponBookKey"], "customAttributes": {"from": "old"}},
         {"loyaltyMemberId": "eva", "couponBook": "Flat white"},
         {"loyaltyMemberId": "ana", "couponBook": "Flat white", "code": "B-9"},
         {"loyaltyMemberId": "ana", "couponBook": "Flat white", "expiresAt": "2020-01-01"},
@@ -104,9 +104,9 @@ def test_members_get_their_coupons_free_and_in_silence(imports, shop):
         {"loyaltyMemberId": "ana", "couponBook": "Flat white", "amount": 1.5},
         {"loyaltyMemberId": "ben", "couponBook": "Flat white", "code": "A-2"},
     ]
-    done = imports.run(lines(*rows), kind="coupons", file_format="ndjson")
-    assert counts(done) == ("done", 8, 2, 6), imports.errors(done)
-    assert [(line, column) for line, column, _ in imports.errors(done)] == [
+    job = imports.run(lines(*rows), kind="coupons", file_format="ndjson")
+    assert counts(job) == ("done", 8, 2, 6), imports.errors(job)
+    assert [(line, column) for line, column, _ in imports.errors(job)] == [
         (3, "loyaltyMemberId"),
         (4, None),
         (5, "expiresAt"),
@@ -126,10 +126,10 @@ def test_coupons_told_of_are_as_those_of_requests(imports, shop):
     book(shop, book_type="codeless", **priced(shop))
     shop.campaign(running(mint(5)), eventType="coupon-code-assigned")
     rows = "loyaltyMemberId,couponBook,pointsOverride\nana,Flat white,\nana,Flat white,2\n"
-    done = imports.run(rows, kind="coupons", emitEvents=True)
+    job = imports.run(rows, kind="coupons", emitEvents=True)
     # The first gives 5 points, of which the second costs 2.
-    assert (counts(done), shop.balance("ana")) == (("done", 2, 2, 0), 8), imports.errors(done)
-    assert {each["eventType"] for each in shop.events("ana")} == {"coupon-code-assigned"}
+    assert (counts(job), shop.balance("ana")) == (("done", 2, 2, 0), 8), imports.errors(job)
+    assert {loyalty_event["eventType"] for loyalty_event in shop.events("ana")} == {"coupon-code-assigned"}
     shop.check_ledger()
 
 
@@ -143,49 +143,51 @@ def test_rows_of_one_key_are_done_once(imports, shop, kind):
         "events": ("eventType", ("member-generic-event", "a", "b")),
     }[kind]
     more = "description" if kind == "events" else "amount"
-    named, same, other = values
+    target, same, other = values
     header = f"loyaltyMemberId,{subject},{more},systemUniqueKey\n"
-    rows = "".join(f"ana,{named},{each},k-1\n" for each in (same, same, other))
-    done = imports.run(header + rows, kind=kind)
-    assert counts(done) == ("done", 3, 1, 2)
-    assert {(column, reason) for _, column, reason in imports.errors(done)} == {
+    rows = "".join(f"ana,{target},{value},k-1\n" for value in (same, same, other))
+    job = imports.run(header + rows, kind=kind)
+    assert counts(job) == ("done", 3, 1, 2)
+    assert {(column, reason) for _, column, reason in imports.errors(job)} == {
         ("systemUniqueKey", "The systemUniqueKey k-1 was used before.")
     }
-    done = imports.run(header + rows, kind=kind, mode="upsert")
-    assert counts(done) == ("done", 3, 2, 1)
-    [(line, _, reason)] = imports.errors(done)
+    job = imports.run(header + rows, kind=kind, mode="upsert")
+    assert counts(job) == ("done", 3, 2, 1)
+    [(line, _, reason)] = imports.errors(job)
     assert (line, "k-1" in reason) == (4, True)
     table = {"coupons": "coupon_usages", "badges": "badge_trackings", "events": "events"}[kind]
     assert [row.system_unique_key for row in shop.rows(table)].count("k-1") == 1
 
 
 def test_members_get_their_badges(imports, shop):
-    made = shop.integration.post("/badges", {"name": "Regular", "maxAmount": 3, "active": True})["badge"]
+    badge = shop.integration.post("/badges", {"name": "Regular", "maxAmount": 3, "active": True})["badge"]
     shop.campaign(running(mint(5)), eventType="badge-assigned")
-    rows = f"ana,Regular,2\nana,{made['badgeKey']},1\nana,Regular,1\nben,Tea,1\neva,Regular,1\nben,Regular,x\n"
-    done = imports.run("loyaltyMemberId,badge,amount\n" + rows, kind="badges")
-    assert counts(done) == ("done", 6, 2, 4)
-    assert [(line, column) for line, column, _ in imports.errors(done)] == [
+    rows = f"ana,Regular,2\nana,{badge['badgeKey']},1\nana,Regular,1\nben,Tea,1\neva,Regular,1\nben,Regular,x\n"
+    job = imports.run("loyaltyMemberId,badge,amount\n" + rows, kind="badges")
+    assert counts(job) == ("done", 6, 2, 4)
+    assert [(line, column) for line, column, _ in imports.errors(job)] == [
         (4, None),
         (5, "badge"),
         (6, "loyaltyMemberId"),
         (7, "amount"),
     ]
-    [held] = shop.integration.get("/members/ana/badges")["results"]
-    assert (held["assignedBalance"], shop.balance("ana"), shop.events("ana")) == (3, 0, [])
+    [member_badge] = shop.integration.get("/members/ana/badges")["results"]
+    assert (member_badge["assignedBalance"], shop.balance("ana"), shop.events("ana")) == (3, 0, [])
     imports.run("loyaltyMemberId,badge\nben,Regular\n", kind="badges", emitEvents=True)
     assert shop.balance("ben") == 5
 
 
 def test_members_are_put_on_lists_and_taken_off(imports, shop):
-    made = shop.administration.post("/audiences", {"name": "Testers", "active": True, "matcherType": "list-matcher"})
-    audience = made["audience"]
+    response = shop.administration.post(
+        "/audiences", {"name": "Testers", "active": True, "matcherType": "list-matcher"}
+    )
+    audience = response["audience"]
     shop.administration.post("/audiences", {"name": "All", "active": True, "matcherType": "null-matcher"})
     header = "audience,loyaltyMemberId,remove\n"
     rows = f"Testers,ana,\n{audience['audienceKey']},ben,\nTesters,eva,\nAll,ana,\nTea,ana,\n"
-    done = imports.run(header + rows, kind="audience-members")
-    assert counts(done) == ("done", 5, 2, 3)
-    assert [(line, column) for line, column, _ in imports.errors(done)] == [
+    job = imports.run(header + rows, kind="audience-members")
+    assert counts(job) == ("done", 5, 2, 3)
+    assert [(line, column) for line, column, _ in imports.errors(job)] == [
         (4, "loyaltyMemberId"),
         (5, "audience"),
         (6, "audience"),
@@ -214,9 +216,9 @@ def test_events_are_captured_or_evaluated_as_of_then(imports, shop):
         row("ana", 3, externalEventDate="2999-01-01"),
         {"loyaltyMemberId": "ana", "eventType": ORDER_CREATED, "payload": {"order": {"total": 1}}},
     ]
-    done = imports.run(lines(*rows), kind="events", file_format="ndjson")
-    assert counts(done) == ("done", 7, 1, 6), imports.errors(done)
-    assert [(line, column) for line, column, _ in imports.errors(done)] == [
+    job = imports.run(lines(*rows), kind="events", file_format="ndjson")
+    assert counts(job) == ("done", 7, 1, 6), imports.errors(job)
+    assert [(line, column) for line, column, _ in imports.errors(job)] == [
         (2, "loyaltyMemberId"),
         (3, None),
         (4, None),
@@ -224,7 +226,7 @@ def test_events_are_captured_or_evaluated_as_of_then(imports, shop):
         (6, "externalEventDate"),
         (7, "payload"),
     ]
-    captured = next(each for each in shop.events("ana") if each["status"] == "success")
+    captured = next(loyalty_event for loyalty_event in shop.events("ana") if loyalty_event["status"] == "success")
     assert (captured["systemUniqueKey"], captured["externalEventDate"], captured["evaluationStatus"]) == (
         "till-1",
         "2025-03-02T00:00:00Z",
@@ -233,8 +235,8 @@ def test_events_are_captured_or_evaluated_as_of_then(imports, shop):
     assert (shop.balance("ana"), shop.rows("trigger_deliveries")) == (0, [])
     shop.administration.post(f"/events/{captured['loyaltyEventKey']}/evaluate", expect=200)
     assert shop.balance("ana") == 5
-    done = imports.run(lines(row("ben", 4)), kind="events", file_format="ndjson", emitEvents=True)
-    assert (counts(done), shop.balance("ben")) == (("done", 1, 1, 0), 5)
+    job = imports.run(lines(row("ben", 4)), kind="events", file_format="ndjson", emitEvents=True)
+    assert (counts(job), shop.balance("ben")) == (("done", 1, 1, 0), 5)
 
 
 @pytest.mark.parametrize("kind", sorted(set(ROLE_OF_KIND) - {"members", "balances"}))
@@ -257,10 +259,10 @@ def test_statements_do_not_grow_with_the_rows(imports, shop, kind):
     def statements(rows):
         imports.queue("\n".join([header, *(row.format(rows, number) for number in range(rows))]), kind=kind)
         importer = imports.importer
-        counted = count(shop.engine, importer.step)
+        statement_count = count(shop.engine, importer.step)
         while importer.step():
             pass
-        return counted
+        return statement_count
 
     statements(10)
     few = statements(20)

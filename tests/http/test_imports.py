@@ -47,7 +47,7 @@ def member(imports, name):
 
 def members(imports):
     listed = imports.organization.integration.get("/members", order="loyaltyMemberId,asc")["results"]
-    return [each["loyaltyMemberId"] for each in listed]
+    return [row["loyaltyMemberId"] for row in listed]
 
 
 def place(imports, path):
@@ -74,9 +74,9 @@ def test_a_step_ends_after_some_megabytes_of_empty_lines_and_others_take_turns(i
 
 
 def test_a_packed_file_that_becomes_too_large_ends_its_import(imports):
-    done = imports.run(gzip.compress(b"loyaltyMemberId\n" + b"\n" * 17 * 1024 * 1024))
-    assert (done["status"], done["rowsDone"]) == ("failed", 0)
-    assert done["error"] == "The file has more than 16777216 bytes when it is unpacked, its limit."
+    job = imports.run(gzip.compress(b"loyaltyMemberId\n" + b"\n" * 17 * 1024 * 1024))
+    assert (job["status"], job["rowsDone"]) == ("failed", 0)
+    assert job["error"] == "The file has more than 16777216 bytes when it is unpacked, its limit."
 
 
 def test_long_rows_are_read_a_few_at_a_time(imports):
@@ -149,8 +149,8 @@ def test_a_file_whose_import_is_not_started_within_a_day_is_removed(imports):
         rows = connection.execute(parts, {"o": organization.id}).all()
     ids = [int(path.rpartition("/")[2]) for path in (recent, queued)]
     assert [tuple(row) for row in rows] == [(ids[0], 2), (ids[1], 1)]
-    refused = organization.administration.post(f"{old}/start", {"parts": 2}, expect=409)
-    assert refused["detail"] == "The import is failed, not uploading."
+    problem = organization.administration.post(f"{old}/start", {"parts": 2}, expect=409)
+    assert problem["detail"] == "The import is failed, not uploading."
 
 
 def test_the_files_of_an_organization_have_a_maximum(settings):
@@ -158,9 +158,9 @@ def test_the_files_of_an_organization_have_a_maximum(settings):
         imports, others = Imports(api.organization()), Imports(api.organization())
         first, second = imports.begin(), imports.begin()
         imports.upload(first, b"x" * 1024, b"x" * 1000)
-        [refused] = imports.upload(second, b"x" * 25, expect=409)
-        assert refused["type"] == "/problems/import-state"
-        assert refused["detail"] == (
+        [problem] = imports.upload(second, b"x" * 25, expect=409)
+        assert problem["type"] == "/problems/import-state"
+        assert problem["detail"] == (
             "With this part, the files of imports that have not ended have 2049 bytes; the organization may have 2048."
             " Wait until imports end, or cancel some."
         )
@@ -172,12 +172,12 @@ def test_the_files_of_an_organization_have_a_maximum(settings):
 
 
 def test_rows_that_failed_are_for_those_who_may_read_such_rows(imports):
-    done = imports.run("loyaltyMemberId,email\nana,ana@\n")
-    path = f"/imports/{done['importId']}/errors"
+    job = imports.run("loyaltyMemberId,email\nana,ana@\n")
+    path = f"/imports/{job['importId']}/errors"
     surface, token_of = imports.organization.administration, imports.organization.token_of
     for roles in (["imports:read"], ["imports:write", "ledgers:read"]):
-        refused = surface.with_token(token_of(*roles)).get(path, expect=403)
-        assert refused["detail"] == "An import of members also needs the role members:read."
+        problem = surface.with_token(token_of(*roles)).get(path, expect=403)
+        assert problem["detail"] == "An import of members also needs the role members:read."
     for roles in (["imports:read", "members:read"], ["imports:read", "members:write"]):
         [row] = surface.with_token(token_of(*roles)).get(path)["results"]
         assert "ana@" in row["row"]
@@ -186,14 +186,14 @@ def test_rows_that_failed_are_for_those_who_may_read_such_rows(imports):
 def test_changes_of_members_are_in_the_audit_log(imports):
     imports.run("loyaltyMemberId,name,city\nana,Ana,Rosario\nben,Ben,Salta\n")
     with counted(imports.organization.api.engine) as statements:
-        done = imports.run("loyaltyMemberId,name,city\nana,Anna,\nben,Ben,Jujuy\ncora,Cora,Salta\n", mode="upsert")
+        job = imports.run("loyaltyMemberId,name,city\nana,Anna,\nben,Ben,Jujuy\ncora,Cora,Salta\n", mode="upsert")
     # Of the creation, of the start, and of all rows.
     assert sum("INSERT INTO audit_log" in statement for statement in statements) == 3
     ids = {
         name: imports.organization.integration.get(f"/members/{name}")["loyaltyMember"]["memberId"]
         for name in ("ana", "ben")
     }
-    entries = imports.organization.administration.get("/audit-log", actor=f"import-{done['importId']}")["results"]
+    entries = imports.organization.administration.get("/audit-log", actor=f"import-{job['importId']}")["results"]
     assert {entry["memberIds"][0]: entry["changes"] for entry in entries} == {
         ids["ana"]: {"profile.name": {"from": "Ana", "to": "Anna"}},
         ids["ben"]: {"profile.city": {"from": "Salta", "to": "Jujuy"}},
@@ -210,10 +210,10 @@ def in_days(days):
 
 
 def test_members_are_stored_as_the_file_says(imports):
-    done = imports.run(FULL)
-    assert counts(done) == ("done", 2, 2, 0)
-    assert (done["bytesRead"], done["parts"], done["delimiter"], done["error"]) == (
-        done["bytesTotal"],
+    job = imports.run(FULL)
+    assert counts(job) == ("done", 2, 2, 0)
+    assert (job["bytesRead"], job["parts"], job["delimiter"], job["error"]) == (
+        job["bytesTotal"],
         1,
         "comma",
         None,
@@ -237,8 +237,8 @@ def test_rows_of_json_say_the_same(imports):
         {"loyaltyMemberId": "ana", "name": "Ana", "tags": ["a", "b"], "active": False, "joinedAt": "2020-03-02"},
         {"loyaltyMemberId": "ben", "customAttributes": {"cups": 3, "list": [1.5]}, "notifyByPush": True, "name": None},
     ]
-    done = imports.run("\n".join(json.dumps(row) for row in rows), file_format="ndjson")
-    assert counts(done) == ("done", 2, 2, 0)
+    job = imports.run("\n".join(json.dumps(row) for row in rows), file_format="ndjson")
+    assert counts(job) == ("done", 2, 2, 0)
     assert member(imports, "ana")["profile"]["tags"] == ["a", "b"]
     assert member(imports, "ben")["customAttributes"]["cups"] == 3
 
@@ -259,12 +259,12 @@ def test_days_are_those_of_the_organization_from_their_beginning_to_their_end(im
     program = shop.organization.created.loyalty_program_id
     gold = {"name": "Gold", "active": True, "minRequiredPoints": 10, "tierOrder": 1}
     shop.administration.post(f"/loyalty-programs/{program}/tiers", gold)
-    done = imports.run("loyaltyMemberId,joinedAt,tier,tierExpiresAt\nana,2026-01-15,Gold,2040-07-15\n")
-    assert counts(done) == ("done", 1, 1, 0), imports.errors(done)
+    job = imports.run("loyaltyMemberId,joinedAt,tier,tierExpiresAt\nana,2026-01-15,Gold,2040-07-15\n")
+    assert counts(job) == ("done", 1, 1, 0), imports.errors(job)
     ana = member(imports, "ana")
     assert (ana["createdAt"], ana["tiers"][0]["expiresAt"]) == ("2026-01-14T23:00:00Z", "2040-07-15T22:00:00Z")
-    done = imports.run("loyaltyMemberId,amount,expiresAt\nana,5,2040-01-15\n", kind="balances")
-    assert counts(done) == ("done", 1, 1, 0), imports.errors(done)
+    job = imports.run("loyaltyMemberId,amount,expiresAt\nana,5,2040-01-15\n", kind="balances")
+    assert counts(job) == ("done", 1, 1, 0), imports.errors(job)
     [lot] = shop.rows("ledger_lots", "expires_at")
     assert lot.expires_at.isoformat() == "2040-01-15T23:00:00+00:00"
 
@@ -275,13 +275,13 @@ def test_tiers_come_along_with_their_end(imports, shop):
     gold = shop.administration.post(f"/loyalty-programs/{program}/tiers", body)["tier"]
     until = in_days(30)
     rows = f"ana,Gold,{until}\nben,{gold['loyaltyTierKey']},\ncora,,\ndan,Silver,\neva,Gold,2020-01-01\nfay,,{until}\n"
-    done = imports.run(f"loyaltyMemberId,tier,tierExpiresAt\n{rows}")
-    assert counts(done) == ("done", 6, 3, 3)
+    job = imports.run(f"loyaltyMemberId,tier,tierExpiresAt\n{rows}")
+    assert counts(job) == ("done", 6, 3, 3)
     [of_ana], [of_ben] = (member(imports, name)["tiers"] for name in ("ana", "ben"))
     assert (of_ana["loyaltyTierId"], of_ana["expiresAt"]) == (gold["loyaltyTierId"], until)
     assert (of_ben["loyaltyTierId"], of_ben["expiresAt"]) == (gold["loyaltyTierId"], None)
     assert member(imports, "ana")["tierStatus"][0]["isManual"]
-    assert imports.errors(done) == [
+    assert imports.errors(job) == [
         (5, "tier", "Silver is no tier."),
         (6, "tierExpiresAt", "tierExpiresAt is not in the future."),
         (7, "tierExpiresAt", "tierExpiresAt needs a tier."),
@@ -291,11 +291,11 @@ def test_tiers_come_along_with_their_end(imports, shop):
 def test_members_who_exist_are_refused_or_changed(imports):
     imports.run("loyaltyMemberId,name,city,customAttributes.a\nana,Ana,Rosario,1\n")
     again = "loyaltyMemberId,name,customAttributes.b,joinedAt\nana,Anna,2,\nben,Ben,,\nana,Anne,,\n"
-    done = imports.run(again)
-    assert counts(done) == ("done", 3, 1, 2)
-    assert imports.errors(done)[0][:2] == (2, "loyaltyMemberId")
-    done = imports.run(again, mode="upsert")
-    assert counts(done) == ("done", 3, 3, 0)
+    job = imports.run(again)
+    assert counts(job) == ("done", 3, 1, 2)
+    assert imports.errors(job)[0][:2] == (2, "loyaltyMemberId")
+    job = imports.run(again, mode="upsert")
+    assert counts(job) == ("done", 3, 3, 0)
     ana = member(imports, "ana")
     assert (ana["profile"]["name"], ana["profile"]["city"]) == ("Anne", "Rosario")
     assert ana["customAttributes"] == {"a": "1", "b": "2"}
@@ -311,8 +311,8 @@ def test_balances_are_minted_with_their_end(imports, shop):
         {"loyaltyMemberId": "ana", "amount": "2.5", "account": points["ledgerAccountKey"], "pending": True},
         {"loyaltyMemberId": "ana", "amount": 7, "earnedAt": "2024-01-01", "description": "Old"},
     ]
-    done = imports.run("\n".join(json.dumps(row) for row in rows), kind="balances", file_format="ndjson")
-    assert counts(done) == ("done", 4, 4, 0), imports.errors(done)
+    job = imports.run("\n".join(json.dumps(row) for row in rows), kind="balances", file_format="ndjson")
+    assert counts(job) == ("done", 4, 4, 0), imports.errors(job)
     assert shop.balance("ana") == 347
     assert float(shop.balance("ana", points["ledgerAccountId"])) == 1.25
     shop.check_ledger()
@@ -326,10 +326,10 @@ def test_faults_of_balances_are_reported(imports, shop):
     shop.member(loyaltyMemberId="ana")
     rows = ["ana,1.5,,", "nobody,1,,", "ana,,,", "ana,-1,,", "ana,x,,", "ana,1,cups,", "ana,1,,2020-01-01"]
     rows += [",1,,", "ana,1,,soon"]
-    done = imports.run("loyaltyMemberId,amount,account,expiresAt\n" + "\n".join(rows), kind="balances")
-    assert counts(done) == ("done", 9, 0, 9), imports.errors(done)
-    found = imports.errors(done)
-    assert [(line, column) for line, column, _ in found] == [
+    job = imports.run("loyaltyMemberId,amount,account,expiresAt\n" + "\n".join(rows), kind="balances")
+    assert counts(job) == ("done", 9, 0, 9), imports.errors(job)
+    errors = imports.errors(job)
+    assert [(line, column) for line, column, _ in errors] == [
         (2, None),
         (3, "loyaltyMemberId"),
         (4, "amount"),
@@ -346,10 +346,10 @@ def test_faults_of_balances_are_reported(imports, shop):
 def test_balances_of_one_key_count_once(imports, shop):
     shop.member(loyaltyMemberId="ana")
     rows = "loyaltyMemberId,amount,systemUniqueKey\nana,5,k-1\nana,5,k-1\nana,6,k-1\n"
-    done = imports.run(rows, kind="balances")
-    assert counts(done) == ("done", 3, 1, 2)
-    done = imports.run(rows, kind="balances", mode="upsert")
-    assert counts(done) == ("done", 3, 2, 1)
+    job = imports.run(rows, kind="balances")
+    assert counts(job) == ("done", 3, 1, 2)
+    job = imports.run(rows, kind="balances", mode="upsert")
+    assert counts(job) == ("done", 3, 2, 1)
     assert shop.balance("ana") == 5
 
 
@@ -363,25 +363,25 @@ def test_tiers_follow_imported_points_in_silence(imports, shop):
     assert shop.events("ana") == []
     shop.member(loyaltyMemberId="ben")
     imports.run("loyaltyMemberId,amount\nben,50\n", kind="balances", emitEvents=True)
-    assert [each["eventType"] for each in shop.events("ben")] == ["member-tier-set"]
+    assert [loyalty_event["eventType"] for loyalty_event in shop.events("ben")] == ["member-tier-set"]
 
 
 def test_a_dry_run_tells_faults_and_changes_nothing(imports, shop):
-    done = imports.run("loyaltyMemberId,email\nana,\nben,nowhere\n", dryRun=True)
-    assert counts(done) == ("done", 2, 1, 1)
+    job = imports.run("loyaltyMemberId,email\nana,\nben,nowhere\n", dryRun=True)
+    assert counts(job) == ("done", 2, 1, 1)
     assert members(imports) == []
     shop.member(loyaltyMemberId="ana")
-    done = imports.run("loyaltyMemberId,amount\nana,5\n", kind="balances", dryRun=True)
-    assert (counts(done), shop.balance("ana")) == (("done", 1, 1, 0), 0)
+    job = imports.run("loyaltyMemberId,amount\nana,5\n", kind="balances", dryRun=True)
+    assert (counts(job), shop.balance("ana")) == (("done", 1, 1, 0), 0)
 
 
 def test_columns_can_have_other_names(imports):
     names = {"loyaltyMemberId": "Customer", "name": "First name"}
     rows = "Customer;First name;Shoe\nana;Ana;39\nbad/id;B;1\n"
-    done = imports.run(rows, columnNames=names, ignoreUnknownColumns=True)
-    assert counts(done) == ("done", 2, 1, 1)
+    job = imports.run(rows, columnNames=names, ignoreUnknownColumns=True)
+    assert counts(job) == ("done", 2, 1, 1)
     assert member(imports, "ana")["profile"]["name"] == "Ana"
-    assert imports.errors(done)[0][:2] == (3, "Customer")
+    assert imports.errors(job)[0][:2] == (3, "Customer")
 
 
 @pytest.mark.parametrize(
@@ -401,9 +401,9 @@ def test_columns_can_have_other_names(imports):
     ],
 )
 def test_a_file_that_cannot_be_read_ends_its_import(imports, content, options, reason):
-    done = imports.run(content, **options)
-    assert (done["status"], done["error"][: len(reason)]) == ("failed", reason)
-    assert done["finishedAt"] is not None
+    job = imports.run(content, **options)
+    assert (job["status"], job["error"][: len(reason)]) == ("failed", reason)
+    assert job["finishedAt"] is not None
 
 
 def test_rows_that_cannot_be_read_fail_alone(imports):
@@ -422,22 +422,22 @@ def test_rows_that_cannot_be_read_fail_alone(imports):
         b"",
         b"exists,No",
     ]
-    done = imports.run(b"\xef\xbb\xbfloyaltyMemberId,name\r\n" + b"\r\n".join(rows))
-    assert members(imports) == ["ana", "fay", "hal", "ida"], imports.errors(done)
-    found = [(line, reason.split(".")[0]) for line, _, reason in imports.errors(done)]
-    assert found[:4] == [
+    job = imports.run(b"\xef\xbb\xbfloyaltyMemberId,name\r\n" + b"\r\n".join(rows))
+    assert members(imports) == ["ana", "fay", "hal", "ida"], imports.errors(job)
+    reasons = [(line, reason.split(".")[0]) for line, _, reason in imports.errors(job)]
+    assert reasons[:4] == [
         (3, "Byte 6 of the row, 0xe4, is not utf-8"),
         (4, "The row has 3 columns and not 2"),
         (5, "The row has 1 columns and not 2"),
         (6, "The quote that opens in this row is not closed"),
     ]
-    assert [line for line, _ in found] == [3, 4, 5, 6, 8, 9, 14]
-    assert "longer than" in dict(found)[9]
+    assert [line for line, _ in reasons] == [3, 4, 5, 6, 8, 9, 14]
+    assert "longer than" in dict(reasons)[9]
 
 
 def test_another_encoding_can_be_named(imports):
-    done = imports.run("loyaltyMemberId,name\nana,B\xe4r\n".encode("cp1252"), encoding="windows-1252")
-    assert (done["status"], member(imports, "ana")["profile"]["name"]) == ("done", "B\xe4r")
+    job = imports.run("loyaltyMemberId,name\nana,B\xe4r\n".encode("cp1252"), encoding="windows-1252")
+    assert (job["status"], member(imports, "ana")["profile"]["name"]) == ("done", "B\xe4r")
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -447,8 +447,8 @@ def test_a_file_can_be_cut_anywhere(imports, packed):
     content = gzip.compress(content) if packed else content
     parts = [content[begin : begin + 37] for begin in range(0, len(content), 37)]
     small = Imports(imports.organization, rows=7)
-    done = small.run(*parts)
-    assert counts(done) == ("done", 50, 50, 0), small.errors(done)
+    job = small.run(*parts)
+    assert counts(job) == ("done", 50, 50, 0), small.errors(job)
     assert member(imports, "m17")["profile"]["name"] == 'N\xe4me "17"'
 
 
@@ -473,17 +473,17 @@ def test_the_file_of_errors_can_be_corrected_and_sent_again(imports):
     assert text.startswith("importLine,importColumn,importReason,loyaltyMemberId,email,phoneNumber,name\r\n2,email,")
     assert "ana,nowhere,'+54 11,'=1+1\r\n" in text
     corrected = text.replace("nowhere", "ana@example.com").replace("no@where", "cora@example.com")
-    done = imports.run(corrected)
-    assert counts(done)[0] == "done"
+    job = imports.run(corrected)
+    assert counts(job)[0] == "done"
     ana = member(imports, "ana")["profile"]
     assert (ana["email"], ana["phoneNumber"], ana["name"]) == ("ana@example.com", "+54 11", "=1+1")
 
 
 def test_errors_are_read_page_by_page(imports):
-    done = imports.run("loyaltyMemberId\n" + "\n".join("a/b" for _ in range(30)))
-    assert [line for line, _, _ in imports.errors(done, limit=3)] == [2, 3, 4]
-    assert [line for line, _, _ in imports.errors(done, limit=3, afterLine=4)] == [5, 6, 7]
-    assert len(imports.errors(done)) == 30
+    job = imports.run("loyaltyMemberId\n" + "\n".join("a/b" for _ in range(30)))
+    assert [line for line, _, _ in imports.errors(job, limit=3)] == [2, 3, 4]
+    assert [line for line, _, _ in imports.errors(job, limit=3, afterLine=4)] == [5, 6, 7]
+    assert len(imports.errors(job)) == 30
 
 
 def test_parts_can_be_sent_again_until_the_start(imports, organization):
@@ -518,8 +518,8 @@ def test_a_cancelled_import_goes_no_further(imports, organization):
     assert not small.importer.step()
     assert members(imports) == ["ana", "ben"]
     organization.administration.post(f"{path}/start", {"parts": 1}, expect=409)
-    done = imports.run("loyaltyMemberId\ndan\n")
-    organization.administration.post(f"/imports/{done['importId']}/cancel", expect=409)
+    job = imports.run("loyaltyMemberId\ndan\n")
+    organization.administration.post(f"/imports/{job['importId']}/cancel", expect=409)
 
 
 def test_rights_are_those_of_what_is_written(organization, imports):
@@ -549,8 +549,8 @@ def test_lists_are_filtered_and_requests_checked(imports, organization):
     imports.run("loyaltyMemberId\nana\n")
     imports.begin(kind="balances")
     get = organization.administration.get
-    assert [each["kind"] for each in get("/imports")["results"]] == ["balances", "members"]
-    assert [each["kind"] for each in get("/imports", status="done", order="importId,asc")["results"]] == ["members"]
+    assert [job["kind"] for job in get("/imports")["results"]] == ["balances", "members"]
+    assert [job["kind"] for job in get("/imports", status="done", order="importId,asc")["results"]] == ["members"]
     assert get("/imports", kind="balances")["totalCount"] == 1
     post = organization.administration.post
     post("/imports", {"kind": "members", "format": "xml"}, expect=400)
@@ -560,8 +560,8 @@ def test_lists_are_filtered_and_requests_checked(imports, organization):
     path = imports.begin()
     organization.administration.request("PUT", f"{path}/parts/1", {"a": 1}, expect=415)
     organization.administration.put(f"{path}/parts/0", b"x", expect=400)
-    missing = organization.administration.request("PUT", f"{path}/parts/1", expect=400).json
-    assert missing["detail"] == "The body is missing."
+    problem = organization.administration.request("PUT", f"{path}/parts/1", expect=400).json
+    assert problem["detail"] == "The body is missing."
 
 
 def test_a_part_is_bounded(imports, organization):
@@ -574,7 +574,7 @@ def test_a_part_is_bounded(imports, organization):
 
 @pytest.mark.parametrize("kind", ["members", "balances"])
 def test_a_set_of_rows_takes_as_many_statements_whatever_its_size(imports, shop, kind):
-    counted = {}
+    statement_counts = {}
     imports.run("loyaltyMemberId\nfirst\n")
     imports.run("loyaltyMemberId,amount\nfirst,5\n", kind="balances")
     for size in (1, 10, 300):
@@ -585,25 +585,25 @@ def test_a_set_of_rows_takes_as_many_statements_whatever_its_size(imports, shop,
             rows = "loyaltyMemberId,amount\n" + "\n".join(f"{name},5" for name in names)
         imports.queue(rows, kind=kind)
         importer = imports.importer
-        counted[size] = count(shop.engine, lambda importer=importer: importer.step())
+        statement_counts[size] = count(shop.engine, lambda importer=importer: importer.step())
         while importer.step():
             pass
-    assert counted[1] == counted[10] == counted[300]
+    assert statement_counts[1] == statement_counts[10] == statement_counts[300]
 
 
 def test_a_row_that_meets_a_fault_of_the_system_fails_alone(imports, monkeypatch):
     from handlers.services.imports import work
 
-    def broken(call, job, rows, name_of):
+    def import_with_a_fault(call, job, rows, name_of):
         if any(row.values["loyaltyMemberId"] == "m13" for row in rows):
             raise RuntimeError("broken")
         return imported(call, job, rows, name_of)
 
     imported = work._KINDS["members"]
-    monkeypatch.setattr(work, "_KINDS", {"members": broken})
-    done = imports.run("loyaltyMemberId\n" + "\n".join(f"m{n}" for n in range(40)))
-    assert counts(done) == ("done", 40, 39, 1)
-    assert imports.errors(done) == [(15, None, "The row could not be imported. The log of the worker has the reason.")]
+    monkeypatch.setattr(work, "_KINDS", {"members": import_with_a_fault})
+    job = imports.run("loyaltyMemberId\n" + "\n".join(f"m{n}" for n in range(40)))
+    assert counts(job) == ("done", 40, 39, 1)
+    assert imports.errors(job) == [(15, None, "The row could not be imported. The log of the worker has the reason.")]
 
 
 _FULL_DISK = """
@@ -643,7 +643,7 @@ def test_imports_are_in_the_audit_log(imports, organization):
 
 def test_erasing_a_member_erases_the_failed_rows_about_it(imports, organization):
     organization.member("ana")
-    done = imports.run("loyaltyMemberId,email\nana,\nben,nowhere\n")
-    assert len(imports.errors(done)) == 2
+    job = imports.run("loyaltyMemberId,email\nana,\nben,nowhere\n")
+    assert len(imports.errors(job)) == 2
     organization.administration.delete(f"/members/{member(imports, 'ana')['memberId']}", expect=200)
-    assert [line for line, _, _ in imports.errors(done)] == [3]
+    assert [line for line, _, _ in imports.errors(job)] == [3]

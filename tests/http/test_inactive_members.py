@@ -96,13 +96,13 @@ def test_the_progress_of_an_inactive_member_cannot_be_advanced(shop, member):
 def test_coupons_of_an_inactive_member_cannot_be_assigned_or_used(shop, member):
     books = CouponBooks(shop.organization)
     book = books.make("A-1", "A-2")
-    mine = f"/members/{member}/coupon-books/{book['couponBookKey']}"
-    usage = shop.integration.post(f"{mine}/assign", {"code": "A-1"}, expect=200)["couponUsage"]
+    book_path = f"/members/{member}/coupon-books/{book['couponBookKey']}"
+    usage = shop.integration.post(f"{book_path}/assign", {"code": "A-1"}, expect=200)["couponUsage"]
     deactivate(shop, member)
     path, who = f"/coupon-books/{book['couponBookId']}", {"memberId": member_id_of(shop, member)}
     code = f"{path}/coupons/{usage['couponId']}"
-    problems = [shop.integration.post(f"{mine}/{act}", {}, expect=409) for act in ("assign", "use")]
-    problems.append(shop.integration.post(f"{mine}/use", {"bypassUsageRestrictions": True}, expect=409))
+    problems = [shop.integration.post(f"{book_path}/{act}", {}, expect=409) for act in ("assign", "use")]
+    problems.append(shop.integration.post(f"{book_path}/use", {"bypassUsageRestrictions": True}, expect=409))
     problems.append(shop.administration.post(f"{path}/assign", who, expect=409))
     problems += [shop.administration.post(f"{code}/{act}", who, expect=409) for act in ("assign", "use")]
     answer = shop.administration.post(f"{path}/batch-assign", {"items": [who]}, expect=200)
@@ -132,9 +132,9 @@ def test_events_do_nothing_for_whom_is_deactivated_with_them(shop, member):
     shop.campaign(running(*effects), eventType="member-profile-deactivated")
     deactivate(shop, member)
     outcomes = shop.track_one(event(member, "member-profile-deactivated"))["effects"]
-    assert [each["status"] for each in outcomes] == ["skipped"] * 9 + ["executed"]
-    assert {each["error"]["type"] for each in outcomes[:9]} == {INACTIVE}
-    amounts = [param["value"] for each in outcomes[:9] for param in each["params"] if param["id"] == "amount"]
+    assert [outcome["status"] for outcome in outcomes] == ["skipped"] * 9 + ["executed"]
+    assert {outcome["error"]["type"] for outcome in outcomes[:9]} == {INACTIVE}
+    amounts = [param["value"] for outcome in outcomes[:9] for param in outcome["params"] if param["id"] == "amount"]
     assert set(amounts) == {0}
     assert shop.balance(member) == 50
     assert Badges(shop).balance(member, badge) == 1
@@ -150,8 +150,8 @@ def test_a_sponsor_who_is_not_active_gets_nothing(shop, member):
     deactivate(shop, sponsor)
     for mode in ("dryRun", "authorize", "full"):
         outcomes = shop.track_one(event(member, sponsorLoyaltyMemberId=sponsor), executionMode=mode)["effects"]
-        assert [each["status"] for each in outcomes[1:]] == ["skipped"] * 2, mode
-        assert [each["error"]["type"] for each in outcomes[1:]] == [INACTIVE] * 2
+        assert [outcome["status"] for outcome in outcomes[1:]] == ["skipped"] * 2, mode
+        assert [outcome["error"]["type"] for outcome in outcomes[1:]] == [INACTIVE] * 2
     assert shop.balance(sponsor) == 5
     assert shop.balance(member) == 10
 
@@ -187,9 +187,9 @@ def test_an_order_is_taken_back_from_whom_is_not_active(shop):
 
 def test_an_event_is_cancelled_for_whom_is_not_active(shop, member):
     shop.campaign(running(mint(10)), eventType=GENERIC)
-    done = shop.track_one(event(member))
+    result = shop.track_one(event(member))
     deactivate(shop, member)
-    shop.integration.post(f"/events/{done['loyaltyEventKey']}/cancel", {}, expect=200)
+    shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
     assert shop.balance(member) == 0
 
 

@@ -195,21 +195,21 @@ class TestActivities:
         body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
 
         def faults(*policies, expect=400):
-            refused = clock.organization.administration.post(
+            problem = clock.organization.administration.post(
                 path, {**body, "expirationPolicies": list(policies)}, expect=expect
             )
-            return refused["type"] if expect == 404 else [error["pointer"] for error in refused["errors"]]
+            return problem["type"] if expect == 404 else [error["pointer"] for error in problem["errors"]]
 
         inactivity = {"expirationType": "inactivity", "period": 12}
         last = {"expirationType": "lastTransaction", "period": 12}
         assert faults(inactivity, last) == ["/expirationPolicies"]
         assert faults({**last, "rounding": "month"}) == ["/expirationPolicies/0/rounding"]
         assert faults({**inactivity, "activities": ["sleep"]}, expect=404) == "/problems/unknown-event-type"
-        made = Points.new(clock.organization, expirationPolicies=[inactivity])
+        points = Points.new(clock.organization, expirationPolicies=[inactivity])
         complete = {**inactivity, "activities": ["earn", "spend"], "rounding": "none"}
-        assert made.account["expirationPolicies"] == [complete]
-        refused = made.move(made.wallet(), made.wallet(), 0, expect=400, countsAsActivity=False)
-        assert [error["pointer"] for error in refused["errors"]] == ["/countsAsActivity"]
+        assert points.account["expirationPolicies"] == [complete]
+        problem = points.move(points.wallet(), points.wallet(), 0, expect=400, countsAsActivity=False)
+        assert [error["pointer"] for error in problem["errors"]] == ["/countsAsActivity"]
 
 
 @pytest.fixture(params=["posted", "not-posted"])
@@ -332,8 +332,8 @@ class TestLateActivities:
         [tried] = program.shop.track(late, executionMode="dryRun")
         assert [(effect["effectId"], effect["status"]) for effect in tried["effects"]] == [("burn-points", "evaluated")]
         assert program.balance == 0
-        [done] = program.shop.track_one(late)["effects"]
-        assert (done["effectId"], done["status"]) == ("burn-points", "executed")
+        [outcome] = program.shop.track_one(late)["effects"]
+        assert (outcome["effectId"], outcome["status"]) == ("burn-points", "executed")
         assert program.balance == 50
 
 
@@ -344,7 +344,7 @@ class TestExports:
         program.points.mint(program.wallet, 20, externalEventDate="2021-09-01T10:00:00Z")
         program.points.mint(program.wallet, 3, countsAsActivity=False)
         rows = map(json.loads, exported(clock.organization, "balances", now=datetime(2025, 6, 1, tzinfo=UTC)))
-        held = [(row["amount"], row["expiresAt"]) for row in rows if "expiresAt" in row]
-        assert sorted(held) == [(20, "2025-09-01T10:00:00Z"), (503, END)]
+        amounts = [(row["amount"], row["expiresAt"]) for row in rows if "expiresAt" in row]
+        assert sorted(amounts) == [(20, "2025-09-01T10:00:00Z"), (503, END)]
         rows = map(json.loads, exported(clock.organization, "balances", now=datetime(2026, 7, 1, tzinfo=UTC)))
         assert [row for row in rows if "expiresAt" in row] == []
