@@ -1,4 +1,4 @@
-"""Audiences over HTTP: their records, their lists, who is in them, and what campaigns make of them."""
+"""Audiences over HTTP: their records, lists and members, and their use by campaigns."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def stamps(record):
     return {name: record[name] for name in names}
 
 
-def test_an_audience_is_kept_with_everything_it_said(organization, administration, audience):
+def test_an_audience_is_stored_with_all_its_fields(organization, administration, audience):
     regulars = audience(**FULL, organizationId=organization.id)
     assert regulars == {**FULL, **stamps(regulars)}
     assert regulars["organizationId"] == organization.id
@@ -82,7 +82,7 @@ def test_an_audience_is_kept_with_everything_it_said(organization, administratio
     assert administration.get(f"/audiences/{regulars['audienceId']}") == {"audience": regulars}
 
 
-def test_audiences_of_the_least_members(audience):
+def test_minimal_audiences_have_default_values(audience):
     outside = audience(**OUTSIDE)
     assert outside == {**LEAST, **OUTSIDE, **stamps(outside)}
     listing = audience(**LIST)
@@ -100,13 +100,13 @@ def test_audiences_of_the_least_members(audience):
     assert attributes == {"values": {"a": 1}, "notInclude": False}
 
 
-def test_nulls_are_the_defaults(audience):
+def test_null_fields_get_their_defaults(audience):
     nulls = {name: None for name, value in LEAST.items() if value is None}
     outside = audience(**OUTSIDE, **nulls)
     assert outside == {**LEAST, **OUTSIDE, **stamps(outside)}
 
 
-def test_an_update_changes_what_it_is_sent_and_makes_a_version(administration, audience):
+def test_an_update_changes_only_the_fields_it_sends_and_makes_a_version(administration, audience):
     regulars = audience(**FULL)
     path = f"/audiences/{regulars['audienceId']}"
     updated_regulars = administration.put(path, by(tags=["a"]))["audience"]
@@ -124,7 +124,7 @@ def test_an_update_changes_what_it_is_sent_and_makes_a_version(administration, a
     assert administration.get(path)["audience"] == again
 
 
-def test_the_matcher_type_stays(administration, audience):
+def test_the_matcher_type_cannot_change(administration, audience):
     bodies = (FULL, LIST, OUTSIDE)
     for existing_audience, body in ((audience(**body), body) for body in bodies):
         for other in bodies:
@@ -167,7 +167,7 @@ def test_the_matcher_type_stays(administration, audience):
         (by(customAttributes={"values": {"a": []}}), "/matcher/customAttributes/values/a"),
     ],
 )
-def test_what_an_audience_cannot_be_is_refused_with_its_place(administration, audience, body, pointer):
+def test_an_invalid_audience_is_refused_with_a_pointer_to_the_fault(administration, audience, body, pointer):
     existing_audience = audience(**(FULL if body.get("matcherType") == "attribute-matcher" else LIST))
     problems = [administration.post("/audiences", body, expect=400)]
     if body.keys() - {"matcherType"} and (
@@ -179,7 +179,7 @@ def test_what_an_audience_cannot_be_is_refused_with_its_place(administration, au
         assert {fault["pointer"] for fault in problem["errors"]} == {pointer}
 
 
-def test_what_another_organization_has_is_not_there(shop, other_organization, audience):
+def test_audiences_and_members_of_another_organization_are_not_found(shop, other_organization, audience):
     ours = audience(**LIST, name="Ours")
     foreign, member = other_organization.administration, shop.member()
     member_id = shop.organization.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"]
@@ -309,7 +309,7 @@ def test_members_are_put_on_a_list_and_taken_off(shop, administration, audience,
     assert administration.get(f"/audiences/{listing['audienceId']}")["audience"] == updated_listing
 
 
-def test_what_is_so_already_changes_nothing(administration, audience, members):
+def test_adding_listed_members_and_removing_unlisted_ones_changes_nothing(administration, audience, members):
     listing = audience(**LIST)
     path = f"/audiences/{listing['audienceId']}/members"
     ana, bob, *_ = ids(members)
@@ -340,7 +340,7 @@ def test_an_update_of_an_audience_keeps_its_list_and_its_count(shop, administrat
         ({"members": [1]}, {"/members"}),
     ],
 )
-def test_changes_that_cannot_be_are_refused_with_their_place(administration, audience, body, pointers):
+def test_invalid_changes_of_a_list_are_refused_with_pointers_to_the_faults(administration, audience, body, pointers):
     problem = administration.patch(f"/audiences/{audience(**LIST)['audienceId']}/members", body, expect=400)
     assert {fault["pointer"] for fault in problem["errors"]} == pointers
 
@@ -356,13 +356,13 @@ def test_an_unknown_member_is_refused_and_nothing_changes(shop, administration, 
 
 
 @pytest.mark.parametrize("body", [OUTSIDE, by(tags=["a"])])
-def test_only_a_list_has_a_list(administration, audience, members, body):
+def test_members_can_only_be_added_to_a_list(administration, audience, members, body):
     path = f"/audiences/{audience(**body)['audienceId']}/members"
     problem = administration.patch(path, {"add": ids(members)}, expect=409)
     assert problem["type"] == "/problems/not-a-list-audience"
 
 
-def test_5000_members_are_listed_at_once(shop, administration, audience, members):
+def test_5000_members_can_be_added_and_removed_in_one_call(shop, administration, audience, members):
     listing = audience(**LIST)
     path = f"/audiences/{listing['audienceId']}/members"
     member_ids = ids(members)
@@ -371,7 +371,7 @@ def test_5000_members_are_listed_at_once(shop, administration, audience, members
     assert administration.patch(path, {"remove": [*absent[:4996], *member_ids]})["audience"]["memberCount"] == 0
 
 
-def test_changes_at_once_are_all_counted(administration, audience, organization):
+def test_concurrent_changes_of_a_list_are_all_counted(administration, audience, organization):
     listing = audience(**LIST)
     path = f"/audiences/{listing['audienceId']}/members"
     member_ids = ids([organization.member() for _ in range(8)])
@@ -421,7 +421,7 @@ ANA = {
         ({"tags": ["vip"], "memberTypes": ["regular"], "locations": ["centre"]}, True),
     ],
 )
-def test_an_attribute_matcher_has_those_who_match_all_it_names(shop, audience, criteria, is_in):
+def test_a_member_is_in_an_audience_if_all_criteria_match(shop, audience, criteria, is_in):
     key = audience(**by(**criteria))["audienceKey"]
     assert audiences_of(shop, shop.organization.member(**ANA)) == ([key] if is_in else [])
 
@@ -438,7 +438,7 @@ def moment(seconds):
     return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
 
 
-def test_inactive_and_expired_audiences_and_those_kept_outside_have_nobody(shop, administration, audience):
+def test_inactive_expired_and_external_audiences_have_no_members(shop, administration, audience):
     member = shop.organization.member(**ANA)
     empty = [
         audience(**by(), active=False),
@@ -458,7 +458,7 @@ def test_inactive_and_expired_audiences_and_those_kept_outside_have_nobody(shop,
     assert audiences_of(shop, member)[0] == empty[0]["audienceKey"]
 
 
-def test_checking_answers_those_asked_for_in_their_order(shop, audience):
+def test_a_check_returns_the_matching_audience_ids_in_the_requested_order(shop, audience):
     member = shop.organization.member(**ANA)
     everyone, vips, others = (audience(**by(**c))["audienceId"] for c in ({}, {"tags": ["vip"]}, {"tags": ["x"]}))
     path = f"/members/{member['loyaltyMemberId']}/audiences/check"

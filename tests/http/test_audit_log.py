@@ -1,4 +1,4 @@
-"""The audit log: every change leaves an entry, with who, what and why; nobody changes it."""
+"""The audit log: every change leaves an entry with who, what and why, and nobody can alter the log."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_an_entry_says_who_changed_what_and_why(organization):
     assert entry["memberIds"] == [ana["memberId"]]
 
 
-def test_what_is_created_was_nothing_before(busy):
+def test_an_entry_has_the_old_and_the_new_value_null_before_a_creation(busy):
     [entry] = entries_of(busy, operationId="createBadge")
     assert entry["changes"]["name"] == {"from": None, "to": "Early bird"}
     [entry] = entries_of(busy, operationId="updateBadge")
@@ -73,7 +73,7 @@ def test_secrets_and_headers_are_never_shown(busy, db):
     assert SECRET not in log_text
 
 
-def test_filters(busy):
+def test_entries_can_be_filtered(busy):
     entries = entries_of(busy)
     partners = [entry for entry in entries if entry["actor"].startswith("partner-api-key:")]
     assert {partner["operationId"] for partner in partners} == {
@@ -99,21 +99,21 @@ def test_filters(busy):
     assert entries_of(busy, order="createdAt,asc")[0] == entries[-1]
 
 
-def test_a_repeated_request_is_there_once(busy):
+def test_a_repeated_request_leaves_one_entry(busy):
     minted = entries_of(busy, operationId="mintMemberPoints")
     assert [entry["changes"]["amount"]["to"] for entry in minted].count(100) == 1
     assigned = entries_of(busy, operationId="assignBadge")
     assert len(assigned) == 2
 
 
-def test_a_refused_request_leaves_nothing(organization):
+def test_a_refused_request_leaves_no_entry(organization):
     organization.member("ana-7")
     organization.integration.post("/members", {"loyaltyMemberId": "ana-7"}, expect=409)
     organization.administration.post("/members/by-loyalty-member-id/ana-7/burn", {"amount": 5}, expect=409)
     assert [entry["operationId"] for entry in entries_of(organization)] == ["createMember"]
 
 
-def test_only_administrators_read_it_and_only_their_own(organization, other_organization):
+def test_only_administrators_of_the_organization_can_read_the_log(organization, other_organization):
     other_organization.member()
     assert entries_of(organization) == []
     organization.administration.with_token(organization.token_of("members:write")).get("/audit-log", expect=403)
@@ -134,7 +134,7 @@ def test_entries_of_a_batch_take_one_statement(organization):
     assert len(entries_of(organization, operationId="batchLedgerTransactions")) == 20
 
 
-def test_events_leave_nothing(organization):
+def test_tracked_events_leave_no_entries(organization):
     organization.member("ana-7")
     event = {"loyaltyMemberId": "ana-7", "systemUniqueKey": "e-1", "eventType": "member-login"}
     with counted(organization.api.engine) as statements:
@@ -142,7 +142,7 @@ def test_events_leave_nothing(organization):
     assert not [statement for statement in statements if "audit_log" in statement or "advisory" in statement]
 
 
-def test_documents_tell_what_they_were(organization):
+def test_entries_of_documents_have_the_old_and_the_new_values(organization):
     body = {"name": "Offers", "description": "What there is", "contentType": "static"}
     slug = organization.integration.post("/content/collections", body)["collection"]["slug"]
     path = f"/content/collections/{slug}/documents"
@@ -163,7 +163,7 @@ def test_a_record_that_loses_the_mark_of_the_default_has_an_entry(organization):
     surface = organization.administration
 
     def marks(name):
-        """The records whose mark is in the entries of the last request, with what it became."""
+        """The new values of the mark by record, from the entries of the last request."""
         entries = entries_of(organization)
         last = [entry for entry in entries if entry["requestId"] == entries[0]["requestId"]]
         return {entry["entityId"]: entry["changes"][name]["to"] for entry in last if name in entry["changes"]}
@@ -213,7 +213,7 @@ def test_entries_about_new_passwords_do_not_contain_them(organization, db):
     assert entry["changes"] == {"password": hidden}
 
 
-def test_users_added_together_leave_the_entries_of_users_created_one_by_one(organization):
+def test_users_added_in_bulk_leave_the_same_entries_as_users_created_individually(organization):
     users = Users.of(organization)
     group = users.group(roles=["members:read"])
     permissions = {"isAdmin": False, "roles": ["orders:read"], "permissionGroupKeys": [group["permissionGroupKey"]]}
@@ -229,7 +229,7 @@ def test_users_added_together_leave_the_entries_of_users_created_one_by_one(orga
         assert together["changes"][name] == alone["changes"][name], name
 
 
-def test_changes_at_the_same_moment_are_reported_as_they_followed(organization):
+def test_concurrent_changes_are_reported_in_the_order_of_their_effect(organization):
     badge = organization.integration.post("/badges", {"name": "0", "maxAmount": 9, "active": True})["badge"]
 
     def rename(number):
@@ -242,7 +242,7 @@ def test_changes_at_the_same_moment_are_reported_as_they_followed(organization):
 
 
 def tampered(busy, *statements):
-    """What `verify` finds once somebody has changed the stored log past its guards; undone afterwards."""
+    """Change the stored log past its guards; return what `verify` finds, and roll the change back."""
     with busy.api.engine.connect() as db:
         work = db.begin()
         db.execute(text("SET LOCAL session_replication_role = replica"))
@@ -290,7 +290,7 @@ LAST = "audit_log_id = (SELECT max(audit_log_id) FROM audit_log WHERE organizati
         ([f"DELETE FROM unsealed_audit_log WHERE {LAST}"], "is in 0 seals"),
     ],
 )
-def test_what_was_tampered_with_is_found(sealed, statements, expected_text):
+def test_tampering_is_found(sealed, statements, expected_text):
     assert any(expected_text in finding for finding in tampered(sealed, *statements))
 
 
