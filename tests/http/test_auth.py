@@ -74,7 +74,7 @@ def claims_of(reply):
     return jwt.decode(reply.json["access_token"], options={"verify_signature": False})
 
 
-def test_credentials_in_the_form(api, organization, ask, credentials):
+def test_credentials_in_the_form_get_a_token(api, organization, ask, credentials):
     reply = ask({**GRANT, **credentials})
     assert reply.headers["Cache-Control"] == "no-store"
     assert reply.headers["Content-Type"] == "application/json"
@@ -150,7 +150,7 @@ def test_an_administrator_may_ask_for_less(api, organization, ask, api_user):
     ("client_id", "client_secret"),
     [("nobody", "right"), (None, "wrong"), (None, None), ("a\u00e9", "x" * 1024)],
 )
-def test_wrong_credentials(ask, credentials, client_id, client_secret):
+def test_wrong_credentials_are_refused(ask, credentials, client_id, client_secret):
     form = {**GRANT, "client_id": client_id or credentials["client_id"]}
     if client_secret is not None:
         form["client_secret"] = client_secret
@@ -161,11 +161,11 @@ def test_wrong_credentials(ask, credentials, client_id, client_secret):
 
 
 @pytest.mark.parametrize("value", ["Basic", "Basic !!!", "Basic bm9jb2xvbg==", "Basic /////w==", "Basic OmE="])
-def test_http_basic_that_cannot_be_read(ask, value):
+def test_unreadable_http_basic_is_refused(ask, value):
     assert ask(GRANT, headers={"Authorization": value}, expect=401).json["error"] == "invalid_client"
 
 
-def test_two_ways_to_authenticate_at_once(ask, credentials):
+def test_two_ways_to_authenticate_at_once_are_refused(ask, credentials):
     basic = tuple(credentials.values())
     for form in ({**GRANT, **credentials}, {**GRANT, "client_id": "another"}):
         assert ask(form, basic=basic, expect=400).json["error"] == "invalid_request"
@@ -188,7 +188,7 @@ def test_malformed_requests_have_the_errors_of_oauth(ask, credentials, form, err
     assert reply.headers["Cache-Control"] == "no-store"
 
 
-def test_parameters_that_are_not_known_are_ignored(ask, credentials):
+def test_unknown_parameters_are_ignored(ask, credentials):
     ask({**GRANT, **credentials, "audience": "https://api.example"})
 
 
@@ -196,13 +196,13 @@ def test_parameters_without_a_value_count_as_left_out(ask, credentials):
     ask({**GRANT, **credentials, "scope": "", "new_password": "", "organization_id": ""})
 
 
-def test_a_json_body_is_no_token_request(api, credentials):
+def test_a_token_request_with_a_json_body_is_refused(api, credentials):
     problem = api.surface().post("/oauth/token", {**GRANT, **credentials}, expect=415)
     assert problem["type"] == "/problems/unsupported-media-type"
 
 
 @pytest.mark.parametrize("values", [{"active": False}, {"password_hash": None}])
-def test_users_who_get_no_token(ask, api_user, values):
+def test_inactive_users_and_users_without_a_password_get_no_token(ask, api_user, values):
     ask(GRANT, basic=api_user("members:read", **values), expect=401)
 
 
@@ -223,7 +223,7 @@ def test_an_outdated_hash_is_replaced(api, ask, api_user, db):
 
 @pytest.fixture
 def watched(monkeypatch):
-    """What is noted by `note` whenever a password is verified the slow way."""
+    """The results of `note`, called whenever a password is verified the slow way."""
     notes = []
 
     class Watched:
@@ -243,11 +243,11 @@ def test_an_unknown_client_takes_as_long_as_a_wrong_secret(watched, ask, credent
     ask({**GRANT, "client_id": "nobody", "client_secret": "x"}, expect=401)
     ask({**GRANT, **credentials, "client_secret": "x"}, expect=401)
     unknown, wrong = watched[0]
-    # The parameters that the time depends on stand between the dollar signs.
+    # The parameters between the dollar signs determine the time.
     assert unknown.split("$")[1:4] == wrong.split("$")[1:4]
 
 
-def test_passwords_are_verified_in_a_few_threads_of_their_own_and_hold_no_connection(api, watched, ask, credentials):
+def test_passwords_are_verified_in_a_few_separate_threads_without_a_connection(api, watched, ask, credentials):
     notes, hasher = watched
     hasher.note = staticmethod(lambda _: (threading.current_thread().name, api.engine.pool.checkedout()))
     for _ in range(3):
@@ -257,13 +257,13 @@ def test_passwords_are_verified_in_a_few_threads_of_their_own_and_hold_no_connec
     assert TOKEN_THREADS <= 2
 
 
-def test_a_secret_that_the_server_made_is_not_verified_the_slow_way(watched, ask, credentials):
+def test_generated_secrets_are_not_verified_the_slow_way(watched, ask, credentials):
     ask({**GRANT, **credentials})
     ask({**GRANT, **credentials, "client_secret": f"{credentials['client_secret']}x"}, expect=401)
     assert watched[0] == []
 
 
-def test_no_answer_tells_by_its_time_which_clients_are_people(watched, ask, credentials, api_user):
+def test_response_times_do_not_reveal_which_clients_are_people(watched, ask, credentials, api_user):
     person, _ = api_user(name="ana", is_api_user=False)
     for client_id in (person, credentials["client_id"], "nobody"):
         ask({**GRANT, "client_id": client_id, "client_secret": "lsk_wrong"}, expect=401)
@@ -273,7 +273,7 @@ def test_no_answer_tells_by_its_time_which_clients_are_people(watched, ask, cred
     assert len(watched[0]) == 3
 
 
-def test_wrong_secrets_are_counted_and_noted_without_the_secret(ask, credentials, caplog):
+def test_wrong_secrets_are_counted_and_logged_without_the_secret(ask, credentials, caplog):
     def count_refusals():
         lines = metrics.exposition().decode().splitlines()
         return sum(float(line.split()[-1]) for line in lines if line.startswith("loyalty_token_requests_refused_total"))

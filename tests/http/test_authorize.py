@@ -1,4 +1,4 @@
-"""The mode `authorize`: points are set aside for a later capture, all other effects are left to be done."""
+"""The mode `authorize`: points are held for a later capture, all other effects are only reported."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def lots(shop, member):
         return [(amount, expiry.isoformat()) for amount, expiry in rows]
 
 
-def test_points_are_pending_and_other_effects_only_told(shop, member):
+def test_points_are_pending_and_other_effects_are_only_reported(shop, member):
     shop.give(member, 10)
     shop.campaign(running(mint(7), spend(3), effect("discount", type="amount", value=2)))
     body = {"events": [event(member)], "executionMode": "authorize"}
@@ -74,7 +74,7 @@ def test_points_are_pending_and_other_effects_only_told(shop, member):
     shop.check_ledger()
 
 
-def test_what_is_authorized_counts_against_limits_until_the_event_is_cancelled(shop, member):
+def test_authorized_effects_count_against_limits_until_the_event_is_cancelled(shop, member):
     shop.campaign(
         running(mint(4)), pointsMonthlyLimitPerMember=6, allowPartialApplicationOnLimit=True, maxTransactionsPerMember=2
     )
@@ -92,7 +92,7 @@ def test_what_is_authorized_counts_against_limits_until_the_event_is_cancelled(s
     shop.check_ledger()
 
 
-def test_a_burn_that_is_authorized_holds_the_points(shop, member):
+def test_an_authorized_burn_holds_the_points(shop, member):
     shop.give(member, 10)
     shop.campaign(running(spend(6)))
     assert authorize(shop, event(member))["effects"][0]["status"] == "authorized"
@@ -108,7 +108,7 @@ def test_an_account_with_an_overdraft_authorizes_nothing(shop, member):
     assert (outcome["status"], outcome["error"]["type"]) == ("failed", "/problems/capture-not-supported")
 
 
-def test_points_that_are_captured_later_expire_when_the_effect_said(shop, member):
+def test_points_captured_later_expire_on_the_date_of_the_effect(shop, member):
     account = shop.account(pointTrackingEnabled=True, expiresInMonths=1)
     account_param = {"ledgerAccountKey": account["ledgerAccountKey"]}
     shop.campaign(running(mint(4, expirationDate="2031-05-01T00:00:00Z", **account_param), mint(3, **account_param)))
@@ -129,7 +129,7 @@ def test_tiers_move_when_the_points_are_captured(shop, member):
     assert ladder.of(member) == "Gold"
 
 
-def test_the_order_is_stored_and_its_cancellation_releases_what_is_pending(shop, member):
+def test_the_order_is_stored_and_its_cancellation_releases_pending_points(shop, member):
     shop.campaign(running(mint(5)), eventType=ORDER_CREATED)
     results = shop.track(
         order(member, 10, external_id="held"), order(member, None, "cancelled", "held"), executionMode="authorize"
@@ -157,7 +157,7 @@ def test_a_pending_mint_by_request_keeps_its_expiration_date_too(shop, member):
     assert lots(shop, member) == [(5, "2031-05-01T00:00:00+00:00")]
 
 
-def test_a_return_lowers_what_can_be_captured(shop, member):
+def test_a_return_lowers_the_amount_that_can_be_captured(shop, member):
     shop.campaign(running(mint(("=", "order.total"))), eventType=ORDER_CREATED)
     items = [{"productCode": "a", "total": 60, "quantity": 1}, {"productCode": "b", "total": 40, "quantity": 4}]
     authorize(shop, order(member, 100, external_id="o-1", items=items))
@@ -179,7 +179,7 @@ def test_a_return_lowers_what_can_be_captured(shop, member):
     shop.check_ledger()
 
 
-def test_a_return_of_all_releases_what_was_authorized(shop, member):
+def test_a_full_return_releases_the_authorized_points(shop, member):
     shop.campaign(running(mint(("=", "order.total"))), eventType=ORDER_CREATED)
     authorize(shop, order(member, 100, external_id="o-1"))
     shop.track_one(order(member, None, "confirmed", external_id="o-1"))
