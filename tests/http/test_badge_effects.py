@@ -1,4 +1,4 @@
-"""Badges that campaigns assign and unassign: what comes of it, and what cancelling the event takes back."""
+"""Badges that campaigns assign and unassign: the outcomes, and what cancelling the event takes back."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_amounts_are_rounded_down_to_whole_badges(shop, badges, badge, member):
     assert outcomes(zero) == [("assign-badge", "skipped", "/problems/zero-amount")]
 
 
-def test_what_the_bounds_refuse_is_skipped_whole(shop, badges, badge, member):
+def test_effects_beyond_the_bounds_of_a_badge_are_skipped_entirely(shop, badges, badge, member):
     spare = badges.create(active=False)
     shop.campaign(running(assigns(badge, amount=4), unassigns(badge), assigns(spare), mint(1)), eventType=GENERIC)
     assert outcomes(shop.track_one(event(member))) == [
@@ -87,7 +87,7 @@ def test_what_the_bounds_refuse_is_skipped_whole(shop, badges, badge, member):
     assert shop.rows("badge_trackings") == []
 
 
-def test_a_badge_named_outright_must_be_there(shop, badge, other_organization):
+def test_a_literal_badge_key_must_exist(shop, badge, other_organization):
     foreign = Badges(Shop(other_organization)).create()
     campaign = shop.campaign()
     path = f"/campaigns/{campaign['campaignId']}/actions"
@@ -102,7 +102,7 @@ def test_a_badge_named_outright_must_be_there(shop, badge, other_organization):
     assert shop.administration.post(path, running(needs), expect=400)["type"] == "/problems/invalid-request"
 
 
-def test_a_badge_that_an_expression_names_may_be_unknown(shop, badges, badge, member):
+def test_a_badge_key_from_an_expression_may_be_unknown(shop, badges, badge, member):
     badge_reference = {"badgeKey": ("=", "event.tags[0]")}
     shop.campaign(running(assigns(badge_reference)), eventType=GENERIC)
     [good, bad] = shop.track(event(member, tags=[badge["badgeKey"]]), event(member, tags=["early-bird"]))
@@ -111,14 +111,14 @@ def test_a_badge_that_an_expression_names_may_be_unknown(shop, badges, badge, me
     assert badges.balance(member, badge) == 1
 
 
-def test_rules_see_what_is_held_at_that_point(shop, badges, badge, member):
+def test_rules_see_the_badges_held_at_that_point(shop, badges, badge, member):
     other = badges.create()
     rule = "badges['{}'] {}"
     shop.campaign(running(assigns(badge), rule=rule.format(badge["badgeKey"], "< 3")), eventType=GENERIC)
     shop.campaign(running(assigns(other), rule=rule.format(badge["badgeKey"], "== 2")), eventType="badge-assigned")
     shop.campaign(running(mint(1), rule=rule.format(other["badgeKey"], "> 0")), eventType=GENERIC)
     shop.track(*(event(member) for _ in range(5)))
-    # The second assignment is reported, and so are those that come of that until the bound of the other badge.
+    # The second assignment assigns the other badge; each of those assignments assigns it again, up to its maximum.
     assert (badges.balance(member, badge), badges.balance(member, other)) == (3, 3)
     assert shop.balance(member) == 3
 
@@ -130,14 +130,14 @@ def test_campaigns_follow_from_badges_and_badges_from_campaigns(shop, badges, me
     for before, after in pairwise(chain):
         shop.campaign(running(assigns(after), rule=rule.format(before["badgeKey"])), eventType="badge-assigned")
     tracked = shop.track_one(event(member))
-    # The first event, and five that are away from it at most.
+    # The first event, and events at most five steps away from it.
     assert [badges.balance(member, badge) for badge in chain] == [1, 1, 1, 1, 1, 1, 0]
     cancelled = cancel(shop, tracked)
     assert sum(len(result["badges"]) for result in cancelled) == 6
     assert [badges.balance(member, badge) for badge in chain] == [0] * 7
 
 
-def test_a_dry_run_tells_and_changes_nothing(shop, badges, badge, member):
+def test_a_dry_run_reports_effects_and_changes_nothing(shop, badges, badge, member):
     shop.campaign(running(assigns(badge), assigns(badge, amount=3)), eventType=GENERIC)
     shop.campaign(running(mint(5), rule="event.payload.badgeTracking.badgeTrackingId == null"))
     before = {table: shop.rows(table, "count(*)") for table in ("badge_trackings", "member_badges", "events")}
@@ -163,7 +163,7 @@ def test_tracking_again_assigns_once(shop, badges, badge, member):
 # --- cancelled ---------------------------------------------------------------------------------------------------
 
 
-def test_cancelling_gives_the_prior_state(shop, badges, badge, member):
+def test_cancelling_restores_the_prior_state(shop, badges, badge, member):
     spare = badges.create()
     badges.assign(member, badge)
     badges.assign(member, spare, 3)
@@ -192,7 +192,7 @@ def test_cancelling_gives_the_prior_state(shop, badges, badge, member):
     assert cancel(shop, tracked, expect=409)["type"] == "/problems/event-cancelled"
 
 
-def test_cancelling_takes_back_what_is_left(shop, badges, badge, member):
+def test_cancelling_takes_back_only_the_badges_left(shop, badges, badge, member):
     shop.campaign(running(assigns(badge, amount=3)), eventType=GENERIC)
     tracked = shop.track_one(event(member))
     badges.unassign(member, badge, 2)
@@ -201,7 +201,7 @@ def test_cancelling_takes_back_what_is_left(shop, badges, badge, member):
     assert badges.balance(member, badge) == 0
 
 
-def test_cancelling_gives_back_what_there_is_room_for(shop, badges, badge, member):
+def test_cancelling_gives_badges_back_up_to_the_maximum(shop, badges, badge, member):
     badges.assign(member, badge, 3)
     shop.campaign(running(unassigns(badge, amount=2)), eventType=GENERIC)
     tracked = shop.track_one(event(member))
@@ -212,7 +212,7 @@ def test_cancelling_gives_back_what_there_is_room_for(shop, badges, badge, membe
     assert badges.balance(member, badge) == 3
 
 
-def test_what_was_reverted_by_request_is_passed_over_and_the_other_way_round(shop, badges, badge, member):
+def test_cancelling_skips_assignments_reverted_by_request_and_vice_versa(shop, badges, badge, member):
     shop.campaign(running(assigns(badge, amount=2)), eventType=GENERIC)
     tracked = shop.track_one(event(member))
     [row] = shop.rows("badge_trackings")
@@ -228,7 +228,7 @@ def test_what_was_reverted_by_request_is_passed_over_and_the_other_way_round(sho
     assert problem["type"] == "/problems/badge-tracking-reverted"
 
 
-def test_a_return_takes_badges_back_whole_and_a_partial_one_leaves_them(shop, badges, badge, member):
+def test_a_full_return_takes_badges_back_and_a_partial_one_leaves_them(shop, badges, badge, member):
     shop.campaign(running(assigns(badge)), eventType="member-purchase-order-created")
     items = [{"productCode": code, "total": 5, "quantity": 1} for code in ("a", "b")]
     placed = order(member, 10, external_id="order-1", items=items)
@@ -274,7 +274,7 @@ def test_an_unassignment_reverted_after_the_return_of_the_order_gives_nothing_ba
     assert badges.balance(member, badge) == 1
 
 
-def test_a_badge_that_did_not_fit_is_given_back_once_there_is_room(shop, badges, member):
+def test_a_badge_beyond_the_maximum_is_given_back_once_another_is_reverted(shop, badges, member):
     badge = badges.create(maxAmount=1)
     badges.assign(member, badge)
     shop.campaign(running(unassigns(badge)), eventType=GENERIC)

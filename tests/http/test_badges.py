@@ -22,7 +22,7 @@ def integration(organization):
     return organization.integration
 
 
-def test_a_badge_keeps_all_that_is_said_of_it(badges, integration):
+def test_a_badge_is_stored_with_all_its_fields(badges, integration):
     body = badge_body(
         description="Came before eight.",
         pictureUrl="https://images.example.com/early.png",
@@ -38,14 +38,14 @@ def test_a_badge_keeps_all_that_is_said_of_it(badges, integration):
     assert integration.get(f"/badges/{badge['badgeKey'].upper()}") == {"badge": badge}
 
 
-def test_what_is_left_out_of_a_badge_is_empty(integration):
+def test_missing_fields_of_a_badge_are_empty(integration):
     badge = integration.post("/badges", {"name": "A", "maxAmount": 1, "active": False})["badge"]
     empty = {"description": None, "pictureUrl": None, "tags": [], "customAttributes": {}, "externalKey": None}
     assert {name: badge[name] for name in empty} == empty
     assert badge["active"] is False
 
 
-def test_an_update_changes_what_it_names(badges, integration):
+def test_an_update_changes_only_the_fields_it_sends(badges, integration):
     badge = badges.create(description="A", pictureUrl="https://b.example", tags=["x"], customAttributes={"a": 1})
     for change in (
         {"name": "Late bird"},
@@ -81,7 +81,7 @@ def test_an_update_changes_what_it_names(badges, integration):
         ({"badgeKey": UNKNOWN}, "/badgeKey"),
     ],
 )
-def test_faults_of_badges_are_named(badges, integration, fault, pointer):
+def test_faults_of_badges_are_reported_with_pointers(badges, integration, fault, pointer):
     badge = badges.create()
     for problem in (
         integration.post("/badges", badge_body(**fault), expect=400),
@@ -92,13 +92,13 @@ def test_faults_of_badges_are_named(badges, integration, fault, pointer):
 
 
 @pytest.mark.parametrize("name", ["name", "maxAmount", "active"])
-def test_what_a_badge_needs(integration, name):
+def test_a_badge_without_a_required_field_is_refused(integration, name):
     body = badge_body()
     del body[name]
     assert integration.post("/badges", body, expect=400)["type"] == "/problems/invalid-request"
 
 
-def test_badges_that_are_not_there(badges, integration, other_organization):
+def test_unknown_and_foreign_badges_are_not_found(badges, integration, other_organization):
     elsewhere = Badges(Shop(other_organization)).create()
     for key in (UNKNOWN, elsewhere["badgeKey"]):
         assert integration.get(f"/badges/{key}", expect=404)["type"] == "/problems/not-found"
@@ -132,7 +132,7 @@ def test_badges_can_be_ordered_by_every_column(badges, integration):
         integration.get("/badges", expect=400, **query)
 
 
-def test_filters_find_what_a_look_at_every_badge_finds(badges, integration):
+def test_filters_find_the_same_badges_as_a_full_scan(badges, integration):
     tags = ["a", "b", "c"]
     records = [
         badges.create(tags=list(badge_tags), active=bool(n % 2))
@@ -153,7 +153,7 @@ def test_filters_find_what_a_look_at_every_badge_finds(badges, integration):
                 assert page["totalCount"] == len(expected_ids)
 
 
-def test_a_list_tells_what_it_can_be_ordered_by(integration):
+def test_the_error_of_an_unknown_order_lists_the_columns_and_suggests_one(integration):
     [fault] = integration.get("/badges", order="tags", expect=400)["errors"]
     assert fault["detail"].startswith("order is not one of these columns, alone or with ,asc or ,desc after it: ")
     assert fault["detail"].endswith(" badgeId, name, active, maxAmount, createdAt, updatedAt.")

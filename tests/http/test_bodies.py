@@ -217,7 +217,7 @@ def test_a_whole_float_arrives_as_an_integer(served):
     assert type(recorder.last.body["pages"]) is int
 
 
-def test_decimals_leave_as_exact_json_numbers():
+def test_decimals_are_sent_as_exact_json_numbers():
     answer = {"a": Decimal("18446744073709.123456"), "b": Decimal("0.10"), "c": 10**30}
     client, _ = serve(PATHS, SCHEMAS, dispatch=lambda request: Answer(200, answer))
     assert client("POST", "/v2/any", body=b"1").content == (
@@ -228,14 +228,14 @@ def test_decimals_leave_as_exact_json_numbers():
 @pytest.mark.parametrize(
     "value", [{"size": None}, {"at": None}, {"owner": None}, {"size": "s"}, {"owner": {"name": "x"}}]
 )
-def test_null_is_taken_where_the_document_allows_it(served, value):
+def test_null_is_accepted_where_the_document_allows_it(served, value):
     client, recorder = served
     assert client("POST", "/v2/books", json_body={"title": "a", **value}).status == 200
     assert recorder.last.body == {"title": "a", **value}
 
 
 @pytest.mark.parametrize("text", ["2024-02-29T10:00:00Z", "2024-02-29T10:00:00.123+0000", "2024-02-29T10:00:00"])
-def test_the_ways_to_write_a_time(served, text):
+def test_a_time_can_be_written_in_several_ways(served, text):
     client, _ = served
     assert client("POST", "/v2/books", json_body={"title": "a", "at": text}).status == 200
 
@@ -259,7 +259,7 @@ def test_all_faults_of_a_body_are_reported_at_once(served):
     }
 
 
-def test_a_near_name_is_reported(served):
+def test_an_unknown_name_is_reported_with_a_similar_one(served):
     client, _ = served
     reply = client("POST", "/v2/books", json_body={"tilte": "a", "title": "a", "parts": [{"title": "x", "Titel": "x"}]})
     assert reply.faults() == {
@@ -294,7 +294,7 @@ def test_what_json_cannot_hold_is_reported_by_the_name_of_the_field(served, body
     assert client("POST", "/v2/books", body=body).faults() == faults
 
 
-def test_faults_of_alternatives_are_those_of_the_one_that_was_meant(served):
+def test_faults_of_alternatives_are_those_of_the_intended_one(served):
     client, _ = served
 
     def faults(action):
@@ -316,7 +316,7 @@ def test_a_fault_does_not_repeat_a_long_value(served):
     assert len(reply.content) < 2000
 
 
-def test_faults_of_a_body_are_bounded(served):
+def test_the_number_of_reported_faults_is_bounded(served):
     client, _ = served
     reply = client("POST", "/v2/books", json_body={"title": "a", "parts": [{"x": 1}] * 500})
     assert len(reply.json["errors"]) == 50
@@ -364,14 +364,14 @@ def test_a_compressed_body_is_a_415(served, errors, coding):
     assert (reply.status, reply.headers["accept-encoding"]) == (415, "identity")
 
 
-def test_a_body_may_come_in_parts(served):
+def test_a_body_may_arrive_in_parts(served):
     client, recorder = served
     parts = [b'{"tit', b"", b'le": "caf\xc3', b'\xa9"}']
     assert client("POST", "/v2/books", body=parts, headers={"Transfer-Encoding": "chunked"}).status == 200
     assert recorder.last.body == {"title": "café"}
 
 
-def test_a_body_that_is_said_to_be_too_large_is_not_read(served, errors):
+def test_a_body_with_a_too_large_content_length_is_not_read(served, errors):
     client, _ = served
     reply = client("POST", "/v2/books", body=b"{}", headers={"Content-Length": "20001"})
     assert (reply.status, client.body_reads) == (413, 0)
@@ -400,7 +400,7 @@ def test_a_required_body_is_required_and_an_optional_one_is_not(served):
     assert recorder.last.body == {"a": 1}
 
 
-def test_a_body_that_no_operation_asks_for_is_not_read(served):
+def test_a_body_that_the_operation_does_not_declare_is_not_read(served):
     client, recorder = served
     assert client("DELETE", "/v2/any", body=b"\xff\x00 whatever").status == 200
     assert (recorder.last.body, client.body_reads) == (None, 0)
@@ -448,7 +448,7 @@ def test_json_for_a_form_is_a_415(served):
     assert client("POST", "/v2/oauth/token", json_body={"grant_type": "client_credentials"}).status == 415
 
 
-def test_duplicates_are_found_in_every_way_of_writing(served):
+def test_duplicate_names_are_found_however_they_are_written(served):
     client, _ = served
     for text in ("plain", 'qu"ote', "back\\slash", "caf\u00e9", "\u2028", "colon: {}", "\x7f"):
         for ensure_ascii in (True, False):
@@ -459,7 +459,7 @@ def test_duplicates_are_found_in_every_way_of_writing(served):
             assert client("POST", "/v2/any", body=double).status == 400, double
 
 
-def test_a_client_that_leaves_before_its_body_is_complete_gets_nothing_and_fails_nothing(served, errors):
+def test_a_client_that_disconnects_before_its_body_is_complete_gets_no_response_and_logs_no_error(served, errors):
     client, recorder = served
     before = len(recorder.requests)
     response_messages = []

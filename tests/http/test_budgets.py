@@ -43,7 +43,7 @@ def budgeted(shop, *rules, effects=(SEVEN_FIFTY,), partial=False, **body):
 
 
 def sell(shop, member, count, total=60, **more):
-    """Track as many new orders; the amounts of their first effects, None for a skipped one."""
+    """Track `count` new orders; return the amounts of their first effects, None for a skipped one."""
     amounts = []
     for start in range(0, count, 100):
         results = shop.track(*(order(member, total, **more) for _ in range(min(100, count - start))))
@@ -97,7 +97,7 @@ def test_example_2_a_return_gives_back_its_share(shop, ana, partial, share, rema
     assert sell(shop, ana, 1) == [next_amount]
 
 
-def test_a_full_return_in_thirds_gives_back_exactly_everything(shop, ana):
+def test_a_full_return_in_thirds_gives_back_exactly_the_whole_amount(shop, ana):
     campaign = budgeted(shop, money(100), effects=(effect("discount", type="percentage", value=10),))
     shop.track_one(order(ana, Decimal("9.99"), external_id="o-1"))
     shop.track_one(order(ana, None, "confirmed", "o-1"))
@@ -136,7 +136,7 @@ def test_example_3_in_small_the_share_that_is_reached_first_is_reported_once(sho
     assert [(alert["data"]["share"], alert["data"]["used"]) for alert in alerts(shop, hook)[1:]] == [
         (80, Decimal("82.5"))
     ]
-    # Returns cross the share again, both ways.
+    # Returns cross the share again, in both directions.
     shop.track_one(order(ana, None, "cancelled", "eleventh"))
     sell(shop, ana, 2)
     assert len(alerts(shop, hook)) == 2
@@ -175,7 +175,7 @@ def test_example_4_in_small_locations_have_limits_of_their_own(shop, ana):
         (15, 5, "LPA"),
         (Decimal("7.5"), Decimal("2.5"), ""),
     ]
-    # Later events of an order are at the location of its creation.
+    # Later events of an order count at the location of its creation.
     confirming = budgeted(shop, money(8, "location"), eventType="member-purchase-order-confirmed")
     shop.track(
         *(order(ana, 60, external_id=f"o-{code}", locationCode=code) for code in ("MAD", "LPA")),
@@ -243,7 +243,7 @@ def test_points_count_with_their_worth(shop, ana):
     shop.track_one(order(ana, 100))
     assert limits(shop, campaign) == [(3, 2, None)]
     [outcome, _] = shop.track_one(order(ana, 100))["effects"]
-    # 66 points are worth 1.98, and 67 more than what is left.
+    # 66 points are worth 1.98; 67 are worth more than the 2 left.
     assert (outcome["status"], outcome["params"][0]["value"], outcome["worth"]) == ("partial", 66, Decimal("1.98"))
     assert limits(shop, campaign) == [(Decimal("4.98"), Decimal("0.02"), None)]
     assert shop.balance(ana, account["ledgerAccountId"]) == 166
@@ -260,7 +260,7 @@ def test_points_are_worth_money_in_the_currency_in_which_they_pay(shop, ana):
     assert limits(shop, in_dollars) == [(4, 1, None)]
 
 
-def test_without_parts_an_action_is_skipped_by_what_all_its_effects_are_worth(shop, ana):
+def test_without_partial_application_an_action_is_skipped_by_the_total_worth_of_its_effects(shop, ana):
     account = shop.account(fiatPerPoint=1)
     effects = (effect("discount", type="percentage", value=50), mint(6, ledgerAccountKey=account["ledgerAccountKey"]))
     campaign = budgeted(shop, money(10), effects=effects)
@@ -286,7 +286,7 @@ def test_a_budget_in_yen_is_cut_to_whole_yen(shop, ana):
     assert limits(shop, campaign) == [(150, Decimal("0.9"), None)]
 
 
-def test_a_budget_counts_orders_in_its_currency_alone(shop, ana):
+def test_a_budget_counts_only_orders_in_its_currency(shop, ana):
     campaign = budgeted(shop, money(10), partial=True)
     assert sell(shop, ana, 3, currency="USD") == [Decimal("7.5")] * 3
     assert limits(shop, campaign) == [(0, 10, None)]
@@ -373,7 +373,7 @@ def test_example_7_of_currencies_money_needs_one(shop):
         ({**money(scope="location", locationLimits={"MAD": Decimal("1.5")}), "type": "coupons"}, "locationLimits"),
     ],
 )
-def test_rules_that_cannot_be_are_refused(shop, rule, field):
+def test_invalid_rules_are_refused(shop, rule, field):
     assert [pointer for pointer, _ in campaign_faults(shop, rule)] == [f"/limitRules/0/{field}"]
 
 
@@ -388,14 +388,14 @@ def test_rules_that_cannot_be_are_refused(shop, rule, field):
         ({}, {"currency": "EUR"}, "the currency of the campaign"),
     ],
 )
-def test_rules_that_count_together_are_equal(shop, other, body, different):
+def test_rules_with_a_shared_key_must_be_equal(shop, other, body, different):
     rule = money(100, sharedKey="both")
     campaign = budgeted(shop, rule, code="first")
     faults = campaign_faults(shop, {**rule, **other}, **body)
     detail = f"sharedKey both is shared with a rule of campaign first; the two rules differ in {different}."
     assert faults == [("/limitRules/0/sharedKey", detail)]
     assert len(campaign_faults(shop, rule, {**rule, "limit": 1}, active=False)) == 1
-    # A campaign that is not active does not count, so it can wait with another rule.
+    # An inactive campaign does not count, so its rule may differ.
     budgeted(shop, {**rule, **other}, active=False, **body)
     update = {"code": "first", "name": "First", "limitRules": [money(200, sharedKey="both")]}
     shop.administration.put(f"/campaigns/{campaign['campaignId']}", update)

@@ -1,4 +1,4 @@
-"""Calls that wait are run in batches: which calls make a batch, and what happens to each of them."""
+"""Calls that wait are run in batches: which calls form a batch, and the outcome of each of them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Runner:
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody overtakes, however slow the machine is."""
+    """No call overtakes, however slow the machine is."""
     monkeypatch.setattr(threads, "PATIENCE_SECONDS", 600.0)
 
 
@@ -79,7 +79,7 @@ def test_a_call_that_finds_no_other_is_run_at_once_and_individually(runner):
     assert runner.batches == []
 
 
-def test_calls_without_a_kind_wait_for_nobody(runner):
+def test_calls_without_a_kind_do_not_wait(runner):
     first = runner.call("first", None, waits=True)
     assert results(*(runner.call(f"other {number}", None) for number in range(3))) == ["individually"] * 3
     runner.go_on.set()
@@ -102,7 +102,7 @@ def test_a_call_that_waits_without_others_is_run_individually(runner):
     assert results(first, second) == ["individually", "individually"]
 
 
-def test_a_batch_has_at_most_so_many_calls_and_the_others_keep_their_order():
+def test_a_batch_has_a_maximum_size_and_the_other_calls_keep_their_order():
     runner = Runner(most=3)
     first = runner.call("first", waits=True)
     waiting = [runner.call(f"waiting {number}") for number in range(7)]
@@ -112,7 +112,7 @@ def test_a_batch_has_at_most_so_many_calls_and_the_others_keep_their_order():
     runner.pool.shutdown()
 
 
-def test_calls_of_other_kinds_wait_for_nobody(runner):
+def test_calls_of_other_kinds_do_not_wait(runner):
     runner.call("first", waits=True)
     assert results(*(runner.call(f"other {number}", f"kind {number}") for number in range(3))) == ["individually"] * 3
 
@@ -126,7 +126,7 @@ def test_a_flood_of_one_kind_leaves_threads_for_the_others(runner):
     assert set(results(*flood)) == {"in a batch of 100"}
 
 
-def test_a_call_that_is_cancelled_while_it_waits_is_not_done(runner):
+def test_a_call_that_is_cancelled_while_it_waits_is_not_run(runner):
     first = runner.call("first", waits=True)
     waiting = [runner.call(f"waiting {number}") for number in range(3)]
     assert waiting[1].future.cancel()
@@ -171,7 +171,7 @@ def test_a_fault_of_a_batch_reaches_each_of_its_calls(runner):
     assert results(first, runner.call("next")) == ["individually", "individually"]
 
 
-def test_calls_that_wait_while_the_threads_end_are_still_done(runner):
+def test_calls_that_wait_while_the_threads_end_are_still_run(runner):
     first = runner.call("first", waits=True)
     waiting = [runner.call(f"waiting {number}") for number in range(3)]
     ending = threading.Thread(target=runner.pool.shutdown)
@@ -190,10 +190,10 @@ def test_calls_that_wait_too_long_overtake_the_one_under_way(runner, monkeypatch
     assert results(first, runner.call("fourth")) == ["individually", "individually"]
 
 
-def test_calls_look_again_once_the_one_under_way_has_taken_too_long(runner, monkeypatch):
+def test_waiting_calls_check_again_once_the_running_one_has_taken_too_long(runner, monkeypatch):
     first = runner.call("first", waits=True)
     waiting = [runner.call(f"waiting {number}") for number in range(3)]
-    # One look for all of them.
+    # One check for all of them.
     [look] = runner.later
     look()
     assert not any(call.future.done() for call in waiting)
@@ -201,14 +201,14 @@ def test_calls_look_again_once_the_one_under_way_has_taken_too_long(runner, monk
     look()
     assert results(*waiting) == ["in a batch of 3"] * 3
     assert not first.future.done()
-    # Nobody waits any more.
+    # No call waits any more.
     look()
     runner.go_on.set()
     assert results(first) == ["individually"]
 
 
-def test_an_only_call_that_cannot_be_batched_fails(runner):
-    """It would be run again and again."""
+def test_a_single_call_that_is_not_batchable_fails(runner):
+    """Otherwise it would be retried forever."""
     runner.calls = CallBatches(lambda batch: [NotBatchable()] * len(batch), 100)
     with pytest.raises(NotBatchable):
         runner.call("one").future.result(60)
