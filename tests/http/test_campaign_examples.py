@@ -16,14 +16,14 @@ from tests.builders.api import Organization, Surface
 
 DOCS = Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(r"^```(http|json)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-# What stands in angle brackets, without spaces: no comparison of an expression is written so.
+# Names in angle brackets, without spaces; comparisons in expressions have spaces.
 NAME = re.compile(r"<([a-z][A-Za-z]*)>")
 # Only the first parameters of an effect are shown.
 SHOWN_IN_PART = "params"
 
 
 class Exchange(NamedTuple):
-    """A request and what is shown of its answer, if anything; a request with headers of its own has no token."""
+    """A request and the part of its answer that the page shows, if any; with its own headers it has no token."""
 
     method: str
     path: str
@@ -33,7 +33,7 @@ class Exchange(NamedTuple):
 
 
 def sections(page: str) -> dict[str, list[Exchange]]:
-    """The exchanges of each section of a page that has some, by its title."""
+    """The exchanges of each section of a page by its title, without sections that have none."""
     _, *parts = re.split(r"^## (.+)$", (DOCS / page).read_text(), flags=re.MULTILINE)
     exchanges_by_title = {title: list(exchanges(text)) for title, text in zip(parts[::2], parts[1::2], strict=True)}
     return {title: section_exchanges for title, section_exchanges in exchanges_by_title.items() if section_exchanges}
@@ -50,7 +50,7 @@ def exchanges(section: str) -> Iterator[Exchange]:
 
 
 def parse_answer(answer: str) -> Any:
-    """An answer with all names as strings, also those that stand for a number."""
+    """Parse an answer; all names become strings, also those of numbers."""
     return exact(re.sub(f'"?{NAME.pattern}"?', r'"<\1>"', answer))
 
 
@@ -59,12 +59,12 @@ def exact(text: str) -> Any:
 
 
 def filled(text: str, values: dict[str, Any]) -> str:
-    """The text with what the names in it stand for."""
+    """The text with its names replaced by their values."""
     return NAME.sub(lambda name: str(values[name[1]]), text)
 
 
 def compare(page_value: Any, answer: Any, values: dict[str, Any], place: str) -> None:
-    """What is shown is in the answer; a name that is met for the first time stands for what is there."""
+    """Check that the answer has what the page shows; a new name takes its value from the answer."""
     if isinstance(page_value, dict):
         for name, part in page_value.items():
             assert name in answer, f"{place}.{name} is missing in {answer}"

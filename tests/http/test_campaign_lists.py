@@ -1,4 +1,4 @@
-"""Campaigns and actions in lists: filters and places."""
+"""Campaigns and actions in lists: filters and the default index."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
         ({"type": "accrual"}, ["c"]),
     ],
 )
-def test_a_campaign_has_all_tags_and_any_code_asked_for(organization, query, expected_codes):
+def test_campaigns_are_filtered_by_all_tags_and_any_code(organization, query, expected_codes):
     campaigns = organization.administration
     for code, tags, kind in (("a", ["morning"], None), ("b", ["vip", "morning"], None), ("c", [], "accrual")):
         campaigns.post("/campaigns", {"code": code, "name": code, "tags": tags, "type": kind})
@@ -25,7 +25,7 @@ def test_a_campaign_has_all_tags_and_any_code_asked_for(organization, query, exp
     assert listed["totalCount"] == len(expected_codes)
 
 
-def test_an_action_has_a_place_after_the_last_one_that_there_is(organization):
+def test_an_action_after_the_largest_index_shares_it(organization):
     campaign = organization.administration.post("/campaigns", {"code": "full", "name": "Full"})["campaign"]
     actions = f"/campaigns/{campaign['campaignId']}/actions"
     body = {"effects": {"items": []}, "status": "draft", "priority": 1}

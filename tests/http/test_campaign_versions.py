@@ -1,4 +1,4 @@
-"""Versions of campaigns: every change makes one, effects name it, and a change may ask for the one it goes by."""
+"""Versions of campaigns: every change makes one, effects name it, and a change may require the current one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_every_change_makes_a_new_version_of_the_campaign_with_all_its_actions(s
     assert versions(shop, other) == (2, [2])
 
 
-def test_what_was_refused_makes_no_version(shop):
+def test_a_refused_change_makes_no_version(shop):
     campaign, other = shop.campaign(running(mint(1))), shop.campaign()
     path = f"/campaigns/{campaign['campaignId']}"
     shop.administration.put(path, {"code": other["code"], "name": "Taken"}, expect=409)
@@ -46,7 +46,7 @@ def test_what_was_refused_makes_no_version(shop):
     assert versions(shop, campaign) == (2, [2])
 
 
-def test_effects_and_explanations_name_the_version_that_they_came_of(shop):
+def test_effects_and_explanations_name_their_version(shop):
     member = shop.member()
     campaign = shop.campaign(running(mint(1)))
     first = shop.track_one(event(member))
@@ -59,7 +59,7 @@ def test_effects_and_explanations_name_the_version_that_they_came_of(shop):
     assert {explanation["campaignVersionId"] for explanation in dry["explain"]} == {3}
 
 
-def test_a_change_that_depends_on_another_version_is_refused_and_makes_none(shop):
+def test_a_change_based_on_another_version_is_refused_and_makes_none(shop):
     campaign = shop.campaign(running(mint(1)))
     path = f"/campaigns/{campaign['campaignId']}/actions"
     action = f"{path}/{campaign['actions'][0]['actionId']}"

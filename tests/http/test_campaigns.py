@@ -57,7 +57,7 @@ def code():
 
 
 def full(shop):
-    """A campaign that says everything, as it is answered."""
+    """A campaign with all fields, in the form of the response."""
     created = shop.organization.created
     tiers = shop.administration.get(f"/loyalty-programs/{created.loyalty_program_id}/tiers")["results"]
     return {
@@ -119,7 +119,7 @@ def stamps(record):
     return {name: record[name] for name in names}
 
 
-def test_a_campaign_is_kept_with_everything_it_said(shop, administration):
+def test_a_campaign_is_stored_with_all_its_fields(shop, administration):
     body = full(shop)
     campaign = administration.post("/campaigns", body)["campaign"]
     assert campaign == {**body, **stamps(campaign)}
@@ -129,20 +129,20 @@ def test_a_campaign_is_kept_with_everything_it_said(shop, administration):
     assert administration.get(f"/campaigns/{campaign['campaignId']}") == {"campaign": campaign}
 
 
-def test_a_campaign_of_the_least_members_restricts_nothing(administration):
+def test_a_minimal_campaign_restricts_nothing(administration):
     body = {"code": code(), "name": "Least"}
     campaign = administration.post("/campaigns", body)["campaign"]
     assert campaign == {**EMPTY, **body, **stamps(campaign)}
 
 
-def test_nulls_are_the_defaults(administration):
+def test_null_fields_get_their_defaults(administration):
     nullable = [name for name, value in EMPTY.items() if value is None]
     body = {"code": code(), "name": "Nulls", **dict.fromkeys(nullable)}
     campaign = administration.post("/campaigns", body)["campaign"]
     assert campaign == {**EMPTY, **body, **stamps(campaign)}
 
 
-def test_an_update_changes_what_it_is_sent_and_makes_a_version(shop, administration):
+def test_an_update_changes_only_the_fields_it_sends_and_makes_a_version(shop, administration):
     campaign = administration.post("/campaigns", full(shop))["campaign"]
     path = f"/campaigns/{campaign['campaignId']}"
     body = {"code": campaign["code"], "name": "Least"}
@@ -192,7 +192,7 @@ def test_an_update_changes_what_it_is_sent_and_makes_a_version(shop, administrat
         ),
     ],
 )
-def test_what_a_campaign_cannot_be_is_refused_with_its_place(administration, change, pointer):
+def test_an_invalid_campaign_is_refused_with_a_pointer_to_the_fault(administration, change, pointer):
     campaign = administration.post("/campaigns", {"code": code(), "name": "n"})["campaign"]
     body = {"code": campaign["code"], "name": "n", **change}
     for problem in (
@@ -227,7 +227,7 @@ def test_what_a_campaign_cannot_be_is_refused_with_its_place(administration, cha
         ({"enabledTopics": ["benefit-used", "moon-landing"]}, "unknown-event-type"),
     ],
 )
-def test_what_a_campaign_names_must_be_there(administration, change, slug):
+def test_a_campaign_that_references_an_unknown_record_is_refused(administration, change, slug):
     problem = administration.post("/campaigns", {"code": code(), "name": "n", **change}, expect=404)
     assert problem["type"] == f"/problems/{slug}"
     campaign = administration.post("/campaigns", {"code": code(), "name": "n"})["campaign"]
@@ -235,7 +235,7 @@ def test_what_a_campaign_names_must_be_there(administration, change, slug):
     assert administration.put(f"/campaigns/{campaign['campaignId']}", body, expect=404)["type"] == f"/problems/{slug}"
 
 
-def test_what_another_organization_has_is_not_there(administration, other_organization):
+def test_records_of_another_organization_are_not_found(administration, other_organization):
     foreign = other_organization.created
     rule = {"scope": "member", "type": "points", "period": "daily", "limit": 1}
     for change, slug in (
@@ -254,12 +254,12 @@ def test_what_another_organization_has_is_not_there(administration, other_organi
     administration.post(f"/campaigns/{foreign_campaign['campaignId']}/actions", running(mint(1)), expect=404)
 
 
-def test_custom_types_can_be_named_while_they_are_active(shop, administration):
+def test_campaigns_can_use_custom_types_while_they_are_active(shop, administration):
     shop.integration.post("/custom-event-types", {"name": "Cup", "apiCode": "cup", "schemaType": "custom"})
     campaign = administration.post("/campaigns", {"code": code(), "name": "n", "eventType": "cup"})["campaign"]
     shop.integration.patch("/custom-event-types/cup", {"active": False})
     body = {"code": campaign["code"], "name": "n", "eventType": "cup"}
-    # What it named before stays, so that it can still be changed; another one cannot name it any more.
+    # The campaign keeps the inactive type, so that it can still be changed; a new campaign cannot take it.
     administration.put(f"/campaigns/{campaign['campaignId']}", body)
     problem = administration.post("/campaigns", {**body, "code": code()}, expect=404)
     assert problem["type"] == "/problems/unknown-event-type"
@@ -338,7 +338,7 @@ def test_campaigns_can_be_filtered(many):
 @pytest.mark.parametrize(
     "column", ["campaignId", "code", "name", "active", "type", "validFrom", "validTo", "createdAt", "updatedAt"]
 )
-def test_campaigns_come_in_every_order(many, column):
+def test_campaigns_can_be_ordered_by_every_column(many, column):
     for direction in ("", ",asc", ",desc"):
         rows = many[0].administration.get("/campaigns", order=column + direction)["results"]
         check_order(rows, column, "campaignId", direction == ",desc")
@@ -363,7 +363,7 @@ def campaign_path(administration):
     return f"/campaigns/{campaign['campaignId']}"
 
 
-def test_an_action_is_kept_with_everything_it_said(shop, administration, campaign_path):
+def test_an_action_is_stored_with_all_its_fields(shop, administration, campaign_path):
     body = {
         "campaignVersionId": 1,
         "actionIndex": 7,
@@ -419,7 +419,7 @@ def test_an_action_is_kept_with_everything_it_said(shop, administration, campaig
     assert administration.put(path, {**least, "actionIndex": 2})["action"]["actionIndex"] == 2
 
 
-def test_actions_take_the_place_after_the_last(administration, campaign_path):
+def test_an_action_gets_the_index_after_the_largest_one(administration, campaign_path):
     path = f"{campaign_path}/actions"
     bodies = [{}, {"actionIndex": 8}, {}, {"actionIndex": 3}, {}]
     actions = [administration.post(path, running(mint(1), **more))["action"] for more in bodies]
@@ -455,7 +455,7 @@ def test_a_rule_may_be_a_tree(shop, administration, campaign_path):
     ("rule", "start", "end"),
     [("order.total >=", 14, 14), ("order.total + 1.0", 0, 17), ("1 > 0 && order.totl > 1", None, None)],
 )
-def test_a_faulty_rule_is_refused_with_its_place(administration, campaign_path, rule, start, end):
+def test_a_faulty_rule_is_refused_with_the_position_of_the_fault(administration, campaign_path, rule, start, end):
     problem = administration.post(f"{campaign_path}/actions", running(mint(1), rule=rule), expect=400)
     [fault, *_] = problem["errors"]
     assert fault["pointer"] == "/rules/expression"
@@ -468,7 +468,7 @@ def test_a_faulty_rule_is_refused_with_its_place(administration, campaign_path, 
     assert administration.get(f"{campaign_path}/actions")["totalCount"] == 0
 
 
-def test_all_faults_of_rules_and_effects_come_together(administration, campaign_path):
+def test_all_faults_of_rules_and_effects_are_reported_at_once(administration, campaign_path):
     body = running(
         mint(("=", "order.total >")),
         {"effectId": "cake", "params": []},
@@ -508,7 +508,7 @@ def test_all_faults_of_rules_and_effects_come_together(administration, campaign_
         ({"colour": "red"}, "/colour"),
     ],
 )
-def test_what_an_action_cannot_be_is_refused_with_its_place(administration, campaign_path, change, pointer):
+def test_an_invalid_action_is_refused_with_a_pointer_to_the_fault(administration, campaign_path, change, pointer):
     problem = administration.post(f"{campaign_path}/actions", {**running(mint(1)), **change}, expect=400)
     assert {fault["pointer"] for fault in problem["errors"]} == {pointer}
 
@@ -516,7 +516,7 @@ def test_what_an_action_cannot_be_is_refused_with_its_place(administration, camp
 @pytest.mark.parametrize(
     "value", ["x" * 2001, ["a"], {"a": 1}, Decimal("1e300"), -1, "18446744073709551616", None, "", 10**60]
 )
-def test_no_value_of_a_parameter_fails_the_server(shop, administration, campaign_path, value):
+def test_no_value_of_a_parameter_causes_a_server_error(shop, administration, campaign_path, value):
     for name in ("amount", "description", "ledgerAccountKey", "expirationDate"):
         params = {"amount": 1, name: value}
         reply = administration.request("POST", f"{campaign_path}/actions", running(effect("mint-points", **params)))
@@ -524,7 +524,7 @@ def test_no_value_of_a_parameter_fails_the_server(shop, administration, campaign
     shop.track_one({"loyaltyMemberId": shop.member(), "systemUniqueKey": "k", "eventType": "benefit-used"})
 
 
-def test_an_account_that_an_effect_names_outright_must_be_there(administration, campaign_path, other_organization):
+def test_a_literal_account_key_must_exist(administration, campaign_path, other_organization):
     for key in (str(uuid.uuid4()), other_organization.created.ledger_account_key):
         body = running(mint(1, ledgerAccountKey=key))
         problem = administration.post(f"{campaign_path}/actions", body, expect=404)

@@ -1,4 +1,4 @@
-"""Clocks that are wrong: nothing that is due waits until they are right."""
+"""Wrong clocks: due work does not wait until they are right."""
 
 from __future__ import annotations
 

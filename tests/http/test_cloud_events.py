@@ -50,7 +50,7 @@ def track(shop):
 
 
 class TestHeaders:
-    def test_an_event_is_about_its_member(self, shop, receiving):
+    def test_the_headers_of_an_event_name_its_member_as_the_subject(self, shop, receiving):
         """Example 1."""
         trigger = add_trigger(shop.administration, "WebHook", url=receiving.url, eventTypes=[GENERIC])
         member_id = track(shop)
@@ -91,7 +91,7 @@ class TestHeaders:
         for name in ("ce-id", "ce-time"):
             assert first.headers[name] == second.headers[name]
 
-    def test_the_sdk_of_cloudevents_reads_it(self, shop, receiving):
+    def test_the_cloudevents_sdk_reads_the_request(self, shop, receiving):
         """Example 4."""
         add_trigger(shop.administration, "WebHook", url=receiving.url, eventTypes=[GENERIC])
         track(shop)
@@ -111,13 +111,13 @@ class TestHeaders:
 
 
 class TestHeadersOfTriggers:
-    def test_they_cannot_be_those_of_cloudevents(self, shop):
+    def test_a_trigger_cannot_set_cloudevents_headers(self, shop):
         body = trigger_body("WebHook", headers={"CE-Subject": "mine"})
         problem = shop.administration.post("/triggers", body, expect=400)
         [fault] = problem["errors"]
         assert fault["detail"] == "headers has CE-Subject, which is set by the sender."
 
-    def test_a_trigger_that_has_one_keeps_it_and_it_wins(self, shop, receiving):
+    def test_a_stored_cloudevents_header_is_kept_and_overrides_the_default(self, shop, receiving):
         trigger = add_trigger(shop.administration, "WebHook", url=receiving.url, eventTypes=[GENERIC])
         with shop.organization.api.engine.begin() as db:
             db.execute(

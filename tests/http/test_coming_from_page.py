@@ -1,4 +1,4 @@
-"""The files of docs/coming-from.md: imported by their names of columns, they lead to the answers on the page."""
+"""The files of docs/coming-from.md: imported by their column names, they lead to the answers on the page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_every_file_of_the_page_is_imported():
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_members_and_points_come_along(organization, system):
+def test_members_and_points_are_imported(organization, system):
     shop, imports, contents = Shop(organization), Imports(organization), files(system)
     for kind in ("members", "balances"):
         content, columns = contents["csv", kind], yaml.safe_load(contents["yaml", kind])

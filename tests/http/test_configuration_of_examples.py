@@ -1,4 +1,4 @@
-"""The organizations of the worked examples, moved by files to empty ones."""
+"""The configuration of the worked examples, copied by files to empty organizations."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def plain(value):
 
 
 def check(engine, organization_id):
-    """What is in memory for the present version is what a load would find."""
+    """Check that the cached configuration of the current version equals a freshly loaded one."""
     with engine.connect() as db:
         present = organizations.find(db, organization_id)
         cached_configuration = configuration._cache.get(organization_id)
@@ -48,7 +48,7 @@ def check(engine, organization_id):
 
 @pytest.fixture
 def rehearsed(organization, monkeypatch):
-    """Have every transaction rolled back once before it is done; the ids of operations, by whether they configure."""
+    """Roll every transaction back once before it is run; the operation ids by whether they change configuration."""
     run, write_entries, name = transactions.run, dispatch.write_entries, []
     operations: dict[bool, set[str]] = {True: set(), False: set()}
 
@@ -61,7 +61,7 @@ def rehearsed(organization, monkeypatch):
             before = organizations.find(db, organization.id)
             name.clear()
             work(db)
-            # As an operation does that looks for triggers after its change.
+            # As in an operation that looks for triggers after its change.
             configuration.configuration_of(db, before)
             after = organizations.find(db, organization.id)
             for operation_id in name:
