@@ -39,7 +39,7 @@ def counters(shop):
     return {(row.type, row.period): row.used for row in rows}
 
 
-def test_cancelling_takes_back_what_the_event_gave_and_says_so(shop, member):
+def test_cancelling_takes_back_what_the_event_gave_and_reports_it(shop, member):
     campaign = shop.campaign(running(WHOLE_DOLLARS), pointsMonthlyLimitPerMember=100, maxTransactionsPerMember=5)
     tracked = shop.track_one(order(member, "12.50", externalEventDate="2026-03-02T08:15:00Z"))
     [transaction] = shop.rows("ledger_transactions")
@@ -93,7 +93,7 @@ def test_cancelling_takes_back_what_the_event_gave_and_says_so(shop, member):
     assert set(counters(shop).values()) == {0}
 
 
-def test_the_cancellation_is_an_event_linked_with_the_other(shop, member):
+def test_the_cancellation_and_the_cancelled_event_are_linked(shop, member):
     shop.campaign(running(mint(5)), maxTransactionsPerMember=5)
     tracked = shop.track_one(event(member, externalId="visit-1"))
     cancel(shop, tracked["loyaltyEventKey"], description="By mistake")
@@ -111,7 +111,7 @@ def test_the_cancellation_is_an_event_linked_with_the_other(shop, member):
     assert [result["loyaltyEventKey"] for result in outcome["reverted"]] == [tracked["loyaltyEventKey"]]
 
 
-def test_a_cancelled_event_leaves_room_for_another(shop, member):
+def test_a_cancelled_event_no_longer_counts_against_limits(shop, member):
     shop.campaign(
         running(mint(5)),
         limitRules=[{"scope": "campaign", "type": "transactions", "period": "total", "limit": 1}],
@@ -123,7 +123,7 @@ def test_a_cancelled_event_leaves_room_for_another(shop, member):
     assert shop.balance(member) == 5
 
 
-def test_burns_come_back_and_sponsors_give_back(shop, member):
+def test_burned_points_return_and_those_of_the_sponsor_are_taken_back(shop, member):
     sponsor = shop.member()
     shop.give(member, 50)
     shop.campaign(running(spend(30), mint(7, recipient="sponsor"), mint(4)))
@@ -138,7 +138,7 @@ def test_burns_come_back_and_sponsors_give_back(shop, member):
     assert (shop.balance(member), shop.balance(sponsor)) == (50, 0)
 
 
-def test_of_a_spent_mint_what_is_left_is_taken_back(shop, member):
+def test_cancelling_a_spent_mint_takes_back_the_points_left(shop, member):
     shop.campaign(running(mint(10)), pointsMonthlyLimitPerMember=10)
     tracked = shop.track_one(event(member))
     shop.give(member, 8, "burn")
@@ -149,7 +149,7 @@ def test_of_a_spent_mint_what_is_left_is_taken_back(shop, member):
     assert set(counters(shop).values()) == {0}
 
 
-def test_what_is_missing_becomes_debt_where_that_is_allowed(shop, member):
+def test_a_shortfall_becomes_debt_up_to_the_overdraft_limit(shop, member):
     debts = shop.account(overdraftLimit=8)
     account_id, account_key = debts["ledgerAccountId"], debts["ledgerAccountKey"]
     shop.campaign(running(mint(10, ledgerAccountKey=account_key)))
@@ -163,7 +163,7 @@ def test_what_is_missing_becomes_debt_where_that_is_allowed(shop, member):
     assert (transaction["revertedAmount"], transaction["outcome"]) == (0, "clamped")
 
 
-def test_an_event_is_cancelled_once(shop, member):
+def test_an_event_can_only_be_cancelled_once(shop, member):
     shop.campaign(running(mint(10)))
     tracked = shop.track_one(event(member))
     cancel(shop, tracked["loyaltyEventKey"])
@@ -173,7 +173,7 @@ def test_an_event_is_cancelled_once(shop, member):
     assert shop.events(member) == before
 
 
-def test_failed_events_and_reversals_are_not_cancelled(shop, member):
+def test_failed_events_and_reversals_cannot_be_cancelled(shop, member):
     shop.track_one(order(member, external_id="o-1"))
     [failed] = shop.track(order(member, external_id="o-1"))
     assert cancel(shop, failed["loyaltyEventKey"], expect=409)["type"] == "/problems/event-not-cancellable"
@@ -183,7 +183,7 @@ def test_failed_events_and_reversals_are_not_cancelled(shop, member):
     assert cancel(shop, reversal, expect=409)["type"] == "/problems/event-not-cancellable"
 
 
-def test_what_was_reverted_by_hand_is_passed_over(shop, member):
+def test_cancelling_skips_transactions_reverted_by_hand(shop, member):
     shop.campaign(running(mint(10), mint(1)))
     tracked = shop.track_one(event(member))
     first = shop.rows("ledger_transactions", order="ledger_transaction_id")[0]
@@ -194,7 +194,7 @@ def test_what_was_reverted_by_hand_is_passed_over(shop, member):
     assert shop.balance(member) == 0
 
 
-def test_what_an_event_caused_is_cancelled_with_it(shop, member):
+def test_events_that_an_event_caused_are_cancelled_with_it(shop, member):
     shop.campaign(running(mint(10)), eventType=GENERIC)
     shop.campaign(
         running(mint(3), rule=TEN_MINTED),
@@ -224,7 +224,7 @@ def test_what_an_event_caused_is_cancelled_with_it(shop, member):
         (("confirmed", "partially-returned"), "partially-returned"),
     ],
 )
-def test_the_order_of_a_cancelled_creation(shop, member, moves, after):
+def test_cancelling_the_creation_cancels_an_order_unless_a_part_was_returned(shop, member, moves, after):
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
     tracked = shop.track_one(order(member, 10, external_id="o-1"))
     for status in moves:
@@ -264,7 +264,7 @@ def test_a_refused_cancellation_changes_nothing(shop, member):
     assert [row.status for row in shop.rows("purchase_orders")] == ["created"]
 
 
-def test_another_tenant_cancels_nothing(shop, member, other_organization):
+def test_an_event_of_another_tenant_cannot_be_cancelled(shop, member, other_organization):
     tracked = shop.track_one(event(member))
     path = f"/events/{tracked['loyaltyEventKey']}/cancel"
     assert other_organization.integration.post(path, {}, expect=404)["type"] == "/problems/not-found"
@@ -322,7 +322,7 @@ def test_a_cancelled_event_returns_its_first_result_again(shop, member):
     assert shop.balance(member) == 0
 
 
-def test_points_of_a_cancelled_event_that_were_spent_go_when_they_come_back(shop, member):
+def test_spent_points_of_a_cancelled_event_are_taken_back_when_they_return(shop, member):
     shop.campaign(running(mint(50)))
     earning = shop.track_one(event(member))
     burn_id = shop.give(member, 30, action="burn")["ledgerTransactionId"]
@@ -343,7 +343,7 @@ def test_points_of_a_cancelled_event_that_were_spent_go_when_they_come_back(shop
     assert shop.balance(member) == 0
 
 
-def test_what_a_cancelled_burn_gives_back_is_told_with_what_goes_of_it(shop, member):
+def test_a_cancelled_burn_reports_the_points_given_back_and_those_taken_from_them(shop, member):
     shop.campaign(running(mint(50)), eventType=ORDER_CREATED)
     shop.campaign(running(spend(40)), eventType=GENERIC)
     earning = shop.track_one(order(member, 1))

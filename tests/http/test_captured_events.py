@@ -1,4 +1,4 @@
-"""Events that were captured, and are evaluated when somebody asks for it."""
+"""Events that are captured first and evaluated on request."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_captured_event_is_evaluated_once(shop, member):
     shop.check_ledger()
 
 
-def test_calls_at_once_evaluate_it_once(shop, member):
+def test_concurrent_calls_evaluate_an_event_once(shop, member):
     shop.campaign(running(mint(7)), eventType=GENERIC)
     key = captured(shop, event(member))
     answers = together([lambda: evaluate(shop, key)] * 4)
@@ -64,7 +64,7 @@ def test_calls_at_once_evaluate_it_once(shop, member):
     assert shop.balance(member) == 7
 
 
-def test_it_counts_where_it_happened_by_the_campaigns_of_now(shop, member):
+def test_a_late_evaluation_counts_in_the_month_of_the_event_by_current_campaigns(shop, member):
     key = captured(shop, event(member, externalEventDate=JANUARY))
     shop.campaign(running(mint(5)), eventType=GENERIC, pointsMonthlyLimitPerMember=5)
     evaluate(shop, key)
@@ -74,7 +74,7 @@ def test_it_counts_where_it_happened_by_the_campaigns_of_now(shop, member):
     assert shop.balance(member) == 10
 
 
-def test_an_order_that_was_captured_earns_and_is_returned(shop, member):
+def test_a_captured_order_earns_points_and_can_be_returned(shop, member):
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
     key = captured(shop, order(member, 40, external_id="order-1"))
     shop.track_one(order(member, None, "confirmed", "order-1"))
@@ -89,7 +89,7 @@ def test_an_order_that_was_captured_earns_and_is_returned(shop, member):
     shop.check_ledger()
 
 
-def test_an_imported_return_takes_back(shop, member):
+def test_an_imported_return_takes_points_back(shop, member):
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
     shop.track_one(order(member, 40, external_id="order-1"))
     shop.track_one(order(member, None, "confirmed", "order-1"))
@@ -108,18 +108,18 @@ def test_an_imported_return_takes_back(shop, member):
 
 
 @pytest.mark.parametrize("status", ["cancelled", "returned", "partially-returned"])
-def test_an_order_that_came_back_earns_nothing_more(shop, member, status):
+def test_a_cancelled_or_returned_order_earns_nothing_more(shop, member, status):
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
     key = captured(shop, order(member, 40, external_id="order-1"))
     if status != "cancelled":
         shop.track_one(order(member, None, "confirmed", "order-1"))
     shop.track_one(order(member, 10 if status == "partially-returned" else None, status, "order-1"))
-    # Whatever undoes the order undoes its creation, too, unless only a part came back.
+    # A cancellation or full return of the order also cancels its creation; a partial return does not.
     assert refusal(shop, key) == ("event-not-captured" if status == "partially-returned" else "event-cancelled")
     assert shop.balance(member) == 0
 
 
-def test_tracking_a_captured_event_in_another_mode_tells_its_key(shop, member):
+def test_the_refusal_to_track_a_captured_event_in_another_mode_names_its_key(shop, member):
     one = event(member)
     key = shop.track_one(one, executionMode="captureOnly")["loyaltyEventKey"]
     [again] = shop.track(one)
@@ -127,7 +127,7 @@ def test_tracking_a_captured_event_in_another_mode_tells_its_key(shop, member):
     assert again["error"]["detail"].endswith(f"whose event has the loyaltyEventKey {key}.")
 
 
-def test_other_events_are_refused(shop, member):
+def test_events_that_are_not_captured_cannot_be_evaluated(shop, member):
     shop.campaign(running(mint(7)), eventType=GENERIC)
     tracked = shop.track_one(event(member))["loyaltyEventKey"]
     [queued] = send(shop, event(member))
@@ -144,7 +144,7 @@ def test_other_events_are_refused(shop, member):
     assert shop.balance(member) == 7
 
 
-def test_what_refuses_it_now_changes_nothing_and_may_pass(shop, member):
+def test_a_refused_evaluation_changes_nothing_and_can_be_repeated(shop, member):
     shop.campaign(running(mint(7)), eventType=GENERIC)
     key = captured(shop, event(member))
     shop.integration.patch(f"/members/{member}", {"active": False})
@@ -154,6 +154,6 @@ def test_what_refuses_it_now_changes_nothing_and_may_pass(shop, member):
     assert shop.balance(member) == 7
 
 
-def test_events_of_others_are_not_found(shop, member, other_organization):
+def test_events_of_another_organization_are_not_found(shop, member, other_organization):
     key = captured(shop, event(member))
     assert other_organization.administration.post(f"/events/{key}/evaluate", expect=404)["status"] == 404

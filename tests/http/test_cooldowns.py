@@ -13,7 +13,7 @@ from tests.builders.queue import drain, send
 from tests.builders.statements import count
 from tests.builders.tracking import GENERIC, ORDER_CREATED, WHOLE_DOLLARS, Shop, event, order, running
 
-# Past, so that events may be dated so; later than the enrolment does not matter to campaigns.
+# In the past, as dates of events must be; campaigns do not compare it with the enrolment.
 TEN = datetime(2026, 3, 2, 10, tzinfo=UTC)
 COOLING = "/problems/cooldown"
 
@@ -47,7 +47,7 @@ def status_and_problem(result):
 EXECUTED, SKIPPED = ("executed", None), ("skipped", COOLING)
 
 
-def test_example_3_a_day_between_two_events_and_late_ones(shop, member, daily):
+def test_example_3_a_day_must_pass_between_two_events_late_ones_included(shop, member, daily):
     assert daily["cooldown"] == "PT24H"
 
     def track(moment):
@@ -60,11 +60,11 @@ def test_example_3_a_day_between_two_events_and_late_ones(shop, member, daily):
     assert track(TEN - timedelta(hours=3)) == SKIPPED
     assert track(TEN - timedelta(hours=24)) == EXECUTED
     assert shop.balance(member) == 15
-    # Of another member nothing is known.
+    # Each member has a separate cooldown.
     assert status_and_problem(shop.track_one(event(shop.member(), **at(TEN)))) == EXECUTED
 
 
-def test_events_of_one_call_and_queued_ones_go_by_each_other(shop, member, daily):
+def test_cooldowns_cover_events_of_one_call_and_queued_and_captured_ones(shop, member, daily):
     results = shop.track(*(event(member, **at(TEN + timedelta(hours=hours))) for hours in (0, 12, 24, 25)))
     assert [*map(status_and_problem, results)] == [EXECUTED, SKIPPED, EXECUTED, SKIPPED]
     send(shop, event(member, **at(TEN + timedelta(hours=26))), event(member, **at(TEN + timedelta(hours=48))))
@@ -78,7 +78,7 @@ def test_events_of_one_call_and_queued_ones_go_by_each_other(shop, member, daily
     assert status_and_problem(shop.track_one(event(member, **at(TEN + timedelta(hours=90))))) == SKIPPED
 
 
-def test_a_dry_run_explains_it_and_begins_none(shop, member, daily):
+def test_a_dry_run_explains_a_cooldown_and_starts_none(shop, member, daily):
     for _ in range(2):
         [dry] = shop.track(event(member, **at(TEN)), executionMode="dryRun")
         assert status_and_problem(dry) == ("evaluated", None)
@@ -90,14 +90,14 @@ def test_a_dry_run_explains_it_and_begins_none(shop, member, daily):
     assert why["label"] == "The campaign had an effect at 2026-03-02T10:00:00Z, and its cooldown is PT24H."
 
 
-def test_what_is_authorized_begins_a_cooldown(shop, member, daily):
+def test_an_authorized_event_starts_a_cooldown(shop, member, daily):
     authorized = shop.track_one(event(member, **at(TEN)), executionMode="authorize")
     assert status_and_problem(authorized) == ("authorized", None)
     assert status_and_problem(shop.track_one(event(member, **at(TEN + timedelta(hours=1))))) == SKIPPED
 
 
 @pytest.mark.parametrize("way", ["cancelEvent", "cancelled", "returned", "partially-returned"])
-def test_an_order_that_is_undone_gives_the_cooldown_back(shop, member, way):
+def test_an_undone_order_ends_its_cooldown_unless_a_part_was_returned(shop, member, way):
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED, cooldown="P1D")
     first = shop.track_one(order(member, 10, external_id="one", **at(TEN)))
     if way == "cancelEvent":
@@ -112,7 +112,7 @@ def test_an_order_that_is_undone_gives_the_cooldown_back(shop, member, way):
     assert shop.balance(member) == (6 if way == "partially-returned" else 3)
 
 
-def test_an_order_that_is_undone_in_the_same_call_gives_the_cooldown_back(shop, member):
+def test_an_order_cancelled_in_the_same_call_ends_its_cooldown(shop, member):
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED, cooldown="P1D")
     one, two, three = (order(member, 3, external_id=name, **at(TEN)) for name in ("one", "two", "three"))
     results = shop.track(one, two, order(member, None, "cancelled", "one"), three)
@@ -133,7 +133,7 @@ def test_all_effects_of_a_campaign_are_skipped_and_those_of_others_are_not(shop,
     ]
 
 
-def test_a_cooldown_that_is_set_later_counts_from_then_on(shop, member):
+def test_a_cooldown_that_is_set_later_applies_from_then_on(shop, member):
     campaign = shop.campaign(running(mint(5)), eventType=GENERIC)
     shop.track_one(event(member, **at(TEN)))
     body = {"code": campaign["code"], "name": campaign["name"], "eventType": GENERIC, "cooldown": "P1D"}
@@ -143,7 +143,7 @@ def test_a_cooldown_that_is_set_later_counts_from_then_on(shop, member):
     assert status_and_problem(shop.track_one(event(member, **at(TEN)))) == EXECUTED
 
 
-def test_a_cooldown_takes_one_statement_however_many_events(shop, member, daily):
+def test_the_number_of_statements_does_not_depend_on_the_number_of_events(shop, member, daily):
     shop.track_one(event(member, **at(TEN)))
 
     def track(number):
