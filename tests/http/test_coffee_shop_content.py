@@ -1,6 +1,6 @@
-"""A coffee shop's content in three locales: what each member is shown at any moment, against a look at every document.
+"""A coffee shop's content in three locales: what each member is shown at any moment, compared with a full scan.
 
-The clocks of all zones in it change within the weeks that are asked for; the look goes by those clocks alone.
+The clocks of all zones in it change within the weeks of the questions; the full scan uses only those clocks.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Clock(datetime):
 
 @dataclass
 class CoffeeShop:
-    """The collections with their documents as they were answered, in the order of writing, and the books by key."""
+    """The collections with their stored documents, in the order of writing, and the books by key."""
 
     menu: Content
     offers: Content
@@ -119,7 +119,7 @@ def audiences_of(organization: Any) -> dict[str, str]:
 
 
 def fill(content: Content, chance: Random, audiences: dict[str, str], attrs: Any, number: int) -> list[dict[str, Any]]:
-    """Documents in some of the locales each, written in batches; the answered documents in that order."""
+    """Write documents in some locales each, in batches; return the stored documents in that order."""
     items = []
     for _ in range(number):
         key = document_key()
@@ -178,7 +178,7 @@ def is_within(at: datetime, begin: str | None, end: str | None) -> bool:
 
 
 def is_open(document: dict[str, Any], at: datetime) -> bool:
-    """By the clock on the wall: the schedule where there is one, else the days of the shop."""
+    """Check the local time against the schedule if there is one, else against the days of the shop."""
     opening_hours = document.get("dayOfWeekSchedule")
     if opening_hours is None:
         return not document["daysOfWeek"] or str(at.astimezone(ZoneInfo(HOME)).isoweekday()) in document["daysOfWeek"]
@@ -233,7 +233,7 @@ def in_order(documents: list[dict[str, Any]], sort: list[tuple[str, str]]) -> li
 @example((CHANGES[1] - TICK, "bob", "es", [], 200))
 @example((CHANGES[4], "bob", "pt-br", [("displayOrder", "asc")], 200))
 @settings(max_examples=60, suppress_health_check=list(HealthCheck))
-def test_members_are_shown_what_a_look_at_every_document_finds(coffee_shop, question):
+def test_members_are_shown_the_same_documents_as_a_full_scan_finds(coffee_shop, question):
     at, member, locale, sort, limit = question
     query = {"sort": ",".join(f"{field}:{direction}" for field, direction in sort)} if sort else {}
     for name, content in (("menu", coffee_shop.menu), ("offers", coffee_shop.offers)):
@@ -246,7 +246,7 @@ def test_members_are_shown_what_a_look_at_every_document_finds(coffee_shop, ques
         assert shown_keys == [(document["documentKey"], document["locale"]) for document in expected_documents]
 
 
-def test_the_look_sees_much_at_some_moments_and_little_at_others(coffee_shop):
+def test_the_full_scan_finds_many_documents_at_some_moments_and_few_at_others(coffee_shop):
     counts = {
         (name, member, locale): len(scan(coffee_shop, name, at, member, locale))
         for at in CHANGES

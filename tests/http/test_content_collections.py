@@ -15,7 +15,7 @@ def integration(organization):
     return organization.integration
 
 
-def test_a_collection_keeps_all_that_is_said_of_it(organization, integration):
+def test_a_collection_is_stored_with_all_its_fields(organization, integration):
     body = {
         "name": "Drinks",
         "description": "What we pour.",
@@ -37,7 +37,7 @@ def test_a_collection_keeps_all_that_is_said_of_it(organization, integration):
         assert integration.get(f"{COLLECTIONS}/{name}") == collection
 
 
-def test_what_is_left_out_of_a_collection_is_empty(organization):
+def test_missing_fields_of_a_collection_are_empty(organization):
     collection = Content.of(organization).collection
     empty = {
         "slug": "drinks",
@@ -51,7 +51,7 @@ def test_what_is_left_out_of_a_collection_is_empty(organization):
     assert {name: collection[name] for name in empty} == empty
 
 
-def test_slugs_are_made_of_names_and_never_taken_twice(organization, integration):
+def test_slugs_derive_from_names_and_are_unique(organization, integration):
     assert [Content.of(organization).collection["slug"] for _ in range(3)] == ["drinks", "drinks-2", "drinks-3"]
     body = {"name": "Other", "description": "", "slug": "drinks"}
     assert integration.post(COLLECTIONS, body, expect=409)["type"] == "/problems/name-taken"
@@ -63,7 +63,7 @@ def test_slugs_are_made_of_names_and_never_taken_twice(organization, integration
         assert problem["errors"][0]["pointer"] == "/slug"
 
 
-def test_an_update_changes_what_it_names(organization, integration):
+def test_an_update_changes_only_the_fields_it_sends(organization, integration):
     content = Content.of(organization)
     before = content.collection
     for change in (
@@ -107,7 +107,7 @@ def test_an_update_changes_what_it_names(organization, integration):
         ({"collectionKey": UNKNOWN}, "/collectionKey"),
     ],
 )
-def test_faults_of_collections_are_named(organization, integration, fault, pointer):
+def test_faults_of_collections_are_reported_with_pointers(organization, integration, fault, pointer):
     content = Content.of(organization)
     body = {"name": "A", "description": "B"}
     for problem in (
@@ -118,7 +118,7 @@ def test_faults_of_collections_are_named(organization, integration, fault, point
     assert integration.get(COLLECTIONS)["results"] == [content.collection]
 
 
-def test_collections_that_are_not_there(organization, integration, other_organization):
+def test_unknown_and_foreign_collections_are_not_found(organization, integration, other_organization):
     elsewhere = Content.of(other_organization, name="Elsewhere").collection
     for name in (UNKNOWN, elsewhere["collectionKey"], elsewhere["slug"], "none"):
         assert integration.get(f"{COLLECTIONS}/{name}", expect=404)["type"] == "/problems/not-found"
@@ -126,7 +126,7 @@ def test_collections_that_are_not_there(organization, integration, other_organiz
         integration.get(f"{COLLECTIONS}/{name}/documents", expect=404)
 
 
-def test_collections_are_listed(organization, integration):
+def test_collections_are_listed_filtered_and_ordered(organization, integration):
     collections = [
         Content.of(organization, name=name, tags=tags, contentType=kind).collection
         for name, tags, kind in (("b", ["x"], "static"), ("a", ["x", "y"], "coupon"), ("c", [], "static"))

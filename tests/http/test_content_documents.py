@@ -22,7 +22,7 @@ def audience(organization) -> str:
     return organization.administration.post("/audiences", {"matcherType": "list-matcher"})["audience"]["audienceKey"]
 
 
-def test_a_document_keeps_all_that_is_said_of_it(organization, drinks):
+def test_a_document_is_stored_with_all_its_fields(organization, drinks):
     fields = {
         "slug": "flat-white",
         "attrs": {"title": "Flat white", "price": 3.25, "deep": [{"a": [1, None, {"b": True}]}]},
@@ -41,7 +41,7 @@ def test_a_document_keeps_all_that_is_said_of_it(organization, drinks):
         assert drinks.integration.get(f"{drinks.documents}/{name}", locale="") == {"document": document}
 
 
-def test_what_is_left_out_of_a_document_stays_and_null_unsets_it(drinks):
+def test_missing_fields_of_a_document_stay_and_null_unsets_them(drinks):
     first = drinks.put({"a": 1}, key=KEY, slug="x", daysOfWeek=["1"], dayOfWeekSchedule=SCHEDULE)
     again = drinks.put({"b": 2}, key=KEY, daysOfWeek=None, dayOfWeekSchedule=None)
     assert (again["slug"], again["attrs"], again["daysOfWeek"]) == ("x", {"b": 2}, [])
@@ -92,7 +92,7 @@ def test_among_equal_slugs_the_oldest_is_found(drinks):
     drinks.integration.put(f"{drinks.documents}/nobody/locales/es", body, expect=404)
 
 
-def test_a_slug_means_the_document_that_has_it_in_the_requested_locale(drinks):
+def test_a_slug_identifies_the_document_that_has_it_in_the_requested_locale(drinks):
     get, path = drinks.integration.get, f"{drinks.documents}/offers"
     spanish = drinks.put({"of": "es"}, locale="es", slug="offers")
     default = drinks.put({"of": "default"}, slug="offers")
@@ -108,7 +108,7 @@ def test_a_slug_means_the_document_that_has_it_in_the_requested_locale(drinks):
         default["createdAt"],
     )
     assert drinks.integration.delete(path, locale="", expect=200)["document"]["documentKey"] == key
-    # No document has the slug in the default locale any more: the oldest that has it at all has no such version.
+    # No document has the slug in the default locale any more; the oldest one with the slug lacks that locale.
     drinks.integration.delete(path, locale="", expect=404)
     assert get(path, locale="es")["document"] == spanish
     assert get(f"{path}/locales")["locales"] == ["es"]
@@ -127,7 +127,7 @@ def test_a_version_written_by_slug_gets_this_slug(drinks):
     assert drinks.put({}, key=KEY, locale="it")["slug"] is None
 
 
-def test_an_update_changes_what_it_names(organization, drinks):
+def test_an_update_changes_only_the_fields_it_sends(organization, drinks):
     document = drinks.put({"a": 1}, key=KEY)
     path = f"{drinks.documents}/{KEY}"
     for change in (
@@ -151,7 +151,7 @@ def test_an_update_changes_what_it_names(organization, drinks):
     drinks.integration.patch(path, {"fromDate": "2027-01-01T00:00:00Z"}, locale="", expect=400)
 
 
-def test_no_version_moves_to_another_locale(drinks):
+def test_a_version_cannot_move_to_another_locale(drinks):
     drinks.put({}, key=KEY, locale="es")
     path = f"{drinks.documents}/{KEY}"
     problem = drinks.integration.patch(path, {"locale": "fr"}, locale="es", expect=409)
@@ -185,7 +185,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("fault", "pointer"), FAULTS)
-def test_faults_of_documents_are_named_whichever_way_they_are_written(drinks, fault, pointer):
+def test_faults_of_documents_are_reported_for_every_way_of_writing(drinks, fault, pointer):
     document = drinks.put({"a": 1}, key=KEY)
     path = f"{drinks.documents}/{KEY}"
     plain = {"attrs": {}, "status": "draft"}
@@ -199,13 +199,13 @@ def test_faults_of_documents_are_named_whichever_way_they_are_written(drinks, fa
     assert drinks.integration.get(path, locale="")["document"] == document
 
 
-def test_audiences_must_be_there(drinks):
+def test_audiences_of_a_document_must_exist(drinks):
     assert drinks.put({}, audienceKeys=[UNKNOWN], expect=404)["type"] == "/problems/unknown-audience"
     [failed] = drinks.batch(item({}, audienceKeys=[UNKNOWN]))["failed"]
     assert failed["error"]["type"] == "/problems/unknown-audience"
 
 
-def test_a_batch_writes_what_can_be_written(drinks):
+def test_a_batch_writes_its_valid_documents_and_reports_the_others(drinks):
     existing = drinks.put({"n": 0}, key=KEY)
     same = item({"n": 3}, locale="es")
     items = [
@@ -263,7 +263,7 @@ def test_a_batch_has_1_to_200_documents(drinks):
     assert drinks.batch(*(item({"n": n}) for n in range(200)))["successCount"] == 200
 
 
-def test_statements_of_a_batch_do_not_grow_with_it(api, organization, drinks):
+def test_the_number_of_statements_does_not_depend_on_the_size_of_a_batch(api, organization, drinks):
     key = audience(organization)
 
     def write(number: int) -> int:
@@ -273,7 +273,7 @@ def test_statements_of_a_batch_do_not_grow_with_it(api, organization, drinks):
     assert write(1) == write(150)
 
 
-def test_documents_of_coupons_name_a_book_that_is_there(organization):
+def test_documents_of_coupons_must_name_an_existing_book(organization):
     coupons = Content.of(organization, contentType="coupon")
     book = CouponBooks(organization).make()
     for attrs in ({}, {"couponBookKey": "coffee"}, {"couponBookKey": 7}):
@@ -283,7 +283,7 @@ def test_documents_of_coupons_name_a_book_that_is_there(organization):
     coupons.put({"couponBookKey": book["couponBookKey"].upper()})
 
 
-def test_references_of_a_book_are_documents_about_it(organization):
+def test_documents_about_a_book_are_among_its_references(organization):
     coupons, static = Content.of(organization, contentType="coupon"), Content.of(organization)
     book = CouponBooks(organization).make()
     about = {"couponBookKey": book["couponBookKey"]}
@@ -301,7 +301,7 @@ def test_references_of_a_book_are_documents_about_it(organization):
     assert organization.integration.get(references)["isReferenced"] is False
 
 
-def test_documents_of_another_collection_or_organization_are_not_there(organization, other_organization, drinks):
+def test_documents_of_another_collection_or_organization_are_not_found(organization, other_organization, drinks):
     drinks.put({}, key=KEY, slug="here")
     other = Content.of(organization)
     elsewhere = Content.of(other_organization, name="Elsewhere")
@@ -311,7 +311,7 @@ def test_documents_of_another_collection_or_organization_are_not_there(organizat
     drinks.integration.get(f"{elsewhere.documents}/{UNKNOWN}", locale="", expect=404)
 
 
-def test_a_schema_that_changes_concerns_what_is_written_next(drinks):
+def test_a_changed_schema_applies_to_later_writes_only(drinks):
     drinks.put({"price": 5}, key=KEY)
     schema = {"required": ["title"], "properties": {"since": {"type": "string", "format": "date"}}}
     drinks.integration.patch(drinks.path, {"jsonschema": schema})

@@ -1,4 +1,4 @@
-"""Searches of documents: each rule, and random combinations of everything against a look at every document."""
+"""Searches of documents: each rule, and random combinations of all, compared with a scan of every document."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def module_organization(api):
 
 @pytest.fixture(scope="module")
 def many(module_organization):
-    """A collection of 160 documents with some fields each, and the documents as they were answered."""
+    """A collection of 160 documents with some fields each, and the stored documents."""
     chance = Random(11)
     content = Content.of(module_organization, jsonschema=SCHEMA, facetFields=FACETS, ftsFields=["title", "body"])
 
@@ -114,7 +114,7 @@ def within(document, field, least, most):
 
 
 def sorted_naive(documents, keys):
-    """Documents without a value last, in either direction; equal ones in the order of writing, or against it."""
+    """Documents without a value last in both directions; equal ones in the order of writing, or its reverse."""
     ordered = sorted(documents, key=lambda document: document["place"], reverse=not keys or keys[-1][1] == "desc")
     for field, direction in reversed(keys):
 
@@ -177,7 +177,7 @@ searches = st.fixed_dictionaries(
 
 
 def parameters(criteria, sort, by_field_name):
-    """The query that asks for it."""
+    """The query parameters that express the criteria."""
     query = {name: criteria[name] for name in ("locale", "status", "q") if criteria[name] is not None}
     facets, ranges = criteria["facets"], criteria["ranges"]
     if by_field_name:
@@ -198,7 +198,7 @@ def parameters(criteria, sort, by_field_name):
 
 @given(searches)
 @settings(max_examples=80, suppress_health_check=list(HealthCheck))
-def test_searches_find_what_a_look_at_every_document_finds(many, search):
+def test_searches_find_the_same_documents_as_a_full_scan(many, search):
     content, documents = many
     documents = [{**document, "place": place} for place, document in enumerate(documents)]
     criteria, sort, limit = search["criteria"], search["sort"], search["limit"]
@@ -241,7 +241,7 @@ def test_a_field_of_no_type_is_sorted_numbers_first_then_texts(many):
         assert numbers == sorted(numbers, reverse=direction == "desc")
 
 
-def test_the_answer_says_what_was_asked(organization):
+def test_the_response_repeats_the_query(organization):
     content = Content.of(organization, jsonschema=SCHEMA, facetFields=FACETS, ftsFields=["title"])
     document = content.put({"title": "Flat white", "colour": "red", "size": 2})
     query = {"q": "flat", "facet.colour": "red,blue", "range.size.min": "2.0", "sort": "price:asc", "limit": 5}
@@ -306,7 +306,7 @@ def test_faults_of_searches_name_their_parameter(organization, query, parameter)
     assert [error["parameter"] for error in problem["errors"]] == [parameter]
 
 
-def test_every_value_that_is_counted_can_be_chosen(organization):
+def test_every_facet_value_can_be_used_as_a_filter(organization):
     content = Content.of(organization, facetFields={"city": {}})
     cities = ["Paris", "Paris, Texas", "Texas", "", "a=b", "\\", "x,\\,y"]
     for city in cities:
@@ -354,7 +354,7 @@ def test_the_best_match_comes_first(organization):
     assert [document["documentKey"] for document in content.search(q="milk")["items"]] == [keys[1], keys[2], keys[0]]
 
 
-def test_other_fields_of_full_text_are_indexed_again(organization):
+def test_documents_are_reindexed_when_the_full_text_fields_change(organization):
     content = Content.of(organization, ftsFields=["title"])
     for locale in ("default", "es"):
         content.put({"title": "tazas", "body": "rojas"}, locale=locale)
@@ -364,7 +364,7 @@ def test_other_fields_of_full_text_are_indexed_again(organization):
     assert [content.search(q="taza", locale=locale)["totalCount"] for locale in ("", "es")] == [0, 0]
 
 
-def test_what_changes_is_found_as_it_is_now(organization):
+def test_searches_find_the_current_values_of_changed_documents(organization):
     content = Content.of(organization, facetFields={"colour": {}})
     document = content.put({"colour": "red"})
     path = f"{content.documents}/{document['documentKey']}"
@@ -401,7 +401,7 @@ def test_facets_of_dates_compare_moments(organization):
     ]
 
 
-def test_long_texts_are_no_facet_values(organization):
+def test_long_texts_are_left_out_of_the_facets(organization):
     content = Content.of(organization, facetFields={"text": {}})
     content.put({"text": "x" * 256})
     content.put({"text": "x" * 255})
@@ -411,7 +411,7 @@ def test_long_texts_are_no_facet_values(organization):
     assert len(content.search()["facets"]["text"]) == 1
 
 
-def test_statements_of_a_search_do_not_grow_with_what_it_finds(api, organization):
+def test_the_number_of_statements_does_not_depend_on_the_results_of_a_search(api, organization):
     content = Content.of(organization, jsonschema=SCHEMA, facetFields=FACETS)
     query = {"range.price.min": "1", "sort": "price:asc,since:desc"}
     content.batch(item({"price": 2}))
@@ -439,7 +439,7 @@ def test_texts_are_sorted_as_people_do_and_always_alike(organization):
 
 def test_the_longest_texts_have_an_order(organization):
     content = Content.of(organization, jsonschema=SCHEMA, ftsFields=["title"])
-    # Of the first one PostgreSQL makes eighteen letters, and of the second one it stores four bytes.
+    # PostgreSQL expands the first one to eighteen letters and stores the second one in four bytes.
     longest = ["\ufdfa" * 256, "\U00020000" * 256]
     content.batch(*(item({"title": text}) for text in longest))
     documents = content.search(sort="title:asc")["items"]
