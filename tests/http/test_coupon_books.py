@@ -1,4 +1,4 @@
-"""Coupon books over HTTP, on both surfaces: their records, what they must be, their statuses and references."""
+"""Coupon books over HTTP, on both surfaces: their records, faults, statuses and references."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def stamps(book):
     return {name: book[name] for name in names}
 
 
-def test_a_book_of_the_least_members(books, organization):
+def test_a_minimal_book_has_default_values(books, organization):
     book = books.make()
     program = {} if books.is_administration else {"loyaltyProgramKey": None}
     assert book == {**LEAST, **UNSET, **program, **stamps(book)}
@@ -135,7 +135,7 @@ def test_a_book_of_the_least_members(books, organization):
     assert books.get(book) == book
 
 
-def test_a_book_is_kept_with_everything_it_said(books, organization, program, tiers, points):
+def test_a_book_is_stored_with_all_its_fields(books, organization, program, tiers, points):
     audience = organization.administration.post("/audiences", {"matcherType": "null-matcher"})["audience"]
     tier = tiers[0]
     fields = {**PLAIN, "requiredPointsConfig": points, "audienceKeys": [audience["audienceKey"].upper()]}
@@ -168,7 +168,7 @@ def test_both_surfaces_see_the_same_book(integration, administration, program):
     assert integration.get(owned)["loyaltyProgramKey"] == program["loyaltyProgramKey"]
 
 
-def test_an_update_changes_what_is_sent(books):
+def test_an_update_changes_only_the_fields_it_sends(books):
     book = books.make(**PLAIN | {"assignmentRequiredPoints": None, "usageRequiredPoints": None})
     updated_book = books.change(book, name="Tea", rankingIndex=7, extraFields={"b": 1}, tags=["tea"], channels=None)
     changes = {"name": "Tea", "rankingIndex": 7, "extraFields": {"b": 1}, "tags": ["tea"], "channels": []}
@@ -177,7 +177,7 @@ def test_an_update_changes_what_is_sent(books):
     assert books.get(book) == updated_book
 
 
-def test_nulls_clear(books, points):
+def test_nulls_clear_fields(books, points):
     book = books.make(**PLAIN, requiredPointsConfig=points)
     nullable = [name for name, value in UNSET.items() if value is None and name != "loyaltyProgramId"]
     nullable += ["locations", "categories", "productCategories", "paymentMethods", "channels"]
@@ -188,13 +188,13 @@ def test_nulls_clear(books, points):
 
 
 @pytest.mark.parametrize("name", ["publishingStatus", "type"])
-def test_the_type_and_the_status_are_not_updated(books, name):
+def test_an_update_cannot_change_the_type_or_the_status(books, name):
     book = books.make()
     problem = books.change(book, **{name: book[name]}, expect=400)
     assert [fault["pointer"] for fault in problem["errors"]] == [f"/{name}"]
 
 
-def test_the_account_of_points_is_always_said_on_administration(administration):
+def test_the_administration_requires_the_account_of_points(administration):
     book = administration.make()
     problem = administration.surface.patch(administration.path(book), {"name": "x"}, expect=400)
     assert problem["errors"][0]["pointer"] == "/requiredPointsConfig"
@@ -202,7 +202,7 @@ def test_the_account_of_points_is_always_said_on_administration(administration):
     assert problem["errors"][0]["pointer"] == "/requiredPointsConfig"
 
 
-def test_the_ledger_of_the_points_need_not_be_said(books, points):
+def test_the_ledger_of_the_points_is_optional(books, points):
     config = {"ledgerAccountKey": points["ledgerAccountKey"].upper()}
     assert books.make(assignmentRequiredPoints=1, requiredPointsConfig=config)["requiredPointsConfig"] == points
 
@@ -243,17 +243,17 @@ def test_the_ledger_of_the_points_need_not_be_said(books, points):
         ({"timezone": "Mars", "maxUsagesPerPeriod": 1}, ["/usagePeriodType", "/timezone"]),
     ],
 )
-def test_bodies_that_are_refused(books, members, pointers):
+def test_invalid_books_are_refused_with_pointers_to_the_faults(books, members, pointers):
     assert books.refused(**members) == pointers
 
 
-def test_a_fault_in_a_condition_has_a_place(books):
+def test_a_fault_in_a_condition_has_a_position(books):
     body = books.body(condition={"expression": "member.active && tiers.size() > 'a'"})
     [fault] = books.surface.post("/coupon-books", body, expect=400)["errors"]
     assert (fault["start"], fault["end"], fault["pointer"]) == (17, 35, "/condition/expression")
 
 
-def test_what_the_book_comes_to_must_hold_together(books):
+def test_an_update_must_leave_the_book_consistent(books):
     book = books.make(maxUsagesPerPeriod=1, usagePeriodType="daily", validToDate="2026-01-01T00:00:00Z")
     for members, pointer in (
         ({"usagePeriodType": None}, "/usagePeriodType"),
@@ -266,7 +266,7 @@ def test_what_the_book_comes_to_must_hold_together(books):
     assert books.get(book) == book
 
 
-def test_what_is_named_must_be_there(books, points):
+def test_a_book_that_references_an_unknown_record_is_refused(books, points):
     program = {"loyaltyProgramId": 10**9} if books.is_administration else {"loyaltyProgramKey": new_key()}
     for members, slug in (
         (program, "unknown-loyalty-program"),
@@ -291,7 +291,7 @@ def test_a_program_is_set_and_cleared(books, program):
     assert (updated_book["loyaltyProgramId"], updated_book[name]) == (None, None)
 
 
-def test_tiers_and_tier_keys_are_one_restriction(books, tiers):
+def test_tiers_and_tier_keys_express_the_same_restriction(books, tiers):
     keys, ids = [t["loyaltyTierKey"] for t in tiers], [t["loyaltyTierId"] for t in tiers]
     surface_ids = [str(i) for i in ids] if books.is_administration else ids
     book = books.make(tiers=surface_ids)
@@ -309,7 +309,7 @@ def test_tiers_and_tier_keys_are_one_restriction(books, tiers):
     [{"locale": "es"}, {"content": {}}, {"isDefaultLocale": True}, {"defaultLocale": "es"}, {"tiers": []}],
     ids=lambda members: next(iter(members)),
 )
-def test_deprecated_members_are_answered_with_the_header(books, members):
+def test_deprecated_members_get_the_deprecation_header(books, members):
     reply = books.surface.request("POST", "/coupon-books", books.body(**members), expect=201)
     assert reply.headers["Deprecation"].startswith("@")
     reply = books.surface.request("POST", "/coupon-books", books.body(), expect=201)
@@ -344,12 +344,12 @@ def test_a_book_is_archived_from_every_status(integration, status):
     )
 
 
-def test_a_status_that_there_is_not(integration):
+def test_an_unknown_status_is_refused(integration):
     problem = integration.set_status(integration.make(), "retired", expect=400)
     assert problem["errors"][0]["pointer"] == "/publishingStatus"
 
 
-def test_an_archived_book_stays_as_it_is(books):
+def test_an_archived_book_cannot_change(books):
     book = books.make("A")
     archived = books.set_status(book, "archived")
     problem = books.change(book, name="x", expect=409)
@@ -359,14 +359,14 @@ def test_an_archived_book_stays_as_it_is(books):
     assert books.get(book)["updatedAt"] == archived["updatedAt"]
 
 
-def test_another_tenants_book_is_not_there(books, other_organization):
+def test_the_book_of_another_tenant_is_not_found(books, other_organization):
     book = books.make()
     stranger = CouponBooks(other_organization, books.surface_name)
     for path in (stranger.path(book), f"{stranger.path(book)}/coupons"):
         assert stranger.surface.get(path, expect=404)["type"] == "/problems/not-found"
 
 
-def test_nothing_refers_to_a_book(integration):
+def test_a_new_book_has_no_references(integration):
     path = f"{integration.path(integration.make())}/references"
     no_references = {"isReferenced": False, "references": {"campaigns": [], "documents": []}}
     assert integration.surface.get(path) == no_references

@@ -62,7 +62,7 @@ def test_lists_of_codes_are_paged_and_ordered(books):
     assert problem["errors"][0]["parameter"] == "order"
 
 
-def test_codes_that_are_there_already(books):
+def test_existing_and_repeated_codes_are_refused(books):
     book = books.make("A", "B")
     problem = books.add(book, "C", "B", "A", expect=409)
     assert (problem["type"], "code B." in problem["detail"]) == ("/problems/coupon-code-taken", True)
@@ -73,7 +73,7 @@ def test_codes_that_are_there_already(books):
     assert books.add(books.make(), "A")[0]["code"] == "A"
 
 
-def test_a_single_book_has_one_code(books):
+def test_a_book_of_type_single_accepts_one_code(books):
     book = books.make(type="single")
     assert books.add(book, "A", "B", expect=409)["type"] == "/problems/coupon-codes-not-accepted"
     books.add(book, "A")
@@ -82,19 +82,19 @@ def test_a_single_book_has_one_code(books):
 
 
 @pytest.mark.parametrize(("type_", "codes"), [("generated", []), ("codeless", [None])])
-def test_other_books_take_no_codes(books, type_, codes):
+def test_generated_and_codeless_books_accept_no_codes(books, type_, codes):
     book = books.make(type=type_)
     assert books.add(book, "A", expect=409)["type"] == "/problems/coupon-codes-not-accepted"
     assert codes_of(listed(books, book)) == codes
 
 
 @pytest.mark.parametrize("codes", [[], [""], [" A"], ["A "], ["A\tB"], ["A  B"], ["x" * 256], [1], "A", None])
-def test_codes_that_are_none(books, codes):
+def test_malformed_codes_are_refused(books, codes):
     problem = books.surface.post(f"{books.path(books.make())}/coupons", {"codes": codes}, expect=400)
     assert problem["errors"][0]["pointer"].startswith("/codes")
 
 
-def test_a_coupon_is_read_and_gets_another_code(administration):
+def test_a_coupon_can_be_read_and_given_another_code(administration):
     book = administration.make("A", "B")
     [second, first] = listed(administration, book)["results"]
     path = f"{administration.path(book)}/coupons/{first['couponId']}"
@@ -109,7 +109,7 @@ def test_a_coupon_is_read_and_gets_another_code(administration):
     assert administration.surface.patch(path, {"code": "D"}, expect=409)["type"] == "/problems/coupon-book-archived"
 
 
-def test_the_coupon_of_a_codeless_book_gets_no_code(administration):
+def test_the_coupon_of_a_codeless_book_cannot_get_a_code(administration):
     book = administration.make(type="codeless")
     [coupon] = listed(administration, book)["results"]
     path = f"{administration.path(book)}/coupons/{coupon['couponId']}"
@@ -117,14 +117,14 @@ def test_the_coupon_of_a_codeless_book_gets_no_code(administration):
     assert problem["type"] == "/problems/coupon-codes-not-accepted"
 
 
-def test_a_coupon_of_another_book_is_not_there(administration):
+def test_a_coupon_of_another_book_is_not_found(administration):
     book, other = administration.make("A"), administration.make("A")
     [coupon] = listed(administration, other)["results"]
     path = f"{administration.path(book)}/coupons/{coupon['couponId']}"
     assert administration.surface.get(path, expect=404)["type"] == "/problems/not-found"
 
 
-def test_a_hundred_thousand_codes_in_one_call(administration, organization):
+def test_a_hundred_thousand_codes_are_added_in_one_call(administration, organization):
     book = administration.make()
     codes = [f"{n:06}" for n in range(100_000)]
     surface: Surface = organization.integration

@@ -53,7 +53,7 @@ def test_events_assign_and_use_coupons(shop, books):
     assert [(usage["amountAssigned"], usage["amountUsed"]) for usage in usages] == [(0, 1), (2, 0), (1, 0)]
 
 
-def test_what_the_book_refuses_is_skipped(shop, books):
+def test_effects_that_the_book_refuses_are_skipped(shop, books):
     book, member = books.make(type="codeless", maxCouponCount=1), shop.member()
     shop.campaign(running(use(book), assign(book), assign(book), assign(book, amount=("=", "0"))), eventType=GENERIC)
     effects = shop.track_one(event(member))["effects"]
@@ -82,7 +82,7 @@ def test_an_effect_uses_a_coupon_for_the_payment_of_a_partner(shop, books, total
     assert sums(books, book) == (1, uses)
 
 
-def test_a_use_of_several_is_all_or_nothing(shop, books):
+def test_a_use_of_several_coupons_is_all_or_nothing(shop, books):
     book, member = books.make("U-1", "U-2", type="list"), shop.member()
     shop.campaign(running(assign(book), assign(book), use(book, amount=3), use(book, amount=2)), eventType=GENERIC)
     effects = shop.track_one(event(member))["effects"]
@@ -90,7 +90,7 @@ def test_a_use_of_several_is_all_or_nothing(shop, books):
     assert sums(books, book) == (2, 2)
 
 
-def test_a_book_must_be_there(shop):
+def test_the_book_of_an_effect_must_exist(shop):
     campaign = shop.campaign(eventType=GENERIC)
     path = f"/campaigns/{campaign['campaignId']}/actions"
     for key in (str(uuid.uuid4()), "no key at all"):
@@ -146,7 +146,7 @@ def test_cancelling_takes_coupons_back(shop, books):
     reversed_amounts = [
         (coupon["code"], coupon["amountAssigned"], coupon["amountUsed"], coupon["missing"]) for coupon in undone
     ]
-    # The newest first; what the member has used since stays.
+    # The newest is first; the later use of the member stays.
     assert reversed_amounts == [("X", 0, 1, 0), (None, 1, 0, 0), ("X", 1, 0, 1)]
     assert coupons(shop, member) == [("X", 1, 1)]
     assert sums(books, book) == (1, 1)
@@ -196,7 +196,7 @@ def test_a_use_stays_in_force_when_its_order_is_undone_unless_the_book_restores_
         for result in results
         for coupon in result["coupons"]
     ]
-    # Without the use the assignment stays too: all of it is used.
+    # If the use stays, the assignment stays too, because all of it is used.
     assert undone == ([(0, 1, 0), (1, 0, 0)] if restores else [(0, 0, 1)])
     assert (shop.balance(member), sums(books, book)) == ((10, (0, 0)) if restores else (7, (1, 1)))
     shop.check_ledger()
@@ -209,7 +209,7 @@ def test_a_use_stays_in_force_when_its_order_is_undone_unless_the_book_restores_
 
 
 @pytest.mark.parametrize("type_", ["list", "generated", "codeless"])
-def test_a_batch_of_events_costs_nearly_the_same_for_any_number(shop, books, type_):
+def test_the_number_of_statements_hardly_depends_on_the_size_of_a_batch(shop, books, type_):
     codes = [f"N-{n}" for n in range(300)] if type_ == "list" else []
     book = books.make(*codes, type=type_)
     members = [shop.member() for _ in range(10)]
@@ -224,5 +224,5 @@ def test_a_batch_of_events_costs_nearly_the_same_for_any_number(shop, books, typ
 
     shop.track(event(members[0]))
     few, many = track(10), track(100)
-    # Ids and codes are taken in doubling numbers, since nobody knows how many it will take.
+    # Ids and codes are fetched in doubling numbers, because their total is not known in advance.
     assert many - few <= 12

@@ -1,4 +1,4 @@
-"""What keeps a member from a book by what the member has had of it: seen in lists, and refused, on both surfaces."""
+"""Why a book is closed to a member: reasons in lists, and refusals, on both surfaces."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Visitor:
         return self.books.organization.integration.post(f"{self.path}/{verb}", body, expect=expect)
 
     def refusals(self, verb, **body):
-        """The slugs of the problems, of both surfaces."""
+        """The slugs of the problems of both surfaces."""
         problem = self.do(verb, expect=409, **body)
         fields = {"memberId": self.member["memberId"]}
         path = f"/coupon-books/{self.book['couponBookId']}/{verb}"
@@ -70,7 +70,7 @@ def visit(books, ana):
     return start
 
 
-def test_the_quota_counts_unless_something_is_left_to_use(visit):
+def test_the_quota_excludes_a_book_unless_a_coupon_is_left_to_use(visit):
     at = visit(maxAssignedPerMember=1)
     at.do("assign")
     assert at.refusals("assign") == ("coupon-quota", "coupon-quota")
@@ -79,7 +79,7 @@ def test_the_quota_counts_unless_something_is_left_to_use(visit):
     assert at.reasons() == ["coupon-quota"]
 
 
-def test_uses_of_the_period(visit):
+def test_the_uses_of_a_period_are_limited(visit):
     at = visit(maxUsagesPerPeriod=1, usagePeriodType="monthly", timezone="Pacific/Apia")
     at.do("assign", amount=2)
     at.do("use")
@@ -87,7 +87,7 @@ def test_uses_of_the_period(visit):
     assert at.reasons() == ["coupon-usage-limit"]
 
 
-def test_discounts_of_the_period(visit):
+def test_the_discounts_of_a_period_are_limited(visit):
     at = visit(maxDiscountPerPeriod=10, discountPeriodType="weekly", maxDiscountPerUse=9)
     at.do("assign", amount=5)
     assert at.do("use", amountDiscounted=9.5, expect=409)["type"] == "/problems/coupon-discount-too-high"
@@ -96,12 +96,12 @@ def test_discounts_of_the_period(visit):
     assert at.reasons() == []
     at.do("use", amountDiscounted=2)
     assert at.do("use", amountDiscounted=0.5, expect=409)["type"] == "/problems/coupon-discount-limit"
-    # A use without a discount is possible, and so the book is in the list.
+    # A use without a discount is still possible, so the book is listed.
     assert at.reasons() == []
     at.do("use")
 
 
-def test_the_minimum_total_of_an_order_counts_where_the_total_is_known(visit):
+def test_the_minimum_total_of_an_order_applies_if_the_total_is_sent(visit):
     at = visit(minOrderTotal=30)
     problem = at.do("assign", orderTotal=29.99, expect=409)
     assert problem["type"] == "/problems/coupon-order-total"
@@ -118,7 +118,7 @@ def test_the_minimum_total_of_an_order_counts_where_the_total_is_known(visit):
     assert at.reasons() == []
 
 
-def test_a_repeated_use_names_the_same_total(visit):
+def test_a_repeated_use_must_have_the_same_total(visit):
     at = visit(minOrderTotal=30)
     at.do("assign", amount=5)
     first = at.do("use", systemUniqueKey="use-1", orderTotal=30)
@@ -159,7 +159,7 @@ def test_a_book_without_free_codes_is_excluded_on_request(visit):
         ({"condition": {"expression": "!member.active"}}, "coupon-book-condition"),
     ],
 )
-def test_books_that_are_closed(visit, members, reason):
+def test_closed_books_are_excluded(visit, members, reason):
     at = visit(**members)
     assert at.refusals("assign") == (reason, reason)
     assert at.refusals("use") == (reason, reason)
@@ -175,7 +175,7 @@ def test_archived_books_are_excluded(visit, books):
     assert at.reasons() == ["coupon-book-archived"]
 
 
-def test_books_of_another_day(visit):
+def test_books_of_another_day_are_excluded(visit):
     today = datetime.now(UTC).isoweekday()
     at = visit(daysOfWeek=[(today + 2) % 7 + 1, (today + 3) % 7 + 1])
     assert at.refusals("assign") == ("coupon-book-day", "coupon-book-day")
@@ -195,7 +195,7 @@ def test_books_for_other_tiers_or_audiences_are_excluded(visit, shop):
     assert at.reasons() == ["coupon-book-audience"]
 
 
-def test_a_books_sums_are_the_members_own(visit, books, organization):
+def test_the_totals_and_the_last_usage_of_a_book_are_those_of_the_member(visit, books, organization):
     at = visit(maxUsagesPerPeriod=9, usagePeriodType="daily")
     other = Visitor(books, organization.member("bob"), at.book)
     at.do("assign", amount=3)
@@ -214,7 +214,7 @@ def test_a_books_sums_are_the_members_own(visit, books, organization):
     assert (entry["totalUsages"], entry["lastUsage"]["couponUsageId"] < usage["couponUsageId"]) == (1, True)
 
 
-def test_books_of_the_program_or_of_none(visit, books, organization):
+def test_a_program_lists_its_books_and_those_without_a_program(visit, books, organization):
     response = organization.administration.get(f"/loyalty-programs/{organization.created.loyalty_program_id}")
     body = {"ledgerId": organization.created.ledger_id, "description": "Other", "setAsDefault": False}
     other = organization.administration.post("/loyalty-programs", body)["loyaltyProgram"]

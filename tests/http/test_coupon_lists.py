@@ -1,4 +1,4 @@
-"""Lists of coupon books under random combinations of filters answer what a look at every record answers."""
+"""Lists of coupon books under random combinations of filters, compared with a scan of every record."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WORDS = {
     "paymentMethods": ["card", "cash"],
     "channels": ["app", "web"],
 }
-# Books that name none of these are for all of them.
+# A book that names none of these applies to all of them.
 OPEN = {"locations", "paymentMethods", "channels", "daysOfWeek"}
 NAMES = ["Flat White", "flat iron", "50% off_tea", "Tea", "\\Cake"]
 STATUSES = ["draft", "published", "disabled", "archived"]
@@ -44,7 +44,7 @@ def organization(api):
 
 @pytest.fixture(scope="module")
 def keys(organization) -> Keys:
-    """Keys that books may name."""
+    """Keys that books may reference."""
     administration, created = organization.administration, organization.created
     audiences = [administration.post("/audiences", {"matcherType": "null-matcher"})["audience"] for _ in range(2)]
     path = f"/loyalty-programs/{created.loyalty_program_id}/tiers"
@@ -60,7 +60,7 @@ def keys(organization) -> Keys:
 
 @pytest.fixture(scope="module")
 def all_books(organization, keys) -> list[Book]:
-    """Sixty books that differ in everything that lists are filtered by, newest first, as lists answer them."""
+    """Sixty books that differ in every field that lists are filtered by, newest first, as in lists."""
     books, chance = CouponBooks(organization), random.Random(1)
 
     def sample(values: list[Any]) -> list[Any]:
@@ -115,7 +115,7 @@ def at_most(name: str, limit: str, *, or_null: bool = False) -> Callable[[Book],
 
 @st.composite
 def wanted_lists(draw: Callable[..., Any], keys: Keys) -> dict[str, tuple[Any, Callable[[Book], bool]]]:
-    """Query parameters on the lists of a book, each with what it means."""
+    """Query parameters on the list fields of a book, each with its predicate."""
     lists = {**WORDS, "daysOfWeek": [1, 2, 3, 4], "audiences": keys["audienceKeys"], "tierKeys": keys["tierKeys"]}
     conditions: dict[str, tuple[Any, Callable[[Book], bool]]] = {}
     for name in draw(st.sets(st.sampled_from([*lists, "tagsAny"]), max_size=4)):
@@ -134,7 +134,7 @@ def wanted_lists(draw: Callable[..., Any], keys: Keys) -> dict[str, tuple[Any, C
 
 @st.composite
 def wanted_values(draw: Callable[..., Any], keys: Keys) -> dict[str, tuple[Any, Callable[[Book], bool]]]:
-    """Query parameters on the single members of a book, each with what it means."""
+    """Query parameters on the single-valued fields of a book, each with its predicate."""
     text = draw(st.sampled_from(["flat", "WHITE", "%", "_", "\\", "t", "crm-1", "nothing like it"]))
     statuses = draw(st.lists(st.sampled_from(STATUSES), min_size=1, max_size=3, unique=True))
     day = moment(draw(st.integers(0, 9)))
@@ -158,7 +158,7 @@ def wanted_values(draw: Callable[..., Any], keys: Keys) -> dict[str, tuple[Any, 
 
 
 def found_by(surface: Any, path: str, id_: str, query: Mapping[str, Any]) -> tuple[int, list[Any]]:
-    """The ids that all pages of a list answer, and their count."""
+    """The total count, and the ids of all pages of a list."""
     ids: list[Any] = []
     for page in range(5):
         answer = surface.get(path, limit=25, page=page, **query)
@@ -189,7 +189,7 @@ def test_lists_contain_the_books_that_match_every_filter(organization, keys, all
 
 @FEW
 @given(data=st.data())
-def test_books_of_a_member(organization, member, keys, all_books, data):
+def test_lists_of_a_member_contain_the_books_that_match_every_filter(organization, member, keys, all_books, data):
     conditions = {**data.draw(wanted_lists(keys)), **data.draw(wanted_values(keys))}
     for name in (
         "audiences",
@@ -219,8 +219,8 @@ def test_books_of_a_member(organization, member, keys, all_books, data):
 
 @pytest.mark.parametrize("column", ["name", "rankingIndex", "validToDate", "type", "externalId"])
 @pytest.mark.parametrize("direction", ["", ",asc", ",desc"])
-def test_books_are_sorted_by_each_column_empty_values_last(organization, all_books, column, direction):
-    """Nothing stands last either way; what is equal goes by age."""
+def test_books_are_sorted_by_each_column_with_empty_values_last(organization, all_books, column, direction):
+    """Null values are last in both directions; equal values are ordered by age."""
     backwards = direction == ",desc"
     books_with_value = [book for book in all_books if book[column] is not None]
     books_without_value = [book for book in all_books if book[column] is None]

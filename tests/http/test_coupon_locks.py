@@ -1,4 +1,4 @@
-"""Locks of coupons: who can use what is locked, what locks count against, and how they end."""
+"""Locks of coupons: who can use a locked coupon, which limits locks count against, and how they end."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Holder:
         ]
 
 
-def test_what_is_locked_is_used_by_its_key_alone(shop, books):
+def test_a_locked_coupon_can_only_be_used_with_its_lock_key(shop, books):
     ana = Holder(shop, books.make("A", type="list"))
     assert ana.lock(expect=409) == NONE
     ana.assign()
@@ -69,7 +69,7 @@ def test_what_is_locked_is_used_by_its_key_alone(shop, books):
     assert (ana.use(lock, expect=409), ana.release(lock, expect=409)) == (ENDED, ENDED)
 
 
-def test_example_5_a_lock_ends_by_time_and_others_have_the_stock(api):
+def test_example_5_an_expired_lock_returns_the_coupon_to_the_stock(api):
     clock = Clock.new(api, "2026-03-02T10:00:00Z")
     shop, books = Shop(clock.organization), CouponBooks(clock.organization)
     book = books.make(type="codeless", maxCouponCount=1)
@@ -93,7 +93,7 @@ def test_example_5_a_lock_ends_by_time_and_others_have_the_stock(api):
     assert ben.use(autoAssign=True)["amountUsed"] == 1
 
 
-def test_codes_of_a_list_are_kept_for_one_member(shop, books):
+def test_a_locked_code_of_a_list_is_reserved_for_its_member(shop, books):
     book = books.make("A", "B", type="list")
     ana, ben = Holder(shop, book), Holder(shop, book)
     lock = ana.lock(code="A", autoAssign=True)
@@ -111,7 +111,7 @@ def test_codes_of_a_list_are_kept_for_one_member(shop, books):
     assert Holder(shop, other.book).assign()["code"] == "C"
 
 
-def test_codes_are_made_for_locks(shop, books):
+def test_codes_are_generated_for_locks(shop, books):
     ana = Holder(shop, books.make(type="generated", maxCouponCount=1))
     lock = ana.lock(autoAssign=True)
     assert Holder(shop, ana.book).assign(expect=409) == EMPTY
@@ -119,11 +119,11 @@ def test_codes_are_made_for_locks(shop, books):
     assert Holder(shop, ana.book).assign(expect=409) == EMPTY
 
 
-def test_a_shared_code_is_kept_within_its_limit(shop, books):
+def test_locks_of_a_shared_code_count_against_its_limit(shop, books):
     book = books.make("ALL", type="single", maxAssignedPerCoupon=2)
     ana, ben, eva = (Holder(shop, book) for _ in range(3))
     lock = ana.lock(autoAssign=True, code="ALL")
-    # The member has it already.
+    # The member already has the code.
     assert ana.lock(expect=409, autoAssign=True) == ana.use(expect=409, autoAssign=True) == LOCKED
     ben.assign()
     assert eva.lock(expect=409, autoAssign=True) == EMPTY
@@ -144,7 +144,7 @@ def test_locks_count_against_quota_and_limits_of_periods(shop, books):
     assert daily.use(expect=409) == "/problems/coupon-usage-limit"
 
 
-def test_a_use_that_is_refused_leaves_the_lock(shop, books):
+def test_a_refused_use_keeps_the_lock(shop, books):
     account = shop.organization.created.ledger_account_key
     priced = {"requiredPointsConfig": {"ledgerAccountKey": account}, "usageRequiredPoints": 3}
     ana = Holder(shop, books.make(type="codeless", maxCouponCount=1, **priced))
@@ -155,7 +155,7 @@ def test_a_use_that_is_refused_leaves_the_lock(shop, books):
     assert shop.balance(ana.member) == 0
 
 
-def test_lists_leave_out_what_is_locked(shop, books):
+def test_lists_with_stock_omit_locked_coupons(shop, books):
     one = books.make(type="codeless", name="One", maxCouponCount=1)
     ana, ben = Holder(shop, one), Holder(shop, one)
     assert ben.listed(withStockOnly=True) == ["One"]
@@ -165,7 +165,7 @@ def test_lists_leave_out_what_is_locked(shop, books):
     assert ben.listed(withStockOnly=True) == ["One"]
 
 
-def test_the_same_key_returns_the_first_lock_and_bad_spans_are_refused(shop, books):
+def test_a_repeated_key_returns_the_first_lock_and_invalid_durations_are_refused(shop, books):
     ana = Holder(shop, books.make(type="codeless"))
     body = {"autoAssign": True, "systemUniqueKey": key()}
     first = ana.lock(**body)
@@ -177,7 +177,7 @@ def test_the_same_key_returns_the_first_lock_and_bad_spans_are_refused(shop, boo
     ana.lock(autoAssign=True, validFor="P7D")
 
 
-def test_locks_are_in_the_timeline(shop, books):
+def test_locks_are_shown_in_the_timeline(shop, books):
     ana = Holder(shop, books.make(type="codeless", name="Tea"))
     locks = [ana.lock(autoAssign=True)]
     ana.use(locks[0])
@@ -202,7 +202,7 @@ def test_locks_are_in_the_timeline(shop, books):
     assert len([row for row in rows if "coupon" in row]) == 2
 
 
-def test_locks_are_those_of_their_member_and_book(shop, books):
+def test_a_lock_is_unknown_to_other_members_and_books(shop, books):
     ana = Holder(shop, books.make(type="codeless"))
     lock = ana.lock(autoAssign=True)
     assert Holder(shop, ana.book).use(lock, expect=404) == "/problems/unknown-coupon-lock"
@@ -212,7 +212,7 @@ def test_locks_are_those_of_their_member_and_book(shop, books):
 
 
 @pytest.mark.parametrize("way", ["deactivate", "erase"])
-def test_members_who_go_leave_no_locks(shop, books, way):
+def test_locks_end_when_their_member_is_deactivated_or_erased(shop, books, way):
     book = books.make("A", type="list")
     ana, ben = Holder(shop, book), Holder(shop, book)
     ana.lock(autoAssign=True)
@@ -225,7 +225,7 @@ def test_members_who_go_leave_no_locks(shop, books, way):
     assert ben.assign()["code"] == "A"
 
 
-def test_cancelling_the_order_that_assigned_a_coupon_reverts_it_in_spite_of_its_lock(shop, books):
+def test_cancelling_the_order_that_assigned_a_coupon_reverts_it_despite_its_lock(shop, books):
     book = books.make(type="codeless")
     assignment = effect("assign-coupon", couponBookKey=book["couponBookKey"], amount=1)
     shop.campaign(running(assignment), eventType=ORDER_CREATED)

@@ -1,4 +1,4 @@
-"""Every assignment of a coupon is a lot: it expires for itself, keeps its data, and is taken back alone."""
+"""Every assignment of a coupon is a lot: it has its own expiry and data, and is reverted individually."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Member:
         return answer["couponUsage"] if expect == 200 else answer["type"]
 
     def entry(self, **query):
-        """What the list of coupons tells: amounts, expiry and data; None where the coupon is not in it."""
+        """The list of coupons: amounts, expiry and data of each; empty if the coupon is not in it."""
         path = f"/members/{self.id}/coupons"
         coupons = self.shop.integration.get(path, couponBookKey=self.book["couponBookKey"], **query)["results"]
         names = ("amountAssigned", "amountUsed", "expiredAt", "customAttributes")
@@ -61,7 +61,7 @@ def ana(request, organization):
     return Member(Shop(organization), *SHARED[request.param], type=request.param)
 
 
-def test_each_assignment_expires_for_itself(ana, later):
+def test_each_assignment_has_its_own_expiry(ana, later):
     soon = later.moment(days=1)
     short = ana.assign(expiresAt=soon, couponData={"seat": 1}, amount=2)
     never = ana.assign(couponData={"seat": 2})
@@ -71,7 +71,7 @@ def test_each_assignment_expires_for_itself(ana, later):
     assert ana.unused() == [never["couponUsageId"], short["couponUsageId"]]
     ana.use()
     later.wait(days=2)
-    # One of the short ones is used, the other has expired; the unlimited one is not touched by that.
+    # One of the two with an expiry is used, the other has expired; the unlimited one is unaffected.
     assert ana.entry() == [(3, 1, None, {"seat": 2})]
     assert ana.unused() == [never["couponUsageId"]]
     assert (ana.expired(True), ana.expired(False)) == (0, 1)
@@ -84,20 +84,20 @@ def test_each_assignment_expires_for_itself(ana, later):
     assert ana.use(bypassUsageRestrictions=True, expect=409) == "/problems/coupon-not-assigned"
 
 
-def test_what_is_assigned_after_an_expiry_can_be_used(ana, later):
+def test_a_coupon_assigned_after_an_expiry_can_be_used(ana, later):
     ana.assign(expiresAt=later.moment(days=1))
     later.wait(days=2)
     assert ana.use(expect=409) == "/problems/coupon-expired"
     ana.assign()
     later.wait(days=30)
     ana.use()
-    # A longer one brings nothing back to life.
+    # A longer assignment does not revive the expired one.
     ana.assign(expiresAt=later.moment(days=9))
     ana.use()
     assert ana.use(expect=409) == "/problems/coupon-expired"
 
 
-def test_a_revert_of_an_assignment_leaves_the_others_as_they_were(ana, later):
+def test_a_revert_of_an_assignment_leaves_the_others_unchanged(ana, later):
     ana.assign(expiresAt=later.moment(days=5), couponData={"seat": 1})
     before = ana.entry()
     second = ana.assign(expiresAt=later.moment(days=1), couponData={"seat": 2})
@@ -112,18 +112,18 @@ def test_a_revert_of_an_assignment_leaves_the_others_as_they_were(ana, later):
     assert ana.entry() == before
 
 
-def test_a_use_that_is_reverted_goes_back_to_its_lot(ana, later):
+def test_a_reverted_use_returns_to_its_lot(ana, later):
     ana.assign(expiresAt=later.moment(days=1))
     ana.assign()
     usage = ana.use()
     later.wait(days=2)
-    # It has expired meanwhile, so that one is left to use and not two.
+    # The lot has expired meanwhile, so only one use is left.
     ana.revert(usage)
     ana.use()
     assert ana.use(expect=409) == "/problems/coupon-expired"
 
 
-def test_books_of_a_member_depend_on_what_has_not_expired(organization, later):
+def test_a_book_is_excluded_once_its_only_coupon_has_expired(organization, later):
     ana = Member(Shop(organization), type="codeless", maxAssignedPerMember=1)
 
     def reasons():
@@ -134,7 +134,7 @@ def test_books_of_a_member_depend_on_what_has_not_expired(organization, later):
     ana.assign(expiresAt=later.moment(days=1))
     assert reasons() == []
     later.wait(days=2)
-    # What has expired counts as had.
+    # An expired coupon counts against the quota.
     assert reasons() == ["coupon-quota"]
     assert ana.do("assign", expect=409) == "/problems/coupon-quota"
 
@@ -159,7 +159,7 @@ def test_a_code_of_one_member_may_have_several_lots(organization, later):
     assert ana.use(expect=409) == "/problems/coupon-not-assigned"
 
 
-def test_what_a_cancelled_event_gave_does_not_stay_by_reverting_its_use(organization):
+def test_a_coupon_of_a_cancelled_event_goes_when_its_use_is_reverted(organization):
     ana = Member(Shop(organization), type="codeless")
     assignment = effect("assign-coupon", couponBookKey=ana.book["couponBookKey"], amount=2)
     ana.shop.campaign(running(assignment), eventType=GENERIC)
@@ -175,7 +175,7 @@ def test_what_a_cancelled_event_gave_does_not_stay_by_reverting_its_use(organiza
         assert ana.use(expect=409) == "/problems/coupon-not-assigned"
 
 
-def test_use_and_assign_tell_code_and_book(organization):
+def test_usages_report_the_code_and_the_book(organization):
     ana = Member(Shop(organization), "A-1", "A-2", type="list")
     path = f"/coupon-books/{ana.book['couponBookId']}"
     member_id = missions.member_id_of(ana.shop, ana.id)
@@ -192,14 +192,14 @@ def test_use_and_assign_tell_code_and_book(organization):
     assert (free.assign()["code"], free.use()["couponBookKey"]) == (None, free.book["couponBookKey"])
 
 
-def test_effects_and_rewards_tell_the_coupon(organization):
+def test_effects_and_rewards_report_the_coupon(organization):
     ana = Member(Shop(organization), "E-1", "E-2", "E-3", type="list")
     book_key = ana.book["couponBookKey"]
     actions = [running(effect(name, couponBookKey=book_key)) for name in ("assign-coupon", "use-coupon")]
     ana.shop.campaign(*actions, eventType=GENERIC)
     missions.create(ana.shop, goalCount=1, couponBookKey=book_key)
     [tried] = ana.shop.track(event(ana.id), executionMode="dryRun")
-    # Nobody learns a code by trying.
+    # A dry run does not reveal a code.
     dry_run_coupons = [effect["coupons"][0] for effect in tried["effects"]]
     assert [(coupon["code"], coupon["couponUsageKey"], coupon["couponBookKey"]) for coupon in dry_run_coupons] == [
         (None, None, book_key)
@@ -221,14 +221,14 @@ def test_effects_and_rewards_tell_the_coupon(organization):
         assert coupon["couponBookKey"] == book_key
     [reward] = result["missions"][0]["rewards"]
     assert (reward["couponBookKey"], {reward["code"], coupons_by_effect[0][0]["code"]}) == (book_key, {"E-1", "E-2"})
-    # What is stored is what was answered.
+    # The stored result equals the response.
     assert ana.shop.track_one(tracked_event) == result
     rows = ana.shop.rows("events", "loyalty_event_id, result, event_type")
     stored_results = [row.result for row in rows if row.event_type == GENERIC]
     assert [stored_result["effects"][0]["coupons"] for stored_result in stored_results] == [coupons_by_effect[0]]
 
 
-def test_a_discount_that_is_exhausted_leaves_uses_without_one(organization):
+def test_an_exhausted_discount_leaves_uses_without_a_discount(organization):
     ana = Member(Shop(organization), type="codeless", maxDiscountPerPeriod=10, discountPeriodType="monthly")
     ana.assign(amount=9)
     ana.use(amountDiscounted=10)
@@ -239,7 +239,7 @@ def test_a_discount_that_is_exhausted_leaves_uses_without_one(organization):
     ana.use()
 
 
-def test_reverting_all_says_how_many_are_left(organization):
+def test_reverting_all_reports_how_many_uses_are_left(organization):
     ana = Member(Shop(organization), "ALL", type="single")
     ana.assign(amount=105)
     for _ in range(103):

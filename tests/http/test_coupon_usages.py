@@ -1,4 +1,4 @@
-"""Coupons assigned, used and reverted on both surfaces, and the lists of what members have."""
+"""Coupons assigned, used and reverted on both surfaces, and the lists of members' coupons."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TYPES = {"single": ["ALL"], "list": ["A-1", "A-2", "A-3"], "generated": [], "cod
 
 
 class Counter:
-    """Members at one surface's counter, in one way of speaking to both; books have a `type` and settings."""
+    """Calls of one surface about coupons, in a form common to both; books have a `type` and settings."""
 
     def __init__(self, organization: Any, surface: str) -> None:
         self.organization = organization
@@ -122,7 +122,7 @@ def test_amounts_follow_an_assignment_a_use_and_a_revert(counter, type_):
     assert counter.totals(book) == (1, 1)
 
 
-def test_codes_of_a_list_go_out_in_order_and_come_back(counter):
+def test_codes_of_a_list_are_assigned_in_order_and_return_when_reverted(counter):
     book, ana, ben = counter.book("list"), counter.member(), counter.member()
     first, second = counter.assign(ana, book), counter.assign(ben, book)
     assert first["couponId"] < second["couponId"]
@@ -147,7 +147,7 @@ def test_generated_codes_are_all_different_and_follow_the_pattern(counter):
     assert all(code.startswith("CO-") and code.endswith("-X") and code[3:-2].isdigit() for code in codes)
 
 
-def test_stock_quota_and_caps(counter):
+def test_stock_and_quotas_limit_assignments(counter):
     ana, ben = counter.member(), counter.member()
     capped = counter.book("codeless", maxCouponCount=2, maxAssignedPerMember=1)
     counter.assign(ana, capped)
@@ -173,13 +173,13 @@ def test_stock_quota_and_caps(counter):
         ({"condition": {"expression": "member.memberType == 'gold'"}}, "coupon-book-condition"),
     ],
 )
-def test_books_that_stand_in_the_way(counter, restriction, problem):
+def test_a_closed_book_refuses_assignments_and_uses(counter, restriction, problem):
     member, book = counter.member(), counter.book(**restriction)
     assert counter.assign(member, book, expect=409) == f"/problems/{problem}"
     assert counter.use(member, book, expect=409) == f"/problems/{problem}"
 
 
-def test_an_archived_book_and_a_day_of_the_week(counter):
+def test_an_archived_book_and_one_of_another_day_refuse_assignments(counter):
     member, book = counter.member(), counter.book()
     counter.assign(member, book)
     counter.books.set_status(book, "archived")
@@ -205,7 +205,7 @@ def test_tiers_audiences_and_inactive_members(counter):
     assert counter.assign(sleeping, counter.book(), expect=409) == "/problems/member-inactive"
 
 
-def test_points_of_the_book(counter):
+def test_assignments_and_uses_cost_the_points_of_the_book(counter):
     book = counter.book(**points(counter, assignmentRequiredPoints=10, usageRequiredPoints=5))
     member = counter.member(points=26)
     assignment = counter.assign(member, book, amount=2)
@@ -283,7 +283,7 @@ def test_a_pending_burn_is_captured(counter):
     counter.shop.check_ledger()
 
 
-def test_keys_are_answered_once(counter):
+def test_a_repeated_key_returns_the_first_usage(counter):
     book, member, other = counter.book(), counter.member(), counter.member()
     name = key()
     first = counter.assign(member, book, systemUniqueKey=name, amount=3)
@@ -296,7 +296,7 @@ def test_keys_are_answered_once(counter):
     use_key = key()
     usage = counter.use(member, book, systemUniqueKey=use_key)
     counter.revert(member, usage)
-    # Whatever has become of it, the first answer is answered.
+    # The first response is repeated, although the use was reverted since.
     assert counter.use(member, book, systemUniqueKey=use_key) == usage
     assert counter.totals(book) == (3, 0)
 
@@ -338,7 +338,7 @@ def test_a_revert_gives_the_limits_of_the_period_back(till):
     till.use(member, book, amountDiscounted=5)
 
 
-def test_expired_coupons_are_used_only_by_bypassing(till, office):
+def test_expired_coupons_can_only_be_used_by_bypassing_restrictions(till, office):
     book, member = till.book("generated"), till.member()
     path = f"/members/{member['loyaltyMemberId']}/coupon-books/{book['couponBookKey']}/assign"
     past = till.organization.integration.post(path, {"expiresAt": "2001-01-01T00:00:00Z"}, expect=400)
@@ -354,13 +354,13 @@ def test_expired_coupons_are_used_only_by_bypassing(till, office):
     assert (coupon["expiredAt"], coupon["customAttributes"]) == ("2999-01-01T00:00:00Z", {"seat": 4})
     _let_expire(till, member)
     assert till.use(member, book, expect=409) == "/problems/coupon-expired"
-    # A new one is assigned beside the one that has expired.
+    # A new coupon is assigned besides the expired one.
     assert till.use(member, book, autoAssign=True)["couponId"] != coupon["couponId"]
     assert till.use(member, book, bypassUsageRestrictions=True)["couponId"] == coupon["couponId"]
 
 
 def _let_expire(counter, member):
-    """Let time go by for what the member has."""
+    """Let all coupons of the member expire."""
     with counter.shop.engine.begin() as db:
         statement = "UPDATE coupon_lots SET expired_at = '2001-01-01T00:00:00Z' WHERE member_id = :member"
         db.execute(text(statement), {"member": member["memberId"]})
@@ -414,7 +414,7 @@ def test_several_codes_are_assigned_to_one_member_at_once(office):
     assert [fault["pointer"] for fault in faults] == ["/pendingCaptureLedgerTransactionId"]
 
 
-def test_a_batch_answers_for_each_item(office):
+def test_a_batch_reports_a_result_for_each_item(office):
     book = office.book("list", *(f"C-{n}" for n in range(4)), **points(office, assignmentRequiredPoints=3))
     ana, ben, cleo = office.member(points=3), office.member(), office.member(points=3)
     path = f"/coupon-books/{book['couponBookId']}/batch-assign"
@@ -476,19 +476,19 @@ def test_a_chosen_coupon_is_assigned(office):
     assert problem["type"] == "/problems/not-found"
 
 
-def test_force_reverts_what_is_used(office):
+def test_a_forced_revert_takes_back_a_used_coupon(office):
     book, member, other = office.book("list", "E-1"), office.member(), office.member()
     assigned = office.assign(member, book)
     office.use(member, book)
     assert office.revert(member, assigned, force=False, expect=409) == "/problems/coupon-assignment-used"
     assert office.revert(member, assigned, force=True)["amountAssigned"] == -1
     assert office.totals(book) == (0, 1)
-    # A code that was used is not given to anybody else.
+    # A used code is not assigned to another member.
     assert office.assign(other, book, expect=409) == "/problems/coupon-out-of-stock"
     assert office.assign(other, book, code="E-1", expect=409) == "/problems/coupon-code-held"
 
 
-def test_uses_of_a_code_are_reverted_one_by_one_or_all_at_once(till):
+def test_uses_of_a_code_can_be_reverted_individually_or_all_at_once(till):
     code = "50% off/ñ"
     book, member = till.book("single", code, **points(till)), till.member(points=10)
     till.assign(member, book, amount=9)
@@ -519,7 +519,7 @@ def test_uses_of_a_code_are_reverted_one_by_one_or_all_at_once(till):
     assert revert(revertAll=True)["status"] == "success"
 
 
-def test_the_lists_of_a_member(till):
+def test_the_lists_of_a_member_can_be_filtered_ordered_and_paged(till):
     integration = till.organization.integration
     member = till.member()
     coffee = till.book("list", "F-1", "F-2", tags=["coffee", "spring"])
@@ -567,7 +567,7 @@ def test_the_lists_of_a_member(till):
     assert codes() == [None, "F-1"]
 
 
-def test_the_lists_and_totals_of_a_program(office):
+def test_the_lists_and_totals_of_a_program_can_be_filtered(office):
     administration = office.organization.administration
     program = office.organization.created.loyalty_program_id
     other = administration.post(
@@ -611,7 +611,7 @@ def test_the_lists_and_totals_of_a_program(office):
     assert totals(validToDate="2000-01-01T00:00:00Z") == (1, 0)
 
 
-def test_nothing_is_reached_across_organizations(counter, other_organization):
+def test_coupons_of_another_organization_are_out_of_reach(counter, other_organization):
     theirs = Counter(other_organization, counter.surface)
     book, member = theirs.book(), theirs.member()
     usage = theirs.assign(member, book)

@@ -1,4 +1,4 @@
-"""Lists of coupons of all books over HTTP, and what campaigns refer to books."""
+"""Lists of coupons of all books over HTTP, and the campaigns that refer to books."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WHERE coupon.organization_id = :id AND coupon.code = :code
 
 
 def expire(shop, code, at, statement=EXPIRE):
-    """Let a coupon expire, or what members have of it."""
+    """Let a coupon expire, or its assignments to members."""
     with shop.engine.begin() as db:
         assert db.execute(text(statement), {"at": at, "id": shop.organization.id, "code": code}).rowcount == 1
 
@@ -47,7 +47,7 @@ def codes_of(page):
     return [coupon["code"] for coupon in page["results"]]
 
 
-def test_coupons_of_all_books(books):
+def test_coupons_of_all_books_are_listed_newest_first(books):
     first, second = books.make("A", "B"), books.make("A", "C", type="list")
     books.make(type="codeless")
     page = books.surface.get("/coupons")
@@ -65,14 +65,14 @@ def test_coupons_of_all_books(books):
     assert codes_of(books.surface.get("/coupons", code="a")) == []
 
 
-def test_books_and_members_that_there_are_not(books):
+def test_lists_of_unknown_books_and_members_are_empty(books):
     books.make("A")
     for query in ({"couponBookKey": new_key()}, {"loyaltyMemberId": "nobody"}):
         page = books.surface.get("/coupons", **query)
         assert page == {"totalCount": 0, "page": 0, "limit": 25, "nextCursor": None, "results": []}
 
 
-def test_coupons_that_have_expired(books, shop):
+def test_coupons_can_be_filtered_by_expiry(books, shop):
     books.make("past", "future", "never")
     now = datetime.now(UTC)
     expire(shop, "past", now - timedelta(seconds=1))
@@ -83,7 +83,7 @@ def test_coupons_that_have_expired(books, shop):
         assert codes_of(books.surface.get("/coupons", **query, page=1, limit=1)) == expected_codes[1:]
 
 
-def test_coupons_of_a_member(books, shop):
+def test_coupons_can_be_filtered_by_member(books, shop):
     book, other = books.make("A", "B", "C"), books.make("X", "Y")
     shop.campaign(running(assigning(book), assigning(other)), eventType=GENERIC)
     ana, bob = shop.member(), shop.member()
@@ -102,7 +102,7 @@ def test_coupons_of_a_member(books, shop):
     assert codes_of(books.surface.get("/coupons", loyaltyMemberId=bob)) == []
 
 
-def test_actions_that_assign_a_book_refer_to_it(books, shop):
+def test_actions_that_assign_coupons_of_a_book_are_among_its_references(books, shop):
     book, other = books.make(), books.make()
     key = book["couponBookKey"]
     by_value = shop.campaign(running(assigning(book), assigning(other)), running(assigning(other)))
