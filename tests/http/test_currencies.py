@@ -49,7 +49,7 @@ def test_example_1_an_order_has_the_currency_of_the_organization_unless_it_names
     assert [len(result["effects"]) for result in results] == [1, 0, 1]
 
 
-def test_without_any_currency_the_variable_is_null(shop, ana):
+def test_without_any_currency_the_currency_of_an_order_is_null(shop, ana):
     shop.campaign(running(mint(1), rule="order.currency == null"), eventType=ORDER_CREATED)
     assert [len(result["effects"]) for result in shop.track(order(ana, 1), order(ana, 1, currency="EUR"))] == [1, 0]
 
@@ -96,7 +96,7 @@ def test_example_5_a_later_event_of_an_order_cannot_name_another_currency(shop, 
 
 
 @pytest.mark.parametrize(("currency", "points"), [("USD", 10), ("EUR", 21)])
-def test_example_6_rules_tell_currencies_apart(shop, ana, currency, points):
+def test_example_6_rules_can_distinguish_currencies(shop, ana, currency, points):
     settle(shop, "EUR")
     amount = 'order.currency == "USD" ? floor(order.total) : floor(order.total * 2)'
     shop.campaign(running(mint(("=", amount))), eventType=ORDER_CREATED)
@@ -113,7 +113,7 @@ def test_stored_orders_keep_their_currency_when_that_of_the_organization_changes
     shop.track_one(order(ana, 1, external_id="yen"))
     assert found_orders(shop, ana) == {"none": None, "euro": "EUR", "yen": "JPY"}
     shop.track_one(order(ana, None, "confirmed", "euro", currency="EUR"))
-    # What was stored without a currency takes later events in any.
+    # An order stored without a currency accepts later events in any currency.
     shop.track_one(order(ana, None, "confirmed", "none", currency="JPY"))
     assert shop.refused(order(ana, None, "confirmed", "yen", currency="EUR")) == "/problems/currency-mismatch"
     assert found_orders(shop, ana) == {"none": None, "euro": "EUR", "yen": "JPY"}

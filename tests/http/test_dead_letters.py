@@ -1,4 +1,4 @@
-"""Faults of the system: attempts with waits between them, the dead-letter list, and the way back."""
+"""Faults of the system: retries with increasing waits, the dead-letter list, and requeueing."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def poisoned(shop):
 
 
 def kill(shop, poisoned, *events):
-    """Let events die; returns their outcomes."""
+    """Turn events into dead letters; return their outcomes."""
     outcomes = send(shop, *events)
     drain(shop, queue_attempts=1)
     return outcomes
@@ -59,7 +59,7 @@ def dead_letters(shop, **query):
     return shop.administration.get("/events/dead-letters", **query)
 
 
-def test_one_poisonous_event_of_a_batch_harms_no_other(shop, poisoned):
+def test_a_poisonous_event_blocks_only_later_events_of_its_member(shop, poisoned):
     ana, bob, cid = shop.member(), shop.member(), shop.member()
     queued_events = send(shop, event(ana), event(bob), event(bob, payload=POISON), event(bob), event(cid), event(cid))
     drain(shop, queue_retry_ms=600_000)
@@ -84,7 +84,7 @@ def test_one_poisonous_event_of_a_batch_harms_no_other(shop, poisoned):
     shop.check_ledger()
 
 
-def test_waits_double_and_the_last_attempt_makes_a_dead_letter(shop, poisoned):
+def test_waits_double_and_the_last_failed_attempt_makes_a_dead_letter(shop, poisoned):
     member = shop.member()
     first, second = send(shop, event(member, payload=POISON), event(member))
     waits = []
@@ -104,7 +104,7 @@ def test_waits_double_and_the_last_attempt_makes_a_dead_letter(shop, poisoned):
     dead = outcome(shop, first)
     assert (dead["event"]["status"], dead["event"]["evaluationStatus"]) == ("failed", 2)
     assert dead["result"]["error"]["type"] == dead["event"]["lastError"]["type"] == "/problems/evaluation-failed"
-    assert outcome(shop, second)["event"]["status"] == "success"  # it was held up, and no longer
+    assert outcome(shop, second)["event"]["status"] == "success"  # no longer blocked by the first event
     assert shop.balance(member) == 1
     [letter] = dead_letters(shop)["results"]
     assert letter["event"] == dead["event"]
@@ -112,7 +112,7 @@ def test_waits_double_and_the_last_attempt_makes_a_dead_letter(shop, poisoned):
     assert letter["queuedAt"] <= letter["deadAt"]
 
 
-def test_a_dead_event_is_queued_again_once(shop, poisoned):
+def test_concurrent_calls_requeue_a_dead_event_once(shop, poisoned):
     member = shop.member()
     [dead, _] = kill(shop, poisoned, event(member, payload=POISON), event(member))
     poisoned()
@@ -150,7 +150,7 @@ def test_a_requeued_event_has_all_attempts_again(shop, poisoned):
     assert dead_letters(shop)["results"][0]["attempts"] == 2
 
 
-def test_the_same_request_again_does_not_revive_a_dead_event(shop, poisoned):
+def test_repeating_the_request_does_not_revive_a_dead_event(shop, poisoned):
     one = event(shop.member(), payload=POISON)
     [dead] = kill(shop, poisoned, one)
     [rejected] = send(shop, one)
@@ -161,7 +161,7 @@ def test_the_same_request_again_does_not_revive_a_dead_event(shop, poisoned):
     assert dead_letters(shop)["totalCount"] == 1
 
 
-def test_the_list_has_pages_orders_and_a_filter(shop, poisoned):
+def test_the_dead_letter_list_can_be_paged_ordered_and_filtered(shop, poisoned):
     member = shop.member()
     shop.administration.post("/custom-event-types", {"name": "Cup", "apiCode": "cup", "schemaType": "custom"})
     kinds = ["cup", "member-generic-event", "cup"]

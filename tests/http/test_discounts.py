@@ -50,7 +50,7 @@ def test_a_discount_is_spread_over_the_items_in_all_modes(shop, mode):
     assert result["discountTotal"] == 3
 
 
-def test_effects_are_worth_what_points_and_coupons_are_worth(shop):
+def test_the_worth_of_effects_is_that_of_their_points_and_coupons(shop):
     account = shop.account(fiatPerPoint=Decimal("0.03"))
     book = CouponBooks(shop.organization).make(type="codeless", faceValue=Decimal("2.50"))
     coupons = effect("assign-coupon", couponBookKey=book["couponBookKey"], amount=3)
@@ -60,7 +60,7 @@ def test_effects_are_worth_what_points_and_coupons_are_worth(shop):
     assert result["discountTotal"] == 0
 
 
-def test_the_worth_of_points_is_that_of_what_a_limit_leaves(shop):
+def test_the_worth_covers_only_the_points_that_a_limit_allows(shop):
     account = shop.account(fiatPerPoint=Decimal("0.03"))
     shop.campaign(
         running(mint(300, ledgerAccountKey=account["ledgerAccountKey"])),
@@ -79,7 +79,7 @@ def test_an_event_that_an_order_causes_discounts_the_rest_of_the_order(shop):
     earn = simulated(shop, loyaltyMemberId=member, order={"total": 100})
     assert [discount["amount"] for discount in earn["discounts"]] == [10, 9]
     assert earn["discountTotal"] == 19
-    # The next event is no purchase, so what a discount takes off is not known.
+    # The next event is no purchase, so the amount of its discount is unknown.
     shop.campaign(running(TEN_PERCENT), eventType=GENERIC)
     assert discounts_of(shop.track_one(event(member))) == [("executed", None, [], None)]
 

@@ -1,4 +1,4 @@
-"""The documentation as the server serves it: pages, links, search, llms.txt, problem types, and the way of browsers."""
+"""The served documentation: pages, links, search, llms.txt, problem types, and responses to browsers."""
 
 from __future__ import annotations
 
@@ -77,13 +77,13 @@ def test_headings_have_the_anchors_that_links_in_the_project_use(client, name):
     assert set(heading_ids) == anchors(DOCS / f"{name}.md")
 
 
-def test_a_page_is_there_as_markdown_too(client):
+def test_a_page_is_also_served_as_markdown(client):
     reply = page(client, "/docs/events.md")
     assert reply.headers["content-type"] == "text/markdown; charset=utf-8"
     assert reply.content.decode() == (DOCS / "events.md").read_text(encoding="utf-8")
 
 
-def test_links_in_markdown_lead_to_what_is_served(client):
+def test_links_in_markdown_lead_to_served_pages(client):
     for name in _names():
         text = page(client, f"/docs/{name}.md").content.decode()
         assert not re.search(r"\]\((\.\./)+(README|CHANGELOG)\.md", text), name
@@ -102,7 +102,7 @@ def test_links_in_markdown_lead_to_what_is_served(client):
         ("/v2/integration/docs/", "/v2/integration/docs"),
     ],
 )
-def test_addresses_that_people_type_lead_to_the_page(client, address, location):
+def test_addresses_that_people_type_redirect_to_the_page(client, address, location):
     reply = page(client, address)
     assert (reply.status, reply.headers["location"]) == (301, location)
 
@@ -122,7 +122,7 @@ def test_drawings_have_a_title_and_colours_for_dark_screens(client):
 
 
 @pytest.mark.parametrize("path", ["/docs/nothing", "/docs/nothing.md", "/docs/../setup.cfg", "/docs/..%2fREADME.md"])
-def test_nothing_else_is_served(client, path):
+def test_other_paths_are_not_found(client, path):
     assert page(client, path).status == 404
 
 
@@ -133,7 +133,7 @@ def test_a_path_with_two_slashes_is_not_redirected_to_the_host_of_the_request(cl
 
 
 @pytest.mark.parametrize("path", ["/docs/", "/problems", "/docs/quickstart/"])
-def test_redirects_name_no_host(client, path):
+def test_redirects_contain_no_host(client, path):
     reply = page(client, path, Host="evil.example")
     assert reply.status == 301
     assert reply.headers["location"].startswith("/docs")
@@ -168,7 +168,7 @@ def test_examples_and_links_have_the_public_address_if_there_is_one():
     assert tag["externalDocs"]["url"].startswith("/docs/")
 
 
-def test_unknown_pages_are_not_remembered(client):
+def test_unknown_pages_are_not_cached(client):
     sizes = []
     for number in range(3):
         assert page(client, f"/docs/nothing-{number}").status == 404
@@ -218,7 +218,7 @@ console.log(JSON.stringify(JSON.parse(process.argv[2]).map(find)));
 
 @pytest.fixture
 def search(client, tmp_path):
-    """Search as the script of the page does: for each query the sections, and their snippets with the words found."""
+    """Search as the script of the page does; return the sections of each query and their snippets with the words."""
     program = node()
     if program is None:
         pytest.skip("there is no Node")
@@ -258,7 +258,7 @@ def test_a_search_shows_the_text_around_the_words(search):
     assert any(parts[1::2] for _, parts in sections)
 
 
-def test_a_search_with_signs_of_patterns_is_plain_text(search):
+def test_pattern_characters_of_a_search_are_plain_text(search):
     results = search("a.b*(c)[d]$", "\\", "<script>")
     assert len(results) == 3
 
@@ -281,7 +281,7 @@ def test_every_problem_type_is_explained_with_an_example_and_a_cure():
         assert f"/problems/{slug}" in text[text.index("<pre>") :], slug
 
 
-def test_browsers_get_a_page_and_programs_json(client):
+def test_browsers_get_a_page_and_programs_get_json(client):
     assert page(client, "/").headers["content-type"] == "application/json"
     assert page(client, "/", Accept="*/*").headers["content-type"] == "application/json"
     reply = page(client, "/", **BROWSER)
@@ -290,7 +290,7 @@ def test_browsers_get_a_page_and_programs_json(client):
         assert page(client, target).status == 200, target
 
 
-def test_a_browser_that_is_lost_gets_a_page_with_ways_on(client):
+def test_a_browser_at_an_unknown_address_gets_a_page_with_links(client):
     reply = page(client, "/nowhere", **BROWSER)
     assert (reply.status, reply.headers["content-type"]) == (404, "text/html; charset=utf-8")
     assert 'href="/docs"' in reply.content.decode()
@@ -316,7 +316,7 @@ def test_pages_are_compressed_and_cached(client, path):
     assert (again.status, again.content) == (304, b"")
 
 
-def test_pages_run_no_scripts_but_the_servers_own_files(client):
+def test_pages_can_only_run_scripts_of_the_server(client):
     reply = page(client, "/docs/quickstart")
     policy = dict(part.strip().split(" ", 1) for part in reply.headers["content-security-policy"].split(";"))
     assert (policy["default-src"], policy["script-src"], policy["style-src"]) == ("'none'", "'self'", "'self'")
@@ -336,7 +336,7 @@ def test_pages_run_no_scripts_but_the_servers_own_files(client):
         ("decisions/0001-postgresql-only", None, "decisions/0002"),
     ],
 )
-def test_a_page_leads_to_the_ones_before_and_after_it(client, name, before, after):
+def test_a_page_links_to_the_pages_before_and_after_it(client, name, before, after):
     links = dict(re.findall(r'<a rel="(prev|next)" href="/docs/([^"]+)"', html(client, f"/docs/{name}")))
     assert links.keys() == {rel for rel, neighbour in (("prev", before), ("next", after)) if neighbour}
     assert links.get("prev", "").startswith(before or "")
@@ -359,5 +359,5 @@ def test_a_page_leads_to_the_ones_before_and_after_it(client, name, before, afte
         ("", "<a>", "&lt;a&gt;"),
     ],
 )  # fmt: skip
-def test_code_has_colours(language, code, markup):
+def test_code_is_coloured_by_its_language(language, code, markup):
     assert coloured(code, language) == markup

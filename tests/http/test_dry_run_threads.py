@@ -1,4 +1,4 @@
-"""Dry runs, which take long, hold up each other and nothing else."""
+"""Dry runs, which take long, delay each other and no other calls."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PATHS = {
 
 
 @pytest.mark.parametrize("path", ["/v2/events/track", "/v2/simulations"])
-def test_a_dry_run_holds_up_no_other_call(path):
+def test_dry_runs_delay_no_other_call(path):
     dry_run_is_running, go_on = threading.Event(), threading.Event()
 
     def dispatch(request):

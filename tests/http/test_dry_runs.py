@@ -26,7 +26,7 @@ def dry(shop, loyalty_event, **body):
 
 
 def reasons(result):
-    """The code of the reason and what was found, by the name of the action or else the code of the campaign."""
+    """The code of the reason and the actual value, by the name of the action, else the code of the campaign."""
     return {
         explanation["actionName"] or explanation["campaignCode"]: (
             explanation["reason"]["code"],
@@ -37,7 +37,7 @@ def reasons(result):
     }
 
 
-def test_campaigns_and_actions_that_are_switched_off_are_named_too(shop, member):
+def test_inactive_campaigns_and_actions_are_explained_too(shop, member):
     shop.campaign(running(mint(1), name="Runs"), code="off", active=False)
     draft, disabled = ({**running(mint(1)), "name": status, "status": status} for status in ("draft", "disabled"))
     campaign = shop.campaign(draft, running(mint(1), name="Runs"), disabled, code="on")
@@ -56,7 +56,7 @@ def test_campaigns_and_actions_that_are_switched_off_are_named_too(shop, member)
     assert shop.track_one(event(member))["effects"][0]["actionName"] == "Runs"
 
 
-def test_the_first_reason_tells_what_was_found(shop, member):
+def test_an_explanation_has_the_first_reason_and_the_actual_value(shop, member):
     shop.campaign(running(mint(1)), code="spend", eventType=ORDER_CREATED, minSpendValue=20)
     shop.campaign(running(mint(1)), code="place", locationCodes=["moon"])
     shop.campaign(running(mint(1)), code="day", daysOfWeek=[1, 2, 3, 4, 5, 6])
@@ -76,7 +76,7 @@ def test_the_first_reason_tells_what_was_found(shop, member):
     }
 
 
-def test_the_trace_is_given_where_it_is_asked_for_of_rules_that_held_as_well(shop, member):
+def test_a_requested_trace_includes_rules_that_were_true(shop, member):
     rule = "order.total > 3 && order.total < 9"
     shop.campaign(running(mint(1), rule=rule), eventType=ORDER_CREATED)
     for total, rule_value in ((5, True), (9, False)):
@@ -90,7 +90,7 @@ def test_the_trace_is_given_where_it_is_asked_for_of_rules_that_held_as_well(sho
         assert [{**explanation, "trace": {}} for explanation in whole] == brief
 
 
-def test_what_will_happen_on_friday(shop, member):
+def test_a_dry_run_can_ask_about_a_friday_to_come(shop, member):
     shop.campaign(running(mint(1), rule="now > timestamp('2030-03-01T00:00:00Z')"), daysOfWeek=[5], code="fridays")
     # A Thursday and a Friday.
     assert reasons(dry(shop, event(member), now="2030-03-07T18:00:00Z")) == {"fridays": ("DAY_OF_WEEK", 4)}
@@ -100,7 +100,7 @@ def test_what_will_happen_on_friday(shop, member):
     assert reasons(dated) == {"fridays": ("DAY_OF_WEEK", 4)}
 
 
-def test_limits_begin_again_with_their_period_and_windows_depend_on_the_moment_asked_about(shop, member):
+def test_limits_and_windows_depend_on_the_requested_moment(shop, member):
     shop.campaign(running(mint(5)), pointsMonthlyLimitPerMember=5, validTo="2031-01-01T00:00:00Z")
     shop.track_one(event(member))
     assert [outcome["status"] for outcome in dry(shop, event(member))["effects"]] == ["skipped"]
@@ -110,7 +110,7 @@ def test_limits_begin_again_with_their_period_and_windows_depend_on_the_moment_a
     assert dry(shop, event(member), now="2031-03-07T18:00:00Z")["effects"] == []
 
 
-def test_points_that_will_have_expired_are_gone_by_then_and_stay_in_truth(shop, member):
+def test_points_that_expire_by_the_requested_moment_are_gone_in_the_dry_run_only(shop, member):
     account = shop.account(pointTrackingEnabled=True, expiresInMonths=1)
     shop.give(member, 50, ledgerAccountId=account["ledgerAccountId"])
     shop.campaign(running(mint(1), rule=f"balances['{account['ledgerAccountKey']}'] >= 50"))
@@ -121,7 +121,7 @@ def test_points_that_will_have_expired_are_gone_by_then_and_stay_in_truth(shop, 
 
 
 @pytest.mark.parametrize("moment", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"])
-def test_the_first_and_the_last_moment_can_be_asked_about(shop, member, moment):
+def test_the_first_and_the_last_moment_can_be_requested(shop, member, moment):
     account = shop.account(pointTrackingEnabled=True, expiresInMonths=1, name="Tracked")
     shop.give(member, 5, ledgerAccountId=account["ledgerAccountId"])
     shop.campaign(
@@ -135,7 +135,7 @@ def test_the_first_and_the_last_moment_can_be_asked_about(shop, member, moment):
 
 @pytest.mark.parametrize("moment", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"])
 @pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Pacific/Niue"])
-def test_they_can_be_asked_about_in_any_time_zone(shop, member, moment, zone):
+def test_the_first_and_the_last_moment_can_be_requested_in_any_time_zone(shop, member, moment, zone):
     limits = {"maxUsagesPerPeriod": 2, "usagePeriodType": "weekly", "timezone": zone, "daysOfWeek": list(range(1, 8))}
     body = {"name": "Cup", "type": "generated", "publishingStatus": "published", **limits}
     book = shop.integration.post("/coupon-books", body)["couponBook"]
@@ -146,7 +146,7 @@ def test_they_can_be_asked_about_in_any_time_zone(shop, member, moment, zone):
 
 
 @pytest.mark.parametrize("mode", ["full", "captureOnly", "authorize"])
-def test_only_a_dry_run_has_another_moment_or_a_trace(shop, member, mode):
+def test_only_a_dry_run_accepts_a_moment_or_a_trace(shop, member, mode):
     body = {"events": [event(member)], "executionMode": mode, "now": "2030-01-01T00:00:00Z", "trace": True}
     problem = shop.integration.post("/events/track", body, expect=400)
     assert [error["pointer"] for error in problem["errors"]] == ["/now", "/trace"]
@@ -154,7 +154,7 @@ def test_only_a_dry_run_has_another_moment_or_a_trace(shop, member, mode):
     shop.track_one(event(member), executionMode=mode, now=None, trace=False)
 
 
-def test_a_moment_that_is_none_is_refused(shop, member):
+def test_an_invalid_moment_is_refused(shop, member):
     body = {"events": [event(member)], "executionMode": "dryRun", "now": "2030-02-30T00:00:00Z"}
     problem = shop.integration.post("/events/track", body, expect=400)
     assert [error["pointer"] for error in problem["errors"]] == ["/now"]

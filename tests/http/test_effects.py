@@ -6,7 +6,7 @@ import pytest
 
 from domain.event_types import BUILT_IN_EVENT_TYPES
 
-# By id, and so by name.
+# Ordered by id, which is also the order by name.
 IDS = [
     "advance-mission",
     "assign-badge",
@@ -96,6 +96,6 @@ def test_the_catalogue_can_be_ordered_and_paged(administration):
         administration.get("/effects", expect=400, **query)
 
 
-def test_an_effect_that_is_not_there_is_404(administration):
+def test_an_unknown_effect_is_not_found(administration):
     assert administration.get("/effects/give-cake", expect=404)["type"] == "/problems/not-found"
     administration.get("/effects/Mint%20points", expect=400)
