@@ -1,4 +1,4 @@
-"""Erasing a member: nothing in the whole database says who it was, and every figure is as before."""
+"""Erasing a member: nothing in the whole database identifies the member, and every figure is unchanged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.builders.person import NAME, WORD, event, live, order, traces
 from tests.builders.queue import drain
 from tests.builders.tracking import Shop
 
-# Where the member stands before, so that the test sees that it looks in the right places.
+# Where the member occurs before the erasing, as a proof that the test looks in the right places.
 EVERYWHERE = {
     "audit_log",
     "badge_trackings",
@@ -35,7 +35,7 @@ EVERYWHERE = {
 
 @pytest.fixture(scope="module")
 def lived(api):
-    """An organization in which the member has lived and was erased: what was before, and what was answered."""
+    """An organization whose member has a history and was erased: the state before, and the response."""
     organization = api.organization()
     history = live(organization)
     seal_audit_log(api.engine, organization.id)
@@ -47,7 +47,7 @@ def lived(api):
 
 
 def figures_of(organization, history):
-    """What counts of everybody, by tables that no erasing may change."""
+    """The figures of all members by table, which erasing must not change."""
     figures = {}
     with organization.api.engine.connect() as db:
         for table, columns in (
@@ -83,7 +83,7 @@ def test_no_trace_is_left_in_the_whole_database(api, lived):
     assert traces(api.engine) == {}
 
 
-def test_every_figure_is_as_before_and_the_books_are_sound(lived):
+def test_every_figure_is_unchanged_and_the_books_are_consistent(lived):
     organization, history = lived
     assert figures_of(organization, history) == history["figures"]
     seal_audit_log(organization.api.engine, organization.id)
@@ -93,7 +93,7 @@ def test_every_figure_is_as_before_and_the_books_are_sound(lived):
 
 EMPTY = "UPDATE audit_log SET changes = NULL, salt = NULL, reason = NULL WHERE organization_id = :o AND {0}"
 ERASED = "SELECT audit_log_id FROM audit_log WHERE organization_id = :o AND salt IS NULL"
-# An entry about no member, an entry about another one, and all that there is.
+# An entry about no member, an entry about another one, and all entries.
 OTHERS = ("operation_id = 'createBadge'", "entity_type = 'member' AND member_ids <> ARRAY[CAST(:m AS bigint)]", "true")
 
 
@@ -103,7 +103,7 @@ def test_the_database_refuses_to_empty_entries_once_a_member_was_erased(lived, c
     parameters = {"o": organization.id, "m": history["ana"]["memberId"]}
     with organization.api.engine.connect() as db:
         assert db.execute(text(EMPTY.format(condition)), parameters).rowcount
-        # Citus tells only that a node could not commit.
+        # Citus reports only that a node could not commit.
         with pytest.raises(DBAPIError, match=r"emptied only by erasing a member|could not commit"):
             db.commit()
 
@@ -119,7 +119,7 @@ def test_entries_that_somebody_empties_once_a_member_was_erased_are_found(lived,
         erased = db.execute(text(ERASED), parameters).scalars().all()
         ids = db.execute(emptied, parameters).scalars().all()
         if condition == "true":
-            # Without the entry about the erasing nothing tells which ones it emptied.
+            # Without the entry about the erasing, nothing lists the entries that it emptied.
             ids += erased
         findings = [finding for finding in verify(db, organization.id) if "is empty" in finding]
     assert {int(finding.split("entry ")[1].split(":")[0]) for finding in findings[:50]} <= set(ids)
@@ -140,7 +140,7 @@ def test_the_entry_about_the_erasing_lists_the_entries_that_it_emptied(lived):
 
 
 @pytest.mark.undistributed
-def test_an_erasing_that_lists_no_entries_accounts_for_none(lived):
+def test_emptied_entries_that_the_erasing_does_not_list_are_found(lived):
     organization, _ = lived
     unlisted = """
         UPDATE audit_log SET changes = '{"isErased": {"from": null, "to": true}}'
@@ -153,7 +153,7 @@ def test_an_erasing_that_lists_no_entries_accounts_for_none(lived):
         assert len([finding for finding in verify(db, organization.id) if "is empty" in finding]) == len(erased) > 1
 
 
-def test_the_member_is_found_by_id_as_nobody(lived):
+def test_the_erased_member_is_found_by_id_without_personal_data(lived):
     organization, history = lived
     member_id, answer = history["ana"]["memberId"], history["answer"]
     read = organization.administration.get(f"/members/{member_id}")["loyalMember"]
@@ -164,7 +164,7 @@ def test_the_member_is_found_by_id_as_nobody(lived):
     organization.integration.get(f"/members/{NAME}", expect=404)
 
 
-def test_erasing_again_returns_the_same(lived):
+def test_erasing_again_returns_the_same_response(lived):
     organization, history = lived
     path = f"/members/{history['ana']['memberId']}"
     assert organization.administration.delete(path, expect=200)["loyalMember"] == history["answer"]
@@ -175,7 +175,7 @@ def test_erasing_again_returns_the_same(lived):
     assert {result["operationId"] for result in about if not result["isErased"]} == {"eraseMember"}
 
 
-def test_nothing_is_done_for_an_erased_member(lived):
+def test_operations_on_an_erased_member_are_refused(lived):
     organization, history = lived
     member_id, pseudonym = history["ana"]["memberId"], history["answer"]["loyaltyMemberId"]
     problem = organization.administration.patch(f"/members/{member_id}", {"active": True}, expect=409)
@@ -189,7 +189,7 @@ def test_nothing_is_done_for_an_erased_member(lived):
     assert result["error"]["type"] == "/problems/member-erased"
 
 
-def test_an_old_event_that_comes_again_is_refused(lived):
+def test_a_repeated_event_of_an_erased_member_is_refused(lived):
     organization, history = lived
     again = {**history["event"], "loyaltyMemberId": history["answer"]["loyaltyMemberId"]}
     [result] = organization.integration.post("/events/track", {"events": [again]}, expect=200)["results"]
@@ -197,7 +197,7 @@ def test_an_old_event_that_comes_again_is_refused(lived):
     assert WORD not in str({**result, "systemUniqueKey": None})
 
 
-def test_messages_about_the_member_are_gone_but_for_the_last(lived):
+def test_messages_about_the_member_are_deleted_except_the_last(lived):
     organization, history = lived
     deliveries = []
     for trigger in organization.administration.get("/triggers")["results"]:
@@ -252,7 +252,7 @@ def test_the_code_by_which_a_member_was_referred_is_erased(api):
     assert traces(api.engine) == {}
 
 
-def test_a_worker_finds_nothing_of_the_erased_member(api):
+def test_a_worker_writes_no_trace_of_the_erased_member(api):
     organization = api.organization()
     history = live(organization)
     organization.administration.delete(f"/members/{history['ana']['memberId']}", expect=200)
@@ -261,13 +261,13 @@ def test_a_worker_finds_nothing_of_the_erased_member(api):
     assert organization.administration.get("/events/dead-letters")["results"] == []
 
 
-def test_members_of_others_are_not_erased(organization, other_organization):
+def test_members_of_another_organization_cannot_be_erased(organization, other_organization):
     theirs = other_organization.member()
     organization.administration.delete(f"/members/{theirs['memberId']}", expect=404)
     organization.administration.delete(f"/members/{2**62}", expect=404)
 
 
-def test_an_order_of_an_erased_member_is_still_cancelled_by_its_event(api):
+def test_the_creation_of_an_erased_members_order_keeps_only_the_external_id(api):
     organization = api.organization()
     organization.member(NAME)
     body = event("member-purchase-order-created", payload={"order": order()})

@@ -1,4 +1,4 @@
-"""The expressions of all events of one call have a time limit together."""
+"""The expressions of all events of a call share one time limit."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_minting_limits_the_time_of_all_rules_that_its_transactions_cause(shop, 
     shop.campaign(running(mint(10), rule=RULE_WITHOUT_PAYLOAD), eventType="ledger-transaction-created")
     member = shop.member()
     shop.give(member, 1)
-    # What the campaign mints causes events in turn, as deep as events may cause others.
+    # The minted points cause further events, up to the maximum depth.
     rewarded = shop.balance(member)
     assert rewarded > 1
     monkeypatch.setattr(evaluation, "_call_seconds", 0.0)

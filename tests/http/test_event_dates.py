@@ -1,4 +1,4 @@
-"""An event has one date, whichever way it comes: its limits, points, missions, referrals and reports count there."""
+"""An event has one date, however it is sent: its limits, points, missions, referrals and reports count there."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ WAYS = [
 
 
 @pytest.mark.parametrize(("way", "dated"), WAYS)
-def test_everything_that_an_event_does_has_its_date(store, way, dated):
+def test_all_effects_of_an_event_have_its_date(store, way, dated):
     shop, date = store.shop, long_ago(store)
     [buyer, friend] = store.members
     one = store.order()
@@ -136,7 +136,7 @@ def test_everything_that_an_event_does_has_its_date(store, way, dated):
     assert reported(shop, date) == (30 + 11 + 50 + 100, 1)
     # The period of tiers: a rolling year does not reach back to it.
     assert store.ladder.of(buyer) == "Basic"
-    # The limit of that day is used up; that of today is not.
+    # The limit of that day is used up, but not that of today.
     again = store.order(externalEventDate=text_of(date))
     assert [result["status"] for result in shop.track_one(again)["effects"]][:2] == ["skipped", "skipped"]
     today = store.order(externalEventDate=text_of(datetime.now(UTC)))
@@ -148,7 +148,7 @@ def test_everything_that_an_event_does_has_its_date(store, way, dated):
 
 
 def near(moment, date):
-    """True if it is the date, or that of a call that was made at the date."""
+    """True if the moment is the date, or shortly after it, as in a call made then."""
     return abs(moment - date) < timedelta(hours=1)
 
 
@@ -167,7 +167,7 @@ def reported(shop, date):
 
 
 @pytest.mark.parametrize("way", [queued, direct])
-def test_what_a_return_takes_back_has_the_date_of_the_return(store, way):
+def test_points_that_a_return_takes_back_have_the_date_of_the_return(store, way):
     shop, date = store.shop, long_ago(store)
     one = store.order()
     shop.track_one(one)
@@ -177,5 +177,5 @@ def test_what_a_return_takes_back_has_the_date_of_the_return(store, way):
     assert shop.balance(store.members[0]) == 0
     reverts = shop.rows("ledger_transactions", "transaction_type, coalesce(external_event_date, created_at)")
     assert {near(at, date) for kind, at in reverts if kind == REVERT} == {True}
-    # Given and taken back on one day.
+    # Minted and taken back on the same day.
     assert reported(shop, date)[0] == 0

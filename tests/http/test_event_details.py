@@ -1,4 +1,4 @@
-"""Payloads and results of events, answered where `include` asks for them."""
+"""Payloads and results of events, returned if `include` asks for them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def lists(shop, member, **query):
     ]
 
 
-def test_lists_answer_what_is_asked_for(shop, member):
+def test_lists_contain_the_payloads_and_results_that_are_requested(shop, member):
     generic = shop.track_one(event(member, payload={"note": ["rain", 1.25, None]}))
     ordered = shop.track_one(order(member, 9, "created", "order-7"))
     for listed in lists(shop, member):
@@ -64,7 +64,7 @@ def test_an_event_returns_its_payload_on_request(shop, member):
     assert shop.integration.get(path, include="result") == bare
 
 
-def test_an_event_that_waits_has_a_payload_and_no_result(shop, member):
+def test_a_queued_event_has_a_payload_and_no_result(shop, member):
     [queued_event] = send(shop, event(member, payload={"note": "rain"}))
     for listed in lists(shop, member, include="payload,result", eventType=GENERIC):
         [waiting] = listed
@@ -76,6 +76,6 @@ def test_an_event_that_waits_has_a_payload_and_no_result(shop, member):
 
 
 @pytest.mark.parametrize("include", ["everything", "payload,payload,result", ""])
-def test_what_cannot_be_included_is_refused(shop, member, include):
+def test_an_unknown_include_is_refused(shop, member, include):
     problem = shop.integration.get(f"/members/{member}/events", include=include, expect=400)
     assert problem["errors"][0]["parameter"] == "include"

@@ -15,7 +15,7 @@ def surface(organization, request):
     return getattr(organization, request.param)
 
 
-def test_an_event_type_keeps_all_that_is_said_of_it(organization, surface):
+def test_an_event_type_is_stored_with_all_its_fields(organization, surface):
     more = {"customAttributes": {"a": [1, None]}, "externalKey": "returned"}
     body = {**BODY, "description": "A cup was returned.", "active": False, **more}
     event_type = surface.post(PATH, body)["eventType"]
@@ -29,18 +29,18 @@ def test_an_event_type_keeps_all_that_is_said_of_it(organization, surface):
     assert surface.get(f"{PATH}/cup") == {"eventType": event_type}
 
 
-def test_what_is_left_out_has_its_default(surface):
+def test_missing_fields_of_an_event_type_have_defaults(surface):
     event_type = surface.post(PATH, BODY)["eventType"]
     assert (event_type["description"], event_type["active"], event_type["customAttributes"]) == (None, True, {})
 
 
 @pytest.mark.parametrize("code", ["cup", BUILT_IN_EVENT_TYPES[0]])
-def test_a_code_is_taken_once(surface, code):
+def test_a_code_in_use_is_refused(surface, code):
     surface.post(PATH, BODY)
     assert surface.post(PATH, {**BODY, "apiCode": code}, expect=409)["type"] == "/problems/name-taken"
 
 
-def test_an_update_changes_what_is_sent_but_never_the_code(organization):
+def test_an_update_changes_only_the_fields_it_sends_and_never_the_code(organization):
     event_type = organization.integration.post(PATH, {**BODY, "description": "A cup was returned."})["eventType"]
     updated_type = organization.integration.patch(f"{PATH}/cup", {"active": False})["eventType"]
     assert updated_type == {**event_type, "active": False, "updatedAt": updated_type["updatedAt"]}
@@ -48,7 +48,7 @@ def test_an_update_changes_what_is_sent_but_never_the_code(organization):
     assert problem["type"] == "/problems/api-code-fixed"
 
 
-def test_event_types_to_choose_from_are_built_in_or_active(organization, surface):
+def test_the_list_of_all_event_types_has_built_in_and_active_custom_ones(organization, surface):
     surface.post(PATH, BODY)
     surface.post(PATH, {**BODY, "apiCode": "mug", "active": False})
     offered = organization.integration.get("/event-types")["results"]
@@ -56,7 +56,7 @@ def test_event_types_to_choose_from_are_built_in_or_active(organization, surface
     assert {row["apiCode"] for row in surface.get(PATH)["results"]} == {"cup", "mug"}
 
 
-def test_another_organization_does_not_have_it(surface, other_organization):
+def test_an_event_type_is_not_found_in_another_organization(surface, other_organization):
     surface.post(PATH, BODY)
     other_organization.integration.get(f"{PATH}/cup", expect=404)
 
