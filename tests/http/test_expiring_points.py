@@ -1,4 +1,4 @@
-"""What of a member's balances expires, as the member's record shows it."""
+"""The expiring points of a member's balances, as the member's record shows them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def ana(clock):
 
 
 def expiring(clock, points, member="ana"):
-    """What the record shows of an account: the next amount with its moment, and the months with an amount."""
+    """The next expiring amount of an account with its moment, and the months with an amount."""
     record = clock.organization.integration.get(f"/members/{member}", include="expiring")["loyaltyMember"]
     [expiring_amounts] = [
         ledger_balance["expiring"]
@@ -49,7 +49,7 @@ def test_lots_that_expire_together_are_one_amount(clock, ana):
     assert expiring(clock, points) == (60, "2026-06-30T22:00:00Z", {"2026-06": 60})
 
 
-def test_both_interfaces_show_it_on_request_alone(clock, ana):
+def test_both_interfaces_show_expiring_points_only_on_request(clock, ana):
     points = Points.new(clock.organization, expiresInMonths=1)
     points.mint(ana, 100)
     record = clock.organization.integration.get("/members/ana")["loyaltyMember"]
@@ -64,13 +64,13 @@ def test_both_interfaces_show_it_on_request_alone(clock, ana):
     assert problem["errors"][0]["parameter"] == "include"
 
 
-def test_points_that_never_expire_are_not_in_it(clock, ana):
+def test_points_that_never_expire_are_not_shown(clock, ana):
     points = Points.new(clock.organization, pointTrackingEnabled=True)
     points.mint(ana, 100)
     assert expiring(clock, points) == (None, None, {})
 
 
-def test_a_whole_balance_expires_when_it_is_idle(clock, ana):
+def test_an_inactive_balance_is_shown_as_expiring_entirely(clock, ana):
     policy = {"expirationType": "inactivity", "period": 6, "rounding": "month"}
     points = Points.new(clock.organization, expiresInMonths=5, expirationPolicies=[policy])
     points.mint(ana, 100, externalEventDate="2025-03-01T09:00:00Z")
@@ -83,7 +83,7 @@ def test_a_whole_balance_expires_when_it_is_idle(clock, ana):
     assert expiring(clock, idle) == (7, "2025-09-30T22:00:00Z", {"2025-09": 7})
 
 
-def test_what_is_reserved_does_not_expire_meanwhile(clock, ana):
+def test_held_points_are_not_shown_as_expiring(clock, ana):
     points = Points.new(clock.organization, expiresInMonths=2)
     points.mint(ana, 100)
     hold = points.move(ana, None, 30, captureMethod="manual")[0]["ledgerTransactionId"]
@@ -93,7 +93,7 @@ def test_what_is_reserved_does_not_expire_meanwhile(clock, ana):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_months_add_up_to_what_expires_and_do_not_depend_on_the_job(clock, ana, seed):
+def test_months_add_up_to_the_balance_whether_or_not_the_job_has_run(clock, ana, seed):
     """Every balance of a random history is shown the same before and after its expiries are posted."""
     random, shop = Random(seed), Shop(clock.organization)
     policies = [{"expirationType": "inactivity", "period": random.randint(2, 5), "rounding": "month"}]

@@ -1,4 +1,4 @@
-"""When points expire: rounded dates, months by tier, and what a revert gives back of lots that have expired."""
+"""When points expire: rounded dates, months by tier, and points that a revert returns to expired lots."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class TestRounding:
         points.mint(ana, 100)
         assert lots_of(points, ana) == {"2025-03-31T22:00:00Z": 100}
 
-    def test_a_moment_that_is_named_is_not_rounded(self, clock):
+    def test_an_explicit_expiration_date_is_not_rounded(self, clock):
         points = Points.new(clock.organization, expiresInMonths=12, expiryRounding="quarter")
         shop, key = Shop(clock.organization), points.account["ledgerAccountKey"]
         params = {"ledgerAccountKey": key, "expirationDate": "2025-05-05T05:05:05Z"}
@@ -72,7 +72,7 @@ class TestRounding:
         points.mint(ana, 1)
         assert lots_of(points, ana) == {"2026-02-10T09:00:00Z": 100, "2026-12-31T23:00:00Z": 1}
 
-    def test_what_would_have_no_effect_is_refused(self, clock):
+    def test_settings_without_effect_are_refused(self, clock):
         path = f"/ledgers/{clock.organization.created.ledger_id}/accounts"
         body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
 
@@ -99,7 +99,7 @@ class TestTiers:
         longer = [{"loyaltyTierKey": tiers.key("Gold"), "months": 24}]
         return Points.new(clock.organization, expiresInMonths=12, tierExpirations=longer)
 
-    def test_points_live_as_long_as_the_tier_says_in_which_they_were_earned(self, clock, shop, tiers, points):
+    def test_the_lifetime_of_points_depends_on_the_tier_in_which_they_were_earned(self, clock, shop, tiers, points):
         ana = clock.organization.member("ana")["ledgerWalletId"]
         points.mint(ana, 1)
         tiers.set("ana", "Gold")
@@ -128,7 +128,7 @@ class TestTiers:
         assert earning["expiresAt"] == "2027-02-10T09:00:00Z"
         assert lots_of(points, member["ledgerWalletId"]) == {"2027-02-10T09:00:00Z": 10}
 
-    def test_an_imagined_member_has_the_tiers_of_the_request(self, shop, tiers, points):
+    def test_a_simulated_member_has_the_tiers_of_the_request(self, shop, tiers, points):
         shop.campaign(running(mint(10, ledgerAccountKey=points.account["ledgerAccountKey"]), rule=IS_ORDER))
         body = {"order": {"externalId": "basket", "total": 10}, "include": ["earn"]}
 
@@ -139,7 +139,7 @@ class TestTiers:
         assert expiry() == "2026-02-10T09:00:00Z"
         assert expiry(tierKeys=[tiers.key("Gold")]) == "2027-02-10T09:00:00Z"
 
-    def test_points_of_a_tier_alone_expire(self, clock, tiers):
+    def test_only_points_of_a_listed_tier_expire(self, clock, tiers):
         only_gold = [{"loyaltyTierKey": tiers.key("Gold").upper(), "months": 1}]
         points = Points.new(clock.organization, tierExpirations=only_gold, expiryRounding="month")
         assert points.account["tierExpirations"] == [{"loyaltyTierKey": tiers.key("Gold"), "months": 1}]
@@ -178,18 +178,18 @@ class TestReverts:
 
         return make
 
-    def test_it_is_gone_at_once_without_days(self, burn_of_the_past):
+    def test_points_returned_to_an_expired_lot_expire_at_once(self, burn_of_the_past):
         """Example 11."""
         points, ana, burn = burn_of_the_past(0)
         points.revert(burn)
         assert points.balance(ana) == 0
         assert points.verify() == []
 
-    def test_it_is_one_lot_for_so_many_days(self, clock, burn_of_the_past):
+    def test_points_returned_to_an_expired_lot_live_for_the_configured_days(self, clock, burn_of_the_past):
         """Example 11, with days."""
         points, ana, burn = burn_of_the_past(30)
         points.revert(burn)
-        # Clocks were put forward in between: it is 11:00 in Madrid on both days.
+        # Summer time began in between: it is 11:00 in Madrid on both days.
         assert lots_of(points, ana) == {"2025-04-13T09:00:00Z": 80}
         points.move(ana, None, 30)
         clock.advance("2025-04-13T08:59:59Z")
@@ -198,7 +198,7 @@ class TestReverts:
         assert points.balance(ana) == 0
         assert points.verify() == []
 
-    def test_lots_that_live_get_their_part_back(self, clock):
+    def test_unexpired_lots_get_their_part_back(self, clock):
         points = Points.new(clock.organization, expiresInMonths=1, restoredExpiryDays=30)
         ana = points.wallet()
         points.mint(ana, 50)
@@ -211,7 +211,7 @@ class TestReverts:
         assert points.verify() == []
 
     @pytest.mark.parametrize("moment", ["2025-04-01T10:00:00Z", "2025-05-01T10:00:00Z"])
-    def test_a_reverted_mint_takes_nothing_but_its_own_points(self, clock, moment):
+    def test_a_reverted_mint_takes_only_its_own_points(self, clock, moment):
         """Of 7 points 5 expire; 2 are burned, given back, and expire in April. 30 others are of another mint."""
         points = Points.new(clock.organization, expiresInMonths=1, restoredExpiryDays=30)
         ana = points.wallet()
@@ -225,7 +225,7 @@ class TestReverts:
         assert points.balance(ana) == 30
         assert points.verify() == []
 
-    def test_the_release_of_a_hold_gives_nothing_back_of_what_has_expired(self, clock):
+    def test_a_released_hold_returns_no_expired_points(self, clock):
         points = Points.new(clock.organization, expiresInMonths=1, restoredExpiryDays=30)
         ana = points.wallet()
         points.mint(ana, 50)

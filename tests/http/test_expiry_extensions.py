@@ -84,13 +84,13 @@ class TestLots:
         assert extend(points, memberId=ana.id, until="2025-12-24T00:00:00Z") == extension(1, 30)
         assert ana.lots == {"2025-12-24T00:00:00Z": 30, "2026-01-31T12:00:00Z": 100}
 
-    def test_it_revives_no_lot(self, clock, points, ana):
+    def test_an_extension_revives_no_expired_lot(self, clock, points, ana):
         ana.mint(100)
         clock.advance("2026-01-31T12:00:00Z")
         assert extend(points, memberId=ana.id, months=3) == extension(0, 0)
         assert points.balance(ana.wallet) == 0
 
-    def test_what_lives_longer_expires_at_its_new_end(self, clock, points, ana):
+    def test_an_extended_lot_expires_at_its_new_end(self, clock, points, ana):
         ana.mint(100)
         extend(points, memberId=ana.id, months=1)
         clock.advance("2026-02-28T11:59:59Z")
@@ -100,7 +100,7 @@ class TestLots:
         assert points.rows()[0]["externalEventDate"] == "2026-02-28T12:00:00Z"
         assert points.verify() == []
 
-    def test_named_lots_alone(self, points, ana):
+    def test_only_the_requested_lots_are_extended(self, points, ana):
         ana.mint(100)
         ana.mint(30, expirationDate="2025-11-30T00:00:00Z")
         points.move(ana.wallet, None, 10)
@@ -109,7 +109,7 @@ class TestLots:
         assert extend(points, ledgerLotIds=[lot["ledgerLotId"]], **FOREVER) == extension(1, 20)
         assert ana.lots == {"2026-01-31T12:00:00Z": 100, FOREVER["until"]: 20}
 
-    def test_the_same_request_is_done_once(self, points, ana):
+    def test_a_repeated_request_extends_once(self, points, ana):
         ana.mint(100)
         first = extend(points, memberId=ana.id, months=1)
         assert extend(points, memberId=ana.id, months=1) == first
@@ -123,7 +123,7 @@ class TestLots:
         assert len(points.rows()) == 1
         assert extend(points, memberId=ana.id, months=1) == extension(1, 100)
 
-    def test_a_timeline_and_the_audit_log_tell_of_it(self, points, ana):
+    def test_an_extension_is_in_the_timeline_and_the_audit_log(self, points, ana):
         ana.mint(100)
         extend(points, memberId=ana.id, months=1)
         administration = points.organization.administration
@@ -145,10 +145,10 @@ class TestLots:
             ({"ledgerAccountId": 987654321, "months": 1}, 404, "unknown-ledger-account"),
         ],
     )
-    def test_what_is_refused(self, points, body, status, problem):
+    def test_invalid_extensions_are_refused(self, points, body, status, problem):
         assert extend(points, expect=status, **body)["type"] == f"/problems/{problem}"
 
-    def test_an_account_that_tracks_no_points(self, clock):
+    def test_an_account_that_tracks_no_points_is_refused(self, clock):
         untracked = Points.new(clock.organization)
         assert extend(untracked, months=1, expect=409)["type"] == "/problems/points-not-tracked"
 
@@ -166,7 +166,7 @@ class TestWholeAccount:
         assert (ana.lots, ben.lots) == ({"2026-02-28T12:00:00Z": 100}, {"2026-02-28T12:00:00Z": 50})
         assert points.verify() == []
 
-    def test_a_dry_run_counts_them(self, points, ana, api):
+    def test_a_dry_run_counts_the_lots_of_all_members(self, points, ana, api):
         ana.mint(100)
         assert extend(points, months=1, dryRun=True)["status"] == "running"
         while extend_running(api.engine):
@@ -175,7 +175,7 @@ class TestWholeAccount:
         assert ana.lots == {"2026-01-31T12:00:00Z": 100}
         assert len(points.rows()) == 1
 
-    def test_an_organization_with_a_failed_clock_keeps_nobody_waiting(self, clock, points, ana, api):
+    def test_a_failed_clock_does_not_delay_other_organizations(self, clock, points, ana, api):
         other = Clock.new(api, START)
         other_points = Points.new(other.organization, expiresInMonths=12, timezone="UTC")
         bea = Member(other, other_points, "bea")
@@ -192,7 +192,7 @@ class TestWholeAccount:
         assert extend(other_points, months=1) == extension(1, 50)
         assert bea.lots == {"2026-02-28T12:00:00Z": 50}
 
-    def test_extensions_are_done_in_the_order_of_their_requests(self, points, ana, api):
+    def test_extensions_are_applied_in_the_order_of_their_requests(self, points, ana, api):
         ana.mint(100)
         for number in range(3):
             extend(points, key=f"until-{number}", until=f"2027-0{number + 1}-15T00:00:00Z")
@@ -201,7 +201,7 @@ class TestWholeAccount:
             pass
         assert ana.lots == {"2027-04-15T00:00:00Z": 100}
 
-    def test_extensions_are_done_in_steps(self, clock, points, api, monkeypatch):
+    def test_extensions_are_applied_in_steps(self, clock, points, api, monkeypatch):
         monkeypatch.setattr("handlers.services.ledger.extend_expiry.WALLETS_AT_ONCE", 1)
         for number in range(3):
             Member(clock, points, f"member-{number}").mint(10)
@@ -240,7 +240,7 @@ class TestInactivity:
         program.buy(10)
         assert program.lots == {"2027-03-31T22:00:00Z": 510}
 
-    def test_what_was_extended_outlives_the_rest(self, program):
+    def test_extended_points_outlive_the_rest(self, program):
         assert self.extend(program, until="2028-01-01T00:00:00Z") == extension(1, 500)
         program.buy(10)
         assert program.lots == {END: 10, "2028-01-01T00:00:00Z": 500}
@@ -323,13 +323,13 @@ class TestReads:
         in_file = [(row["amount"], row["expiresAt"]) for row in rows if row["amount"]]
         return program.balance, program.lots, balance["balance"], balance["expiring"]["next"], of_account, in_file
 
-    def test_they_are_equal(self, api):
+    def test_all_reads_return_the_same_lots(self, api):
         program = Program(Clock.new(api, "2025-05-20T10:00:00Z"))
         program.buy(500)
         TestInactivity.extend(program, until="2027-02-01T00:00:00Z")
         program.buy(10)
         program.clock.advance("2026-06-30T21:59:59Z")
-        # The clock goes on without the job.
+        # The clock advances without the job.
         program.points.change(
             "UPDATE organizations SET clock_now = :now WHERE organization_id = :id",
             now=MOMENT,

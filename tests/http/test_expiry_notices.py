@@ -1,4 +1,4 @@
-"""Notices of points that will expire, and events of those that have."""
+"""Notices of expiring points, and events of expired ones."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ExpiringPoints:
         self.points.move(self.wallets[member], None, amount)
 
     def events(self, *types):
-        """What was reported of the members: the moment, the type, the amount and the days before, in their order."""
+        """The reported events of the members, in order: the moment, the type, the amount and the days before."""
         rows = self.shop.rows("events", "*", "loyalty_event_id")
         return [
             (
@@ -55,7 +55,7 @@ class ExpiringPoints:
         return [(moment, amount, days) for moment, _, amount, days in self.events("points-expiring")]
 
     def set_clock(self, to):
-        """Show a later time without doing what is due until then, as if no worker had run."""
+        """Set a later time without running due jobs, as if no worker had run."""
         self.points.change(
             "UPDATE organizations SET clock_now = :now WHERE organization_id = :id",
             now=to,
@@ -80,7 +80,7 @@ def program(clock):
 
 
 class TestNotices:
-    def test_one_advance_reports_them_and_the_expiry_at_their_moments(self, program):
+    def test_one_advance_reports_notices_and_the_expiry_at_their_moments(self, program):
         """Example 3 of the test clock: 10:00 in Madrid on 2, 25 and 31 March, and 1 April."""
         trigger = {"triggerKey": "app", "name": "App", "type": "WebHook", "active": True}
         settings = {"url": "https://hooks.invalid/app", "eventTypes": list(TYPES)}
@@ -100,7 +100,7 @@ class TestNotices:
             "2026-03-31T22:00:00Z",
         ]
 
-    def test_the_payloads(self, program):
+    def test_payloads_have_the_account_the_amount_and_the_moment(self, program):
         program.clock.advance("2026-04-02T09:00:00Z")
         key = program.points.account["ledgerAccountKey"]
         rows = program.shop.rows("events", "event_type, payload, external_event_date", "loyalty_event_id")
@@ -108,7 +108,7 @@ class TestNotices:
         assert payloads[0] == ({"ledgerAccountKey": key, "amount": 400, "expiresAt": APRIL, "daysBefore": 30}, None)
         assert payloads[-1] == ({"ledgerAccountKey": key, "amount": 400, "expiredAt": APRIL}, None)
 
-    def test_each_says_what_would_expire_by_then(self, program):
+    def test_each_notice_has_the_amount_that_would_still_expire(self, program):
         """Example 9: 150 are spent on the 20th."""
         program.clock.advance("2026-03-20T09:00:00Z")
         program.burn("ana", 150)
@@ -119,7 +119,7 @@ class TestNotices:
             ("2026-03-31T08:00:00Z", 250, 1),
         ]
 
-    def test_nothing_that_expires_is_not_reported(self, program):
+    def test_without_expiring_points_nothing_is_reported(self, program):
         """Example 9: 400 are spent on the 26th."""
         program.clock.advance("2026-03-26T09:00:00Z")
         program.burn("ana", 400)
@@ -134,7 +134,7 @@ class TestNotices:
         program.clock.advance("2026-03-25T09:00:00Z")
         assert program.notices()[1:] == [("2026-03-25T09:00:00Z", 405, 7), ("2026-03-25T09:00:00Z", 70, 7)]
 
-    def test_the_organization_says_it_for_accounts_that_do_not(self, clock):
+    def test_accounts_without_settings_use_those_of_the_organization(self, clock):
         administration = clock.organization.administration
         body = {"defaultLocale": "en", "pointsExpiring": {"daysBefore": [2], "at": "18:30"}}
         assert administration.put("", body)["organization"]["pointsExpiring"] == body["pointsExpiring"]
@@ -179,7 +179,7 @@ class TestNotices:
             (EXPIRED_AT, "points-expired", 400, None),
         ]
 
-    def test_inactive_and_erased_members_get_none(self, program):
+    def test_inactive_and_erased_members_get_no_notices(self, program):
         program.give("ben", 10, externalEventDate=START)
         program.give("eve", 20, externalEventDate=START)
         program.clock.organization.integration.request("PATCH", "/members/ben", {"active": False}, expect=200)
@@ -188,14 +188,14 @@ class TestNotices:
         program.clock.advance("2026-04-02T09:00:00Z")
         assert [event[2] for event in program.events()] == [400] * 4
 
-    def test_campaigns_may_answer_them(self, program):
+    def test_campaigns_can_react_to_notices(self, program):
         program.shop.campaign(
             running(mint(7), rule="event.eventType == 'points-expiring' && event.payload.daysBefore == 1")
         )
         program.clock.advance("2026-04-02T09:00:00Z")
         assert program.shop.balance("ana") == 7
 
-    def test_a_worker_that_was_down_reports_the_latest_alone(self, program):
+    def test_a_worker_that_was_down_reports_only_the_latest_notice(self, program):
         program.set_clock("2026-03-26T15:00:00Z")
         assert program.run_job() == 1
         assert program.notices() == [("2026-03-26T15:00:00Z", 400, 7)]
@@ -204,7 +204,7 @@ class TestNotices:
         program.set_clock("2026-04-01T15:00:00Z")
         assert program.run_job() == 0
 
-    def test_lots_of_after_its_moment_are_in_no_late_notice(self, program):
+    def test_a_late_notice_omits_lots_minted_after_its_moment(self, program):
         program.set_clock("2026-03-26T15:00:00Z")
         program.give("ana", 5, externalEventDate="2025-03-20T09:00:00Z")
         program.give("ben", 6, externalEventDate="2025-03-20T09:00:00Z")
@@ -220,7 +220,7 @@ class TestNotices:
         program.clock.advance("2026-03-27T12:00:00Z")
         assert program.notices()[1:] == [("2026-03-25T09:00:00Z", 400, 7), ("2026-03-27T11:00:00Z", 400, 5)]
 
-    def test_settings_do_not_reach_back(self, clock):
+    def test_settings_do_not_apply_to_earlier_notices(self, clock):
         program = ExpiringPoints(clock, None)
         program.give("ana", 400)
         program.set_clock("2026-03-26T15:00:00Z")
@@ -231,7 +231,7 @@ class TestNotices:
         assert program.run_job() == 1
         assert program.notices() == [("2026-03-31T15:00:00Z", 400, 1)]
 
-    def test_few_at_a_time_are_all(self, program, monkeypatch):
+    def test_all_notices_are_reported_a_few_at_a_time(self, program, monkeypatch):
         for number in range(5):
             program.give(f"member-{number}", number + 1, externalEventDate=START)
         monkeypatch.setattr("handlers.services.ledger.notices.WALLETS_AT_ONCE", 2)
@@ -240,7 +240,7 @@ class TestNotices:
         assert [amount for _, amount, _ in program.notices()] == [400, 1, 2, 3, 4, 5]
         assert program.run_job() == 0
 
-    def test_settings_are_checked(self, clock):
+    def test_invalid_settings_are_refused(self, clock):
         path = f"/ledgers/{clock.organization.created.ledger_id}/accounts"
 
         def places(**notices):
@@ -256,13 +256,13 @@ class TestNotices:
 
 
 class TestExpired:
-    def test_without_anyone_who_asks_it_is_no_event(self, clock):
+    def test_without_a_subscriber_expired_points_cause_no_event(self, clock):
         program = ExpiringPoints(clock, None)
         program.give("ana", 400)
         clock.advance("2026-04-02T09:00:00Z")
         assert program.events() == []
 
-    def test_campaigns_may_answer_it(self, clock):
+    def test_campaigns_can_react_to_expired_points(self, clock):
         program = ExpiringPoints(clock, None)
         program.give("ana", 400)
         amount = mint(("=", "event.payload.amount / 4"))
@@ -271,14 +271,14 @@ class TestExpired:
         assert program.events() == [(EXPIRED_AT, "points-expired", 400, None)]
         assert program.shop.balance("ana") == 100
 
-    def test_it_is_reported_once_by_whoever_comes_first(self, program):
+    def test_an_expiry_is_reported_once_by_an_event_or_the_job(self, program):
         program.set_clock("2026-04-01T15:00:00Z")
         program.shop.track_one(order("ana"))
         program.shop.track_one(order("ana"))
         program.clock.advance("2026-04-02T15:00:00Z")
         assert program.events("points-expired") == [("2026-04-01T15:00:00Z", "points-expired", 400, None)]
 
-    def test_what_a_revert_gives_back_for_a_moment_has_a_moment_of_its_own(self, program):
+    def test_points_that_a_revert_returns_and_that_expire_at_once_are_reported_separately(self, program):
         burn = program.points.move(program.wallets["ana"], None, 80)[0]["ledgerTransactionId"]
         program.clock.advance("2026-04-05T09:00:00Z")
         program.points.revert(burn)
@@ -288,7 +288,7 @@ class TestExpired:
         ]
         assert program.points.verify() == []
 
-    def test_clients_cannot_report_it(self, program):
+    def test_clients_cannot_report_expiries(self, program):
         for event_type in TYPES:
             body = {"loyaltyMemberId": "ana", "systemUniqueKey": event_type, "eventType": event_type}
             [result] = program.shop.track(body)
