@@ -1,4 +1,4 @@
-"""Exports: rows that imports take, so that what goes out comes in again the same."""
+"""Exports: rows that imports accept, so that exported records are the same after an import."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def names(lines):
     return [json.loads(line)["loyaltyMemberId"] for line in lines]
 
 
-def test_members_come_in_as_they_went_out(api, organization, shop):
+def test_exported_members_can_be_imported_unchanged(api, organization, shop):
     program = shop.organization.created.loyalty_program_id
     gold = {"name": "Gold", "active": True, "minRequiredPoints": 10, "tierOrder": 1}
     until = (datetime.now(UTC) + timedelta(days=30)).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -73,7 +73,7 @@ def test_members_come_in_as_they_went_out(api, organization, shop):
     assert program != other.created.loyalty_program_id
 
 
-def test_balances_come_in_as_they_went_out(api, organization, shop):
+def test_exported_balances_can_be_imported_unchanged(api, organization, shop):
     other = api.organization()
     until = (datetime.now(UTC) + timedelta(days=30)).strftime("%Y-%m-%dT%H:%M:%SZ")
     for tenant in (organization, other):
@@ -99,7 +99,7 @@ def test_balances_come_in_as_they_went_out(api, organization, shop):
     Shop(other).check_ledger()
 
 
-def test_points_that_wait_come_in_as_they_went_out(api):
+def test_exported_pending_points_can_be_imported_unchanged(api):
     clock, other = Clock.new(api), Clock.new(api)
     rows = [
         "ana,30,,2026-03-15,2026-02-01,,",
@@ -135,7 +135,7 @@ def test_points_that_wait_come_in_as_they_went_out(api):
     ]
     Imports(other.organization).run("".join(lines), kind="balances", file_format="ndjson")
     assert lines_of(other) == lines
-    # From their moment on they are no different from others, whether or not the worker has been there.
+    # From their moment on they are like other points, whether or not the worker has run.
     now = datetime.fromisoformat(until)
     unsettled = [exported(one.organization, "balances", now=now) for one in (clock, other)]
     for one in (clock, other):
@@ -145,7 +145,7 @@ def test_points_that_wait_come_in_as_they_went_out(api):
     assert "availableAt" not in "".join(unsettled[0])
 
 
-def test_rows_of_points_that_cannot_wait_fail(organization):
+def test_rows_of_points_that_cannot_be_pending_fail(organization):
     organization.member("ana")
     Shop(organization).account(pointTrackingEnabled=True, alias="stars")
     header = "loyaltyMemberId,amount,account,availableAt,expiresAt,pending"
@@ -159,7 +159,7 @@ def test_rows_of_points_that_cannot_wait_fail(organization):
     ]
 
 
-def test_an_export_goes_on_behind_a_member_and_takes_changes_alone(organization):
+def test_an_export_can_start_after_a_member_or_contain_only_changed_members(organization):
     members = [organization.member(name) for name in ("ana", "ben", "cora")]
     assert names(exported(organization, after=members[0]["memberId"])) == ["ben", "cora"]
     since = datetime.now(UTC)
@@ -189,7 +189,7 @@ def test_texts_with_any_end_of_line_can_be_exported(organization):
             assert json.loads(line)["name"] == name
 
 
-def test_cells_of_csv_are_no_formulas(organization):
+def test_cells_of_csv_are_not_read_as_formulas(organization):
     organization.member("ana", profile=PROFILE)
     with organization.api.engine.connect() as db:
         [row] = ROWS["members"](db, ExportRange(organization.id))
@@ -208,7 +208,7 @@ def test_cells_of_csv_are_no_formulas(organization):
 
 
 @pytest.mark.parametrize("kind", list(ROLE_OF_KIND))
-def test_an_export_takes_as_many_statements_whatever_its_size(organization, kind):
+def test_the_number_of_statements_does_not_depend_on_the_size_of_an_export(organization, kind):
     Imports(organization).run("loyaltyMemberId\nm-1\n")
     few = count(organization.api.engine, lambda: exported(organization, kind))
     Imports(organization).run("loyaltyMemberId\n" + "\n".join(f"n-{n}" for n in range(200)))
@@ -216,7 +216,7 @@ def test_an_export_takes_as_many_statements_whatever_its_size(organization, kind
 
 
 def furnish(organization):
-    """What rows name: a book, a badge and an audience; two books of one name, too."""
+    """Create the records that rows name: a book, a badge and an audience, and two books with the same name."""
     books = CouponBooks(organization)
     book = books.make(name="Flat white")
     for name in ("Twice", "Twice"):
@@ -239,7 +239,7 @@ ROWS_OF = {
 }
 
 
-def test_what_members_have_comes_in_as_it_went_out(api, organization):
+def test_exported_records_of_members_can_be_imported_unchanged(api, organization):
     other = api.organization()
     for tenant in (organization, other):
         furnish(tenant)
@@ -262,7 +262,7 @@ def test_what_members_have_comes_in_as_it_went_out(api, organization):
     }
 
 
-def test_records_of_one_name_are_named_by_their_keys(organization):
+def test_records_with_the_same_name_are_exported_by_their_keys(organization):
     furnish(organization)
     keys = {book["couponBookKey"] for book in organization.integration.get("/coupon-books")["results"]}
     for key in keys:
@@ -271,7 +271,7 @@ def test_records_of_one_name_are_named_by_their_keys(organization):
     assert (len(book_names), "Flat white" in book_names, len(book_names & keys)) == (3, True, 2)
 
 
-def test_what_happened_goes_out_as_records(organization, shop):
+def test_events_transactions_usages_and_audit_entries_are_exported(organization, shop):
     book = furnish(organization)
     shop.campaign(running(mint(5)), eventType=GENERIC)
     tracked = shop.track_one(event("ana", description="A cup"))
@@ -298,8 +298,8 @@ def test_what_happened_goes_out_as_records(organization, shop):
     assert {"createBadge", "assignCoupon"} <= {entry["operationId"] for entry in entries}
 
 
-# kind -> what tells ana's rows from ben's, and those of the second account, book or type of event from the first.
-TOLD_BY = {
+# kind -> the field that differs between ana and ben, and the one of the second account, book or event type.
+DISTINGUISHING_FIELDS = {
     "members": ("loyaltyMemberId", None),
     "balances": ("loyaltyMemberId", ("ledgerAccountId", "account", "stars")),
     "coupon-codes": (None, ("couponBookId", "couponBook", "Espresso")),
@@ -317,7 +317,7 @@ TOLD_BY = {
 
 @pytest.fixture
 def furnished(organization, shop):
-    """Two members with something of everything, ben's made last; the values of the filters by their names."""
+    """Create two members with records of every kind, ben's last; return the values of the filters by name."""
     furnish(organization)
     stars = shop.account(pointTrackingEnabled=True, alias="stars")
     espresso = CouponBooks(organization).make(name="Espresso")
@@ -353,12 +353,12 @@ def furnished(organization, shop):
 
 
 @pytest.mark.parametrize("kind", list(ROLE_OF_KIND))
-def test_filters_take_the_rows_that_fit(organization, furnished, kind):
+def test_filters_select_the_matching_rows(organization, furnished, kind):
     def rows(**filters):
         return [json.loads(line) for line in exported(organization, kind, filters=filters)]
 
     all_rows = rows()
-    of_member, of_other = TOLD_BY[kind]
+    of_member, of_other = DISTINGUISHING_FIELDS[kind]
     if of_member is not None:
         member_rows = [row for row in all_rows if row.get(of_member) == "ana"]
         assert rows(memberId=furnished["memberId"]) == member_rows
@@ -378,7 +378,7 @@ def test_filters_take_the_rows_that_fit(organization, furnished, kind):
         assert 0 < len(about) < len(all_rows)
 
 
-def test_an_export_notes_its_filters_and_keeps_to_them(jobs, organization):
+def test_an_export_stores_its_filters_and_applies_them(jobs, organization):
     ana, _ = (organization.member(name) for name in ("ana", "ben"))
     path, export = jobs.run(filters={"memberId": ana["memberId"], "createdFrom": "2020-01-01T01:00:00+01:00"})
     assert export["filters"] == dict.fromkeys(FILTERS) | {
@@ -399,7 +399,7 @@ def test_an_export_notes_its_filters_and_keeps_to_them(jobs, organization):
         ("coupons", {"couponBookId": 999_999_999}, 404, "There is no coupon book"),
     ],
 )
-def test_filters_that_do_not_fit_are_refused(organization, kind, filters, status, text):
+def test_filters_that_the_kind_does_not_have_are_refused(organization, kind, filters, status, text):
     problem = organization.administration.post("/exports", {"kind": kind, "filters": filters}, expect=status)
     assert text in json.dumps(problem)
 
@@ -438,7 +438,7 @@ def jobs(organization):
     return Jobs(organization)
 
 
-def test_an_export_is_written_in_parts_that_are_one_file(jobs, organization, monkeypatch):
+def test_the_parts_of_an_export_form_one_file(jobs, organization, monkeypatch):
     monkeypatch.setattr(write, "ROWS_IN_PART", 2)
     names_ = ["ana", "ben", "cora", "dan", "eva"]
     members = [organization.member(name, profile={"name": "=A"}) for name in names_]
@@ -466,7 +466,7 @@ def test_an_export_is_written_in_parts_that_are_one_file(jobs, organization, mon
     ]
 
 
-def test_rows_can_be_read_while_the_export_is_done(jobs, organization):
+def test_rows_can_only_be_read_while_the_export_has_the_status_done(jobs, organization):
     organization.member("ana")
     path = jobs.begin()
     problem = jobs.part(path, expect=409).json
@@ -491,7 +491,7 @@ def test_rows_expire(jobs, organization):
     assert Shop(organization).rows("export_parts") == []
 
 
-def test_roles_for_what_is_read_are_needed(jobs, organization):
+def test_an_export_also_needs_the_role_to_read_its_records(jobs, organization):
     path, _ = jobs.run()
     writer = organization.administration.with_token(organization.token_of("exports:write", "members:read"))
     writer.post("/exports", {"kind": "members"})
@@ -503,7 +503,7 @@ def test_roles_for_what_is_read_are_needed(jobs, organization):
     reader.get(f"{path}/parts/1", expect=403)
 
 
-def test_a_worker_goes_on_where_another_one_died(jobs, organization, monkeypatch):
+def test_a_worker_continues_an_export_whose_worker_crashed(jobs, organization, monkeypatch):
     monkeypatch.setattr(write, "ROWS_IN_PART", 1)
     for name in ("ana", "ben"):
         organization.member(name)
@@ -527,7 +527,7 @@ def test_a_worker_goes_on_where_another_one_died(jobs, organization, monkeypatch
     assert jobs.get(path)["rows"] == 2
 
 
-def test_organizations_take_turns(jobs, organization, other_organization):
+def test_exports_of_organizations_are_written_in_turn(jobs, organization, other_organization):
     writer = ExportWriter(organization.api.engine, lambda: False)
     while writer.step():
         pass
@@ -543,7 +543,7 @@ def test_organizations_take_turns(jobs, organization, other_organization):
     assert Jobs(other_organization).get(late)["status"] == "done"
 
 
-def test_a_worker_that_ends_leaves_its_export_to_the_others(jobs, organization):
+def test_a_stopping_worker_returns_its_export_to_the_queue(jobs, organization):
     organization.member("ana")
     path = jobs.begin()
     while jobs.get(path)["status"] == "queued" and ExportWriter(organization.api.engine, lambda: True).step():
@@ -566,7 +566,7 @@ def test_an_erased_member_is_in_no_export(jobs, organization):
     assert [row["loyaltyMemberId"] for row in jobs.part(waiting).json["results"]] == ["ben"]
 
 
-def test_an_export_that_meets_a_fault_has_failed(jobs, organization, monkeypatch, caplog):
+def test_an_export_fails_on_a_system_error(jobs, organization, monkeypatch, caplog):
     organization.member("ana")
 
     def failing_rows(db, export_range):
@@ -584,7 +584,7 @@ def test_an_export_that_meets_a_fault_has_failed(jobs, organization, monkeypatch
 
 
 @pytest.mark.parametrize("kind", ["badges", "audience-members"])
-def test_pages_of_erased_members_are_passed_over(organization, monkeypatch, kind):
+def test_pages_of_erased_members_are_skipped(organization, monkeypatch, kind):
     furnish(organization)
     Imports(organization).run("\n".join(ROWS_OF[kind]), kind=kind)
     member_id = organization.integration.get("/members/ana")["loyaltyMember"]["memberId"]

@@ -1,4 +1,4 @@
-"""Warnings about expressions that are saved: in the answers of whatever saves or parses them."""
+"""Warnings about expressions, in the responses of every call that saves or parses them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_rule_about_the_hour_of_now_is_saved_with_a_warning(shop, actions):
     assert shop.administration.get(path) == {"action": saved["action"]}
     update = shop.administration.put(path, running(mint(2), rule=f"true || {MIDNIGHT}"), expect=200)
     assert update["warnings"] == [about_now("/rules/expression", 8, 22)]
-    # An update that leaves the rule as it is tells it again.
+    # An update with the same rule repeats the warning.
     again = shop.administration.put(path, running(mint(2), rule=f"true || {MIDNIGHT}"), expect=200)
     assert again["warnings"] == update["warnings"]
 
@@ -87,7 +87,7 @@ def test_a_count_expression_that_depends_on_now_is_saved_with_a_warning(shop):
         ("event.externalEventDate.getHours() == 0", []),
     ],
 )
-def test_conditions_on_the_calendar_of_now_and_no_others_have_the_warning(shop, rule, expected_sources):
+def test_only_conditions_on_the_calendar_of_now_have_the_warning(shop, rule, expected_sources):
     [warnings] = parse_warnings(shop, rule)
     codes = [warning["code"] for warning in warnings]
     if expected_sources is None:
@@ -97,7 +97,7 @@ def test_conditions_on_the_calendar_of_now_and_no_others_have_the_warning(shop, 
     assert [rule[warning["start"] : warning["end"]] for warning in warnings] == expected_sources
 
 
-def test_parsing_tells_the_input_that_a_warning_is_about(shop):
+def test_the_warnings_of_parsing_point_to_their_input(shop):
     effect = {"expression": "now.getHours()", "isEffectExpression": True}
     first, second, third, faulty = parse_warnings(shop, "7 / 2 > 1", MIDNIGHT, effect, "now.getHour() > 1")
     assert [(warning["code"], warning["pointer"]) for warning in first] == [

@@ -44,7 +44,7 @@ def without_places(node):
     return [without_places(part) for part in node] if isinstance(node, list) else node
 
 
-def test_a_text_is_answered_as_tree_text_and_words(parse):
+def test_a_text_is_parsed_to_a_tree_a_formatted_text_and_words(parse):
     [answer] = parse("order.total>=20")
     assert without_places(answer.pop("node")) == TREE
     assert answer == {
@@ -88,7 +88,7 @@ def test_annotated_trees_carry_types(parse, from_trees):
     assert formatted["node"] == annotated["node"]
 
 
-def test_a_condition_is_of_type_bool_and_a_parameter_of_any(parse, from_trees):
+def test_a_condition_must_be_a_bool_and_a_parameter_can_have_any_type(parse, from_trees):
     condition, parameter = parse("order.total", {"expression": "order.total", "isEffectExpression": True})
     assert condition["errors"]
     assert condition["node"]
@@ -103,7 +103,7 @@ def test_a_condition_is_of_type_bool_and_a_parameter_of_any(parse, from_trees):
     ("text", "start", "end"),
     [("order.total >=", 14, 14), ("", 0, 0), ("1 +* 2", 3, 4), ("'open", None, None), ("\x07", None, None)],
 )
-def test_a_text_that_does_not_parse_has_its_faults_and_no_tree(parse, text, start, end):
+def test_a_text_that_does_not_parse_gets_faults_and_no_tree(parse, text, start, end):
     good, bad = parse("true", text)
     assert good["errors"] == []
     assert "node" not in bad
@@ -115,7 +115,7 @@ def test_a_text_that_does_not_parse_has_its_faults_and_no_tree(parse, text, star
         assert (fault["start"], fault["end"]) == (start, end)
 
 
-def test_a_text_that_makes_no_sense_has_its_faults_beside_its_tree(parse):
+def test_a_text_with_unknown_names_gets_faults_and_a_tree(parse):
     [answer] = parse("order.colour == 'red' && ordr.total > 1")
     assert answer["node"]
     text = answer["expression"]
@@ -142,14 +142,14 @@ def test_a_text_that_makes_no_sense_has_its_faults_beside_its_tree(parse):
         {"kind": ["call"]},
     ],
 )
-def test_a_tree_that_is_none_has_its_faults(from_trees, node):
+def test_an_invalid_tree_gets_faults(from_trees, node):
     good, bad = from_trees({"node": TREE}, {"node": node})
     assert good["errors"] == []
     assert bad["errors"]
     assert bad["expression"] is None
 
 
-def test_a_tree_of_any_depth_is_no_failure_of_the_server(organization):
+def test_a_deep_tree_causes_no_server_error(organization):
     node = {"kind": "identifier", "name": "order"}
     for _ in range(60):
         node = {"kind": "call", "function": "!", "args": [node]}
@@ -171,15 +171,15 @@ def test_a_tree_of_any_depth_is_no_failure_of_the_server(organization):
         {"inputs": [{"expression": "true"}], "annotate": "yes"},
     ],
 )
-def test_what_cannot_be_parsed_at_all_is_400(organization, body):
+def test_malformed_requests_are_refused(organization, body):
     organization.administration.post("/expressions/parse", body, expect=400)
 
 
-def test_as_many_expressions_as_allowed_are_parsed_at_once(parse):
+def test_100_expressions_can_be_parsed_at_once(parse):
     assert len(parse(*["order.total >= 20 && member.active"] * 100)) == 100
 
 
-def test_labels_show_what_people_call_things(parse):
+def test_labels_use_everyday_words(parse):
     [answer] = parse("order.items.exists(i, i.total > 5.0) && tiers.size() > 0")
     assert "member tiers" in answer["labelledExpression"]
     assert "items" in answer["labelledExpression"]

@@ -9,7 +9,7 @@ from handlers.server.configuration_files.kinds import KIND_OF
 from tests.builders.external_keys import KeyedRecords
 
 TAKEN = "/problems/external-key-taken"
-# Those whose records are never changed are as they were made.
+# Kinds whose records can be updated.
 UPDATABLE = [name for name, kind in KIND_OF.items() if kind.update is not None]
 
 
@@ -28,19 +28,19 @@ def test_a_record_is_shown_with_its_key_and_found_by_it(keyed):
     assert keyed.listed(externalKey="a") == []
 
 
-def test_a_key_in_use_is_refused_for_a_record_of_the_same_kind_alone(organization, keyed):
+def test_a_key_in_use_is_refused_only_for_records_of_the_same_kind(organization, keyed):
     name = keyed.kind.name
     first = keyed.made("one", externalKey="early-bird")
     response = keyed.add("two", externalKey="early-bird")
     assert (response.status, response.json["type"]) == (409, TAKEN)
     assert "early-bird" in response.json["detail"]
-    # Nothing is left of what was refused.
+    # The refused record was not stored.
     assert [keyed.identity(record) for record in keyed.listed(externalKey="early-bird")] == [keyed.identity(first)]
     second = keyed.made("two", externalKey="late-bird")
     if name in UPDATABLE:
         response = keyed.change(second, externalKey="early-bird")
         assert (response.status, response.json["type"]) == (409, TAKEN)
-        # Its own key is none that another has.
+        # Its own key can be sent again.
         assert keyed.changed(second, externalKey="late-bird")["externalKey"] == "late-bird"
     elsewhere = KeyedRecords.of(organization.api.organization(), name)
     assert elsewhere.made("one", externalKey="early-bird")["externalKey"] == "early-bird"
@@ -52,7 +52,7 @@ def test_records_of_all_kinds_may_have_the_same_key(organization):
         assert keyed.made("one", externalKey="early-bird")["externalKey"] == "early-bird", name
 
 
-def test_children_of_different_records_share_no_key(organization):
+def test_children_of_different_records_cannot_have_the_same_key(organization):
     programs = KeyedRecords.of(organization, "loyaltyProgram")
     tiers = KeyedRecords.of(organization, "loyaltyTier")
     tiers.made("Gold", externalKey="gold")
@@ -67,7 +67,7 @@ def test_a_key_is_kept_changed_and_cleared_by_updates(organization, name):
     record = keyed.made("one", externalKey="a")
     assert keyed.changed(record)["externalKey"] == "a"
     assert keyed.changed(record, externalKey="b")["externalKey"] == "b"
-    # Nobody has the first key any more.
+    # The first key is free again.
     other = keyed.made("two", externalKey="a")
     assert keyed.changed(record, externalKey=None)["externalKey"] is None
     assert keyed.changed(other, externalKey="b")["externalKey"] == "b"
@@ -75,7 +75,7 @@ def test_a_key_is_kept_changed_and_cleared_by_updates(organization, name):
 
 
 @pytest.mark.parametrize("name", UPDATABLE)
-def test_the_audit_log_tells_how_a_key_changed(organization, name):
+def test_the_audit_log_has_the_changes_of_a_key(organization, name):
     keyed = KeyedRecords.of(organization, name)
     record = keyed.made("one", externalKey="a")
     keyed.changed(record, externalKey="b")
@@ -86,7 +86,7 @@ def test_the_audit_log_tells_how_a_key_changed(organization, name):
 
 
 @pytest.mark.parametrize("key", ["", " a", "a ", "a/b", "{a}", "-a", "é", "a" * 101, 1])
-def test_other_forms_are_refused(organization, key):
+def test_malformed_keys_are_refused(organization, key):
     badges = KeyedRecords.of(organization, "badge")
     response = badges.add("one", externalKey=key)
     assert response.status == 400
@@ -95,7 +95,7 @@ def test_other_forms_are_refused(organization, key):
         assert badges.refusal(externalKey=key).json["errors"][0]["parameter"] == "externalKey"
 
 
-def test_the_longest_key_is_taken(organization):
+def test_a_key_of_maximum_length_is_accepted(organization):
     assert KeyedRecords.of(organization, "badge").made("one", externalKey="a" * 100)["externalKey"] == "a" * 100
 
 
@@ -123,7 +123,7 @@ def test_both_interfaces_find_books_and_event_types_by_their_keys(organization):
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
-def test_lists_of_configuration_take_the_key_as_a_filter(surface):
+def test_lists_of_configuration_can_be_filtered_by_the_key(surface):
     lists = {kind.list for kind in KIND_OF.values()}
     for path in openapi.bundle(surface)["paths"].values():
         for method, operation in path.items():
