@@ -190,7 +190,7 @@ def test_an_archived_book_and_one_of_another_day_refuse_assignments(counter):
     assert counter.assign(member, counter.book(daysOfWeek=[other]), expect=409) == "/problems/coupon-book-day"
 
 
-def test_tiers_audiences_and_inactive_members(counter):
+def test_assignments_are_refused_to_other_tiers_other_audiences_and_inactive_members(counter):
     administration, member = counter.organization.administration, counter.member()
     tiers = TierSchedule.new(counter.shop, Gold=1000)
     assert counter.assign(member, counter.book(tierKeys=[tiers.key("Gold")]), expect=409) == (

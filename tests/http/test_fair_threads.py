@@ -1,4 +1,4 @@
-"""The threads of a process are shared by organizations: none has more than half of them while another one calls."""
+"""Organizations share the threads of a process: none has more than half of them while another one calls."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def office() -> Iterator[Office]:
     new_office.threads.close()
 
 
-def test_an_organization_that_calls_alone_has_all_threads(office):
+def test_the_only_calling_organization_has_all_threads(office):
     for n in range(5):
         office.call("a", f"a{n}")
     assert sorted(office.wait_for(4)) == ["a0", "a1", "a2", "a3"]
 
 
-def test_an_organization_has_half_of_the_threads_while_another_one_calls(office):
+def test_an_organization_has_at_most_half_of_the_threads_while_another_one_calls(office):
     office.call("b", "b0")
     office.release("b0")
     for n in range(10):
@@ -71,7 +71,7 @@ def test_an_organization_has_half_of_the_threads_while_another_one_calls(office)
     assert office.wait_for(6)[5:] == ["a2"]
 
 
-def test_waiting_organizations_take_turns(office):
+def test_calls_of_waiting_organizations_are_started_in_turn(office):
     office = Office(count=1)
     first = office.call("a", "a0")
     office.wait_for(1)
@@ -93,7 +93,7 @@ def test_an_organization_that_called_long_ago_no_longer_counts(office):
     assert sorted(office.wait_for(5)[1:]) == ["a0", "a1", "a2", "a3"]
 
 
-def test_work_of_no_organization_takes_nothing_from_the_only_one(office):
+def test_work_of_no_organization_leaves_all_threads_to_the_only_one(office):
     office.call(None, "key")
     office.release("key")
     for n in range(4):
@@ -101,7 +101,7 @@ def test_work_of_no_organization_takes_nothing_from_the_only_one(office):
     assert sorted(office.wait_for(5)) == ["a0", "a1", "a2", "a3", "key"]
 
 
-def test_results_errors_and_cancelled_calls(office):
+def test_errors_are_raised_and_cancelled_calls_are_not_run(office):
     def fail() -> None:
         raise ValueError("no")
 
@@ -117,7 +117,7 @@ def test_results_errors_and_cancelled_calls(office):
     assert "never" not in office.begun
 
 
-def test_closing_finishes_what_waits_and_the_threads_can_be_used_again(office):
+def test_closing_finishes_waiting_calls_and_the_threads_can_be_reused(office):
     calls = [office.call("a", f"a{n}") for n in range(6)]
     office.wait_for(4)
     closing = threading.Thread(target=office.threads.close)

@@ -1,4 +1,4 @@
-"""What a call has read is given back as soon as the call is done, and does not wait for the garbage collector."""
+"""Objects that a call has read are freed as soon as the call ends, without the garbage collector."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OURS = ("domain.", "handlers.", "openapi.", "persistence.")
 
 @contextmanager
 def garbage():
-    """The types, of the product, of objects that only the garbage collector can free, of what is done meanwhile."""
+    """Count the product objects, by type, of the block that only the garbage collector can free."""
     type_counts: Counter[str] = Counter()
     gc.collect()
     gc.disable()

@@ -56,7 +56,7 @@ def sale(member, at, location=None):
 
 
 def applies_at(shop, member, schedule, *moments, zone=MADRID):
-    """Whether a campaign with this schedule applies to events of these moments."""
+    """Whether a campaign with this schedule applies to events at each of these moments."""
     shop.campaign(running(mint(1)), eventType=GENERIC, dayOfWeekSchedule=schedule, timezone=zone)
     results = shop.track(*(event(member, externalEventDate=moment) for moment in moments))
     assert {result["status"] for result in results} == {"success"}
@@ -66,7 +66,7 @@ def applies_at(shop, member, schedule, *moments, zone=MADRID):
 # --- when a campaign is open -----------------------------------------------------------------------------------------
 
 
-def test_happy_hours_on_the_days_on_which_clocks_change(shop, ana):
+def test_happy_hours_follow_the_local_clock_when_it_changes(shop, ana):
     spring = {
         "2026-03-28T14:00:00Z": True,
         "2026-03-29T13:00:00Z": True,
@@ -100,7 +100,7 @@ def test_a_window_in_the_skipped_hour_never_opens_and_in_the_repeated_one_twice(
     assert applies == [False] * len(skipped) + [True, True]
 
 
-def test_the_clock_of_the_store_decides(shop, ana):
+def test_the_hours_follow_the_clock_of_the_store(shop, ana):
     assert locate(shop, LPA="Atlantic/Canary")["organization"]["locationTimezones"] == {"LPA": "Atlantic/Canary"}
     shop.campaign(running(mint(1)), eventType=ORDER_CREATED, dayOfWeekSchedule=HAPPY_HOURS, timezone=MADRID)
     applies_by_hour = {}
@@ -108,13 +108,13 @@ def test_the_clock_of_the_store_decides(shop, ana):
         sales = [sale(ana, f"2026-07-01T{hour}:30:00Z", location) for location in (None, "MAD", "LPA")]
         applies_by_hour[hour] = [bool(result["effects"]) for result in shop.track(*sales)]
     assert applies_by_hour == {13: [True, True, False], 14: [True, True, True], 15: [False, False, True]}
-    # From the next event on the store goes by the time zone of the campaign.
+    # From the next event on, the time zone of the campaign applies to the store.
     locate(shop)
     assert shop.track_one(sale(ana, "2026-07-01T13:30:00Z", "LPA"))["effects"]
     assert shop.balance(ana) == 7
 
 
-def test_days_of_the_week_depend_on_the_clock_of_the_store_and_limits_on_that_of_the_campaign(shop, ana):
+def test_days_of_the_week_follow_the_clock_of_the_store_and_limits_that_of_the_campaign(shop, ana):
     locate(shop, LPA="Atlantic/Canary")
     shop.campaign(
         running(mint(1)),
@@ -141,7 +141,7 @@ def test_a_sale_within_the_hours_counts_whenever_it_is_sent(shop, ana, monkeypat
     assert shop.track_one(event(ana))["effects"] == []
 
 
-def test_a_cancellation_does_not_look_at_the_hours(shop, ana):
+def test_a_cancellation_ignores_the_hours(shop, ana):
     shop.campaign(running(mint(5)), eventType=ORDER_CREATED, dayOfWeekSchedule=HAPPY_HOURS, timezone=MADRID)
     sold = sale(ana, "2026-07-01T13:30:00Z")
     shop.track_one(sold)
@@ -151,7 +151,7 @@ def test_a_cancellation_does_not_look_at_the_hours(shop, ana):
     assert shop.balance(ana) == 0
 
 
-def test_a_dry_run_tells_what_the_clock_shows(shop, ana):
+def test_a_dry_run_explains_the_local_time(shop, ana):
     shop.campaign(running(mint(1)), code="happy", dayOfWeekSchedule=HAPPY_HOURS, timezone=MADRID)
 
     def explained(**body):
@@ -320,7 +320,7 @@ OVERLAPPING = [window(7, "22:00", "02:00"), window(1, "01:00", "03:00")]
         ([window(1, f"00:{minute:02}", f"00:{minute + 1:02}") for minute in range(51)], ""),
     ],
 )
-def test_schedules_that_cannot_be_kept_are_refused(shop, books, windows, pointer):
+def test_invalid_schedules_are_refused(shop, books, windows, pointer):
     schedule = {"schedule": windows}
     campaign = {"code": "c", "name": "C", "dayOfWeekSchedule": schedule}
     problem = shop.administration.post("/campaigns", campaign, expect=400)
@@ -329,7 +329,7 @@ def test_schedules_that_cannot_be_kept_are_refused(shop, books, windows, pointer
     assert books.refused(dayOfWeekSchedule=schedule) == pointers
 
 
-def test_fifty_windows_can_be_kept(shop):
+def test_fifty_windows_can_be_stored(shop):
     windows = [window(1, f"00:{minute:02}", f"00:{minute + 1:02}") for minute in range(50)]
     assert shop.campaign(dayOfWeekSchedule={"schedule": windows})["dayOfWeekSchedule"] == {"schedule": windows}
 
@@ -349,7 +349,7 @@ def test_time_zones_of_locations_are_replaced_or_kept(shop):
     }
 
 
-def test_time_zones_of_locations_that_cannot_be_kept_are_refused(shop):
+def test_invalid_time_zones_of_locations_are_refused(shop):
     problem = locate(shop, expect=400, LPA="Atlantic/Canaries", MAD=MADRID)
     assert [error["pointer"] for error in problem["errors"]] == ["/locationTimezones/LPA"]
     assert "Did you mean Atlantic/Canary?" in problem["detail"]

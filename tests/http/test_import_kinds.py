@@ -39,7 +39,7 @@ def book(shop, name="Flat white", book_type="list", **more):
 
 
 def priced(shop):
-    """What makes an assignment cost 50 points."""
+    """Settings of a book whose assignments cost 50 points."""
     path = f"/ledgers/{shop.organization.created.ledger_id}/accounts"
     [account] = shop.administration.get(path)["results"]
     config = {"ledgerAccountKey": account["ledgerAccountKey"]}
@@ -88,7 +88,7 @@ def test_codes_are_added_to_their_books(imports, shop):
     assert (counts(job), imports.errors(job)[0][1]) == (("done", 1, 0, 1), "code")
 
 
-def test_members_get_their_coupons_free_and_in_silence(imports, shop):
+def test_imported_coupons_cost_no_points_and_cause_no_events(imports, shop):
     coupon_book = book(shop, **priced(shop))
     add_trigger(shop.administration)
     imports.run("couponBook,code\nFlat white,A-1\nFlat white,A-2\nFlat white,A-3\n", kind="coupon-codes")
@@ -122,7 +122,7 @@ def test_members_get_their_coupons_free_and_in_silence(imports, shop):
     assert (shop.balance("ana"), shop.events("ana"), shop.rows("trigger_deliveries")) == (0, [], [])
 
 
-def test_coupons_told_of_are_as_those_of_requests(imports, shop):
+def test_imported_coupons_with_events_cost_points_like_requests(imports, shop):
     book(shop, book_type="codeless", **priced(shop))
     shop.campaign(running(mint(5)), eventType="coupon-code-assigned")
     rows = "loyaltyMemberId,couponBook,pointsOverride\nana,Flat white,\nana,Flat white,2\n"
@@ -134,7 +134,7 @@ def test_coupons_told_of_are_as_those_of_requests(imports, shop):
 
 
 @pytest.mark.parametrize("kind", ["coupons", "badges", "events"])
-def test_rows_of_one_key_are_done_once(imports, shop, kind):
+def test_rows_with_the_same_key_are_imported_once(imports, shop, kind):
     book(shop, book_type="codeless")
     shop.integration.post("/badges", {"name": "Regular", "maxAmount": 10, "active": True})
     subject, values = {
@@ -159,7 +159,7 @@ def test_rows_of_one_key_are_done_once(imports, shop, kind):
     assert [row.system_unique_key for row in shop.rows(table)].count("k-1") == 1
 
 
-def test_members_get_their_badges(imports, shop):
+def test_members_get_the_imported_badges(imports, shop):
     badge = shop.integration.post("/badges", {"name": "Regular", "maxAmount": 3, "active": True})["badge"]
     shop.campaign(running(mint(5)), eventType="badge-assigned")
     rows = f"ana,Regular,2\nana,{badge['badgeKey']},1\nana,Regular,1\nben,Tea,1\neva,Regular,1\nben,Regular,x\n"
@@ -199,7 +199,7 @@ def test_members_are_put_on_lists_and_taken_off(imports, shop):
     assert len(shop.rows("audience_members")) == 1
 
 
-def test_events_are_captured_or_evaluated_as_of_then(imports, shop):
+def test_imported_events_are_captured_or_evaluated(imports, shop):
     shop.campaign(running(mint(5)), eventType=ORDER_CREATED)
     add_trigger(shop.administration)
 
@@ -240,7 +240,7 @@ def test_events_are_captured_or_evaluated_as_of_then(imports, shop):
 
 
 @pytest.mark.parametrize("kind", sorted(set(ROLE_OF_KIND) - {"members", "balances"}))
-def test_statements_do_not_grow_with_the_rows(imports, shop, kind):
+def test_the_number_of_statements_does_not_depend_on_the_number_of_rows(imports, shop, kind):
     book(shop, book_type="list" if kind == "coupon-codes" else "codeless")
     shop.integration.post("/badges", {"name": "Regular", "maxAmount": 1000, "active": True})
     shop.administration.post("/audiences", {"name": "Testers", "active": True, "matcherType": "list-matcher"})

@@ -1,4 +1,4 @@
-"""Imports over HTTP: what a file says is stored, every fault is told with its line, and nothing is done twice."""
+"""Imports over HTTP: rows are stored, every fault is reported with its line, and no row is imported twice."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def members(imports):
 
 
 def place(imports, path):
-    """Where the next row of an import begins in its unpacked file."""
+    """The position of the next row of an import in its unpacked file."""
     with imports.organization.api.engine.connect() as db:
         statement = text("SELECT next_byte FROM imports WHERE import_id = :id")
         return db.execute(statement, {"id": imports.get(path)["importId"]}).scalar_one()
 
 
-def test_a_step_ends_after_some_megabytes_of_empty_lines_and_others_take_turns(imports, other_organization):
+def test_a_step_ends_after_some_megabytes_of_empty_lines_so_that_others_can_run(imports, other_organization):
     packed = gzip.compress(b"loyaltyMemberId\n" + b"\n" * 12 * 1024 * 1024 + b"ana\n")
     path, importer = imports.queue(packed), imports.importer
     others = Imports(other_organization)
@@ -89,7 +89,7 @@ def test_long_rows_are_read_a_few_at_a_time(imports):
     assert imports.get(path)["rowsRead"] == 12
 
 
-def test_an_import_at_which_workers_die_ends_instead_of_being_repeated(imports, monkeypatch):
+def test_an_import_that_crashes_5_workers_fails(imports, monkeypatch):
     path = imports.queue("loyaltyMemberId\n" + "".join(f"m-{number}\n" for number in range(100)))
 
     class Died(BaseException):
@@ -171,7 +171,7 @@ def test_the_files_of_an_organization_have_a_maximum(settings):
         imports.upload(second, b"x" * 2048)
 
 
-def test_rows_that_failed_are_for_those_who_may_read_such_rows(imports):
+def test_failed_rows_can_only_be_read_with_the_role_for_their_kind(imports):
     job = imports.run("loyaltyMemberId,email\nana,ana@\n")
     path = f"/imports/{job['importId']}/errors"
     surface, token_of = imports.organization.administration, imports.organization.token_of
@@ -187,7 +187,7 @@ def test_changes_of_members_are_in_the_audit_log(imports):
     imports.run("loyaltyMemberId,name,city\nana,Ana,Rosario\nben,Ben,Salta\n")
     with counted(imports.organization.api.engine) as statements:
         job = imports.run("loyaltyMemberId,name,city\nana,Anna,\nben,Ben,Jujuy\ncora,Cora,Salta\n", mode="upsert")
-    # Of the creation, of the start, and of all rows.
+    # For the creation, for the start, and for all rows.
     assert sum("INSERT INTO audit_log" in statement for statement in statements) == 3
     ids = {
         name: imports.organization.integration.get(f"/members/{name}")["loyaltyMember"]["memberId"]
@@ -209,7 +209,7 @@ def in_days(days):
     return (datetime.now(UTC) + timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def test_members_are_stored_as_the_file_says(imports):
+def test_members_are_stored_with_the_fields_of_the_file(imports):
     job = imports.run(FULL)
     assert counts(job) == ("done", 2, 2, 0)
     assert (job["bytesRead"], job["parts"], job["delimiter"], job["error"]) == (
@@ -232,7 +232,7 @@ def test_members_are_stored_as_the_file_says(imports):
     assert ana["ledgerWalletId"]
 
 
-def test_rows_of_json_say_the_same(imports):
+def test_rows_of_json_are_imported_alike(imports):
     rows = [
         {"loyaltyMemberId": "ana", "name": "Ana", "tags": ["a", "b"], "active": False, "joinedAt": "2020-03-02"},
         {"loyaltyMemberId": "ben", "customAttributes": {"cups": 3, "list": [1.5]}, "notifyByPush": True, "name": None},
@@ -243,7 +243,7 @@ def test_rows_of_json_say_the_same(imports):
     assert member(imports, "ben")["customAttributes"]["cups"] == 3
 
 
-def test_an_import_is_quiet_unless_asked_otherwise(imports, shop):
+def test_an_import_causes_events_only_on_request(imports, shop):
     shop.campaign(running(mint(5)), eventType="member-created")
     imports.run("loyaltyMemberId\nana\n")
     assert (shop.balance("ana"), shop.rows("events")) == (0, [])
@@ -254,7 +254,7 @@ def test_an_import_is_quiet_unless_asked_otherwise(imports, shop):
     assert "member-updated" in {row.event_type for row in shop.rows("events", "event_type")}
 
 
-def test_days_are_those_of_the_organization_from_their_beginning_to_their_end(imports, shop):
+def test_dates_are_days_in_the_time_zone_of_the_organization(imports, shop):
     shop.administration.put("", {"defaultLocale": "en", "timezone": "Europe/Madrid"})
     program = shop.organization.created.loyalty_program_id
     gold = {"name": "Gold", "active": True, "minRequiredPoints": 10, "tierOrder": 1}
@@ -269,7 +269,7 @@ def test_days_are_those_of_the_organization_from_their_beginning_to_their_end(im
     assert lot.expires_at.isoformat() == "2040-01-15T23:00:00+00:00"
 
 
-def test_tiers_come_along_with_their_end(imports, shop):
+def test_tiers_are_imported_with_their_expiry(imports, shop):
     program = shop.organization.created.loyalty_program_id
     body = {"name": "Gold", "active": True, "minRequiredPoints": 10, "tierOrder": 1}
     gold = shop.administration.post(f"/loyalty-programs/{program}/tiers", body)["tier"]
@@ -288,7 +288,7 @@ def test_tiers_come_along_with_their_end(imports, shop):
     ]
 
 
-def test_members_who_exist_are_refused_or_changed(imports):
+def test_existing_members_are_refused_or_updated_by_mode(imports):
     imports.run("loyaltyMemberId,name,city,customAttributes.a\nana,Ana,Rosario,1\n")
     again = "loyaltyMemberId,name,customAttributes.b,joinedAt\nana,Anna,2,\nben,Ben,,\nana,Anne,,\n"
     job = imports.run(again)
@@ -301,7 +301,7 @@ def test_members_who_exist_are_refused_or_changed(imports):
     assert ana["customAttributes"] == {"a": "1", "b": "2"}
 
 
-def test_balances_are_minted_with_their_end(imports, shop):
+def test_balances_are_minted_with_their_expiry(imports, shop):
     points = shop.account(pointTrackingEnabled=True, alias="stars", decimals=2)
     shop.member(loyaltyMemberId="ana")
     until = in_days(30)
@@ -343,7 +343,7 @@ def test_faults_of_balances_are_reported(imports, shop):
     assert shop.balance("ana") == 0
 
 
-def test_balances_of_one_key_count_once(imports, shop):
+def test_balances_with_the_same_key_are_imported_once(imports, shop):
     shop.member(loyaltyMemberId="ana")
     rows = "loyaltyMemberId,amount,systemUniqueKey\nana,5,k-1\nana,5,k-1\nana,6,k-1\n"
     job = imports.run(rows, kind="balances")
@@ -353,7 +353,7 @@ def test_balances_of_one_key_count_once(imports, shop):
     assert shop.balance("ana") == 5
 
 
-def test_tiers_follow_imported_points_in_silence(imports, shop):
+def test_tiers_follow_imported_points_without_events(imports, shop):
     program = shop.organization.created.loyalty_program_id
     body = {"name": "Gold", "active": True, "minRequiredPoints": 10, "tierOrder": 1}
     gold = shop.administration.post(f"/loyalty-programs/{program}/tiers", body)["tier"]
@@ -366,7 +366,7 @@ def test_tiers_follow_imported_points_in_silence(imports, shop):
     assert [loyalty_event["eventType"] for loyalty_event in shop.events("ben")] == ["member-tier-set"]
 
 
-def test_a_dry_run_tells_faults_and_changes_nothing(imports, shop):
+def test_a_dry_run_reports_faults_and_changes_nothing(imports, shop):
     job = imports.run("loyaltyMemberId,email\nana,\nben,nowhere\n", dryRun=True)
     assert counts(job) == ("done", 2, 1, 1)
     assert members(imports) == []
@@ -406,7 +406,7 @@ def test_a_file_that_cannot_be_read_ends_its_import(imports, content, options, r
     assert job["finishedAt"] is not None
 
 
-def test_rows_that_cannot_be_read_fail_alone(imports):
+def test_unreadable_rows_fail_individually(imports):
     long = b"x" * (1024 * 1024)
     rows = [
         b"ana,Ana",
@@ -441,7 +441,7 @@ def test_another_encoding_can_be_named(imports):
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_file_can_be_cut_anywhere(imports, packed):
+def test_a_file_can_be_split_anywhere(imports, packed):
     rows = [f'm{n},"N\xe4me ""{n}"""' for n in range(50)]
     content = ("loyaltyMemberId,name\n" + "\n".join(rows)).encode()
     content = gzip.compress(content) if packed else content
@@ -453,7 +453,7 @@ def test_a_file_can_be_cut_anywhere(imports, packed):
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_another_worker_goes_on_where_one_stopped(imports, packed):
+def test_another_worker_continues_where_one_stopped(imports, packed):
     content = ("loyaltyMemberId\n" + "\n".join(f"m{n}" for n in range(100))).encode()
     small = Imports(imports.organization, rows=9)
     path = small.queue(gzip.compress(content) if packed else content)
@@ -479,7 +479,7 @@ def test_the_file_of_errors_can_be_corrected_and_sent_again(imports):
     assert (ana["email"], ana["phoneNumber"], ana["name"]) == ("ana@example.com", "+54 11", "=1+1")
 
 
-def test_errors_are_read_page_by_page(imports):
+def test_errors_can_be_read_in_pages(imports):
     job = imports.run("loyaltyMemberId\n" + "\n".join("a/b" for _ in range(30)))
     assert [line for line, _, _ in imports.errors(job, limit=3)] == [2, 3, 4]
     assert [line for line, _, _ in imports.errors(job, limit=3, afterLine=4)] == [5, 6, 7]
@@ -508,7 +508,7 @@ def test_parts_can_be_sent_again_until_the_start(imports, organization):
     assert members(imports) == ["ben"]
 
 
-def test_a_cancelled_import_goes_no_further(imports, organization):
+def test_a_cancelled_import_stops_after_its_step(imports, organization):
     small = Imports(organization, rows=2)
     path = small.queue("loyaltyMemberId\nana\nben\ncora\n")
     small.importer.step()
@@ -522,7 +522,7 @@ def test_a_cancelled_import_goes_no_further(imports, organization):
     organization.administration.post(f"/imports/{job['importId']}/cancel", expect=409)
 
 
-def test_rights_are_those_of_what_is_written(organization, imports):
+def test_an_import_needs_the_role_to_write_its_kind(organization, imports):
     administration = organization.administration
     path = imports.begin(kind="balances")
     reader = administration.with_token(organization.token_of("imports:read"))
@@ -537,7 +537,7 @@ def test_rights_are_those_of_what_is_written(organization, imports):
     writer.post(f"{path}/cancel", expect=403)
 
 
-def test_another_organization_sees_nothing(api, imports):
+def test_imports_of_another_organization_are_not_found(api, imports):
     path = imports.begin()
     other = api.organization().administration
     other.get(path, expect=404)
@@ -545,7 +545,7 @@ def test_another_organization_sees_nothing(api, imports):
     assert other.get("/imports")["totalCount"] == 0
 
 
-def test_lists_are_filtered_and_requests_checked(imports, organization):
+def test_lists_can_be_filtered_and_invalid_requests_are_refused(imports, organization):
     imports.run("loyaltyMemberId\nana\n")
     imports.begin(kind="balances")
     get = organization.administration.get
@@ -564,7 +564,7 @@ def test_lists_are_filtered_and_requests_checked(imports, organization):
     assert problem["detail"] == "The body is missing."
 
 
-def test_a_part_is_bounded(imports, organization):
+def test_a_part_has_a_maximum_size(imports, organization):
     path = imports.begin()
     headers = {"Content-Length": str(64 * 1024 * 1024 + 1)}
     organization.administration.request("PUT", f"{path}/parts/1", b"x", headers=headers, expect=413)
@@ -573,7 +573,7 @@ def test_a_part_is_bounded(imports, organization):
 
 
 @pytest.mark.parametrize("kind", ["members", "balances"])
-def test_a_set_of_rows_takes_as_many_statements_whatever_its_size(imports, shop, kind):
+def test_the_number_of_statements_does_not_depend_on_the_number_of_rows(imports, shop, kind):
     statement_counts = {}
     imports.run("loyaltyMemberId\nfirst\n")
     imports.run("loyaltyMemberId,amount\nfirst,5\n", kind="balances")
@@ -591,7 +591,7 @@ def test_a_set_of_rows_takes_as_many_statements_whatever_its_size(imports, shop,
     assert statement_counts[1] == statement_counts[10] == statement_counts[300]
 
 
-def test_a_row_that_meets_a_fault_of_the_system_fails_alone(imports, monkeypatch):
+def test_a_row_with_a_system_error_fails_individually(imports, monkeypatch):
     from handlers.services.imports import work
 
     def import_with_a_fault(call, job, rows, name_of):

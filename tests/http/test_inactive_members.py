@@ -1,4 +1,4 @@
-"""Nothing is given to members who are not active, and nothing taken from them; what was done can be undone."""
+"""Inactive members gain and lose nothing by new effects; earlier effects can be reverted."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_the_tier_of_an_inactive_member_cannot_be_set(shop, member):
     assert tiers.of(member) == "Gold"
 
 
-def test_points_by_member_but_not_by_wallet(shop, member):
+def test_points_of_an_inactive_member_can_only_move_by_wallet(shop, member):
     body = {"amount": 5, "systemUniqueKey": "till-1"}
     path = f"/members/by-loyalty-member-id/{member}"
     first = shop.administration.post(f"{path}/mint", body, expect=200)
@@ -111,7 +111,7 @@ def test_coupons_of_an_inactive_member_cannot_be_assigned_or_used(shop, member):
     shop.integration.post(f"/members/{member}/coupon-usages/{usage['couponUsageKey']}/revert", expect=200)
 
 
-def test_events_do_nothing_for_whom_is_deactivated_with_them(shop, member):
+def test_effects_of_the_deactivation_itself_are_skipped(shop, member):
     mission = create(shop, eventType="member-profile-deactivated", goalCount=1, pointsAccrual=10)
     badge, tiers = Badges(shop).create(), TierSchedule.new(shop, Gold=1000)
     book = CouponBooks(shop.organization).make("A-1")
@@ -143,7 +143,7 @@ def test_events_do_nothing_for_whom_is_deactivated_with_them(shop, member):
     shop.check_ledger()
 
 
-def test_a_sponsor_who_is_not_active_gets_nothing(shop, member):
+def test_an_inactive_sponsor_gets_nothing(shop, member):
     sponsor = shop.member()
     shop.campaign(running(mint(10), mint(3, recipient="sponsor"), spend(1, recipient="sponsor")), eventType=GENERIC)
     shop.give(sponsor, 5)
@@ -156,7 +156,7 @@ def test_a_sponsor_who_is_not_active_gets_nothing(shop, member):
     assert shop.balance(member) == 10
 
 
-def test_limits_count_nothing_for_whom_is_not_active(shop, member):
+def test_skipped_effects_for_inactive_members_do_not_count_against_limits(shop, member):
     sponsor = shop.member()
     rule = {"scope": "campaign", "type": "points", "period": "total", "limit": 5}
     shop.campaign(running(mint(3, recipient="sponsor")), eventType=GENERIC, limitRules=[rule])
@@ -168,7 +168,7 @@ def test_limits_count_nothing_for_whom_is_not_active(shop, member):
     assert shop.balance(sponsor) == 3
 
 
-def test_an_order_is_taken_back_from_whom_is_not_active(shop):
+def test_an_order_of_an_inactive_member_can_be_undone(shop):
     shop.campaign(running(mint(10)), eventType="member-purchase-order-created")
     shop.campaign(running(mint(1)), eventType="member-purchase-order-cancelled")
     for status, leading_to in (("cancelled", ()), ("rejected", ()), ("returned", ("confirmed",))):
@@ -185,7 +185,7 @@ def test_an_order_is_taken_back_from_whom_is_not_active(shop):
     shop.check_ledger()
 
 
-def test_an_event_is_cancelled_for_whom_is_not_active(shop, member):
+def test_an_event_of_an_inactive_member_can_be_cancelled(shop, member):
     shop.campaign(running(mint(10)), eventType=GENERIC)
     result = shop.track_one(event(member))
     deactivate(shop, member)
@@ -193,7 +193,7 @@ def test_an_event_is_cancelled_for_whom_is_not_active(shop, member):
     assert shop.balance(member) == 0
 
 
-def test_what_an_administrator_moves_by_wallet_rewards_nobody(shop, member):
+def test_points_moved_by_wallet_cause_no_effects_for_an_inactive_member(shop, member):
     shop.campaign(running(mint(7)), eventType="ledger-transaction-created")
     record = deactivate(shop, member)["loyaltyMember"]
     created = shop.organization.created
@@ -203,7 +203,7 @@ def test_what_an_administrator_moves_by_wallet_rewards_nobody(shop, member):
     assert shop.balance(member) == 3
 
 
-def test_a_member_who_is_enrolled_inactive_is_no_referral(shop):
+def test_the_enrolment_of_an_inactive_member_is_no_referral(shop):
     friends, ben = Friends(shop, eventType="member-created"), shop.member()
     code = friends.code(ben)
     eve = shop.member(active=False, referralCode=code)

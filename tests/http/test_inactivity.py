@@ -1,4 +1,4 @@
-"""Balances that expire by inactivity: what is an activity, and activities that become known late."""
+"""Balances that expire by inactivity: what counts as an activity, and activities that are reported late."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class TestActivities:
         assert (expiry["transactionType"], expiry["amount"], expiry["externalEventDate"]) == ("burn", 500, END)
         assert program.points.verify() == []
 
-    def test_a_purchase_at_the_last_moment_moves_all(self, program):
+    def test_a_purchase_at_the_last_moment_extends_the_whole_balance(self, program):
         """Example 6: 30 June, 23:59 in Madrid."""
         program.clock.advance("2026-06-30T21:59:00Z")
         program.buy(10)
@@ -91,11 +91,11 @@ class TestActivities:
         program.clock.advance(LATER_END)
         assert program.balance == 0
 
-    def test_a_purchase_at_the_end_finds_nothing(self, program):
+    def test_a_purchase_at_the_end_is_too_late(self, program):
         """Example 6: 1 July, 00:00 in Madrid."""
         program.clock.advance(END)
         program.buy(10)
-        # 12 months later it is the first moment of a quarter, so it goes to the end of that one.
+        # 12 months later is the first moment of a quarter, so it is rounded to the end of that quarter.
         assert program.lots == {"2027-09-30T22:00:00Z": 10}
 
     def test_the_earlier_of_two_moments_applies_lot_by_lot(self, clock):
@@ -119,14 +119,14 @@ class TestActivities:
         program.clock.advance("2026-03-01T11:00:00Z")
         program.points.move(program.wallet, other, 100)
         assert program.lots == {"2027-03-31T22:00:00Z": 300}
-        # The points of the other wallet came with a transfer, which begins its time and does not move it.
+        # A transfer starts the period of the receiving wallet and does not extend it.
         program.clock.advance("2026-06-01T11:00:00Z")
         program.points.move(program.wallet, other, 100)
         of_other = program.points.wallet_of(other, include="lots")["lots"]["expiring"]
         assert {lot["expiresAt"]: lot["available"] for lot in of_other} == {"2027-03-31T22:00:00Z": 200}
         assert program.points.verify() == []
 
-    def test_reverts_and_corrections_are_none(self, program):
+    def test_reverts_and_corrections_are_no_activities(self, program):
         program.clock.advance("2025-12-01T11:00:00Z")
         burn = program.points.move(program.wallet, None, 10, countsAsActivity=False)[0]["ledgerTransactionId"]
         program.points.revert(burn)
@@ -135,12 +135,12 @@ class TestActivities:
         program.shop.give("ana", 1, "burn", ledgerAccountId=program.points.account_id, countsAsActivity=False)
         assert program.lots == {END: 505}
 
-    def test_a_correction_after_the_end_lives(self, program):
+    def test_points_of_a_correction_after_the_end_do_not_expire_at_once(self, program):
         program.clock.advance(END)
         program.points.mint(program.wallet, 5, countsAsActivity=False)
         assert program.lots == {"2027-09-30T22:00:00Z": 5}
 
-    def test_only_what_the_policy_names_is_an_activity(self, clock):
+    def test_only_the_activities_of_the_policy_count(self, clock):
         activities = by_inactivity(activities=["spend", GENERIC])
         program = Program(clock, expirationPolicies=activities)
         program.buy(500)
@@ -149,7 +149,7 @@ class TestActivities:
         assert program.lots == {END: 510}
         program.shop.track_one(event("ana", GENERIC))
         assert program.lots == {"2026-12-31T23:00:00Z": 510}
-        # A dry run is none, nor is an event that is only stored.
+        # Neither a dry run nor a captured event is an activity.
         clock.advance("2026-03-01T11:00:00Z")
         program.shop.track_one(event("ana", GENERIC), executionMode="dryRun")
         program.shop.track_one(event("ana", GENERIC), executionMode="captureOnly")
@@ -157,7 +157,7 @@ class TestActivities:
         program.points.move(program.wallet, None, 1)
         assert program.lots == {"2027-03-31T22:00:00Z": 509}
 
-    def test_what_was_earned_too_long_ago_is_gone_at_once(self, clock):
+    def test_points_earned_too_long_ago_expire_at_once(self, clock):
         program = Program(clock)
         program.buy(40, externalEventDate="2024-03-31T10:00:00Z")
         assert program.balance == 0
@@ -173,14 +173,14 @@ class TestActivities:
         program.buy(10, externalEventDate="2025-08-01T22:59:59Z")
         assert program.lots == {"2026-12-31T23:00:00Z": 520}
 
-    def test_its_cancellation_does_not_move_it_back(self, program):
+    def test_a_cancelled_activity_still_extends_the_balance(self, program):
         program.clock.advance("2026-01-10T11:00:00Z")
         bought = program.buy(10)
         key = bought["loyaltyEventKey"]
         program.shop.integration.post(f"/events/{key}/cancel", {}, expect=200)
         assert program.lots == {"2027-03-31T22:00:00Z": 500}
 
-    def test_the_job_finds_the_wallets(self, clock):
+    def test_the_job_expires_wallets_after_the_end_of_the_quarter(self, clock):
         program = Program(clock)
         program.buy(500)
         clock.advance("2026-06-01T10:00:00Z")
@@ -190,7 +190,7 @@ class TestActivities:
         assert program.points.rows()[0]["externalEventDate"] == END
         assert expire_points(clock.organization.api.engine, clock.organization.id).amounts == {}
 
-    def test_policies_are_complete_and_of_one_kind(self, clock):
+    def test_policies_have_defaults_and_only_one_kind_per_account(self, clock):
         path = f"/ledgers/{clock.organization.created.ledger_id}/accounts"
         body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
 
@@ -214,7 +214,7 @@ class TestActivities:
 
 @pytest.fixture(params=["posted", "not-posted"])
 def after_the_end(request, program):
-    """A function that advances beyond the end; what has expired is posted on the way, or nobody has come to it."""
+    """A function that advances beyond the end; the expiry is posted by the job, or not posted yet."""
 
     def advance(to):
         if request.param == "not-posted":
@@ -231,7 +231,7 @@ def after_the_end(request, program):
 
 
 class TestLateActivities:
-    def test_what_a_till_sends_in_time_brings_all_back(self, program, after_the_end):
+    def test_a_late_activity_in_time_restores_the_whole_balance(self, program, after_the_end):
         """Example 7: sent on 2 July, bought on 30 June at 18:00."""
         after_the_end("2026-07-02T10:00:00Z")
         assert program.balance == 0
@@ -254,30 +254,30 @@ class TestLateActivities:
     @pytest.mark.parametrize(
         ("now", "balance"), [("2026-07-03T22:00:00Z", 540), ("2026-07-03T22:00:01Z", 40), ("2026-07-03T22:01:00Z", 40)]
     )
-    def test_it_is_in_time_for_three_times_24_hours(self, program, after_the_end, now, balance):
+    def test_a_late_activity_is_in_time_for_72_hours(self, program, after_the_end, now, balance):
         """Example 7: sent on 4 July at 00:01, which is 72 hours and a minute late."""
         after_the_end(now)
         program.buy(40, externalEventDate="2026-06-30T16:00:00Z")
         assert program.lots == {LATER_END: balance}
         assert program.points.verify() == []
 
-    def test_what_happened_after_the_end_brings_nothing_back(self, program, after_the_end):
+    def test_an_activity_after_the_end_restores_nothing(self, program, after_the_end):
         after_the_end("2026-07-02T10:00:00Z")
         program.buy(40, externalEventDate=END)
         assert program.lots == {"2027-09-30T22:00:00Z": 40}
 
-    def test_later_activities_do_not_hide_it(self, program, after_the_end):
+    def test_a_late_activity_counts_after_later_activities(self, program, after_the_end):
         after_the_end("2026-07-02T10:00:00Z")
         program.buy(7)
         assert program.balance == 7
         program.buy(40, externalEventDate="2026-06-30T16:00:00Z")
         assert program.lots == {"2027-09-30T22:00:00Z": 547}
-        # Once.
+        # The balance is restored only once.
         program.buy(1, externalEventDate="2026-06-30T16:00:00Z")
         assert program.balance == 548
         assert program.points.verify() == []
 
-    def test_in_one_batch_each_sees_what_those_before_it_left(self, program, after_the_end):
+    def test_each_event_of_a_batch_sees_the_balance_left_by_earlier_ones(self, program, after_the_end):
         after_the_end("2026-07-02T10:00:00Z")
         late = {"externalEventDate": "2026-06-30T16:00:00Z"}
         program.shop.track(order("ana", 7), order("ana", 40, **late), order("ana", 1, **late))
@@ -285,7 +285,7 @@ class TestLateActivities:
         assert program.history()[1:3] == [("burn", 500, "Expired"), ("mint", 7, None)]
         assert program.points.verify() == []
 
-    def test_points_can_be_spent_late(self, program, after_the_end):
+    def test_restored_points_can_be_spent_by_a_late_event(self, program, after_the_end):
         rule = f"event.eventType == '{GENERIC}'"
         program.shop.campaign(running(spend(450, ledgerAccountKey=program.key), rule=rule))
         after_the_end("2026-07-02T10:00:00Z")
@@ -293,7 +293,7 @@ class TestLateActivities:
         assert program.lots == {LATER_END: 50}
         assert program.points.verify() == []
 
-    def test_a_refused_burn_brings_nothing_back(self, program, after_the_end):
+    def test_a_refused_burn_restores_nothing(self, program, after_the_end):
         after_the_end("2026-07-02T10:00:00Z")
         program.points.move(program.wallet, None, 501, expect=409, externalEventDate="2026-06-30T16:00:00Z")
         assert program.balance == 0
@@ -301,20 +301,20 @@ class TestLateActivities:
         assert program.lots == {LATER_END: 1}
         assert program.points.verify() == []
 
-    def test_a_correction_brings_nothing_back(self, program, after_the_end):
+    def test_a_correction_restores_nothing(self, program, after_the_end):
         after_the_end("2026-07-02T10:00:00Z")
         late = {"externalEventDate": "2026-06-30T16:00:00Z"}
         program.points.mint(program.wallet, 5, countsAsActivity=False, **late)
         assert program.balance == 5
 
-    def test_no_days_are_none(self, clock):
+    def test_with_0_days_a_late_activity_restores_nothing(self, clock):
         program = Program(clock, lateActivityDays=0)
         program.buy(500)
         clock.advance("2026-06-30T22:00:01Z")
         program.buy(40, externalEventDate="2026-06-30T16:00:00Z")
         assert program.balance == 40
 
-    def test_lots_that_had_an_end_of_their_own_stay_gone(self, clock):
+    def test_lots_with_an_earlier_fixed_expiry_are_not_restored(self, clock):
         program = Program(clock, expiresInMonths=14)
         program.buy(500)
         program.clock.advance("2025-06-01T10:00:00Z")
@@ -324,7 +324,7 @@ class TestLateActivities:
         assert program.lots == {"2026-07-20T10:00:00Z": 500, LATER_END: 40}
         assert program.points.verify() == []
 
-    def test_a_dry_run_shows_the_same(self, program, after_the_end):
+    def test_a_dry_run_sees_the_restored_balance(self, program, after_the_end):
         after_the_end("2026-07-02T10:00:00Z")
         rule = f"event.eventType == '{GENERIC}'"
         program.shop.campaign(running(spend(450, ledgerAccountKey=program.key), rule=rule))
