@@ -18,17 +18,17 @@ def api(settings: Settings) -> Iterator[Api]:
 
 @pytest.fixture
 def organization(api: Api) -> Organization:
-    """An organization of the test's own."""
+    """A new organization for each test."""
     return api.organization()
 
 
 @pytest.fixture
 def clock(api: Api) -> Clock:
-    """The clock of a test organization of the test's own, at 1 March 2026, 10:00 in Madrid."""
+    """The clock of a new test organization for each test, at 1 March 2026, 10:00 in Madrid."""
     return Clock.new(api, "2026-03-01T09:00:00Z")
 
 
 @pytest.fixture(scope="session")
 def other_organization(api: Api) -> Organization:
-    """Another tenant, from whom everything is hidden."""
+    """Another tenant, which must not see the data of the others."""
     return api.organization("Other tenant")
