@@ -293,15 +293,15 @@ def test_members_are_put_on_a_list_and_taken_off(shop, administration, audience,
     listing = audience(**LIST)
     path = f"/audiences/{listing['audienceId']}/members"
     ana, bob, cleo, dan = ids(members)
-    filled = administration.patch(path, {"add": [ana, bob, cleo, ana]})["audience"]
-    assert filled == {
+    filled_listing = administration.patch(path, {"add": [ana, bob, cleo, ana]})["audience"]
+    assert filled_listing == {
         **listing,
         "memberCount": 3,
         "version": 2,
-        "refreshedAt": filled["updatedAt"],
-        "updatedAt": filled["updatedAt"],
+        "refreshedAt": filled_listing["updatedAt"],
+        "updatedAt": filled_listing["updatedAt"],
     }
-    assert filled["updatedAt"] > listing["updatedAt"]
+    assert filled_listing["updatedAt"] > listing["updatedAt"]
     assert [bool(audiences_of(shop, member)) for member in members] == [True, True, True, False]
     updated_listing = administration.patch(path, {"add": [dan, bob], "remove": [ana, cleo]})["audience"]
     assert (updated_listing["memberCount"], updated_listing["version"]) == (2, 3)
@@ -313,18 +313,23 @@ def test_adding_listed_members_and_removing_unlisted_ones_changes_nothing(admini
     listing = audience(**LIST)
     path = f"/audiences/{listing['audienceId']}/members"
     ana, bob, *_ = ids(members)
-    filled = administration.patch(path, {"add": [ana]})["audience"]
+    filled_listing = administration.patch(path, {"add": [ana]})["audience"]
     for body in ({"add": [ana]}, {"remove": [bob]}, {"remove": [10**15]}, {"add": [ana], "remove": [bob]}, {}):
-        assert administration.patch(path, body)["audience"] == filled
+        assert administration.patch(path, body)["audience"] == filled_listing
 
 
 def test_an_update_of_an_audience_keeps_its_list_and_its_count(shop, administration, audience, members):
     listing = audience(**LIST)
     path = f"/audiences/{listing['audienceId']}"
-    filled = administration.patch(f"{path}/members", {"add": ids(members)})["audience"]
+    filled_listing = administration.patch(f"{path}/members", {"add": ids(members)})["audience"]
     body = {**LIST, "name": "Panel", "memberCount": 99, "refreshedAt": "2020-01-01T00:00:00Z"}
     updated_listing = administration.put(path, body)["audience"]
-    assert updated_listing == {**filled, "name": "Panel", "version": 3, "updatedAt": updated_listing["updatedAt"]}
+    assert updated_listing == {
+        **filled_listing,
+        "name": "Panel",
+        "version": 3,
+        "updatedAt": updated_listing["updatedAt"],
+    }
     assert all(audiences_of(shop, member) == [listing["audienceKey"]] for member in members)
 
 
@@ -489,8 +494,8 @@ def test_a_campaign_applies_to_the_members_of_any_of_its_audiences(shop, adminis
     results = shop.track(*(event(member["loyaltyMemberId"]) for member in (vip, listed, neither, vip)))
     assert [len(result["effects"]) for result in results] == [1, 1, 0, 1]
     assert [shop.balance(member["loyaltyMemberId"]) for member in (vip, listed, neither)] == [10, 5, 0]
-    [explained] = shop.track(event(neither["loyaltyMemberId"]), executionMode="dryRun")[0]["explain"]
-    assert (explained["applied"], explained["reason"]["code"]) == (False, "AUDIENCE")
+    [explanation] = shop.track(event(neither["loyaltyMemberId"]), executionMode="dryRun")[0]["explain"]
+    assert (explanation["applied"], explanation["reason"]["code"]) == (False, "AUDIENCE")
 
 
 def test_expressions_see_the_audiences_of_the_member(shop, administration, audience):

@@ -1,4 +1,4 @@
-"""The audit log: every change leaves an entry with who, what and why, and nobody can alter the log."""
+"""The audit log: every change leaves an entry with who, what and why, and the log cannot be altered."""
 
 from __future__ import annotations
 
@@ -100,10 +100,10 @@ def test_entries_can_be_filtered(busy):
 
 
 def test_a_repeated_request_leaves_one_entry(busy):
-    minted = entries_of(busy, operationId="mintMemberPoints")
-    assert [entry["changes"]["amount"]["to"] for entry in minted].count(100) == 1
-    assigned = entries_of(busy, operationId="assignBadge")
-    assert len(assigned) == 2
+    mint_entries = entries_of(busy, operationId="mintMemberPoints")
+    assert [entry["changes"]["amount"]["to"] for entry in mint_entries].count(100) == 1
+    badge_entries = entries_of(busy, operationId="assignBadge")
+    assert len(badge_entries) == 2
 
 
 def test_a_refused_request_leaves_no_entry(organization):
@@ -241,7 +241,7 @@ def test_concurrent_changes_are_reported_in_the_order_of_their_effect(organizati
     assert [change["from"] for change in names[1:]] == [change["to"] for change in names[:-1]]
 
 
-def tampered(busy, *statements):
+def tamper(busy, *statements):
     """Change the stored log past its guards; return what `verify` finds, and roll the change back."""
     with busy.api.engine.connect() as db:
         work = db.begin()
@@ -254,7 +254,7 @@ def tampered(busy, *statements):
 
 
 @pytest.fixture(scope="module")
-def sealed(busy):
+def sealed_log(busy):
     while seal_audit_log(busy.api.engine, busy.id):
         pass
     organization_id = busy.id
@@ -290,14 +290,14 @@ LAST = "audit_log_id = (SELECT max(audit_log_id) FROM audit_log WHERE organizati
         ([f"DELETE FROM unsealed_audit_log WHERE {LAST}"], "is in 0 seals"),
     ],
 )
-def test_tampering_is_found(sealed, statements, expected_text):
-    assert any(expected_text in finding for finding in tampered(sealed, *statements))
+def test_tampering_is_found(sealed_log, statements, expected_text):
+    assert any(expected_text in finding for finding in tamper(sealed_log, *statements))
 
 
-def test_seals_hold_every_entry_once(sealed, db):
-    seal_audit_log(sealed.api.engine, sealed.id)
+def test_seals_hold_every_entry_once(sealed_log, db):
+    seal_audit_log(sealed_log.api.engine, sealed_log.id)
     rows = db.execute(
-        text("SELECT unnest(audit_log_ids) FROM audit_log_seals WHERE organization_id = :o"), {"o": sealed.id}
+        text("SELECT unnest(audit_log_ids) FROM audit_log_seals WHERE organization_id = :o"), {"o": sealed_log.id}
     )
-    entries = db.execute(text("SELECT audit_log_id FROM audit_log WHERE organization_id = :o"), {"o": sealed.id})
+    entries = db.execute(text("SELECT audit_log_id FROM audit_log WHERE organization_id = :o"), {"o": sealed_log.id})
     assert sorted(rows.scalars()) == sorted(entries.scalars())

@@ -222,7 +222,7 @@ def test_an_outdated_hash_is_replaced(api, ask, api_user, db):
 
 
 @pytest.fixture
-def watched(monkeypatch):
+def watched_hasher(monkeypatch):
     """The results of `note`, called whenever a password is verified the slow way."""
     notes = []
 
@@ -239,16 +239,16 @@ def watched(monkeypatch):
     return notes, Watched
 
 
-def test_an_unknown_client_takes_as_long_as_a_wrong_secret(watched, ask, credentials):
+def test_an_unknown_client_takes_as_long_as_a_wrong_secret(watched_hasher, ask, credentials):
     ask({**GRANT, "client_id": "nobody", "client_secret": "x"}, expect=401)
     ask({**GRANT, **credentials, "client_secret": "x"}, expect=401)
-    unknown, wrong = watched[0]
+    unknown, wrong = watched_hasher[0]
     # The parameters between the dollar signs determine the time.
     assert unknown.split("$")[1:4] == wrong.split("$")[1:4]
 
 
-def test_passwords_are_verified_in_a_few_separate_threads_without_a_connection(api, watched, ask, credentials):
-    notes, hasher = watched
+def test_passwords_are_verified_in_a_few_separate_threads_without_a_connection(api, watched_hasher, ask, credentials):
+    notes, hasher = watched_hasher
     hasher.note = staticmethod(lambda _: (threading.current_thread().name, api.engine.pool.checkedout()))
     for _ in range(3):
         ask({**GRANT, **credentials, "client_secret": "x"}, expect=401)
@@ -257,20 +257,20 @@ def test_passwords_are_verified_in_a_few_separate_threads_without_a_connection(a
     assert TOKEN_THREADS <= 2
 
 
-def test_generated_secrets_are_not_verified_the_slow_way(watched, ask, credentials):
+def test_generated_secrets_are_not_verified_the_slow_way(watched_hasher, ask, credentials):
     ask({**GRANT, **credentials})
     ask({**GRANT, **credentials, "client_secret": f"{credentials['client_secret']}x"}, expect=401)
-    assert watched[0] == []
+    assert watched_hasher[0] == []
 
 
-def test_response_times_do_not_reveal_which_clients_are_people(watched, ask, credentials, api_user):
+def test_response_times_do_not_reveal_which_clients_are_people(watched_hasher, ask, credentials, api_user):
     person, _ = api_user(name="ana", is_api_user=False)
     for client_id in (person, credentials["client_id"], "nobody"):
         ask({**GRANT, "client_id": client_id, "client_secret": "lsk_wrong"}, expect=401)
-    assert watched[0] == []
+    assert watched_hasher[0] == []
     for client_id in (person, credentials["client_id"], "nobody"):
         ask({**GRANT, "client_id": client_id, "client_secret": "wrong"}, expect=401)
-    assert len(watched[0]) == 3
+    assert len(watched_hasher[0]) == 3
 
 
 def test_wrong_secrets_are_counted_and_logged_without_the_secret(ask, credentials, caplog):

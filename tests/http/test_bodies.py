@@ -78,7 +78,7 @@ PATHS = {
 
 
 @pytest.fixture(scope="module")
-def served():
+def server():
     return serve(PATHS, SCHEMAS)
 
 
@@ -156,8 +156,8 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("raw", HOSTILE.values(), ids=HOSTILE.keys())
-def test_a_hostile_body_is_a_400_and_no_error(served, errors, raw):
-    client, recorder = served
+def test_a_hostile_body_is_a_400_and_no_error(server, errors, raw):
+    client, recorder = server
     before = len(recorder.requests)
     reply = client("POST", "/v2/books", body=raw)
     assert reply.status == 400, reply.content
@@ -175,7 +175,7 @@ def test_every_fault_of_a_small_body_is_listed_and_the_first_of_a_large_one(erro
     assert (large.status, [error["pointer"] for error in large.json["errors"]]) == (400, ["/parts/5000/title"])
 
 
-def test_nested_arrays_beyond_any_limit_are_a_400(served, errors):
+def test_nested_arrays_beyond_any_limit_are_a_400(server, errors):
     client, _ = serve(PATHS, SCHEMAS, settings=served_settings(300_000))
     for depth in (100_000, 1_000, MAX_DEPTH + 1):
         assert client("POST", "/v2/any", body=nested(depth)).status == 400
@@ -204,15 +204,15 @@ def served_settings(most: int):
         (b" \n[true, null]\t ", [True, None]),
     ],
 )
-def test_a_value_arrives_exactly(served, errors, raw, value):
-    client, recorder = served
+def test_a_value_arrives_exactly(server, errors, raw, value):
+    client, recorder = server
     assert client("POST", "/v2/any", body=raw).status == 200
     assert recorder.last.body == value
     assert type(recorder.last.body) is type(value)
 
 
-def test_a_whole_float_arrives_as_an_integer(served):
-    client, recorder = served
+def test_a_whole_float_arrives_as_an_integer(server):
+    client, recorder = server
     assert client("POST", "/v2/books", body=b'{"title": "a", "pages": 12.0}').status == 200
     assert type(recorder.last.body["pages"]) is int
 
@@ -228,20 +228,20 @@ def test_decimals_are_sent_as_exact_json_numbers():
 @pytest.mark.parametrize(
     "value", [{"size": None}, {"at": None}, {"owner": None}, {"size": "s"}, {"owner": {"name": "x"}}]
 )
-def test_null_is_accepted_where_the_document_allows_it(served, value):
-    client, recorder = served
+def test_null_is_accepted_where_the_document_allows_it(server, value):
+    client, recorder = server
     assert client("POST", "/v2/books", json_body={"title": "a", **value}).status == 200
     assert recorder.last.body == {"title": "a", **value}
 
 
 @pytest.mark.parametrize("text", ["2024-02-29T10:00:00Z", "2024-02-29T10:00:00.123+0000", "2024-02-29T10:00:00"])
-def test_a_time_can_be_written_in_several_ways(served, text):
-    client, _ = served
+def test_a_time_can_be_written_in_several_ways(server, text):
+    client, _ = server
     assert client("POST", "/v2/books", json_body={"title": "a", "at": text}).status == 200
 
 
-def test_all_faults_of_a_body_are_reported_at_once(served):
-    client, _ = served
+def test_all_faults_of_a_body_are_reported_at_once(server):
+    client, _ = server
     reply = client(
         "POST",
         "/v2/books?colour=1",
@@ -259,8 +259,8 @@ def test_all_faults_of_a_body_are_reported_at_once(served):
     }
 
 
-def test_an_unknown_name_is_reported_with_a_similar_one(served):
-    client, _ = served
+def test_an_unknown_name_is_reported_with_a_similar_one(server):
+    client, _ = server
     reply = client("POST", "/v2/books", json_body={"tilte": "a", "title": "a", "parts": [{"title": "x", "Titel": "x"}]})
     assert reply.faults() == {
         "/tilte": "tilte is not a known field. Did you mean title?",
@@ -289,13 +289,13 @@ def test_an_unknown_name_is_reported_with_a_similar_one(served):
     ],
     ids=["numbers", "a long integer", "nothing else", "lost", "not whole", "twice", "U+0000"],
 )
-def test_what_json_cannot_hold_is_reported_by_the_name_of_the_field(served, body, faults):
-    client, _ = served
+def test_what_json_cannot_hold_is_reported_by_the_name_of_the_field(server, body, faults):
+    client, _ = server
     assert client("POST", "/v2/books", body=body).faults() == faults
 
 
-def test_faults_of_alternatives_are_those_of_the_intended_one(served):
-    client, _ = served
+def test_faults_of_alternatives_are_those_of_the_intended_one(server):
+    client, _ = server
 
     def faults(action):
         return client("POST", "/v2/books", json_body={"title": "a", "action": action}).faults()
@@ -309,15 +309,15 @@ def test_faults_of_alternatives_are_those_of_the_intended_one(served):
     assert faults({"amount": 1}) == {"/action/kind": "action.kind is missing."}
 
 
-def test_a_fault_does_not_repeat_a_long_value(served):
-    client, _ = served
+def test_a_fault_does_not_repeat_a_long_value(server):
+    client, _ = server
     reply = client("POST", "/v2/books", json_body={"title": "t" * 9000, "n" * 9000: 1})
     assert reply.status == 400
     assert len(reply.content) < 2000
 
 
-def test_the_number_of_reported_faults_is_bounded(served):
-    client, _ = served
+def test_the_number_of_reported_faults_is_bounded(server):
+    client, _ = server
     reply = client("POST", "/v2/books", json_body={"title": "a", "parts": [{"x": 1}] * 500})
     assert len(reply.json["errors"]) == 50
 
@@ -338,8 +338,8 @@ TYPES = {
 
 
 @pytest.mark.parametrize("content_type", TYPES.values(), ids=TYPES.keys())
-def test_another_media_type_is_a_415(served, errors, content_type):
-    client, _ = served
+def test_another_media_type_is_a_415(server, errors, content_type):
+    client, _ = server
     reply = client("POST", "/v2/books", body=b'{"title": "a"}', headers={"Content-Type": content_type})
     assert reply.status == 415
     assert reply.json["type"] == "/problems/unsupported-media-type"
@@ -351,36 +351,36 @@ def test_another_media_type_is_a_415(served, errors, content_type):
     "content_type",
     ["application/json", "APPLICATION/JSON", "application/json; charset=UTF-8", 'application/json ;charset="utf-8"'],
 )
-def test_the_documented_media_type_may_be_written_in_any_way(served, content_type):
-    client, _ = served
+def test_the_documented_media_type_may_be_written_in_any_way(server, content_type):
+    client, _ = server
     assert client("POST", "/v2/books", body=b'{"title": "a"}', headers={"Content-Type": content_type}).status == 200
 
 
 @pytest.mark.parametrize("coding", ["gzip", "br", "deflate, gzip", "x"])
-def test_a_compressed_body_is_a_415(served, errors, coding):
-    client, _ = served
+def test_a_compressed_body_is_a_415(server, errors, coding):
+    client, _ = server
     packed = gzip.compress(b'{"title": "a"}')
     reply = client("POST", "/v2/books", body=packed, headers={"Content-Encoding": coding})
     assert (reply.status, reply.headers["accept-encoding"]) == (415, "identity")
 
 
-def test_a_body_may_arrive_in_parts(served):
-    client, recorder = served
+def test_a_body_may_arrive_in_parts(server):
+    client, recorder = server
     parts = [b'{"tit', b"", b'le": "caf\xc3', b'\xa9"}']
     assert client("POST", "/v2/books", body=parts, headers={"Transfer-Encoding": "chunked"}).status == 200
     assert recorder.last.body == {"title": "café"}
 
 
-def test_a_body_with_a_too_large_content_length_is_not_read(served, errors):
-    client, _ = served
+def test_a_body_with_a_too_large_content_length_is_not_read(server, errors):
+    client, _ = server
     reply = client("POST", "/v2/books", body=b"{}", headers={"Content-Length": "20001"})
     assert (reply.status, client.body_reads) == (413, 0)
     assert reply.json["type"] == "/problems/payload-too-large"
     assert client("POST", "/v2/books", body=b"{}", headers={"Content-Length": "9" * 30}).status == 413
 
 
-def test_a_body_that_turns_out_too_large_is_a_413(served, errors):
-    client, _ = served
+def test_a_body_that_turns_out_too_large_is_a_413(server, errors):
+    client, _ = server
     reply = client("POST", "/v2/books", body=[b" " * 1000] * 10_000)
     assert (reply.status, client.body_reads) == (413, 21)
     exact = b'{"title": "a"}'.ljust(20_000)
@@ -388,20 +388,20 @@ def test_a_body_that_turns_out_too_large_is_a_413(served, errors):
     assert client("POST", "/v2/books", body=exact + b" ").status == 413
 
 
-def test_a_required_body_is_required_and_an_optional_one_is_not(served):
-    client, recorder = served
+def test_a_required_body_is_required_and_an_optional_one_is_not(server):
+    client, recorder = server
     assert client("POST", "/v2/books").faults() == {"": "The body is missing."}
-    typed = {"Content-Type": "application/json"}
-    assert client("POST", "/v2/books", headers=typed).faults() == {"": "The body is missing."}
+    content_type = {"Content-Type": "application/json"}
+    assert client("POST", "/v2/books", headers=content_type).faults() == {"": "The body is missing."}
     assert client("PATCH", "/v2/any").status == 200
     assert recorder.last.body is None
-    assert client("PATCH", "/v2/any", headers=typed).status == 200
+    assert client("PATCH", "/v2/any", headers=content_type).status == 200
     assert client("PATCH", "/v2/any", json_body={"a": 1}).status == 200
     assert recorder.last.body == {"a": 1}
 
 
-def test_a_body_that_the_operation_does_not_declare_is_not_read(served):
-    client, recorder = served
+def test_a_body_that_the_operation_does_not_declare_is_not_read(server):
+    client, recorder = server
     assert client("DELETE", "/v2/any", body=b"\xff\x00 whatever").status == 200
     assert (recorder.last.body, client.body_reads) == (None, 0)
 
@@ -416,8 +416,8 @@ def form(client, text, **headers):
     )
 
 
-def test_a_form_arrives_as_an_object_with_its_credentials(served):
-    client, recorder = served
+def test_a_form_arrives_as_an_object_with_its_credentials(server):
+    client, recorder = server
     reply = form(client, b"grant_type=client_credentials&client_id=a%2Bb+c&lifetime=60", Authorization="Basic YTpi")
     assert reply.status == 200
     assert recorder.last.body == {"grant_type": "client_credentials", "client_id": "a+b c", "lifetime": 60}
@@ -438,18 +438,18 @@ def test_a_form_arrives_as_an_object_with_its_credentials(served):
         (b"grant_type=client_credentials&lifetime=1_0", "/lifetime"),
     ],
 )
-def test_a_form_is_read_strictly(served, errors, text, pointer):
-    client, _ = served
+def test_a_form_is_read_strictly(server, errors, text, pointer):
+    client, _ = server
     assert list(form(client, text).faults()) == [pointer]
 
 
-def test_json_for_a_form_is_a_415(served):
-    client, _ = served
+def test_json_for_a_form_is_a_415(server):
+    client, _ = server
     assert client("POST", "/v2/oauth/token", json_body={"grant_type": "client_credentials"}).status == 415
 
 
-def test_duplicate_names_are_found_however_they_are_written(served):
-    client, _ = served
+def test_duplicate_names_are_found_however_they_are_written(server):
+    client, _ = server
     for text in ("plain", 'qu"ote', "back\\slash", "caf\u00e9", "\u2028", "colon: {}", "\x7f"):
         for ensure_ascii in (True, False):
             name, value = json.dumps(text, ensure_ascii=ensure_ascii), json.dumps(text, ensure_ascii=ensure_ascii)
@@ -459,8 +459,8 @@ def test_duplicate_names_are_found_however_they_are_written(served):
             assert client("POST", "/v2/any", body=double).status == 400, double
 
 
-def test_a_client_that_disconnects_before_its_body_is_complete_gets_no_response_and_logs_no_error(served, errors):
-    client, recorder = served
+def test_a_client_that_disconnects_before_its_body_is_complete_gets_no_response_and_logs_no_error(server, errors):
+    client, recorder = server
     before = len(recorder.requests)
     response_messages = []
     messages = [{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}]

@@ -38,7 +38,7 @@ AT_2020, AT_2024 = "@1577836800", "@1704067200"
 
 
 @pytest.fixture(scope="module")
-def served():
+def server():
     return serve(PATHS, SCHEMAS)
 
 
@@ -58,14 +58,14 @@ def served():
         ("PUT", "", [{"sku": "a"}, {"code": "b"}], AT_2020),
     ],
 )
-def test_the_header_has_the_date_of_the_deprecation(served, method, query, json_body, expected_date):
-    client, _ = served
+def test_the_header_has_the_date_of_the_deprecation(server, method, query, json_body, expected_date):
+    client, _ = server
     reply = client(method, f"/v2/orders{query}", json_body=json_body)
     assert reply.status == 200, reply.content
     assert reply.headers.get("deprecation") == expected_date
 
 
 def test_a_deprecation_needs_its_date():
-    declared = parameter("p", {"type": "string"}, deprecated=True)
+    deprecated_parameter = parameter("p", {"type": "string"}, deprecated=True)
     with pytest.raises(DocumentError, match="x-deprecated-at"):
-        serve({"/x": {"get": operation("x", parameters=[declared])}})
+        serve({"/x": {"get": operation("x", parameters=[deprecated_parameter])}})
