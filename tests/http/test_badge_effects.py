@@ -1,4 +1,4 @@
-"""Badges that campaigns assign and unassign: the outcomes, and what cancelling the event takes back."""
+"""Badges that campaigns assign and unassign: the outcomes, and their reversal when the event is cancelled."""
 
 from __future__ import annotations
 
@@ -132,8 +132,8 @@ def test_campaigns_follow_from_badges_and_badges_from_campaigns(shop, badges, me
     tracked = shop.track_one(event(member))
     # The first event, and events at most five steps away from it.
     assert [badges.balance(member, badge) for badge in chain] == [1, 1, 1, 1, 1, 1, 0]
-    cancelled = cancel(shop, tracked)
-    assert sum(len(result["badges"]) for result in cancelled) == 6
+    results = cancel(shop, tracked)
+    assert sum(len(result["badges"]) for result in results) == 6
     assert [badges.balance(member, badge) for badge in chain] == [0] * 7
 
 
@@ -169,10 +169,10 @@ def test_cancelling_restores_the_prior_state(shop, badges, badge, member):
     badges.assign(member, spare, 3)
     shop.campaign(running(assigns(badge, amount=2), unassigns(spare, amount=2), mint(5)), eventType=GENERIC)
     tracked = shop.track_one(event(member))
-    reported = len(shop.events(member))
-    [taken_back, *caused] = cancel(shop, tracked)[::-1]
+    event_count = len(shop.events(member))
+    [last_result, *other_results] = cancel(shop, tracked)[::-1]
     rows = shop.rows("badge_trackings", order="badge_tracking_id")
-    assert taken_back["badges"] == [
+    assert last_result["badges"] == [
         {
             "badgeTrackingId": row.badge_tracking_id,
             "badgeTrackingKey": str(row.badge_tracking_key),
@@ -184,10 +184,10 @@ def test_cancelling_restores_the_prior_state(shop, badges, badge, member):
         }
         for row, of, amount, total in ((rows[3], spare, -2, 3), (rows[2], badge, 2, 1))
     ]
-    assert all(result["badges"] == [] for result in caused)
+    assert all(result["badges"] == [] for result in other_results)
     assert (badges.balance(member, badge), badges.balance(member, spare), shop.balance(member)) == (1, 3, 0)
     # The cancellation itself, and nothing of the badges.
-    assert len(shop.events(member)) == reported + 1
+    assert len(shop.events(member)) == event_count + 1
     assert [row.reverted_badge_tracking_id for row in rows[4:]] == [row.badge_tracking_id for row in rows[3:1:-1]]
     assert cancel(shop, tracked, expect=409)["type"] == "/problems/event-cancelled"
 
@@ -231,11 +231,11 @@ def test_cancelling_skips_assignments_reverted_by_request_and_vice_versa(shop, b
 def test_a_full_return_takes_badges_back_and_a_partial_one_leaves_them(shop, badges, badge, member):
     shop.campaign(running(assigns(badge)), eventType="member-purchase-order-created")
     items = [{"productCode": code, "total": 5, "quantity": 1} for code in ("a", "b")]
-    placed = order(member, 10, external_id="order-1", items=items)
+    creation = order(member, 10, external_id="order-1", items=items)
     full_return = order(member, None, "returned", external_id="order-1")
     partial_return = order(member, None, "partially-returned", external_id="order-1", items=items[:1])
-    confirmed = order(member, None, "confirmed", external_id="order-1")
-    assert {result["status"] for result in shop.track(placed, confirmed, partial_return)} == {"success"}
+    confirmation = order(member, None, "confirmed", external_id="order-1")
+    assert {result["status"] for result in shop.track(creation, confirmation, partial_return)} == {"success"}
     assert badges.balance(member, badge) == 1
     whole = shop.track_one(full_return)
     assert [reversal["revertedAmount"] for result in whole["reverted"] for reversal in result["badges"]] == [1]

@@ -61,8 +61,8 @@ def test_an_update_changes_only_the_fields_it_sends(badges, integration):
         assert updated_badge["updatedAt"] > badge["updatedAt"]
         badge = updated_badge
     assert integration.get(f"/badges/{badge['badgeKey']}") == {"badge": badge}
-    unchanged = badges.change(badge)
-    assert unchanged == {**badge, "updatedAt": unchanged["updatedAt"]}
+    unchanged_badge = badges.change(badge)
+    assert unchanged_badge == {**badge, "updatedAt": unchanged_badge["updatedAt"]}
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def money(limit: Any = BUDGET, scope: str = "campaign", **more: Any) -> dict[str
     return {"scope": scope, "type": "money", "period": "total", "limit": limit, **more}
 
 
-def budgeted(shop, *rules, effects=(SEVEN_FIFTY,), partial=False, **body):
+def create_campaign(shop, *rules, effects=(SEVEN_FIFTY,), partial=False, **body):
     """A campaign on new orders under these rules."""
     return shop.campaign(
         running(*effects),
@@ -68,7 +68,7 @@ def limits(shop, campaign):
 
 @pytest.mark.parametrize(("partial", "discounts", "used_amount"), [(False, 13, "97.50"), (True, 14, "100.00")])
 def test_example_1_in_small_a_budget_is_spent_to_the_last_cent_it_allows(shop, ana, partial, discounts, used_amount):
-    campaign = budgeted(shop, money(100), partial=partial)
+    campaign = create_campaign(shop, money(100), partial=partial)
     amounts = sell(shop, ana, 20)
     granted_amounts = [amount for amount in amounts if amount is not None]
     assert (len(granted_amounts), sum(granted_amounts)) == (discounts, Decimal(used_amount))
@@ -88,7 +88,7 @@ def test_example_1_in_small_a_budget_is_spent_to_the_last_cent_it_allows(shop, a
     ],
 )
 def test_example_2_a_return_gives_back_its_share(shop, ana, partial, share, remaining, next_amount):
-    campaign = budgeted(shop, money(100), partial=partial)
+    campaign = create_campaign(shop, money(100), partial=partial)
     shop.track_one(order(ana, 60, external_id="first"))
     sell(shop, ana, 14)
     shop.track_one(order(ana, None, "confirmed", "first"))
@@ -98,7 +98,7 @@ def test_example_2_a_return_gives_back_its_share(shop, ana, partial, share, rema
 
 
 def test_a_full_return_in_thirds_gives_back_exactly_the_whole_amount(shop, ana):
-    campaign = budgeted(shop, money(100), effects=(effect("discount", type="percentage", value=10),))
+    campaign = create_campaign(shop, money(100), effects=(effect("discount", type="percentage", value=10),))
     shop.track_one(order(ana, Decimal("9.99"), external_id="o-1"))
     shop.track_one(order(ana, None, "confirmed", "o-1"))
     # 1.00 times what is left: 0.666..., 0.333..., 0.
@@ -121,7 +121,7 @@ def web_hook(shop, **settings):
 
 def test_example_3_in_small_the_share_that_is_reached_first_is_reported_once(shop, ana):
     hook = web_hook(shop)
-    campaign = budgeted(shop, money(100, alertShares=[80, 50, 100]), partial=True)
+    campaign = create_campaign(shop, money(100, alertShares=[80, 50, 100]), partial=True)
     sell(shop, ana, 10)
     [half] = alerts(shop, hook)
     assert half["data"] == {
@@ -150,7 +150,7 @@ def test_example_3_in_small_the_share_that_is_reached_first_is_reported_once(sho
 
 def test_another_limit_has_alerts_of_its_own(shop, ana):
     hook = web_hook(shop)
-    campaign = budgeted(shop, money(20, alertShares=[50]))
+    campaign = create_campaign(shop, money(20, alertShares=[50]))
     sell(shop, ana, 2)
     path = f"/campaigns/{campaign['campaignId']}"
     body = {"code": campaign["code"], "name": "Campaign", "limitRules": [money(30, alertShares=[50])]}
@@ -163,7 +163,7 @@ def test_another_limit_has_alerts_of_its_own(shop, ana):
 
 
 def test_example_4_in_small_locations_have_limits_of_their_own(shop, ana):
-    campaign = budgeted(shop, money(20, "location", locationLimits={"MAD": 40, "": 10}))
+    campaign = create_campaign(shop, money(20, "location", locationLimits={"MAD": 40, "": 10}))
     amounts_by_location = {code: sell(shop, ana, 6, locationCode=code) for code in ("MAD", "LPA", None)}
     assert {code: amounts.count(Decimal("7.5")) for code, amounts in amounts_by_location.items()} == {
         "MAD": 5,
@@ -176,7 +176,7 @@ def test_example_4_in_small_locations_have_limits_of_their_own(shop, ana):
         (Decimal("7.5"), Decimal("2.5"), ""),
     ]
     # Later events of an order count at the location of its creation.
-    confirming = budgeted(shop, money(8, "location"), eventType="member-purchase-order-confirmed")
+    confirming = create_campaign(shop, money(8, "location"), eventType="member-purchase-order-confirmed")
     shop.track(
         *(order(ana, 60, external_id=f"o-{code}", locationCode=code) for code in ("MAD", "LPA")),
         order(ana, None, "confirmed", "o-MAD"),
@@ -186,7 +186,7 @@ def test_example_4_in_small_locations_have_limits_of_their_own(shop, ana):
 
 
 def test_a_limit_for_all_is_not_that_of_orders_without_a_location(shop, ana):
-    campaign = budgeted(shop, money(20), money(8, "location"))
+    campaign = create_campaign(shop, money(20), money(8, "location"))
     assert sell(shop, ana, 2) == [Decimal("7.5"), None]
     assert sell(shop, ana, 2, locationCode="MAD") == [Decimal("7.5"), None]
     assert limits(shop, campaign) == [
@@ -198,8 +198,8 @@ def test_a_limit_for_all_is_not_that_of_orders_without_a_location(shop, ana):
 
 def test_example_5_in_small_campaigns_share_a_budget(shop, ana):
     rule = money(100, sharedKey="both")
-    one = budgeted(shop, rule, partial=True)
-    other = budgeted(shop, rule, partial=True, eventType=GENERIC)
+    one = create_campaign(shop, rule, partial=True)
+    other = create_campaign(shop, rule, partial=True, eventType=GENERIC)
     sell(shop, ana, 6)
     for _ in range(7):
         shop.track_one(event(ana))
@@ -212,7 +212,7 @@ def test_example_5_in_small_campaigns_share_a_budget(shop, ana):
 
 def test_each_member_shares_a_budget_across_campaigns(shop, ana):
     rule = money(10, "member", sharedKey="each")
-    one, other = budgeted(shop, rule, partial=True), budgeted(shop, rule, partial=True)
+    one, other = create_campaign(shop, rule, partial=True), create_campaign(shop, rule, partial=True)
     for member in (ana, shop.member()):
         effects = shop.track_one(order(member, 60))["effects"]
         assert [outcome["discountAmount"] for outcome in effects] == [Decimal("7.5"), Decimal("2.5")]
@@ -222,7 +222,7 @@ def test_each_member_shares_a_budget_across_campaigns(shop, ana):
 def test_example_6_points_that_wait_count_at_once(shop, ana):
     rule = {"scope": "campaign", "type": "points", "period": "total", "limit": 1000}
     waiting = mint(600, availableAfter="P14D")
-    campaign = budgeted(shop, rule, effects=(waiting,), partial=True, eventType=GENERIC)
+    campaign = create_campaign(shop, rule, effects=(waiting,), partial=True, eventType=GENERIC)
     outcomes = [shop.track_one(event(ana))["effects"][0] for _ in range(3)]
     assert [(outcome["status"], outcome["params"][0]["value"]) for outcome in outcomes] == [
         ("executed", 600),
@@ -239,7 +239,7 @@ def test_example_6_points_that_wait_count_at_once(shop, ana):
 def test_points_count_with_their_worth(shop, ana):
     account = shop.account(fiatPerPoint=Decimal("0.03"))
     points = mint(("=", "order.total"), ledgerAccountKey=account["ledgerAccountKey"])
-    campaign = budgeted(shop, money(5), effects=(points, mint(1)), partial=True)
+    campaign = create_campaign(shop, money(5), effects=(points, mint(1)), partial=True)
     shop.track_one(order(ana, 100))
     assert limits(shop, campaign) == [(3, 2, None)]
     [outcome, _] = shop.track_one(order(ana, 100))["effects"]
@@ -253,8 +253,8 @@ def test_points_count_with_their_worth(shop, ana):
 def test_points_are_worth_money_in_the_currency_in_which_they_pay(shop, ana):
     account = shop.account(fiatPerPoint=1, redemption={"pointsPerUnit": 1, "currency": "USD"})
     points = mint(2, ledgerAccountKey=account["ledgerAccountKey"])
-    in_euros = budgeted(shop, money(5), effects=(points,))
-    in_dollars = budgeted(shop, money(5), effects=(points,), currency="USD")
+    in_euros = create_campaign(shop, money(5), effects=(points,))
+    in_dollars = create_campaign(shop, money(5), effects=(points,), currency="USD")
     shop.track(order(ana, 10), order(ana, 10, currency="USD"), order(ana, 10, currency="USD"))
     assert limits(shop, in_euros) == [(0, 5, None)]
     assert limits(shop, in_dollars) == [(4, 1, None)]
@@ -263,14 +263,14 @@ def test_points_are_worth_money_in_the_currency_in_which_they_pay(shop, ana):
 def test_without_partial_application_an_action_is_skipped_by_the_total_worth_of_its_effects(shop, ana):
     account = shop.account(fiatPerPoint=1)
     effects = (effect("discount", type="percentage", value=50), mint(6, ledgerAccountKey=account["ledgerAccountKey"]))
-    campaign = budgeted(shop, money(10), effects=effects)
+    campaign = create_campaign(shop, money(10), effects=effects)
     assert [outcome["status"] for outcome in shop.track_one(order(ana, 10))["effects"]] == ["skipped", "skipped"]
     assert [outcome["status"] for outcome in shop.track_one(order(ana, 8))["effects"]] == ["executed", "executed"]
     assert limits(shop, campaign) == [(10, 0, None)]
 
 
 def test_a_cut_percentage_is_an_amount(shop, ana):
-    budgeted(shop, money(10), effects=(effect("discount", type="percentage", value=25),), partial=True)
+    create_campaign(shop, money(10), effects=(effect("discount", type="percentage", value=25),), partial=True)
     [outcome] = shop.track_one(order(ana, 60))["effects"]
     assert outcome["status"] == "partial"
     assert outcome["params"][:2] == [{"id": "type", "value": "amount"}, {"id": "value", "value": 10}]
@@ -280,18 +280,20 @@ def test_a_cut_percentage_is_an_amount(shop, ana):
 
 def test_a_budget_in_yen_is_cut_to_whole_yen(shop, ana):
     effects = (effect("discount", type="percentage", value=10),)
-    campaign = budgeted(shop, money(Decimal("150.9")), effects=effects, partial=True, currency="JPY")
+    campaign = create_campaign(shop, money(Decimal("150.9")), effects=effects, partial=True, currency="JPY")
     # 105.5 is rounded away from zero.
     assert sell(shop, ana, 3, 1055, currency="JPY") == [106, 44, None]
     assert limits(shop, campaign) == [(150, Decimal("0.9"), None)]
 
 
 def test_a_budget_counts_only_orders_in_its_currency(shop, ana):
-    campaign = budgeted(shop, money(10), partial=True)
+    campaign = create_campaign(shop, money(10), partial=True)
     assert sell(shop, ana, 3, currency="USD") == [Decimal("7.5")] * 3
     assert limits(shop, campaign) == [(0, 10, None)]
     assert sell(shop, ana, 3) == [Decimal("7.5"), Decimal("2.5"), None]
-    dollars = budgeted(shop, money(10), partial=True, currency="USD", eventType="member-purchase-order-confirmed")
+    dollars = create_campaign(
+        shop, money(10), partial=True, currency="USD", eventType="member-purchase-order-confirmed"
+    )
     for number, currency in enumerate(("USD", "USD", "EUR")):
         shop.track_one(order(ana, 60, external_id=f"o-{number}", currency=currency))
         shop.track_one(order(ana, None, "confirmed", f"o-{number}"))
@@ -302,7 +304,7 @@ def test_coupons_are_counted_and_cut(shop, ana):
     book = CouponBooks(shop.organization).make(type="codeless")
     rule = {"scope": "campaign", "type": "coupons", "period": "total", "limit": 5}
     assign = effect("assign-coupon", couponBookKey=book["couponBookKey"], amount=2)
-    campaign = budgeted(shop, rule, effects=(assign,), partial=True, eventType=GENERIC)
+    campaign = create_campaign(shop, rule, effects=(assign,), partial=True, eventType=GENERIC)
     outcomes = [shop.track_one(event(ana))["effects"][0] for _ in range(4)]
     assert [outcome["status"] for outcome in outcomes] == ["executed", "executed", "partial", "skipped"]
     assert [outcome["params"][1]["value"] for outcome in outcomes] == [2, 2, 1, 0]
@@ -317,13 +319,13 @@ def test_coupons_that_cannot_be_assigned_are_not_counted(shop, ana):
     book = CouponBooks(shop.organization).make(type="codeless", maxAssignedPerMember=1)
     rule = {"scope": "campaign", "type": "coupons", "period": "total", "limit": 5}
     assign = effect("assign-coupon", couponBookKey=book["couponBookKey"])
-    campaign = budgeted(shop, rule, effects=(assign,), eventType=GENERIC)
+    campaign = create_campaign(shop, rule, effects=(assign,), eventType=GENERIC)
     assert [shop.track_one(event(ana))["effects"][0]["status"] for _ in range(2)] == ["executed", "skipped"]
     assert limits(shop, campaign) == [(1, 4, None)]
 
 
 def test_authorizations_count_and_dry_runs_do_not(shop, ana):
-    campaign = budgeted(shop, money(20))
+    campaign = create_campaign(shop, money(20))
     shop.track(order(ana, 60), dryRun=True)
     body = {"loyaltyMemberId": ana, "order": {"total": 60}}
     assert shop.integration.post("/simulations", body, expect=200)["simulation"]["earn"]["discountTotal"] == Decimal(
@@ -336,7 +338,7 @@ def test_authorizations_count_and_dry_runs_do_not(shop, ana):
 
 
 def test_a_budget_is_counted_in_the_period_of_the_event(shop, ana):
-    campaign = budgeted(shop, {**money(10), "period": "monthly"}, partial=True)
+    campaign = create_campaign(shop, {**money(10), "period": "monthly"}, partial=True)
     for month, amounts in (("01", [Decimal("7.5"), Decimal("2.5")]), ("02", [Decimal("7.5"), Decimal("2.5")])):
         assert sell(shop, ana, 2, externalEventDate=f"2026-{month}-15T10:00:00Z") == amounts
     assert limits(shop, campaign) == [(0, 10, None)]
@@ -355,7 +357,7 @@ def test_example_7_of_currencies_money_needs_one(shop):
     shop.administration.put("", {"defaultLocale": "en", "currency": None})
     detail = "type is money, and neither the campaign nor the organization has a currency."
     assert campaign_faults(shop, money()) == [("/limitRules/0/type", detail)]
-    assert budgeted(shop, money(), currency="KWD")["limitRules"][0]["type"] == "money"
+    assert create_campaign(shop, money(), currency="KWD")["limitRules"][0]["type"] == "money"
 
 
 @pytest.mark.parametrize(
@@ -390,20 +392,20 @@ def test_invalid_rules_are_refused(shop, rule, field):
 )
 def test_rules_with_a_shared_key_must_be_equal(shop, other, body, different):
     rule = money(100, sharedKey="both")
-    campaign = budgeted(shop, rule, code="first")
+    campaign = create_campaign(shop, rule, code="first")
     faults = campaign_faults(shop, {**rule, **other}, **body)
     detail = f"sharedKey both is shared with a rule of campaign first; the two rules differ in {different}."
     assert faults == [("/limitRules/0/sharedKey", detail)]
     assert len(campaign_faults(shop, rule, {**rule, "limit": 1}, active=False)) == 1
     # An inactive campaign does not count, so its rule may differ.
-    budgeted(shop, {**rule, **other}, active=False, **body)
+    create_campaign(shop, {**rule, **other}, active=False, **body)
     update = {"code": "first", "name": "First", "limitRules": [money(200, sharedKey="both")]}
     shop.administration.put(f"/campaigns/{campaign['campaignId']}", update)
 
 
 def test_equal_rules_of_campaigns_are_accepted(shop):
     rule = money(100, "location", sharedKey="both", locationLimits={"MAD": 5}, alertShares=[80, 90])
-    first = budgeted(shop, rule)
-    second = budgeted(shop, {**rule, "alertShares": [90, 80], "ledgerAccountKey": None})
+    first = create_campaign(shop, rule)
+    second = create_campaign(shop, {**rule, "alertShares": [90, 80], "ledgerAccountKey": None})
     assert first["limitRules"] == [{**UNNAMED, **rule}]
     assert second["limitRules"] == [{**UNNAMED, **rule, "alertShares": [90, 80]}]

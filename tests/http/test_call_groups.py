@@ -208,7 +208,7 @@ def test_waiting_calls_check_again_once_the_running_one_has_taken_too_long(runne
 
 
 def test_a_single_call_that_is_not_batchable_fails(runner):
-    """Otherwise it would be retried forever."""
+    """If it did not fail, it would be retried forever."""
     runner.calls = CallBatches(lambda batch: [NotBatchable()] * len(batch), 100)
     with pytest.raises(NotBatchable):
         runner.call("one").future.result(60)

@@ -1,4 +1,4 @@
-"""The examples of pages that consist of requests, docs/campaigns.md and others: sent in order, answers compared."""
+"""Examples of pages that consist of requests, such as docs/campaigns.md: sent in order, responses compared."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHOWN_IN_PART = "params"
 
 
 class Exchange(NamedTuple):
-    """A request and the part of its answer that the page shows, if any; with its own headers it has no token."""
+    """A request and the part of its response that the page shows, if any; with its own headers it has no token."""
 
     method: str
     path: str
@@ -50,7 +50,7 @@ def exchanges(section: str) -> Iterator[Exchange]:
 
 
 def parse_answer(answer: str) -> Any:
-    """Parse an answer; all names become strings, also those of numbers."""
+    """Parse a response of the page; all names become strings, also those of numbers."""
     return exact(re.sub(f'"?{NAME.pattern}"?', r'"<\1>"', answer))
 
 
@@ -64,7 +64,7 @@ def filled(text: str, values: dict[str, Any]) -> str:
 
 
 def compare(page_value: Any, answer: Any, values: dict[str, Any], place: str) -> None:
-    """Check that the answer has what the page shows; a new name takes its value from the answer."""
+    """Check that the response has what the page shows; a new name takes its value from the response."""
     if isinstance(page_value, dict):
         for name, part in page_value.items():
             assert name in answer, f"{place}.{name} is missing in {answer}"
@@ -148,7 +148,7 @@ def expected_statuses(answer: Any) -> tuple[int, ...]:
 
 
 def follow(organization: Organization, exchanges: list[Exchange]) -> None:
-    """Send every request of a section in order, and compare its answer with the page."""
+    """Send every request of a section in order, and compare its response with the page."""
     api = Surface(organization.api.app, "", organization.token)
     values = known_of(organization)
     for section in exchanges:

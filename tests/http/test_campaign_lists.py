@@ -20,9 +20,9 @@ def test_campaigns_are_filtered_by_all_tags_and_any_code(organization, query, ex
     campaigns = organization.administration
     for code, tags, kind in (("a", ["morning"], None), ("b", ["vip", "morning"], None), ("c", [], "accrual")):
         campaigns.post("/campaigns", {"code": code, "name": code, "tags": tags, "type": kind})
-    listed = campaigns.get("/campaigns", order="code,asc", **query)
-    assert [result["code"] for result in listed["results"]] == expected_codes
-    assert listed["totalCount"] == len(expected_codes)
+    page = campaigns.get("/campaigns", order="code,asc", **query)
+    assert [result["code"] for result in page["results"]] == expected_codes
+    assert page["totalCount"] == len(expected_codes)
 
 
 def test_an_action_after_the_largest_index_shares_it(organization):

@@ -32,8 +32,8 @@ def test_every_change_makes_a_new_version_of_the_campaign_with_all_its_actions(s
     updated_action = shop.administration.put(f"{path}/actions/{first['actionId']}", running(mint(2)))["action"]
     assert updated_action["campaignVersionId"] == 4
     assert versions(shop, campaign) == (4, [4, 4])
-    replaced = shop.administration.put(path, {"code": campaign["code"], "name": "New"})["campaign"]
-    assert replaced["campaignVersionId"] == 5
+    updated_campaign = shop.administration.put(path, {"code": campaign["code"], "name": "New"})["campaign"]
+    assert updated_campaign["campaignVersionId"] == 5
     assert versions(shop, campaign) == (5, [5, 5])
     assert versions(shop, other) == (2, [2])
 

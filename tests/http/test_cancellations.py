@@ -1,4 +1,4 @@
-"""Cancelling events over HTTP: what is taken back, what is recorded, and what is refused."""
+"""Cancelling events over HTTP: which effects are reverted, what is recorded, and what is refused."""
 
 from __future__ import annotations
 
@@ -175,8 +175,8 @@ def test_an_event_can_only_be_cancelled_once(shop, member):
 
 def test_failed_events_and_reversals_cannot_be_cancelled(shop, member):
     shop.track_one(order(member, external_id="o-1"))
-    [failed] = shop.track(order(member, external_id="o-1"))
-    assert cancel(shop, failed["loyaltyEventKey"], expect=409)["type"] == "/problems/event-not-cancellable"
+    [failed_event] = shop.track(order(member, external_id="o-1"))
+    assert cancel(shop, failed_event["loyaltyEventKey"], expect=409)["type"] == "/problems/event-not-cancellable"
     tracked = shop.track_one(event(member))
     cancel(shop, tracked["loyaltyEventKey"])
     reversal = shop.events(member)[0]["loyaltyEventKey"]
@@ -207,12 +207,12 @@ def test_events_that_an_event_caused_are_cancelled_with_it(shop, member):
     assert [result["eventType"] for result in results][-2:] == ["ledger-transaction-created", GENERIC]
     assert [t["amount"] for result in results for t in result["ledgerTransactions"]] == [3, 10]
     reversal = next(loyalty_event for loyalty_event in shop.events(member) if loyalty_event["reason"] == "cancelled")
-    caused = [
+    cancelled_events = [
         loyalty_event
         for loyalty_event in shop.events(member)
         if loyalty_event["reversalLoyaltyEventId"] == reversal["loyaltyEventId"]
     ]
-    assert len(caused) == len(results)
+    assert len(cancelled_events) == len(results)
     assert shop.balance(member) == 0
 
 
@@ -238,8 +238,8 @@ def test_cancelling_the_creation_cancels_an_order_unless_a_part_was_returned(sho
 def test_cancelling_another_event_of_an_order_leaves_it(shop, member):
     shop.campaign(running(mint(5)), eventType="member-purchase-order-confirmed")
     shop.track_one(order(member, 10, external_id="o-1"))
-    confirmed = shop.track_one(order(member, None, "confirmed", "o-1"))
-    cancel(shop, confirmed["loyaltyEventKey"])
+    confirmation = shop.track_one(order(member, None, "confirmed", "o-1"))
+    cancel(shop, confirmation["loyaltyEventKey"])
     assert [row.status for row in shop.rows("purchase_orders")] == ["confirmed"]
     assert shop.balance(member) == 0
 
@@ -331,8 +331,8 @@ def test_spent_points_of_a_cancelled_event_are_taken_back_when_they_return(shop,
     wallet = shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerWalletId"]
     body = {"amount": 20, "fromWalletId": wallet, "toWalletId": None, "captureMethod": "manual"}
     hold_id = shop.administration.post(f"{account}/transactions", body)["transactions"][0]["ledgerTransactionId"]
-    [cancelled] = cancel(shop, earning["loyaltyEventKey"])["results"]
-    [reversal] = cancelled["ledgerTransactions"]
+    [result] = cancel(shop, earning["loyaltyEventKey"])["results"]
+    [reversal] = result["ledgerTransactions"]
     assert (reversal["revertedAmount"], reversal["outcome"]) == (0, "clamped")
     for transaction_id, amount in ((burn_id, 30), (hold_id, 20)):
         rows = shop.administration.post(f"{account}/transactions/{transaction_id}/revert", {}, expect=200)[
@@ -349,10 +349,10 @@ def test_a_cancelled_burn_reports_the_points_given_back_and_those_taken_from_the
     earning = shop.track_one(order(member, 1))
     spending = shop.track_one(event(member))
     cancel(shop, earning["loyaltyEventKey"])
-    [cancelled] = cancel(shop, spending["loyaltyEventKey"])["results"]
+    [result] = cancel(shop, spending["loyaltyEventKey"])["results"]
     outcomes = [
         (ledger_transaction["transactionType"], ledger_transaction["revertedAmount"], ledger_transaction["outcome"])
-        for ledger_transaction in cancelled["ledgerTransactions"]
+        for ledger_transaction in result["ledgerTransactions"]
     ]
     assert outcomes == [("burn", 40, "reverted"), ("mint", 40, "partial")]
     assert shop.balance(member) == 0

@@ -25,7 +25,7 @@ def member(shop):
     return shop.member()
 
 
-def captured(shop, one):
+def capture(shop, one):
     """Capture an event; returns its key."""
     [result] = shop.track(one, executionMode="captureOnly")
     assert (result["status"], result["effects"]) == ("success", [])
@@ -43,7 +43,7 @@ def refusal(shop, loyalty_event_key, expect=409):
 def test_a_captured_event_is_evaluated_once(shop, member):
     shop.campaign(running(mint(7)), eventType=GENERIC)
     one = event(member)
-    key = captured(shop, one)
+    key = capture(shop, one)
     assert shop.balance(member) == 0
     answer = evaluate(shop, key)
     assert [effect["status"] for effect in answer["result"]["effects"]] == ["executed"]
@@ -58,14 +58,14 @@ def test_a_captured_event_is_evaluated_once(shop, member):
 
 def test_concurrent_calls_evaluate_an_event_once(shop, member):
     shop.campaign(running(mint(7)), eventType=GENERIC)
-    key = captured(shop, event(member))
+    key = capture(shop, event(member))
     answers = together([lambda: evaluate(shop, key)] * 4)
     assert answers == [answers[0]] * 4
     assert shop.balance(member) == 7
 
 
 def test_a_late_evaluation_counts_in_the_month_of_the_event_by_current_campaigns(shop, member):
-    key = captured(shop, event(member, externalEventDate=JANUARY))
+    key = capture(shop, event(member, externalEventDate=JANUARY))
     shop.campaign(running(mint(5)), eventType=GENERIC, pointsMonthlyLimitPerMember=5)
     evaluate(shop, key)
     shop.track_one(event(member, externalEventDate=JANUARY))
@@ -76,7 +76,7 @@ def test_a_late_evaluation_counts_in_the_month_of_the_event_by_current_campaigns
 
 def test_a_captured_order_earns_points_and_can_be_returned(shop, member):
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
-    key = captured(shop, order(member, 40, external_id="order-1"))
+    key = capture(shop, order(member, 40, external_id="order-1"))
     shop.track_one(order(member, None, "confirmed", "order-1"))
     before = shop.rows("purchase_orders", "order_id, status, event_ids, updated_at")
     evaluate(shop, key)
@@ -110,7 +110,7 @@ def test_an_imported_return_takes_points_back(shop, member):
 @pytest.mark.parametrize("status", ["cancelled", "returned", "partially-returned"])
 def test_a_cancelled_or_returned_order_earns_nothing_more(shop, member, status):
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
-    key = captured(shop, order(member, 40, external_id="order-1"))
+    key = capture(shop, order(member, 40, external_id="order-1"))
     if status != "cancelled":
         shop.track_one(order(member, None, "confirmed", "order-1"))
     shop.track_one(order(member, 10 if status == "partially-returned" else None, status, "order-1"))
@@ -130,14 +130,19 @@ def test_the_refusal_to_track_a_captured_event_in_another_mode_names_its_key(sho
 def test_events_that_are_not_captured_cannot_be_evaluated(shop, member):
     shop.campaign(running(mint(7)), eventType=GENERIC)
     tracked = shop.track_one(event(member))["loyaltyEventKey"]
-    [queued] = send(shop, event(member))
+    [queued_event] = send(shop, event(member))
     [enrolment] = shop.integration.get(f"/members/{member}/events", eventType="member-created")["results"]
-    [failed] = shop.track(order(member, None, "confirmed", "order-9"))
-    for key in (tracked, queued["loyaltyEventKey"], enrolment["loyaltyEventKey"], failed["loyaltyEventKey"]):
+    [failed_event] = shop.track(order(member, None, "confirmed", "order-9"))
+    for key in (
+        tracked,
+        queued_event["loyaltyEventKey"],
+        enrolment["loyaltyEventKey"],
+        failed_event["loyaltyEventKey"],
+    ):
         assert refusal(shop, key) == "event-not-captured"
-    cancelled = captured(shop, event(member))
-    shop.integration.post(f"/events/{cancelled}/cancel", {}, expect=200)
-    assert refusal(shop, cancelled) == "event-cancelled"
+    cancelled_key = capture(shop, event(member))
+    shop.integration.post(f"/events/{cancelled_key}/cancel", {}, expect=200)
+    assert refusal(shop, cancelled_key) == "event-cancelled"
     [record] = [loyalty_event for loyalty_event in shop.events(member) if loyalty_event["reason"] == "cancelled"]
     assert refusal(shop, record["loyaltyEventKey"]) == "event-not-captured"
     assert refusal(shop, "9a1e0c2d-5b7f-4e3a-8c6d-0f1e2d3c4b5a", 404) == "not-found"
@@ -146,7 +151,7 @@ def test_events_that_are_not_captured_cannot_be_evaluated(shop, member):
 
 def test_a_refused_evaluation_changes_nothing_and_can_be_repeated(shop, member):
     shop.campaign(running(mint(7)), eventType=GENERIC)
-    key = captured(shop, event(member))
+    key = capture(shop, event(member))
     shop.integration.patch(f"/members/{member}", {"active": False})
     assert refusal(shop, key) == "member-inactive"
     shop.integration.patch(f"/members/{member}", {"active": True})
@@ -155,5 +160,5 @@ def test_a_refused_evaluation_changes_nothing_and_can_be_repeated(shop, member):
 
 
 def test_events_of_another_organization_are_not_found(shop, member, other_organization):
-    key = captured(shop, event(member))
+    key = capture(shop, event(member))
     assert other_organization.administration.post(f"/events/{key}/evaluate", expect=404)["status"] == 404

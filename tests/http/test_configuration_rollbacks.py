@@ -56,7 +56,7 @@ def rehearsed(organization, monkeypatch):
         name.append(operation_id)
         write_entries(calls, operation_id)
 
-    def rehearsing(engine, work):
+    def rehearse(engine, work):
         def rehearsal(db):
             before = organizations.find(db, organization.id)
             name.clear()
@@ -77,7 +77,7 @@ def rehearsed(organization, monkeypatch):
         check(engine, organization.id)
         return result
 
-    monkeypatch.setattr(transactions, "run", rehearsing)
+    monkeypatch.setattr(transactions, "run", rehearse)
     monkeypatch.setattr(dispatch, "write_entries", noting_entries)
     return operations
 
@@ -104,11 +104,11 @@ def test_events_are_decided_by_the_action_that_was_committed(organization, monke
     path = f"/campaigns/{campaign['campaignId']}/actions/{action['actionId']}"
     configuration._cache.clear()
 
-    def failing(calls, operation_id):
+    def fail(calls, operation_id):
         raise RolledBack
 
     with monkeypatch.context() as patched:
-        patched.setattr(dispatch, "write_entries", failing)
+        patched.setattr(dispatch, "write_entries", fail)
         shop.administration.put(path, {**running(mint(5)), "status": "disabled"}, expect=500)
     assert [effect["status"] for effect in shop.track_one(event(member))["effects"]] == ["executed"]
     assert shop.balance(member) == 5

@@ -30,7 +30,7 @@ PATHS = {"/book": {"get": operation("getBook", responses=RESPONSES)}}
 PATHS["/book"]["get"]["responses"].pop("409")
 
 
-def answering(answer, settings=SETTINGS):
+def serve_answer(answer, settings=SETTINGS):
     return serve(PATHS, {"Book": BOOK}, dispatch=lambda request: answer, settings=settings)[0]
 
 
@@ -44,7 +44,7 @@ def answering(answer, settings=SETTINGS):
     ],
 )
 def test_an_answer_that_the_document_allows_passes(answer):
-    assert answering(answer)("GET", "/v2/book").status == answer.status
+    assert serve_answer(answer)("GET", "/v2/book").status == answer.status
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_an_answer_that_the_document_allows_passes(answer):
     ],
 )
 def test_an_answer_that_violates_the_document_fails_and_is_logged(answer, complaint, caplog):
-    reply = answering(answer)("GET", "/v2/book")
+    reply = serve_answer(answer)("GET", "/v2/book")
     assert reply.status == 500
     assert complaint in reply.json["detail"]
     assert "AssertionError: integration:getBook" in caplog.text
@@ -80,7 +80,7 @@ def test_an_undocumented_problem_fails():
 
 
 def test_production_does_not_check_answers(caplog):
-    client = answering(Answer(201, {"x": 1}), Settings(threads=1, validate_responses=False))
+    client = serve_answer(Answer(201, {"x": 1}), Settings(threads=1, validate_responses=False))
     with caplog.at_level(logging.WARNING):
         assert client("GET", "/v2/book").status == 201
     assert not caplog.records

@@ -72,8 +72,8 @@ def test_cooldowns_cover_events_of_one_call_and_queued_and_captured_ones(shop, m
     assert shop.balance(member) == 15
     for hours in (71, 72):
         one = event(member, **at(TEN + timedelta(hours=hours)))
-        captured = shop.track_one(one, executionMode="captureOnly")
-        shop.administration.post(f"/events/{captured['loyaltyEventKey']}/evaluate", expect=200)
+        captured_event = shop.track_one(one, executionMode="captureOnly")
+        shop.administration.post(f"/events/{captured_event['loyaltyEventKey']}/evaluate", expect=200)
     assert shop.balance(member) == 20
     assert status_and_problem(shop.track_one(event(member, **at(TEN + timedelta(hours=90))))) == SKIPPED
 
@@ -85,14 +85,14 @@ def test_a_dry_run_explains_a_cooldown_and_starts_none(shop, member, daily):
     shop.track_one(event(member, **at(TEN)))
     [dry] = shop.track(event(member, **at(TEN + timedelta(hours=1))), executionMode="dryRun")
     assert status_and_problem(dry) == SKIPPED
-    [why] = [explained["reason"] for explained in dry["explain"] if explained["actionId"] is not None]
+    [why] = [explanation["reason"] for explanation in dry["explain"] if explanation["actionId"] is not None]
     assert (why["code"], why["actual"]) == ("COOLDOWN", "2026-03-02T10:00:00Z")
     assert why["label"] == "The campaign had an effect at 2026-03-02T10:00:00Z, and its cooldown is PT24H."
 
 
 def test_an_authorized_event_starts_a_cooldown(shop, member, daily):
-    authorized = shop.track_one(event(member, **at(TEN)), executionMode="authorize")
-    assert status_and_problem(authorized) == ("authorized", None)
+    result = shop.track_one(event(member, **at(TEN)), executionMode="authorize")
+    assert status_and_problem(result) == ("authorized", None)
     assert status_and_problem(shop.track_one(event(member, **at(TEN + timedelta(hours=1))))) == SKIPPED
 
 
