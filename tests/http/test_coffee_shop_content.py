@@ -197,10 +197,10 @@ def scan(shop: CoffeeShop, name: str, at: datetime, member: str, locale: str) ->
         return not record["audienceKeys"] or bool(member_audiences & set(record["audienceKeys"]))
 
     documents = [document for document in shop.documents[name] if document["status"] == "published"]
-    translated = {document["documentKey"] for document in documents if document["locale"] == locale}
+    translated_keys = {document["documentKey"] for document in documents if document["locale"] == locale}
     visible_documents = []
     for document in documents:
-        if document["locale"] != (locale if document["documentKey"] in translated else ""):
+        if document["locale"] != (locale if document["documentKey"] in translated_keys else ""):
             continue
         if not (is_within(at, document["fromDate"], document["toDate"]) and is_for(document) and is_open(document, at)):
             continue

@@ -201,8 +201,8 @@ def test_faults_of_documents_are_reported_for_every_way_of_writing(drinks, fault
 
 def test_audiences_of_a_document_must_exist(drinks):
     assert drinks.put({}, audienceKeys=[UNKNOWN], expect=404)["type"] == "/problems/unknown-audience"
-    [failed] = drinks.batch(item({}, audienceKeys=[UNKNOWN]))["failed"]
-    assert failed["error"]["type"] == "/problems/unknown-audience"
+    [failure] = drinks.batch(item({}, audienceKeys=[UNKNOWN]))["failed"]
+    assert failure["error"]["type"] == "/problems/unknown-audience"
 
 
 def test_a_batch_writes_its_valid_documents_and_reports_the_others(drinks):

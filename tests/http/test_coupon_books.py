@@ -164,8 +164,8 @@ def test_both_surfaces_see_the_same_book(integration, administration, program):
     book = integration.make(**PLAIN | {"assignmentRequiredPoints": None, "usageRequiredPoints": None})
     administration_view = administration.get(book)
     assert administration_view | {"loyaltyProgramKey": None} == book
-    owned = administration.make(loyaltyProgramId=program["loyaltyProgramId"])
-    assert integration.get(owned)["loyaltyProgramKey"] == program["loyaltyProgramKey"]
+    program_book = administration.make(loyaltyProgramId=program["loyaltyProgramId"])
+    assert integration.get(program_book)["loyaltyProgramKey"] == program["loyaltyProgramKey"]
 
 
 def test_an_update_changes_only_the_fields_it_sends(books):
@@ -351,12 +351,12 @@ def test_an_unknown_status_is_refused(integration):
 
 def test_an_archived_book_cannot_change(books):
     book = books.make("A")
-    archived = books.set_status(book, "archived")
+    archived_book = books.set_status(book, "archived")
     problem = books.change(book, name="x", expect=409)
     assert problem["type"] == "/problems/coupon-book-archived"
     assert problem["detail"] == f"The coupon book {book['name']} is archived."
     assert books.add(book, "B", expect=409)["type"] == "/problems/coupon-book-archived"
-    assert books.get(book)["updatedAt"] == archived["updatedAt"]
+    assert books.get(book)["updatedAt"] == archived_book["updatedAt"]
 
 
 def test_the_book_of_another_tenant_is_not_found(books, other_organization):

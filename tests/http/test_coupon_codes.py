@@ -18,7 +18,7 @@ def administration(organization):
     return CouponBooks(organization, "administration")
 
 
-def listed(books: CouponBooks, book, **query):
+def list_codes(books: CouponBooks, book, **query):
     return books.surface.get(f"{books.path(book)}/coupons", **query)
 
 
@@ -41,7 +41,7 @@ def test_codes_are_added_in_their_order(books):
         "updatedAt": first["createdAt"],
     }
     assert second["couponId"] > first["couponId"]
-    page = listed(books, book)
+    page = list_codes(books, book)
     assert page == {"totalCount": 2, "page": 0, "limit": 25, "nextCursor": None, "results": [second, first]}
     assert books.get(book) == book
 
@@ -50,14 +50,14 @@ def test_lists_of_codes_are_paged_and_ordered(books):
     book = books.make(*(f"C{n:02}" for n in range(7)))
     books.add(book, "A", "Z")
     newest = ["Z", "A", "C06", "C05", "C04", "C03", "C02", "C01", "C00"]
-    pages = [listed(books, book, page=page, limit=4) for page in range(4)]
+    pages = [list_codes(books, book, page=page, limit=4) for page in range(4)]
     assert [codes_of(page) for page in pages] == [newest[:4], newest[4:8], newest[8:], []]
     assert {page["totalCount"] for page in pages} == {9}
-    assert codes_of(listed(books, book, order="code")) == sorted(newest)
-    assert codes_of(listed(books, book, order="code,desc", limit=2, page=1)) == sorted(newest)[::-1][2:4]
-    assert codes_of(listed(books, book, order="couponId")) == newest[::-1]
+    assert codes_of(list_codes(books, book, order="code")) == sorted(newest)
+    assert codes_of(list_codes(books, book, order="code,desc", limit=2, page=1)) == sorted(newest)[::-1][2:4]
+    assert codes_of(list_codes(books, book, order="couponId")) == newest[::-1]
     for column in ("totalAssigned", "totalUsages", "expiredAt", "createdAt", "updatedAt"):
-        assert sorted(codes_of(listed(books, book, order=f"{column},desc"))) == sorted(newest)
+        assert sorted(codes_of(list_codes(books, book, order=f"{column},desc"))) == sorted(newest)
     problem = books.surface.get(f"{books.path(book)}/coupons", order="position", expect=400)
     assert problem["errors"][0]["parameter"] == "order"
 
@@ -68,7 +68,7 @@ def test_existing_and_repeated_codes_are_refused(books):
     assert (problem["type"], "code B." in problem["detail"]) == ("/problems/coupon-code-taken", True)
     problem = books.add(book, "C", "D", "C", expect=409)
     assert (problem["type"], "code C" in problem["detail"]) == ("/problems/coupon-code-taken", True)
-    assert codes_of(listed(books, book)) == ["B", "A"]
+    assert codes_of(list_codes(books, book)) == ["B", "A"]
     assert books.add(book, "a")[0]["code"] == "a"
     assert books.add(books.make(), "A")[0]["code"] == "A"
 
@@ -78,14 +78,14 @@ def test_a_book_of_type_single_accepts_one_code(books):
     assert books.add(book, "A", "B", expect=409)["type"] == "/problems/coupon-codes-not-accepted"
     books.add(book, "A")
     assert books.add(book, "B", expect=409)["type"] == "/problems/coupon-codes-not-accepted"
-    assert codes_of(listed(books, book)) == ["A"]
+    assert codes_of(list_codes(books, book)) == ["A"]
 
 
 @pytest.mark.parametrize(("type_", "codes"), [("generated", []), ("codeless", [None])])
 def test_generated_and_codeless_books_accept_no_codes(books, type_, codes):
     book = books.make(type=type_)
     assert books.add(book, "A", expect=409)["type"] == "/problems/coupon-codes-not-accepted"
-    assert codes_of(listed(books, book)) == codes
+    assert codes_of(list_codes(books, book)) == codes
 
 
 @pytest.mark.parametrize("codes", [[], [""], [" A"], ["A "], ["A\tB"], ["A  B"], ["x" * 256], [1], "A", None])
@@ -96,7 +96,7 @@ def test_malformed_codes_are_refused(books, codes):
 
 def test_a_coupon_can_be_read_and_given_another_code(administration):
     book = administration.make("A", "B")
-    [second, first] = listed(administration, book)["results"]
+    [second, first] = list_codes(administration, book)["results"]
     path = f"{administration.path(book)}/coupons/{first['couponId']}"
     assert administration.surface.get(path) == {"couponCode": first}
     assert administration.surface.patch(path, {"code": "C"}) == {"couponBook": book}
@@ -111,7 +111,7 @@ def test_a_coupon_can_be_read_and_given_another_code(administration):
 
 def test_the_coupon_of_a_codeless_book_cannot_get_a_code(administration):
     book = administration.make(type="codeless")
-    [coupon] = listed(administration, book)["results"]
+    [coupon] = list_codes(administration, book)["results"]
     path = f"{administration.path(book)}/coupons/{coupon['couponId']}"
     problem = administration.surface.patch(path, {"code": "A"}, expect=409)
     assert problem["type"] == "/problems/coupon-codes-not-accepted"
@@ -119,7 +119,7 @@ def test_the_coupon_of_a_codeless_book_cannot_get_a_code(administration):
 
 def test_a_coupon_of_another_book_is_not_found(administration):
     book, other = administration.make("A"), administration.make("A")
-    [coupon] = listed(administration, other)["results"]
+    [coupon] = list_codes(administration, other)["results"]
     path = f"{administration.path(book)}/coupons/{coupon['couponId']}"
     assert administration.surface.get(path, expect=404)["type"] == "/problems/not-found"
 
@@ -130,6 +130,6 @@ def test_a_hundred_thousand_codes_are_added_in_one_call(administration, organiza
     surface: Surface = organization.integration
     coupons = surface.post(f"/coupon-books/{book['couponBookKey']}/coupons", {"codes": codes})["codes"]
     assert [coupon["code"] for coupon in coupons] == codes
-    page = listed(administration, book, page=3999)
+    page = list_codes(administration, book, page=3999)
     assert (page["totalCount"], codes_of(page)) == (100_000, codes[:25][::-1])
     assert administration.add(book, codes[70_000], expect=409)["type"] == "/problems/coupon-code-taken"

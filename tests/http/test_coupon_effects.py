@@ -1,4 +1,4 @@
-"""Coupons as effects of campaigns: assigned and used with events, reported, and taken back with them."""
+"""Coupons as effects of campaigns: assigned and used with events, reported, and reverted with them."""
 
 from __future__ import annotations
 
@@ -112,19 +112,19 @@ def test_a_dry_run_assigns_nothing(shop, books):
 
 
 def test_assignments_and_uses_are_reported(shop, books):
-    listed, free = books.make("R", type="list", tags=["cake"]), books.make(type="codeless")
+    list_book, codeless_book = books.make("R", type="list", tags=["cake"]), books.make(type="codeless")
     member = shop.member()
     shop.campaign(running(mint(5), rule="event.payload.couponUsage.code == 'R'"), eventType="coupon-code-assigned")
     shop.campaign(running(mint(20)), eventType="coupon-code-used")
     shop.campaign(running(mint(100)), eventType="benefit-used")
-    for book in (listed, free):
+    for book in (list_book, codeless_book):
         path = f"/members/{member}/coupon-books/{book['couponBookKey']}"
         shop.integration.post(f"{path}/assign", {"description": "Tenth coffee"}, expect=200)
         shop.integration.post(f"{path}/use", {}, expect=200)
     assert shop.balance(member) == 125
-    reported = {loyalty_event["eventType"]: loyalty_event for loyalty_event in shop.events(member)}
-    assert sorted(reported) == ["benefit-used", "coupon-code-assigned", "coupon-code-used"]
-    assert reported["coupon-code-assigned"]["reason"] == "Tenth coffee"
+    events_by_type = {loyalty_event["eventType"]: loyalty_event for loyalty_event in shop.events(member)}
+    assert sorted(events_by_type) == ["benefit-used", "coupon-code-assigned", "coupon-code-used"]
+    assert events_by_type["coupon-code-assigned"]["reason"] == "Tenth coffee"
     payloads = {row.event_type: row.payload for row in shop.rows("events", "event_type, payload") if row.payload}
     usage = payloads["coupon-code-used"]["couponUsage"]
     assert (usage["code"], usage["type"], usage["tags"], usage["amountUsed"]) == ("R", "list", ["cake"], 1)
@@ -175,11 +175,11 @@ def test_a_returned_order_takes_its_coupons_back(shop, books):
 @pytest.mark.parametrize("restores", [True, False])
 @pytest.mark.parametrize("way", ["cancelEvent", "cancelled", "returned"])
 def test_a_use_stays_in_force_when_its_order_is_undone_unless_the_book_restores_it(shop, books, way, restores):
-    """2.7, rule 6; the points of the use stay with it, those that campaigns gave for it are taken back."""
+    """2.7, rule 6: the points of the use stay with it, and points that campaigns gave for it are reverted."""
     member = shop.member()
     shop.give(member, 10)
-    priced = {"requiredPointsConfig": {"ledgerAccountKey": _account(shop)}, "usageRequiredPoints": 3}
-    book = books.make("O", type="list", restoreOnCancel=restores, **priced)
+    price_settings = {"requiredPointsConfig": {"ledgerAccountKey": _account(shop)}, "usageRequiredPoints": 3}
+    book = books.make("O", type="list", restoreOnCancel=restores, **price_settings)
     assert book["restoreOnCancel"] is restores
     shop.campaign(running(assign(book), use(book), mint(20)), eventType=ORDER_CREATED)
     shop.campaign(running(mint(100)), eventType="coupon-code-used")

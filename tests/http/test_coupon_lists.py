@@ -142,7 +142,7 @@ def wanted_values(draw: Callable[..., Any], keys: Keys) -> dict[str, tuple[Any, 
     locale = draw(st.sampled_from(["es", "fr"]))
     external_id, type_ = draw(st.sampled_from(["crm-1", "CRM-1"])), draw(st.sampled_from(TYPES))
     program = keys["loyaltyProgramKey"][0]
-    offered = {
+    conditions = {
         "search": (text, contains(text)),
         "status": (",".join(statuses), lambda book: book["publishingStatus"] in statuses),
         "locale": (locale, lambda book: book["locale"] in (None, locale)),
@@ -154,7 +154,7 @@ def wanted_values(draw: Callable[..., Any], keys: Keys) -> dict[str, tuple[Any, 
         "validFromDateMin": (day, at_least("validFromDate", day)),
         "validToDateMax": (other, at_most("validToDate", other)),
     }
-    return {name: offered[name] for name in draw(st.sets(st.sampled_from([*offered]), max_size=3))}
+    return {name: conditions[name] for name in draw(st.sets(st.sampled_from([*conditions]), max_size=3))}
 
 
 def found_by(surface: Any, path: str, id_: str, query: Mapping[str, Any]) -> tuple[int, list[Any]]:

@@ -51,7 +51,7 @@ class Holder:
         response = self.shop.integration.post(f"/coupon-locks/{lock['couponLockKey']}/release", expect=expect)
         return response["couponLock"] if expect == 200 else response["type"]
 
-    def listed(self, **query):
+    def book_names(self, **query):
         return [
             b["name"] for b in self.shop.integration.get(f"/members/{self.member}/coupon-books", **query)["results"]
         ]
@@ -146,8 +146,8 @@ def test_locks_count_against_quota_and_limits_of_periods(shop, books):
 
 def test_a_refused_use_keeps_the_lock(shop, books):
     account = shop.organization.created.ledger_account_key
-    priced = {"requiredPointsConfig": {"ledgerAccountKey": account}, "usageRequiredPoints": 3}
-    ana = Holder(shop, books.make(type="codeless", maxCouponCount=1, **priced))
+    price_settings = {"requiredPointsConfig": {"ledgerAccountKey": account}, "usageRequiredPoints": 3}
+    ana = Holder(shop, books.make(type="codeless", maxCouponCount=1, **price_settings))
     lock = ana.lock(autoAssign=True)
     assert ana.use(lock, expect=409) == "/problems/insufficient-balance"
     shop.give(ana.member, 3)
@@ -158,11 +158,11 @@ def test_a_refused_use_keeps_the_lock(shop, books):
 def test_lists_with_stock_omit_locked_coupons(shop, books):
     one = books.make(type="codeless", name="One", maxCouponCount=1)
     ana, ben = Holder(shop, one), Holder(shop, one)
-    assert ben.listed(withStockOnly=True) == ["One"]
+    assert ben.book_names(withStockOnly=True) == ["One"]
     lock = ana.lock(autoAssign=True)
-    assert ben.listed(withStockOnly=True) == []
+    assert ben.book_names(withStockOnly=True) == []
     ana.release(lock)
-    assert ben.listed(withStockOnly=True) == ["One"]
+    assert ben.book_names(withStockOnly=True) == ["One"]
 
 
 def test_a_repeated_key_returns_the_first_lock_and_invalid_durations_are_refused(shop, books):

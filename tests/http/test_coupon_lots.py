@@ -198,13 +198,13 @@ def test_effects_and_rewards_report_the_coupon(organization):
     actions = [running(effect(name, couponBookKey=book_key)) for name in ("assign-coupon", "use-coupon")]
     ana.shop.campaign(*actions, eventType=GENERIC)
     missions.create(ana.shop, goalCount=1, couponBookKey=book_key)
-    [tried] = ana.shop.track(event(ana.id), executionMode="dryRun")
+    [dry_run] = ana.shop.track(event(ana.id), executionMode="dryRun")
     # A dry run does not reveal a code.
-    dry_run_coupons = [effect["coupons"][0] for effect in tried["effects"]]
+    dry_run_coupons = [effect["coupons"][0] for effect in dry_run["effects"]]
     assert [(coupon["code"], coupon["couponUsageKey"], coupon["couponBookKey"]) for coupon in dry_run_coupons] == [
         (None, None, book_key)
     ] * 2
-    assert [reward["code"] for reward in tried["missions"][0]["rewards"]] == [None]
+    assert [reward["code"] for reward in dry_run["missions"][0]["rewards"]] == [None]
     tracked_event = event(ana.id)
     result = ana.shop.track_one(tracked_event)
     coupons_by_effect = [effect["coupons"] for effect in result["effects"]]

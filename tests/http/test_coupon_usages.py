@@ -149,18 +149,18 @@ def test_generated_codes_are_all_different_and_follow_the_pattern(counter):
 
 def test_stock_and_quotas_limit_assignments(counter):
     ana, ben = counter.member(), counter.member()
-    capped = counter.book("codeless", maxCouponCount=2, maxAssignedPerMember=1)
-    counter.assign(ana, capped)
-    assert counter.assign(ana, capped, expect=409) == "/problems/coupon-quota"
-    assert counter.assign(ben, capped, amount=2, expect=409) == "/problems/coupon-out-of-stock"
-    counter.assign(ben, capped)
-    assert counter.assign(counter.member(), capped, expect=409) == "/problems/coupon-out-of-stock"
+    limited_book = counter.book("codeless", maxCouponCount=2, maxAssignedPerMember=1)
+    counter.assign(ana, limited_book)
+    assert counter.assign(ana, limited_book, expect=409) == "/problems/coupon-quota"
+    assert counter.assign(ben, limited_book, amount=2, expect=409) == "/problems/coupon-out-of-stock"
+    counter.assign(ben, limited_book)
+    assert counter.assign(counter.member(), limited_book, expect=409) == "/problems/coupon-out-of-stock"
     single = counter.book("single", maxAssignedPerCoupon=3)
     counter.assign(ana, single, amount=2)
     assert counter.assign(ben, single, amount=2, expect=409) == "/problems/coupon-out-of-stock"
-    listed = counter.book("list", "L", maxAssignedPerCoupon=2)
-    counter.assign(ana, listed, code="L", amount=2)
-    assert counter.assign(ana, listed, code="L", expect=409) == "/problems/coupon-out-of-stock"
+    list_book = counter.book("list", "L", maxAssignedPerCoupon=2)
+    counter.assign(ana, list_book, code="L", amount=2)
+    assert counter.assign(ana, list_book, code="L", expect=409) == "/problems/coupon-out-of-stock"
 
 
 @pytest.mark.parametrize(
@@ -228,13 +228,13 @@ def test_an_override_replaces_the_points_of_a_book(counter):
     member = counter.member(points=3)
     free = counter.assign(member, book, pointsOverride=0, amount=5)
     assert (free["ledgerTransactionId"], counter.balance(member)) == (None, 3)
-    minted = counter.use(member, book, pointsOverride=-7)
+    negative_use = counter.use(member, book, pointsOverride=-7)
     assert counter.balance(member) == 10
     counter.use(member, book, pointsOverride=8)
     assert counter.balance(member) == 2
     assert counter.use(member, book, pointsOverride=3, expect=409) == "/problems/insufficient-balance"
     # What was minted is spent.
-    assert counter.revert(member, minted, expect=409) == "/problems/insufficient-balance"
+    assert counter.revert(member, negative_use, expect=409) == "/problems/insufficient-balance"
     assert counter.use(member, book, pointsOverride=0.5, expect=400) == "/problems/invalid-request"
 
 
@@ -478,10 +478,10 @@ def test_a_chosen_coupon_is_assigned(office):
 
 def test_a_forced_revert_takes_back_a_used_coupon(office):
     book, member, other = office.book("list", "E-1"), office.member(), office.member()
-    assigned = office.assign(member, book)
+    assignment = office.assign(member, book)
     office.use(member, book)
-    assert office.revert(member, assigned, force=False, expect=409) == "/problems/coupon-assignment-used"
-    assert office.revert(member, assigned, force=True)["amountAssigned"] == -1
+    assert office.revert(member, assignment, force=False, expect=409) == "/problems/coupon-assignment-used"
+    assert office.revert(member, assignment, force=True)["amountAssigned"] == -1
     assert office.totals(book) == (0, 1)
     # A used code is not assigned to another member.
     assert office.assign(other, book, expect=409) == "/problems/coupon-out-of-stock"
@@ -504,12 +504,12 @@ def test_uses_of_a_code_can_be_reverted_individually_or_all_at_once(till):
     one = revert()
     assert (one["status"], one["couponUsage"]["revertedUsageId"]) == ("success", second["couponUsageId"])
     assert [detail["status"] for detail in one["details"]] == ["reverted"]
-    minted = till.use(member, book, pointsOverride=-5)
+    negative_use = till.use(member, book, pointsOverride=-5)
     till.shop.give(member["loyaltyMemberId"], 15, "burn")
     all_of_them = revert(revertAll=True)
     assert all_of_them["status"] == "warning"
     assert [(detail["couponUsageKey"], detail["status"]) for detail in all_of_them["details"]] == [
-        (minted["couponUsageKey"], "failed"),
+        (negative_use["couponUsageKey"], "failed"),
         (first["couponUsageKey"], "reverted"),
     ]
     assert all_of_them["details"][0]["error"]["type"] == "/problems/insufficient-balance"

@@ -107,8 +107,8 @@ def test_actions_that_assign_coupons_of_a_book_are_among_its_references(books, s
     key = book["couponBookKey"]
     by_value = shop.campaign(running(assigning(book), assigning(other)), running(assigning(other)))
     expression = f"event.externalId == 'x' ? '{key.upper()}' : '{other['couponBookKey']}'"
-    drafted = {**running(effect("assign-coupon", couponBookKey=("=", expression))), "status": "draft"}
-    by_expression = shop.campaign(drafted, running(assigning(other)))
+    draft = {**running(effect("assign-coupon", couponBookKey=("=", expression))), "status": "draft"}
+    by_expression = shop.campaign(draft, running(assigning(other)))
     shop.campaign(running(effect("use-coupon", couponBookKey=key)))
     answer = books.surface.get(f"{books.path(book)}/references")
     assert answer == {

@@ -34,8 +34,8 @@ def payment(member, total, payment_id, **more):
 
 def found_orders(shop, member):
     path = f"/members/{member_id_of(shop, member)}/purchase-orders"
-    listed = shop.administration.get(path, order="orderId,asc")["results"]
-    return {purchase_order["externalId"]: purchase_order["currency"] for purchase_order in listed}
+    orders = shop.administration.get(path, order="orderId,asc")["results"]
+    return {purchase_order["externalId"]: purchase_order["currency"] for purchase_order in orders}
 
 
 def test_example_1_an_order_has_the_currency_of_the_organization_unless_it_names_one(shop, ana):
@@ -60,8 +60,8 @@ def test_example_2_a_campaign_applies_to_orders_in_its_currency(shop, ana):
     assert shop.track_one(order(ana, 10, currency="USD"))["effects"] == []
     assert shop.track_one(order(ana, 10))["effects"] == []
     [result] = shop.track(order(ana, 10, currency="USD"), dryRun=True)
-    [explained] = result["explain"]
-    assert explained["reason"] == {
+    [explanation] = result["explain"]
+    assert explanation["reason"] == {
         "code": "CURRENCY",
         "label": "the campaign is for EUR, the event is in USD",
         "start": None,
