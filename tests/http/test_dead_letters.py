@@ -24,7 +24,7 @@ def shop(api):
 
 @pytest.fixture
 def poisoned(shop):
-    """The database refuses to finish events with a certain payload, as long as this lasts."""
+    """Let the database refuse to finish events with a certain payload; the value is a function that ends this."""
     name = f"poison_{shop.organization.id}"
     with shop.organization.api.engine.begin() as db:
         db.execute(
@@ -153,9 +153,9 @@ def test_a_requeued_event_has_all_attempts_again(shop, poisoned):
 def test_repeating_the_request_does_not_revive_a_dead_event(shop, poisoned):
     one = event(shop.member(), payload=POISON)
     [dead] = kill(shop, poisoned, one)
-    [rejected] = send(shop, one)
-    assert (rejected["outcome"], rejected["loyaltyEventKey"]) == ("rejected", dead["loyaltyEventKey"])
-    assert rejected["error"]["type"] == "/problems/evaluation-failed"
+    [rejection] = send(shop, one)
+    assert (rejection["outcome"], rejection["loyaltyEventKey"]) == ("rejected", dead["loyaltyEventKey"])
+    assert rejection["error"]["type"] == "/problems/evaluation-failed"
     [result] = shop.track(one)
     assert result["error"]["type"] == "/problems/evaluation-failed"
     assert dead_letters(shop)["totalCount"] == 1
@@ -170,17 +170,17 @@ def test_the_dead_letter_list_can_be_paged_ordered_and_filtered(shop, poisoned):
         for dead_event in kill(shop, poisoned, *(event(member, kind, payload=POISON) for kind in kinds))
     ]
 
-    def listed(**query):
+    def count_and_keys(**query):
         page = dead_letters(shop, **query)
         return page["totalCount"], [result["event"]["loyaltyEventKey"] for result in page["results"]]
 
-    assert listed() == (3, keys[::-1])
-    assert listed(order="loyaltyEventId,asc") == (3, keys)
-    assert listed(order="deadAt") == (3, keys)
-    assert listed(order="createdAt,asc", limit=2, page=1) == (3, keys[2:])
-    assert listed(order="attempts,desc") == (3, keys[::-1])
-    assert listed(order="eventType") == (3, [keys[0], keys[2], keys[1]])
-    assert listed(eventType="cup") == (2, [keys[2], keys[0]])
-    assert listed(eventType="cup", page=1, limit=1) == (2, [keys[0]])
-    assert listed(page=7) == (3, [])
+    assert count_and_keys() == (3, keys[::-1])
+    assert count_and_keys(order="loyaltyEventId,asc") == (3, keys)
+    assert count_and_keys(order="deadAt") == (3, keys)
+    assert count_and_keys(order="createdAt,asc", limit=2, page=1) == (3, keys[2:])
+    assert count_and_keys(order="attempts,desc") == (3, keys[::-1])
+    assert count_and_keys(order="eventType") == (3, [keys[0], keys[2], keys[1]])
+    assert count_and_keys(eventType="cup") == (2, [keys[2], keys[0]])
+    assert count_and_keys(eventType="cup", page=1, limit=1) == (2, [keys[0]])
+    assert count_and_keys(page=7) == (3, [])
     shop.administration.get("/events/dead-letters", order="place", expect=400)

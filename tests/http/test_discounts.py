@@ -24,7 +24,7 @@ def items(*totals):
     return [{"productCode": f"p-{place}", "total": Decimal(total)} for place, total in enumerate(totals)]
 
 
-def simulated(shop, **body):
+def simulate(shop, **body):
     return shop.integration.post("/simulations", body, expect=200)["simulation"]["earn"]
 
 
@@ -76,7 +76,7 @@ def test_an_event_that_an_order_causes_discounts_the_rest_of_the_order(shop):
     shop.campaign(running(TEN_PERCENT, effect("assign-badge", badgeKey=badge["badgeKey"])), eventType=ORDER_CREATED)
     shop.campaign(running(TEN_PERCENT), eventType="badge-assigned")
     member = shop.member()
-    earn = simulated(shop, loyaltyMemberId=member, order={"total": 100})
+    earn = simulate(shop, loyaltyMemberId=member, order={"total": 100})
     assert [discount["amount"] for discount in earn["discounts"]] == [10, 9]
     assert earn["discountTotal"] == 19
     # The next event is no purchase, so the amount of its discount is unknown.
@@ -90,7 +90,7 @@ def test_simulations_have_the_allocation_and_discounts_that_were_cut(shop):
         running(effect("discount", type="amount", value=5), priority=2),
         eventType=ORDER_CREATED,
     )
-    earn = simulated(shop, order={"total": 10, "items": items(4, 6)})
+    earn = simulate(shop, order={"total": 10, "items": items(4, 6)})
     assert [(discount["amount"], discount["allocation"]) for discount in earn["discounts"]] == [
         (8, [{"itemIndex": 0, "amount": Decimal("3.2")}, {"itemIndex": 1, "amount": Decimal("4.8")}]),
         (2, [{"itemIndex": 0, "amount": Decimal("0.8")}, {"itemIndex": 1, "amount": Decimal("1.2")}]),

@@ -41,7 +41,9 @@ def html(client, path):
 
 
 def test_every_page_is_served_and_all_its_links_lead_somewhere(client):
-    served = {f"/docs/{name}" if name != "README" else "/docs": html(client, f"/docs/{name}") for name in _names()}
+    texts_by_path = {
+        f"/docs/{name}" if name != "README" else "/docs": html(client, f"/docs/{name}") for name in _names()
+    }
     others = {
         "/",
         "/playground",
@@ -53,14 +55,14 @@ def test_every_page_is_served_and_all_its_links_lead_somewhere(client):
         "/v2/administration/docs",
     }
     broken_links = []
-    for place, text in served.items():
+    for place, text in texts_by_path.items():
         for target in re.findall(r'(?:href|action|src)="([^"]+)"', text):
             path, _, fragment = target.partition("#")
             path = path or place
             if target.startswith(("http", "data:")):
                 continue
-            has_anchor = not fragment or f'id="{fragment}"' in served.get(path, "")
-            if path not in {*served, *others} or not has_anchor:
+            has_anchor = not fragment or f'id="{fragment}"' in texts_by_path.get(path, "")
+            if path not in {*texts_by_path, *others} or not has_anchor:
                 broken_links.append((place, target))
     assert broken_links == []
     for path in others:
@@ -199,8 +201,12 @@ def test_an_operation_is_found_by_the_names_of_its_fields():
     schemas["Member"]["properties"]["sponsor"] = {"$ref": "#/components/schemas/Member"}
     schemas["Nickname"] = {"type": "string"}
     content = {"application/json": {"schema": {"$ref": "#/components/schemas/Members"}, "example": {"ignored": 1}}}
-    listed = {**operation("listMembers"), "responses": {"200": {"content": content}, "400": {"content": {}}}}
-    document = {"info": {"title": "Shop"}, "paths": {"/members": {"get": listed}}, "components": {"schemas": schemas}}
+    list_operation = {**operation("listMembers"), "responses": {"200": {"content": content}, "400": {"content": {}}}}
+    document = {
+        "info": {"title": "Shop"},
+        "paths": {"/members": {"get": list_operation}},
+        "components": {"schemas": schemas},
+    }
     [section] = search_sections(document, "../docs")
     assert section["url"] == "../docs#listMembers"
     assert section["text"].split()[:2] == ["GET", "/members"]

@@ -34,7 +34,7 @@ EVERYWHERE = {
 
 
 @pytest.fixture(scope="module")
-def lived(api):
+def erased_history(api):
     """An organization whose member has a history and was erased: the state before, and the response."""
     organization = api.organization()
     history = live(organization)
@@ -77,14 +77,14 @@ def figures_of(organization, history):
     return figures
 
 
-def test_no_trace_is_left_in_the_whole_database(api, lived):
-    _, history = lived
+def test_no_trace_is_left_in_the_whole_database(api, erased_history):
+    _, history = erased_history
     assert history["before"] == EVERYWHERE
     assert traces(api.engine) == {}
 
 
-def test_every_figure_is_unchanged_and_the_books_are_consistent(lived):
-    organization, history = lived
+def test_every_figure_is_unchanged_and_the_books_are_consistent(erased_history):
+    organization, history = erased_history
     assert figures_of(organization, history) == history["figures"]
     seal_audit_log(organization.api.engine, organization.id)
     with organization.api.engine.connect() as db:
@@ -98,8 +98,8 @@ OTHERS = ("operation_id = 'createBadge'", "entity_type = 'member' AND member_ids
 
 
 @pytest.mark.parametrize("condition", OTHERS)
-def test_the_database_refuses_to_empty_entries_once_a_member_was_erased(lived, condition):
-    organization, history = lived
+def test_the_database_refuses_to_empty_entries_once_a_member_was_erased(erased_history, condition):
+    organization, history = erased_history
     parameters = {"o": organization.id, "m": history["ana"]["memberId"]}
     with organization.api.engine.connect() as db:
         assert db.execute(text(EMPTY.format(condition)), parameters).rowcount
@@ -110,24 +110,24 @@ def test_the_database_refuses_to_empty_entries_once_a_member_was_erased(lived, c
 
 @pytest.mark.undistributed
 @pytest.mark.parametrize("condition", OTHERS)
-def test_entries_that_somebody_empties_once_a_member_was_erased_are_found(lived, condition):
-    organization, history = lived
+def test_entries_that_somebody_empties_once_a_member_was_erased_are_found(erased_history, condition):
+    organization, history = erased_history
     parameters = {"o": organization.id, "m": history["ana"]["memberId"]}
     emptied = text(EMPTY.format(f"salt IS NOT NULL AND ({condition})") + " RETURNING audit_log_id")
     with organization.api.engine.connect() as db:
         db.execute(text("SET LOCAL session_replication_role = replica"))
-        erased = db.execute(text(ERASED), parameters).scalars().all()
+        erasing_ids = db.execute(text(ERASED), parameters).scalars().all()
         ids = db.execute(emptied, parameters).scalars().all()
         if condition == "true":
             # Without the entry about the erasing, nothing lists the entries that it emptied.
-            ids += erased
+            ids += erasing_ids
         findings = [finding for finding in verify(db, organization.id) if "is empty" in finding]
     assert {int(finding.split("entry ")[1].split(":")[0]) for finding in findings[:50]} <= set(ids)
     assert len(findings) == min(len(ids), 50)
 
 
-def test_the_entry_about_the_erasing_lists_the_entries_that_it_emptied(lived):
-    organization, history = lived
+def test_the_entry_about_the_erasing_lists_the_entries_that_it_emptied(erased_history):
+    organization, history = erased_history
     with organization.api.engine.connect() as db:
         empty = text(
             "SELECT audit_log_id, member_ids FROM audit_log WHERE organization_id = :o AND salt IS NULL ORDER BY 1"
@@ -140,8 +140,8 @@ def test_the_entry_about_the_erasing_lists_the_entries_that_it_emptied(lived):
 
 
 @pytest.mark.undistributed
-def test_emptied_entries_that_the_erasing_does_not_list_are_found(lived):
-    organization, _ = lived
+def test_emptied_entries_that_the_erasing_does_not_list_are_found(erased_history):
+    organization, _ = erased_history
     unlisted = """
         UPDATE audit_log SET changes = '{"isErased": {"from": null, "to": true}}'
         WHERE organization_id = :o AND operation_id = 'eraseMember'
@@ -149,12 +149,14 @@ def test_emptied_entries_that_the_erasing_does_not_list_are_found(lived):
     with organization.api.engine.connect() as db:
         db.execute(text("SET LOCAL session_replication_role = replica"))
         assert db.execute(text(unlisted), {"o": organization.id}).rowcount == 1
-        erased = db.execute(text(ERASED), {"o": organization.id}).scalars().all()
-        assert len([finding for finding in verify(db, organization.id) if "is empty" in finding]) == len(erased) > 1
+        erasing_ids = db.execute(text(ERASED), {"o": organization.id}).scalars().all()
+        assert (
+            len([finding for finding in verify(db, organization.id) if "is empty" in finding]) == len(erasing_ids) > 1
+        )
 
 
-def test_the_erased_member_is_found_by_id_without_personal_data(lived):
-    organization, history = lived
+def test_the_erased_member_is_found_by_id_without_personal_data(erased_history):
+    organization, history = erased_history
     member_id, answer = history["ana"]["memberId"], history["answer"]
     read = organization.administration.get(f"/members/{member_id}")["loyalMember"]
     assert read == answer
@@ -164,8 +166,8 @@ def test_the_erased_member_is_found_by_id_without_personal_data(lived):
     organization.integration.get(f"/members/{NAME}", expect=404)
 
 
-def test_erasing_again_returns_the_same_response(lived):
-    organization, history = lived
+def test_erasing_again_returns_the_same_response(erased_history):
+    organization, history = erased_history
     path = f"/members/{history['ana']['memberId']}"
     assert organization.administration.delete(path, expect=200)["loyalMember"] == history["answer"]
     entries = organization.administration.get("/audit-log", operationId="eraseMember")["results"]
@@ -175,8 +177,8 @@ def test_erasing_again_returns_the_same_response(lived):
     assert {result["operationId"] for result in about if not result["isErased"]} == {"eraseMember"}
 
 
-def test_operations_on_an_erased_member_are_refused(lived):
-    organization, history = lived
+def test_operations_on_an_erased_member_are_refused(erased_history):
+    organization, history = erased_history
     member_id, pseudonym = history["ana"]["memberId"], history["answer"]["loyaltyMemberId"]
     problem = organization.administration.patch(f"/members/{member_id}", {"active": True}, expect=409)
     assert problem["type"] == "/problems/member-erased"
@@ -184,21 +186,21 @@ def test_operations_on_an_erased_member_are_refused(lived):
     assert organization.integration.post(badge, {}, expect=409)["type"] == "/problems/member-erased"
     codes = f"/referral-programs/{history['program']['referralProgramId']}/codes"
     organization.administration.post(codes, {"memberId": member_id, "codes": ["AGAIN"]}, expect=409)
-    deactivated = {**event("member-profile-deactivated"), "loyaltyMemberId": pseudonym}
-    [result] = organization.integration.post("/events/track", {"events": [deactivated]}, expect=200)["results"]
+    deactivation = {**event("member-profile-deactivated"), "loyaltyMemberId": pseudonym}
+    [result] = organization.integration.post("/events/track", {"events": [deactivation]}, expect=200)["results"]
     assert result["error"]["type"] == "/problems/member-erased"
 
 
-def test_a_repeated_event_of_an_erased_member_is_refused(lived):
-    organization, history = lived
+def test_a_repeated_event_of_an_erased_member_is_refused(erased_history):
+    organization, history = erased_history
     again = {**history["event"], "loyaltyMemberId": history["answer"]["loyaltyMemberId"]}
     [result] = organization.integration.post("/events/track", {"events": [again]}, expect=200)["results"]
     assert result["error"]["type"] == "/problems/key-reused"
     assert WORD not in str({**result, "systemUniqueKey": None})
 
 
-def test_messages_about_the_member_are_deleted_except_the_last(lived):
-    organization, history = lived
+def test_messages_about_the_member_are_deleted_except_the_last(erased_history):
+    organization, history = erased_history
     deliveries = []
     for trigger in organization.administration.get("/triggers")["results"]:
         deliveries += organization.administration.get(f"/triggers/{trigger['triggerId']}/deliveries")["results"]
@@ -243,9 +245,9 @@ def test_the_code_by_which_a_member_was_referred_is_erased(api):
         " JOIN purchase_orders p USING (organization_id, member_id) WHERE m.organization_id = :o AND m.member_id = :m"
     )
     stored_codes = []
-    for erased in (None, cleo, history["ana"]):
-        if erased is not None:
-            organization.administration.delete(f"/members/{erased['memberId']}", expect=200)
+    for erased_member in (None, cleo, history["ana"]):
+        if erased_member is not None:
+            organization.administration.delete(f"/members/{erased_member['memberId']}", expect=200)
         with api.engine.connect() as db:
             stored_codes.append(tuple(db.execute(codes, {"o": organization.id, "m": cleo["memberId"]}).one()))
     assert stored_codes == [(f"{WORD}-friend", f"{WORD}-friend"), (None, None), (None, None)]

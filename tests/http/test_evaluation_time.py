@@ -39,8 +39,8 @@ def test_minting_limits_the_time_of_all_rules_that_its_transactions_cause(shop, 
     member = shop.member()
     shop.give(member, 1)
     # The minted points cause further events, up to the maximum depth.
-    rewarded = shop.balance(member)
-    assert rewarded > 1
+    rewarded_balance = shop.balance(member)
+    assert rewarded_balance > 1
     monkeypatch.setattr(evaluation, "_call_seconds", 0.0)
     shop.give(member, 1)
-    assert shop.balance(member) == rewarded + 1
+    assert shop.balance(member) == rewarded_balance + 1

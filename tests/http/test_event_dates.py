@@ -73,42 +73,42 @@ def text_of(moment):
     return moment.isoformat().replace("+00:00", "Z")
 
 
-def captured(store, one):
+def capture(store, one):
     [result] = store.shop.track(one, executionMode="captureOnly")
     store.clock.wait(days=LONG_AGO)
     store.shop.administration.post(f"/events/{result['loyaltyEventKey']}/evaluate", expect=200)
 
 
-def queued(store, one):
+def queue(store, one):
     send(store.shop, one)
     store.clock.wait(days=LONG_AGO)
     drain(store.shop)
 
 
-def tracked(store, one):
+def track(store, one):
     store.clock.wait(days=LONG_AGO)
     store.shop.track_one(one)
 
 
-def batched(store, one):
+def track_batch(store, one):
     store.clock.wait(days=LONG_AGO)
     others = [order(store.shop.member(), 1) for _ in range(2)]
     results = store.shop.track(others[0], one, others[1])
     assert [result["status"] for result in results] == ["success"] * 3
 
 
-def direct(store, one):
-    """Track it in the past, when it happened."""
+def track_in_the_past(store, one):
+    """Track the event in the past, when it happened."""
     store.shop.track_one(one)
     store.clock.wait(days=LONG_AGO)
 
 
 DATED_BY_EVENT, DATED_BY_ORDER, UNDATED = "event", "order", None
 WAYS = [
-    (direct, UNDATED),
-    *((way, dated) for way in (tracked, batched, captured, queued) for dated in (DATED_BY_EVENT, DATED_BY_ORDER)),
-    (captured, UNDATED),
-    (queued, UNDATED),
+    (track_in_the_past, UNDATED),
+    *((way, dated) for way in (track, track_batch, capture, queue) for dated in (DATED_BY_EVENT, DATED_BY_ORDER)),
+    (capture, UNDATED),
+    (queue, UNDATED),
 ]
 
 
@@ -133,7 +133,7 @@ def test_all_effects_of_an_event_have_its_date(store, way, dated):
     expiries = [row.expires_at for row in shop.rows("ledger_lots", "*", "expires_at") if row.expires_at is not None]
     assert near(expiries[0], date.replace(year=date.year + 3))
     # The day of the reports.
-    assert reported(shop, date) == (30 + 11 + 50 + 100, 1)
+    assert read_reports(shop, date) == (30 + 11 + 50 + 100, 1)
     # The period of tiers: a rolling year does not reach back to it.
     assert store.ladder.of(buyer) == "Basic"
     # The limit of that day is used up, but not that of today.
@@ -157,16 +157,16 @@ def one_event_id(shop, one):
     return next(row[0] for row in rows if row[1] == one["systemUniqueKey"])
 
 
-def reported(shop, date):
+def read_reports(shop, date):
     """What the default account minted on the day of the order, and how many orders were counted on it."""
     day = {"sinceFrom": text_of(date - timedelta(hours=1)), "sinceTo": text_of(date + timedelta(hours=1))}
     account = shop.organization.created.ledger_account_id
-    minted = shop.administration.get(f"/reports/ledger-accounts/{account}/totals", **day)
+    mint_totals = shop.administration.get(f"/reports/ledger-accounts/{account}/totals", **day)
     order_count = shop.administration.get("/reports/event-count", eventType=ORDER_CREATED, **day)
-    return minted["result"]["totalAmount"], order_count["result"]["totalCount"]
+    return mint_totals["result"]["totalAmount"], order_count["result"]["totalCount"]
 
 
-@pytest.mark.parametrize("way", [queued, direct])
+@pytest.mark.parametrize("way", [queue, track_in_the_past])
 def test_points_that_a_return_takes_back_have_the_date_of_the_return(store, way):
     shop, date = store.shop, long_ago(store)
     one = store.order()
@@ -177,5 +177,5 @@ def test_points_that_a_return_takes_back_have_the_date_of_the_return(store, way)
     assert shop.balance(store.members[0]) == 0
     reverts = shop.rows("ledger_transactions", "transaction_type, coalesce(external_event_date, created_at)")
     assert {near(at, date) for kind, at in reverts if kind == REVERT} == {True}
-    # Minted and taken back on the same day.
-    assert reported(shop, date)[0] == 0
+    # Minted and reverted on the same day.
+    assert read_reports(shop, date)[0] == 0

@@ -31,12 +31,12 @@ def lists(shop, member, **query):
 
 
 def test_lists_contain_the_payloads_and_results_that_are_requested(shop, member):
-    generic = shop.track_one(event(member, payload={"note": ["rain", 1.25, None]}))
-    ordered = shop.track_one(order(member, 9, "created", "order-7"))
+    generic_result = shop.track_one(event(member, payload={"note": ["rain", 1.25, None]}))
+    order_result = shop.track_one(order(member, 9, "created", "order-7"))
     for listed in lists(shop, member):
         assert all("payload" not in loyalty_event and "result" not in loyalty_event for loyalty_event in listed)
     for listed in lists(shop, member, include="payload,result"):
-        assert [loyalty_event["result"] for loyalty_event in listed[:2]] == [ordered, generic]
+        assert [loyalty_event["result"] for loyalty_event in listed[:2]] == [order_result, generic_result]
         assert [loyalty_event["payload"] for loyalty_event in listed[:2]] == [
             {"order": {"externalId": "order-7", "total": 9}},
             {"note": ["rain", 1.25, None]},
@@ -45,7 +45,7 @@ def test_lists_contain_the_payloads_and_results_that_are_requested(shop, member)
         assert listed[2]["payload"] == {}
     for listed in lists(shop, member, include="result", eventType=GENERIC):
         [only] = listed
-        assert (only["result"], "payload" in only) == (generic, False)
+        assert (only["result"], "payload" in only) == (generic_result, False)
     for listed in lists(shop, member, include="payload"):
         assert all("payload" in loyalty_event and "result" not in loyalty_event for loyalty_event in listed)
 

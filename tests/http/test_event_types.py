@@ -51,8 +51,8 @@ def test_an_update_changes_only_the_fields_it_sends_and_never_the_code(organizat
 def test_the_list_of_all_event_types_has_built_in_and_active_custom_ones(organization, surface):
     surface.post(PATH, BODY)
     surface.post(PATH, {**BODY, "apiCode": "mug", "active": False})
-    offered = organization.integration.get("/event-types")["results"]
-    assert [row["apiCode"] for row in offered] == [*BUILT_IN_EVENT_TYPES, "cup"]
+    event_types = organization.integration.get("/event-types")["results"]
+    assert [row["apiCode"] for row in event_types] == [*BUILT_IN_EVENT_TYPES, "cup"]
     assert {row["apiCode"] for row in surface.get(PATH)["results"]} == {"cup", "mug"}
 
 

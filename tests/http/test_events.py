@@ -830,10 +830,10 @@ def test_rules_see_a_payment_which_counts_towards_the_minimum_spend(shop, member
         minSpendValue=Decimal("4.50"),
     )
     products = [{"sku": "a", "quantity": 2}, {"sku": "b", "quantity": 3, "total": Decimal("1.5")}]
-    for total, minted in ((Decimal("4.49"), 0), (Decimal("4.50"), 5)):
+    for total, points in ((Decimal("4.49"), 0), (Decimal("4.50"), 5)):
         payment = {"paymentId": key(), "total": total, "storeId": "s", "products": products}
         shop.track_one(event(member, "member-payment-confirmed", payload={"payment": payment}))
-        assert shop.balance(member) == minted
+        assert shop.balance(member) == points
 
 
 def test_a_sponsor_gets_the_effects_for_the_sponsor(shop, member):
@@ -964,26 +964,26 @@ def test_every_process_uses_a_changed_campaign_from_the_next_event_on(settings, 
     with running_api(settings) as elsewhere:
         integration = elsewhere.surface("", shop.organization.token)
 
-        def minted():
+        def track_event():
             [result] = integration.post("/events/track", {"events": [event(member)]}, expect=200)["results"]
             return [outcome["params"][0]["value"] for outcome in result["effects"]]
 
-        assert minted() == []
+        assert track_event() == []
         campaign = shop.campaign(running(mint(1)))
-        assert minted() == [1]
+        assert track_event() == [1]
         path = f"/campaigns/{campaign['campaignId']}"
         action_path = f"{path}/actions/{campaign['actions'][0]['actionId']}"
         shop.administration.put(action_path, running(mint(2)))
-        assert minted() == [2]
+        assert track_event() == [2]
         shop.administration.put(action_path, running(mint(2), status="disabled"))
-        assert minted() == []
+        assert track_event() == []
         shop.administration.put(action_path, running(mint(3)))
         shop.administration.put(path, {"code": campaign["code"], "name": "n", "active": False})
-        assert minted() == []
+        assert track_event() == []
         shop.administration.put(
             path, {"code": campaign["code"], "name": "n", "active": True, "validTo": "2020-01-01T00:00:00Z"}
         )
-        assert minted() == []
+        assert track_event() == []
 
 
 def test_a_custom_type_is_tracked_from_its_creation_on_and_not_while_inactive(shop, member):
@@ -1042,7 +1042,7 @@ def history(api):
     return shop, member
 
 
-def listed(history, surface="administration", **query):
+def list_events(history, surface="administration", **query):
     shop, member = history
     if surface == "integration":
         return shop.integration.get(f"/members/{member}/events", **query)
@@ -1052,11 +1052,11 @@ def listed(history, surface="administration", **query):
 
 @pytest.mark.parametrize("surface", ["integration", "administration"])
 def test_the_events_of_a_member_are_listed_newest_first_in_pages(history, surface):
-    whole = listed(history, surface)
+    whole = list_events(history, surface)
     assert (whole["totalCount"], whole["page"], whole["limit"]) == (7, 0, 25)
     ids = [result["loyaltyEventId"] for result in whole["results"]]
     assert ids == sorted(ids, reverse=True)
-    pages = [listed(history, surface, page=p, limit=3) for p in range(4)]
+    pages = [list_events(history, surface, page=p, limit=3) for p in range(4)]
     assert [result["loyaltyEventId"] for page in pages for result in page["results"]] == ids
     assert {page["totalCount"] for page in pages} == {7}
     assert pages[3]["results"] == []
@@ -1070,7 +1070,7 @@ def test_the_events_of_a_member_are_listed_newest_first_in_pages(history, surfac
 )
 def test_the_events_of_a_member_can_be_ordered_by_every_column(history, surface, column):
     for direction in ("", ",asc", ",desc"):
-        rows = listed(history, surface, order=column + direction)["results"]
+        rows = list_events(history, surface, order=column + direction)["results"]
         down = direction == ",desc"
         values = [row[column] for row in rows]
         present = [value for value in values if value is not None]
@@ -1086,7 +1086,7 @@ def test_the_events_of_a_member_can_be_ordered_by_every_column(history, surface,
 @pytest.mark.parametrize("surface", ["integration", "administration"])
 def test_the_events_of_a_member_can_be_filtered(history, surface):
     def external_ids(**query):
-        return [result["externalId"] for result in listed(history, surface, **query)["results"]]
+        return [result["externalId"] for result in list_events(history, surface, **query)["results"]]
 
     assert external_ids(eventType=GENERIC) == ["e-3", "e-1"]
     assert external_ids(eventType="benefit-used") == ["e-2", "e-0"]
@@ -1094,7 +1094,7 @@ def test_the_events_of_a_member_can_be_filtered(history, surface):
     assert len(external_ids(status="failed")) == 1
     assert len(external_ids(status="success")) == 6
     assert external_ids(status="pending") == external_ids(status="running") == []
-    rows = listed(history, surface, order="createdAt,asc")["results"]
+    rows = list_events(history, surface, order="createdAt,asc")["results"]
     third = rows[2]["createdAt"]
     assert len(external_ids(fromCreatedAt=third)) == 5
     assert len(external_ids(toCreatedAt=third)) == 2

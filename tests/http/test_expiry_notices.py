@@ -148,8 +148,8 @@ class TestNotices:
         of_account.give("ana", 20)
         clock.advance("2026-04-01T09:00:00Z")
         assert of_account.notices() == [("2026-03-28T22:00:00Z", 20, 3), ("2026-03-30T16:30:00Z", 10, 2)]
-        cleared = administration.put("", {"defaultLocale": "en", "pointsExpiring": None})["organization"]
-        assert "pointsExpiring" not in cleared
+        settings = administration.put("", {"defaultLocale": "en", "pointsExpiring": None})["organization"]
+        assert "pointsExpiring" not in settings
 
     def test_lots_of_one_day_are_one_notice(self, clock):
         program = ExpiringPoints(clock, {"daysBefore": [1], "at": "08:00"}, expiryRounding="none")

@@ -137,12 +137,12 @@ def test_exported_pending_points_can_be_imported_unchanged(api):
     assert lines_of(other) == lines
     # From their moment on they are like other points, whether or not the worker has run.
     now = datetime.fromisoformat(until)
-    unsettled = [exported(one.organization, "balances", now=now) for one in (clock, other)]
+    lines_before = [exported(one.organization, "balances", now=now) for one in (clock, other)]
     for one in (clock, other):
         one.advance(until)
-        assert lines_of(one) == unsettled[0] == unsettled[1]
+        assert lines_of(one) == lines_before[0] == lines_before[1]
         Shop(one.organization).check_ledger()
-    assert "availableAt" not in "".join(unsettled[0])
+    assert "availableAt" not in "".join(lines_before[0])
 
 
 def test_rows_of_points_that_cannot_be_pending_fail(organization):
@@ -286,12 +286,16 @@ def test_events_transactions_usages_and_audit_entries_are_exported(organization,
     assert (generic["result"]["effects"], generic["status"]) == (tracked["effects"], "success")
     assert rows_by_type["member-purchase-order-created"]["payload"]["order"]["total"] == 12.5
 
-    [posted] = map(json.loads, exported(organization, "ledger-transactions"))
-    assert (posted["transactionType"], posted["amount"], posted["toLoyaltyMemberId"]) == ("mint", 5, "ana")
-    assert posted["loyaltyEventId"] == generic["loyaltyEventId"]
+    [transaction] = map(json.loads, exported(organization, "ledger-transactions"))
+    assert (transaction["transactionType"], transaction["amount"], transaction["toLoyaltyMemberId"]) == (
+        "mint",
+        5,
+        "ana",
+    )
+    assert transaction["loyaltyEventId"] == generic["loyaltyEventId"]
 
-    [assigned] = map(json.loads, exported(organization, "coupon-usages"))
-    assert {name: assigned[name] for name in ("couponUsageKey", "code", "amountAssigned", "createdAt")} == {
+    [assignment] = map(json.loads, exported(organization, "coupon-usages"))
+    assert {name: assignment[name] for name in ("couponUsageKey", "code", "amountAssigned", "createdAt")} == {
         name: usage[name] for name in ("couponUsageKey", "code", "amountAssigned", "createdAt")
     }
     entries = [json.loads(line) for line in exported(organization, "audit-log")]
@@ -316,7 +320,7 @@ DISTINGUISHING_FIELDS = {
 
 
 @pytest.fixture
-def furnished(organization, shop):
+def filter_values(organization, shop):
     """Create two members with records of every kind, ben's last; return the values of the filters by name."""
     furnish(organization)
     stars = shop.account(pointTrackingEnabled=True, alias="stars")
@@ -353,7 +357,7 @@ def furnished(organization, shop):
 
 
 @pytest.mark.parametrize("kind", list(ROLE_OF_KIND))
-def test_filters_select_the_matching_rows(organization, furnished, kind):
+def test_filters_select_the_matching_rows(organization, filter_values, kind):
     def rows(**filters):
         return [json.loads(line) for line in exported(organization, kind, filters=filters)]
 
@@ -361,20 +365,20 @@ def test_filters_select_the_matching_rows(organization, furnished, kind):
     of_member, of_other = DISTINGUISHING_FIELDS[kind]
     if of_member is not None:
         member_rows = [row for row in all_rows if row.get(of_member) == "ana"]
-        assert rows(memberId=furnished["memberId"]) == member_rows
+        assert rows(memberId=filter_values["memberId"]) == member_rows
         assert 0 < len(member_rows) < len(all_rows)
     if of_other is not None:
         name, column, value = of_other
-        fitting = [row for row in all_rows if row[column] == (value or furnished["names"][column])]
-        assert rows(**{name: furnished[name]}) == fitting
+        fitting = [row for row in all_rows if row[column] == (value or filter_values["names"][column])]
+        assert rows(**{name: filter_values[name]}) == fitting
         assert 0 < len(fitting) < len(all_rows)
     if "createdFrom" in FILTERS_OF_KIND[kind]:
-        before, after = rows(createdTo=furnished["since"]), rows(createdFrom=furnished["since"])
+        before, after = rows(createdTo=filter_values["since"]), rows(createdFrom=filter_values["since"])
         assert before + after == all_rows
         assert 0 < len(before) < len(all_rows)
     if kind == "audit-log":
-        about = [row for row in all_rows if furnished["memberId"] in row.get("memberIds", ())]
-        assert rows(memberId=furnished["memberId"]) == about
+        about = [row for row in all_rows if filter_values["memberId"] in row.get("memberIds", ())]
+        assert rows(memberId=filter_values["memberId"]) == about
         assert 0 < len(about) < len(all_rows)
 
 
@@ -449,8 +453,8 @@ def test_the_parts_of_an_export_form_one_file(jobs, organization, monkeypatch):
         5,
         members[-1]["memberId"],
     )
-    finished, expires = (datetime.fromisoformat(export[name]) for name in ("finishedAt", "expiresAt"))
-    assert expires - finished == KEPT
+    finished_at, expires_at = (datetime.fromisoformat(export[name]) for name in ("finishedAt", "expiresAt"))
+    assert expires_at - finished_at == KEPT
     assert [row["loyaltyMemberId"] for row in jobs.part(path).json["results"]] == ["ana", "ben"]
     lines = "".join(jobs.part(path, number, "application/x-ndjson").text for number in (1, 2, 3))
     assert [json.loads(line)["loyaltyMemberId"] for line in lines.splitlines()] == names_

@@ -34,10 +34,10 @@ def parse_warnings(shop, *inputs):
 
 
 def test_a_rule_about_the_hour_of_now_is_saved_with_a_warning(shop, actions):
-    saved = shop.administration.post(actions, running(mint(1), rule=MIDNIGHT), expect=201)
-    assert saved["warnings"] == [about_now("/rules/expression", 0, 14)]
-    path = f"{actions}/{saved['action']['actionId']}"
-    assert shop.administration.get(path) == {"action": saved["action"]}
+    response = shop.administration.post(actions, running(mint(1), rule=MIDNIGHT), expect=201)
+    assert response["warnings"] == [about_now("/rules/expression", 0, 14)]
+    path = f"{actions}/{response['action']['actionId']}"
+    assert shop.administration.get(path) == {"action": response["action"]}
     update = shop.administration.put(path, running(mint(2), rule=f"true || {MIDNIGHT}"), expect=200)
     assert update["warnings"] == [about_now("/rules/expression", 8, 22)]
     # An update with the same rule repeats the warning.
@@ -48,14 +48,14 @@ def test_a_rule_about_the_hour_of_now_is_saved_with_a_warning(shop, actions):
 def test_a_rule_as_a_tree_has_the_same_warning(shop, actions):
     tree = shop.administration.post("/expressions/parse", {"inputs": [{"expression": MIDNIGHT}]}, expect=200)
     body = {**running(mint(1)), "rules": {"node": tree["nodes"][0]["node"]}}
-    saved = shop.administration.post(actions, body, expect=201)
-    assert saved["warnings"] == [about_now("/rules/node", 0, 14)]
+    response = shop.administration.post(actions, body, expect=201)
+    assert response["warnings"] == [about_now("/rules/node", 0, 14)]
 
 
 def test_effects_may_depend_on_now_and_have_their_own_warnings(shop, actions):
     expiry = mint(("=", "7 / 2"), expirationDate=("=", 'now.endOf("quarter")'))
-    saved = shop.administration.post(actions, running(expiry), expect=201)
-    [warning] = saved["warnings"]
+    response = shop.administration.post(actions, running(expiry), expect=201)
+    [warning] = response["warnings"]
     assert (warning["code"], warning["pointer"]) == (
         "integer-division",
         "/effects/items/0/params/0/expression",
@@ -64,10 +64,10 @@ def test_effects_may_depend_on_now_and_have_their_own_warnings(shop, actions):
 
 def test_a_count_expression_that_depends_on_now_is_saved_with_a_warning(shop):
     body = missions.body(countExpression='now.startOf("day") == now ? 1 : 2')
-    saved = shop.administration.post("/missions", body, expect=201)
-    assert saved["warnings"] == [about_now("/countExpression", 0, 18)]
-    path = f"/missions/{saved['mission']['missionId']}"
-    assert shop.administration.get(path) == {"mission": saved["mission"]}
+    response = shop.administration.post("/missions", body, expect=201)
+    assert response["warnings"] == [about_now("/countExpression", 0, 18)]
+    path = f"/missions/{response['mission']['missionId']}"
+    assert shop.administration.get(path) == {"mission": response["mission"]}
     for expression in ("event.externalEventDate.getDate()", None):
         body = missions.body(countExpression=expression)
         assert shop.administration.put(path, body, expect=200)["warnings"] == []

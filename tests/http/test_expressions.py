@@ -84,8 +84,8 @@ def test_annotated_trees_carry_types(parse, from_trees):
     assert annotated["node"]["args"][0]["type"] == "decimal"
     assert annotated["node"]["at"] == [0, 17]
     assert "type" not in plain["node"]
-    [formatted] = from_trees(plain["node"], annotate=True)
-    assert formatted["node"] == annotated["node"]
+    [print_result] = from_trees(plain["node"], annotate=True)
+    assert print_result["node"] == annotated["node"]
 
 
 def test_a_condition_must_be_a_bool_and_a_parameter_can_have_any_type(parse, from_trees):

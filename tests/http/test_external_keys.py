@@ -14,42 +14,44 @@ UPDATABLE = [name for name, kind in KIND_OF.items() if kind.update is not None]
 
 
 @pytest.fixture(params=KIND_OF)
-def keyed(request, organization):
+def records(request, organization):
     return KeyedRecords.of(organization, request.param)
 
 
-def test_a_record_is_shown_with_its_key_and_found_by_it(keyed):
-    first, second = keyed.made("one", externalKey="a:1"), keyed.made("two", externalKey="A:1")
-    third, fourth = keyed.made("three"), keyed.made("four", externalKey=None)
-    keys = {keyed.identity(record): record["externalKey"] for record in keyed.listed(limit=25)}
-    identities = [keyed.identity(record) for record in (first, second, third, fourth)]
+def test_a_record_is_shown_with_its_key_and_found_by_it(records):
+    first, second = records.made("one", externalKey="a:1"), records.made("two", externalKey="A:1")
+    third, fourth = records.made("three"), records.made("four", externalKey=None)
+    keys = {records.identity(record): record["externalKey"] for record in records.listed(limit=25)}
+    identities = [records.identity(record) for record in (first, second, third, fourth)]
     assert [keys[identity] for identity in identities] == ["a:1", "A:1", None, None]
-    assert [keyed.identity(record) for record in keyed.listed(externalKey="a:1")] == identities[:1]
-    assert keyed.listed(externalKey="a") == []
+    assert [records.identity(record) for record in records.listed(externalKey="a:1")] == identities[:1]
+    assert records.listed(externalKey="a") == []
 
 
-def test_a_key_in_use_is_refused_only_for_records_of_the_same_kind(organization, keyed):
-    name = keyed.kind.name
-    first = keyed.made("one", externalKey="early-bird")
-    response = keyed.add("two", externalKey="early-bird")
+def test_a_key_in_use_is_refused_only_for_records_of_the_same_kind(organization, records):
+    name = records.kind.name
+    first = records.made("one", externalKey="early-bird")
+    response = records.add("two", externalKey="early-bird")
     assert (response.status, response.json["type"]) == (409, TAKEN)
     assert "early-bird" in response.json["detail"]
     # The refused record was not stored.
-    assert [keyed.identity(record) for record in keyed.listed(externalKey="early-bird")] == [keyed.identity(first)]
-    second = keyed.made("two", externalKey="late-bird")
+    assert [records.identity(record) for record in records.listed(externalKey="early-bird")] == [
+        records.identity(first)
+    ]
+    second = records.made("two", externalKey="late-bird")
     if name in UPDATABLE:
-        response = keyed.change(second, externalKey="early-bird")
+        response = records.change(second, externalKey="early-bird")
         assert (response.status, response.json["type"]) == (409, TAKEN)
         # Its own key can be sent again.
-        assert keyed.changed(second, externalKey="late-bird")["externalKey"] == "late-bird"
+        assert records.changed(second, externalKey="late-bird")["externalKey"] == "late-bird"
     elsewhere = KeyedRecords.of(organization.api.organization(), name)
     assert elsewhere.made("one", externalKey="early-bird")["externalKey"] == "early-bird"
 
 
 def test_records_of_all_kinds_may_have_the_same_key(organization):
     for name in KIND_OF:
-        keyed = KeyedRecords.of(organization, name)
-        assert keyed.made("one", externalKey="early-bird")["externalKey"] == "early-bird", name
+        records = KeyedRecords.of(organization, name)
+        assert records.made("one", externalKey="early-bird")["externalKey"] == "early-bird", name
 
 
 def test_children_of_different_records_cannot_have_the_same_key(organization):
@@ -63,25 +65,25 @@ def test_children_of_different_records_cannot_have_the_same_key(organization):
 
 @pytest.mark.parametrize("name", UPDATABLE)
 def test_a_key_is_kept_changed_and_cleared_by_updates(organization, name):
-    keyed = KeyedRecords.of(organization, name)
-    record = keyed.made("one", externalKey="a")
-    assert keyed.changed(record)["externalKey"] == "a"
-    assert keyed.changed(record, externalKey="b")["externalKey"] == "b"
+    records = KeyedRecords.of(organization, name)
+    record = records.made("one", externalKey="a")
+    assert records.changed(record)["externalKey"] == "a"
+    assert records.changed(record, externalKey="b")["externalKey"] == "b"
     # The first key is free again.
-    other = keyed.made("two", externalKey="a")
-    assert keyed.changed(record, externalKey=None)["externalKey"] is None
-    assert keyed.changed(other, externalKey="b")["externalKey"] == "b"
-    assert [keyed.identity(row) for row in keyed.listed(externalKey="b")] == [keyed.identity(other)]
+    other = records.made("two", externalKey="a")
+    assert records.changed(record, externalKey=None)["externalKey"] is None
+    assert records.changed(other, externalKey="b")["externalKey"] == "b"
+    assert [records.identity(row) for row in records.listed(externalKey="b")] == [records.identity(other)]
 
 
 @pytest.mark.parametrize("name", UPDATABLE)
 def test_the_audit_log_has_the_changes_of_a_key(organization, name):
-    keyed = KeyedRecords.of(organization, name)
-    record = keyed.made("one", externalKey="a")
-    keyed.changed(record, externalKey="b")
-    log = organization.administration.get("/audit-log", operationId=keyed.kind.update)["results"]
+    records = KeyedRecords.of(organization, name)
+    record = records.made("one", externalKey="a")
+    records.changed(record, externalKey="b")
+    log = organization.administration.get("/audit-log", operationId=records.kind.update)["results"]
     assert [entry["changes"]["externalKey"] for entry in log] == [{"from": "a", "to": "b"}]
-    [entry, *_] = organization.administration.get("/audit-log", operationId=keyed.kind.create)["results"]
+    [entry, *_] = organization.administration.get("/audit-log", operationId=records.kind.create)["results"]
     assert entry["changes"]["externalKey"] == {"from": None, "to": "a"}
 
 
@@ -114,9 +116,9 @@ def test_a_badge_and_a_mission_of_a_member_are_shown_with_their_keys(organizatio
 
 def test_both_interfaces_find_books_and_event_types_by_their_keys(organization):
     for name, path in (("couponBook", "/coupon-books"), ("eventType", "/custom-event-types")):
-        keyed = KeyedRecords.of(organization, name)
-        keyed.made("one", externalKey="a")
-        keyed.made("two", externalKey="b")
+        records = KeyedRecords.of(organization, name)
+        records.made("one", externalKey="a")
+        records.made("two", externalKey="b")
         for surface in (organization.administration, organization.integration):
             [result] = surface.get(path, externalKey="b")["results"]
             assert (result["name"], result["externalKey"]) == ("two", "b")
