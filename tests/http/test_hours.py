@@ -146,23 +146,23 @@ def test_a_cancellation_ignores_the_hours(shop, ana):
     sold = sale(ana, "2026-07-01T13:30:00Z")
     shop.track_one(sold)
     assert shop.balance(ana) == 5
-    cancelled = {**sold, "systemUniqueKey": "cancelled", "eventType": "member-purchase-order-cancelled"}
-    shop.track_one({**cancelled, "externalEventDate": "2026-07-01T20:00:00Z"})
+    cancellation = {**sold, "systemUniqueKey": "cancelled", "eventType": "member-purchase-order-cancelled"}
+    shop.track_one({**cancellation, "externalEventDate": "2026-07-01T20:00:00Z"})
     assert shop.balance(ana) == 0
 
 
 def test_a_dry_run_explains_the_local_time(shop, ana):
     shop.campaign(running(mint(1)), code="happy", dayOfWeekSchedule=HAPPY_HOURS, timezone=MADRID)
 
-    def explained(**body):
+    def explain(**body):
         [result] = shop.track(event(ana), executionMode="dryRun", **body)
         return next((explanation["reason"] for explanation in result["explain"] if "reason" in explanation), None)
 
-    reason = explained(now="2030-03-07T18:00:00Z")
+    reason = explain(now="2030-03-07T18:00:00Z")
     assert reason["code"] == "OUTSIDE_HOURS"
     assert reason["actual"] == {"localTime": "19:00", "day": 4, "timezone": MADRID}
     assert reason["label"] == "the campaign does not run at 19:00 on day 4 of the week (time zone Europe/Madrid)"
-    assert explained(now="2030-03-07T15:30:00Z") is None
+    assert explain(now="2030-03-07T15:30:00Z") is None
 
 
 # --- coupon books ----------------------------------------------------------------------------------------------------
@@ -267,9 +267,9 @@ def test_the_hours_of_a_campaign_are_stored_kept_and_cleared(shop):
     assert shop.administration.put(path, least)["campaign"]["dayOfWeekSchedule"] == HAPPY_HOURS
     problem = shop.administration.put(path, {**least, "daysOfWeek": [1]}, expect=400)
     assert [error["pointer"] for error in problem["errors"]] == ["/dayOfWeekSchedule"]
-    cleared = shop.administration.put(path, {**least, "daysOfWeek": [1], "dayOfWeekSchedule": None}, expect=200)
-    assert cleared["campaign"]["daysOfWeek"] == [1]
-    assert "dayOfWeekSchedule" not in cleared["campaign"]
+    response = shop.administration.put(path, {**least, "daysOfWeek": [1], "dayOfWeekSchedule": None}, expect=200)
+    assert response["campaign"]["daysOfWeek"] == [1]
+    assert "dayOfWeekSchedule" not in response["campaign"]
 
 
 @pytest.mark.parametrize("surface", ["integration", "administration"])

@@ -38,7 +38,7 @@ def book(shop, name="Flat white", book_type="list", **more):
     return CouponBooks(shop.organization).make(name=name, type=book_type, **more)
 
 
-def priced(shop):
+def price_settings(shop):
     """Settings of a book whose assignments cost 50 points."""
     path = f"/ledgers/{shop.organization.created.ledger_id}/accounts"
     [account] = shop.administration.get(path)["results"]
@@ -89,7 +89,7 @@ def test_codes_are_added_to_their_books(imports, shop):
 
 
 def test_imported_coupons_cost_no_points_and_cause_no_events(imports, shop):
-    coupon_book = book(shop, **priced(shop))
+    coupon_book = book(shop, **price_settings(shop))
     add_trigger(shop.administration)
     imports.run("couponBook,code\nFlat white,A-1\nFlat white,A-2\nFlat white,A-3\n", kind="coupon-codes")
     shop.campaign(running(mint(5)), eventType="coupon-code-assigned")
@@ -123,7 +123,7 @@ def test_imported_coupons_cost_no_points_and_cause_no_events(imports, shop):
 
 
 def test_imported_coupons_with_events_cost_points_like_requests(imports, shop):
-    book(shop, book_type="codeless", **priced(shop))
+    book(shop, book_type="codeless", **price_settings(shop))
     shop.campaign(running(mint(5)), eventType="coupon-code-assigned")
     rows = "loyaltyMemberId,couponBook,pointsOverride\nana,Flat white,\nana,Flat white,2\n"
     job = imports.run(rows, kind="coupons", emitEvents=True)
@@ -226,14 +226,18 @@ def test_imported_events_are_captured_or_evaluated(imports, shop):
         (6, "externalEventDate"),
         (7, "payload"),
     ]
-    captured = next(loyalty_event for loyalty_event in shop.events("ana") if loyalty_event["status"] == "success")
-    assert (captured["systemUniqueKey"], captured["externalEventDate"], captured["evaluationStatus"]) == (
+    captured_event = next(loyalty_event for loyalty_event in shop.events("ana") if loyalty_event["status"] == "success")
+    assert (
+        captured_event["systemUniqueKey"],
+        captured_event["externalEventDate"],
+        captured_event["evaluationStatus"],
+    ) == (
         "till-1",
         "2025-03-02T00:00:00Z",
         0,
     )
     assert (shop.balance("ana"), shop.rows("trigger_deliveries")) == (0, [])
-    shop.administration.post(f"/events/{captured['loyaltyEventKey']}/evaluate", expect=200)
+    shop.administration.post(f"/events/{captured_event['loyaltyEventKey']}/evaluate", expect=200)
     assert shop.balance("ana") == 5
     job = imports.run(lines(row("ben", 4)), kind="events", file_format="ndjson", emitEvents=True)
     assert (counts(job), shop.balance("ben")) == (("done", 1, 1, 0), 5)

@@ -92,37 +92,37 @@ def test_long_rows_are_read_a_few_at_a_time(imports):
 def test_an_import_that_crashes_5_workers_fails(imports, monkeypatch):
     path = imports.queue("loyaltyMemberId\n" + "".join(f"m-{number}\n" for number in range(100)))
 
-    class Died(BaseException):
-        """The end of a worker, from which nothing recovers."""
+    class WorkerDied(BaseException):
+        """The crash of a worker, which nothing catches."""
 
     def die(*_):
-        raise Died
+        raise WorkerDied
 
     with monkeypatch.context() as patch:
         patch.setitem(work._KINDS, "members", die)
         for _ in range(5):
-            with pytest.raises(Died):
+            with pytest.raises(WorkerDied):
                 imports.importer.step()
     assert imports.importer.step()
-    ended = imports.get(path)
-    assert (ended["status"], ended["rowsDone"]) == ("failed", 0)
-    assert ended["error"] == "Workers have died 5 times at the rows from line 1 on."
+    failed_import = imports.get(path)
+    assert (failed_import["status"], failed_import["rowsDone"]) == ("failed", 0)
+    assert failed_import["error"] == "Workers have died 5 times at the rows from line 1 on."
     assert members(imports) == []
 
 
 def test_an_import_is_cancelled_while_its_step_is_under_way(imports, monkeypatch):
     path, importer = imports.queue("loyaltyMemberId\nana\n"), imports.importer
-    cancelled = []
+    statuses = []
     create = work._KINDS["members"]
 
     def cancel_meanwhile(*arguments):
-        failed = create(*arguments)
-        cancelled.append(imports.organization.administration.post(f"{path}/cancel", expect=200)["import"]["status"])
-        return failed
+        failed_rows = create(*arguments)
+        statuses.append(imports.organization.administration.post(f"{path}/cancel", expect=200)["import"]["status"])
+        return failed_rows
 
     monkeypatch.setitem(work._KINDS, "members", cancel_meanwhile)
     assert importer.step()
-    assert cancelled == ["cancelled"]
+    assert statuses == ["cancelled"]
     assert (imports.get(path)["status"], members(imports)) == ("cancelled", [])
     assert not importer.step()
 
@@ -138,8 +138,8 @@ def test_a_file_whose_import_is_not_started_within_a_day_is_removed(imports):
         for path in (old, queued):
             connection.execute(text(age), {"o": organization.id, "i": int(path.rpartition("/")[2])})
     assert run_job(organization.api.engine, settings, "remove-uploads")["imports"] >= 1
-    ended = imports.get(old)
-    assert (ended["status"], ended["error"]) == (
+    failed_import = imports.get(old)
+    assert (failed_import["status"], failed_import["error"]) == (
         "failed",
         "The import was not started within a day after its last part, so its file was removed.",
     )
@@ -472,8 +472,8 @@ def test_the_file_of_errors_can_be_corrected_and_sent_again(imports):
     text = imports.errors_csv(first)
     assert text.startswith("importLine,importColumn,importReason,loyaltyMemberId,email,phoneNumber,name\r\n2,email,")
     assert "ana,nowhere,'+54 11,'=1+1\r\n" in text
-    corrected = text.replace("nowhere", "ana@example.com").replace("no@where", "cora@example.com")
-    job = imports.run(corrected)
+    corrected_text = text.replace("nowhere", "ana@example.com").replace("no@where", "cora@example.com")
+    job = imports.run(corrected_text)
     assert counts(job)[0] == "done"
     ana = member(imports, "ana")["profile"]
     assert (ana["email"], ana["phoneNumber"], ana["name"]) == ("ana@example.com", "+54 11", "=1+1")
@@ -499,8 +499,8 @@ def test_parts_can_be_sent_again_until_the_start(imports, organization):
     assert problem["detail"] == "Of 4 parts, 3, 4 were not uploaded."
     problem = organization.administration.post(f"{path}/start", {"parts": 1}, expect=409)
     assert problem["type"] == "/problems/import-state"
-    started = organization.administration.post(f"{path}/start", {"parts": 2}, expect=200)
-    assert started == organization.administration.post(f"{path}/start", {"parts": 2}, expect=200)
+    started_import = organization.administration.post(f"{path}/start", {"parts": 2}, expect=200)
+    assert started_import == organization.administration.post(f"{path}/start", {"parts": 2}, expect=200)
     problem = organization.administration.put(f"{path}/parts/2", b"cora\n", expect=409)
     assert problem["type"] == "/problems/import-state"
     while imports.importer.step():
@@ -512,9 +512,9 @@ def test_a_cancelled_import_stops_after_its_step(imports, organization):
     small = Imports(organization, rows=2)
     path = small.queue("loyaltyMemberId\nana\nben\ncora\n")
     small.importer.step()
-    cancelled = organization.administration.post(f"{path}/cancel", expect=200)["import"]
-    assert (cancelled["status"], cancelled["rowsDone"]) == ("cancelled", 2)
-    assert organization.administration.post(f"{path}/cancel", expect=200)["import"] == cancelled
+    cancelled_import = organization.administration.post(f"{path}/cancel", expect=200)["import"]
+    assert (cancelled_import["status"], cancelled_import["rowsDone"]) == ("cancelled", 2)
+    assert organization.administration.post(f"{path}/cancel", expect=200)["import"] == cancelled_import
     assert not small.importer.step()
     assert members(imports) == ["ana", "ben"]
     organization.administration.post(f"{path}/start", {"parts": 1}, expect=409)

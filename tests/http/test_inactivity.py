@@ -329,8 +329,10 @@ class TestLateActivities:
         rule = f"event.eventType == '{GENERIC}'"
         program.shop.campaign(running(spend(450, ledgerAccountKey=program.key), rule=rule))
         late = event("ana", GENERIC, externalEventDate="2026-06-30T16:00:00Z")
-        [tried] = program.shop.track(late, executionMode="dryRun")
-        assert [(effect["effectId"], effect["status"]) for effect in tried["effects"]] == [("burn-points", "evaluated")]
+        [dry_run] = program.shop.track(late, executionMode="dryRun")
+        assert [(effect["effectId"], effect["status"]) for effect in dry_run["effects"]] == [
+            ("burn-points", "evaluated")
+        ]
         assert program.balance == 0
         [outcome] = program.shop.track_one(late)["effects"]
         assert (outcome["effectId"], outcome["status"]) == ("burn-points", "executed")
