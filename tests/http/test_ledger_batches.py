@@ -30,8 +30,8 @@ class Batch:
         self.points = points
 
     def item(self, source, target, amount, **more):
-        own = {"organizationId": self.points.organization.id, "ledgerAccountId": self.points.account_id}
-        return {**own, "amount": amount, "fromWalletId": source, "toWalletId": target, **more}
+        ids = {"organizationId": self.points.organization.id, "ledgerAccountId": self.points.account_id}
+        return {**ids, "amount": amount, "fromWalletId": source, "toWalletId": target, **more}
 
     def post(self, *items, expect=200):
         return self.points.admin.post("/ledger-transactions/batch", {"items": list(items)}, expect=expect)
@@ -42,14 +42,14 @@ def batch(points):
     return Batch(points)
 
 
-def slugs(found):
-    return {item["index"]: item["error"]["type"].removeprefix("/problems/") for item in found["failed"]}
+def slugs(response):
+    return {item["index"]: item["error"]["type"].removeprefix("/problems/") for item in response["failed"]}
 
 
 def test_each_item_for_itself_in_order(points, batch, ana):
     ben = points.wallet()
     earlier = points.move(ana, None, 10, fiatValue=1)[0]["ledgerTransactionId"]
-    found = batch.post(
+    response = batch.post(
         batch.item(None, ben, Decimal("5.5"), systemUniqueKey="b-1", tags=["x"], externalId="e", description="d"),
         batch.item(ben, None, 6),
         batch.item(ana, ben, 50, ledgerId=points.account["ledgerId"]),
@@ -58,24 +58,26 @@ def test_each_item_for_itself_in_order(points, batch, ana):
         batch.item(ana, None, 999, systemUniqueKey="b-6"),
         batch.item(ana, None, 20, captureMethod="manual"),
     )
-    assert [(p["index"], p["processedStatus"], p["systemUniqueKey"] in ("b-1", "b-5")) for p in found["processed"]] == [
+    assert [
+        (p["index"], p["processedStatus"], p["systemUniqueKey"] in ("b-1", "b-5")) for p in response["processed"]
+    ] == [
         (0, "ok", True),
         (2, "ok", False),
         (3, "ok", False),
         (4, "ok", True),
         (6, "ok", False),
     ]
-    assert slugs(found) == {1: "insufficient-balance", 5: "insufficient-balance"}
-    assert [f["systemUniqueKey"] for f in found["failed"]] == [None, "b-6"]
+    assert slugs(response) == {1: "insufficient-balance", 5: "insufficient-balance"}
+    assert [f["systemUniqueKey"] for f in response["failed"]] == [None, "b-6"]
     account = points.account
-    for item in found["processed"] + found["failed"]:
+    for item in response["processed"] + response["failed"]:
         assert (item["ledgerKey"], item["ledgerAccountKey"]) == (account["ledgerKey"], account["ledgerAccountKey"])
     rows = [
         [
             (r["transactionType"], r["walletId"], r["amount"], r["updatedBalance"], r["status"])
             for r in p["transactions"]
         ]
-        for p in found["processed"]
+        for p in response["processed"]
     ]
     assert rows == [
         [("mint", ben, Decimal("5.5"), Decimal("5.5"), 1)],
@@ -84,14 +86,14 @@ def test_each_item_for_itself_in_order(points, batch, ana):
         [("revert", ana, 10, 50, 1)],
         [("burn", ana, 20, 50, 0)],
     ]
-    assert "error" not in found["processed"][0]
-    assert found["failed"][0]["transactions"] == []
+    assert "error" not in response["processed"][0]
+    assert response["failed"][0]["transactions"] == []
     assert points.verify() == []
 
 
 def test_items_of_a_set_stand_or_fall_together(points, batch, ana):
     good, bad = str(uuid.uuid4()), str(uuid.uuid4())
-    found = batch.post(
+    response = batch.post(
         batch.item(None, ana, 1, atomicSetId=bad),
         batch.item(None, ana, 2),
         batch.item(None, ana, 4, atomicSetId=good),
@@ -99,8 +101,8 @@ def test_items_of_a_set_stand_or_fall_together(points, batch, ana):
         batch.item(ana, None, 8, atomicSetId=good),
         batch.item(None, ana, 16, atomicSetId=bad),
     )
-    assert [p["index"] for p in found["processed"]] == [1, 2, 4]
-    assert slugs(found) == {0: "atomic-set-failed", 3: "insufficient-balance", 5: "atomic-set-failed"}
+    assert [p["index"] for p in response["processed"]] == [1, 2, 4]
+    assert slugs(response) == {0: "atomic-set-failed", 3: "insufficient-balance", 5: "atomic-set-failed"}
     assert points.balance(ana) == 98
     assert points.verify() == []
 
@@ -108,13 +110,13 @@ def test_items_of_a_set_stand_or_fall_together(points, batch, ana):
 def test_what_a_failed_set_would_have_brought_is_not_there_for_others(points, batch, ana):
     ben = points.wallet()
     bad = str(uuid.uuid4())
-    found = batch.post(
+    response = batch.post(
         batch.item(None, ben, 50, atomicSetId=bad),
         batch.item(ben, None, 30),
         batch.item(ben, None, 60, atomicSetId=bad),
     )
-    assert found["processed"] == []
-    assert set(slugs(found)) == {0, 1, 2}
+    assert response["processed"] == []
+    assert set(slugs(response)) == {0, 1, 2}
     assert points.balance(ben) == 0
     assert points.verify() == []
 
@@ -131,23 +133,23 @@ def test_what_a_failed_set_would_have_brought_is_not_there_for_others(points, ba
     ],
 )
 def test_an_item_that_is_wrong_in_itself_fails_its_set_and_no_other(points, batch, ana, fault):
-    expected = {
+    slug_by_field = {
         "organizationId": "not-found",
         "ledgerAccountId": "unknown-ledger-account",
         "ledgerId": "unknown-ledger-account",
         "fiatValue": "fiat-not-allowed",
     }
     together = str(uuid.uuid4())
-    found = batch.post(
+    response = batch.post(
         batch.item(None, ana, 1, atomicSetId=together),
         {**batch.item(None, ana, 2, atomicSetId=together), **fault},
         batch.item(None, ana, 4),
     )
-    assert [p["index"] for p in found["processed"]] == [2]
+    assert [p["index"] for p in response["processed"]] == [2]
     [name] = fault
-    assert slugs(found) == {0: "atomic-set-failed", 1: expected.get(name, "invalid-request")}
+    assert slugs(response) == {0: "atomic-set-failed", 1: slug_by_field.get(name, "invalid-request")}
     if name in ("amount", "expirationDate"):
-        assert [e["pointer"] for e in found["failed"][1]["error"]["errors"]] == [f"/items/1/{name}"]
+        assert [e["pointer"] for e in response["failed"][1]["error"]["errors"]] == [f"/items/1/{name}"]
     assert points.balance(ana) == 104
 
 
@@ -165,10 +167,10 @@ def test_items_that_say_too_little_or_too_much(points, batch, ana):
         ({**revert, "captureMethod": "manual"}, {"captureMethod"}),
         ({**revert, "expirationDate": soon}, {"expirationDate"}),
     ]
-    found = batch.post(*[item for item, _ in cases])
-    assert found["processed"] == []
-    named = [{e["pointer"].rpartition("/")[2] for e in item["error"]["errors"]} for item in found["failed"]]
-    assert named == [names for _, names in cases]
+    response = batch.post(*[item for item, _ in cases])
+    assert response["processed"] == []
+    fields = [{e["pointer"].rpartition("/")[2] for e in item["error"]["errors"]} for item in response["failed"]]
+    assert fields == [names for _, names in cases]
     assert slugs(batch.post({**revert, "fiatValue": 1})) == {0: "fiat-not-allowed"}
     assert slugs(batch.post({**revert, "ledgerId": 2**40})) == {0: "unknown-ledger-transaction"}
     assert slugs(batch.post({**revert, "ledgerAccountId": 2**40})) == {0: "unknown-ledger-transaction"}
@@ -187,22 +189,22 @@ def test_items_of_a_batch_may_be_repeated(points, batch, ana):
     ]
     first = batch.post(*items)
     assert first["failed"] == []
-    held = first["processed"][1]["transactions"][0]["ledgerTransactionId"]
-    points.capture((held, 10))
+    hold_id = first["processed"][1]["transactions"][0]["ledgerTransactionId"]
+    points.capture((hold_id, 10))
     batch.post({"revertedLedgerTransactionId": first["processed"][2]["transactions"][0]["ledgerTransactionId"]})
     before = (points.balance(ana), points.balance(ben))
     assert batch.post(*items) == first
     assert (points.balance(ana), points.balance(ben)) == before
-    changed = batch.post({**items[0], "amount": 6}, {**items[3], "description": "Other"})
-    assert slugs(changed) == {0: "key-reused", 1: "key-reused"}
+    response = batch.post({**items[0], "amount": 6}, {**items[3], "description": "Other"})
+    assert slugs(response) == {0: "key-reused", 1: "key-reused"}
 
 
 def test_the_same_key_twice_in_one_batch(points, batch, ana):
     item = batch.item(None, ana, 5, systemUniqueKey="twice")
-    found = batch.post(item, item, {**item, "amount": 6})
-    assert [p["index"] for p in found["processed"]] == [0, 1]
-    assert found["processed"][0]["transactions"] == found["processed"][1]["transactions"]
-    assert slugs(found) == {2: "key-reused"}
+    response = batch.post(item, item, {**item, "amount": 6})
+    assert [p["index"] for p in response["processed"]] == [0, 1]
+    assert response["processed"][0]["transactions"] == response["processed"][1]["transactions"]
+    assert slugs(response) == {2: "key-reused"}
     assert points.balance(ana) == 105
 
 
@@ -211,13 +213,13 @@ def test_an_overdraft_within_a_batch(organization):
     batch, wallet = Batch(owing), owing.wallet()
     mint = owing.mint(wallet, 10)
     owing.move(wallet, None, 10)
-    found = batch.post(
+    response = batch.post(
         {"revertedLedgerTransactionId": mint, "allowOverdraft": True},
         batch.item(wallet, None, 40, allowOverdraft=True),
         batch.item(wallet, None, 1, allowOverdraft=True),
     )
-    assert [p["transactions"][0]["isOverdraft"] for p in found["processed"]] == [True, True]
-    assert slugs(found) == {2: "overdraft-limit"}
+    assert [p["transactions"][0]["isOverdraft"] for p in response["processed"]] == [True, True]
+    assert slugs(response) == {2: "overdraft-limit"}
     assert owing.verify() == []
 
 
@@ -239,54 +241,54 @@ def test_wallets_of_another_organization(points, batch, other_organization):
 
 
 def statements(points, work):
-    seen = []
+    log = []
 
     def count(conn, cursor, statement, *_):
-        seen.append(statement)
+        log.append(statement)
 
     engine = points.organization.api.engine
     event.listen(engine, "after_cursor_execute", count)
     work()
     event.remove(engine, "after_cursor_execute", count)
-    return len(seen)
+    return len(log)
 
 
 def test_any_number_of_items_takes_the_same_statements(points, batch):
     # What a process keeps of an organization is read once.
     batch.post(batch.item(None, points.wallet(), 1))
-    counted = set()
+    statement_counts = set()
     for number in (1, 10, 100):
         wallets = [points.raw(lambda ledger: ledger.wallet()) for _ in range(number)]
         mints = [batch.item(None, wallet, 10) for wallet in wallets]
         burns = [batch.item(wallet, None, 4) for wallet in wallets]
-        made: list = []
-        counted.add(
+        responses: list = []
+        statement_counts.add(
             (
                 statements(points, lambda items=mints: batch.post(*items)),
-                statements(points, lambda items=burns, made=made: made.append(batch.post(*items))),
-                statements(points, lambda made=made: _revert_all(points, made[0])),
+                statements(points, lambda items=burns, responses=responses: responses.append(batch.post(*items))),
+                statements(points, lambda responses=responses: _revert_all(points, responses[0])),
             )
         )
-    assert len(counted) == 1, counted
-    [(mint, burn, revert)] = counted
+    assert len(statement_counts) == 1, statement_counts
+    [(mint, burn, revert)] = statement_counts
     assert max(mint, burn, revert) <= 26
     assert points.verify() == []
 
 
-def _revert_all(points, found):
-    ids = [str(p["transactions"][0]["ledgerTransactionId"]) for p in found["processed"]]
-    answer = points.admin.post("/ledger-transactions/batch-revert", {"transactionIds": ids}, expect=200)
-    assert len(answer["processed"]) == len(ids)
+def _revert_all(points, response):
+    ids = [str(p["transactions"][0]["ledgerTransactionId"]) for p in response["processed"]]
+    reverts = points.admin.post("/ledger-transactions/batch-revert", {"transactionIds": ids}, expect=200)
+    assert len(reverts["processed"]) == len(ids)
 
 
 def test_sets_that_interleave_come_out_as_one_after_the_other(points, batch):
     ana, (x, y) = points.wallet(), (str(uuid.uuid4()) for _ in range(2))
     points.mint(ana, 20)
-    found = batch.post(
+    response = batch.post(
         batch.item(ana, None, 20, atomicSetId=x),
         batch.item(ana, None, 20, atomicSetId=y),
         batch.item(ana, None, 1, atomicSetId=x),
     )
-    assert slugs(found) == {0: "atomic-set-failed", 2: "insufficient-balance"}
-    assert [item["index"] for item in found["processed"]] == [1]
+    assert slugs(response) == {0: "atomic-set-failed", 2: "insufficient-balance"}
+    assert [item["index"] for item in response["processed"]] == [1]
     assert points.balance(ana) == 0

@@ -76,13 +76,13 @@ def test_a_burn_has_a_fiat_value(points):
 def test_a_transfer_has_a_row_for_each_wallet(points):
     ana, ben = points.wallet(), points.wallet()
     points.mint(ana, 50)
-    sent, received = points.move(ana, ben, 20, **DETAILS)
-    assert [(r["walletId"], r["amount"], r["updatedBalance"]) for r in (sent, received)] == [
+    debit, credit = points.move(ana, ben, 20, **DETAILS)
+    assert [(r["walletId"], r["amount"], r["updatedBalance"]) for r in (debit, credit)] == [
         (ana, 20, 30),
         (ben, 20, 20),
     ]
-    assert (sent["ledgerTransactionDetailIndex"], received["ledgerTransactionDetailIndex"]) == (0, 1)
-    assert sent["systemUniqueKey"] == received["systemUniqueKey"] == "till-1"
+    assert (debit["ledgerTransactionDetailIndex"], credit["ledgerTransactionDetailIndex"]) == (0, 1)
+    assert debit["systemUniqueKey"] == credit["systemUniqueKey"] == "till-1"
     assert points.verify() == []
 
 
@@ -115,8 +115,8 @@ def test_a_key_is_generated_where_none_is_sent(points):
     ],
 )
 def test_requests_that_make_no_sense(points, body, pointer):
-    own = points.wallet()
-    body = {name: own if value == "OWN" else value for name, value in body.items()}
+    wallet = points.wallet()
+    body = {name: wallet if value == "OWN" else value for name, value in body.items()}
     problem = points.admin.post(f"{points.path}/transactions", body, expect=400)
     assert {error["pointer"] for error in problem["errors"]} == {pointer}
     assert points.rows() == []
@@ -195,9 +195,10 @@ def test_a_burn_goes_into_debt_up_to_the_limit_and_credits_repay_it(owing):
     wallet = owing.wallet()
     owing.mint(wallet, 10)
     assert refusal(owing, wallet, None, 30) == "/problems/insufficient-balance"
-    paid, owed = owing.move(wallet, None, 30, allowOverdraft=True)
+    from_balance, from_overdraft = owing.move(wallet, None, 30, allowOverdraft=True)
     assert [
-        (r["amount"], r["isOverdraft"], r["updatedBalance"], r["ledgerTransactionDetailIndex"]) for r in (paid, owed)
+        (r["amount"], r["isOverdraft"], r["updatedBalance"], r["ledgerTransactionDetailIndex"])
+        for r in (from_balance, from_overdraft)
     ] == [
         (10, False, 0, 0),
         (20, True, 0, 1),
@@ -206,15 +207,23 @@ def test_a_burn_goes_into_debt_up_to_the_limit_and_credits_repay_it(owing):
     [only] = owing.move(wallet, None, 30, allowOverdraft=True)
     assert (only["amount"], only["isOverdraft"]) == (30, True)
     owing.mint(wallet, 20)
-    found = owing.wallet_of(wallet)
-    assert (found["currentBalance"], found["currentOverdraftBalance"], found["totalOverdraftCreditBalance"]) == (
+    balances = owing.wallet_of(wallet)
+    assert (
+        balances["currentBalance"],
+        balances["currentOverdraftBalance"],
+        balances["totalOverdraftCreditBalance"],
+    ) == (
         0,
         30,
         20,
     )
     owing.mint(wallet, 35)
-    found = owing.wallet_of(wallet)
-    assert (found["currentBalance"], found["currentOverdraftBalance"], found["totalOverdraftCreditBalance"]) == (
+    balances = owing.wallet_of(wallet)
+    assert (
+        balances["currentBalance"],
+        balances["currentOverdraftBalance"],
+        balances["totalOverdraftCreditBalance"],
+    ) == (
         5,
         0,
         50,
@@ -239,13 +248,13 @@ def test_value_that_expires_soonest_is_spent_first_and_keeps_its_expiry(organiza
     ana, ben = points.wallet(), points.wallet()
     soon, later = datetime.now(UTC) + timedelta(days=3), datetime.now(UTC) + timedelta(days=9)
     late, early = points.mint(ana, 10, later), points.mint(ana, 5, soon)
-    [sent, received] = points.move(ana, ben, 8)
+    [debit, credit] = points.move(ana, ben, 8)
     rows = {(r["ledgerTransactionId"], r["walletId"]): r["lots"] for r in points.rows(include="lots")}
-    consumed = rows[sent["ledgerTransactionId"], ana]["consumed"]
-    assert rows[sent["ledgerTransactionId"], ana]["count"] == 2
+    consumed = rows[debit["ledgerTransactionId"], ana]["consumed"]
+    assert rows[debit["ledgerTransactionId"], ana]["count"] == 2
     assert [(c["madeByLedgerTransactionId"], c["amount"]) for c in consumed] == [(early, 5), (late, 3)]
     assert [datetime.fromisoformat(c["expiresAt"]) for c in consumed] == [soon, later]
-    assert rows[received["ledgerTransactionId"], ben] == {"count": 0, "consumed": []}
+    assert rows[credit["ledgerTransactionId"], ben] == {"count": 0, "consumed": []}
     assert rows[late, ana] == {"count": 0, "consumed": []}
     lots = points.wallet_of(ben, include="lots")["lots"]
     assert [(datetime.fromisoformat(e["expiresAt"]), e["available"]) for e in lots["expiring"]] == [
@@ -255,8 +264,8 @@ def test_value_that_expires_soonest_is_spent_first_and_keeps_its_expiry(organiza
     points.move(ben, None, 6)
     burn = points.rows(include="lots", walletId=ben)[0]["lots"]["consumed"]
     assert [(c["madeByLedgerTransactionId"], c["amount"]) for c in burn] == [
-        (sent["ledgerTransactionId"], 5),
-        (sent["ledgerTransactionId"], 1),
+        (debit["ledgerTransactionId"], 5),
+        (debit["ledgerTransactionId"], 1),
     ]
     assert points.verify() == []
 
@@ -286,9 +295,9 @@ def test_what_has_expired_cannot_be_spent(organization):
     assert burn["updatedBalance"] == 0
     expiry = points.rows()[2]
     assert (expiry["transactionType"], expiry["amount"], expiry["description"]) == ("burn", 10, "Expired")
-    refused = points.revert(expiry["ledgerTransactionId"], expect=409)
-    assert refused["type"] == "/problems/not-revertible"
-    assert refused["detail"].endswith(" cannot be reverted: it is an expiry.")
+    problem = points.revert(expiry["ledgerTransactionId"], expect=409)
+    assert problem["type"] == "/problems/not-revertible"
+    assert problem["detail"].endswith(" cannot be reverted: it is an expiry.")
     [nothing] = points.revert(expired)
     assert (nothing["amount"], points.balance(wallet)) == (0, 0)
     assert points.verify() == []
@@ -311,8 +320,8 @@ def test_the_same_key_returns_the_same_and_changes_nothing(points):
         first = points.move(*movement, 7, **details)
         assert points.move(*movement, 7, **details) == first
         for other in ({"amount": 8}, {"description": "Tea"}, {"tags": []}, {"captureMethod": "manual"}):
-            changed = {"amount": 7, **details, **other}
-            assert refusal(points, *movement, changed.pop("amount"), **changed) == "/problems/key-reused"
+            body = {"amount": 7, **details, **other}
+            assert refusal(points, *movement, body.pop("amount"), **body) == "/problems/key-reused"
     assert len(points.rows()) == 5
     assert points.balance(ana) == 93
     assert points.verify() == []
@@ -322,16 +331,16 @@ def test_the_first_answer_is_repeated_whatever_has_happened_since(points):
     ana, ben = points.wallet(), points.wallet()
     points.mint(ana, 100)
     fiat = {"fiatValue": 10, "fiatCurrency": "EUR"}
-    held = points.move(ana, None, 30, systemUniqueKey="held", captureMethod="manual", **fiat)
-    assert (held[0]["status"], held[0]["amount"], held[0]["updatedBalance"]) == (0, 30, 100)
-    sent = points.move(ana, ben, 5, systemUniqueKey="sent")
-    points.capture((held[0]["ledgerTransactionId"], 7))
-    points.revert(sent[0]["ledgerTransactionId"])
+    hold = points.move(ana, None, 30, systemUniqueKey="held", captureMethod="manual", **fiat)
+    assert (hold[0]["status"], hold[0]["amount"], hold[0]["updatedBalance"]) == (0, 30, 100)
+    transfer = points.move(ana, ben, 5, systemUniqueKey="sent")
+    points.capture((hold[0]["ledgerTransactionId"], 7))
+    points.revert(transfer[0]["ledgerTransactionId"])
     assert points.rows(walletId=ana, systemUniqueKey="held")[0]["amount"] == 7
-    assert points.move(ana, None, 30, systemUniqueKey="held", captureMethod="manual", **fiat) == held
-    assert points.move(ana, ben, 5, systemUniqueKey="sent") == sent
-    points.revert(held[0]["ledgerTransactionId"])
-    assert points.move(ana, None, 30, systemUniqueKey="held", captureMethod="manual", **fiat) == held
+    assert points.move(ana, None, 30, systemUniqueKey="held", captureMethod="manual", **fiat) == hold
+    assert points.move(ana, ben, 5, systemUniqueKey="sent") == transfer
+    points.revert(hold[0]["ledgerTransactionId"])
+    assert points.move(ana, None, 30, systemUniqueKey="held", captureMethod="manual", **fiat) == hold
     assert points.balance(ana) == 100
 
 
@@ -362,8 +371,8 @@ def test_a_burn_from_a_wallet(points, owing):
     assert (row["transactionType"], row["amount"], row["fromWalletId"], row["toWalletId"]) == ("burn", 4, wallet, None)
     assert {name: row[name] for name in DETAILS} == DETAILS
     assert points.admin.post(path, {"amount": 4, **DETAILS}, expect=200)["transactions"] == [row]
-    [held] = points.admin.post(path, {"amount": 5, "captureMethod": "manual"}, expect=200)["transactions"]
-    assert (held["status"], points.wallet_of(wallet)["pendingDebitBalance"]) == (0, 5)
+    [hold] = points.admin.post(path, {"amount": 5, "captureMethod": "manual"}, expect=200)["transactions"]
+    assert (hold["status"], points.wallet_of(wallet)["pendingDebitBalance"]) == (0, 5)
     assert points.admin.post(path, {"amount": 2}, expect=409)["type"] == "/problems/insufficient-balance"
     assert points.admin.post(path, {"amount": 5, **DETAILS}, expect=409)["type"] == "/problems/key-reused"
     points.admin.post(path, {"amount": 1, "fiatValue": 1}, expect=400)
@@ -439,9 +448,9 @@ def test_a_set_is_one_unit(points, organization):
         ("burn", points.account_id, ben, 3, 1),
         ("mint", other.account_id, ana, 9, 9),
     ]
-    refused = [*create[:1], {**here, "amount": 999, "fromWalletId": ana, "toWalletId": None}]
-    refused[0] = {**refused[0], "systemUniqueKey": "set-2"}
-    assert points.admin.post(path, {"create": refused}, expect=409)["type"] == "/problems/insufficient-balance"
+    failing_set = [*create[:1], {**here, "amount": 999, "fromWalletId": ana, "toWalletId": None}]
+    failing_set[0] = {**failing_set[0], "systemUniqueKey": "set-2"}
+    assert points.admin.post(path, {"create": failing_set}, expect=409)["type"] == "/problems/insufficient-balance"
     assert points.rows(systemUniqueKey="set-2") == []
     wrong = [create[3], {**here, "amount": Decimal("0.001"), "fromWalletId": None, "toWalletId": ana}]
     problem = points.admin.post(path, {"create": wrong}, expect=400)

@@ -94,9 +94,9 @@ def test_nothing_is_reverted_twice_and_no_revert_is(points, ana):
     burn = posted(points, ana, None, 20)
     [revert] = points.revert(burn)
     assert points.revert(burn, expect=409)["type"] == "/problems/already-reverted"
-    refused = points.revert(revert["ledgerTransactionId"], expect=409)
-    assert refused["type"] == "/problems/not-revertible"
-    assert refused["detail"] == f"Transaction {revert['ledgerTransactionId']} cannot be reverted: it is a revert."
+    problem = points.revert(revert["ledgerTransactionId"], expect=409)
+    assert problem["type"] == "/problems/not-revertible"
+    assert problem["detail"] == f"Transaction {revert['ledgerTransactionId']} cannot be reverted: it is a revert."
     assert points.balance(ana) == 100
 
 
@@ -168,12 +168,12 @@ def test_what_has_expired_meanwhile_is_gone_at_once(points, ana):
     assert points.verify() == []
 
 
-def held(points, *movement, **more):
+def place_hold(points, *movement, **more):
     return posted(points, *movement, captureMethod="manual", **more)
 
 
 def test_a_pending_burn_is_reserved_and_captured_in_part(points, ana):
-    pending = held(points, ana, None, 30, fiatValue=9)
+    pending = place_hold(points, ana, None, 30, fiatValue=9)
     wallet = points.wallet_of(ana, include="lots")
     assert (wallet["currentBalance"], wallet["pendingDebitBalance"], wallet["totalFiatValue"]) == (100, 30, 0)
     assert wallet["lots"]["expiring"] == [{"expiresAt": None, "available": 70, "reserved": 30}]
@@ -191,7 +191,7 @@ def test_a_pending_burn_is_reserved_and_captured_in_part(points, ana):
 
 def test_a_pending_transfer_is_seen_on_both_sides(points, ana):
     ben = points.wallet()
-    pending = held(points, ana, ben, 30)
+    pending = place_hold(points, ana, ben, 30)
     assert points.wallet_of(ben)["pendingCreditBalance"] == 30
     assert points.wallet_of(ben, include="lots")["lots"]["pending"] == 30
     points.capture((pending, None))
@@ -201,7 +201,7 @@ def test_a_pending_transfer_is_seen_on_both_sides(points, ana):
 
 def test_a_pending_mint_counts_when_it_is_captured(points):
     wallet = points.wallet()
-    pending = held(points, None, wallet, 30)
+    pending = place_hold(points, None, wallet, 30)
     assert points.balance(wallet) == 0
     points.capture((pending, 20))
     assert points.balance(wallet) == 20
@@ -210,7 +210,7 @@ def test_a_pending_mint_counts_when_it_is_captured(points):
 
 @pytest.mark.parametrize("way", ["revert", "capture"])
 def test_what_is_pending_is_released(points, ana, way):
-    pending = held(points, ana, None, 30, fiatValue=9)
+    pending = place_hold(points, ana, None, 30, fiatValue=9)
     if way == "revert":
         [row] = points.revert(pending, systemUniqueKey="release")
         assert (row["status"], row["amount"], row["transactionType"]) == (2, 30, "revert")
@@ -226,13 +226,17 @@ def test_what_is_pending_is_released(points, ana, way):
 
 
 def test_captures_are_all_or_none(points, ana):
-    first, second, settled = held(points, ana, None, 10), held(points, ana, None, 20), posted(points, ana, None, 1)
-    refused = [
+    first, second, settled = (
+        place_hold(points, ana, None, 10),
+        place_hold(points, ana, None, 20),
+        posted(points, ana, None, 1),
+    )
+    refusals = [
         ((settled, None), "not-pending"),
         ((second, 21), "capture-exceeds-hold"),
         ((first, 5), "not-pending"),
     ]
-    for other, slug in refused:
+    for other, slug in refusals:
         assert points.capture((first, None), other, expect=409)["type"] == f"/problems/{slug}"
     problem = points.capture((first, None), (second, Decimal("0.001")), expect=400)
     assert [error["pointer"] for error in problem["errors"]] == ["/transactions/1/captureAmount"]
@@ -257,14 +261,14 @@ def test_the_three_ways_out_of_a_spent_mint(owing):
     owing.move(wallet, None, 20)
     [failed] = batch_revert(owing, mint)["failed"]
     assert failed["error"]["type"] == "/problems/insufficient-balance"
-    [done] = batch_revert(owing, mint, burnAvailableBalance=True, allowOverdraft=True)["processed"]
-    assert [(r["amount"], r["isOverdraft"]) for r in done["transactions"]] == [(10, False), (20, True)]
+    [revert] = batch_revert(owing, mint, burnAvailableBalance=True, allowOverdraft=True)["processed"]
+    assert [(r["amount"], r["isOverdraft"]) for r in revert["transactions"]] == [(10, False), (20, True)]
     assert owing.wallet_of(wallet)["currentOverdraftBalance"] == 20
     other = owing.wallet()
     mint = owing.mint(other, 30)
     owing.move(other, None, 20)
-    [done] = batch_revert(owing, mint, burnAvailableBalance=True)["processed"]
-    assert [r["amount"] for r in done["transactions"]] == [10]
+    [revert] = batch_revert(owing, mint, burnAvailableBalance=True)["processed"]
+    assert [r["amount"] for r in revert["transactions"]] == [10]
     assert owing.wallet_of(other)["currentOverdraftBalance"] == 0
     assert owing.verify() == []
 
@@ -283,8 +287,8 @@ def test_an_overdraft_means_nothing_where_there_is_none(points, ana):
     points.move(ana, None, 60)
     [failed] = batch_revert(points, mint, allowOverdraft=True)["failed"]
     assert failed["error"]["type"] == "/problems/insufficient-balance"
-    [done] = batch_revert(points, mint, allowOverdraft=True, burnAvailableBalance=True)["processed"]
-    assert [r["amount"] for r in done["transactions"]] == [40]
+    [revert] = batch_revert(points, mint, allowOverdraft=True, burnAvailableBalance=True)["processed"]
+    assert [r["amount"] for r in revert["transactions"]] == [40]
 
 
 def test_a_batch_of_reverts_answers_each(points, ana, organization, other_organization):
@@ -294,23 +298,23 @@ def test_a_batch_of_reverts_answers_each(points, ana, organization, other_organi
     theirs = Points.new(other_organization)
     foreign = theirs.mint(theirs.wallet(), 5)
     fiat = [{"ledgerTransactionId": str(first), "partialFiatValue": 3}]
-    found = batch_revert(points, first, foreign, second, third, first, 10**17, partialFiatValues=fiat)
-    assert [(r["ledgerTransactionId"], r["processedStatus"]) for r in found["processed"]] == [
+    response = batch_revert(points, first, foreign, second, third, first, 10**17, partialFiatValues=fiat)
+    assert [(r["ledgerTransactionId"], r["processedStatus"]) for r in response["processed"]] == [
         (str(first), "ok"),
         (str(second), "ok"),
         (str(third), "ok"),
     ]
-    assert [(r["ledgerTransactionId"], r["processedStatus"], r["error"]["type"]) for r in found["failed"]] == [
+    assert [(r["ledgerTransactionId"], r["processedStatus"], r["error"]["type"]) for r in response["failed"]] == [
         (str(foreign), "failed", "/problems/unknown-ledger-transaction"),
         (str(first), "failed", "/problems/already-reverted"),
         (str(10**17), "failed", "/problems/unknown-ledger-transaction"),
     ]
-    assert [r["transactions"][0]["fiatValue"] for r in found["processed"]] == [3, 8, None]
-    keys = [r["ledgerAccountKey"] for r in found["processed"]]
+    assert [r["transactions"][0]["fiatValue"] for r in response["processed"]] == [3, 8, None]
+    keys = [r["ledgerAccountKey"] for r in response["processed"]]
     assert keys == [points.account["ledgerAccountKey"]] * 2 + [elsewhere.account["ledgerAccountKey"]]
-    assert {r["ledgerKey"] for r in found["processed"]} == {points.account["ledgerKey"]}
-    assert [r["ledgerKey"] for r in found["failed"][::2]] == [None, None]
-    assert all(r["transactions"] == [] for r in found["failed"])
+    assert {r["ledgerKey"] for r in response["processed"]} == {points.account["ledgerKey"]}
+    assert [r["ledgerKey"] for r in response["failed"][::2]] == [None, None]
+    assert all(r["transactions"] == [] for r in response["failed"])
     assert points.wallet_of(ana)["totalFiatValue"] == 5
     assert theirs.rows()[0]["status"] == 1
     assert points.verify() == []
@@ -386,12 +390,12 @@ def test_what_a_revert_missed_is_taken_when_it_comes_back(organization, tracked)
     hold = posted(points, ana, None, 20, captureMethod="manual")
     revert_all(points, mint)
     assert points.balance(ana) == 20
-    own, taken = points.revert(burn, systemUniqueKey="back")
-    assert (own["revertedLedgerTransactionId"], own["amount"], own["updatedBalance"]) == (burn, 30, 50)
-    assert (taken["revertedLedgerTransactionId"], taken["amount"], taken["updatedBalance"]) == (mint, 30, 20)
-    assert points.revert(burn, systemUniqueKey="back") == [own, taken]
-    released, taken = points.revert(hold)
-    assert (released["status"], taken["revertedLedgerTransactionId"], taken["amount"]) == (2, mint, 20)
+    reversal, clawback = points.revert(burn, systemUniqueKey="back")
+    assert (reversal["revertedLedgerTransactionId"], reversal["amount"], reversal["updatedBalance"]) == (burn, 30, 50)
+    assert (clawback["revertedLedgerTransactionId"], clawback["amount"], clawback["updatedBalance"]) == (mint, 30, 20)
+    assert points.revert(burn, systemUniqueKey="back") == [reversal, clawback]
+    released, clawback = points.revert(hold)
+    assert (released["status"], clawback["revertedLedgerTransactionId"], clawback["amount"]) == (2, mint, 20)
     assert points.balance(ana) == 0
     assert points.verify() == []
 
@@ -434,7 +438,7 @@ def test_an_updated_balance_has_nothing_that_has_expired(organization):
     points.mint(ana, 10)
     [row] = points.move(None, ana, 5, externalEventDate="2020-01-01T00:00:00Z")
     assert (row["amount"], row["updatedBalance"]) == (5, 10)
-    assert [each["updatedBalance"] for each in points.rows()][-2:] == [10, 10]
+    assert [entry["updatedBalance"] for entry in points.rows()][-2:] == [10, 10]
     burn = posted(points, ana, None, 10)
     points.change("UPDATE ledger_lots SET expires_at = now() WHERE wallet_id = :ana", ana=ana)
     [row] = points.revert(burn)

@@ -38,7 +38,7 @@ def raw(api, organization):
 
 
 def test_a_row_says_everything(organization, administration, path, raw):
-    def moved(ledger):
+    def mint_and_burn(ledger):
         wallet, event_date = ledger.wallet(), datetime(2026, 1, 10, 8, 30, tzinfo=UTC)
         ledger.mint(wallet, 50)
         return wallet, ledger.burn(
@@ -55,11 +55,11 @@ def test_a_row_says_everything(organization, administration, path, raw):
             updated_at=START + timedelta(days=1),
         )
 
-    wallet, burn = raw(moved)
-    found = administration.get(path)
-    assert (found["totalCount"], found["page"], found["limit"]) == (2, 0, 25)
+    wallet, burn = raw(mint_and_burn)
+    response = administration.get(path)
+    assert (response["totalCount"], response["page"], response["limit"]) == (2, 0, 25)
     account = administration.get(f"/ledgers/{organization.created.ledger_id}/accounts")["results"][0]
-    assert found["results"][0] == {
+    assert response["results"][0] == {
         "ledgerTransactionId": burn,
         "ledgerTransactionDetailIndex": 0,
         "ledgerAccountId": account["ledgerAccountId"],
@@ -87,19 +87,19 @@ def test_a_row_says_everything(organization, administration, path, raw):
         "createdAt": "2026-01-15T12:00:00Z",
         "updatedAt": "2026-01-16T12:00:00Z",
     }
-    mint = found["results"][1]
+    mint = response["results"][1]
     assert (mint["transactionType"], mint["amount"], mint["updatedBalance"], mint["tags"]) == ("mint", 50, 50, [])
 
 
-def rows(found):
+def rows(response):
     return [
         (r["transactionType"], r["ledgerTransactionDetailIndex"], r["walletId"], r["amount"], r["updatedBalance"])
-        for r in found["results"]
+        for r in response["results"]
     ]
 
 
 def test_there_is_a_row_for_each_wallet_and_part(administration, path, raw):
-    def moved(ledger):
+    def post_parts(ledger):
         ana, ben = ledger.wallet(), ledger.wallet()
         ledger.mint(ana, 100)
         ledger.transfer(ana, ben, 40)
@@ -113,16 +113,16 @@ def test_there_is_a_row_for_each_wallet_and_part(administration, path, raw):
         ledger.entries(burn, parts)
         return ana, ben
 
-    ana, ben = raw(moved)
-    found = administration.get(path)
-    assert rows(found) == [
+    ana, ben = raw(post_parts)
+    response = administration.get(path)
+    assert rows(response) == [
         ("burn", 0, ben, 40, 0),
         ("burn", 1, ben, 20, 0),
         ("transfer", 0, ana, 40, 60),
         ("transfer", 1, ben, 40, 40),
         ("mint", 0, ana, 100, 100),
     ]
-    assert [r["isOverdraft"] for r in found["results"]] == [False, True, False, False, False]
+    assert [r["isOverdraft"] for r in response["results"]] == [False, True, False, False, False]
     assert rows(administration.get(path, walletId=ana)) == [("transfer", 0, ana, 40, 60), ("mint", 0, ana, 100, 100)]
     assert rows(administration.get(path, walletId=ben))[2] == ("transfer", 1, ben, 40, 40)
 
@@ -135,32 +135,32 @@ def test_a_transaction_that_moves_nothing_has_a_row_without_a_wallet(administrat
 
 
 def test_a_pending_transaction_shows_what_it_reserves_until_it_says_what_it_moved(administration, path, raw):
-    def reserved(ledger):
+    def reserve(ledger):
         wallet = ledger.wallet()
         ledger.mint(wallet, 100)
         pending = ledger.transaction(BURN, wallet, None, 30, status=PENDING)
         ledger.entries(pending, [{"wallet_id": wallet, "amount": 0, "updated_balance": 100}])
         return wallet, pending
 
-    wallet, pending = raw(reserved)
+    wallet, pending = raw(reserve)
     assert rows(administration.get(path, walletId=wallet))[0] == ("burn", 0, wallet, 30, 100)
 
-    def captured(ledger):
+    def capture(ledger):
         ledger.db.execute(
             text("UPDATE ledger_transactions SET status = 1 WHERE ledger_transaction_id = :id"), {"id": pending}
         )
         parts = [{"wallet_id": wallet, "amount": -25, "updated_balance": 75}, {"wallet_id": None, "amount": 25}]
         ledger.entries(pending, parts, first=1)
 
-    raw(captured)
-    expected = [("burn", 0, wallet, 25, 75), ("mint", 0, wallet, 100, 100)]
+    raw(capture)
+    expected_rows = [("burn", 0, wallet, 25, 75), ("mint", 0, wallet, 100, 100)]
     for filters in ({"walletId": wallet}, {}):
-        assert rows(administration.get(path, **filters)) == expected
+        assert rows(administration.get(path, **filters)) == expected_rows
         assert administration.get(path, **filters, limit=1)["totalCount"] == 2
 
 
 def test_a_revert_names_what_it_reverts(administration, path, raw):
-    def reverted(ledger):
+    def mint_and_revert(ledger):
         wallet = ledger.wallet()
         mint = ledger.mint(wallet, 10, status=2)
         revert = ledger.post(REVERT, wallet, None, 10, reverted_ledger_transaction_id=mint)
@@ -170,7 +170,7 @@ def test_a_revert_names_what_it_reverts(administration, path, raw):
         )
         return mint, revert
 
-    mint, revert = raw(reverted)
+    mint, revert = raw(mint_and_revert)
     first, second = administration.get(path)["results"]
     assert (first["transactionType"], first["revertedLedgerTransactionId"]) == ("revert", mint)
     assert (second["status"], second["reversalLedgerTransactionId"]) == (2, revert)
@@ -180,7 +180,7 @@ def test_a_revert_names_what_it_reverts(administration, path, raw):
 def many(raw):
     """Six mints on consecutive days for two wallets, with keys, tags and amounts; ids by number."""
 
-    def moved(ledger):
+    def mint_many(ledger):
         ana, ben = ledger.wallet(), ledger.wallet()
         ids = {}
         for number, (wallet, tags) in enumerate(
@@ -197,7 +197,7 @@ def many(raw):
         ledger.mint(ana, 99, ledger.account(), tags=["a"], external_event_date=START)
         return ids, ana, ben
 
-    return raw(moved)
+    return raw(mint_many)
 
 
 def test_every_filter_and_any_two_together(administration, path, many):
@@ -218,18 +218,18 @@ def test_every_filter_and_any_two_together(administration, path, many):
         ({"tags": "a,d"}, set()),
     ]
 
-    def found(**query):
+    def find_ids(**query):
         answer = administration.get(path, **query)
         assert answer["totalCount"] == len(answer["results"])
         return [r["ledgerTransactionId"] for r in answer["results"]]
 
-    assert found() == [ids[n] for n in range(5, -1, -1)]
-    for index, (one, matched) in enumerate(filters):
-        assert found(**one) == [ids[n] for n in sorted(matched, reverse=True)], one
-        for other, also in filters[index + 1 :]:
+    assert find_ids() == [ids[n] for n in range(5, -1, -1)]
+    for index, (one, numbers) in enumerate(filters):
+        assert find_ids(**one) == [ids[n] for n in sorted(numbers, reverse=True)], one
+        for other, other_numbers in filters[index + 1 :]:
             if not set(one) & set(other):
-                expected = [ids[n] for n in sorted(matched & also, reverse=True)]
-                assert found(**one, **other) == expected, (one, other)
+                expected_ids = [ids[n] for n in sorted(numbers & other_numbers, reverse=True)]
+                assert find_ids(**one, **other) == expected_ids, (one, other)
 
 
 @pytest.mark.parametrize("name", ["externalEventDate", "amount", "createdAt", "updatedAt", "ledgerTransactionId"])
@@ -253,8 +253,8 @@ def test_pages_never_overlap_and_count_everything(administration, path, many):
     ids, _, _ = many
     pages = [administration.get(path, limit=4, page=page, order="amount") for page in range(3)]
     assert [page["totalCount"] for page in pages] == [6, 6, 6]
-    seen = [row["ledgerTransactionId"] for page in pages for row in page["results"]]
-    assert sorted(seen) == sorted(ids.values())
+    listed_ids = [row["ledgerTransactionId"] for page in pages for row in page["results"]]
+    assert sorted(listed_ids) == sorted(ids.values())
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_a_members_rows_are_those_of_its_wallet_on_all_accounts(organization, ra
     member, other = organization.member(), organization.member()
     wallet = member["ledgerWalletId"]
 
-    def moved(ledger):
+    def post_movements(ledger):
         stars = ledger.account()
         ledger.mint(wallet, 10, tags=["a"], system_unique_key="first", external_event_date=START)
         ledger.mint(other["ledgerWalletId"], 20, tags=["a"])
@@ -288,23 +288,23 @@ def test_a_members_rows_are_those_of_its_wallet_on_all_accounts(organization, ra
         ledger.transfer(wallet, other["ledgerWalletId"], 4, external_event_date=START + timedelta(days=1))
         return ledger.organization.ledger_account_key
 
-    points = raw(moved)
+    points = raw(post_movements)
     path = f"/members/{member['loyaltyMemberId']}/ledger-transactions"
 
-    def found(**query):
+    def find_movements(**query):
         return [(r["transactionType"], r["amount"]) for r in organization.integration.get(path, **query)["results"]]
 
-    assert found() == [("transfer", 4), ("mint", 30), ("mint", 10)]
+    assert find_movements() == [("transfer", 4), ("mint", 30), ("mint", 10)]
     assert {r["walletId"] for r in organization.integration.get(path)["results"]} == {wallet}
-    assert found(ledgerAccountKey=points) == [("transfer", 4), ("mint", 10)]
-    assert found(ledgerAccountKey=str(uuid.uuid4())) == []
-    assert found(systemUniqueKey="first") == [("mint", 10)]
-    assert found(tags="a") == [("mint", 30), ("mint", 10)]
-    assert found(tags="a,b", ledgerAccountKey=points) == []
-    assert found(fromExternalEventDate=(START + timedelta(hours=1)).isoformat()) == [("transfer", 4)]
-    assert found(toExternalEventDate=(START + timedelta(hours=1)).isoformat()) == [("mint", 10)]
-    assert found(order="amount") == [("transfer", 4), ("mint", 10), ("mint", 30)]
-    assert found(limit=1, page=1) == [("mint", 30)]
+    assert find_movements(ledgerAccountKey=points) == [("transfer", 4), ("mint", 10)]
+    assert find_movements(ledgerAccountKey=str(uuid.uuid4())) == []
+    assert find_movements(systemUniqueKey="first") == [("mint", 10)]
+    assert find_movements(tags="a") == [("mint", 30), ("mint", 10)]
+    assert find_movements(tags="a,b", ledgerAccountKey=points) == []
+    assert find_movements(fromExternalEventDate=(START + timedelta(hours=1)).isoformat()) == [("transfer", 4)]
+    assert find_movements(toExternalEventDate=(START + timedelta(hours=1)).isoformat()) == [("mint", 10)]
+    assert find_movements(order="amount") == [("transfer", 4), ("mint", 10), ("mint", 30)]
+    assert find_movements(limit=1, page=1) == [("mint", 30)]
     organization.integration.get(path, walletId=wallet, expect=400)
     organization.integration.get("/members/nobody/ledger-transactions", expect=404)
 
@@ -319,13 +319,13 @@ def test_other_organizations_rows_are_not_seen(organization, other_organization,
 
 
 def test_transfers_count_once_for_each_wallet(administration, path, raw):
-    def moved(ledger):
+    def mint_and_transfer(ledger):
         ana, ben = ledger.wallet(), ledger.wallet()
         ledger.mint(ana, 100)
         for _ in range(3):
             ledger.post(TRANSFER, ana, ben, 1)
 
-    raw(moved)
+    raw(mint_and_transfer)
     assert administration.get(path, limit=2)["totalCount"] == 7
 
 

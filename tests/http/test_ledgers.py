@@ -112,7 +112,7 @@ def test_an_account_is_created_with_every_property(organization, administration,
 
 def test_what_is_left_out_has_its_default(administration, accounts):
     created = administration.post(accounts, STARS)["ledgerAccount"]
-    expected = {
+    defaults = {
         "alias": None,
         "isCurrency": False,
         "decimals": 0,
@@ -126,7 +126,7 @@ def test_what_is_left_out_has_its_default(administration, accounts):
         "fiatPerPoint": None,
         "isDefaultAccount": False,
     }
-    assert {name: created[name] for name in expected} == expected
+    assert {name: created[name] for name in defaults} == defaults
 
 
 @pytest.mark.parametrize("name", STARS)
@@ -200,19 +200,19 @@ def test_accounts_are_filtered_and_ordered(administration, accounts):
     stars = administration.post(accounts, {**STARS, "alias": "stars"})["ledgerAccount"]
     administration.post(accounts, {**STARS, "name": "Moons"})
 
-    def found(**query):
+    def list_names(**query):
         return [account["name"] for account in administration.get(accounts, **query)["results"]]
 
-    assert found() == ["Moons", "Stars", "Points"]
-    assert found(order="name") == ["Moons", "Points", "Stars"]
-    assert found(order="alias,desc") == ["Stars", "Points", "Moons"]
-    assert found(name="Stars") == ["Stars"]
-    assert found(name="stars") == []
-    assert found(alias="points") == ["Points"]
-    assert found(ledgerAccountKey=stars["ledgerAccountKey"]) == ["Stars"]
-    assert found(ledgerAccountKey=str(uuid.uuid4())) == []
-    assert found(alias="stars", name="Moons") == []
-    assert found(limit=1, page=1) == ["Stars"]
+    assert list_names() == ["Moons", "Stars", "Points"]
+    assert list_names(order="name") == ["Moons", "Points", "Stars"]
+    assert list_names(order="alias,desc") == ["Stars", "Points", "Moons"]
+    assert list_names(name="Stars") == ["Stars"]
+    assert list_names(name="stars") == []
+    assert list_names(alias="points") == ["Points"]
+    assert list_names(ledgerAccountKey=stars["ledgerAccountKey"]) == ["Stars"]
+    assert list_names(ledgerAccountKey=str(uuid.uuid4())) == []
+    assert list_names(alias="stars", name="Moons") == []
+    assert list_names(limit=1, page=1) == ["Stars"]
     administration.get(accounts, order="issued", expect=400)
     administration.get(accounts, limit=26, expect=400)
     administration.get(accounts, ledgerAccountKey="points", expect=400)
@@ -252,9 +252,9 @@ def test_an_update_changes_what_it_is_sent_and_never_the_supply(administration, 
     path = f"{accounts}/{created['ledgerAccountId']}"
     nothing = {"alias": None, "formatString": None, "expiresInMonths": None}
     body = {**STARS, "name": "Moons", "active": False, "decimals": 3, **nothing}
-    changed = administration.put(path, body)["ledgerAccount"]
-    assert changed["updatedAt"] > created["updatedAt"]
-    assert changed == {
+    account = administration.put(path, body)["ledgerAccount"]
+    assert account["updatedAt"] > created["updatedAt"]
+    assert account == {
         **created,
         "name": "Moons",
         "active": False,
@@ -264,7 +264,7 @@ def test_an_update_changes_what_it_is_sent_and_never_the_supply(administration, 
         "expiresInMonths": None,
         # Nothing is lost by keeping lots, so they are kept until somebody says otherwise.
         "pointTrackingEnabled": True,
-        "updatedAt": changed["updatedAt"],
+        "updatedAt": account["updatedAt"],
     }
     off = administration.put(path, {**STARS, "pointTrackingEnabled": False})["ledgerAccount"]
     assert off["pointTrackingEnabled"] is False
@@ -295,7 +295,7 @@ def test_what_gives_amounts_their_meaning_is_fixed_once_there_are_any(administra
 
 
 def test_issued_counts_mints_and_on_a_revolving_account_burns(administration, accounts, raw):
-    def moved(ledger):
+    def mint_and_burn(ledger):
         wallet = ledger.wallet()
         once = ledger.account(name="once", is_revolving=False)
         for account in (ledger.account_id, once):
@@ -303,7 +303,7 @@ def test_issued_counts_mints_and_on_a_revolving_account_burns(administration, ac
                 ledger.mint(wallet, amount, account)
             ledger.burn(wallet, 30, account)
 
-    raw(moved)
+    raw(mint_and_burn)
     issued = {a["name"]: a["issued"] for a in administration.get(accounts)["results"]}
     assert issued == {"Points": Decimal("120.5"), "once": Decimal("150.5")}
 
@@ -311,17 +311,17 @@ def test_issued_counts_mints_and_on_a_revolving_account_burns(administration, ac
 def test_tracking_that_starts_late_makes_lots_of_what_wallets_hold(api, administration, accounts, raw):
     account_id = administration.post(accounts, STARS)["ledgerAccount"]["ledgerAccountId"]
 
-    def moved(ledger):
+    def mint_and_burn(ledger):
         ana, ben = ledger.wallet(), ledger.wallet()
         ledger.mint(ana, 70, account_id)
         ledger.mint(ben, 30, account_id)
         ledger.burn(ben, 30, account_id)
         return ledger.organization_id, ana
 
-    organization_id, ana = raw(moved)
+    organization_id, ana = raw(mint_and_burn)
     path = f"{accounts}/{account_id}"
-    changed = administration.put(path, {**STARS, "expiresInMonths": 1})["ledgerAccount"]
-    assert changed["pointTrackingEnabled"] is True
+    account = administration.put(path, {**STARS, "expiresInMonths": 1})["ledgerAccount"]
+    assert account["pointTrackingEnabled"] is True
     with api.engine.begin() as db:
         lots = db.execute(select(ledger_lots).where(ledger_lots.c.ledger_account_id == account_id)).all()
         assert [(lot.wallet_id, lot.amount, lot.remaining, lot.expires_at) for lot in lots] == [(ana, 70, 70, None)]
@@ -333,7 +333,7 @@ def test_tracking_that_starts_late_makes_lots_of_what_wallets_hold(api, administ
 def test_tracking_does_not_start_while_transactions_are_pending(administration, accounts, raw):
     account_id = administration.post(accounts, STARS)["ledgerAccount"]["ledgerAccountId"]
 
-    def reserved(ledger):
+    def reserve(ledger):
         wallet = ledger.wallet()
         ledger.mint(wallet, 70, account_id)
         ledger.transaction(2, wallet, None, 7, account_id, status=PENDING)
@@ -341,7 +341,7 @@ def test_tracking_does_not_start_while_transactions_are_pending(administration, 
             text("UPDATE ledger_balances SET pending_debit_balance = 7 WHERE wallet_id = :wallet"), {"wallet": wallet}
         )
 
-    raw(reserved)
+    raw(reserve)
     problem = administration.put(f"{accounts}/{account_id}", {**STARS, "pointTrackingEnabled": True}, expect=409)
     assert problem["type"] == "/problems/ledger-account-in-use"
     assert raw(lambda ledger: ledger.count(ledger_lots)) == 0
@@ -350,10 +350,10 @@ def test_tracking_does_not_start_while_transactions_are_pending(administration, 
 
 def test_a_wallet_is_zero_and_without_dates_until_something_moves(organization, administration, accounts, raw):
     wallet = raw(lambda ledger: ledger.wallet())
-    found = administration.get(f"{accounts}/{organization.created.ledger_account_id}/wallets/{wallet}")["wallet"]
+    record = administration.get(f"{accounts}/{organization.created.ledger_account_id}/wallets/{wallet}")["wallet"]
     ledger = administration.get("/ledgers")["results"][0]
     account = administration.get(accounts)["results"][0]
-    assert found == {
+    assert record == {
         "ledgerId": ledger["ledgerId"],
         "ledgerKey": ledger["ledgerKey"],
         "ledgerAccountId": account["ledgerAccountId"],
@@ -375,7 +375,7 @@ def test_a_wallet_is_zero_and_without_dates_until_something_moves(organization, 
 
 
 def test_a_wallet_shows_what_is_stored(organization, administration, accounts, raw):
-    def moved(ledger):
+    def store_wallet(ledger):
         wallet = ledger.wallet()
         ledger.mint(wallet, "18446744073709", at=datetime(2026, 2, 1, tzinfo=UTC))
         ledger.db.execute(
@@ -388,9 +388,9 @@ def test_a_wallet_shows_what_is_stored(organization, administration, accounts, r
         )
         return wallet
 
-    wallet = raw(moved)
-    found = administration.get(f"{accounts}/{organization.created.ledger_account_id}/wallets/{wallet}")["wallet"]
-    expected = {
+    wallet = raw(store_wallet)
+    record = administration.get(f"{accounts}/{organization.created.ledger_account_id}/wallets/{wallet}")["wallet"]
+    stored_values = {
         "currentBalance": 18446744073709,
         "pendingDebitBalance": 3,
         "pendingCreditBalance": 4,
@@ -401,11 +401,11 @@ def test_a_wallet_shows_what_is_stored(organization, administration, accounts, r
         "createdAt": "2026-02-01T00:00:00Z",
         "updatedAt": "2026-02-03T00:00:00Z",
     }
-    assert {name: found[name] for name in expected} == expected
+    assert {name: record[name] for name in stored_values} == stored_values
 
 
 def test_a_wallet_has_one_entry_for_each_account_of_its_ledger(administration, raw):
-    def moved(ledger):
+    def open_accounts(ledger):
         wallet = ledger.wallet()
         stars = ledger.account(name="Stars", decimals=2)
         ledger.account(name="Moons", active=False)
@@ -413,11 +413,11 @@ def test_a_wallet_has_one_entry_for_each_account_of_its_ledger(administration, r
         ledger.mint(ledger.wallet(), 99)
         return wallet
 
-    wallet = raw(moved)
+    wallet = raw(open_accounts)
     administration.post("/ledgers", {"name": "Other"})
     ledger_id = administration.get("/ledgers", order="ledgerId")["results"][0]["ledgerId"]
-    found = administration.get(f"/ledgers/{ledger_id}/wallets/{wallet}")["wallets"]
-    assert [(w["ledgerAccountName"], w["currentBalance"], w["isDefaultAccount"]) for w in found] == [
+    wallets = administration.get(f"/ledgers/{ledger_id}/wallets/{wallet}")["wallets"]
+    assert [(w["ledgerAccountName"], w["currentBalance"], w["isDefaultAccount"]) for w in wallets] == [
         ("Points", 0, True),
         ("Stars", Decimal("12.5"), False),
         ("Moons", 0, False),
@@ -427,7 +427,7 @@ def test_a_wallet_has_one_entry_for_each_account_of_its_ledger(administration, r
 def test_what_has_expired_is_no_part_of_a_balance(administration, accounts, raw):
     now = datetime.now(UTC)
 
-    def moved(ledger):
+    def mint_with_expiry(ledger):
         tracked = ledger.account(name="tracked", point_tracking_enabled=True, expires_in_months=1)
         wallet, other = ledger.wallet(), ledger.wallet()
         for expires_at, amount in (
@@ -437,19 +437,19 @@ def test_what_has_expired_is_no_part_of_a_balance(administration, accounts, raw)
             (None, 13),
         ):
             ledger.lot(wallet, ledger.mint(wallet, amount, tracked), amount, expires_at, tracked)
-        spent = ledger.mint(wallet, 17, tracked)
+        spent_mint = ledger.mint(wallet, 17, tracked)
         ledger.burn(wallet, 17, tracked)
-        ledger.lot(wallet, spent, 0, now - timedelta(days=1), tracked, amount=17)
+        ledger.lot(wallet, spent_mint, 0, now - timedelta(days=1), tracked, amount=17)
         ledger.lot(other, ledger.mint(other, 19, tracked), 19, now - timedelta(days=1), tracked)
         return tracked, wallet
 
-    tracked, wallet = raw(moved)
+    tracked, wallet = raw(mint_with_expiry)
     assert administration.get(f"{accounts}/{tracked}/wallets/{wallet}")["wallet"]["currentBalance"] == 24
 
 
-@pytest.mark.parametrize(("days_ago", "left"), [(27, 40), (32, 3)])
-def test_an_idle_balance_is_gone_but_for_what_is_reserved(administration, accounts, raw, days_ago, left):
-    def moved(ledger):
+@pytest.mark.parametrize(("days_ago", "balance"), [(27, 40), (32, 3)])
+def test_an_idle_balance_is_gone_but_for_what_is_reserved(administration, accounts, raw, days_ago, balance):
+    def mint_idle_points(ledger):
         policy = [{"expirationType": "lastTransaction", "period": 1}]
         account = ledger.account(name="idle", point_tracking_enabled=True, expiration_policies=policy)
         wallet = ledger.wallet()
@@ -460,8 +460,8 @@ def test_an_idle_balance_is_gone_but_for_what_is_reserved(administration, accoun
         )
         return account, wallet
 
-    account, wallet = raw(moved)
-    assert administration.get(f"{accounts}/{account}/wallets/{wallet}")["wallet"]["currentBalance"] == left
+    account, wallet = raw(mint_idle_points)
+    assert administration.get(f"{accounts}/{account}/wallets/{wallet}")["wallet"]["currentBalance"] == balance
 
 
 def test_accounts_and_wallets_belong_to_the_ledger_before_them(organization, administration, raw):
