@@ -28,16 +28,16 @@ VALUES = st.recursive(
 )
 
 
-def written(value, style) -> str:
+def to_json(value, style) -> str:
     ensure_ascii, space = style
     if isinstance(value, Members):
         inner = ("," + space).join(
-            f"{json.dumps(name, ensure_ascii=ensure_ascii)}{space}:{space}{written(child, style)}"
+            f"{json.dumps(name, ensure_ascii=ensure_ascii)}{space}:{space}{to_json(child, style)}"
             for name, child in value
         )
         return "{" + inner + "}"
     if isinstance(value, list):
-        return "[" + ",".join(written(child, style) for child in value) + "]"
+        return "[" + ",".join(to_json(child, style) for child in value) + "]"
     return json.dumps(value, ensure_ascii=ensure_ascii)
 
 
@@ -51,7 +51,7 @@ def repeats(value) -> bool:
 @settings(max_examples=400)
 @given(VALUES, st.tuples(st.booleans(), st.sampled_from(["", " ", "\n\t"])))
 def test_a_repeated_name_is_refused_and_all_else_is_read_as_it_is(value, style):
-    text = written(value, style)
+    text = to_json(value, style)
     if repeats(value):
         with pytest.raises(InvalidRequest, match="twice"):
             decode(text.encode())

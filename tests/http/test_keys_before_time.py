@@ -98,7 +98,7 @@ def test_repeated_badge_calls_return_their_result_after_the_deactivation(shop, l
 def test_repeated_events_return_their_result_after_the_campaign_ended(shop, twice, later):
     campaign = {"eventType": GENERIC, "validTo": later.moment(days=1)}
     shop.campaign(**campaign)
-    said = event(shop.member(), externalEventDate=later.moment(days=-1))
-    twice(lambda key: shop.track_one({**said, "systemUniqueKey": f"{key}-tracked"}))
-    queued = {"events": [{**said, "systemUniqueKey": "queued-once"}]}
+    body = event(shop.member(), externalEventDate=later.moment(days=-1))
+    twice(lambda key: shop.track_one({**body, "systemUniqueKey": f"{key}-tracked"}))
+    queued = {"events": [{**body, "systemUniqueKey": "queued-once"}]}
     twice(lambda key: shop.integration.post("/events/track-async", queued, expect=202))

@@ -190,15 +190,15 @@ def test_the_default_tier_counts_before_the_enrolment(shop, clock, ladder, stars
 
 def test_many_late_events_take_one_more_statement(shop, clock, stars, member):
     def statements(*events):
-        with counted(shop.engine) as made:
+        with counted(shop.engine) as all_statements:
             shop.track(*events)
-        return [statement for statement in made if "past_member_tiers" in statement]
+        return [statement for statement in all_statements if "past_member_tiers" in statement]
 
     date = "2026-03-01T18:00:00Z"
     assert statements(order(member, 1), order(member, 2)) == []
     assert len(statements(order(member, 1, externalEventDate=date))) == 1
     others = [shop.member() for _ in range(3)]
-    late = [order(each, 1, externalEventDate=date) for each in (member, *others, *others)]
+    late = [order(buyer, 1, externalEventDate=date) for buyer in (member, *others, *others)]
     assert len(statements(*late)) == 1
 
 
@@ -206,8 +206,8 @@ def test_results_of_an_earlier_version_have_no_date_of_tiers(shop, member):
     one = order(member, 50, externalEventDate="2026-03-01T18:00:00Z")
     before = shop.track_one(one)
     with shop.engine.begin() as db:
-        changed = "UPDATE events SET result = (result::jsonb - 'tiersAsOf')::json WHERE organization_id = :o"
-        db.execute(text(f"{changed} AND result::jsonb ? 'tiersAsOf'"), {"o": shop.organization.id})
+        update = "UPDATE events SET result = (result::jsonb - 'tiersAsOf')::json WHERE organization_id = :o"
+        db.execute(text(f"{update} AND result::jsonb ? 'tiersAsOf'"), {"o": shop.organization.id})
     assert shop.track_one(one) == {**before, "tiersAsOf": None}
     result = shop.integration.get(f"/events/{before['loyaltyEventKey']}", include="result")["result"]
     assert result == {**before, "tiersAsOf": None}

@@ -62,9 +62,9 @@ def test_every_parameter_of_a_list_is_one_that_its_query_takes(organization, sur
             [organization.id] if parameter["name"] == "organizationId" else _values(document, parameter["schema"])
         )
     ]
-    refused = {
+    problems = {
         (name, str(value)): reply.json
         for name, value in filters
         if (reply := caller.request("GET", path, **{name: value})).status != 200
     }
-    assert {place: problem for place, problem in refused.items() if problem["status"] != 404} == {}
+    assert {place: problem for place, problem in problems.items() if problem["status"] != 404} == {}

@@ -59,7 +59,7 @@ class Lists:
         surface, path = LISTS[name]
         return getattr(self.organization, surface).get(path.format(**self.names), **query)
 
-    def refused(self, name, **query):
+    def faults(self, name, **query):
         """The parameters that a call is refused for."""
         problem = self.get(name, expect=400, **query)
         assert problem["type"].endswith("/problems/invalid-request")
@@ -85,8 +85,8 @@ def test_a_list_is_walked_by_the_cursors_of_its_answers(lists, name):
     while pages[-1]["nextCursor"] is not None:
         pages.append(lists.get(name, limit=2, cursor=pages[-1]["nextCursor"]))
     assert [row for page in pages for row in page["results"]] == whole["results"]
-    counted = "total" if "total" in first else "totalCount"
-    assert {page[counted] for page in pages} == {whole[counted]}
+    count_field = "total" if "total" in first else "totalCount"
+    assert {page[count_field] for page in pages} == {whole[count_field]}
     assert [page["page"] for page in pages] == [*range(len(pages))]
     assert [page["limit"] for page in pages] == [1, *[2] * (len(pages) - 1)]
 
@@ -107,41 +107,41 @@ def test_a_list_is_walked_by_the_cursors_of_its_answers(lists, name):
     ],
 )
 def test_a_cursor_that_no_answer_told_is_refused(lists, name, cursor):
-    refused = lists.refused(name, cursor=cursor)
-    assert refused == {"cursor": refused["cursor"]}
-    assert refused["cursor"].startswith("cursor is not one that an answer of this list told")
+    faults = lists.faults(name, cursor=cursor)
+    assert faults == {"cursor": faults["cursor"]}
+    assert faults["cursor"].startswith("cursor is not one that an answer of this list told")
 
 
 @pytest.mark.parametrize("cursor", ["", "!!", "a=b", "a" * 4001])
 def test_a_text_that_is_no_cursor_is_refused(lists, cursor):
-    assert [*lists.refused("members", cursor=cursor)] == ["cursor"]
+    assert [*lists.faults("members", cursor=cursor)] == ["cursor"]
 
 
 @pytest.mark.parametrize("name", LISTS)
 def test_a_cursor_that_was_cut_is_refused(lists, name):
     cursor = lists.get(name, limit=1)["nextCursor"]
-    assert [*lists.refused(name, cursor=cursor[:-3])] == ["cursor"]
+    assert [*lists.faults(name, cursor=cursor[:-3])] == ["cursor"]
 
 
 def test_a_cursor_goes_with_the_order_of_its_page(lists):
     cursor = lists.get("members", limit=1, order="createdAt,desc")["nextCursor"]
     for other in ({}, {"order": "createdAt"}, {"order": "memberId,desc"}):
-        refused = lists.refused("members", cursor=cursor, **other)
-        assert [*refused] == ["order"]
-        assert "send the same order" in refused["order"]
+        faults = lists.faults("members", cursor=cursor, **other)
+        assert [*faults] == ["order"]
+        assert "send the same order" in faults["order"]
     assert len(lists.get("members", limit=1, order="createdAt,desc", cursor=cursor)["results"]) == 1
 
 
 def test_upwards_is_the_direction_of_an_order_without_one(lists):
     cursor = lists.get("members", limit=1, order="loyaltyMemberId")["nextCursor"]
-    found = lists.get("members", limit=1, order="loyaltyMemberId,asc", cursor=cursor)
-    assert [member["loyaltyMemberId"] for member in found["results"]] == ["ben"]
+    page = lists.get("members", limit=1, order="loyaltyMemberId,asc", cursor=cursor)
+    assert [member["loyaltyMemberId"] for member in page["results"]] == ["ben"]
 
 
 def test_a_cursor_tells_the_page(lists):
     cursor = lists.get("members", limit=1)["nextCursor"]
-    assert [*lists.refused("members", cursor=cursor, page=1)] == ["page"]
-    assert [*lists.refused("members", cursor=cursor, page=1, order="createdAt")] == ["page", "order"]
+    assert [*lists.faults("members", cursor=cursor, page=1)] == ["page"]
+    assert [*lists.faults("members", cursor=cursor, page=1, order="createdAt")] == ["page", "order"]
     assert lists.get("members", limit=1, cursor=cursor, page=0)["page"] == 1
 
 
@@ -155,8 +155,8 @@ def test_a_cursor_goes_with_filters(lists):
 
 def test_a_cursor_of_a_list_that_is_gone_finds_nothing(lists):
     cursor = lists.get("coupons", limit=1, loyaltyMemberId="ana")["nextCursor"]
-    found = lists.get("coupons", loyaltyMemberId="nobody", cursor=cursor)
-    assert (found["results"], found["nextCursor"]) == ([], None)
+    page = lists.get("coupons", loyaltyMemberId="nobody", cursor=cursor)
+    assert (page["results"], page["nextCursor"]) == ([], None)
 
 
 def test_lists_of_configuration_take_no_cursor(lists):

@@ -66,20 +66,20 @@ def test_an_update_changes_the_program(organization, body, create):
         f"{path}/tiers", {"name": "First", "active": True, "minRequiredPoints": 0, "tierOrder": 1}
     )["tier"]
     full = {**body, "name": "Renamed", "active": False, "setAsDefault": True, "defaultTierId": tier["loyaltyTierId"]}
-    changed = organization.administration.put(path, full)["loyaltyProgram"]
-    assert {name: changed[name] for name in full} == full
+    updated_program = organization.administration.put(path, full)["loyaltyProgram"]
+    assert {name: updated_program[name] for name in full} == full
     read_program = organization.administration.get(path)["loyaltyProgram"]
-    assert read_program == changed
+    assert read_program == updated_program
     read = organization.administration.get(f"{path}/tiers/{tier['loyaltyTierId']}")["tier"]
     assert read["isDefault"] is True
 
     required = {name: body[name] for name in ("ledgerId", "description", "setAsDefault")}
-    changed = organization.administration.put(path, required)["loyaltyProgram"]
+    updated_program = organization.administration.put(path, required)["loyaltyProgram"]
     # False does not give the default up.
-    assert changed == {**read_program, **required, "setAsDefault": True}
+    assert updated_program == {**read_program, **required, "setAsDefault": True}
     nothing = dict.fromkeys(("name", "tierPointsLedgerAccountId", "mainLedgerAccountId", "defaultTierId"))
-    changed = organization.administration.put(path, {**required, **nothing})["loyaltyProgram"]
-    assert {name: changed[name] for name in nothing} == nothing
+    updated_program = organization.administration.put(path, {**required, **nothing})["loyaltyProgram"]
+    assert {name: updated_program[name] for name in nothing} == nothing
     read = organization.administration.get(f"{path}/tiers/{tier['loyaltyTierId']}")["tier"]
     assert read["isDefault"] is False
 
@@ -132,8 +132,8 @@ def test_the_list_and_its_filters(organization, create):
     second, third = create(name="B", active=False), create(name="A")
 
     def listed(**query):
-        found = organization.administration.get("/loyalty-programs", **query)["loyaltyPrograms"]
-        return [program["loyaltyProgramId"] for program in found]
+        programs = organization.administration.get("/loyalty-programs", **query)["loyaltyPrograms"]
+        return [program["loyaltyProgramId"] for program in programs]
 
     second, key, third = second["loyaltyProgramId"], second["loyaltyProgramKey"], third["loyaltyProgramId"]
     assert listed() == [third, second, first]

@@ -63,10 +63,10 @@ def test_a_matcher_is_kept_with_everything_it_said(organization, administration,
 
 def test_an_update_changes_all_of_a_matcher_but_its_key(organization, administration, hot):
     body = {**only("total", ">", 5), "name": "Dear", "organizationId": organization.id}
-    changed = administration.put(f"/matchers/{hot['matcherId']}", body)["matcher"]
-    assert changed == {**body, **stamps(hot), "updatedAt": changed["updatedAt"]}
-    assert changed["updatedAt"] > hot["updatedAt"]
-    assert administration.get(f"/matchers/{hot['matcherId']}")["matcher"] == changed
+    matcher = administration.put(f"/matchers/{hot['matcherId']}", body)["matcher"]
+    assert matcher == {**body, **stamps(hot), "updatedAt": matcher["updatedAt"]}
+    assert matcher["updatedAt"] > hot["updatedAt"]
+    assert administration.get(f"/matchers/{hot['matcherId']}")["matcher"] == matcher
 
 
 @pytest.mark.parametrize(
@@ -101,9 +101,9 @@ def test_what_a_matcher_cannot_be_is_refused_with_its_place(administration, hot,
         administration.put(f"/matchers/{hot['matcherId']}", body, expect=400),
     ):
         assert problem["type"] == "/problems/invalid-request"
-        found = {fault["pointer"] for fault in problem["errors"]}
-        assert pointer in found
-        assert all(each.startswith(pointer.rsplit("/", 1)[0]) for each in found)
+        pointers = {fault["pointer"] for fault in problem["errors"]}
+        assert pointer in pointers
+        assert all(fault_pointer.startswith(pointer.rsplit("/", 1)[0]) for fault_pointer in pointers)
 
 
 def test_what_another_organization_has_is_not_there(other_organization, administration, hot):
@@ -127,13 +127,13 @@ def test_addresses_that_lead_nowhere(administration):
 
 def test_matchers_are_listed_filtered_and_ordered(organization):
     administration = organization.administration
-    made = [administration.post("/matchers", {**BODY, "name": name})["matcher"] for name in ("b", "c", "a")]
+    matchers = [administration.post("/matchers", {**BODY, "name": name})["matcher"] for name in ("b", "c", "a")]
     whole = administration.get("/matchers")
-    assert whole == {"totalCount": 3, "page": 0, "limit": 100, "results": made[::-1]}
-    assert administration.get("/matchers", page=1, limit=2)["results"] == made[:1]
+    assert whole == {"totalCount": 3, "page": 0, "limit": 100, "results": matchers[::-1]}
+    assert administration.get("/matchers", page=1, limit=2)["results"] == matchers[:1]
     assert administration.get("/matchers", type="item-matcher")["totalCount"] == 3
-    assert administration.get("/matchers", matcherKey=made[1]["matcherKey"])["results"] == [made[1]]
-    for column, expected in (
+    assert administration.get("/matchers", matcherKey=matchers[1]["matcherKey"])["results"] == [matchers[1]]
+    for column, expected_names in (
         ("name", "abc"),
         ("name,desc", "cba"),
         ("matcherId", "bca"),
@@ -142,7 +142,7 @@ def test_matchers_are_listed_filtered_and_ordered(organization):
         ("type,desc", "acb"),
     ):
         listed = administration.get("/matchers", order=column)["results"]
-        assert "".join(result["name"] for result in listed) == expected
+        assert "".join(result["name"] for result in listed) == expected_names
     for query in ({"type": "badge-matcher"}, {"matcherKey": "x"}, {"limit": 101}, {"limit": 0}, {"order": "matcher"}):
         administration.get("/matchers", expect=400, **query)
 
@@ -154,8 +154,8 @@ def has_hot(key):
     return f'order.items.exists(i, matches(i, "{key}"))'
 
 
-def items(*given):
-    return [each if isinstance(each, dict) else {"categoryCode": each} for each in given]
+def items(*items_or_categories):
+    return [item if isinstance(item, dict) else {"categoryCode": item} for item in items_or_categories]
 
 
 @pytest.mark.parametrize(
@@ -195,9 +195,9 @@ def test_an_effect_counts_the_items_that_match(shop, hot):
 @pytest.mark.parametrize("form", ["expression", "node"])
 def test_a_key_that_no_matcher_has_is_refused_when_the_action_is_saved(shop, administration, other_organization, form):
     foreign = other_organization.administration.post("/matchers", BODY)["matcher"]["matcherKey"]
-    made = shop.campaign(running(mint(1)))
-    path = f"/campaigns/{made['campaignId']}/actions"
-    action_path = f"{path}/{made['actions'][0]['actionId']}"
+    campaign = shop.campaign(running(mint(1)))
+    path = f"/campaigns/{campaign['campaignId']}/actions"
+    action_path = f"{path}/{campaign['actions'][0]['actionId']}"
     for key in (str(uuid.uuid4()), foreign, "hot"):
         text = has_hot(key)
         body = running(mint(1), mint(("=", f'matches(order.items[0], "{key}") ? 1 : 2')))
@@ -215,11 +215,11 @@ def test_a_key_that_no_matcher_has_is_refused_when_the_action_is_saved(shop, adm
 def test_a_key_that_is_computed_and_unknown_is_an_error_of_the_event(shop, hot):
     shop.campaign(running(mint(5), rule="order.items.exists(i, matches(i, order.channel))"))
     member = shop.member()
-    asked = order(member, 1, items=items("hot"), channel="none")
-    [found] = shop.track(asked, executionMode="dryRun", trace=True)
-    [explained] = [each for each in found["explain"] if each["actionId"] is not None]
-    assert explained["reason"]["code"] == "CONDITION_ERROR"
-    assert "there is no matcher none" in str(explained)
+    purchase = order(member, 1, items=items("hot"), channel="none")
+    [result] = shop.track(purchase, executionMode="dryRun", trace=True)
+    [explanation] = [entry for entry in result["explain"] if entry["actionId"] is not None]
+    assert explanation["reason"]["code"] == "CONDITION_ERROR"
+    assert "there is no matcher none" in str(explanation)
     shop.track_one(order(member, 1, items=items("hot"), channel=hot["matcherKey"]))
     assert shop.balance(member) == 5
 
@@ -227,16 +227,16 @@ def test_a_key_that_is_computed_and_unknown_is_an_error_of_the_event(shop, hot):
 def test_a_change_is_seen_by_other_processes_at_their_next_event(shop, administration, hot, monkeypatch):
     shop.campaign(running(mint(1), rule=has_hot(hot["matcherKey"])))
     member = shop.member()
-    mine, theirs = configuration._cache, {}
+    own_cache, other_cache = configuration._cache, {}
 
     def tracked_elsewhere(category):
         with monkeypatch.context() as patched:
-            patched.setattr(configuration, "_cache", theirs)
+            patched.setattr(configuration, "_cache", other_cache)
             return shop.track_one(order(member, 1, items=items(category)))["effects"]
 
     assert tracked_elsewhere("hot")
     assert not tracked_elsewhere("cold")
-    assert theirs[shop.organization.id] is not mine.get(shop.organization.id)
+    assert other_cache[shop.organization.id] is not own_cache.get(shop.organization.id)
     administration.put(f"/matchers/{hot['matcherId']}", only("categoryCode", "equals", "cold"))
     assert not tracked_elsewhere("hot")
     assert tracked_elsewhere("cold")

@@ -33,9 +33,9 @@ def limit(shop, most):
     path = f"/ledgers/{created.ledger_id}/accounts"
     [account] = [a for a in shop.administration.get(path)["results"] if a["isDefaultAccount"]]
     body = {name: account[name] for name in ("name", "active", "isRevolving", "chainSyncEnabled")}
-    changed = shop.administration.put(f"{path}/{account['ledgerAccountId']}", {**body, "maxBalance": most}, expect=200)
-    assert changed["ledgerAccount"]["maxBalance"] == most
-    return changed["ledgerAccount"]
+    response = shop.administration.put(f"{path}/{account['ledgerAccountId']}", {**body, "maxBalance": most}, expect=200)
+    assert response["ledgerAccount"]["maxBalance"] == most
+    return response["ledgerAccount"]
 
 
 def mint_outcome(effect):
@@ -58,10 +58,10 @@ def test_an_effect_gives_what_fits_beside_the_balance_and_what_is_pending(shop, 
     pending = shop.administration.post(f"{path}/transactions", body)["transactions"][0]["ledgerTransactionId"]
     shop.campaign(running(mint(100), mint(1)), eventType=GENERIC)
     [dry] = shop.track(event(member), executionMode="dryRun")
-    expected = [("partial", 40, 100, FULL), ("skipped", 0, 1, FULL)]
-    assert [*map(mint_outcome, dry["effects"])] == expected
+    expected_outcomes = [("partial", 40, 100, FULL), ("skipped", 0, 1, FULL)]
+    assert [*map(mint_outcome, dry["effects"])] == expected_outcomes
     result = shop.track_one(event(member))
-    assert [*map(mint_outcome, result["effects"])] == expected
+    assert [*map(mint_outcome, result["effects"])] == expected_outcomes
     assert result["limitDiscardedTotalAmount"] == 0
     assert result["effects"][0]["error"]["available"] == 40
     assert shop.balance(member) == 940
@@ -69,7 +69,10 @@ def test_an_effect_gives_what_fits_beside_the_balance_and_what_is_pending(shop, 
     shop.administration.post(f"{path}/captures", {"transactions": [{"ledgerTransactionId": str(pending)}]}, expect=200)
     assert shop.balance(member) == 1000
     shop.give(member, 30, "burn")
-    assert [*map(mint_outcome, shop.track_one(event(member))["effects"])] == [("partial", 30, 100, FULL), expected[1]]
+    assert [*map(mint_outcome, shop.track_one(event(member))["effects"])] == [
+        ("partial", 30, 100, FULL),
+        expected_outcomes[1],
+    ]
 
 
 def test_points_that_wait_until_they_are_available_take_their_room_at_once(shop, member):
@@ -130,8 +133,8 @@ def test_requests_for_more_are_refused(shop, member, way):
             return shop.administration.post("/ledger-transactions/batch", {"items": [item]}, expect=200)
         return shop.administration.post(f"{account}/transactions", movement, expect=201 if expect is None else 409)
 
-    refused = move(31, FULL)
-    problem = refused["failed"][0]["error"] if way == "batch" else refused
+    response = move(31, FULL)
+    problem = response["failed"][0]["error"] if way == "batch" else response
     assert (problem["type"], problem["available"]) == (FULL, 30)
     assert problem["detail"] == "A wallet may hold 100, and this one holds 70, with what is pending."
     move(30, None)
@@ -170,8 +173,8 @@ def test_reverts_and_imports_are_not_limited_and_lowering_takes_nothing(shop, me
     path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}/transactions"
     shop.administration.post(f"{path}/{burned['ledgerTransactionId']}/revert", {}, expect=200)
     assert shop.balance(member) == 160
-    done = Imports(shop.organization).run("loyaltyMemberId,amount\nana,200\n", kind="balances")
-    assert (counts(done), shop.balance(member)) == (("done", 1, 1, 0), 360)
+    balances_import = Imports(shop.organization).run("loyaltyMemberId,amount\nana,200\n", kind="balances")
+    assert (counts(balances_import), shop.balance(member)) == (("done", 1, 1, 0), 360)
     limit(shop, 10)
     assert shop.balance(member) == 360
     problem = shop.administration.post(f"/members/by-loyalty-member-id/{member}/mint", {"amount": 1}, expect=409)
@@ -197,13 +200,13 @@ def test_the_reward_of_a_referral_is_cut(shop):
     friends, ana = Friends(shop), shop.member()
     limit(shop, 120)
     [code] = friends.codes(ana)
-    found = []
+    outcomes = []
     for _ in range(3):
-        sent = event(shop.member(), payload={"referralCode": code["code"]})
-        rewards = shop.track_one(sent)["referrals"][0]["rewards"]
+        referral_event = event(shop.member(), payload={"referralCode": code["code"]})
+        rewards = shop.track_one(referral_event)["referrals"][0]["rewards"]
         [of_referrer] = [reward for reward in rewards if reward["recipient"] == "referrer"]
-        found.append((of_referrer["status"], of_referrer["points"], of_referrer.get("requestedPoints")))
-    assert found == [("executed", 100, None), ("partial", 20, 100), ("skipped", 100, None)]
+        outcomes.append((of_referrer["status"], of_referrer["points"], of_referrer.get("requestedPoints")))
+    assert outcomes == [("executed", 100, None), ("partial", 20, 100), ("skipped", 100, None)]
     assert shop.balance(ana) == 120
     assert [row.referrer_points for row in shop.rows("referral_logs", "referrer_points", "referral_log_id")] == [
         100,
@@ -224,6 +227,6 @@ def test_points_that_a_coupon_gives_are_refused_with_it(shop, member):
 def test_a_simulation_reports_the_points_above_the_maximum(shop, member):
     limit(shop, 60)
     shop.campaign(running(mint(100)), eventType="member-purchase-order-created")
-    sent = {"loyaltyMemberId": member, "order": {"total": 10}}
-    [account] = shop.integration.post("/simulations", sent, expect=200)["simulation"]["earn"]["accounts"]
+    body = {"loyaltyMemberId": member, "order": {"total": 10}}
+    [account] = shop.integration.post("/simulations", body, expect=200)["simulation"]["earn"]["accounts"]
     assert (account["available"], account["discarded"]) == (60, 40)
