@@ -56,12 +56,12 @@ def test_an_assignment_returns_its_tracking(badges, badge, member):
 
 def test_the_amount_is_1_unless_it_is_said_and_the_key_is_generated(shop, badge, member):
     path = f"/members/{member}/badges/{badge['badgeKey']}"
-    given = shop.integration.post(f"{path}/assign", {}, expect=200)["badgeTracking"]
-    again = shop.integration.post(f"{path}/assign", {"systemUniqueKey": None}, expect=200)["badgeTracking"]
-    taken = shop.integration.post(f"{path}/unassign", {"externalId": None}, expect=200)["badgeTracking"]
-    assert [each["amountAssigned"] for each in (given, again, taken)] == [1, 1, -1]
-    assert [each["updatedTotalAssigned"] for each in (given, again, taken)] == [1, 2, 1]
-    assert len({each["systemUniqueKey"] for each in (given, again, taken)}) == 3
+    assignment = shop.integration.post(f"{path}/assign", {}, expect=200)["badgeTracking"]
+    second_assignment = shop.integration.post(f"{path}/assign", {"systemUniqueKey": None}, expect=200)["badgeTracking"]
+    unassignment = shop.integration.post(f"{path}/unassign", {"externalId": None}, expect=200)["badgeTracking"]
+    assert [tracking["amountAssigned"] for tracking in (assignment, second_assignment, unassignment)] == [1, 1, -1]
+    assert [tracking["updatedTotalAssigned"] for tracking in (assignment, second_assignment, unassignment)] == [1, 2, 1]
+    assert len({tracking["systemUniqueKey"] for tracking in (assignment, second_assignment, unassignment)}) == 3
 
 
 def test_balances_are_of_one_member_and_one_badge(shop, badges, badge, member):
@@ -114,26 +114,29 @@ def test_an_inactive_badge_is_neither_assigned_nor_unassigned_but_reverted(badge
 
 
 def test_a_revert_undoes_an_assignment_or_unassignment(shop, badges, badge, member):
-    given = badges.assign(member, badge, 3)
-    taken = badges.unassign(member, badge, 2)
-    back = badges.revert(member, taken)
-    assert (back["amountAssigned"], back["updatedTotalAssigned"]) == (2, 3)
-    assert (back["revertedBadgeTrackingId"], back["reversalBadgeTrackingId"]) == (taken["badgeTrackingId"], None)
-    assert badges.revert(member, given)["updatedTotalAssigned"] == 0
+    assignment = badges.assign(member, badge, 3)
+    unassignment = badges.unassign(member, badge, 2)
+    revert = badges.revert(member, unassignment)
+    assert (revert["amountAssigned"], revert["updatedTotalAssigned"]) == (2, 3)
+    assert (revert["revertedBadgeTrackingId"], revert["reversalBadgeTrackingId"]) == (
+        unassignment["badgeTrackingId"],
+        None,
+    )
+    assert badges.revert(member, assignment)["updatedTotalAssigned"] == 0
     rows = shop.rows("badge_trackings", "badge_tracking_id, reverted_badge_tracking_id, reversal_badge_tracking_id")
-    assert rows[1].reversal_badge_tracking_id == back["badgeTrackingId"]
-    assert rows[2].reverted_badge_tracking_id == taken["badgeTrackingId"]
+    assert rows[1].reversal_badge_tracking_id == revert["badgeTrackingId"]
+    assert rows[2].reverted_badge_tracking_id == unassignment["badgeTrackingId"]
 
 
 def test_what_cannot_be_reverted(badges, badge, member):
-    given = badges.assign(member, badge, 2)
-    taken = badges.unassign(member, badge)
-    assert badges.revert(member, given, expect=409)["type"] == "/problems/insufficient-badges"
+    assignment = badges.assign(member, badge, 2)
+    unassignment = badges.unassign(member, badge)
+    assert badges.revert(member, assignment, expect=409)["type"] == "/problems/insufficient-badges"
     badges.assign(member, badge, 2)
-    assert badges.revert(member, taken, expect=409)["type"] == "/problems/badge-limit"
-    back = badges.revert(member, given)
-    assert badges.revert(member, given, expect=409)["type"] == "/problems/badge-tracking-reverted"
-    assert badges.revert(member, back, expect=409)["type"] == "/problems/badge-tracking-not-revertible"
+    assert badges.revert(member, unassignment, expect=409)["type"] == "/problems/badge-limit"
+    revert = badges.revert(member, assignment)
+    assert badges.revert(member, assignment, expect=409)["type"] == "/problems/badge-tracking-reverted"
+    assert badges.revert(member, revert, expect=409)["type"] == "/problems/badge-tracking-not-revertible"
     assert badges.balance(member, badge) == 1
 
 
@@ -227,16 +230,16 @@ def test_campaigns_evaluate_what_is_assigned_unassigned_and_reverted(shop, badge
     badges.assign(member, badge, 2)
     badges.unassign(member, badge, 3)
     assert shop.balance(member) == 120
-    found = [event for event in shop.events(member) if event["eventType"].startswith("badge-")]
-    assert [each["eventType"].removeprefix("badge-") for each in reversed(found)] == [
+    badge_events = [event for event in shop.events(member) if event["eventType"].startswith("badge-")]
+    assert [event["eventType"].removeprefix("badge-") for event in reversed(badge_events)] == [
         "assigned",
         "assigned",
         "unassigned",
         "assigned",
         "unassigned",
     ]
-    stored = shop.rows("events", "payload, event_type, reason", "loyalty_event_id")
-    first = next(row for row in stored if row.event_type == "badge-assigned")
+    rows = shop.rows("events", "payload, event_type, reason", "loyalty_event_id")
+    first = next(row for row in rows if row.event_type == "badge-assigned")
     assert first.payload == {"badgeTracking": tracking}
     assert first.reason == "The badge was assigned by request."
 
@@ -291,13 +294,13 @@ def test_an_id_that_looks_like_a_prefix_needs_one(shop, badge, confused):
     for name in (f"memberId:{number}", f"loyaltyMemberId:{first}", "memberId:"):
         shop.organization.member(name)
 
-    def named(identifier, expect=200):
+    def find_member(identifier, expect=200):
         path = f"/members/{identifier}/badges/{badge['badgeId']}/balance"
         return shop.administration.get(path, expect=expect).get("balance", {}).get("loyaltyMemberId")
 
-    assert named(f"memberId:{number}") == named(f"loyaltyMemberId:{first}") == first
-    assert named(f"loyaltyMemberId:memberId:{number}") == f"memberId:{number}"
-    assert named(f"loyaltyMemberId:loyaltyMemberId:{first}") == f"loyaltyMemberId:{first}"
+    assert find_member(f"memberId:{number}") == find_member(f"loyaltyMemberId:{first}") == first
+    assert find_member(f"loyaltyMemberId:memberId:{number}") == f"memberId:{number}"
+    assert find_member(f"loyaltyMemberId:loyaltyMemberId:{first}") == f"loyaltyMemberId:{first}"
     for identifier in (
         "memberId:",
         "memberId:ana",
@@ -306,7 +309,7 @@ def test_an_id_that_looks_like_a_prefix_needs_one(shop, badge, confused):
         "loyaltyMemberId:",
         "LoyaltyMemberId:x",
     ):
-        named(identifier, expect=404)
+        find_member(identifier, expect=404)
 
 
 def test_digits_that_fit_one_member_mean_this_one(shop, badge):
@@ -352,69 +355,69 @@ def test_an_id_has_at_most_18_digits(shop, member):
 
 
 @pytest.fixture
-def held(shop):
+def member_with_badges(shop):
     """A member's badges with what is held of each; another member's do not count."""
     badges, member, other = Badges(shop), shop.member(), shop.member()
-    made = [
+    all_badges = [
         badges.create(name=f"B{n}", maxAmount=9 - n, active=True, tags=tags)
         for n, tags in enumerate((["a"], ["a", "b"], ["b"], [], ["a", "b"], ["c"]))
     ]
     amounts = [2, 1, 0, 3, 0, 1]
-    for badge, amount in zip(made, amounts, strict=True):
+    for badge, amount in zip(all_badges, amounts, strict=True):
         badges.assign(other, badge)
         if amount:
             badges.assign(member, badge, amount)
     # Held once, and given back.
-    badges.assign(member, made[4])
-    badges.unassign(member, made[4])
-    made = [badges.change(each, active=False) if n in (1, 2) else each for n, each in enumerate(made)]
-    return member, [{**badge, "assignedBalance": amount} for badge, amount in zip(made, amounts, strict=True)]
+    badges.assign(member, all_badges[4])
+    badges.unassign(member, all_badges[4])
+    all_badges = [badges.change(badge, active=False) if n in (1, 2) else badge for n, badge in enumerate(all_badges)]
+    return member, [{**badge, "assignedBalance": amount} for badge, amount in zip(all_badges, amounts, strict=True)]
 
 
 def listed(shop, member, **query):
     return shop.integration.get(f"/members/{member}/badges", **query)
 
 
-def test_the_list_has_every_badge_that_is_held(shop, held):
-    member, records = held
-    found = listed(shop, member)
-    assert (found["totalCount"], found["page"], found["limit"]) == (4, 0, 25)
-    assert found["results"] == [record for record in reversed(records) if record["assignedBalance"]]
+def test_the_list_has_every_badge_that_is_held(shop, member_with_badges):
+    member, records = member_with_badges
+    page = listed(shop, member)
+    assert (page["totalCount"], page["page"], page["limit"]) == (4, 0, 25)
+    assert page["results"] == [record for record in reversed(records) if record["assignedBalance"]]
     assert listed(shop, shop.member()) == {"totalCount": 0, "page": 0, "limit": 25, "results": []}
 
 
-def test_filters_find_what_a_look_at_every_badge_finds(shop, held):
-    member, records = held
+def test_filters_find_what_a_look_at_every_badge_finds(shop, member_with_badges):
+    member, records = member_with_badges
     keys = [record["badgeKey"] for record in records]
-    for active, tags, asked in product(
+    for active, tags, badge_keys in product(
         (None, True, False),
         ((), ("a",), ("b", "a"), ("z",)),
         ((), (keys[2],), (keys[4], keys[0]), (UNKNOWN,)),
     ):
         query = {} if active is None else {"active": active}
         query |= {"tags": ",".join(tags)} if tags else {}
-        query |= {"badgeKeys": ",".join(asked)} if asked else {}
-        expected = [
+        query |= {"badgeKeys": ",".join(badge_keys)} if badge_keys else {}
+        expected_records = [
             record
             for record in reversed(records)
-            if (record["badgeKey"] in asked if asked else record["assignedBalance"])
+            if (record["badgeKey"] in badge_keys if badge_keys else record["assignedBalance"])
             and active in (None, record["active"])
             and set(tags) <= set(record["tags"])
         ]
-        found = listed(shop, member, **query)
-        assert (found["results"], found["totalCount"]) == (expected, len(expected))
+        page = listed(shop, member, **query)
+        assert (page["results"], page["totalCount"]) == (expected_records, len(expected_records))
 
 
-def test_the_list_is_ordered_by_every_column_and_paged(shop, held):
-    member, records = held
-    everything = ",".join(record["badgeKey"] for record in records)
+def test_the_list_is_ordered_by_every_column_and_paged(shop, member_with_badges):
+    member, records = member_with_badges
+    all_keys = ",".join(record["badgeKey"] for record in records)
     for column in ("badgeId", "name", "active", "maxAmount", "assignedBalance", "createdAt", "updatedAt"):
         for direction in ("asc", "desc"):
-            expected = sorted(records, key=lambda e: (e[column], e["badgeId"]), reverse=direction == "desc")
+            expected_records = sorted(records, key=lambda e: (e[column], e["badgeId"]), reverse=direction == "desc")
             order = f"{column},{direction}"
-            assert listed(shop, member, badgeKeys=everything, order=order)["results"] == expected
-            page = listed(shop, member, badgeKeys=everything, order=order, limit=2, page=1)
-            assert (page["results"], page["totalCount"]) == (expected[2:4], 6)
+            assert listed(shop, member, badgeKeys=all_keys, order=order)["results"] == expected_records
+            page = listed(shop, member, badgeKeys=all_keys, order=order, limit=2, page=1)
+            assert (page["results"], page["totalCount"]) == (expected_records[2:4], 6)
     assert listed(shop, member, page=7)["totalCount"] == 4
 
 

@@ -21,20 +21,20 @@ def enrol(shop, *members, expect=200):
     return shop.integration.post("/members/batch", {"members": list(members)}, expect=expect)
 
 
-def named(*names):
+def bodies(*names):
     return [{"loyaltyMemberId": name} for name in names]
 
 
 def test_a_batch_is_reported_member_by_member_in_its_order(shop):
     shop.campaign(running(mint(5)), eventType="member-created")
-    answer = enrol(shop, {**named("zoe")[0], "profile": PROFILE, "memberType": "regular"}, *named("ana", "ben"))
+    answer = enrol(shop, {**bodies("zoe")[0], "profile": PROFILE, "memberType": "regular"}, *bodies("ana", "ben"))
     assert (answer["created"], answer["failed"]) == (3, 0)
-    assert [(each["loyaltyMemberId"], each["status"], each["referrals"]) for each in answer["results"]] == [
+    assert [(result["loyaltyMemberId"], result["status"], result["referrals"]) for result in answer["results"]] == [
         ("zoe", "created", []),
         ("ana", "created", []),
         ("ben", "created", []),
     ]
-    members = [each["loyaltyMember"] for each in answer["results"]]
+    members = [result["loyaltyMember"] for result in answer["results"]]
     assert sorted(members, key=lambda member: member["memberId"]) == members
     assert [member["ledgerBalances"][0]["balance"] for member in members] == [5, 5, 5]
     for member in members:
@@ -48,10 +48,10 @@ def test_a_batch_gives_what_single_calls_give(shop):
     body = {"profile": PROFILE, "active": False, "notifications": {"email": True}, "customAttributes": {"a": 1.50}}
     alone = shop.integration.post("/members", {"loyaltyMemberId": "alone", **body})["loyaltyMember"]
     together = enrol(shop, {"loyaltyMemberId": "together", **body})["results"][0]["loyaltyMember"]
-    own = {"memberId", "loyaltyMemberId", "ledgerWalletId", "ledgerWalletKey", "createdAt", "updatedAt"}
+    unique_fields = {"memberId", "loyaltyMemberId", "ledgerWalletId", "ledgerWalletKey", "createdAt", "updatedAt"}
 
     def shared(member):
-        rest = {name: value for name, value in member.items() if name not in own}
+        rest = {name: value for name, value in member.items() if name not in unique_fields}
         balances = [{**balance, "walletId": None} for balance in rest["ledgerBalances"]]
         statuses = [{**status, "since": None} for status in rest["tierStatus"]]
         return {**rest, "ledgerBalances": balances, "tierStatus": statuses}
@@ -63,15 +63,15 @@ def test_ids_that_are_taken_are_refused_one_by_one(shop):
     shop.member(loyaltyMemberId="ana", publicLoyaltyMemberId="A-1")
     answer = enrol(
         shop,
-        *named("ana"),
+        *bodies("ana"),
         {"loyaltyMemberId": "ben", "publicLoyaltyMemberId": "A-1"},
         {"loyaltyMemberId": "ben", "publicLoyaltyMemberId": "B-1"},
-        *named("ben"),
+        *bodies("ben"),
         {"loyaltyMemberId": "cora", "publicLoyaltyMemberId": "B-1"},
-        *named("cora"),
+        *bodies("cora"),
     )
     assert (answer["created"], answer["failed"]) == (2, 4)
-    assert [each["status"] for each in answer["results"]] == [
+    assert [result["status"] for result in answer["results"]] == [
         "failed",
         "failed",
         "created",
@@ -79,7 +79,7 @@ def test_ids_that_are_taken_are_refused_one_by_one(shop):
         "failed",
         "created",
     ]
-    failed = [each["error"] for each in answer["results"] if each["status"] == "failed"]
+    failed = [result["error"] for result in answer["results"] if result["status"] == "failed"]
     assert {error["type"] for error in failed} == {"/problems/member-exists"}
     assert [error["detail"].split()[4:6] for error in failed] == [
         ["loyaltyMemberId", "ana"],
@@ -91,18 +91,18 @@ def test_ids_that_are_taken_are_refused_one_by_one(shop):
 
 def test_a_batch_sent_again_enrols_nobody_twice(shop):
     shop.campaign(running(mint(5)), eventType="member-created")
-    enrol(shop, *named("ana", "ben"))
-    assert enrol(shop, *named("ana", "ben"))["failed"] == 2
+    enrol(shop, *bodies("ana", "ben"))
+    assert enrol(shop, *bodies("ana", "ben"))["failed"] == 2
     assert [shop.balance(name) for name in ("ana", "ben")] == [5, 5]
 
 
 def test_a_fault_refuses_the_batch(shop):
-    problem = enrol(shop, *named("ana"), {"loyaltyMemberId": "exists"}, expect=400)
+    problem = enrol(shop, *bodies("ana"), {"loyaltyMemberId": "exists"}, expect=400)
     assert [fault["pointer"] for fault in problem["errors"]] == ["/members/1/loyaltyMemberId"]
-    problem = enrol(shop, *named("ana"), {"loyaltyMemberId": "ben", "profile": {"birthdate": "1.2.1990"}}, expect=400)
+    problem = enrol(shop, *bodies("ana"), {"loyaltyMemberId": "ben", "profile": {"birthdate": "1.2.1990"}}, expect=400)
     assert [fault["pointer"] for fault in problem["errors"]] == ["/members/1/profile/birthdate"]
     enrol(shop, expect=400)
-    enrol(shop, *named(*(f"m{n}" for n in range(101))), expect=400)
+    enrol(shop, *bodies(*(f"m{n}" for n in range(101))), expect=400)
     shop.integration.get("/members/ana", expect=404)
 
 
@@ -110,7 +110,7 @@ def test_referral_codes_count_as_in_single_calls(shop):
     friends, ben = Friends(shop, eventType="member-created", maxPerCode=2), shop.member()
     code = friends.code(ben)
     answer = enrol(shop, *({"loyaltyMemberId": name, "referralCode": code} for name in ("a", "b", "c")))
-    assert [each["referrals"][0]["status"] for each in answer["results"]] == ["applied", "applied", "skipped"]
+    assert [result["referrals"][0]["status"] for result in answer["results"]] == ["applied", "applied", "skipped"]
     [unknown] = enrol(shop, {"loyaltyMemberId": "d", "referralCode": "NOBODY"})["results"][0]["referrals"]
     assert unknown["error"]["type"] == "/problems/unknown-referral-code"
     assert (shop.balance(ben), shop.balance("a"), shop.balance("c")) == (200, 50, 0)
@@ -119,7 +119,7 @@ def test_referral_codes_count_as_in_single_calls(shop):
 
 def test_the_right_to_write_members_is_needed(organization):
     reader = organization.integration.with_token(organization.token_of("members:read"))
-    reader.post("/members/batch", {"members": named("ana")}, expect=403)
+    reader.post("/members/batch", {"members": bodies("ana")}, expect=403)
 
 
 def test_a_batch_takes_as_many_statements_for_1_member_as_for_100(shop):

@@ -56,20 +56,20 @@ def open_shop(organization):
     return Content.of(organization)
 
 
-def shown(shop, member="ana", **query):
+def shown_keys(shop, member="ana", **query):
     return shop.shown_to(member, **query)
 
 
 def test_the_answer_has_the_form_of_the_interface(organization, shop):
-    made = shop.put({"title": "x"}, slug="s", fromDate="2026-01-01T00:00:00Z")
+    document = shop.put({"title": "x"}, slug="s", fromDate="2026-01-01T00:00:00Z")
     shop.put({}, status="draft")
-    expected = {
+    expected_page = {
         "collection": {name: shop.collection[name] for name in ("collectionKey", "name")},
         "query": {"sort": "displayOrder:asc", "page": 0, "limit": 20},
         "totalCount": 1,
         "items": [
             {
-                name: made[name]
+                name: document[name]
                 for name in (
                     *("documentKey", "slug", "attrs", "status", "locale"),
                     *("fromDate", "toDate", "createdAt", "updatedAt"),
@@ -78,16 +78,16 @@ def test_the_answer_has_the_form_of_the_interface(organization, shop):
         ],
     }
     for path in ("/members/ana/content/collections/drinks/documents", "/members/ana/collections/drinks/documents"):
-        assert shop.integration.get(path, sort="displayOrder:asc") == expected
+        assert shop.integration.get(path, sort="displayOrder:asc") == expected_page
 
 
 def test_windows_hold_both_their_ends(shop, clock):
     key = shop.put({}, fromDate="2026-04-01T00:00:00Z", toDate="2026-04-02T00:00:00Z")["documentKey"]
     begin, end = datetime(2026, 4, 1, tzinfo=UTC), datetime(2026, 4, 2, tzinfo=UTC)
     tick = timedelta(microseconds=1)
-    for moment, expected in ((begin - tick, []), (begin, [key]), (end, [key]), (end + tick, [])):
+    for moment, expected_keys in ((begin - tick, []), (begin, [key]), (end, [key]), (end + tick, [])):
         with clock(moment):
-            assert shown(shop) == expected
+            assert shown_keys(shop) == expected_keys
 
 
 def test_days_are_those_of_the_week_in_utc(shop, clock):
@@ -96,14 +96,14 @@ def test_days_are_those_of_the_week_in_utc(shop, clock):
     for day in range(7):
         for moment in (monday + timedelta(days=day), monday + timedelta(days=day, hours=23, minutes=59)):
             with clock(moment):
-                assert shown(shop) == ([key] if day in (0, 6) else [])
+                assert shown_keys(shop) == ([key] if day in (0, 6) else [])
 
 
 def test_schedules_depend_on_the_clocks_of_their_zone_across_summer_time(shop, clock):
     # Clocks in Madrid go from 02:00 to 03:00 on Sunday 29 March 2026: UTC+1 before, UTC+2 after.
     window = {"day": 7, "fromHour": 1, "toHour": 3}
     key = shop.put({}, dayOfWeekSchedule={"timezone": "Europe/Madrid", "schedule": [window]}, daysOfWeek=["3"])
-    expected = {
+    shown_by_moment = {
         datetime(2026, 3, 28, 23, 59, tzinfo=UTC): False,
         datetime(2026, 3, 29, 0, 0, tzinfo=UTC): True,
         datetime(2026, 3, 29, 0, 59, tzinfo=UTC): True,
@@ -112,9 +112,9 @@ def test_schedules_depend_on_the_clocks_of_their_zone_across_summer_time(shop, c
         datetime(2026, 3, 29, 2, 0, tzinfo=UTC): False,
         datetime(2026, 3, 25, 12, 0, tzinfo=UTC): False,
     }
-    for moment, is_shown in expected.items():
+    for moment, is_shown in shown_by_moment.items():
         with clock(moment):
-            assert shown(shop) == ([key["documentKey"]] if is_shown else []), moment
+            assert shown_keys(shop) == ([key["documentKey"]] if is_shown else []), moment
 
 
 def test_audiences_decide(organization, shop, clock):
@@ -126,14 +126,14 @@ def test_audiences_decide(organization, shop, clock):
     administration.patch(f"/audiences/{listed['audienceId']}/members", {"add": [ana["memberId"]]})
     keys = [listed["audienceKey"], vips["audience"]["audienceKey"]]
     for_ana, for_bob, for_both = (
-        shop.put({}, audienceKeys=some)["documentKey"] for some in (keys[:1], [keys[1].upper()], keys)
+        shop.put({}, audienceKeys=audience_keys)["documentKey"] for audience_keys in (keys[:1], [keys[1].upper()], keys)
     )
     everybody = shop.put({})["documentKey"]
     organization.member("eve")
     assert bob["loyaltyMemberId"] == "bob"
-    assert shown(shop, "ana") == [everybody, for_both, for_ana]
-    assert shown(shop, "bob") == [everybody, for_both, for_bob]
-    assert shown(shop, "eve") == [everybody]
+    assert shown_keys(shop, "ana") == [everybody, for_both, for_ana]
+    assert shown_keys(shop, "bob") == [everybody, for_both, for_bob]
+    assert shown_keys(shop, "eve") == [everybody]
 
 
 def test_each_document_comes_once_in_the_locale_that_is_asked_for(shop, clock):
@@ -152,7 +152,7 @@ def test_each_document_comes_once_in_the_locale_that_is_asked_for(shop, clock):
 
     def versions(**query):
         items = shop.integration.get(path, **query)["items"]
-        return [(each["documentKey"], each["locale"]) for each in items]
+        return [(item["documentKey"], item["locale"]) for item in items]
 
     assert versions() == [(drafted, ""), (default, ""), (both, "")]
     assert sorted(versions(locale="es")) == sorted([(drafted, ""), (spanish, "es"), (default, ""), (both, "es")])
@@ -177,7 +177,7 @@ def test_a_regional_locale_falls_back_to_its_language_then_to_the_default(shop):
 
     def versions(locale):
         items = shop.integration.get(path, locale=locale, sort="displayOrder:desc")["items"]
-        return [(each["documentKey"], each["locale"]) for each in items]
+        return [(item["documentKey"], item["locale"]) for item in items]
 
     assert versions("es-AR") == [(argentine, "es-AR"), (spanish, "es"), (default, ""), (only_spanish, "es")]
     assert versions("es-AR-x-rural") == versions("es-AR")
@@ -192,23 +192,23 @@ def test_documents_about_coupons_are_shown_while_their_book_is(organization, clo
     later = books.make("B-1", validFromDate="2026-04-01T00:00:00Z")
     draft = books.make("C-1", publishingStatus="draft")
     keys = [content.put({"couponBookKey": book["couponBookKey"]})["documentKey"] for book in (open_book, later, draft)]
-    assert shown(content) == [keys[0]]
+    assert shown_keys(content) == [keys[0]]
     with clock(datetime(2026, 4, 1, tzinfo=UTC)):
-        assert shown(content) == [keys[1], keys[0]]
+        assert shown_keys(content) == [keys[1], keys[0]]
     books.set_status(draft, "published")
     books.set_status(open_book, "archived")
     with clock(datetime(2026, 4, 1, 1, tzinfo=UTC)):
-        assert shown(content) == [keys[2], keys[1]]
+        assert shown_keys(content) == [keys[2], keys[1]]
 
 
 def test_pages_and_order(shop, clock):
     keys = [shop.put({"displayOrder": n} if n else {})["documentKey"] for n in (3, 1, 2, 0)]
-    assert shown(shop) == keys[::-1]
-    assert shown(shop, sort="displayOrder:asc") == [keys[1], keys[2], keys[0], keys[3]]
-    assert shown(shop, sort="displayOrder:desc") == [keys[0], keys[2], keys[1], keys[3]]
-    assert shown(shop, sort="createdAt:asc") == keys
+    assert shown_keys(shop) == keys[::-1]
+    assert shown_keys(shop, sort="displayOrder:asc") == [keys[1], keys[2], keys[0], keys[3]]
+    assert shown_keys(shop, sort="displayOrder:desc") == [keys[0], keys[2], keys[1], keys[3]]
+    assert shown_keys(shop, sort="createdAt:asc") == keys
     answer = shop.integration.get("/members/ana/collections/drinks/documents", limit=2, page=1)
-    assert ([each["documentKey"] for each in answer["items"]], answer["totalCount"]) == (keys[:2][::-1], 4)
+    assert ([item["documentKey"] for item in answer["items"]], answer["totalCount"]) == (keys[:2][::-1], 4)
     assert shop.integration.get("/members/ana/collections/drinks/documents", limit=2, page=9)["totalCount"] == 4
     for query in ({"sort": "colour:asc"}, {"limit": 201}, {"order": "x"}):
         shop.integration.get("/members/ana/collections/drinks/documents", expect=400, **query)
@@ -221,7 +221,7 @@ def test_no_process_shows_older_content_than_another(shop, organization, monkeyp
         counts = []
         for cache in processes:
             monkeypatch.setattr(member_documents, "_answers", cache)
-            counts.append(len(shown(shop)))
+            counts.append(len(shown_keys(shop)))
         return counts
 
     def shown_after(change):
@@ -335,7 +335,7 @@ def test_statements_do_not_grow_with_what_is_shown(api, organization, clock):
 
     def ask():
         with clock(NOW):
-            return count(api.engine, lambda: shown(content))
+            return count(api.engine, lambda: shown_keys(content))
 
     add(1)
     ask()

@@ -47,33 +47,33 @@ def keys(page):
 
 def reasons(books, member, book, **query):
     """Why the book is not for the member; that it is left out without a dry run if there is a reason, is seen to."""
-    [seen] = listed(books, member, dryRun=True, couponBookKey=book["couponBookKey"], **query)["results"]
-    found = [reason["code"] for reason in seen["exclusionReasons"]]
-    assert seen["eligible"] == (not found)
+    [entry] = listed(books, member, dryRun=True, couponBookKey=book["couponBookKey"], **query)["results"]
+    codes = [reason["code"] for reason in entry["exclusionReasons"]]
+    assert entry["eligible"] == (not codes)
     open_to = listed(books, member, couponBookKey=book["couponBookKey"], **query)
-    assert keys(open_to) == ([] if found else [book["couponBookKey"]])
+    assert keys(open_to) == ([] if codes else [book["couponBookKey"]])
     assert open_to["totalCount"] == len(open_to["results"])
-    return found
+    return codes
 
 
 def test_a_book_as_it_is_for_a_member(books, ana):
     book = books.make("A")
     page = listed(books, ana)
-    own = {**book, "eligible": True, "exclusionReasons": []}
-    assert page == {"totalCount": 1, "page": 0, "limit": 25, "results": [own]}
+    entry = {**book, "eligible": True, "exclusionReasons": []}
+    assert page == {"totalCount": 1, "page": 0, "limit": 25, "results": [entry]}
     assert listed(books, ana, dryRun=True) == page
 
 
 def test_pages_and_orders(books, ana):
-    made = [books.make(name=f"N{n}", rankingIndex=-n)["couponBookKey"] for n in range(5)]
+    book_keys = [books.make(name=f"N{n}", rankingIndex=-n)["couponBookKey"] for n in range(5)]
     books.make(name="hidden", publishingStatus="draft")
     for dry_run, total in ((False, 5), (True, 6)):
         pages = [listed(books, ana, dryRun=dry_run, page=p, limit=2, order="couponBookId") for p in range(4)]
-        assert [key for page in pages for key in keys(page)][:5] == made
+        assert [key for page in pages for key in keys(page)][:5] == book_keys
         assert {page["totalCount"] for page in pages} == {total}
-    assert keys(listed(books, ana)) == made[::-1]
-    assert keys(listed(books, ana, order="rankingIndex")) == made[::-1]
-    assert keys(listed(books, ana, order="name,desc", limit=1, page=1)) == made[3:4]
+    assert keys(listed(books, ana)) == book_keys[::-1]
+    assert keys(listed(books, ana, order="rankingIndex")) == book_keys[::-1]
+    assert keys(listed(books, ana, order="name,desc", limit=1, page=1)) == book_keys[3:4]
     for bad in ({"order": "totalAssigned"}, {"limit": 101}, {"limit": 0}, {"search": "x"}):
         books.organization.integration.get(f"/members/{ana}/coupon-books", expect=400, **bad)
 
@@ -82,8 +82,8 @@ def test_pages_and_orders(books, ana):
 def test_books_that_are_not_published(books, ana, status):
     book = books.make()
     books.set_status(book, status)
-    expected = "coupon-book-archived" if status == "archived" else "coupon-book-not-published"
-    assert reasons(books, ana, book) == [expected]
+    expected_reason = "coupon-book-archived" if status == "archived" else "coupon-book-not-published"
+    assert reasons(books, ana, book) == [expected_reason]
 
 
 def test_books_of_another_time(books, ana):
@@ -174,8 +174,8 @@ def test_members_who_are_not_active(books, organization):
 
 def test_every_reason_has_a_detail(books, ana):
     book = books.make(publishingStatus="draft", validToDate="2026-01-01T00:00:00Z")
-    [seen] = listed(books, ana, dryRun=True, couponBookKey=book["couponBookKey"])["results"]
-    assert seen["exclusionReasons"] == [
+    [entry] = listed(books, ana, dryRun=True, couponBookKey=book["couponBookKey"])["results"]
+    assert entry["exclusionReasons"] == [
         {"code": "coupon-book-not-published", "detail": "The coupon book is draft."},
         {"code": "coupon-book-expired", "detail": "The coupon book was valid to 2026-01-01T00:00:00Z."},
     ]

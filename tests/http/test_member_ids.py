@@ -130,8 +130,8 @@ def test_the_document_and_the_domain_refuse_the_same(text):
 def test_what_cannot_be_an_id_does_not_exist(integration, administration):
     members = [integration.post("/members", {"loyaltyMemberId": name})["loyaltyMember"] for name in ("ana", "ben")]
     odd = ["", " ana", "ana ", "a/b", "..", "\t", "exists", "x" * 256, "x" * 100_000, "ANA"]
-    found = integration.post("/members/exists", {"loyaltyMemberIds": ["ben", *odd, "ana", "ben"]}, expect=200)
-    assert [loyalty_member["loyaltyMemberId"] for loyalty_member in found["loyaltyMembers"]] == ["ben", "ana"]
+    response = integration.post("/members/exists", {"loyaltyMemberIds": ["ben", *odd, "ana", "ben"]}, expect=200)
+    assert [loyalty_member["loyaltyMemberId"] for loyalty_member in response["loyaltyMembers"]] == ["ben", "ana"]
     ids = [members[1]["memberId"], 0, -5, 2**62, members[0]["memberId"], 0]
     batch = administration.post("/members/batch-get", {"memberIds": ids}, expect=200)
     assert [member["loyaltyMemberId"] for member in batch["members"]] == ["ben", "ana"]

@@ -38,13 +38,13 @@ class Scan:
         shop.administration.patch(f"/audiences/{self.audiences[0]}/members", change)
         self.missions = [self.create(number) for number in range(24)]
         # Missions are closed once the progress is there, since nothing counts in closed ones.
-        self.seen = {mission["missionId"]: self.progress(mission) for mission in self.missions}
+        self.progress_by_mission = {mission["missionId"]: self.progress(mission) for mission in self.missions}
         self.missions = [self.close(mission) for mission in self.missions]
 
     def create(self, number: int) -> dict[str, Any]:
         pick = self.random.choice
         period = pick((None, "daily", "weekly", "monthly", "yearly"))
-        given = body(
+        mission_body = body(
             name=f"Mission {pick('ABC')}",
             code=f"code-{number}" if number % 2 else None,
             type=pick(TYPES),
@@ -57,14 +57,14 @@ class Scan:
             periodLimit=None if period is None else pick((1, 2)),
             pointsAccrual=pick((None, number)),
         )
-        return self.shop.administration.post("/missions", given)["mission"]
+        return self.shop.administration.post("/missions", mission_body)["mission"]
 
     def progress(self, mission: dict[str, Any]) -> dict[str, Any]:
         amounts = self.random.choice(((), (1,), (2,), (3,), (1, 1), (4,)))
         stand, today = {"times": 0, "count": 0, "last": None}, 0
         for amount in amounts:
             day = self.random.choice((0, -400))
-            found = (
+            response = (
                 advance(
                     self.shop,
                     self.member,
@@ -76,22 +76,22 @@ class Scan:
                 if self.has_room(mission, stand, today, day)
                 else None
             )
-            if found is not None:
-                found = found["balance"]
-                today += found["lastGoalsAchieved"] if day == 0 else 0
+            if response is not None:
+                balance = response["balance"]
+                today += balance["lastGoalsAchieved"] if day == 0 else 0
                 stand = {
-                    "times": found["timesAchieved"],
-                    "count": found["currentCounterCount"],
-                    "last": found["lastAchievedAt"],
+                    "times": balance["timesAchieved"],
+                    "count": balance["currentCounterCount"],
+                    "last": balance["lastAchievedAt"],
                 }
         return {**stand, "today": today}
 
     def has_room(self, mission: dict[str, Any], stand: dict[str, Any], today: int, day: int) -> bool:
-        left = mission["maxRepetitions"] - stand["times"]
+        remaining = mission["maxRepetitions"] - stand["times"]
         # One amount achieves at most so often on the day that is long gone.
-        gone = stand["times"] - today
-        of_day = today if day == 0 else gone
-        return left > 0 and (mission["periodLimit"] is None or of_day < mission["periodLimit"])
+        times_long_ago = stand["times"] - today
+        of_day = today if day == 0 else times_long_ago
+        return remaining > 0 and (mission["periodLimit"] is None or of_day < mission["periodLimit"])
 
     def close(self, mission: dict[str, Any]) -> dict[str, Any]:
         pick = self.random.choice
@@ -103,39 +103,40 @@ class Scan:
             "audienceId": pick((None, None, *self.audiences)),
         }
         fixed = ("organizationId", "missionId", "missionKey", "createdAt", "updatedAt")
-        given = {name: value for name, value in mission.items() if name not in fixed} | changes
-        return self.shop.administration.put(f"/missions/{mission['missionId']}", given)["mission"]
+        mission_body = {name: value for name, value in mission.items() if name not in fixed} | changes
+        return self.shop.administration.put(f"/missions/{mission['missionId']}", mission_body)["mission"]
 
     def matches(self, mission: dict[str, Any], query: dict[str, Any]) -> bool:
-        seen = self.seen[mission["missionId"]]
+        progress = self.progress_by_mission[mission["missionId"]]
         begins, ends = moment(mission["validFrom"]), moment(mission["validTo"])
         tests = {
-            "loyaltyProgramId": lambda wanted: mission["loyaltyProgramId"] == wanted,
-            "type": lambda wanted: mission["type"] == wanted,
-            "codes": lambda wanted: mission["code"] in wanted.split(","),
-            "tags": lambda wanted: set(wanted.split(",")) <= set(mission["tags"]),
-            "missionKey": lambda wanted: mission["missionKey"] == wanted,
-            "active": lambda wanted: mission["active"] == wanted,
-            "validFrom": lambda wanted: ends is None or ends >= moment(wanted),
-            "validTo": lambda wanted: begins is None or begins <= moment(wanted),
-            "minTimesAchieved": lambda wanted: seen["times"] >= wanted,
-            "minCounterCount": lambda wanted: seen["count"] >= wanted,
-            "available": lambda wanted: self.is_available(mission, seen) == wanted,
-            "inProgress": lambda wanted: (
-                (0 < seen["count"] < mission["goalCount"] and seen["times"] < mission["maxRepetitions"]) == wanted
+            "loyaltyProgramId": lambda value: mission["loyaltyProgramId"] == value,
+            "type": lambda value: mission["type"] == value,
+            "codes": lambda value: mission["code"] in value.split(","),
+            "tags": lambda value: set(value.split(",")) <= set(mission["tags"]),
+            "missionKey": lambda value: mission["missionKey"] == value,
+            "active": lambda value: mission["active"] == value,
+            "validFrom": lambda value: ends is None or ends >= moment(value),
+            "validTo": lambda value: begins is None or begins <= moment(value),
+            "minTimesAchieved": lambda value: progress["times"] >= value,
+            "minCounterCount": lambda value: progress["count"] >= value,
+            "available": lambda value: self.is_available(mission, progress) == value,
+            "inProgress": lambda value: (
+                (0 < progress["count"] < mission["goalCount"] and progress["times"] < mission["maxRepetitions"])
+                == value
             ),
         }
-        return all(tests[name](wanted) for name, wanted in query.items())
+        return all(tests[name](value) for name, value in query.items())
 
-    def is_available(self, mission: dict[str, Any], seen: dict[str, Any]) -> bool:
+    def is_available(self, mission: dict[str, Any], progress: dict[str, Any]) -> bool:
         begins, ends = moment(mission["validFrom"]), moment(mission["validTo"])
         return (
             mission["active"]
             and (begins is None or begins <= self.now)
             and (ends is None or ends >= self.now)
             and mission["audienceId"] in (None, self.audiences[0])
-            and seen["times"] < mission["maxRepetitions"]
-            and (mission["periodLimit"] is None or seen["today"] < mission["periodLimit"])
+            and progress["times"] < mission["maxRepetitions"]
+            and (mission["periodLimit"] is None or progress["today"] < mission["periodLimit"])
         )
 
     def query(self) -> dict[str, Any]:
@@ -157,7 +158,7 @@ class Scan:
         }
         return {name: values[name] for name in self.random.sample(sorted(values), pick((1, 1, 2, 3)))}
 
-    def found(self, **query: Any) -> list[dict[str, Any]]:
+    def list_missions(self, **query: Any) -> list[dict[str, Any]]:
         return self.shop.administration.get(self.path, **query)["results"]
 
 
@@ -170,30 +171,30 @@ def test_every_filter_finds_what_a_scan_finds(scan):
     sizes = []
     for _ in range(120):
         query = scan.query()
-        expected = [mission["missionId"] for mission in scan.missions[::-1] if scan.matches(mission, query)]
-        assert [each["missionId"] for each in scan.found(**query)] == expected, query
-        sizes.append(len(expected))
+        expected_ids = [mission["missionId"] for mission in scan.missions[::-1] if scan.matches(mission, query)]
+        assert [mission["missionId"] for mission in scan.list_missions(**query)] == expected_ids, query
+        sizes.append(len(expected_ids))
     assert 0 < sum(sizes) / len(sizes) < 20
 
 
 @pytest.mark.parametrize("name", ["available", "inProgress", "active"])
 def test_true_and_false_share_the_missions_out(scan, name):
-    both = [len(scan.found(**{name: value})) for value in (True, False)]
+    both = [len(scan.list_missions(**{name: value})) for value in (True, False)]
     assert sum(both) == len(scan.missions)
     assert all(both)
 
 
 def test_each_mission_has_its_record_and_balance(scan):
-    for each in scan.found():
-        seen = scan.seen[each["missionId"]]
-        found = each.pop("balance")
-        assert each == scan.shop.administration.get(f"/missions/{each['missionId']}")["mission"]
-        assert found == {
+    for mission in scan.list_missions():
+        progress = scan.progress_by_mission[mission["missionId"]]
+        balance = mission.pop("balance")
+        assert mission == scan.shop.administration.get(f"/missions/{mission['missionId']}")["mission"]
+        assert balance == {
             "memberId": scan.member_id,
-            "timesAchieved": seen["times"],
-            "currentCounterCount": seen["count"],
-            "lastCounterCountWhenAchieved": each["goalCount"] if seen["times"] else None,
-            "lastAchievedAt": seen["last"],
+            "timesAchieved": progress["times"],
+            "currentCounterCount": progress["count"],
+            "lastCounterCountWhenAchieved": mission["goalCount"] if progress["times"] else None,
+            "lastAchievedAt": progress["last"],
         }
 
 
@@ -202,21 +203,21 @@ def test_each_mission_has_its_record_and_balance(scan):
 )
 @pytest.mark.parametrize("direction", ["asc", "desc"])
 def test_pages_in_any_order_hold_all_missions_once(scan, column, direction):
-    pages = [scan.found(order=f"{column},{direction}", limit=7, page=page) for page in range(5)]
-    found = [each for page in pages for each in page]
-    assert {each["missionId"] for each in found} == {mission["missionId"] for mission in scan.missions}
+    pages = [scan.list_missions(order=f"{column},{direction}", limit=7, page=page) for page in range(5)]
+    missions = [mission for page in pages for mission in page]
+    assert {mission["missionId"] for mission in missions} == {mission["missionId"] for mission in scan.missions}
     assert [len(page) for page in pages] == [7, 7, 7, 3, 0]
-    values = [each.get(column, each["balance"].get(column)) for each in found]
-    known = [value for value in values if value is not None]
-    assert values == sorted(known, reverse=direction == "desc") + [None] * (len(values) - len(known))
+    values = [mission.get(column, mission["balance"].get(column)) for mission in missions]
+    present_values = [value for value in values if value is not None]
+    assert values == sorted(present_values, reverse=direction == "desc") + [None] * (len(values) - len(present_values))
     assert scan.shop.administration.get(scan.path, limit=7, page=9)["totalCount"] == len(scan.missions)
 
 
 def test_a_member_who_has_done_nothing_has_all_missions_at_zero(scan):
     other = member_id_of(scan.shop, scan.shop.member())
-    found = scan.shop.administration.get(f"/members/{other}/missions")["results"]
-    assert len(found) == len(scan.missions)
-    assert {(result["balance"]["timesAchieved"], result["balance"]["currentCounterCount"]) for result in found} == {
+    missions = scan.shop.administration.get(f"/members/{other}/missions")["results"]
+    assert len(missions) == len(scan.missions)
+    assert {(result["balance"]["timesAchieved"], result["balance"]["currentCounterCount"]) for result in missions} == {
         (0, 0)
     }
 
