@@ -93,7 +93,7 @@ def test_everything_that_was_said_is_kept(shop, ladder, member):
         "Old programme",
         ["a", "b"],
     )
-    [reported] = [each for each in shop.events(member) if each["eventType"] == SET]
+    [reported] = [event for event in shop.events(member) if event["eventType"] == SET]
     assert reported["reason"] == "Old programme"
     [row] = [row for row in shop.rows("events") if row.event_type == SET]
     assert (row.payload["isManual"], row.payload["expiresAt"]) == (True, FUTURE)
@@ -145,7 +145,7 @@ def test_where_the_points_lead_to_no_tier_unassigning_leaves_none(shop, ladder, 
     }
     assert shop.integration.put(path, {}) == {"loyaltyTierKey": None}
     assert len(shop.integration.get(f"/members/{member}")["loyaltyMember"]["tiers"]) == 1
-    assert [each["eventType"] for each in shop.events(member)] == [REMOVED, SET]
+    assert [event["eventType"] for event in shop.events(member)] == [REMOVED, SET]
 
 
 # --- refused -----------------------------------------------------------------------------------------------------
@@ -216,12 +216,12 @@ def test_the_default_tier_is_active(shop, ladder):
     assert problem["type"] == "/problems/tier-inactive"
     problem = shop.administration.post(f"{path}/tiers", {**body, "active": False, "isDefault": True}, expect=409)
     assert problem["type"] == "/problems/tier-inactive"
-    made = shop.administration.post(f"{path}/tiers", {**body, "name": "Old", "active": False})["tier"]
-    tier_path, old = f"{path}/tiers/{made['loyaltyTierId']}", {**body, "name": "Old"}
+    inactive_tier = shop.administration.post(f"{path}/tiers", {**body, "name": "Old", "active": False})["tier"]
+    tier_path, old = f"{path}/tiers/{inactive_tier['loyaltyTierId']}", {**body, "name": "Old"}
     program = {name: ladder.program[name] for name in ("ledgerId", "description", "setAsDefault")}
     for address, changes in (
         (tier_path, {**old, "active": False, "isDefault": True}),
-        (path, {**program, "defaultTierId": made["loyaltyTierId"]}),
+        (path, {**program, "defaultTierId": inactive_tier["loyaltyTierId"]}),
     ):
         assert shop.administration.put(address, changes, expect=409)["type"] == "/problems/tier-inactive"
     shop.administration.put(tier_path, {**body, "name": "Old", "active": True, "isDefault": True})
@@ -285,14 +285,14 @@ def evaluate(shop, *, everyone=False):
     engine, after, moves = shop.organization.api.engine, 0, 0
     now = datetime.now(UTC)
     while (
-        done := transactions.run(
+        step := transactions.run(
             engine,
             lambda db, after=after: evaluate_next(
                 db, organizations.find(db, shop.organization.id), after, now, everyone=everyone, limit=2
             ),
         )
     ) is not None:
-        after, moves = done.last_wallet_id, moves + done.moves
+        after, moves = step.last_wallet_id, moves + step.moves
     return moves
 
 
@@ -303,8 +303,8 @@ def test_reads_answer_the_tier_that_the_points_give_and_write_nothing(shop, ladd
     assert [result["loyaltyTierId"] for result in shop.administration.get(path)["results"]] == [ladder.id("Silver")]
     rows = shop.administration.get("/members/search", query=lapsed)["results"]
     assert [row["loyaltyTierId"] for row in rows] == [ladder.id("Silver")]
-    [stored] = [row for row in shop.rows("member_tiers") if row.is_manual]
-    assert stored.loyalty_tier_id == ladder.id("Gold")
+    [manual_row] = [row for row in shop.rows("member_tiers") if row.is_manual]
+    assert manual_row.loyalty_tier_id == ladder.id("Gold")
     assert ladder.moves(lapsed) == [(SET, "Basic", "Silver"), (SET, "Silver", "Gold")]
 
 
@@ -315,7 +315,7 @@ def test_an_event_uses_the_tier_that_the_points_give_and_stores_it(shop, ladder,
     assert [effect["params"][0]["value"] for effect in result["effects"]] == [1]
     assert [row.is_manual for row in shop.rows("member_tiers")] == [False]
     assert ladder.moves(lapsed)[2:] == [(SET, "Gold", "Silver")]
-    [last, *_] = [each for each in shop.events(lapsed) if each["eventType"] == SET]
+    [last, *_] = [record for record in shop.events(lapsed) if record["eventType"] == SET]
     assert last["reason"] == "Points or a tier had expired."
 
 
@@ -326,7 +326,7 @@ def test_reads_answer_the_tier_that_expired_points_leave(shop, ladder, member):
     shop.give(member, 250)
     path = f"/members/{member}/coupon-books"
     assert ladder.of(member) == "Silver"
-    assert [each["couponBookKey"] for each in shop.integration.get(path)["results"]] == [book["couponBookKey"]]
+    assert [result["couponBookKey"] for result in shop.integration.get(path)["results"]] == [book["couponBookKey"]]
     with shop.organization.api.engine.begin() as db:
         db.exec_driver_sql(
             "UPDATE ledger_lots SET expires_at = now() - interval '1 second' WHERE organization_id = %s",
@@ -377,7 +377,7 @@ def test_evaluating_everybody_follows_changed_thresholds(shop, ladder, member):
     shop.administration.put(path, {"name": "Silver", "active": True, "minRequiredPoints": 100, "tierOrder": 1})
     assert evaluate(shop) == 0
     assert evaluate(shop, everyone=True) == 3
-    assert [ladder.of(each) for each in (member, *others)] == ["Basic", "Gold", "Silver", "Silver", "Silver"]
+    assert [ladder.of(person) for person in (member, *others)] == ["Basic", "Gold", "Silver", "Silver", "Silver"]
     assert evaluate(shop, everyone=True) == 0
 
 

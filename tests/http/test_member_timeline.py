@@ -90,10 +90,10 @@ def test_everything_that_happened_to_a_member_is_reported(shop):
         "1 counted for the mission Two coffees, whose goal is 2.",
     ]
     assert texts["referral"] == [f"The member used the code {code} of Bring a friend, which is the member {bob}'s."]
-    changed, enrolled = texts["profile"]
-    assert changed.startswith("The member was changed: profile.city, by ")
-    assert changed.endswith(": Moved house.")
-    assert enrolled.startswith("The member was enrolled, by ")
+    update_text, enrolment_text = texts["profile"]
+    assert update_text.startswith("The member was changed: profile.city, by ")
+    assert update_text.endswith(": Moved house.")
+    assert enrolment_text.startswith("The member was enrolled, by ")
     assert "The message event.evaluated to Mailer waits." in texts["message"]
     name = shop.rows("ledger_accounts", "name")[0].name
     points = [row["text"].partition(";")[0] for row in rows if row["kind"] == "points"]
@@ -133,7 +133,7 @@ def test_rows_are_newest_first_and_pages_do_not_overlap(shop):
     assert walk(shop, ana, limit=1) == walk(shop, ana, limit=7) == rows
     # An event is directly above its points.
     ordered = [(row["loyaltyEventId"], row["kind"]) for row in rows if row["kind"] in ("event", "points")]
-    assert ordered == sorted(ordered, key=lambda each: (-each[0], each[1]))
+    assert ordered == sorted(ordered, key=lambda pair: (-pair[0], pair[1]))
     assert len([row for row in rows if row["kind"] == "points"]) == 12
 
 
@@ -163,8 +163,8 @@ def test_rows_are_filtered_by_kind_and_by_time(shop):
     moments = sorted({row["recordedAt"] for row in rows})
     for start in moments:
         for end in moments:
-            wanted = [row for row in rows if start <= row["recordedAt"] < end]
-            assert walk(shop, ana, fromCreatedAt=start, toCreatedAt=end, limit=3) == wanted
+            expected_rows = [row for row in rows if start <= row["recordedAt"] < end]
+            assert walk(shop, ana, fromCreatedAt=start, toCreatedAt=end, limit=3) == expected_rows
 
 
 def test_old_rows_are_found_beyond_days_of_newer_ones(shop):
@@ -183,8 +183,8 @@ def test_old_rows_are_found_beyond_days_of_newer_ones(shop):
         for end in range(start, 10):
             span = {"fromCreatedAt": (now + timedelta(weeks=start)).isoformat().replace("+00:00", "Z")}
             span["toCreatedAt"] = (now + timedelta(weeks=end)).isoformat().replace("+00:00", "Z")
-            found = [row["loyaltyEventId"] for row in timeline(shop, ana, kinds="event", **span)["results"]]
-            assert found == ids[start:end][::-1]
+            event_ids = [row["loyaltyEventId"] for row in timeline(shop, ana, kinds="event", **span)["results"]]
+            assert event_ids == ids[start:end][::-1]
 
 
 def test_what_was_reversed_says_so(shop):
@@ -192,9 +192,13 @@ def test_what_was_reversed_says_so(shop):
     ana = shop.member()
     key = shop.track_one(event(ana))["loyaltyEventKey"]
     shop.integration.post(f"/events/{key}/cancel", {"description": "By mistake"}, expect=200)
-    back, given = of_kind(shop, ana, "points")
-    assert (given["isReversed"], given["points"]["amount"], given["points"]["source"]) == (True, 5, "campaign")
-    assert (back["isReversed"], back["points"]["amount"], back["points"]["source"]) == (False, -5, "reversal")
+    reversal, award = of_kind(shop, ana, "points")
+    assert (award["isReversed"], award["points"]["amount"], award["points"]["source"]) == (True, 5, "campaign")
+    assert (reversal["isReversed"], reversal["points"]["amount"], reversal["points"]["source"]) == (
+        False,
+        -5,
+        "reversal",
+    )
     by_key = {row["event"]["loyaltyEventKey"]: row for row in of_kind(shop, ana, "event")}
     assert by_key[key]["isReversed"]
     assert by_key[key]["text"].endswith("It was reversed later.")
@@ -303,7 +307,7 @@ def test_the_amounts_of_all_rows_add_up_to_the_balance(api, steps, overdraft):
         elif kind == "cancel" and events:
             shop.integration.request("POST", f"/events/{events.pop()}/cancel", {})
     with shop.engine.connect() as db:
-        stored = {
+        balances = {
             wallet_id: (balance, debt)
             for wallet_id, balance, debt in db.exec_driver_sql(
                 "SELECT wallet_id, current_balance, current_overdraft_balance FROM ledger_balances"
@@ -313,10 +317,10 @@ def test_the_amounts_of_all_rows_add_up_to_the_balance(api, steps, overdraft):
         }
     for member in (ana, bob):
         rows = walk(shop, member["loyaltyMemberId"], kinds="points", limit=3)
-        balance, debt = stored.get(member["ledgerWalletId"], (0, 0))
-        moved = [row.get("points", row.get("pointsRelease"))["amount"] for row in rows]
-        assert sum(moved) == balance - debt
-        settled = [amount for amount in moved if amount]
+        balance, debt = balances.get(member["ledgerWalletId"], (0, 0))
+        amounts = [row.get("points", row.get("pointsRelease"))["amount"] for row in rows]
+        assert sum(amounts) == balance - debt
+        settled = [amount for amount in amounts if amount]
         assert len(settled) <= len(steps) * 2
 
 
@@ -326,18 +330,18 @@ def test_events_orders_and_mission_progress_tell_who_sent_them(organization):
     ana = organization.member()
     cashier, clerk = (users.create(roles=["orders:write", "campaigns:write", "members:read"]) for _ in range(2))
     tills, desk = (organization.api.surface(token=users.token(user)) for user in (cashier, clerk))
-    sent = {"loyaltyMemberId": ana["loyaltyMemberId"], "eventType": GENERIC}
+    body = {"loyaltyMemberId": ana["loyaltyMemberId"], "eventType": GENERIC}
     for surface, key in ((tills, "by-cashier"), (desk, "by-clerk")):
-        surface.post("/events/track", {"events": [{**sent, "systemUniqueKey": key}]}, expect=200)
-    tills.post("/events/track-async", {"events": [{**sent, "systemUniqueKey": "queued"}]}, expect=202)
+        surface.post("/events/track", {"events": [{**body, "systemUniqueKey": key}]}, expect=200)
+    tills.post("/events/track-async", {"events": [{**body, "systemUniqueKey": "queued"}]}, expect=202)
     drain(shop)
     office = users.by(users.token(clerk)).surface
     path = f"/members/{ana['memberId']}"
     office.post(f"{path}/purchase-orders", {"externalId": "o-1", "type": "shop", "total": 5, "status": "created"})
     office.post(f"{path}/missions/{mission['missionId']}/progress", {"amount": 2}, expect=200)
-    stored = organization.administration.get(f"{path}/events", limit=25)["results"]
-    by_key = {each["systemUniqueKey"]: (each["actor"], each["userId"]) for each in stored}
-    by_type = {each["eventType"]: (each["actor"], each["userId"]) for each in stored}
+    events = organization.administration.get(f"{path}/events", limit=25)["results"]
+    by_key = {event["systemUniqueKey"]: (event["actor"], event["userId"]) for event in events}
+    by_type = {event["eventType"]: (event["actor"], event["userId"]) for event in events}
     cashiers, clerks = ((user["authClientId"], user["userId"]) for user in (cashier, clerk))
     assert (by_key["by-cashier"], by_key["by-clerk"], by_key["queued"]) == (cashiers, clerks, cashiers)
     assert by_type[ORDER_CREATED] == clerks

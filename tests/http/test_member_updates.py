@@ -39,9 +39,9 @@ def test_an_update_that_changes_nothing_tells_nobody(shop):
         assert shop.administration.patch(administration, body)["loyalMember"] == ana
     assert shop.events("ana") == []
     for changes in ({"customAttributes": {"a": True, "b": {"c": [1, 2]}}}, {"profile": {"tags": ["b", "a"]}}):
-        changed = shop.integration.patch("/members/ana", changes)["loyaltyMember"]
-        assert changed["updatedAt"] > ana["updatedAt"]
-    assert changed["customAttributes"]["a"] is True
+        member = shop.integration.patch("/members/ana", changes)["loyaltyMember"]
+        assert member["updatedAt"] > ana["updatedAt"]
+    assert member["customAttributes"]["a"] is True
     assert [event["eventType"] for event in shop.events("ana")] == ["member-updated"] * 2
 
 
@@ -55,8 +55,8 @@ def test_null_clears_a_government_id_and_an_address(shop, surface):
         return next(iter(answer.values()))["profile"]
 
     assert "govId" not in profile({"govId": None})
-    found = profile({"address": None})
-    assert ("govId" in found, "address" in found, found["name"]) == (False, False, "Ana")
+    new_profile = profile({"address": None})
+    assert ("govId" in new_profile, "address" in new_profile, new_profile["name"]) == (False, False, "Ana")
     assert profile({"govId": {"id": "7"}})["govId"] == {"id": "7", "type": None, "issuingCountry": None}
     assert shop.integration.get("/members", govId="30111222")["total"] == 0
 
@@ -64,5 +64,5 @@ def test_null_clears_a_government_id_and_an_address(shop, surface):
 @pytest.mark.parametrize("surface", ["integration", "administration"])
 def test_a_member_is_enrolled_without_a_government_id_and_an_address(shop, surface):
     body = {"loyaltyMemberId": "ben", "profile": {"govId": None, "address": None, "name": "Ben"}}
-    found = next(iter(getattr(shop, surface).post("/members", body).values()))["profile"]
-    assert ("govId" in found, "address" in found, found["name"]) == (False, False, "Ben")
+    profile = next(iter(getattr(shop, surface).post("/members", body).values()))["profile"]
+    assert ("govId" in profile, "address" in profile, profile["name"]) == (False, False, "Ben")

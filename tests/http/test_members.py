@@ -354,8 +354,8 @@ def test_an_update_is_in_the_audit_log(organization, integration, ana, db, emit)
 
 
 def events_of(integration, loyalty_member_id):
-    found = integration.get(f"/members/{loyalty_member_id}/events", order="createdAt,asc")["results"]
-    return [(result["eventType"], result["status"], result["reason"]) for result in found]
+    results = integration.get(f"/members/{loyalty_member_id}/events", order="createdAt,asc")["results"]
+    return [(result["eventType"], result["status"], result["reason"]) for result in results]
 
 
 def test_what_happens_to_a_member_is_an_event(organization, integration, ana, db):
@@ -447,10 +447,10 @@ def test_the_filters_of_the_lists(integration, administration, three):
     ana, ben, cleo = (member["loyaltyMemberId"] for member in three)
 
     def listed(**query):
-        found = [member["loyaltyMemberId"] for member in integration.get("/members", **query)["results"]]
+        ids = [member["loyaltyMemberId"] for member in integration.get("/members", **query)["results"]]
         same = administration.get("/members", **query)["results"]
-        assert [member["loyaltyMemberId"] for member in same] == found
-        return found
+        assert [member["loyaltyMemberId"] for member in same] == ids
+        return ids
 
     assert listed(email="ana@EXAMPLE.com") == [ana]
     assert listed(email="nobody@example.com") == []
@@ -484,9 +484,9 @@ def test_the_filters_of_the_lists(integration, administration, three):
 def test_which_members_exist(integration, other_organization, three):
     ana, _, cleo = three
     theirs = other_organization.member()["loyaltyMemberId"]
-    asked = ["cleo.99", "nobody", theirs, "ana-7", "cleo.99"]
-    found = integration.post("/members/exists", {"loyaltyMemberIds": asked}, expect=200)
-    assert found == {
+    ids = ["cleo.99", "nobody", theirs, "ana-7", "cleo.99"]
+    response = integration.post("/members/exists", {"loyaltyMemberIds": ids}, expect=200)
+    assert response == {
         "loyaltyMembers": [
             {"memberId": cleo["memberId"], "loyaltyMemberId": "cleo.99", "active": False},
             {"memberId": ana["memberId"], "loyaltyMemberId": "ana-7", "active": True},
@@ -498,16 +498,16 @@ def test_which_members_exist(integration, other_organization, three):
 def test_several_members_are_read_at_once(administration, other_organization, three):
     ana, ben, _ = (without_balances(member) for member in three)
     theirs = other_organization.member()["memberId"]
-    asked = [ben["memberId"], theirs, ana["memberId"], 2**62, ben["memberId"]]
-    found = administration.post("/members/batch-get", {"memberIds": asked}, expect=200)
-    assert found == {"members": [ben, ana], "notFound": [theirs, 2**62]}
+    ids = [ben["memberId"], theirs, ana["memberId"], 2**62, ben["memberId"]]
+    response = administration.post("/members/batch-get", {"memberIds": ids}, expect=200)
+    assert response == {"members": [ben, ana], "notFound": [theirs, 2**62]}
 
 
 def test_a_row_of_the_search(organization, administration, three):
     ana = three[0]
-    found = administration.get("/members/search", query="costa")
+    page = administration.get("/members/search", query="costa")
     tier = default_tier(organization)
-    assert found == {
+    assert page == {
         "totalCount": 1,
         "page": 0,
         "limit": 100,
@@ -538,7 +538,7 @@ def test_a_row_of_the_search(organization, administration, three):
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("words", "expected_ids"),
     [
         ("ana", ["ana-7"]),
         ("an", ["ben", "ana-7"]),
@@ -562,10 +562,10 @@ def test_a_row_of_the_search(organization, administration, three):
         ("nobody", []),
     ],
 )
-def test_words_are_found_and_the_last_may_be_unfinished(crowd, words, expected):
-    found = crowd.get("/members/search", query=words)
-    assert [row["loyaltyMemberId"] for row in found["results"]] == expected
-    assert found["totalCount"] == len(expected)
+def test_words_are_found_and_the_last_may_be_unfinished(crowd, words, expected_ids):
+    page = crowd.get("/members/search", query=words)
+    assert [row["loyaltyMemberId"] for row in page["results"]] == expected_ids
+    assert page["totalCount"] == len(expected_ids)
 
 
 def test_the_search_follows_an_update(integration, administration, three):
@@ -622,19 +622,19 @@ def test_the_search_by_program_and_tier(organization, other_organization, admini
 
 
 def test_the_tiers_of_a_member_in_a_program(organization, other_organization, administration, ana):
-    held = default_tier(organization)
-    address = f"/members/{ana['memberId']}/loyalty-programs/{held['loyaltyProgramId']}/tiers"
+    tier = default_tier(organization)
+    address = f"/members/{ana['memberId']}/loyalty-programs/{tier['loyaltyProgramId']}/tiers"
     entry = {
-        **held,
+        **tier,
         "organizationId": organization.id,
         "memberId": ana["memberId"],
         "createdAt": ana["createdAt"],
     }
-    expected = {"totalCount": 1, "page": 0, "limit": 100, "results": [entry]}
-    assert administration.get(address) == expected
+    expected_page = {"totalCount": 1, "page": 0, "limit": 100, "results": [entry]}
+    assert administration.get(address) == expected_page
     for order in ("loyaltyTierId", "createdAt,desc", "expiresAt,asc"):
-        assert administration.get(address, order=order) == expected
-    assert administration.get(address, page=1, limit=1) == {**expected, "page": 1, "limit": 1, "results": []}
+        assert administration.get(address, order=order) == expected_page
+    assert administration.get(address, page=1, limit=1) == {**expected_page, "page": 1, "limit": 1, "results": []}
     body = {"ledgerId": organization.created.ledger_id, "description": "Second", "setAsDefault": False}
     program = administration.post("/loyalty-programs", body)["loyaltyProgram"]["loyaltyProgramId"]
     empty = administration.get(f"/members/{ana['memberId']}/loyalty-programs/{program}/tiers")
@@ -645,16 +645,16 @@ def test_the_tiers_of_a_member_in_a_program(organization, other_organization, ad
 
 
 def test_a_token_of_the_members_own(organization, api, integration, ana):
-    answered = integration.post("/members/ana-7/access-tokens")
-    assert (answered["tokenType"], answered["expiresIn"]) == ("Bearer", 900)
-    claims = jwt.decode(answered["accessToken"], options={"verify_signature": False})
+    response = integration.post("/members/ana-7/access-tokens")
+    assert (response["tokenType"], response["expiresIn"]) == ("Bearer", 900)
+    claims = jwt.decode(response["accessToken"], options={"verify_signature": False})
     assert (claims["loyaltyMemberId"], claims["organizationId"]) == ("ana-7", organization.id)
     assert claims["exp"] - claims["iat"] == 900
     assert abs(claims["iat"] - time.time()) < 60
     # It opens nothing that is not the member's own.
-    own = integration.with_token(answered["accessToken"])
-    own.get("/members/ana-7", expect=403)
-    api.surface(f"/organizations/{organization.id}", answered["accessToken"]).get("", expect=403)
+    member_surface = integration.with_token(response["accessToken"])
+    member_surface.get("/members/ana-7", expect=403)
+    api.surface(f"/organizations/{organization.id}", response["accessToken"]).get("", expect=403)
 
 
 def test_an_inactive_member_gets_no_token(integration, ana):

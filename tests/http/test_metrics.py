@@ -25,7 +25,7 @@ def measured(app, names=NAMES, prefix="loyalty_queue") -> dict[str, float]:
 
 
 def age(shop, column, moment, *events):
-    keys = [each["loyaltyEventKey"] for each in events]
+    keys = [event["loyaltyEventKey"] for event in events]
     with shop.organization.api.engine.begin() as db:
         db.execute(
             text(
@@ -40,9 +40,9 @@ def age(shop, column, moment, *events):
 def test_the_queue_is_measured(api):
     shop, other = Shop(api.organization()), Shop(api.organization())
     before = measured(api.app)
-    sent = [*send(shop, *(event(shop.member()) for _ in range(4))), *send(other, event(other.member()))]
-    age(shop, "queued_at", timedelta(days=30), sent[0])
-    age(shop, "dead_at", timedelta(0), sent[1])
+    events = [*send(shop, *(event(shop.member()) for _ in range(4))), *send(other, event(other.member()))]
+    age(shop, "queued_at", timedelta(days=30), events[0])
+    age(shop, "dead_at", timedelta(0), events[1])
     after = measured(api.app)
     assert after["events"] - before["events"] == 4
     assert after["dead_letters"] - before["dead_letters"] == 1
