@@ -39,8 +39,8 @@ def ana(shop):
 class TestCounting:
     def test_events_count_until_the_goal_is_reached_and_begin_again(self, shop, ana):
         mission = create(shop, pointsAccrual=50)
-        seen = [counters(each) for each in shop.track(*(event(ana) for _ in range(5)))]
-        assert seen == [
+        counts = [counters(result) for result in shop.track(*(event(ana) for _ in range(5)))]
+        assert counts == [
             [(0, 1, False, 0)],
             [(1, 2, False, 0)],
             [(2, 3, True, 1)],
@@ -48,17 +48,17 @@ class TestCounting:
             [(1, 2, False, 1)],
         ]
         assert shop.balance(ana) == 50
-        found = balance(shop, ana, mission["missionKey"])
-        assert found["lastCounterCountWhenAchieved"] == 3
-        assert found["lastAchievedAt"] is not None
+        progress = balance(shop, ana, mission["missionKey"])
+        assert progress["lastCounterCountWhenAchieved"] == 3
+        assert progress["lastAchievedAt"] is not None
         assert stand(shop, ana, mission) == (1, 2)
         shop.check_ledger()
 
     def test_nothing_counts_beyond_the_repetitions(self, shop, ana):
         mission = create(shop, goalCount=2, maxRepetitions=2)
-        seen = [counters(each) for each in shop.track(*(event(ana) for _ in range(6)))]
-        assert seen[3] == [(1, 2, True, 2)]
-        assert seen[4:] == [[], []]
+        counts = [counters(result) for result in shop.track(*(event(ana) for _ in range(6)))]
+        assert counts[3] == [(1, 2, True, 2)]
+        assert counts[4:] == [[], []]
         assert stand(shop, ana, mission) == (2, 2)
 
     @pytest.mark.parametrize(
@@ -73,9 +73,9 @@ class TestCounting:
     def test_a_period_is_the_events_own(self, shop, ana, period, moments, achieved):
         create(shop, goalCount=1, repetitionPeriod=period, periodLimit=1)
         at_once = shop.track(*(event(ana, externalEventDate=at) for at in moments))
-        assert [len(each["missions"]) for each in at_once] == achieved
+        assert [len(result["missions"]) for result in at_once] == achieved
         one_by_one = [shop.track_one(event(ana, externalEventDate=at)) for at in moments]
-        assert [each["missions"] for each in one_by_one] == [[], [], []]
+        assert [result["missions"] for result in one_by_one] == [[], [], []]
 
     def test_what_does_not_match_does_not_count(self, shop, ana):
         listed = shop.administration.post("/audiences", {"matcherType": "list-matcher"})["audience"]
@@ -92,20 +92,20 @@ class TestCounting:
     def test_products_of_a_payment_count_as_items(self, shop, ana):
         create(shop, eventType=PAYMENT, inlineMatcher=LATTE)
 
-        def paid(sku):
+        def pay(sku):
             payment = {"paymentId": f"pay-{sku}", "total": 5, "products": [{"sku": sku}]}
             return counters(shop.track_one(event(ana, PAYMENT, payload={"payment": payment})))
 
-        assert (paid("cake"), paid("latte")) == ([], [(0, 1, False, 0)])
+        assert (pay("cake"), pay("latte")) == ([], [(0, 1, False, 0)])
 
     def test_badges_that_change_by_request_count(self, shop, ana):
         badge = badge_of(shop, maxAmount=10)
         condition = {"badgeKey": badge.upper(), "operator": ">=", "value": 2}
         matcher = {"operator": "AND", "conditions": [condition]}
         mission = create(shop, eventType="badge-assigned", badgeMatcher=matcher, pointsAccrual=5, goalCount=2)
-        for expected in ((0, 0), (0, 1), (1, 2)):
+        for expected_stand in ((0, 0), (0, 1), (1, 2)):
             assign(shop, ana, badge)
-            assert stand(shop, ana, mission) == expected
+            assert stand(shop, ana, mission) == expected_stand
         assert shop.balance(ana) == 5
 
     def test_a_mission_can_count_achievements_of_another(self, shop, ana):
@@ -121,9 +121,12 @@ class TestCounting:
         rehearsed = shop.track(*events, executionMode="dryRun")
         assert stand(shop, ana, mission) == (0, 0)
         assert shop.balance(ana) == 0
-        done = shop.track(*events)
-        assert [counters(each) for each in rehearsed] == [counters(each) for each in done]
-        assert [each["rewards"][0]["status"] for each in (rehearsed[1]["missions"][0], done[1]["missions"][0])] == [
+        results = shop.track(*events)
+        assert [counters(result) for result in rehearsed] == [counters(result) for result in results]
+        assert [
+            achievement["rewards"][0]["status"]
+            for achievement in (rehearsed[1]["missions"][0], results[1]["missions"][0])
+        ] == [
             "evaluated",
             "executed",
         ]
@@ -201,15 +204,15 @@ class TestRewards:
             ("badge", "executed", badge)
         ]
         assert shop.balance(ana) == 3
-        held = shop.integration.get(f"/members/{ana}/badges/{badge}/balance")["balance"]
-        assert held["assignedBalance"] == 1
+        badge_balance = shop.integration.get(f"/members/{ana}/badges/{badge}/balance")["balance"]
+        assert badge_balance["assignedBalance"] == 1
 
     def test_a_coupon_is_assigned_and_taken_back_with_its_event(self, shop, ana):
         book = CouponBooks(shop.organization).make("ONE", maxAssignedPerMember=1)
         key = book["couponBookKey"]
         mission = create(shop, goalCount=1, couponBookKey=key)
         first, second = (shop.track_one(event(ana)) for _ in range(2))
-        rewards = [each["missions"][0]["rewards"][0] for each in (first, second)]
+        rewards = [result["missions"][0]["rewards"][0] for result in (first, second)]
         assert [(reward["kind"], reward["status"], reward["couponBookKey"]) for reward in rewards] == [
             ("coupon", "executed", key),
             ("coupon", "failed", key),
@@ -232,7 +235,7 @@ class TestRewards:
         assert result["status"] == "success"
         [entry] = result["missions"]
         names = ("kind", "status", "amount", "requestedAmount")
-        assert [(*(each[name] for name in names), each["error"]["type"]) for each in entry["rewards"]] == [
+        assert [(*(reward[name] for name in names), reward["error"]["type"]) for reward in entry["rewards"]] == [
             ("points", "failed", 0, 10, "/problems/supply-exceeded"),
             ("badge", "failed", 0, 1, "/problems/badge-limit"),
         ]
@@ -248,10 +251,10 @@ class TestRewards:
         shop.track(*(event(ana) for _ in range(4)))
         assert shop.balance(ana) == 20 + 100 + 200
         last, first = reported(shop, ana)
-        said = shop.rows("events", "payload", f"loyalty_event_id = {last['loyaltyEventId']} DESC LIMIT 1")[0].payload
-        said = said["mission"]
-        assert [reward["status"] for reward in said.pop("rewards")] == ["executed"]
-        assert said == {
+        payload = shop.rows("events", "payload", f"loyalty_event_id = {last['loyaltyEventId']} DESC LIMIT 1")[0].payload
+        payload = payload["mission"]
+        assert [reward["status"] for reward in payload.pop("rewards")] == ["executed"]
+        assert payload == {
             "missionId": mission["missionId"],
             "missionKey": mission["missionKey"],
             "code": "pair",
@@ -278,9 +281,9 @@ class TestUndoing:
         [outcome] = second["missions"]
         assert (outcome["code"], outcome["name"]) == (mission["code"], mission["name"])
         assert stand(shop, ana, mission) == (1, 2)
-        reverted = self.cancel(shop, second)
-        own = next(each for each in reverted if each["loyaltyEventKey"] == second["loyaltyEventKey"])
-        assert own["missions"] == [
+        results = self.cancel(shop, second)
+        second_result = next(result for result in results if result["loyaltyEventKey"] == second["loyaltyEventKey"])
+        assert second_result["missions"] == [
             {
                 "missionId": mission["missionId"],
                 "missionKey": mission["missionKey"],
@@ -295,8 +298,8 @@ class TestUndoing:
         ]
         assert shop.balance(ana) == 0
         assert shop.integration.get(f"/members/{ana}/badges/{badge}/balance")["balance"]["assignedBalance"] == 0
-        found = balance(shop, ana, mission["missionKey"])
-        assert (found["lastAchievedAt"], found["lastCounterCountWhenAchieved"]) == (None, None)
+        progress = balance(shop, ana, mission["missionKey"])
+        assert (progress["lastAchievedAt"], progress["lastCounterCountWhenAchieved"]) == (None, None)
         assert counters(shop.track_one(event(ana))) == [(1, 2, True, 1)]
         assert shop.balance(ana) == 10
         self.cancel(shop, first)
@@ -312,8 +315,8 @@ class TestUndoing:
         _, second = (shop.track_one(event(ana, externalEventDate=at)) for at in days)
         assert balance(shop, ana, mission["missionKey"])["lastAchievedAt"] == days[1]
         self.cancel(shop, second)
-        found = balance(shop, ana, mission["missionKey"])
-        assert (found["lastAchievedAt"], found["lastCounterCountWhenAchieved"]) == (days[0], 1)
+        progress = balance(shop, ana, mission["missionKey"])
+        assert (progress["lastAchievedAt"], progress["lastCounterCountWhenAchieved"]) == (days[0], 1)
 
     def test_a_cancelled_achievement_makes_room_in_its_period(self, shop, ana):
         create(shop, goalCount=1, repetitionPeriod="yearly", periodLimit=1)
@@ -369,7 +372,7 @@ class TestGoals:
         assert stand(shop, ana, mission) == (1, 2)
         shop.administration.put(path, body(goalCount=5))
         assert stand(shop, ana, mission) == (1, 2)
-        assert [counters(each)[0] for each in shop.track(*(event(ana) for _ in range(3)))] == [
+        assert [counters(result)[0] for result in shop.track(*(event(ana) for _ in range(3)))] == [
             (2, 3, False, 1),
             (3, 4, False, 1),
             (4, 5, True, 2),
@@ -385,7 +388,7 @@ class TestGoals:
         first, second = shop.track(event(ana), event(ana))
         shop.administration.put(path, body(goalCount=5, pointsAccrual=10))
         assert stand(shop, ana, mission) == (1, 5)
-        for tracked, expected in ((second, (0, 1)), (first, (0, 0))):
+        for tracked, expected_stand in ((second, (0, 1)), (first, (0, 0))):
             shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
-            assert stand(shop, ana, mission) == expected
+            assert stand(shop, ana, mission) == expected_stand
         assert counters(shop.track_one(event(ana))) == [(0, 1, False, 0)]

@@ -33,8 +33,8 @@ def basket(coffees, cakes=0):
 def test_the_tenth_coffee_is_rewarded_and_not_the_tenth_order(shop, ana):
     mission = create(shop, eventType=ORDER_CREATED, goalCount=10, countExpression=COFFEES, pointsAccrual=50)
     assert mission["countExpression"] == COFFEES
-    seen = [counters(shop.track_one(order(ana, 9, items=basket(*what)))) for what in ((3, 1), (0, 4), (6,), (2, 1))]
-    assert seen == [[(0, 3, False, 0)], [], [(3, 9, False, 0)], [(9, 1, True, 1)]]
+    counts = [counters(shop.track_one(order(ana, 9, items=basket(*what)))) for what in ((3, 1), (0, 4), (6,), (2, 1))]
+    assert counts == [[(0, 3, False, 0)], [], [(3, 9, False, 0)], [(9, 1, True, 1)]]
     assert shop.balance(ana) == 50
     # One order can be worth several times.
     assert counters(shop.track_one(order(ana, 90, items=basket(25)))) == [(1, 6, True, 3)]
@@ -44,11 +44,11 @@ def test_the_tenth_coffee_is_rewarded_and_not_the_tenth_order(shop, ana):
 
 def test_both_interfaces_count_alike(shop, ana):
     mission = create(shop, eventType=ORDER_CREATED, goalCount=10, countExpression=COFFEES)
-    sent = order(ana, 9, items=basket(4))
-    shop.track_one(sent)
-    again = order(ana, 9, items=basket(3))
-    again |= {"organizationId": shop.organization.id, "memberId": member_id_of(shop, again.pop("loyaltyMemberId"))}
-    shop.administration.post("/events/track", again, expect=200)
+    first = order(ana, 9, items=basket(4))
+    shop.track_one(first)
+    second = order(ana, 9, items=basket(3))
+    second |= {"organizationId": shop.organization.id, "memberId": member_id_of(shop, second.pop("loyaltyMemberId"))}
+    shop.administration.post("/events/track", second, expect=200)
     assert stand(shop, ana, mission) == (0, 7)
 
 
@@ -68,7 +68,7 @@ def test_a_count_that_cannot_be_told_is_told_and_counts_nothing(shop, ana):
     other = create(shop, eventType=ORDER_CREATED)
     items = [{"productCode": "ESP-1", "categoryCode": "coffee", "total": 3}]
     result = shop.track_one(order(ana, 3, items=items))
-    assert [each["missionId"] for each in result["missions"]] == [other["missionId"]]
+    assert [entry["missionId"] for entry in result["missions"]] == [other["missionId"]]
     [failed] = result["errors"]
     assert (failed["missionId"], failed["campaignId"], failed["actionId"]) == (mission["missionId"], None, None)
     assert failed["position"]["start"] >= 0
@@ -88,8 +88,8 @@ def test_a_count_that_cannot_be_told_is_told_and_counts_nothing(shop, ana):
     ],
 )
 def test_an_expression_that_can_never_count_is_refused(shop, expression, code):
-    refused = shop.administration.post("/missions", body(countExpression=expression), expect=400)
-    [fault] = refused["errors"]
+    problem = shop.administration.post("/missions", body(countExpression=expression), expect=400)
+    [fault] = problem["errors"]
     assert (fault["pointer"], fault["code"]) == ("/countExpression", code)
 
 
@@ -108,7 +108,9 @@ def test_a_count_can_depend_on_matchers_and_on_other_missions(shop, ana):
 def test_an_expression_that_goes_counts_events_again(shop, ana):
     mission = create(shop, eventType=ORDER_CREATED, goalCount=10, countExpression="4")
     shop.track_one(order(ana, 9))
-    path, changed = f"/missions/{mission['missionId']}", body(eventType=ORDER_CREATED, goalCount=10)
-    assert shop.administration.put(path, {**changed, "countExpression": None})["mission"]["countExpression"] is None
+    path, mission_body = f"/missions/{mission['missionId']}", body(eventType=ORDER_CREATED, goalCount=10)
+    assert (
+        shop.administration.put(path, {**mission_body, "countExpression": None})["mission"]["countExpression"] is None
+    )
     shop.track_one(order(ana, 9))
     assert stand(shop, ana, mission) == (0, 5)

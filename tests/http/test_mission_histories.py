@@ -50,11 +50,11 @@ def test_the_balances_are_those_of_the_standing_events(organization, goal, most,
             days = [chance.choice(DAYS) for _ in range(chance.randint(1, 4))]
             for day, result in zip(days, shop.track(*(event(ana, externalEventDate=day) for day in days)), strict=True):
                 keys.append(result["loyaltyEventKey"])
-                expected = model.count(keys[-1], day)
-                assert [len(each["rewards"]) for each in result["missions"]] == (
-                    [] if expected is None else [int(expected > 0)]
+                expected_achievements = model.count(keys[-1], day)
+                assert [len(entry["rewards"]) for entry in result["missions"]] == (
+                    [] if expected_achievements is None else [int(expected_achievements > 0)]
                 )
-                if expected is not None:
+                if expected_achievements is not None:
                     assert result["missions"][0]["timesAchieved"] == model.achieved
         count = len(model.standing)
         assert stand(shop, ana, mission) == (model.achieved, (count - 1) % goal + 1 if count else 0)

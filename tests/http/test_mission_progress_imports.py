@@ -32,15 +32,15 @@ def coffees(shop):
 def run(shop, *rows, **options):
     """The import of rows, and its faults."""
     imports = Imports(shop.organization)
-    done = imports.run(HEADER + "\n".join(rows) + "\n", kind="mission-progress", **options)
-    return counts(done)[2:], imports.errors(done)
+    progress_import = imports.run(HEADER + "\n".join(rows) + "\n", kind="mission-progress", **options)
+    return counts(progress_import)[2:], imports.errors(progress_import)
 
 
 @pytest.mark.parametrize("name", ["Coffees", "ten-coffees", "key", "KEY"])
 def test_imported_counts_are_completed_and_paid_once(shop, coffees, name):
     key = coffees["missionKey"]
-    named = {"key": key, "KEY": key.upper()}.get(name, name)
-    assert run(shop, f"ana,{named},7,2") == ((1, 0), [])
+    mission_name = {"key": key, "KEY": key.upper()}.get(name, name)
+    assert run(shop, f"ana,{mission_name},7,2") == ((1, 0), [])
     assert (stand(shop, "ana", coffees), shop.balance("ana"), reported(shop, "ana")) == ((2, 7), 0, [])
     for _ in range(3):
         shop.track_one(event("ana"))
@@ -99,7 +99,7 @@ def test_imported_achievements_are_none_of_the_present_period(shop):
     mission = create(shop, name="Week", goalCount=1, repetitionPeriod="weekly", periodLimit=1, pointsAccrual=5)
     assert run(shop, "ana,Week,1,4") == ((1, 0), [])
     path = f"/members/{member_id_of(shop, 'ana')}/missions"
-    assert [each["name"] for each in shop.administration.get(path, available=True)["results"]] == ["Week"]
+    assert [entry["name"] for entry in shop.administration.get(path, available=True)["results"]] == ["Week"]
     shop.track(event("ana"), event("ana"))
     assert (stand(shop, "ana", mission), shop.balance("ana")) == ((5, 1), 5)
     assert shop.administration.get(path, available=True)["results"] == []
@@ -137,16 +137,16 @@ def test_the_timeline_has_a_row_for_the_import(shop, coffees):
 @pytest.mark.parametrize(("path", "role"), [("/imports", "campaigns:write"), ("/exports", "campaigns:read")])
 def test_roles_for_missions_are_needed(organization, path, role):
     body = {"kind": "mission-progress", **({"format": "csv"} if path == "/imports" else {})}
-    own = f"{path[1:]}:write"
-    refused = organization.administration.with_token(organization.token_of(own, "members:write"))
-    assert refused.post(path, body, expect=403)["type"] == "/problems/forbidden"
-    organization.administration.with_token(organization.token_of(own, role)).post(path, body)
+    resource_role = f"{path[1:]}:write"
+    surface = organization.administration.with_token(organization.token_of(resource_role, "members:write"))
+    assert surface.post(path, body, expect=403)["type"] == "/problems/forbidden"
+    organization.administration.with_token(organization.token_of(resource_role, role)).post(path, body)
 
 
 def test_progress_comes_in_as_it_went_out(api, shop, organization, coffees):
     other = Shop(api.organization())
-    for each in (shop, other):
-        create(each, name="Three times")
+    for store in (shop, other):
+        create(store, name="Three times")
     tea = create(shop, name="ten-coffees")
     create(other, name="Coffees", goalCount=10)
     shop.member(loyaltyMemberId="ben")
@@ -163,17 +163,17 @@ def test_progress_comes_in_as_it_went_out(api, shop, organization, coffees):
         ("ben", "Coffees", 1, 0),
         ("ben", "Three times", 1, 0),
     ]
-    done = Imports(other.organization).run("".join(lines), kind="mission-progress", file_format="ndjson")
-    assert counts(done)[2:] == (4, 0)
+    progress_import = Imports(other.organization).run("".join(lines), kind="mission-progress", file_format="ndjson")
+    assert counts(progress_import)[2:] == (4, 0)
     assert exported(other.organization, "mission-progress") == lines
     other.check_ledger()
 
 
 def test_counts_that_a_reversal_left_unrewarded_are_rewarded_with_the_next_one_elsewhere(api, shop, organization):
     other = Shop(api.organization())
-    for each in (shop, other):
-        each.member(loyaltyMemberId="ana")
-    mission, elsewhere = (create(each, name="Two", goalCount=2, pointsAccrual=5) for each in (shop, other))
+    for store in (shop, other):
+        store.member(loyaltyMemberId="ana")
+    mission, elsewhere = (create(store, name="Two", goalCount=2, pointsAccrual=5) for store in (shop, other))
     results = shop.track(event("ana"), event("ana"), event("ana"))
     shop.integration.post(f"/events/{results[1]['loyaltyEventKey']}/cancel", {}, expect=200)
     assert stand(shop, "ana", mission) == (0, 2)

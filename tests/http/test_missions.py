@@ -40,11 +40,11 @@ class TestRecords:
         administration, created = shop.administration, shop.organization.created
         campaign = administration.post("/campaigns", {"code": "c", "name": "C"})["campaign"]["campaignId"]
         audience = administration.post("/audiences", {"matcherType": "list-matcher"})["audience"]["audienceId"]
-        stored = administration.post("/matchers", {"name": "Latte", "type": "item-matcher", "matcher": LATTE})[
+        matcher = administration.post("/matchers", {"name": "Latte", "type": "item-matcher", "matcher": LATTE})[
             "matcher"
         ]
         account = shop.account(pointTrackingEnabled=True, decimals=2)
-        given = body(
+        mission_body = body(
             campaignId=campaign,
             loyaltyProgramId=created.loyalty_program_id,
             shortDescription="Short",
@@ -55,7 +55,7 @@ class TestRecords:
             audienceId=audience,
             tags=["a", "b"],
             code="lattes",
-            matcherId=stored["matcherId"],
+            matcherId=matcher["matcherId"],
             inlineMatcher=LATTE,
             eventType=ORDER_CREATED,
             active=False,
@@ -75,14 +75,17 @@ class TestRecords:
             currency="EUR",
             manualExpiration={"value": 3, "unit": "months"},
         )
-        made = administration.post("/missions", given)["mission"]
-        assert {name: made[name] for name in given} == {**given, "pointsAccrual": made["pointsAccrual"]}
-        assert str(made["pointsAccrual"]) == "12.25"
-        assert made["organizationId"] == shop.organization.id
-        assert administration.get(f"/missions/{made['missionId']}") == {"mission": made}
-        least = {name: given[name] for name in body()}
-        again = administration.put(f"/missions/{made['missionId']}", {**least, "name": "Plain"})["mission"]
-        assert again == {**made, "name": "Plain", "updatedAt": again["updatedAt"]}
+        mission = administration.post("/missions", mission_body)["mission"]
+        assert {name: mission[name] for name in mission_body} == {
+            **mission_body,
+            "pointsAccrual": mission["pointsAccrual"],
+        }
+        assert str(mission["pointsAccrual"]) == "12.25"
+        assert mission["organizationId"] == shop.organization.id
+        assert administration.get(f"/missions/{mission['missionId']}") == {"mission": mission}
+        least = {name: mission_body[name] for name in body()}
+        again = administration.put(f"/missions/{mission['missionId']}", {**least, "name": "Plain"})["mission"]
+        assert again == {**mission, "name": "Plain", "updatedAt": again["updatedAt"]}
         plain = create(shop, name="Plain")
         assert (plain["active"], plain["tags"], plain["code"], plain["pointsAccrual"]) == (True, [], None, None)
         assert "inlineMatcher" not in plain
@@ -110,7 +113,7 @@ class TestRecords:
             shop.administration.get("/missions", expect=400, **query)
 
     @pytest.mark.parametrize(
-        ("given", "pointer"),
+        ("fields", "pointer"),
         [
             ({"maxRepetitions": 0}, "/maxRepetitions"),
             ({"goalCount": 0}, "/goalCount"),
@@ -131,19 +134,19 @@ class TestRecords:
             ({"colour": "red"}, "/colour"),
         ],
     )
-    def test_what_cannot_be_is_refused(self, shop, given, pointer):
-        found = shop.administration.post("/missions", body(**given), expect=400)
-        assert [error["pointer"] for error in found["errors"]] == [pointer]
+    def test_what_cannot_be_is_refused(self, shop, fields, pointer):
+        problem = shop.administration.post("/missions", body(**fields), expect=400)
+        assert [error["pointer"] for error in problem["errors"]] == [pointer]
 
     def test_an_expiration_needs_an_account_that_tracks_points(self, shop):
         account = shop.account()["ledgerAccountId"]
         expiring = {"manualExpiration": {"value": 1, "unit": "days"}, "pointsAccrual": 1}
-        found = shop.administration.post("/missions", body(ledgerAccountId=account, **expiring), expect=400)
-        assert [error["pointer"] for error in found["errors"]] == ["/manualExpiration"]
+        problem = shop.administration.post("/missions", body(ledgerAccountId=account, **expiring), expect=400)
+        assert [error["pointer"] for error in problem["errors"]] == ["/manualExpiration"]
 
     def test_what_is_required_is_named(self, shop):
-        found = shop.administration.post("/missions", {}, expect=400)
-        assert {error["pointer"] for error in found["errors"]} == {
+        problem = shop.administration.post("/missions", {}, expect=400)
+        assert {error["pointer"] for error in problem["errors"]} == {
             "/name",
             "/eventType",
             "/maxRepetitions",
@@ -152,14 +155,14 @@ class TestRecords:
 
     def test_a_fault_inside_a_matcher_has_its_place(self, shop):
         wrong = {"operator": "AND", "conditions": [{"field": "colour", "operator": "equals", "value": "red"}]}
-        given = body(eventType=ORDER_CREATED, inlineMatcher=wrong)
-        found = shop.administration.post("/missions", given, expect=400)
-        assert [error["pointer"] for error in found["errors"]] == ["/inlineMatcher/conditions/0/field"]
+        mission_body = body(eventType=ORDER_CREATED, inlineMatcher=wrong)
+        problem = shop.administration.post("/missions", mission_body, expect=400)
+        assert [error["pointer"] for error in problem["errors"]] == ["/inlineMatcher/conditions/0/field"]
 
     def test_what_is_not_there_is_404(self, shop, other_organization):
         foreign = create(Shop(other_organization))
         badges = {"operator": "AND", "conditions": [{"badgeKey": NOBODY, "operator": ">", "value": 0}]}
-        for given, problem in (
+        for fields, slug in (
             ({"eventType": "cup-returned"}, "unknown-event-type"),
             ({"loyaltyProgramId": 10**9}, "unknown-loyalty-program"),
             ({"campaignId": 10**9}, "unknown-campaign"),
@@ -171,8 +174,8 @@ class TestRecords:
             ({"ledgerId": 10**9, "pointsAccrual": 1}, "unknown-ledger"),
             ({"ledgerAccountId": 10**9, "pointsAccrual": 1}, "unknown-ledger-account"),
         ):
-            found = shop.administration.post("/missions", body(**given), expect=404)
-            assert found["type"] == f"/problems/{problem}", given
+            problem = shop.administration.post("/missions", body(**fields), expect=404)
+            assert problem["type"] == f"/problems/{slug}", fields
         for path in ("/missions/999999999", f"/missions/{foreign['missionId']}"):
             shop.administration.get(path, expect=404)
             shop.administration.put(path, body(), expect=404)
@@ -181,8 +184,8 @@ class TestRecords:
     def test_a_code_is_taken_once(self, shop):
         create(shop, code="twice")
         other = create(shop, code="once")
-        found = shop.administration.post("/missions", body(code="twice"), expect=409)
-        assert found["type"] == "/problems/name-taken"
+        problem = shop.administration.post("/missions", body(code="twice"), expect=409)
+        assert problem["type"] == "/problems/name-taken"
         path = f"/missions/{other['missionId']}"
         assert shop.administration.put(path, body(code="twice"), expect=409)["type"] == "/problems/name-taken"
         assert shop.administration.put(path, body(code="once"))["mission"]["code"] == "once"
@@ -194,7 +197,7 @@ class TestRequests:
     def test_an_amount_achieves_as_often_as_it_covers(self, shop, ana):
         mission = create(shop, goalCount=3, pointsAccrual=10, eventType="member-created")
         at = "2026-03-02T08:15:00Z"
-        found = advance(
+        response = advance(
             shop,
             ana,
             mission["missionId"],
@@ -204,7 +207,7 @@ class TestRequests:
             description="From the card",
             externalEventDate=at,
         )
-        assert found == {
+        assert response == {
             "balance": {
                 "memberId": member_id_of(shop, ana),
                 "timesAchieved": 2,
@@ -227,19 +230,19 @@ class TestRequests:
         first = advance(shop, ana, mission["missionId"], 2, systemUniqueKey="card-1")
         shop.track(event(ana))
         assert advance(shop, ana, mission["missionId"], 2, systemUniqueKey="card-1") == first
-        for changed in ({"amount": 1}, {"description": "Other"}, {"tags": ["x"]}, {"externalId": "x"}):
-            said = {"amount": 2, "systemUniqueKey": "card-1", **changed}
-            amount = said.pop("amount")
-            found = advance(shop, ana, mission["missionId"], amount, expect=409, **said)
-            assert found["type"] == "/problems/key-reused"
+        for changes in ({"amount": 1}, {"description": "Other"}, {"tags": ["x"]}, {"externalId": "x"}):
+            details = {"amount": 2, "systemUniqueKey": "card-1", **changes}
+            amount = details.pop("amount")
+            problem = advance(shop, ana, mission["missionId"], amount, expect=409, **details)
+            assert problem["type"] == "/problems/key-reused"
         assert stand(shop, ana, mission) == (1, 1)
         assert shop.balance(ana) == 10
 
     def test_nothing_is_an_amount_too(self, shop, ana):
         mission = create(shop)
-        found = advance(shop, ana, mission["missionId"], 0, systemUniqueKey="none")["balance"]
-        assert (found["currentCounterCount"], found["lastGoalsAchieved"], found["lastAchievedAt"]) == (0, 0, None)
-        assert advance(shop, ana, mission["missionId"], 0, systemUniqueKey="none")["balance"] == found
+        balance = advance(shop, ana, mission["missionId"], 0, systemUniqueKey="none")["balance"]
+        assert (balance["currentCounterCount"], balance["lastGoalsAchieved"], balance["lastAchievedAt"]) == (0, 0, None)
+        assert advance(shop, ana, mission["missionId"], 0, systemUniqueKey="none")["balance"] == balance
         for amount in (-1, 1.5, None):
             path = f"/members/{member_id_of(shop, ana)}/missions/{mission['missionId']}/progress"
             shop.administration.post(path, {"amount": amount}, expect=400)
@@ -247,17 +250,17 @@ class TestRequests:
     def test_what_is_beyond_the_limits_is_not_counted(self, shop, ana):
         mission = create(shop, goalCount=2, maxRepetitions=5, repetitionPeriod="daily", periodLimit=2)
         day = "2026-03-02T08:00:00Z"
-        found = advance(shop, ana, mission["missionId"], 99, externalEventDate=day)["balance"]
-        assert (found["timesAchieved"], found["currentCounterCount"], found["lastGoalsAchieved"]) == (2, 2, 2)
-        refused = advance(shop, ana, mission["missionId"], 1, externalEventDate=day, expect=409)
-        assert refused["type"] == "/problems/mission-exhausted"
+        balance = advance(shop, ana, mission["missionId"], 99, externalEventDate=day)["balance"]
+        assert (balance["timesAchieved"], balance["currentCounterCount"], balance["lastGoalsAchieved"]) == (2, 2, 2)
+        problem = advance(shop, ana, mission["missionId"], 1, externalEventDate=day, expect=409)
+        assert problem["type"] == "/problems/mission-exhausted"
         for day in ("2026-03-03T08:00:00Z", "2026-03-04T08:00:00Z"):
             advance(shop, ana, mission["missionId"], 99, externalEventDate=day)
         assert stand(shop, ana, mission) == (5, 2)
         assert advance(shop, ana, mission["missionId"], 1, expect=409)["type"] == "/problems/mission-exhausted"
 
     @pytest.mark.parametrize(
-        "given",
+        "fields",
         [
             {"active": False},
             {"validTo": "2026-01-01T00:00:00Z"},
@@ -265,14 +268,14 @@ class TestRequests:
             {"audienceId": None},
         ],
     )
-    def test_a_mission_that_is_closed_is_not_advanced(self, shop, ana, given):
-        if "audienceId" in given:
-            given = {
+    def test_a_mission_that_is_closed_is_not_advanced(self, shop, ana, fields):
+        if "audienceId" in fields:
+            fields = {
                 "audienceId": shop.administration.post("/audiences", {"matcherType": "null-matcher"})["audience"][
                     "audienceId"
                 ]
             }
-        mission = create(shop, **given)
+        mission = create(shop, **fields)
         assert advance(shop, ana, mission["missionId"], 1, expect=409)["type"] == "/problems/mission-closed"
         assert advance(shop, ana, mission["missionId"], 0)["balance"]["currentCounterCount"] == 0
         assert stand(shop, ana, mission) == (0, 0)
@@ -298,7 +301,9 @@ class TestEffects:
         )
         shop.campaign(running(advancing), eventType=ORDER_CREATED)
         result = shop.track_one(order(ana, 9))
-        assert [(each["effectId"], each["status"]) for each in result["effects"]] == [("advance-mission", "executed")]
+        assert [(outcome["effectId"], outcome["status"]) for outcome in result["effects"]] == [
+            ("advance-mission", "executed")
+        ]
         assert counters(result) == [(0, 1, True, 1)]
         assert shop.balance(ana) == 10
         path = f"/events/{result['loyaltyEventKey']}/cancel"
@@ -312,20 +317,20 @@ class TestEffects:
         assert stand(shop, ana, mission) == (0, 1)
 
     @pytest.mark.parametrize(
-        ("given", "amount", "problem"),
+        ("fields", "amount", "problem"),
         [
             ({"active": False}, 1, "mission-closed"),
             ({"maxRepetitions": 1, "goalCount": 1}, 1, "mission-exhausted"),
             ({}, 0.5, "zero-amount"),
         ],
     )
-    def test_an_effect_is_skipped_where_the_mission_forbids_it(self, shop, ana, given, amount, problem):
-        mission = create(shop, eventType="member-created", **given)
+    def test_an_effect_is_skipped_where_the_mission_forbids_it(self, shop, ana, fields, amount, problem):
+        mission = create(shop, eventType="member-created", **fields)
         once = effect("advance-mission", missionKey=mission["missionKey"], amount=amount)
         shop.campaign(running(once), eventType=GENERIC)
         for _ in range(2):
-            [found] = shop.track_one(event(ana))["effects"]
-        assert (found["status"], found["error"]["type"]) == ("skipped", f"/problems/{problem}")
+            [outcome] = shop.track_one(event(ana))["effects"]
+        assert (outcome["status"], outcome["error"]["type"]) == ("skipped", f"/problems/{problem}")
 
     def test_no_amount_is_too_much_to_be_counted(self, shop, ana):
         most = {"goalCount": 1_000_000_000, "maxRepetitions": 9_007_199_254_740_991}
@@ -343,5 +348,5 @@ class TestEffects:
         assert shop.administration.post(path, unknown, expect=404)["type"] == "/problems/unknown-mission"
         computed = running(effect("advance-mission", missionKey=("=", f"'{NOBODY}'")))
         shop.administration.post(path, computed)
-        [found] = shop.track_one(event(ana))["effects"]
-        assert (found["status"], found["error"]["type"]) == ("failed", "/problems/unknown-mission")
+        [outcome] = shop.track_one(event(ana))["effects"]
+        assert (outcome["status"], outcome["error"]["type"]) == ("failed", "/problems/unknown-mission")

@@ -30,8 +30,8 @@ def move(source, target):
     """Import what the source exports into the target; the lines of each kind."""
     lines = {kind: exported(source, kind) for kind in KINDS}
     for kind in filter(lines.get, KINDS):
-        done = Imports(target).run("".join(lines[kind]), kind=kind, file_format="ndjson")
-        assert counts(done)[2:] == (len(lines[kind]), 0), Imports(target).errors(done)
+        data_import = Imports(target).run("".join(lines[kind]), kind=kind, file_format="ndjson")
+        assert counts(data_import)[2:] == (len(lines[kind]), 0), Imports(target).errors(data_import)
     return lines
 
 
@@ -40,41 +40,44 @@ def standing(shop, member):
     record = shop.integration.get(f"/members/{member}")["loyaltyMember"]
     missions = shop.administration.get(f"/members/{record['memberId']}/missions", limit=100)["results"]
     return (
-        sorted((each["balance"], each["pending"], str(each.get("nextAvailable"))) for each in record["ledgerBalances"]),
+        sorted(
+            (balance["balance"], balance["pending"], str(balance.get("nextAvailable")))
+            for balance in record["ledgerBalances"]
+        ),
         [
-            (each["tier"]["name"], each["tierHold"], each["isManual"], each["points"], each["expiresAt"])
-            for each in record["tierStatus"]
+            (status["tier"]["name"], status["tierHold"], status["isManual"], status["points"], status["expiresAt"])
+            for status in record["tierStatus"]
         ],
         sorted(
-            (each["name"], each["balance"]["timesAchieved"], each["balance"]["currentCounterCount"])
-            for each in missions
+            (mission["name"], mission["balance"]["timesAchieved"], mission["balance"]["currentCounterCount"])
+            for mission in missions
         ),
     )
 
 
 def lots(shop):
     """What is left of the members' points, by the moments at which it expires."""
-    held: dict[object, object] = {}
+    remaining: dict[object, object] = {}
     wallets = {row.wallet_id: row.loyalty_member_id for row in shop.rows("members", "wallet_id, loyalty_member_id")}
     for row in shop.rows("ledger_lots", "wallet_id, expires_at, remaining"):
         if row.remaining:
             key = wallets[row.wallet_id], row.expires_at
-            held[key] = held.get(key, 0) + row.remaining
-    return held
+            remaining[key] = remaining.get(key, 0) + row.remaining
+    return remaining
 
 
 @pytest.fixture
 def test_organizations(api):
     """Makes test organizations, which the sample can fill."""
 
-    def made():
+    def make():
         created = transactions.run(
             api.engine,
             lambda db: create_organization(db, name="Corner Coffee", now=datetime.now(UTC), environment=TEST),
         )
         return Organization(api, created, api.token(created.organization_id, (), is_admin=True))
 
-    return made
+    return make
 
 
 def test_the_members_of_the_sample_keep_everything(api, test_organizations, tmp_path):
@@ -140,16 +143,16 @@ def test_what_went_out_and_came_in_goes_out_as_it_did(api, number):
         create(shop, name="Teas", goalCount=3)
     source, target = shops
     chance = random.Random(number)
-    made = [rows_of(each, chance) for each in range(number)]
+    members = [rows_of(index, chance) for index in range(number)]
     for kind in ("members", "balances", "mission-progress"):
-        lines = [json.dumps(row) for member in made for row in member[kind]]
-        done = Imports(source.organization).run("\n".join(lines), kind=kind, file_format="ndjson")
-        assert counts(done)[2:] == (len(lines), 0), Imports(source.organization).errors(done)
+        lines = [json.dumps(row) for member in members for row in member[kind]]
+        data_import = Imports(source.organization).run("\n".join(lines), kind=kind, file_format="ndjson")
+        assert counts(data_import)[2:] == (len(lines), 0), Imports(source.organization).errors(data_import)
     lines = move(source.organization, target.organization)
     assert {kind: exported(target.organization, kind) for kind in KINDS} == lines
-    for each in chance.sample(range(number), 40):
-        assert standing(target, f"m{each:05}")[0::2] == standing(source, f"m{each:05}")[0::2]
-        assert standing(target, f"m{each:05}")[1][0][:4] == standing(source, f"m{each:05}")[1][0][:4]
+    for index in chance.sample(range(number), 40):
+        assert standing(target, f"m{index:05}")[0::2] == standing(source, f"m{index:05}")[0::2]
+        assert standing(target, f"m{index:05}")[1][0][:4] == standing(source, f"m{index:05}")[1][0][:4]
     assert lots(target) == lots(source)
     for shop in shops:
         shop.check_ledger()

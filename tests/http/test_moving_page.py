@@ -28,8 +28,8 @@ def test_a_move_keeps_status_as_the_page_says(organization, section):
     files = FILES.findall(section)
     assert [kind for kind, _ in files] == ["members", "balances", "mission-progress"]
     for kind, content in files:
-        done = Imports(organization).run(content, kind=kind)
-        assert counts(done)[2:] == (content.count("\n") - 1, 0), Imports(organization).errors(done)
+        data_import = Imports(organization).run(content, kind=kind)
+        assert counts(data_import)[2:] == (content.count("\n") - 1, 0), Imports(organization).errors(data_import)
     for exchange in exchanges(section):
         answer = shop.integration.get(exchange.path.removeprefix("/v2"))
         compare(exchange.answer, answer, {}, exchange.path)
