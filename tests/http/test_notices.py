@@ -29,12 +29,15 @@ def types(administration, trigger):
 
 
 def test_events_with_their_results(shop, administration):
-    everything, some = add_trigger(administration), add_trigger(administration, eventTypes=["member-updated"])
+    unfiltered_trigger, update_trigger = (
+        add_trigger(administration),
+        add_trigger(administration, eventTypes=["member-updated"]),
+    )
     member = shop.organization.member()
     one = event(member["loyaltyMemberId"], payload={"cups": 2}, tags=["a"])
     result = shop.track_one(one)
     shop.administration.patch(f"/members/{member['memberId']}", {"memberType": "vip"})
-    messages = deliveries(administration, everything)
+    messages = deliveries(administration, unfiltered_trigger)
     assert [delivery["payload"]["data"]["event"]["eventType"] for delivery in messages] == [
         "member-created",
         GENERIC,
@@ -45,9 +48,9 @@ def test_events_with_their_results(shop, administration):
     assert data["result"] == result
     assert data["payload"] == {"cups": 2}
     assert data["loyaltyMemberId"] == member["loyaltyMemberId"]
-    [kept] = [each for each in shop.events(member["loyaltyMemberId"]) if each["eventType"] == GENERIC]
-    assert {**data["event"], "actor": "operator", "userId": None} == kept
-    [only] = deliveries(administration, some)
+    [stored_event] = [record for record in shop.events(member["loyaltyMemberId"]) if record["eventType"] == GENERIC]
+    assert {**data["event"], "actor": "operator", "userId": None} == stored_event
+    [only] = deliveries(administration, update_trigger)
     assert only["payload"]["data"]["event"]["eventType"] == "member-updated"
     assert only["payload"]["data"]["payload"] == {"changedFields": ["memberType"]}
 
@@ -109,7 +112,7 @@ def test_notifications_of_campaigns(shop, administration):
     one = order(member["loyaltyMemberId"], "12.50", externalEventDate="2026-03-01T10:00:00Z")
     one["payload"] |= external
     result = shop.track_one(one)
-    assert [each["status"] for each in result["effects"]] == ["executed", "executed"]
+    assert [outcome["status"] for outcome in result["effects"]] == ["executed", "executed"]
     messages = deliveries(administration, trigger)
     rest = {
         "eventType": one["eventType"],
@@ -121,7 +124,7 @@ def test_notifications_of_campaigns(shop, administration):
     of_this = [
         delivery for delivery in messages if delivery["payload"]["data"]["loyaltyEventKey"] == result["loyaltyEventKey"]
     ]
-    assert [each["payload"]["data"] for each in of_this] == [
+    assert [delivery["payload"]["data"] for delivery in of_this] == [
         {"name": "cake", "data": cake, **rest},
         {"name": "bare", "data": {}, **rest},
     ]
@@ -139,18 +142,18 @@ def test_notifications_of_constant_data(shop, administration):
 
 @pytest.mark.parametrize("data", [{"value": "text"}, {"value": [1]}, {"expression": "1"}, {"expression": "[1]"}])
 def test_data_that_is_no_object_is_refused(shop, data):
-    made = shop.campaign()
+    campaign = shop.campaign()
     params = [{"id": "name", "value": "cake"}, {"id": "data", **data}]
     body = running({"effectId": "notify", "params": params})
-    shop.administration.post(f"/campaigns/{made['campaignId']}/actions", body, expect=400)
+    shop.administration.post(f"/campaigns/{campaign['campaignId']}/actions", body, expect=400)
 
 
 def test_data_that_came_to_too_much_fails_the_effect(shop, administration):
     trigger = add_trigger(administration, eventTypes=["member-tier-set"])
     shop.campaign(running(effect("notify", name="cake", data=("=", '{"all": event.payload}'))), eventType=GENERIC)
     member = shop.member()
-    [found] = shop.track_one(event(member, payload={"list": [0] * 1000}))["effects"]
-    assert (found["status"], found["error"]["type"]) == ("failed", "/problems/effect-parameter")
+    [outcome] = shop.track_one(event(member, payload={"list": [0] * 1000}))["effects"]
+    assert (outcome["status"], outcome["error"]["type"]) == ("failed", "/problems/effect-parameter")
     assert types(administration, trigger) == []
 
 
@@ -173,17 +176,17 @@ def test_a_cancellation_is_reported_as_such_and_takes_nothing_back(shop, adminis
 
 
 def test_records_that_were_created_or_updated(shop, administration):
-    everything = add_trigger(administration, "EntityChangeWebhook")
+    unfiltered_trigger = add_trigger(administration, "EntityChangeWebhook")
     orders = add_trigger(administration, "EntityChangeWebhook", entities=["purchase-order"])
     member = shop.organization.member()
-    changed = shop.administration.patch(f"/members/{member['memberId']}", {"memberType": "vip"})["loyalMember"]
+    updated_member = shop.administration.patch(f"/members/{member['memberId']}", {"memberType": "vip"})["loyalMember"]
     campaign = shop.campaign()
     campaign.pop("actions")
     body = {"code": campaign["code"], "name": "Renamed"}
-    renamed = shop.administration.put(f"/campaigns/{campaign['campaignId']}", body)["campaign"]
+    renamed_campaign = shop.administration.put(f"/campaigns/{campaign['campaignId']}", body)["campaign"]
     shop.track(order(member["loyaltyMemberId"], 5, external_id="o-1", items=[{"productCode": "latte"}]))
     shop.track(order(member["loyaltyMemberId"], None, "confirmed", "o-1"))
-    messages = deliveries(administration, everything)
+    messages = deliveries(administration, unfiltered_trigger)
     listed = shop.administration.get(f"/members/{member['memberId']}/purchase-orders")["results"]
     assert [delivery["type"] for delivery in messages] == [
         "member.created",
@@ -194,11 +197,11 @@ def test_records_that_were_created_or_updated(shop, administration):
         "purchase-order.updated",
     ]
     records = [delivery["payload"]["data"].pop("record") for delivery in messages]
-    assert records[:4] == [member, changed, campaign, renamed]
+    assert records[:4] == [member, updated_member, campaign, renamed_campaign]
     assert records[5:] == listed
     assert records[4]["status"] == "created"
     assert records[4]["items"] == listed[0]["items"]
-    assert [each["payload"]["data"] for each in messages[:2]] == [
+    assert [delivery["payload"]["data"] for delivery in messages[:2]] == [
         {"entity": "member", "action": "created"},
         {"entity": "member", "action": "updated"},
     ]
@@ -240,22 +243,22 @@ def test_coupon_books_are_reported_in_the_form_of_the_integration_interface(shop
 
 def test_results_of_asynchronous_tracking(shop, administration):
     results = add_trigger(administration, "AsyncTrackWebhook", eventTypes=[GENERIC])
-    everything = add_trigger(administration, eventTypes=[GENERIC])
+    unfiltered_trigger = add_trigger(administration, eventTypes=[GENERIC])
     member = shop.organization.member()
-    [sent] = send(shop, event(member["loyaltyMemberId"]))
+    [receipt] = send(shop, event(member["loyaltyMemberId"]))
     send(shop, order(member["loyaltyMemberId"]))
-    assert types(administration, results) == types(administration, everything) == []
+    assert types(administration, results) == types(administration, unfiltered_trigger) == []
     drain(shop)
     [messages] = deliveries(administration, results)
-    found = shop.integration.get(f"/events/{sent['loyaltyEventKey']}")
+    response = shop.integration.get(f"/events/{receipt['loyaltyEventKey']}")
     assert messages["payload"]["data"] == {
         "eventType": GENERIC,
         "memberId": member["memberId"],
         "loyaltyMemberId": member["loyaltyMemberId"],
-        "result": found["result"],
+        "result": response["result"],
     }
-    [as_any_other] = deliveries(administration, everything)
-    assert as_any_other["payload"]["data"]["event"] == found["event"]
+    [as_any_other] = deliveries(administration, unfiltered_trigger)
+    assert as_any_other["payload"]["data"]["event"] == response["event"]
     document, schema = documented_messages()["async-event.evaluated"]
     assert faults(document, schema, messages["payload"]) == []
 
@@ -264,19 +267,19 @@ def test_orders_that_are_entered_as_such_are_reported(shop, administration):
     trigger = add_trigger(administration, "EntityChangeWebhook", entities=["purchase-order"])
     member = shop.organization.member()
     body = {"externalId": "o-9", "type": "dine-in", "total": 5, "status": "confirmed"}
-    made = administration.post(f"/members/{member['memberId']}/purchase-orders", body)["order"]
+    purchase_order = administration.post(f"/members/{member['memberId']}/purchase-orders", body)["order"]
     [messages] = deliveries(administration, trigger)
     assert messages["type"] == "purchase-order.created"
-    assert messages["payload"]["data"]["record"] == made
+    assert messages["payload"]["data"]["record"] == purchase_order
 
 
 def test_nothing_for_inactive_triggers_and_again_once_they_are_active(shop, administration):
     trigger = add_trigger(administration, eventTypes=[GENERIC])
     path, member = f"/triggers/{trigger['triggerId']}", shop.member()
-    for active, expected in ((False, 0), (True, 1)):
+    for active, count in ((False, 0), (True, 1)):
         administration.put(path, trigger_body(eventTypes=[GENERIC], active=active))
         shop.track_one(event(member))
-        assert len(types(administration, trigger)) == expected
+        assert len(types(administration, trigger)) == count
 
 
 def test_every_message_has_the_form_that_the_document_gives_it(shop, administration):
@@ -298,9 +301,9 @@ def test_every_message_has_the_form_that_the_document_gives_it(shop, administrat
 def documented_messages():
     """The schema of each type of message, with its document."""
     document = openapi.bundle("administration")
-    found = {}
+    schema_by_type = {}
     for _, content in callback_contents(document):
         name = content["schema"]["$ref"].rsplit("/", 1)[1]
         for type_ in document["components"]["schemas"][name]["properties"]["type"]["enum"]:
-            found[type_] = (document, content["schema"])
-    return found
+            schema_by_type[type_] = (document, content["schema"])
+    return schema_by_type

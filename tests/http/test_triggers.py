@@ -31,14 +31,14 @@ def refused_settings(administration, expect=400, **settings):
 
 class TestRecords:
     def test_a_trigger_is_created_and_read(self, organization, administration):
-        made = administration.post(
+        trigger = administration.post(
             "/triggers",
             trigger_body(key="crm", headers={"X-Source": "loyalty"}, eventTypes=[GENERIC], name="CRM", active=False),
         )["trigger"]
-        secret = made["settings"].pop("secret")
+        secret = trigger["settings"].pop("secret")
         assert len(base64.b64decode(secret.removeprefix("whsec_"))) == 32
-        assert made == {
-            "triggerId": made["triggerId"],
+        assert trigger == {
+            "triggerId": trigger["triggerId"],
             "organizationId": organization.id,
             "triggerKey": "crm",
             "type": "WebHook",
@@ -51,33 +51,33 @@ class TestRecords:
                 "entities": [],
             },
             "externalKey": None,
-            "createdAt": made["createdAt"],
-            "updatedAt": made["createdAt"],
+            "createdAt": trigger["createdAt"],
+            "updatedAt": trigger["createdAt"],
         }
-        found = administration.get(f"/triggers/{made['triggerId']}")["trigger"]
-        assert found["settings"].pop("secret") is None
-        assert found == made
+        stored_trigger = administration.get(f"/triggers/{trigger['triggerId']}")["trigger"]
+        assert stored_trigger["settings"].pop("secret") is None
+        assert stored_trigger == trigger
 
     def test_settings_have_defaults(self, administration):
-        made = administration.post("/triggers", trigger_body())["trigger"]
-        assert made["active"] is True
-        assert {n: made["settings"][n] for n in ("headers", "eventTypes", "entities")} == {
+        trigger = administration.post("/triggers", trigger_body())["trigger"]
+        assert trigger["active"] is True
+        assert {n: trigger["settings"][n] for n in ("headers", "eventTypes", "entities")} == {
             "headers": {},
             "eventTypes": [],
             "entities": [],
         }
 
     def test_values_of_headers_are_never_shown_and_stay_where_null_is_sent(self, administration, organization):
-        made = add_trigger(administration, headers={"Authorization": "Bearer sesame", "X-A": "1"})
-        assert made["settings"]["headers"] == {"Authorization": None, "X-A": None}
-        path = f"/triggers/{made['triggerId']}"
+        trigger = add_trigger(administration, headers={"Authorization": "Bearer sesame", "X-A": "1"})
+        assert trigger["settings"]["headers"] == {"Authorization": None, "X-A": None}
+        path = f"/triggers/{trigger['triggerId']}"
         body = trigger_body(headers={"Authorization": None, "X-A": "2"}, name="Other")
         assert "sesame" not in str([administration.put(path, body), administration.get(path)])
         with organization.api.engine.begin() as db:
-            stored = db.execute(
-                text("SELECT settings -> 'headers' FROM triggers WHERE trigger_id = :id"), {"id": made["triggerId"]}
+            headers = db.execute(
+                text("SELECT settings -> 'headers' FROM triggers WHERE trigger_id = :id"), {"id": trigger["triggerId"]}
             ).scalar_one()
-        assert stored == {"Authorization": "Bearer sesame", "X-A": "2"}
+        assert headers == {"Authorization": "Bearer sesame", "X-A": "2"}
         [fault] = refused_settings(administration, headers={"X-New": None})["errors"]
         assert fault["detail"] == "headers has null for X-New, and no value of it is stored."
 
@@ -85,41 +85,41 @@ class TestRecords:
         assert add_trigger(administration, secret=SECRET)["settings"]["secret"] == SECRET
 
     def test_a_trigger_is_replaced_but_for_its_secret(self, administration):
-        made = add_trigger(administration, headers={"X-A": "1"}, eventTypes=[GENERIC])
-        path = f"/triggers/{made['triggerId']}"
+        trigger = add_trigger(administration, headers={"X-A": "1"}, eventTypes=[GENERIC])
+        path = f"/triggers/{trigger['triggerId']}"
         empty = {"headers": {}, "eventTypes": []}
         body = trigger_body("AsyncTrackWebhook", key="other", name="Other", active=False, **empty)
-        changed = administration.put(path, body)["trigger"]
-        assert changed["settings"] == {
+        updated_trigger = administration.put(path, body)["trigger"]
+        assert updated_trigger["settings"] == {
             "url": "https://hooks.invalid/loyalty",
             "secret": None,
             "headers": {},
             "eventTypes": [],
             "entities": [],
         }
-        assert [changed[n] for n in ("triggerKey", "type", "name", "active", "createdAt")] == [
+        assert [updated_trigger[n] for n in ("triggerKey", "type", "name", "active", "createdAt")] == [
             "other",
             "AsyncTrackWebhook",
             "Other",
             False,
-            made["createdAt"],
+            trigger["createdAt"],
         ]
-        assert changed["updatedAt"] > made["updatedAt"]
+        assert updated_trigger["updatedAt"] > trigger["updatedAt"]
         # What was read can be sent as it is.
-        sent = {name: changed[name] for name in ("triggerKey", "type", "name", "active", "settings")}
-        assert administration.put(path, sent)["trigger"]["settings"] == changed["settings"]
+        unchanged_body = {name: updated_trigger[name] for name in ("triggerKey", "type", "name", "active", "settings")}
+        assert administration.put(path, unchanged_body)["trigger"]["settings"] == updated_trigger["settings"]
 
     def test_a_new_secret_is_shown_once_and_the_one_before_kept_for_a_day(self, shop, administration):
-        made = add_trigger(administration)
-        path, old = f"/triggers/{made['triggerId']}", made["settings"]["secret"]
+        trigger = add_trigger(administration)
+        path, old = f"/triggers/{trigger['triggerId']}", trigger["settings"]["secret"]
         before = datetime.now(UTC)
         assert administration.put(path, trigger_body(secret=SECRET))["trigger"]["settings"]["secret"] == SECRET
-        [kept] = shop.rows("triggers", "secret, previous_secret, previous_secret_until")
-        assert kept[:2] == (SECRET, old)
-        assert timedelta(hours=24) <= kept[2] - before < timedelta(hours=24, minutes=1)
+        [row] = shop.rows("triggers", "secret, previous_secret, previous_secret_until")
+        assert row[:2] == (SECRET, old)
+        assert timedelta(hours=24) <= row[2] - before < timedelta(hours=24, minutes=1)
         # The same again is no rotation.
         assert administration.put(path, trigger_body(secret=SECRET))["trigger"]["settings"]["secret"] is None
-        assert shop.rows("triggers", "secret, previous_secret, previous_secret_until") == [kept]
+        assert shop.rows("triggers", "secret, previous_secret, previous_secret_until") == [row]
         assert administration.get(path)["trigger"]["settings"]["secret"] is None
 
     def test_a_key_is_taken_once(self, administration, other_organization):
@@ -144,8 +144,8 @@ class TestRecords:
         assert add_trigger(administration, eventTypes=["cup-returned"])["settings"]["eventTypes"] == ["cup-returned"]
 
     def test_a_trigger_of_another_organization_is_not_there(self, administration, other_organization):
-        made = add_trigger(other_organization.administration)
-        path = f"/triggers/{made['triggerId']}"
+        trigger = add_trigger(other_organization.administration)
+        path = f"/triggers/{trigger['triggerId']}"
         assert administration.get(path, expect=404)["type"] == "/problems/not-found"
         administration.put(path, trigger_body(), expect=404)
         administration.get(f"{path}/deliveries", expect=404)
@@ -243,8 +243,8 @@ class TestRefusedSettings:
             replace(settings, webhook_allow_http=True, webhook_allow_private=True, webhook_ports="any")
         ) as api:
             administration = api.organization().administration
-            made = add_trigger(administration, url="http://127.0.0.1:9/hook")
-            assert made["settings"]["url"] == "http://127.0.0.1:9/hook"
+            trigger = add_trigger(administration, url="http://127.0.0.1:9/hook")
+            assert trigger["settings"]["url"] == "http://127.0.0.1:9/hook"
             refused_settings(administration, url="ftp://127.0.0.1/")
 
 
@@ -255,9 +255,9 @@ class TestLists:
         books = add_trigger(administration, "EntityChangeWebhook", key="books", name="Changed records")
 
         def keys(**query):
-            found = administration.get("/triggers", **query)
-            assert found["totalCount"] == len(found["results"])
-            return [result["triggerKey"] for result in found["results"]]
+            page = administration.get("/triggers", **query)
+            assert page["totalCount"] == len(page["results"])
+            return [result["triggerKey"] for result in page["results"]]
 
         assert keys() == ["books", "sync", "crm"]
         assert keys(type="AsyncTrackWebhook") == ["sync"]
@@ -289,9 +289,9 @@ class TestLists:
         for _ in range(3):
             shop.campaign()
         path = f"/triggers/{trigger['triggerId']}/deliveries"
-        found = administration.get(path)
-        assert found["totalCount"] == 3
-        ids = [result["triggerDeliveryId"] for result in found["results"]]
+        page = administration.get(path)
+        assert page["totalCount"] == 3
+        ids = [result["triggerDeliveryId"] for result in page["results"]]
         assert ids == sorted(ids, reverse=True)
         for column in ("triggerDeliveryId", "type", "status", "attempts", "nextAttemptAt", "createdAt", "updatedAt"):
             ordered = administration.get(path, order=f"{column},asc")["results"]
@@ -319,8 +319,8 @@ class TestRedelivery:
         [delivery] = deliveries(administration, trigger)
         path = f"/triggers/{trigger['triggerId']}"
         administration.put(path, trigger_body("EntityChangeWebhook", key="quiet", active=False))
-        refused = administration.post(f"{path}/deliveries/{delivery['triggerDeliveryId']}/redeliver", expect=409)
-        assert refused["type"] == "/problems/trigger-inactive"
+        problem = administration.post(f"{path}/deliveries/{delivery['triggerDeliveryId']}/redeliver", expect=409)
+        assert problem["type"] == "/problems/trigger-inactive"
         assert deliveries(administration, trigger) == [delivery]
 
     def test_a_delivery_of_another_trigger_is_not_there(self, shop, administration):
