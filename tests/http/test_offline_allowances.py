@@ -47,14 +47,14 @@ class Till:
 
     def create(self, amount: Any = 40, expect: int = 201, **body: Any) -> Any:
         """A new allowance, or the problem where one is expected."""
-        sent = {"amount": amount, "systemUniqueKey": key(), **body}
-        answer = self.shop.integration.post(self.path, sent, expect=expect)
+        request = {"amount": amount, "systemUniqueKey": key(), **body}
+        answer = self.shop.integration.post(self.path, request, expect=expect)
         return answer["offlineAllowance"] if expect == 201 else answer
 
     def redemption(self, allowance: Any, amount: Any = 25, **body: Any) -> dict[str, Any]:
         """The body of a redemption now."""
-        said = {"systemUniqueKey": key(), "externalEventDate": self.clock.moment()}
-        return {"token": allowance["token"], "amount": amount, **said, **body}
+        defaults = {"systemUniqueKey": key(), "externalEventDate": self.clock.moment()}
+        return {"token": allowance["token"], "amount": amount, **defaults, **body}
 
     def redeem(self, allowance: Any, amount: Any = 25, expect: int = 200, **body: Any) -> Any:
         return self.send(self.redemption(allowance, amount, **body), expect)
@@ -68,7 +68,7 @@ class Till:
 
     def statuses(self) -> list[str]:
         """The statuses of the member's allowances, the newest first."""
-        return [each["status"] for each in self.shop.integration.get(self.path)["results"]]
+        return [allowance["status"] for allowance in self.shop.integration.get(self.path)["results"]]
 
     @property
     def balances(self) -> tuple[Any, Any]:
@@ -87,8 +87,8 @@ class Till:
         """What a burn finds: one more point is refused."""
         _, available = self.balances
         path = f"/members/by-loyalty-member-id/{self.member}/burn"
-        refused = self.shop.administration.post(path, {"amount": available + 1}, expect=409)
-        assert refused["type"] == "/problems/insufficient-balance"
+        problem = self.shop.administration.post(path, {"amount": available + 1}, expect=409)
+        assert problem["type"] == "/problems/insufficient-balance"
         return available
 
     def run_expiry_job(self) -> None:
@@ -133,11 +133,11 @@ def test_an_allowance_holds_its_amount(till):
         "updatedAt": allowance["createdAt"],
         "token": "...",
     }
-    created, expires, held = (
+    created, expires, held_until = (
         datetime.fromisoformat(allowance[name]) for name in ("createdAt", "expiresAt", "heldUntil")
     )
     assert expires == created.replace(microsecond=0) + timedelta(hours=36)
-    assert held - expires == timedelta(hours=24)
+    assert held_until - expires == timedelta(hours=24)
     assert till.balances == (100, 60)
     assert till.spendable() == 60
 
@@ -148,7 +148,7 @@ def test_any_library_checks_the_token_by_the_key_set(till):
     keys = jwt.PyJWKSet.from_dict(Authenticator(api.settings, api.engine).jwks())
     token = allowance["token"]
     key_id = jwt.get_unverified_header(token)["kid"]
-    [public] = [each for each in keys.keys if each.key_id == key_id]
+    [public] = [jwk for jwk in keys.keys if jwk.key_id == key_id]
     claims = jwt.decode(token, public, algorithms=["ES256"], audience="offline-allowance")
     assert claims["jti"] == allowance["offlineAllowanceKey"]
     assert (claims["amount"], claims["account"]) == ("40", allowance["ledgerAccountKey"])
@@ -163,16 +163,16 @@ def test_a_token_of_an_allowance_is_no_access_token(till):
 
 
 def test_the_same_request_gets_the_first_response(till):
-    sent = {"systemUniqueKey": key(), "validFor": "PT24H"}
-    first = till.create(40, **sent)
-    again = till.create(40, **sent)
+    fields = {"systemUniqueKey": key(), "validFor": "PT24H"}
+    first = till.create(40, **fields)
+    again = till.create(40, **fields)
     assert {**again, "token": None} == {**first, "token": None}
-    claims = [jwt.decode(each["token"], options={"verify_signature": False}) for each in (first, again)]
+    claims = [jwt.decode(allowance["token"], options={"verify_signature": False}) for allowance in (first, again)]
     assert claims[0] == claims[1]
     till.redeem(first)
-    assert {**till.create(40, **sent), "token": None} == {**first, "token": None}
+    assert {**till.create(40, **fields), "token": None} == {**first, "token": None}
     for other in ({"amount": 41}, {"validFor": "PT23H"}):
-        assert type_of(till.create(**{"amount": 40, **sent, **other}, expect=409)) == "key-reused"
+        assert type_of(till.create(**{"amount": 40, **fields, **other}, expect=409)) == "key-reused"
     till.shop.give(till.member, 1, "burn", systemUniqueKey="a-burn")
     assert type_of(till.create(40, systemUniqueKey="a-burn", expect=409)) == "key-reused"
     assert till.balances == (74, 74)
@@ -184,8 +184,8 @@ def test_accounts_allow_none_unless_told(till):
     assert "offlineAllowance" not in till.allow(None)
     assert type_of(till.create(expect=409)) == "offline-allowance-disabled"
     stars = till.shop.account(name="Stars")
-    refused = till.create(ledgerAccountKey=stars["ledgerAccountKey"], expect=409)
-    assert type_of(refused) == "offline-allowance-disabled"
+    problem = till.create(ledgerAccountKey=stars["ledgerAccountKey"], expect=409)
+    assert type_of(problem) == "offline-allowance-disabled"
     assert type_of(till.create(ledgerAccountKey=str(uuid.uuid4()), expect=404)) == "unknown-ledger-account"
 
 
@@ -201,8 +201,8 @@ def test_the_policy_of_an_account_has_defaults_and_bounds(till):
         policy = {**POLICY, **wrong}
         till.shop.administration.put(till.account_path, {**body, "offlineAllowance": policy}, expect=400)
     body = {**body, "offlineAllowance": {**POLICY, "maxAmount": 1.5}}
-    refused = till.shop.administration.put(till.account_path, body, expect=400)
-    assert refused["errors"][0]["pointer"] == "/offlineAllowance/maxAmount"
+    problem = till.shop.administration.put(till.account_path, body, expect=400)
+    assert problem["errors"][0]["pointer"] == "/offlineAllowance/maxAmount"
 
 
 def test_an_allowance_is_at_most_what_the_account_allows(till):
@@ -210,8 +210,8 @@ def test_an_allowance_is_at_most_what_the_account_allows(till):
     till.shop.give(till.member, 60, "burn")
     assert type_of(till.create(41, expect=409)) == "insufficient-balance"
     for wrong in ("PT48H1S", "P3D", "PT0S", "P1", "PT", "PTH"):
-        refused = till.create(validFor=wrong, expect=400)
-        assert [error["pointer"] for error in refused["errors"]] == ["/validFor"]
+        problem = till.create(validFor=wrong, expect=400)
+        assert [error["pointer"] for error in problem["errors"]] == ["/validFor"]
     assert till.create(0, expect=400)["errors"][0]["pointer"] == "/amount"
     assert till.create(1.5, expect=400)["errors"][0]["pointer"] == "/amount"
     assert till.create(40, validFor="P2D")["amount"] == 40
@@ -231,28 +231,28 @@ def test_a_member_has_one_open_allowance_on_an_account(till):
 def test_an_account_with_an_overdraft_allows_none(till):
     debts = till.shop.account(name="Debts", overdraftLimit=50, offlineAllowance=POLICY)
     till.shop.give(till.member, 50, ledgerAccountId=debts["ledgerAccountId"])
-    refused = till.create(5, ledgerAccountKey=debts["ledgerAccountKey"], expect=409)
-    assert type_of(refused) == "capture-not-supported"
+    problem = till.create(5, ledgerAccountKey=debts["ledgerAccountKey"], expect=409)
+    assert type_of(problem) == "capture-not-supported"
 
 
 def test_the_policy_stays_while_allowances_are_open(till):
     allowance = till.create(10)
     body = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False}
-    refused = till.shop.administration.put(till.account_path, {**body, "offlineAllowance": None}, expect=409)
-    assert type_of(refused) == "ledger-account-in-use"
+    problem = till.shop.administration.put(till.account_path, {**body, "offlineAllowance": None}, expect=409)
+    assert type_of(problem) == "ledger-account-in-use"
     till.cancel(allowance)
     assert "offlineAllowance" not in till.allow(None)
 
 
 def test_a_member_manages_the_own_allowances_by_the_own_token(till):
-    own = till.shop.integration.with_token(till.shop.organization.member_token(till.member))
+    member_surface = till.shop.integration.with_token(till.shop.organization.member_token(till.member))
     other = till.shop.member()
-    created = own.post(till.path, {"amount": 40, "systemUniqueKey": key()})["offlineAllowance"]
-    assert [each["status"] for each in own.get(till.path)["results"]] == ["open"]
-    own.post(f"/members/{other}/offline-allowances", {"amount": 1, "systemUniqueKey": key()}, expect=403)
-    own.get(f"/members/{other}/offline-allowances", expect=403)
-    own.post(f"/offline-allowances/{created['offlineAllowanceKey']}/cancel", expect=403)
-    own.post("/offline-allowances/redeem", till.redemption(created), expect=403)
+    created = member_surface.post(till.path, {"amount": 40, "systemUniqueKey": key()})["offlineAllowance"]
+    assert [allowance["status"] for allowance in member_surface.get(till.path)["results"]] == ["open"]
+    member_surface.post(f"/members/{other}/offline-allowances", {"amount": 1, "systemUniqueKey": key()}, expect=403)
+    member_surface.get(f"/members/{other}/offline-allowances", expect=403)
+    member_surface.post(f"/offline-allowances/{created['offlineAllowanceKey']}/cancel", expect=403)
+    member_surface.post("/offline-allowances/redeem", till.redemption(created), expect=403)
     reader = till.shop.integration.with_token(till.shop.organization.token_of("benefits:write", "members:write"))
     reader.get(till.path, expect=403)
     reader.post(till.path, {"amount": 40, "systemUniqueKey": key()}, expect=403)
@@ -282,16 +282,16 @@ def test_a_redemption_burns_its_amount_and_releases_the_rest(till):
 
 def test_the_same_redemption_is_answered_again(till):
     allowance = till.create(40)
-    sent = till.redemption(allowance, 25)
-    first = till.send(sent)
-    assert till.send(sent) == first
+    redemption = till.redemption(allowance, 25)
+    first = till.send(redemption)
+    assert till.send(redemption) == first
     till.shop.administration.post(
         f"{till.account_path}/transactions/{allowance['ledgerTransactionId']}/revert", {}, expect=200
     )
-    assert till.send(sent) == first
-    assert type_of(till.send({**sent, "amount": 24}, expect=409)) == "key-reused"
+    assert till.send(redemption) == first
+    assert type_of(till.send({**redemption, "amount": 24}, expect=409)) == "key-reused"
     later = till.create(40)
-    assert type_of(till.send({**sent, "token": later["token"]}, expect=409)) == "key-reused"
+    assert type_of(till.send({**redemption, "token": later["token"]}, expect=409)) == "key-reused"
     assert till.balances == (100, 60)
 
 
@@ -315,8 +315,8 @@ def test_no_more_is_redeemed_than_was_held(till):
 def test_the_purchase_is_before_the_end_of_the_token(till):
     allowance = till.create(40)
     late = (datetime.fromisoformat(allowance["expiresAt"]) + timedelta(seconds=1)).isoformat()
-    refused = till.redeem(allowance, externalEventDate=late, expect=400)
-    assert [error["pointer"] for error in refused["errors"]] == ["/externalEventDate"]
+    problem = till.redeem(allowance, externalEventDate=late, expect=400)
+    assert [error["pointer"] for error in problem["errors"]] == ["/externalEventDate"]
     assert till.redeem(allowance, externalEventDate=allowance["expiresAt"])["transactions"]
 
 
@@ -328,8 +328,8 @@ def test_only_tokens_of_the_organization_are_redeemed(till, other_organization):
     foreign = Shop(other_organization)
     for wrong in (forged, token[:-6] + "AAAAAA", "nonsense", foreign.organization.token, till.shop.organization.token):
         assert type_of(till.send({**till.redemption(allowance), "token": wrong}, 400)) == "offline-allowance-invalid"
-    refused = foreign.integration.post("/offline-allowances/redeem", till.redemption(allowance), expect=400)
-    assert type_of(refused) == "offline-allowance-invalid"
+    problem = foreign.integration.post("/offline-allowances/redeem", till.redemption(allowance), expect=400)
+    assert type_of(problem) == "offline-allowance-invalid"
     cancel = f"/offline-allowances/{allowance['offlineAllowanceKey']}/cancel"
     foreign.integration.post(cancel, expect=404)
     assert till.statuses() == ["open"]
@@ -420,8 +420,8 @@ def test_a_hold_that_has_ended_is_neither_captured_nor_reverted(till):
     allowance = till.create(40)
     till.clock.wait(hours=72)
     path = f"{till.account_path}/transactions"
-    refused = till.shop.administration.post(f"{path}/{allowance['ledgerTransactionId']}/revert", {}, expect=409)
-    assert type_of(refused) == "already-reverted"
+    problem = till.shop.administration.post(f"{path}/{allowance['ledgerTransactionId']}/revert", {}, expect=409)
+    assert type_of(problem) == "already-reverted"
     capture = {"transactions": [{"ledgerTransactionId": str(allowance["ledgerTransactionId"])}]}
     assert type_of(till.shop.administration.post(f"{till.account_path}/captures", capture, expect=409)) == "not-pending"
     assert till.balances == (100, 100)
@@ -496,29 +496,29 @@ def test_an_import_that_deactivates_a_member_cancels_the_allowances(till):
 
 def test_erasing_a_member_cancels_the_allowances(till):
     first = till.create(40)
-    sent = till.redemption(first, 5, orderExternalId="receipt-of-ana")
-    till.send(sent)
+    redemption = till.redemption(first, 5, orderExternalId="receipt-of-ana")
+    till.send(redemption)
     allowance = till.create(40)
     member = till.shop.integration.get(f"/members/{till.member}")["loyaltyMember"]
     till.shop.administration.delete(f"/members/{member['memberId']}", expect=200)
     assert type_of(till.redeem(allowance, expect=409)) == "offline-allowance-closed"
-    assert type_of(till.send(sent, expect=409)) == "key-reused"
+    assert type_of(till.send(redemption, expect=409)) == "key-reused"
     assert [row.order_external_id for row in till.shop.rows("offline_allowances", "order_external_id")] == [None, None]
     till.shop.check_ledger()
 
 
 def test_campaigns_and_the_timeline_are_told_of_the_hold(till):
-    seen = till.shop.account(name="Seen")
+    account = till.shop.account(name="Seen")
     effect = {"effectId": "mint-points", "params": [{"id": "amount", "value": 1}]}
-    effect["params"].append({"id": "ledgerAccountKey", "value": seen["ledgerAccountKey"]})
+    effect["params"].append({"id": "ledgerAccountKey", "value": account["ledgerAccountKey"]})
     action = {"effects": {"items": [effect]}, "status": "running", "priority": 1, "rules": {}}
-    rule = f'event.payload.ledgerTransaction.ledgerAccountKey != "{seen["ledgerAccountKey"]}"'
+    rule = f'event.payload.ledgerTransaction.ledgerAccountKey != "{account["ledgerAccountKey"]}"'
     till.shop.campaign({**action, "rules": {"expression": rule}}, eventType="ledger-transaction-created")
     till.create(40)
     till.clock.wait(hours=72)
     till.run_expiry_job()
     # The hold is a transaction, and its end by time is none that is reported.
-    assert till.shop.balance(till.member, seen["ledgerAccountId"]) == 1
+    assert till.shop.balance(till.member, account["ledgerAccountId"]) == 1
     rows = till.shop.integration.get(f"/members/{till.member}/timeline", kinds="points")["results"]
     assert any("40" in row["text"] for row in rows)
 

@@ -14,7 +14,7 @@ NEEDS_SOMETHING = {"setUserPermissions", "simulate"}
 METHODS = ("post", "put", "patch", "delete")
 
 
-def written(surface):
+def documented_bodies(surface):
     """(operationId, whether the body is required, its schema with what it refers to)."""
     document = openapi.bundle(surface)
     for item in document["paths"].values():
@@ -29,7 +29,7 @@ def written(surface):
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
 def test_a_body_is_required_where_a_field_of_it_is(surface):
-    for operation_id, is_required, schema in written(surface):
+    for operation_id, is_required, schema in documented_bodies(surface):
         if schema.get("type") == "object" and not {"allOf", "oneOf", "anyOf"} & schema.keys():
             assert is_required == (bool(schema.get("required")) or operation_id in NEEDS_SOMETHING), operation_id
 
@@ -57,9 +57,9 @@ def test_nothing_is_the_same_as_an_empty_object(organization):
         path = f"/members/ana/badges/{name}"
         assert surface.post(f"{path}/assign", expect=200)["badgeTracking"]["amountAssigned"] == 1
     assert integration.post(f"{path.rpartition('/')[0]}/{badge['badgeKey']}/unassign", expect=200)
-    mine = f"/members/ana/coupon-books/{book['couponBookKey']}"
-    integration.post(f"{mine}/assign", expect=200)
-    integration.post(f"{mine}/use", expect=200)
+    member_path = f"/members/ana/coupon-books/{book['couponBookKey']}"
+    integration.post(f"{member_path}/assign", expect=200)
+    integration.post(f"{member_path}/use", expect=200)
     integration.patch(f"/coupon-books/{book['couponBookKey']}", None)
     key = shop.track_one(event("ana"))["loyaltyEventKey"]
     assert integration.post(f"/events/{key}/cancel", expect=200)["executionMode"] == "full"

@@ -28,21 +28,21 @@ def on(day):
     return {"externalEventDate": f"2026-{day}T12:00:00Z"}
 
 
-def seen(shop, member, *days, type_=GENERIC):
+def history_on(shop, member, *days, type_=GENERIC):
     """What events of these days see: the number of earlier orders, and the day of the last one."""
     expression = "member.lastOrderAt == null ? 'none' : string(member.lastOrderAt).substring(5, 10)"
     campaign = shop.campaign(
         running(mint(("=", "member.orderCount"), description=("=", expression), qualifyingAmount=1)), eventType=type_
     )
-    found = []
+    histories = []
     for day in days:
         [effect] = shop.track_one(event(member, type_, **on(day)))["effects"]
         params = {param["id"]: param["value"] for param in effect["params"]}
-        found.append((params["amount"], params["description"]))
+        histories.append((params["amount"], params["description"]))
     shop.administration.put(
         f"/campaigns/{campaign['campaignId']}", {"code": campaign["code"], "name": "Off", "active": False}
     )
-    return found
+    return histories
 
 
 def test_example_1_returned_orders_do_not_count_and_late_events_see_what_was_before_them(shop, member):
@@ -50,7 +50,7 @@ def test_example_1_returned_orders_do_not_count_and_late_events_see_what_was_bef
         shop.track_one(order(member, 10, external_id=f"o-{number}", **on(day)))
     shop.track_one(order(member, None, "confirmed", "o-0"))
     shop.track_one(order(member, None, "returned", "o-0"))
-    assert seen(shop, member, "03-10", "02-15", "02-01", "01-15") == [
+    assert history_on(shop, member, "03-10", "02-15", "02-01", "01-15") == [
         (2, "03-01"),
         (1, "02-01"),
         (0, "none"),
@@ -61,12 +61,12 @@ def test_example_1_returned_orders_do_not_count_and_late_events_see_what_was_bef
 @pytest.mark.parametrize("way", ["cancelEvent", "cancelled", "rejected"])
 def test_cancelled_and_rejected_orders_do_not_count(shop, member, way):
     tracked = shop.track_one(order(member, 10, external_id="o-1", **on("01-01")))
-    assert seen(shop, member, "03-10") == [(1, "01-01")]
+    assert history_on(shop, member, "03-10") == [(1, "01-01")]
     if way == "cancelEvent":
         shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
     else:
         shop.track_one(order(member, None, way, "o-1"))
-    assert seen(shop, member, "03-11") == [(0, "none")]
+    assert history_on(shop, member, "03-11") == [(0, "none")]
 
 
 @pytest.mark.parametrize(("months_ago", "applies"), [(14, True), (11, False), (None, True)])
@@ -95,8 +95,8 @@ def test_orders_of_the_same_call_are_seen_and_the_own_one_is_not(shop, member):
     assert amounts == [0, 1, 1, 1]
     [dry] = shop.track(order(member, 1, **on("04-01")), executionMode="dryRun")
     assert dry["effects"][0]["params"][0]["value"] == 2
-    sent = {"loyaltyMemberId": member, "order": {"total": 10}}
-    simulated = shop.integration.post("/simulations", sent, expect=200)["simulation"]
+    body = {"loyaltyMemberId": member, "order": {"total": 10}}
+    simulated = shop.integration.post("/simulations", body, expect=200)["simulation"]
     assert [account["available"] for account in simulated["earn"]["accounts"]] == [2]
     guest = shop.integration.post("/simulations", {"as": {}, "order": {"total": 10}}, expect=200)["simulation"]
     assert guest["earn"]["accounts"] == []

@@ -54,14 +54,14 @@ def refunds(result: Any) -> list[tuple[Any, Any, Any]]:
 
 def stored_payments(till: Till, external_id: str = "1718") -> Any:
     record = till.shop.integration.get(f"/members/{till.member}")["loyaltyMember"]
-    found = till.shop.administration.get(f"/members/{record['memberId']}/purchase-orders")["results"]
-    [one] = [found_order for found_order in found if found_order["externalId"] == external_id]
+    orders = till.shop.administration.get(f"/members/{record['memberId']}/purchase-orders")["results"]
+    [one] = [purchase for purchase in orders if purchase["externalId"] == external_id]
     return one.get("payments")
 
 
-def complete(sent: Any, refunded: Any = 0) -> Any:
+def complete(payments: Any, refunded: Any = 0) -> Any:
     """Payments as the order has them."""
-    return [{"pointsPaymentKey": None, "reference": None, **tender, "refundedAmount": refunded} for tender in sent]
+    return [{"pointsPaymentKey": None, "reference": None, **tender, "refundedAmount": refunded} for tender in payments]
 
 
 def test_the_order_captures_its_payment(funded_till):
@@ -183,8 +183,8 @@ def test_of_several_payments_all_or_none_are_captured(funded_till):
 
 def test_a_payment_pays_one_order(funded_till):
     payment = funded_till.pay(points=2500)
-    sent = [order(funded_till.member, 50, external_id=number, payments=tenders(payment)) for number in ("1", "2")]
-    results = funded_till.shop.track(*sent)
+    orders = [order(funded_till.member, 50, external_id=number, payments=tenders(payment)) for number in ("1", "2")]
+    results = funded_till.shop.track(*orders)
     assert [result["status"] for result in results] == ["success", "failed"]
     assert type_of(results[1]["error"]) == "payment-not-held"
     assert len(funded_till.shop.rows("purchase_orders")) == 1
@@ -245,8 +245,8 @@ def test_an_authorized_order_captures_nothing_until_its_confirmation(funded_till
     payment = funded_till.pay(points=2500)
     buy(funded_till, tenders(payment), executionMode="authorize")
     assert funded_till.read(payment)["status"] == "held"
-    sent = order(funded_till.member, None, "confirmed", "1718", payments=tenders(payment))
-    assert funded_till.shop.track_one(sent)["status"] == "success"
+    confirmation = order(funded_till.member, None, "confirmed", "1718", payments=tenders(payment))
+    assert funded_till.shop.track_one(confirmation)["status"] == "success"
     assert funded_till.read(payment)["status"] == "captured"
     assert refunds(bring_back(funded_till, 25)) == [("points", Decimal("12.5"), 1250), ("card", Decimal("12.5"), None)]
     funded_till.shop.check_ledger()
@@ -290,8 +290,11 @@ def test_the_payment_of_an_event_that_is_only_captured_is_held_until_its_evaluat
 
 def test_a_repeated_event_pays_once(funded_till):
     payment = funded_till.pay(points=2500)
-    sent = {**order(funded_till.member, 50, external_id="1718", payments=tenders(payment)), "systemUniqueKey": key()}
-    assert funded_till.shop.track_one(sent) == funded_till.shop.track_one(sent)
+    purchase = {
+        **order(funded_till.member, 50, external_id="1718", payments=tenders(payment)),
+        "systemUniqueKey": key(),
+    }
+    assert funded_till.shop.track_one(purchase) == funded_till.shop.track_one(purchase)
     assert funded_till.balance == 500
 
 
@@ -310,12 +313,12 @@ def test_refunds_of_points_are_there_for_what_is_clawed_back(funded_till):
 def test_an_erased_order_says_nothing_of_its_payments(funded_till):
     payment = funded_till.pay(points=2500, orderExternalId="1718")
     buy(funded_till, tenders(payment))
-    held = funded_till.pay(points=100)
+    open_payment = funded_till.pay(points=100)
     record = funded_till.shop.integration.get(f"/members/{funded_till.member}")["loyaltyMember"]
     funded_till.shop.administration.delete(f"/members/{record['memberId']}", expect=200)
     assert funded_till.shop.rows("purchase_orders", "payments") == [(None,)]
     assert {row[0] for row in funded_till.shop.rows("points_payments", "order_external_id")} == {None}
-    assert funded_till.read(held)["status"] == "released"
+    assert funded_till.read(open_payment)["status"] == "released"
     funded_till.shop.check_ledger()
 
 

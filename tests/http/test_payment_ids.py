@@ -27,21 +27,21 @@ def member(shop):
     return shop.member()
 
 
-def paid(member, payment_id, total=10):
+def payment_event(member, payment_id, total=10):
     return event(member, PAYMENT, payload={"payment": {"paymentId": payment_id, "total": Decimal(total)}})
 
 
 def test_a_payment_counts_once_whether_tracked_or_reported(shop, member):
     partner, first, second = Partner.of(shop), fresh(), fresh()
-    tracked = paid(member, first)
+    tracked = payment_event(member, first)
     result = shop.track_one(tracked)
     assert partner.refused(member, 10, paymentId=first) == (409, EXISTS)
     partner.pay(member, 5, paymentId=second)
-    assert shop.refused(paid(member, second)) == EXISTS
+    assert shop.refused(payment_event(member, second)) == EXISTS
     # Of one request only the first, and the key of a refused event stays free.
     third = fresh()
-    one, other = paid(member, third, 2), paid(member, third, 2)
-    assert [each["status"] for each in shop.track(one, other)] == ["success", "failed"]
+    one, other = payment_event(member, third, 2), payment_event(member, third, 2)
+    assert [entry["status"] for entry in shop.track(one, other)] == ["success", "failed"]
     assert shop.balance(member) == 10 + 5 + 2
     other["payload"]["payment"]["paymentId"] = fresh()
     shop.track_one(other)
@@ -54,22 +54,22 @@ def test_a_payment_counts_once_whether_tracked_or_reported(shop, member):
 def test_every_way_of_tracking_claims_the_id(shop, member):
     dry, captured, queued = fresh(), fresh(), fresh()
     for _ in range(2):
-        assert shop.track_one(paid(member, dry), executionMode="dryRun")["effects"][0]["status"] == "evaluated"
-    key = shop.track_one(paid(member, captured), executionMode="captureOnly")["loyaltyEventKey"]
-    [sent] = send(shop, paid(member, queued))
+        assert shop.track_one(payment_event(member, dry), executionMode="dryRun")["effects"][0]["status"] == "evaluated"
+    key = shop.track_one(payment_event(member, captured), executionMode="captureOnly")["loyaltyEventKey"]
+    [receipt] = send(shop, payment_event(member, queued))
     for payment_id in (captured, queued):
-        assert shop.refused(paid(member, payment_id)) == EXISTS
-        assert shop.refused(paid(member, payment_id), executionMode="dryRun") == EXISTS
-        [rejected] = send(shop, paid(member, payment_id))
+        assert shop.refused(payment_event(member, payment_id)) == EXISTS
+        assert shop.refused(payment_event(member, payment_id), executionMode="dryRun") == EXISTS
+        [rejected] = send(shop, payment_event(member, payment_id))
         assert (rejected["outcome"], rejected["error"]["type"]) == ("rejected", EXISTS)
     drain(shop)
     shop.administration.post(f"/events/{key}/evaluate", expect=200)
-    assert sent["outcome"] == "queued"
+    assert receipt["outcome"] == "queued"
     assert shop.balance(member) == 20
 
 
 def test_payments_at_once_count_once(shop):
     members, payment_id = [shop.member() for _ in range(4)], fresh()
-    results = together([lambda member=member: shop.track(paid(member, payment_id))[0] for member in members])
+    results = together([lambda member=member: shop.track(payment_event(member, payment_id))[0] for member in members])
     assert sorted(result["status"] for result in results) == ["failed"] * 3 + ["success"]
     assert sum(shop.balance(member) for member in members) == 10

@@ -41,8 +41,8 @@ class Till:
 
     def pay(self, expect: int = 201, **body: Any) -> Any:
         """A new payment, or the problem where one is expected."""
-        sent = {"orderTotal": 50, "systemUniqueKey": key(), **body}
-        answer = self.shop.integration.post(self.path, sent, expect=expect)
+        request = {"orderTotal": 50, "systemUniqueKey": key(), **body}
+        answer = self.shop.integration.post(self.path, request, expect=expect)
         return answer["pointsPayment"] if expect == 201 else answer
 
     def act(self, payment: Any, action: str, body: Any = None, expect: int = 200) -> Any:
@@ -82,7 +82,7 @@ def type_of(problem):
 
 
 @pytest.mark.parametrize(
-    ("policy", "balance", "expected"),
+    ("policy", "balance", "expected_quote"),
     [
         pytest.param(
             {"pointsPerUnit": 100, "maxShare": 0.5},
@@ -104,10 +104,10 @@ def type_of(problem):
         ),
     ],
 )
-def test_a_quote_is_what_the_member_may_pay(till, policy, balance, expected):
+def test_a_quote_is_what_the_member_may_pay(till, policy, balance, expected_quote):
     till.allow({"currency": "EUR", **policy})
     till.shop.give(till.member, balance)
-    assert till.quote(50) == {**expected, "balance": balance, "reason": None}
+    assert till.quote(50) == {**expected_quote, "balance": balance, "reason": None}
     assert till.shop.rows("ledger_transactions", "count(*)") == [(1,)]
 
 
@@ -136,10 +136,10 @@ def test_a_quote_counts_what_can_be_spent_now(till):
 
 
 def test_a_member_may_ask_for_the_own_quote(till):
-    own = till.shop.integration.with_token(till.shop.organization.member_token(till.member))
-    assert own.post(f"{till.path}/quote", {"orderTotal": 50}, expect=200)["maxPoints"] == 0
+    member_surface = till.shop.integration.with_token(till.shop.organization.member_token(till.member))
+    assert member_surface.post(f"{till.path}/quote", {"orderTotal": 50}, expect=200)["maxPoints"] == 0
     other = till.shop.member()
-    own.post(f"/members/{other}/points-payments/quote", {"orderTotal": 50}, expect=403)
+    member_surface.post(f"/members/{other}/points-payments/quote", {"orderTotal": 50}, expect=403)
 
 
 def test_a_quote_is_in_the_currency_of_the_points(till):
@@ -186,8 +186,8 @@ def test_a_policy_has_its_defaults(till):
     ],
 )
 def test_a_policy_that_no_payment_can_satisfy_is_refused(till, changes, pointer):
-    refused = till.allow({**POLICY, **changes}, expect=400)
-    assert [error["pointer"] for error in refused["errors"]] == [pointer]
+    problem = till.allow({**POLICY, **changes}, expect=400)
+    assert [error["pointer"] for error in problem["errors"]] == [pointer]
 
 
 # --- payments ----------------------------------------------------------------------------------------------------
@@ -283,23 +283,27 @@ def test_points_of_an_account_with_an_overdraft_are_not_held(till):
 
 
 def test_the_same_request_gets_the_first_response(funded_till):
-    sent = {"points": 2500, "systemUniqueKey": key(), "orderExternalId": "1718"}
-    payment = funded_till.pay(**sent)
-    assert funded_till.pay(**sent) == payment
+    fields = {"points": 2500, "systemUniqueKey": key(), "orderExternalId": "1718"}
+    payment = funded_till.pay(**fields)
+    assert funded_till.pay(**fields) == payment
     funded_till.act(payment, "capture", {"points": 1000})
     funded_till.refund(payment, points=1000)
-    assert funded_till.pay(**sent) == payment
-    assert type_of(funded_till.pay(expect=409, **{**sent, "points": 2400})) == "key-reused"
+    assert funded_till.pay(**fields) == payment
+    assert type_of(funded_till.pay(expect=409, **{**fields, "points": 2400})) == "key-reused"
     assert funded_till.balance == 2730
 
 
 def test_a_member_pays_by_the_own_token(funded_till):
-    own = funded_till.shop.integration.with_token(funded_till.shop.organization.member_token(funded_till.member))
-    sent = {"points": 100, "orderTotal": 50, "systemUniqueKey": key()}
-    payment = own.post(funded_till.path, sent, expect=201)["pointsPayment"]
-    own.post(f"/members/{funded_till.shop.member()}/points-payments", {**sent, "systemUniqueKey": key()}, expect=403)
-    own.get(f"/points-payments/{payment['pointsPaymentKey']}", expect=403)
-    own.post(f"/points-payments/{payment['pointsPaymentKey']}/capture", expect=403)
+    member_surface = funded_till.shop.integration.with_token(
+        funded_till.shop.organization.member_token(funded_till.member)
+    )
+    body = {"points": 100, "orderTotal": 50, "systemUniqueKey": key()}
+    payment = member_surface.post(funded_till.path, body, expect=201)["pointsPayment"]
+    member_surface.post(
+        f"/members/{funded_till.shop.member()}/points-payments", {**body, "systemUniqueKey": key()}, expect=403
+    )
+    member_surface.get(f"/points-payments/{payment['pointsPaymentKey']}", expect=403)
+    member_surface.post(f"/points-payments/{payment['pointsPaymentKey']}/capture", expect=403)
 
 
 def test_an_inactive_member_cannot_pay_and_a_deactivated_one_gets_the_points_back(funded_till):
@@ -343,10 +347,10 @@ def test_a_share_of_a_value_is_rounded_down(till):
 
 
 def test_a_payment_is_captured_or_released_once(funded_till):
-    paid, back = funded_till.pay(points=1000), funded_till.pay(points=500)
-    funded_till.act(paid, "capture")
-    assert funded_till.act(back, "release")["status"] == "released"
-    for payment in (paid, back):
+    captured_payment, released_payment = funded_till.pay(points=1000), funded_till.pay(points=500)
+    funded_till.act(captured_payment, "capture")
+    assert funded_till.act(released_payment, "release")["status"] == "released"
+    for payment in (captured_payment, released_payment):
         for action in ("capture", "release"):
             assert type_of(funded_till.act(payment, action, expect=409)) == "payment-not-held"
     assert funded_till.balance == 1730
@@ -374,10 +378,10 @@ def test_example_8_the_end_of_the_hold_frees_all_points_without_a_job(funded_til
 
 
 def test_an_unknown_payment_is_not_found(funded_till):
-    missing = {"pointsPaymentKey": str(uuid.uuid4())}
+    unknown_payment = {"pointsPaymentKey": str(uuid.uuid4())}
     for action in ("capture", "release"):
-        funded_till.act(missing, action, expect=404)
-    funded_till.refund(missing, points=1, expect=404)
+        funded_till.act(unknown_payment, action, expect=404)
+    funded_till.refund(unknown_payment, points=1, expect=404)
 
 
 def test_a_policy_stays_while_points_are_held(funded_till):
@@ -412,8 +416,8 @@ def test_points_are_refunded_with_their_value(till):
 
 
 def test_no_more_is_refunded_than_is_left(funded_till):
-    held = funded_till.pay(points=500)
-    assert type_of(funded_till.refund(held, points=1, expect=409)) == "refund-exceeds-payment"
+    uncaptured_payment = funded_till.pay(points=500)
+    assert type_of(funded_till.refund(uncaptured_payment, points=1, expect=409)) == "refund-exceeds-payment"
     payment = funded_till.act(funded_till.pay(points=1000), "capture", {"points": 800})
     for body in ({"points": 801}, {"value": 8.01}):
         assert type_of(funded_till.refund(payment, expect=409, **body)) == "refund-exceeds-payment"
@@ -424,15 +428,15 @@ def test_no_more_is_refunded_than_is_left(funded_till):
 
 def test_the_same_refund_gets_the_first_response(funded_till):
     payment = funded_till.act(funded_till.pay(points=1000), "capture")
-    sent = {"value": 4, "systemUniqueKey": key()}
-    first = funded_till.refund(payment, **sent)
+    refund = {"value": 4, "systemUniqueKey": key()}
+    first = funded_till.refund(payment, **refund)
     assert (first["refundedPoints"], first["status"]) == (400, "captured")
     last = {"points": 600, "systemUniqueKey": key()}
     assert funded_till.refund(payment, **last)["status"] == "refunded"
-    repeated = funded_till.refund(payment, **sent)
+    repeated = funded_till.refund(payment, **refund)
     assert repeated == {**first, "updatedAt": repeated["updatedAt"]}
     assert funded_till.refund(payment, **last)["status"] == "refunded"
-    assert type_of(funded_till.refund(payment, expect=409, **{**sent, "value": 3})) == "key-reused"
+    assert type_of(funded_till.refund(payment, expect=409, **{**refund, "value": 3})) == "key-reused"
     assert funded_till.balance == 2730
 
 
@@ -459,15 +463,15 @@ def test_a_refund_goes_to_the_lots_that_expire_last(till):
     till.shop.check_ledger()
 
 
-@pytest.mark.parametrize(("days", "left"), [(0, 0), (30, 300)])
-def test_a_refund_to_a_lot_that_has_expired_lives_for_the_restored_days(till, days, left):
+@pytest.mark.parametrize(("days", "expected_balance"), [(0, 0), (30, 300)])
+def test_a_refund_to_a_lot_that_has_expired_lives_for_the_restored_days(till, days, expected_balance):
     till.allow(POLICY, expiresInMonths=1, restoredExpiryDays=days)
     till.shop.give(till.member, 500)
     payment = till.act(till.pay(points=500), "capture")
     till.clock.wait(days=40)
     till.refund(payment, points=100)
     till.refund(payment, points=200)
-    assert till.balance == left
+    assert till.balance == expected_balance
     till.shop.check_ledger()
     till.clock.wait(days=31)
     assert till.balance == 0

@@ -74,37 +74,37 @@ def test_an_order_is_created_with_every_field(shop, member, member_id):
         "status": "created",
         "items": [item, {}],
     }
-    made = shop.campaign(running(WHOLE_DOLLARS, name="Dollars"))
+    campaign = shop.campaign(running(WHOLE_DOLLARS, name="Dollars"))
     answer = create(shop, member_id, **fields)
-    found = answer["order"]
-    kept = shop.events(member)[0]
-    first, second = found["items"]
-    stamps = {name: found[name] for name in ("createdAt", "updatedAt")}
-    assert first == {**item, "orderItemId": first["orderItemId"], "orderId": found["orderId"], **stamps}
+    created_order = answer["order"]
+    creation_event = shop.events(member)[0]
+    first, second = created_order["items"]
+    stamps = {name: created_order[name] for name in ("createdAt", "updatedAt")}
+    assert first == {**item, "orderItemId": first["orderItemId"], "orderId": created_order["orderId"], **stamps}
     assert (second["productCode"], second["total"], second["customAttributes"]) == (None, None, {})
-    assert found == {
+    assert created_order == {
         **fields,
         **stamps,
         "externalEventDate": "2026-03-01T08:00:00Z",
-        "orderId": found["orderId"],
+        "orderId": created_order["orderId"],
         "memberId": member_id,
         "organizationId": shop.organization.id,
-        "loyaltyEventId": kept["loyaltyEventId"],
+        "loyaltyEventId": creation_event["loyaltyEventId"],
         "items": [first, second],
     }
-    assert (kept["eventType"], kept["externalId"], kept["externalEventDate"]) == (
+    assert (creation_event["eventType"], creation_event["externalId"], creation_event["externalEventDate"]) == (
         ORDER_CREATED,
         "o-1",
         "2026-03-01T08:00:00Z",
     )
     [result] = answer["evaluationResults"]
-    assert result["systemUniqueKey"] == kept["systemUniqueKey"]
+    assert result["systemUniqueKey"] == creation_event["systemUniqueKey"]
     assert [(effect["campaignId"], effect["status"]) for effect in result["effects"]] == [
-        (made["campaignId"], "executed")
+        (campaign["campaignId"], "executed")
     ]
     assert shop.balance(member) == 9
-    path = f"/members/{member_id}/purchase-orders/{found['orderId']}"
-    assert shop.administration.get(path) == {"order": found}
+    path = f"/members/{member_id}/purchase-orders/{created_order['orderId']}"
+    assert shop.administration.get(path) == {"order": created_order}
 
 
 def test_an_order_tells_what_was_done_beside_what_was_asked_for(shop, member, member_id):
@@ -112,17 +112,22 @@ def test_an_order_tells_what_was_done_beside_what_was_asked_for(shop, member, me
     shop.campaign(running(mint(10)), limitRules=[limit], allowPartialApplicationOnLimit=True, eventType=ORDER_CREATED)
     shop.campaign(running(mint(("=", "order.total / 2.0"))), eventType=ORDER_CREATED)
     [result] = create(shop, member_id, total=3)["evaluationResults"]
-    params = [{each["id"]: each["value"] for each in done["params"]} for done in result["effects"]]
-    amounts = [(each["amount"], each["requestedAmount"]) for each in params]
+    params = [{param["id"]: param["value"] for param in effect["params"]} for effect in result["effects"]]
+    amounts = [(values["amount"], values["requestedAmount"]) for values in params]
     assert amounts == [(3, 10), (1, Decimal("1.5"))]
     assert shop.balance(member) == 4
 
 
 def test_an_order_of_the_least_members_has_the_others_empty(shop, member_id):
-    found = create(shop, member_id)["order"]
+    created_order = create(shop, member_id)["order"]
     nothing = ("externalEventDate", "description", "loyaltyProgramId", "discountedTotal", "subTotal", "merchantId")
-    assert [found[name] for name in nothing] == [None] * len(nothing)
-    assert (found["customAttributes"], found["tags"], found["coupons"], found["items"]) == ({}, [], {}, [])
+    assert [created_order[name] for name in nothing] == [None] * len(nothing)
+    assert (
+        created_order["customAttributes"],
+        created_order["tags"],
+        created_order["coupons"],
+        created_order["items"],
+    ) == ({}, [], {}, [])
 
 
 @pytest.mark.parametrize(
@@ -141,8 +146,8 @@ def test_the_events_that_lead_to_a_status_are_tracked(shop, member, member_id, s
     answer = create(shop, member_id, status=status)
     assert answer["order"]["status"] == status
     assert len(answer["evaluationResults"]) == len(events)
-    kept = [event["eventType"] for event in shop.events(member)][::-1]
-    assert kept == [f"member-purchase-order-{event}" for event in events]
+    event_types = [event["eventType"] for event in shop.events(member)][::-1]
+    assert event_types == [f"member-purchase-order-{event}" for event in events]
     assert shop.balance(member) == balance
 
 
@@ -199,31 +204,31 @@ def test_malformed_orders_are_refused(shop, member, member_id, change):
 def test_orders_of_a_batch_stand_for_themselves(shop):
     members = [shop.member() for _ in range(3)]
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
-    sent = [
+    orders = [
         body(loyaltyMemberId=members[0], externalId="o-1", status="confirmed"),
         body(loyaltyMemberId="nobody", externalId="o-2"),
         body(loyaltyMemberId=members[1], externalId="o-1"),
         body(loyaltyMemberId=members[2], externalId="o-3", status="returned"),
         body(loyaltyMemberId=members[0], externalId="o-4", total=Decimal("2.5")),
     ]
-    results = batch(shop, *sent)["results"]
-    assert [result["externalId"] for result in results] == [each["externalId"] for each in sent]
+    results = batch(shop, *orders)["results"]
+    assert [result["externalId"] for result in results] == [order_body["externalId"] for order_body in orders]
     errors = [result.get("error", {}).get("type") for result in results]
     assert errors == [None, "/problems/unknown-member", "/problems/order-exists", None, None]
-    found = [[each["order"]["status"] for each in result["result"]] for result in results]
-    assert found == [["confirmed"], [], [], ["returned"], ["created"]]
-    again = batch(shop, *sent)["results"]
+    statuses = [[entry["order"]["status"] for entry in result["result"]] for result in results]
+    assert statuses == [["confirmed"], [], [], ["returned"], ["created"]]
+    again = batch(shop, *orders)["results"]
     assert {result["error"]["type"] for result in again} == {"/problems/order-exists", "/problems/unknown-member"}
-    assert [shop.balance(each) for each in members] == [12, 0, 0]
+    assert [shop.balance(buyer) for buyer in members] == [12, 0, 0]
     assert {row.external_id for row in shop.rows("purchase_orders")} == {"o-1", "o-3", "o-4"}
 
 
 def statements(shop, *orders):
     """How many statements it takes to create the orders."""
-    with counted(shop.engine) as seen:
+    with counted(shop.engine) as log:
         results = batch(shop, *orders)["results"]
     assert all(result["result"] for result in results)
-    return len(seen)
+    return len(log)
 
 
 def test_a_batch_takes_as_many_statements_as_one_order(shop):
@@ -238,13 +243,15 @@ def test_a_batch_takes_as_many_statements_as_one_order(shop):
 
 
 def test_orders_are_listed_by_page_and_order(shop, member, member_id):
-    made = [create(shop, member_id, externalId=f"o-{n}", total=10 - n, items=[{"total": n}])["order"] for n in range(4)]
+    created_orders = [
+        create(shop, member_id, externalId=f"o-{n}", total=10 - n, items=[{"total": n}])["order"] for n in range(4)
+    ]
     shop.track_one(order(member, 1, external_id="o-4"))
     path = f"/members/{member_id}/purchase-orders"
     listed = shop.administration.get(path, limit=3)
     assert (listed["totalCount"], listed["page"], listed["limit"]) == (5, 0, 3)
     assert [result["externalId"] for result in listed["results"]] == ["o-4", "o-3", "o-2"]
-    assert listed["results"][1] == made[3]
+    assert listed["results"][1] == created_orders[3]
     listed = shop.administration.get(path, limit=3, page=1, order="total,desc")
     assert [result["externalId"] for result in listed["results"]] == ["o-3", "o-4"]
     assert shop.administration.get(path, page=9)["results"] == []
@@ -255,17 +262,17 @@ def test_orders_are_listed_by_page_and_order(shop, member, member_id):
 
 
 def test_orders_belong_to_their_member_and_tenant(shop, member, member_id, other_organization):
-    found = create(shop, member_id)["order"]
+    created_order = create(shop, member_id)["order"]
     other = shop.integration.get(f"/members/{shop.member()}")["loyaltyMember"]["memberId"]
     assert shop.administration.get(f"/members/{other}/purchase-orders")["results"] == []
-    shop.administration.get(f"/members/{other}/purchase-orders/{found['orderId']}", expect=404)
-    shop.administration.get(f"/members/{member_id}/purchase-orders/{found['orderId'] + 1000}", expect=404)
+    shop.administration.get(f"/members/{other}/purchase-orders/{created_order['orderId']}", expect=404)
+    shop.administration.get(f"/members/{member_id}/purchase-orders/{created_order['orderId'] + 1000}", expect=404)
     foreign = other_organization.administration
-    mine = other_organization.member()["memberId"]
+    foreign_member_id = other_organization.member()["memberId"]
     foreign.get(f"/members/{member_id}/purchase-orders", expect=404)
-    foreign.get(f"/members/{mine}/purchase-orders/{found['orderId']}", expect=404)
+    foreign.get(f"/members/{foreign_member_id}/purchase-orders/{created_order['orderId']}", expect=404)
     foreign.post(f"/members/{member_id}/purchase-orders", body(), expect=404)
     [result] = foreign.post("/purchase-orders/batch", {"orders": [body(loyaltyMemberId=member)]}, expect=200)["results"]
     assert result["error"]["type"] == "/problems/unknown-member"
     # The same externalId is free in another organization.
-    foreign.post(f"/members/{mine}/purchase-orders", body(externalId=found["externalId"]))
+    foreign.post(f"/members/{foreign_member_id}/purchase-orders", body(externalId=created_order["externalId"]))
