@@ -2,8 +2,8 @@ from __future__ import annotations
 
 
 def test_an_organization_is_read_by_its_id(organization):
-    found = organization.administration.get("")["organization"]
-    assert found == {
+    record = organization.administration.get("")["organization"]
+    assert record == {
         "organizationId": organization.id,
         "organizationKey": organization.created.organization_key,
         "environment": "live",
@@ -21,8 +21,8 @@ def test_an_organization_is_read_by_its_id(organization):
         "lateEventTiers": "event-date",
         "locationTimezones": {},
         "customAttributes": {},
-        "createdAt": found["createdAt"],
-        "updatedAt": found["createdAt"],
+        "createdAt": record["createdAt"],
+        "updatedAt": record["createdAt"],
     }
 
 
@@ -51,10 +51,10 @@ def test_an_update_changes_every_property(organization):
         "locationTimezones": {"LPA": "Atlantic/Canary"},
         "customAttributes": {"founded": 1999, "towns": ["a", "b"]},
     }
-    changed = organization.administration.put("", body)["organization"]
-    assert {name: changed[name] for name in body} == body
-    assert changed["updatedAt"] > changed["createdAt"]
-    assert organization.administration.get("")["organization"] == changed
+    updated_organization = organization.administration.put("", body)["organization"]
+    assert {name: updated_organization[name] for name in body} == body
+    assert updated_organization["updatedAt"] > updated_organization["createdAt"]
+    assert organization.administration.get("")["organization"] == updated_organization
 
 
 def test_an_update_keeps_what_it_leaves_out_and_unsets_what_is_null(organization):
@@ -71,8 +71,8 @@ def test_an_update_keeps_what_it_leaves_out_and_unsets_what_is_null(organization
     )
     before = organization.administration.get("")["organization"]
     body = {"defaultLocale": "en", "description": None, "defaultLoyaltyProgramId": None}
-    changed = organization.administration.put("", body)["organization"]
-    assert changed == {**before, **body, "updatedAt": changed["updatedAt"]}
+    updated_organization = organization.administration.put("", body)["organization"]
+    assert updated_organization == {**before, **body, "updatedAt": updated_organization["updatedAt"]}
     assert organization.member()["tiers"] == []
 
 

@@ -103,10 +103,10 @@ def test_docs_pages_link_to_each_other_and_need_nothing_from_elsewhere(served, s
     assert len(assets) == 4
     scripts = [script for asset in assets for script in (asset, *_imports(client, asset))]
     for asset in scripts:
-        found = page(client, asset)
-        assert found.status == 200, asset
-        assert len(found.content) > 100
-        assert page(client, asset, **{"If-None-Match": found.headers["etag"]}).status == 304
+        asset_reply = page(client, asset)
+        assert asset_reply.status == 200, asset
+        assert len(asset_reply.content) > 100
+        assert page(client, asset, **{"If-None-Match": asset_reply.headers["etag"]}).status == 304
 
 
 def _imports(client, script):
@@ -145,7 +145,7 @@ def test_the_index_names_pages_that_exist(served):
     index = page(client, "/").json
 
     def paths(node):
-        return [node] if isinstance(node, str) else [path for each in node.values() for path in paths(each)]
+        return [node] if isinstance(node, str) else [path for child in node.values() for path in paths(child)]
 
     assert len(paths(index)) == 13
     for path in paths(index):
@@ -166,10 +166,10 @@ def test_head_of_a_page_has_no_body(served):
 
 
 def test_a_page_that_fails_is_a_500_without_a_leak(caplog):
-    def broken():
+    def fail():
         raise RuntimeError("secret")
 
-    client, _ = serve(PATHS, site=Site(jwks=broken))
+    client, _ = serve(PATHS, site=Site(jwks=fail))
     reply = page(client, "/.well-known/jwks.json")
     assert reply.status == 500
     assert b"secret" not in reply.content
@@ -217,8 +217,10 @@ def test_metrics_add_up_over_worker_processes(tmp_path):
         """
     )
     environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
-    living, ended = json.loads(done.stdout)
+    process = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+    )
+    living, ended = json.loads(process.stdout)
     assert 'loyalty_http_requests_total{method="GET",operation="op",status="200"} 2.0' in ended
     assert 'loyalty_http_requests_total{method="OTHER",operation="op",status="200"} 1.0' in ended
     assert "loyalty_database_connections_in_use 1.0" in living
@@ -241,8 +243,10 @@ def test_what_waits_is_reported_once_whichever_process_was_asked_before(tmp_path
         """
     )
     environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
-    lines = [line for line in done.stdout.splitlines() if line.startswith(("loyalty_queue_", "loyalty_webhook_"))]
+    process = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+    )
+    lines = [line for line in process.stdout.splitlines() if line.startswith(("loyalty_queue_", "loyalty_webhook_"))]
     assert len(lines) == 7
     assert all(line.endswith(" 7.0") and "{" not in line for line in lines)
 
@@ -265,10 +269,10 @@ def test_every_problem_type_of_the_documents_has_its_page():
 
 
 def test_pages_for_the_management_are_on_its_own_address_alone():
-    everywhere, _ = serve(PATHS)
-    hidden, _ = serve(PATHS, site=Site(management_port=9090))
-    shown, _ = serve(PATHS, site=Site(management_port=80))
+    without_port, _ = serve(PATHS)
+    other_port, _ = serve(PATHS, site=Site(management_port=9090))
+    same_port, _ = serve(PATHS, site=Site(management_port=80))
     for path in ("/metrics", "/", "/v2/integration/docs", "/v2/integration/openapi.json"):
-        assert [each("GET", path).status for each in (everywhere, hidden, shown)] == [200, 404, 200]
+        assert [client("GET", path).status for client in (without_port, other_port, same_port)] == [200, 404, 200]
     for path in ("/health/live", "/.well-known/jwks.json", "/problems/not-found", "/docs/page.css", "/docs/page.js"):
-        assert hidden("GET", path).status == 200
+        assert other_port("GET", path).status == 200

@@ -29,10 +29,10 @@ def set_last_use(shop, moment):
 
 
 def test_a_key_is_shown_once_and_kept_as_a_hash(shop):
-    said = {"partner": "partnera", "name": "The wallet"}
-    made = shop.administration.post("/partner-api-keys", said)
-    record, key = made["partnerApiKey"], made["apiKey"]
-    assert {name: record[name] for name in said} == said
+    body = {"partner": "partnera", "name": "The wallet"}
+    response = shop.administration.post("/partner-api-keys", body)
+    record, key = response["partnerApiKey"], response["apiKey"]
+    assert {name: record[name] for name in body} == body
     assert record["keyHint"] == key[-4:]
     assert record["lastUsedAt"] is record["revokedAt"] is None
     assert listed(shop) == [record]
@@ -69,15 +69,15 @@ def test_keys_are_listed_by_partner_and_by_whether_they_are_revoked(shop):
     first, second, third = (Partner.of(shop, name).record["partnerApiKeyId"] for name in names)
     shop.administration.delete(f"/partner-api-keys/{second}")
 
-    def found(**query):
-        return [each["partnerApiKeyId"] for each in listed(shop, **query)]
+    def list_ids(**query):
+        return [record["partnerApiKeyId"] for record in listed(shop, **query)]
 
-    assert found() == [third, second, first]
-    assert found(order="partnerApiKeyId,asc", limit=2, page=1) == [third]
-    assert found(partner="partnera") == [second, first]
-    assert found(revoked=True) == [second]
-    assert found(revoked=False) == [third, first]
-    assert found(partner="partnera", revoked=False) == [first]
+    assert list_ids() == [third, second, first]
+    assert list_ids(order="partnerApiKeyId,asc", limit=2, page=1) == [third]
+    assert list_ids(partner="partnera") == [second, first]
+    assert list_ids(revoked=True) == [second]
+    assert list_ids(revoked=False) == [third, first]
+    assert list_ids(partner="partnera", revoked=False) == [first]
 
 
 def test_a_revoked_key_is_refused_from_the_next_request_on(shop):
@@ -107,12 +107,18 @@ def test_an_unknown_key_cannot_be_revoked(shop, api):
 
 
 def test_a_key_that_names_another_organization_is_unknown(shop, api):
-    mine, theirs = Partner.of(shop), Partner.of(Shop(api.organization()))
-    secret = mine.key.split("_", 2)[2]
-    forged = theirs.key.split("_", 2)[:2]
-    body = mine.body("somebody")
-    for key in ("_".join([*forged, secret]), mine.key[:-1], mine.key + "A", mine.key.upper(), "partner_0_" + "A" * 43):
-        assert mine.send(body, headers={"x-api-key": key}).status == 401
+    partner, other_partner = Partner.of(shop), Partner.of(Shop(api.organization()))
+    secret = partner.key.split("_", 2)[2]
+    forged = other_partner.key.split("_", 2)[:2]
+    body = partner.body("somebody")
+    for key in (
+        "_".join([*forged, secret]),
+        partner.key[:-1],
+        partner.key + "A",
+        partner.key.upper(),
+        "partner_0_" + "A" * 43,
+    ):
+        assert partner.send(body, headers={"x-api-key": key}).status == 401
 
 
 def test_the_last_use_is_reported_to_the_minute(shop):

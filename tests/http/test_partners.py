@@ -12,7 +12,7 @@ from tests.builders.partners import PAYMENT, Partner, customer, footprint, fresh
 from tests.builders.tracking import Shop, running
 
 BOTH = ("partnera", "partnerb")
-EVERYTHING = {
+FULL_PAYMENT = {
     "total": Decimal("12.5"),
     "type": "qr",
     "rawQr": "000201",
@@ -105,8 +105,8 @@ def test_every_required_field_is_required(shop, name):
     body = partner.body(shop.member())
     assert body.keys() == required
     before = footprint(shop)
-    for missing in sorted(required):
-        assert partner.send({each: value for each, value in body.items() if each != missing}).status == 400
+    for required_field in sorted(required):
+        assert partner.send({field: value for field, value in body.items() if field != required_field}).status == 400
     assert footprint(shop) == before
     assert partner.send(body).status == 200
 
@@ -165,17 +165,25 @@ def test_campaigns_see_all_of_a_payment(shop):
     )
     shop.campaign(running(mint(7), rule=rule), eventType=PAYMENT)
     member = shop.member()
-    said = {**EVERYTHING, "storeId": "store-4", "referenceId": "ref-1", "memberInfo": INFO, "paymentId": "payment-1"}
-    total = said.pop("total")
-    assert partner.pay(member, total, **said)["accountBalances"][0]["newAccrual"] == 7
+    fields = {
+        **FULL_PAYMENT,
+        "storeId": "store-4",
+        "referenceId": "ref-1",
+        "memberInfo": INFO,
+        "paymentId": "payment-1",
+    }
+    total = fields.pop("total")
+    assert partner.pay(member, total, **fields)["accountBalances"][0]["newAccrual"] == 7
     [event] = shop.events(member)
     assert (event["eventType"], event["externalId"]) == (PAYMENT, "payment-1")
     assert event["description"] == "Payment reported by The wallet."
-    stored = {row.event_type: row.payload for row in shop.rows("events", "event_type, payload")}[PAYMENT]["payment"]
-    assert stored == {
-        **{name: value for name, value in said.items() if name not in ("memberInfo", "products")},
+    stored_payment = {row.event_type: row.payload for row in shop.rows("events", "event_type, payload")}[PAYMENT][
+        "payment"
+    ]
+    assert stored_payment == {
+        **{name: value for name, value in fields.items() if name not in ("memberInfo", "products")},
         "total": 12.5,
-        "products": [{**said["products"][0], "total": 4.5}],
+        "products": [{**fields["products"][0], "total": 4.5}],
         "memberInfo": {"data": INFO["data"]},
     }
 
@@ -225,8 +233,8 @@ def test_an_enrolment_is_an_event_that_campaigns_and_triggers_hear(shop, partner
         "/triggers", {"triggerKey": "told", "type": "EntityChangeWebhook", "name": "Told", "settings": settings}
     )
     name = customer()
-    [moved] = partner.pay(name, forceUserSubscription=True)["accountBalances"]
-    assert (moved["balance"], moved["newAccrual"]) == (105, 105)
+    [account_balance] = partner.pay(name, forceUserSubscription=True)["accountBalances"]
+    assert (account_balance["balance"], account_balance["newAccrual"]) == (105, 105)
     assert [row.type for row in shop.rows("trigger_deliveries", "type")] == ["member.created"]
 
 
@@ -257,7 +265,7 @@ def test_onboarding_data_that_is_null_is_none(shop, either):
 def test_the_id_of_the_payment_becomes_the_government_id_of_a_member_with_another_id(shop, either):
     first = either.pay("30111222", forceUserSubscription=True, memberInfo={"loyaltyMemberId": "card-0077"})
     again = either.pay("30111222", forceUserSubscription=True)
-    assert [(each["loyaltyMemberId"], each["isNewMember"]) for each in (first, again)] == [
+    assert [(outcome["loyaltyMemberId"], outcome["isNewMember"]) for outcome in (first, again)] == [
         ("card-0077", True),
         ("card-0077", False),
     ]
@@ -271,8 +279,8 @@ def test_the_id_of_the_payment_becomes_the_government_id_of_a_member_with_anothe
 def test_a_customer_whom_the_next_payment_would_not_find_is_404(shop, either, name, gov_id):
     info = {"loyaltyMemberId": "card-0077", "userGovId": gov_id}
     before = footprint(shop)
-    refused = either.refused(name, forceUserSubscription=True, memberInfo=info)
-    assert refused == (404, "/problems/member-not-created")
+    refusal = either.refused(name, forceUserSubscription=True, memberInfo=info)
+    assert refusal == (404, "/problems/member-not-created")
     assert footprint(shop) == before
 
 
@@ -292,8 +300,8 @@ def test_an_id_that_can_be_no_members_is_404(shop, either, name):
 def test_a_government_id_of_somebody_else_is_404(shop, either):
     shop.member(profile={"govId": {"id": "30111222"}})
     before = footprint(shop)
-    refused = either.refused(customer(), forceUserSubscription=True, memberInfo=INFO)
-    assert refused == (404, "/problems/member-not-created")
+    refusal = either.refused(customer(), forceUserSubscription=True, memberInfo=INFO)
+    assert refusal == (404, "/problems/member-not-created")
     assert footprint(shop) == before
 
 
@@ -343,15 +351,15 @@ def test_partner_bs_reference_is_no_payment_id_where_there_is_one(shop):
 
 def test_the_same_payment_id_may_be_another_organizations(api, shop, partner):
     other = Partner.of(Shop(api.organization()))
-    for each in (partner, other):
-        assert each.pay(each.shop.member(), paymentId="payment-1")
+    for caller in (partner, other):
+        assert caller.pay(caller.shop.member(), paymentId="payment-1")
 
 
 def test_the_organization_is_that_of_the_key(api, shop, either):
     other = Shop(api.organization())
     member = shop.member()
-    refused = either.refused(member, organizationKey=organization_key(other))
-    assert refused == (404, "/problems/unknown-organization")
+    refusal = either.refused(member, organizationKey=organization_key(other))
+    assert refusal == (404, "/problems/unknown-organization")
     assert either.pay(member, organizationKey=organization_key(shop).upper())
     # Nobody else's members are found.
     assert either.refused(other.member()) == (404, "/problems/unknown-member")
@@ -359,8 +367,8 @@ def test_the_organization_is_that_of_the_key(api, shop, either):
 
 def missions_of(outcome):
     return [
-        (each["currentCounter"], each["newCounter"], each["achieved"], each["goal"], each["timesAchieved"])
-        for each in outcome["missionsStatus"]
+        (status["currentCounter"], status["newCounter"], status["achieved"], status["goal"], status["timesAchieved"])
+        for status in outcome["missionsStatus"]
     ]
 
 
@@ -369,8 +377,8 @@ def test_missions_are_counted_from_payment_to_payment(shop, either):
         shop, eventType=PAYMENT, goalCount=3, pointsAccrual=50, shortDescription="The next coffee is on us."
     )
     member = shop.member()
-    counted = [missions_of(either.pay(member)) for _ in range(7)]
-    assert counted == [
+    counts = [missions_of(either.pay(member)) for _ in range(7)]
+    assert counts == [
         [(0, 1, False, 3, 0)],
         [(1, 2, False, 3, 0)],
         [(2, 3, True, 3, 1)],
@@ -390,14 +398,14 @@ def test_a_mission_that_moves_twice_is_reported_once(shop, partner):
     advance = effect("advance-mission", missionKey=mission["missionKey"], amount=2)
     shop.campaign(running(advance, advance), eventType=PAYMENT)
     first = create_mission(shop, eventType=PAYMENT, goalCount=1)
-    status_by_mission = {each["missionId"]: each for each in partner.pay(shop.member())["missionsStatus"]}
+    status_by_mission = {status["missionId"]: status for status in partner.pay(shop.member())["missionsStatus"]}
     assert status_by_mission.keys() == {mission["missionId"], first["missionId"]}
-    moved = status_by_mission[mission["missionId"]]
-    assert (moved["currentCounter"], moved["newCounter"], moved["achieved"]) == (0, 5, False)
+    mission_status = status_by_mission[mission["missionId"]]
+    assert (mission_status["currentCounter"], mission_status["newCounter"], mission_status["achieved"]) == (0, 5, False)
 
 
 @pytest.mark.parametrize(
-    ("total", "given", "discounts"),
+    ("total", "discount_values", "discounts"),
     [
         (100, [("percentage", 10)], [(10, 90, "percentage")]),
         (Decimal("12.35"), [("percentage", 10)], [(Decimal("1.24"), Decimal("11.11"), "percentage")]),
@@ -407,13 +415,13 @@ def test_a_mission_that_moves_twice_is_reported_once(shop, partner):
         (100, [("amount", 20), ("percentage", 50)], [(20, 80, "amount"), (40, 40, "percentage")]),
     ],
 )
-def test_discounts_are_computed(shop, partner, total, given, discounts):
-    effects = [effect("discount", type=kind, value=value) for kind, value in given]
+def test_discounts_are_computed(shop, partner, total, discount_values, discounts):
+    effects = [effect("discount", type=kind, value=value) for kind, value in discount_values]
     shop.campaign(running(*effects), eventType=PAYMENT)
     outcome = partner.pay(shop.member(), total)
     assert outcome["effects"] == [
-        {"effectId": "discount", "discount": discount, "discountedTotal": left, "discountType": kind}
-        for discount, left, kind in discounts
+        {"effectId": "discount", "discount": discount, "discountedTotal": discounted_total, "discountType": kind}
+        for discount, discounted_total, kind in discounts
     ]
 
 
@@ -422,7 +430,7 @@ def test_effects_that_did_not_take_place_are_left_out(shop, partner):
     limit = {"limitRules": [{"scope": "member", "type": "transactions", "period": "total", "limit": 1}]}
     shop.campaign(running(effect("discount", type="amount", value=1)), eventType=PAYMENT, **limit)
     member = shop.member()
-    effect_ids = [[each["effectId"] for each in partner.pay(member)["effects"]] for _ in range(2)]
+    effect_ids = [[outcome["effectId"] for outcome in partner.pay(member)["effects"]] for _ in range(2)]
     assert effect_ids == [["mint-points", "discount"], ["mint-points"]]
 
 
@@ -431,8 +439,8 @@ def test_the_tier_is_that_after_the_payment(shop, partner):
     tier = {"name": "Gold", "active": True, "minRequiredPoints": 100, "tierOrder": 2}
     shop.administration.post(f"{program}/tiers", tier)
     account = {"tierPointsLedgerAccountId": shop.organization.created.ledger_account_id}
-    found = shop.administration.get(program)["loyaltyProgram"]
-    body = {name: found[name] for name in ("ledgerId", "description", "defaultTierId", "mainLedgerAccountId")}
+    record = shop.administration.get(program)["loyaltyProgram"]
+    body = {name: record[name] for name in ("ledgerId", "description", "defaultTierId", "mainLedgerAccountId")}
     shop.administration.put(program, {**body, **account, "setAsDefault": True})
     shop.campaign(running(mint(("=", "payment.total"))), eventType=PAYMENT)
     member = shop.member()
@@ -447,8 +455,8 @@ def test_points_that_had_expired_are_no_part_of_what_is_reported(shop, partner):
         running(mint(5, ledgerAccountKey=key, expirationDate=("=", 'timestamp("2020-01-01T00:00:00Z")'))),
         eventType=PAYMENT,
     )
-    [moved] = partner.pay(shop.member())["accountBalances"]
-    assert (moved["balance"], moved["newAccrual"]) == (0, 5)
+    [account_balance] = partner.pay(shop.member())["accountBalances"]
+    assert (account_balance["balance"], account_balance["newAccrual"]) == (0, 5)
 
 
 def test_ids_of_payments_are_no_keys_of_events(shop, partner):

@@ -70,6 +70,6 @@ def _picture_fields(node: Any, name: str = "") -> Iterator[tuple[str, dict[str, 
 def test_every_field_for_a_picture_in_a_body_accepts_web_urls_only(surface):
     schemas = bundle(surface)["components"]["schemas"]
     bodies = {name: schema for name, schema in schemas.items() if name.endswith(("Body", "Input", "Update"))}
-    found = [pair for name, schema in bodies.items() for pair in _picture_fields(schema, name)]
-    assert len(found) > 3
-    assert [name for name, schema in found if schema != {"$ref": "#/components/schemas/WebUrlOrNull"}] == []
+    fields = [pair for name, schema in bodies.items() for pair in _picture_fields(schema, name)]
+    assert len(fields) > 3
+    assert [name for name, schema in fields if schema != {"$ref": "#/components/schemas/WebUrlOrNull"}] == []

@@ -34,17 +34,17 @@ def test_the_page_and_all_that_it_loads_come_from_the_server(client):
     page = get(client, "/playground")
     assert page.status == 200
     assert "script-src 'self'" in page.headers["content-security-policy"]
-    loaded, to_do = {}, ["playground.js", "playground.css", "event-schema.json"]
+    sizes, to_do = {}, ["playground.js", "playground.css", "event-schema.json"]
     while to_do:
         name = to_do.pop()
-        if name not in loaded:
+        if name not in sizes:
             reply = get(client, f"/playground/{name}")
             assert reply.status == 200, name
-            loaded[name] = len(reply.content)
+            sizes[name] = len(reply.content)
             if name.endswith(".js"):
                 to_do += re.findall(r'^import .* from "\./([^"]+)";$', (SITE / name).read_text(), re.M)
-    assert len(loaded) == 9
-    assert sum(loaded.values()) < MOST_BYTES
+    assert len(sizes) == 9
+    assert sum(sizes.values()) < MOST_BYTES
 
 
 def test_the_schema_of_payloads_has_no_references(client):
@@ -61,11 +61,11 @@ def run(source: str):
     path = node()
     if path is None:
         pytest.skip("the scripts are run by Node")
-    done = subprocess.run(
+    process = subprocess.run(
         [path, "--input-type=module", "-e", source], cwd=SITE, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    assert process.returncode == 0, process.stderr
+    return json.loads(process.stdout)
 
 
 SCHEMA = {
@@ -99,30 +99,30 @@ SCHEMA = {
     ],
 )
 def test_fields_are_completed_where_the_cursor_is(text, names):
-    found = run(
+    completions = run(
         f"""import {{ placeAt, suggestions }} from "./playground-editor.js";
         const text = {json.dumps(text)};
         const found = suggestions({json.dumps(SCHEMA)}, placeAt(text, text.length));
         console.log(JSON.stringify(found.map(({{ name }}) => name)));"""
     )
-    assert found == names
+    assert completions == names
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "expected"),
+    ("before", "after", "expected_text"),
     [
         ('{"order": {"to', "}}", '{"order": {"total": }}'),
         ('{"order": {"to', '": 5}}', '{"order": {"total": 5}}'),
         ('{"order": {"to', 'xx": 5}}', '{"order": {"total": 5}}'),
     ],
 )
-def test_a_chosen_field_replaces_what_was_typed(before, after, expected):
-    done = run(
+def test_a_chosen_field_replaces_what_was_typed(before, after, expected_text):
+    result = run(
         f"""import {{ completed }} from "./playground-editor.js";
         const [before, after] = {json.dumps([before, after])};
         console.log(JSON.stringify(completed(before + after, before.length, "to", "total")));"""
     )
-    assert done["text"] == expected
+    assert result["text"] == expected_text
 
 
 def codes_of(**request):
@@ -145,12 +145,12 @@ def test_the_request_is_written_as_code_with_its_exact_content():
     }
     codes = codes_of(path="/events/track", body=body)
     assert list(codes) == ["curl", "Python", "TypeScript", "PHP", "Java"]
-    printed = subprocess.run(
+    output = subprocess.run(
         ["bash", "-c", codes["curl"].replace("curl -sS", "printf '%s\\n'")], capture_output=True, text=True, check=True
     ).stdout
-    assert json.loads(printed.partition("-d\n")[2]) == body
-    [sent] = re.findall(r"json=(.*),\n\)\nresponse\.raise", codes["Python"], re.S)
-    assert eval(sent) == body
+    assert json.loads(output.partition("-d\n")[2]) == body
+    [json_argument] = re.findall(r"json=(.*),\n\)\nresponse\.raise", codes["Python"], re.S)
+    assert eval(json_argument) == body
     for text in codes.values():
         assert "http://127.0.0.1:8080/v2" in text
 

@@ -25,45 +25,45 @@ def test_a_portal_is_created_and_listed(organization, administration):
         "authRedirectUrl": "https://members.corner.example:8443/callback?x=1",
         "authValidScopes": ["openid", "email"],
     }
-    made = administration.post("/portals", body)["portal"]
-    assert made == {
+    portal = administration.post("/portals", body)["portal"]
+    assert portal == {
         **body,
-        "portalId": made["portalId"],
-        "publicId": str(uuid.UUID(made["publicId"])),
+        "portalId": portal["portalId"],
+        "publicId": str(uuid.UUID(portal["publicId"])),
         "organizationId": organization.id,
-        "createdAt": made["createdAt"],
-        "updatedAt": made["createdAt"],
+        "createdAt": portal["createdAt"],
+        "updatedAt": portal["createdAt"],
     }
     plain = administration.post("/portals", {"name": "Another", "active": True})["portal"]
     unset = ("customAttributes", "links", "theme", "forms", "metadata")
     assert {plain[name] == {} for name in unset} == {True}
     assert (plain["loyaltyProgramId"], plain["authRedirectUrl"], plain["authValidScopes"]) == (None, None, [])
-    assert administration.get("/portals") == {"totalCount": 2, "page": 0, "limit": 100, "results": [plain, made]}
-    assert administration.get("/portals", publicId=made["publicId"])["results"] == [made]
+    assert administration.get("/portals") == {"totalCount": 2, "page": 0, "limit": 100, "results": [plain, portal]}
+    assert administration.get("/portals", publicId=portal["publicId"])["results"] == [portal]
     assert administration.get("/portals", publicId=str(uuid.uuid4()))["totalCount"] == 0
-    assert administration.get("/portals", order="name,desc")["results"] == [made, plain]
+    assert administration.get("/portals", order="name,desc")["results"] == [portal, plain]
     administration.get("/portals", order="theme", expect=400)
 
 
 def test_a_portal_is_changed_and_switched_off(organization, administration, other_organization):
-    made = administration.post("/portals", {"name": "Corner", "active": True, "theme": {"a": 1}})["portal"]
-    path = f"/portals/{made['portalId']}"
-    assert administration.get(path) == {"portal": made}
+    portal = administration.post("/portals", {"name": "Corner", "active": True, "theme": {"a": 1}})["portal"]
+    path = f"/portals/{portal['portalId']}"
+    assert administration.get(path) == {"portal": portal}
     off = administration.put(path, {"active": False})["portal"]
-    assert off == {**made, "active": False, "updatedAt": off["updatedAt"]}
+    assert off == {**portal, "active": False, "updatedAt": off["updatedAt"]}
     changes = {"name": "Bar", "theme": {}, "loyaltyProgramId": organization.created.loyalty_program_id}
-    changed = administration.put(path, changes)["portal"]
-    assert changed == {**off, **changes, "updatedAt": changed["updatedAt"]}
-    assert administration.get(path) == {"portal": changed}
+    updated_portal = administration.put(path, changes)["portal"]
+    assert updated_portal == {**off, **changes, "updatedAt": updated_portal["updatedAt"]}
+    assert administration.get(path) == {"portal": updated_portal}
     administration.put(path, {"publicId": str(uuid.uuid4())}, expect=400)
-    refused = administration.put(path, {"authRedirectUrl": "http://x.example/"}, expect=400)
-    assert [fault["pointer"] for fault in refused["errors"]] == ["/authRedirectUrl"]
+    problem = administration.put(path, {"authRedirectUrl": "http://x.example/"}, expect=400)
+    assert [fault["pointer"] for fault in problem["errors"]] == ["/authRedirectUrl"]
     assert administration.put(path, {"loyaltyProgramId": 10**15}, expect=404)["type"] == (
         "/problems/unknown-loyalty-program"
     )
     other_organization.administration.get(path, expect=404)
     other_organization.administration.put(path, {"active": True}, expect=404)
-    assert administration.get(path) == {"portal": changed}
+    assert administration.get(path) == {"portal": updated_portal}
 
 
 def test_paging_is_deprecated(administration):
@@ -87,8 +87,8 @@ def test_paging_is_deprecated(administration):
     ],
 )
 def test_where_people_can_be_sent(administration, url):
-    made = administration.post("/portals", {"name": "Corner", "active": True, "authRedirectUrl": url})["portal"]
-    assert made["authRedirectUrl"] == url
+    portal = administration.post("/portals", {"name": "Corner", "active": True, "authRedirectUrl": url})["portal"]
+    assert portal["authRedirectUrl"] == url
 
 
 @pytest.mark.parametrize(
@@ -131,8 +131,8 @@ def test_the_program_must_exist(administration, other_organization):
 def test_a_program_names_its_portal(organization, administration, other_organization):
     portal = administration.post("/portals", {"name": "Corner", "active": True})["portal"]
     body = {"ledgerId": organization.created.ledger_id, "description": "x", "setAsDefault": False}
-    made = administration.post("/loyalty-programs", {**body, "mainPortalId": portal["portalId"]})["loyaltyProgram"]
-    assert made["mainPortalId"] == portal["portalId"]
+    program = administration.post("/loyalty-programs", {**body, "mainPortalId": portal["portalId"]})["loyaltyProgram"]
+    assert program["mainPortalId"] == portal["portalId"]
     foreign = other_organization.administration.post("/portals", {"name": "Theirs", "active": True})["portal"]
-    refused = administration.post("/loyalty-programs", {**body, "mainPortalId": foreign["portalId"]}, expect=404)
-    assert refused["type"] == "/problems/unknown-portal"
+    problem = administration.post("/loyalty-programs", {**body, "mainPortalId": foreign["portalId"]}, expect=404)
+    assert problem["type"] == "/problems/unknown-portal"

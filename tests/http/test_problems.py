@@ -126,17 +126,17 @@ def test_answers_are_not_to_be_stored():
     assert client("GET", "/v2/x").headers["cache-control"] == "no-store"
 
 
-@pytest.mark.parametrize("given", ["abc-1.2_3", "x" * 64])
-def test_a_sane_request_id_is_taken_over(given):
+@pytest.mark.parametrize("request_id", ["abc-1.2_3", "x" * 64])
+def test_a_sane_request_id_is_taken_over(request_id):
     client, recorder = serve(PATHS)
-    assert client("GET", "/v2/x", headers={"X-Request-Id": given}).headers["x-request-id"] == given
-    assert recorder.last.request_id == given
+    assert client("GET", "/v2/x", headers={"X-Request-Id": request_id}).headers["x-request-id"] == request_id
+    assert recorder.last.request_id == request_id
 
 
-@pytest.mark.parametrize("given", ["", "x" * 65, "a b", "a\tb", "é", "a\n", "<script>"])
-def test_any_other_request_id_is_replaced(given):
+@pytest.mark.parametrize("request_id", ["", "x" * 65, "a b", "a\tb", "é", "a\n", "<script>"])
+def test_any_other_request_id_is_replaced(request_id):
     client, recorder = serve(PATHS)
-    got = client("GET", "/v2/x", headers={"X-Request-Id": given}).headers["x-request-id"]
+    got = client("GET", "/v2/x", headers={"X-Request-Id": request_id}).headers["x-request-id"]
     assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", got)
     assert recorder.last.request_id == got
 
@@ -151,16 +151,16 @@ def test_a_websocket_is_closed():
     import asyncio
 
     client, _ = serve(PATHS)
-    sent = []
+    messages = []
 
     async def connect():
         async def receive():
             return {"type": "websocket.connect"}
 
         async def send(message):
-            sent.append(message)
+            messages.append(message)
 
         await client.app({"type": "websocket", "path": "/v2/x", "headers": []}, receive, send)
 
     asyncio.run(connect())
-    assert sent == [{"type": "websocket.close", "code": 1008}]
+    assert messages == [{"type": "websocket.close", "code": 1008}]
