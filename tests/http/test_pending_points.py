@@ -46,7 +46,7 @@ def track(shop, *events):
     return results
 
 
-def returned(member, total):
+def partial_return(member, total):
     return order(member, None, "partially-returned", "order-1", items=[{"total": total}])
 
 
@@ -105,10 +105,10 @@ class TestWaiting:
         member = shop.member()
         mint(shop, member, 50)
         mint(shop, member, 100, availableAfter="P14D")
-        refused = burn(shop, member, 60, expect=409)
-        assert refused["type"] == "/problems/insufficient-balance"
+        problem = burn(shop, member, 60, expect=409)
+        assert problem["type"] == "/problems/insufficient-balance"
         assert (
-            refused["detail"] == "60 is more than the available 50; 100 more are available from 2026-03-15T09:00:00Z."
+            problem["detail"] == "60 is more than the available 50; 100 more are available from 2026-03-15T09:00:00Z."
         )
 
     def test_a_late_sale_is_available_at_once(self, clock, shop):
@@ -124,9 +124,9 @@ class TestWaiting:
         wallet = points.wallet()
         points.mint(wallet, 10)
         points.mint(wallet, 5, availableAt=START)
-        shown = points.wallet_of(wallet, include="lots")
-        assert (shown["currentBalance"], shown["pending"], shown["pendingCreditBalance"]) == (5, 10, 10)
-        assert shown["lots"]["waiting"] == [{"amount": 10, "availableAt": "2026-03-02T09:00:00Z"}]
+        record = points.wallet_of(wallet, include="lots")
+        assert (record["currentBalance"], record["pending"], record["pendingCreditBalance"]) == (5, 10, 10)
+        assert record["lots"]["waiting"] == [{"amount": 10, "availableAt": "2026-03-02T09:00:00Z"}]
 
     def test_a_row_says_that_points_wait(self, clock, points):
         wallet = points.wallet()
@@ -162,16 +162,16 @@ class TestWaiting:
         minted = points.mint(wallet, 10, availableAfter="P1D")
         points.revert(minted)
         clock.advance("2026-03-03T09:00:00Z")
-        shown = points.wallet_of(wallet)
-        assert (shown["currentBalance"], shown["pending"], shown["pendingCreditBalance"]) == (0, 0, 0)
+        record = points.wallet_of(wallet)
+        assert (record["currentBalance"], record["pending"], record["pendingCreditBalance"]) == (0, 0, 0)
         assert points.verify() == []
 
     def test_what_waits_counts_for_the_supply_at_once(self, clock):
         points = Points.new(clock.organization, maxSupply=100)
         wallet = points.wallet()
         minted = points.mint(wallet, 60, availableAfter="P1D")
-        refused = points.move(None, wallet, 41, expect=409)
-        assert refused["type"] == "/problems/supply-exceeded"
+        problem = points.move(None, wallet, 41, expect=409)
+        assert problem["type"] == "/problems/supply-exceeded"
         points.mint(wallet, 40)
         clock.advance("2026-03-02T09:00:00Z")
         assert points.balance(wallet) == 100
@@ -184,11 +184,11 @@ class TestWaiting:
         wallet = points.wallet()
         points.move(wallet, None, 30, allowOverdraft=True)
         points.mint(wallet, 100, availableAfter="P1D")
-        shown = points.wallet_of(wallet)
-        assert (shown["currentBalance"], shown["currentOverdraftBalance"], shown["pending"]) == (0, 30, 100)
+        record = points.wallet_of(wallet)
+        assert (record["currentBalance"], record["currentOverdraftBalance"], record["pending"]) == (0, 30, 100)
         clock.advance("2026-03-02T09:00:00Z")
-        shown = points.wallet_of(wallet)
-        assert (shown["currentBalance"], shown["currentOverdraftBalance"], shown["pending"]) == (70, 0, 0)
+        record = points.wallet_of(wallet)
+        assert (record["currentBalance"], record["currentOverdraftBalance"], record["pending"]) == (70, 0, 0)
         assert points.verify() == []
 
     @pytest.mark.parametrize(
@@ -203,12 +203,12 @@ class TestWaiting:
         ],
     )
     def test_terms_that_contradict_each_other(self, points, terms, pointers):
-        refused = points.move(None, points.wallet(), 10, expect=400, **terms)
-        assert [fault["pointer"] for fault in refused["errors"]] == pointers
+        problem = points.move(None, points.wallet(), 10, expect=400, **terms)
+        assert [fault["pointer"] for fault in problem["errors"]] == pointers
 
     def test_terms_of_what_is_no_mint(self, points):
-        refused = points.move(points.wallet(), None, 10, expect=400, availableAfter="P1D")
-        assert [fault["pointer"] for fault in refused["errors"]] == ["/availableAfter"]
+        problem = points.move(points.wallet(), None, 10, expect=400, availableAfter="P1D")
+        assert [fault["pointer"] for fault in problem["errors"]] == ["/availableAfter"]
 
     def test_points_do_not_expire_before_they_are_available(self, clock):
         points = Points.new(clock.organization, pointTrackingEnabled=True)
@@ -236,15 +236,15 @@ class TestWaiting:
         clock.advance("2026-03-02T09:00:00Z")
         points.release(early["ledgerTransactionId"])
         clock.advance(IN_TIME)
-        found, [release, *_, row] = rows()
-        assert found == [
+        lines, [release, *_, row] = rows()
+        assert lines == [
             (IN_TIME, f"100 {name} became available.", False),
             ("2026-03-02T09:00:00Z", f"5 {name} became available by request.", True),
             *((START, f"{amount} {name} were pending by request; the balance was 0.", True) for amount in (5, 30, 70)),
         ]
         assert (row["points"]["isPending"], row["points"]["amount"], row["points"]["pending"]) == (False, 0, 70)
         [available_event] = [
-            each for each in events_of(shop, member, "points-available") if each["createdAt"] == IN_TIME
+            event for event in events_of(shop, member, "points-available") if event["createdAt"] == IN_TIME
         ]
         assert release["pointsRelease"].pop("ledgerTransactionIds")[0] == int(first["ledgerTransactionId"])
         assert release["pointsRelease"] == {
@@ -297,7 +297,7 @@ class TestOrders:
         member = shop.member()
         self.buy(shop, member)
         clock.advance("2026-03-10T09:00:00Z")
-        track(shop, order(member, None, "confirmed", "order-1"), returned(member, 40))
+        track(shop, order(member, None, "confirmed", "order-1"), partial_return(member, 40))
         assert holds(shop, member) == (0, 60, (60, IN_TIME))
         clock.advance(IN_TIME)
         assert holds(shop, member) == (60, 0, None)
@@ -332,8 +332,8 @@ class TestOrders:
         [_, result] = track(
             shop, order(member, None, "confirmed", "order-1"), order(member, None, "returned", "order-1")
         )
-        [taken] = result["reverted"][0]["ledgerTransactions"]
-        assert (taken["outcome"], taken["amount"]) == ("clamped", 100), taken
+        [clawback] = result["reverted"][0]["ledgerTransactions"]
+        assert (clawback["outcome"], clawback["amount"]) == ("clamped", 100), clawback
         assert holds(shop, member) == (0, 0, None)
 
     def test_a_tier_waits_for_the_points(self, clock, shop):
@@ -348,21 +348,21 @@ class TestOrders:
         assert tiers.of(member) == "Gold"
         [status] = shop.integration.get(f"/members/{member}")["loyaltyMember"]["tierStatus"]
         assert status["since"] == IN_TIME
-        moved = events_of(shop, member, "member-tier-set")
-        assert [move["createdAt"] for move in moved] == [IN_TIME]
+        tier_events = events_of(shop, member, "member-tier-set")
+        assert [move["createdAt"] for move in tier_events] == [IN_TIME]
 
     def test_a_simulation_says_when(self, shop, points, action):
         """Example 10 of simulations."""
-        asked = {"order": {"total": 37.60}}
-        [earned] = shop.integration.post("/simulations", asked, expect=200)["simulation"]["earn"]["accounts"]
-        assert (earned["available"], earned["pending"], earned["availableAt"]) == (0, 37, IN_TIME)
+        body = {"order": {"total": 37.60}}
+        [account] = shop.integration.post("/simulations", body, expect=200)["simulation"]["earn"]["accounts"]
+        assert (account["available"], account["pending"], account["availableAt"]) == (0, 37, IN_TIME)
 
     def test_constants_that_contradict_each_other(self, shop):
         for terms in ({"availableAfter": "P3Y"}, {"availableAt": IN_TIME, "availableAfter": "P1D"}):
             campaign = shop.campaign()
             path = f"/campaigns/{campaign['campaignId']}/actions"
-            refused = shop.administration.post(path, running(mint_effect(5, **terms)), expect=400)
-            assert "availableAfter" in refused["errors"][0]["detail"]
+            problem = shop.administration.post(path, running(mint_effect(5, **terms)), expect=400)
+            assert "availableAfter" in problem["errors"][0]["detail"]
 
     def test_a_computed_expiry_before_the_points_are_available_fails_the_effect(self, clock, shop):
         Points.new(clock.organization, pointTrackingEnabled=True, alias="tracked", isDefaultAccount=True)

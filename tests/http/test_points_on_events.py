@@ -41,8 +41,8 @@ def holds(shop, member):
 
 def payloads(shop, event_type):
     key = {"points-available": "availableAt", "points-cancelled": "cancelledAt"}[event_type]
-    stored = [row[0] or {} for row in shop.rows("events", "payload", "loyalty_event_id")]
-    return [payload for payload in stored if key in payload]
+    all_payloads = [row[0] or {} for row in shop.rows("events", "payload", "loyalty_event_id")]
+    return [payload for payload in all_payloads if key in payload]
 
 
 def confirm(shop, member, external_id="order-1", **more):
@@ -254,8 +254,8 @@ class TestOrders:
         shop.track(order(member, 100, external_id="order-1"), order(member, 100, external_id="order-2"))
         confirm(shop, member, "order-2")
         wallet = account.rows()[0]["toWalletId"]
-        shown = account.wallet_of(wallet)
-        assert (shown["currentBalance"], shown["pending"]) == (25, 25)
+        record = account.wallet_of(wallet)
+        assert (record["currentBalance"], record["pending"]) == (25, 25)
         [payload] = payloads(shop, "points-available")
         assert payload["orderExternalIds"] == ["order-2"]
         assert account.verify() == []
@@ -282,7 +282,7 @@ class TestMembers:
         assert holds(shop, member) == (0, 10)
         shop.track(event(member), event(member))
         assert holds(shop, member) == (20, 10)
-        lots = [lot["ledgerTransactionId"] for each in payloads(shop, "points-available") for lot in each["lots"]]
+        lots = [lot["ledgerTransactionId"] for payload in payloads(shop, "points-available") for lot in payload["lots"]]
         assert sorted(lots) == sorted(row["ledgerTransactionId"] for row in points.rows() if row["status"] == 1)
         assert points.verify() == []
 
@@ -291,8 +291,8 @@ class TestMembers:
         minted = mint(shop, member, 30, **terms)
         assert mint(shop, member, 30, **terms) == minted
         other = {"eventTypes": [CONFIRMED], "cancelAfter": "P61D"}
-        refused = mint(shop, member, 30, expect=409, **{**terms, "availableOn": other})
-        assert (refused["type"], holds(shop, member)) == ("/problems/key-reused", (0, 30))
+        problem = mint(shop, member, 30, expect=409, **{**terms, "availableOn": other})
+        assert (problem["type"], holds(shop, member)) == ("/problems/key-reused", (0, 30))
 
     def test_a_midnight_follows_the_event(self, clock, shop, points):
         member = shop.member()
@@ -310,8 +310,8 @@ class TestMembers:
         wallet = account.wallet()
         account.mint(wallet, 10)
         clock.advance("2026-03-02T09:00:00Z")
-        shown = account.wallet_of(wallet)
-        assert (shown["currentBalance"], shown["pending"], shown["pendingCreditBalance"]) == (0, 0, 0)
+        record = account.wallet_of(wallet)
+        assert (record["currentBalance"], record["pending"], record["pendingCreditBalance"]) == (0, 0, 0)
         assert account.verify() == []
 
     def test_what_waits_for_an_event_is_released_early(self, clock, shop, points):
@@ -333,9 +333,9 @@ class TestMembers:
         ],
     )
     def test_terms_that_can_never_hold(self, shop, terms, pointer):
-        refused = mint(shop, shop.member(), 1, expect=400, **terms)
-        assert [fault["pointer"] for fault in refused["errors"]] == [pointer]
+        problem = mint(shop, shop.member(), 1, expect=400, **terms)
+        assert [fault["pointer"] for fault in problem["errors"]] == [pointer]
 
     def test_an_unknown_type_of_event_is_refused(self, shop):
-        refused = mint(shop, shop.member(), 1, expect=404, availableOn={"eventTypes": ["sunrise"]})
-        assert refused["type"] == "/problems/unknown-event-type"
+        problem = mint(shop, shop.member(), 1, expect=404, availableOn={"eventTypes": ["sunrise"]})
+        assert problem["type"] == "/problems/unknown-event-type"

@@ -43,11 +43,13 @@ def standing(shop, member="ana"):
 
 
 def test_imported_points_qualify_for_more_than_their_amount(shop, organization, member):
-    done = Imports(organization).run("loyaltyMemberId,amount,qualifyingAmount\nana,300,5000\n", kind="balances")
-    assert counts(done) == ("done", 1, 1, 0)
+    balances_import = Imports(organization).run(
+        "loyaltyMemberId,amount,qualifyingAmount\nana,300,5000\n", kind="balances"
+    )
+    assert counts(balances_import) == ("done", 1, 1, 0)
     assert standing(shop) == (300, 5000, "Gold")
-    spent = shop.give("ana", 300, "burn")
-    assert (spent["amount"], standing(shop)) == (300, (0, 5000, "Gold"))
+    burn = shop.give("ana", 300, "burn")
+    assert (burn["amount"], standing(shop)) == (300, (0, 5000, "Gold"))
     assert shop.administration.post("/members/by-loyalty-member-id/ana/burn", {"amount": 1}, expect=409)
 
 
@@ -55,25 +57,27 @@ def test_points_qualify_in_the_period_in_which_they_were_earned(shop, organizati
     program = TierSchedule.new(shop, ROLLING, Silver=500, Gold=1000)
     shop.member(loyaltyMemberId="ana")
     row = f"ana,0,5000,{instant_text(HALF_A_YEAR_AGO)}\n"
-    done = Imports(organization).run("loyaltyMemberId,amount,qualifyingAmount,earnedAt\n" + row, kind="balances")
-    assert counts(done) == ("done", 1, 1, 0)
+    balances_import = Imports(organization).run(
+        "loyaltyMemberId,amount,qualifyingAmount,earnedAt\n" + row, kind="balances"
+    )
+    assert counts(balances_import) == ("done", 1, 1, 0)
     assert standing(shop) == (0, 5000, "Gold")
     assert program.entry("ana")["expiresAt"] == instant_text(add_months(HALF_A_YEAR_AGO, 12, UTC))
     assert shop.rows("ledger_lots") == []
 
 
 def test_faults_of_qualifying_amounts_are_those_of_their_rows(organization, member):
-    done = Imports(organization).run(
+    balances_import = Imports(organization).run(
         "loyaltyMemberId,amount,qualifyingAmount,pending\nana,1,-1,\nana,1,1.5,\nana,0,5,true\nana,1,many,\n",
         kind="balances",
     )
-    assert [(line, column) for line, column, _ in Imports(organization).errors(done)] == [
+    assert [(line, column) for line, column, _ in Imports(organization).errors(balances_import)] == [
         (2, "qualifyingAmount"),
         (3, None),
         (4, None),
         (5, "qualifyingAmount"),
     ]
-    reasons = [reason for _, _, reason in Imports(organization).errors(done)]
+    reasons = [reason for _, _, reason in Imports(organization).errors(balances_import)]
     assert reasons[1:3] == [
         "qualifyingAmount has more than the 0 fraction digits of this account.",
         "qualifyingAmount needs a positive amount where the mint is pending.",
@@ -83,8 +87,10 @@ def test_faults_of_qualifying_amounts_are_those_of_their_rows(organization, memb
 def test_a_row_that_was_imported_is_recognized_by_its_qualifying_amount(organization, member):
     head, imports = "loyaltyMemberId,amount,systemUniqueKey,qualifyingAmount\n", Imports(organization)
     assert counts(imports.run(head + "ana,5,a,\nana,5,b,7\n", kind="balances")) == ("done", 2, 2, 0)
-    done = imports.run(head + "ana,5,a,\nana,5,b,7.0\nana,5,b,8\nana,5,a,5\n", kind="balances", mode="upsert")
-    assert [line for line, _, _ in imports.errors(done)] == [4, 5]
+    balances_import = imports.run(
+        head + "ana,5,a,\nana,5,b,7.0\nana,5,b,8\nana,5,a,5\n", kind="balances", mode="upsert"
+    )
+    assert [line for line, _, _ in imports.errors(balances_import)] == [4, 5]
 
 
 def test_a_request_mints_points_that_qualify_for_less(shop, member):
@@ -98,8 +104,8 @@ def test_a_request_mints_points_that_qualify_for_less(shop, member):
 
 def test_a_burn_has_no_qualifying_amount(shop, member):
     path = "/members/by-loyalty-member-id/ana/burn"
-    refused = shop.administration.post(path, {"amount": 1, "qualifyingAmount": 1}, expect=400)
-    assert [(fault["pointer"], fault["detail"]) for fault in refused["errors"]] == [
+    problem = shop.administration.post(path, {"amount": 1, "qualifyingAmount": 1}, expect=400)
+    assert [(fault["pointer"], fault["detail"]) for fault in problem["errors"]] == [
         ("/qualifyingAmount", "qualifyingAmount is not a known field.")
     ]
 
@@ -127,8 +133,8 @@ def test_mints_of_a_batch_have_qualifying_amounts(shop, organization, member):
         {"revertedLedgerTransactionId": int(minted), "qualifyingAmount": 1},
     ]
     answer = shop.administration.post("/ledger-transactions/batch", {"items": items}, expect=200)
-    assert [each["index"] for each in answer["processed"]] == [0]
-    assert [each["error"]["errors"][0]["pointer"] for each in answer["failed"]] == [
+    assert [entry["index"] for entry in answer["processed"]] == [0]
+    assert [entry["error"]["errors"][0]["pointer"] for entry in answer["failed"]] == [
         "/items/1/qualifyingAmount",
         "/items/2/qualifyingAmount",
     ]
@@ -153,8 +159,8 @@ def test_a_campaign_gives_a_bonus_that_does_not_qualify(shop, member):
 
 @pytest.mark.parametrize(("qualifying", "points"), [(0, (100, 0)), (None, (100, 100)), (33, (100, 33))])
 def test_a_return_takes_the_same_share_of_both(shop, member, qualifying, points):
-    given = {} if qualifying is None else {"qualifyingAmount": qualifying}
-    shop.campaign(running(mint(100, **given)), eventType="member-purchase-order-created")
+    more = {} if qualifying is None else {"qualifyingAmount": qualifying}
+    shop.campaign(running(mint(100, **more)), eventType="member-purchase-order-created")
     shop.track_one(order(member, 50, external_id="o-1"))
     shop.track_one(order(member, None, "confirmed", "o-1"))
     assert standing(shop)[:2] == points
@@ -210,10 +216,10 @@ def test_exported_balances_restore_what_qualifies_in_each_period(api, organizati
         return [standing(shop, name) for name in ("ana", "ben")]
 
     shop, other = Shop(organization), Shop(api.organization())
-    for each in (shop, other):
-        TierSchedule.new(each, ROLLING, Silver=500, Gold=1000)
-        each.member(loyaltyMemberId="ana")
-        each.member(loyaltyMemberId="ben")
+    for store in (shop, other):
+        TierSchedule.new(store, ROLLING, Silver=500, Gold=1000)
+        store.member(loyaltyMemberId="ana")
+        store.member(loyaltyMemberId="ben")
     earlier = instant_text(HALF_A_YEAR_AGO - timedelta(days=400))
     shop.give("ana", 300, externalEventDate=instant_text(HALF_A_YEAR_AGO))
     shop.give("ana", 400, externalEventDate=instant_text(HALF_A_YEAR_AGO + timedelta(minutes=7)))
@@ -246,8 +252,8 @@ def test_exported_balances_restore_what_qualifies_in_each_period(api, organizati
             "earnedAt": instant_text(quarter + timedelta(minutes=15)),
         },
     ]
-    done = Imports(other.organization).run("".join(lines), kind="balances", file_format="ndjson")
-    assert counts(done) == ("done", 4, 4, 0)
+    balances_import = Imports(other.organization).run("".join(lines), kind="balances", file_format="ndjson")
+    assert counts(balances_import) == ("done", 4, 4, 0)
     assert standings(other) == standings(shop) == [(105, 750, "Silver"), (0, 0, "Member")]
     assert exported(other.organization, "balances") == lines
     other.check_ledger()

@@ -37,8 +37,8 @@ def test_what_is_no_rate(text):
 def test_a_burst_is_let_through_and_then_as_much_as_the_rate_says(clock):
     rates, rate = Rates(clock), Rate.parse("3/minute")
     assert [rates.take("a", rate).is_allowed for _ in range(5)] == [True, True, True, False, False]
-    refused = rates.take("a", rate)
-    assert (refused.remaining, refused.seconds) == (0, 20)
+    refusal = rates.take("a", rate)
+    assert (refusal.remaining, refusal.seconds) == (0, 20)
     clock.now += 20
     assert [rates.take("a", rate).is_allowed for _ in range(2)] == [True, False]
     assert rates.take("b", rate).remaining == 2
@@ -56,20 +56,20 @@ def test_looking_counts_nothing(clock):
 @given(steps=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 40)), max_size=60), count=st.integers(1, 5))
 def test_no_key_gets_more_than_its_burst_and_its_rate(steps, count):
     clock, rate = Clock(), Rate(count, 60)
-    rates, taken, began = Rates(clock), {}, clock.now
+    rates, grants_by_key, began = Rates(clock), {}, clock.now
     for key, pause in steps:
         clock.now += pause
         if rates.take(key, rate).is_allowed:
-            taken[key] = taken.get(key, 0) + 1
+            grants_by_key[key] = grants_by_key.get(key, 0) + 1
     most = count + (clock.now - began) * count / 60
-    assert all(each <= most + 1e-6 for each in taken.values())
+    assert all(grants <= most + 1e-6 for grants in grants_by_key.values())
 
 
 def test_more_keys_than_there_is_room_for_are_no_fault(clock):
     rates, rate = Rates(clock), Rate(1, 60)
     assert all(rates.take(str(n), rate).is_allowed for n in range(2000))
-    refused = sum(not rates.take(str(n), rate).is_allowed for n in range(2000))
-    assert refused > 1900
+    refusals = sum(not rates.take(str(n), rate).is_allowed for n in range(2000))
+    assert refusals > 1900
 
 
 def test_threads_and_forks_count_together():
@@ -87,24 +87,24 @@ def test_threads_and_forks_count_together():
 
 
 def _in_threads(rates: Rates, rate: Rate) -> int:
-    taken = []
+    grants = []
 
     def take() -> None:
         for _ in range(20):
             if rates.take("a", rate).is_allowed:
-                taken.append(1)
+                grants.append(1)
 
     threads = [threading.Thread(target=take) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return len(taken)
+    return len(grants)
 
 
 def test_the_headers_of_the_draft(clock):
     rates, rate = Rates(clock), Rate.parse("10/minute")
     assert rate_headers({}) == []
-    found = dict(rate_headers({"token": rates.take("a", rate), "address": rates.take("b", Rate(2, 1))}))
-    assert found[b"ratelimit-policy"] == b'"token";q=10;w=60, "address";q=2;w=1'
-    assert found[b"ratelimit"] == b'"token";r=9;t=6, "address";r=1;t=1'
+    headers = dict(rate_headers({"token": rates.take("a", rate), "address": rates.take("b", Rate(2, 1))}))
+    assert headers[b"ratelimit-policy"] == b'"token";q=10;w=60, "address";q=2;w=1'
+    assert headers[b"ratelimit"] == b'"token";r=9;t=6, "address";r=1;t=1'

@@ -23,11 +23,11 @@ def database(url: str, name: str) -> Iterator[str]:
     server = create_engine(url, threads=1)
     with autocommit(server).connect() as db:
         db.execute(text(f"CREATE DATABASE {name}"))
-        own = make_url(url).set(database=name).render_as_string(hide_password=False)
-        engine = create_engine(own, threads=1)
+        database_url = make_url(url).set(database=name).render_as_string(hide_password=False)
+        engine = create_engine(database_url, threads=1)
         schema.migrate(engine)
         engine.dispose()
-        yield own
+        yield database_url
         db.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
     server.dispose()
 
@@ -66,8 +66,8 @@ def content(settings, primary_url, replica_url) -> Iterator[Content]:
 
 
 def titles(content: Content) -> list[str]:
-    found = content.organization.integration.get("/content/collections/drinks/documents")
-    return [each["attrs"]["title"] for each in found["items"]]
+    page = content.organization.integration.get("/content/collections/drinks/documents")
+    return [item["attrs"]["title"] for item in page["items"]]
 
 
 def test_searches_come_from_the_replica_and_single_reads_do_not(content):
@@ -80,8 +80,8 @@ def test_searches_come_from_the_replica_and_single_reads_do_not(content):
 
 def test_what_the_replica_does_not_have_yet_comes_from_the_primary(content):
     new = Content.of(content.organization, name="New")
-    made = new.put({"title": "new"})
-    assert new.search()["items"] == [made]
+    document = new.put({"title": "new"})
+    assert new.search()["items"] == [document]
 
 
 def test_who_may_call_is_asked_of_the_primary(content):
@@ -95,18 +95,18 @@ def test_while_the_replica_is_away_the_primary_serves(settings, primary_url, mon
     with running_api(served) as api:
         organization = api.organization()
         content = Content.of(organization, name="Here")
-        made = content.put({"title": "here"})
-        tried = []
-        monkeypatch.setattr(dispatch.transactions, "read", counting(dispatch.transactions.read, tried))
+        document = content.put({"title": "here"})
+        urls = []
+        monkeypatch.setattr(dispatch.transactions, "read", counting(dispatch.transactions.read, urls))
         for _ in range(3):
-            assert content.search()["items"] == [made]
-    assert sum("nowhere" in url for url in tried) == 1
+            assert content.search()["items"] == [document]
+    assert sum("nowhere" in url for url in urls) == 1
     assert "read replica" in caplog.text
 
 
-def counting(read, tried):
-    def counted(engine, work):
-        tried.append(str(engine.url))
+def counting(read, urls):
+    def note_and_read(engine, work):
+        urls.append(str(engine.url))
         return read(engine, work)
 
-    return counted
+    return note_and_read

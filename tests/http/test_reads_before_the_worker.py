@@ -45,9 +45,9 @@ def test_reads_of_a_random_history_do_not_depend_on_the_worker(clock, seed):
             )
         if random.random() < 0.5:
             shop.track_one(event("ana"))
-        spent = random.randint(0, int(points.balance(wallet)))
-        if spent:
-            points.move(wallet, None, spent)
+        amount = random.randint(0, int(points.balance(wallet)))
+        if amount:
+            points.move(wallet, None, amount)
         # The clock shows a later time, and no job has run.
         points.change(
             "UPDATE organizations SET clock_now = :now WHERE organization_id = :id",
