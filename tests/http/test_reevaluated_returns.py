@@ -37,9 +37,9 @@ def give_back(shop, member, *items, **more):
     return shop.track_one(order(member, None, "partially-returned", "o-1", items=list(items), **more))
 
 
-def used(shop, made):
-    found = shop.administration.get(f"/campaigns/{made['campaignId']}", include="limits")["campaign"]["limits"]
-    return [limit["used"] for limit in found]
+def usage(shop, record):
+    limits = shop.administration.get(f"/campaigns/{record['campaignId']}", include="limits")["campaign"]["limits"]
+    return [limit["used"] for limit in limits]
 
 
 @pytest.mark.parametrize(("on_return", "balance"), [("prorate", 166), ("reevaluate", 0)])
@@ -50,7 +50,7 @@ def test_example_7_below_the_boundary_nothing_is_left(shop, ana, on_return, bala
     result = give_back(shop, ana, {"total": 80})
     assert shop.balance(ana) == balance
     [part] = result["reverted"]
-    assert [each["revertedAmount"] for each in part["ledgerTransactions"]] == [500 - balance]
+    assert [transaction["revertedAmount"] for transaction in part["ledgerTransactions"]] == [500 - balance]
     shop.check_ledger()
 
 
@@ -112,16 +112,16 @@ def test_items_that_returned_are_not_there_any_more(shop, ana):
 
 
 def test_the_rest_of_a_reevaluated_return_equals_a_full_return(shop, ana):
-    made = campaign(
+    saved_campaign = campaign(
         shop,
         running(mint(("=", "floor(order.total / 50.0) * 10.0"))),
         limitRules=[{"scope": "campaign", "type": "points", "period": "total", "limit": 1000}],
     )
     buy(shop, ana)
     give_back(shop, ana, {"total": 30})
-    assert (shop.balance(ana), used(shop, made)) == (10, [10])
+    assert (shop.balance(ana), usage(shop, saved_campaign)) == (10, [10])
     shop.track_one(order(ana, None, "returned", "o-1"))
-    assert (shop.balance(ana), used(shop, made)) == (0, [0])
+    assert (shop.balance(ana), usage(shop, saved_campaign)) == (0, [0])
     shop.check_ledger()
 
 
@@ -142,12 +142,16 @@ def test_actions_that_were_not_granted_are_not_tried(shop, ana):
 
 
 def test_later_changes_of_the_campaign_do_not_matter(shop, ana):
-    made = campaign(shop, running(mint(500), rule=BOUNDARY))
+    saved_campaign = campaign(shop, running(mint(500), rule=BOUNDARY))
     buy(shop, ana)
-    path = f"/campaigns/{made['campaignId']}/actions/{made['actions'][0]['actionId']}"
-    changed = running(mint(5), rule="order.total >= 1000", campaignVersionId=made["campaignVersionId"] + 1)
-    shop.administration.put(path, changed)
-    shop.administration.put(f"/campaigns/{made['campaignId']}", {"code": made["code"], "name": "Over", "active": False})
+    path = f"/campaigns/{saved_campaign['campaignId']}/actions/{saved_campaign['actions'][0]['actionId']}"
+    action_body = running(
+        mint(5), rule="order.total >= 1000", campaignVersionId=saved_campaign["campaignVersionId"] + 1
+    )
+    shop.administration.put(path, action_body)
+    shop.administration.put(
+        f"/campaigns/{saved_campaign['campaignId']}", {"code": saved_campaign["code"], "name": "Over", "active": False}
+    )
     give_back(shop, ana, {"total": 20})
     assert shop.balance(ana) == 500
     give_back(shop, ana, {"total": 1})
@@ -169,7 +173,7 @@ def test_a_rule_that_fails_on_what_is_left_takes_back_in_proportion(shop, ana):
 
 
 def test_points_that_a_limit_cut_are_kept_as_far_as_they_would_be_granted(shop, ana):
-    made = campaign(
+    saved_campaign = campaign(
         shop,
         running(mint(("=", "order.total"))),
         allowPartialApplicationOnLimit=True,
@@ -177,9 +181,9 @@ def test_points_that_a_limit_cut_are_kept_as_far_as_they_would_be_granted(shop, 
     )
     buy(shop, ana)
     give_back(shop, ana, {"total": 20})
-    assert (shop.balance(ana), used(shop, made)) == (100, [100])
+    assert (shop.balance(ana), usage(shop, saved_campaign)) == (100, [100])
     give_back(shop, ana, {"total": 30})
-    assert (shop.balance(ana), used(shop, made)) == (70, [70])
+    assert (shop.balance(ana), usage(shop, saved_campaign)) == (70, [70])
 
 
 def test_points_that_were_spent_are_missing(shop, ana):
@@ -188,12 +192,14 @@ def test_points_that_were_spent_are_missing(shop, ana):
     shop.give(ana, 450, "burn")
     result = give_back(shop, ana, {"total": 80})
     [part] = result["reverted"]
-    assert [(each["revertedAmount"], each["outcome"]) for each in part["ledgerTransactions"]] == [(50, "partial")]
+    assert [(transaction["revertedAmount"], transaction["outcome"]) for transaction in part["ledgerTransactions"]] == [
+        (50, "partial")
+    ]
     assert shop.balance(ana) == 0
 
 
 def test_a_budget_gets_back_what_the_discount_of_the_rest_is_less(shop, ana):
-    made = campaign(
+    saved_campaign = campaign(
         shop,
         running(effect("discount", type="amount", value=10), rule=BOUNDARY, name="ten"),
         running(effect("discount", type="percentage", value=10), name="tenth"),
@@ -201,12 +207,12 @@ def test_a_budget_gets_back_what_the_discount_of_the_rest_is_less(shop, ana):
         limitRules=[{"scope": "campaign", "type": "money", "period": "total", "limit": 100}],
     )
     buy(shop, ana, currency="EUR")
-    assert used(shop, made) == [21]
+    assert usage(shop, saved_campaign) == [21]
     give_back(shop, ana, {"total": 20})
     # 10.00 and a tenth of 90.00.
-    assert used(shop, made) == [19]
+    assert usage(shop, saved_campaign) == [19]
     give_back(shop, ana, {"total": 60})
-    assert used(shop, made) == [4]
+    assert usage(shop, saved_campaign) == [4]
 
 
 def test_waiting_points_are_reduced(shop, ana):
@@ -228,7 +234,7 @@ def test_qualifying_points_are_reduced_by_their_own_amount(shop, ana):
 def test_a_dry_run_of_a_return_says_the_same(shop, ana):
     campaign(shop, running(mint(500), rule=BOUNDARY))
     buy(shop, ana)
-    some = order(ana, None, "partially-returned", "o-1", items=[{"total": 80}])
-    [tried] = shop.track(some, executionMode="dryRun")
-    assert [each["revertedAmount"] for each in tried["reverted"][0]["ledgerTransactions"]] == [500]
+    partial_return = order(ana, None, "partially-returned", "o-1", items=[{"total": 80}])
+    [tried] = shop.track(partial_return, executionMode="dryRun")
+    assert [transaction["revertedAmount"] for transaction in tried["reverted"][0]["ledgerTransactions"]] == [500]
     assert shop.balance(ana) == 500

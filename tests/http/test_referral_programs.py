@@ -59,22 +59,22 @@ def whole_body(shop):
 
 def test_a_program_is_kept_with_everything_it_said(shop, administration):
     body = whole_body(shop)
-    made = administration.post("/referral-programs", body)["referralProgram"]
+    program = administration.post("/referral-programs", body)["referralProgram"]
     counts = {"referredCount": 0, "totalCodes": 0, "totalLogs": 0}
-    assert made == {**body, **counts, **{name: made[name] for name in STAMPS}}
-    assert made["organizationId"] == shop.organization.id
-    assert made["referralProgramKey"] == str(uuid.UUID(made["referralProgramKey"]))
-    assert made["createdAt"] == made["updatedAt"]
-    path = f"/referral-programs/{made['referralProgramId']}"
-    assert administration.get(path) == {"referralProgram": made}
-    assert administration.get("/referral-programs")["results"] == [made]
+    assert program == {**body, **counts, **{name: program[name] for name in STAMPS}}
+    assert program["organizationId"] == shop.organization.id
+    assert program["referralProgramKey"] == str(uuid.UUID(program["referralProgramKey"]))
+    assert program["createdAt"] == program["updatedAt"]
+    path = f"/referral-programs/{program['referralProgramId']}"
+    assert administration.get(path) == {"referralProgram": program}
+    assert administration.get("/referral-programs")["results"] == [program]
 
 
 def test_what_is_left_out_has_its_default(administration):
     body = program_body()
-    made = administration.post("/referral-programs", body)["referralProgram"]
-    given = {name: made.pop(name) for name in body}
-    assert given == body
+    program = administration.post("/referral-programs", body)["referralProgram"]
+    fields = {name: program.pop(name) for name in body}
+    assert fields == body
     defaults = {
         "customAttributes": {},
         "tags": [],
@@ -85,22 +85,22 @@ def test_what_is_left_out_has_its_default(administration):
         "totalLogs": 0,
     }
     for name in STAMPS:
-        made.pop(name)
-    assert made == {**dict.fromkeys(made), **defaults}
-    nulls = {name: None for name in made if made[name] is None}
+        program.pop(name)
+    assert program == {**dict.fromkeys(program), **defaults}
+    nulls = {name: None for name in program if program[name] is None}
     again = administration.post("/referral-programs", {**program_body(), **nulls})["referralProgram"]
     assert {name: again[name] for name in nulls} == nulls
 
 
 def test_an_update_changes_what_it_is_sent(shop, administration):
     body = whole_body(shop)
-    made = administration.post("/referral-programs", body)["referralProgram"]
-    path = f"/referral-programs/{made['referralProgramId']}"
+    program = administration.post("/referral-programs", body)["referralProgram"]
+    path = f"/referral-programs/{program['referralProgramId']}"
     new = program_body(code="another", active=False, eventType="member-created", maxPerCode=1)
-    changed = administration.put(path, new)["referralProgram"]
-    assert changed == {**made, **new, "updatedAt": changed["updatedAt"]}
-    assert changed["updatedAt"] > made["updatedAt"]
-    assert administration.get(path)["referralProgram"] == changed
+    updated_program = administration.put(path, new)["referralProgram"]
+    assert updated_program == {**program, **new, "updatedAt": updated_program["updatedAt"]}
+    assert updated_program["updatedAt"] > program["updatedAt"]
+    assert administration.get(path)["referralProgram"] == updated_program
     # Its own code is no other program's.
     administration.put(path, new)
 
@@ -131,11 +131,11 @@ def test_an_update_changes_what_it_is_sent(shop, administration):
     ],
 )
 def test_what_a_program_cannot_be_is_refused_with_its_place(shop, administration, more, pointer):
-    made = Friends(shop)
+    friends = Friends(shop)
     body = program_body(**more)
     for problem in (
         administration.post("/referral-programs", body, expect=400),
-        administration.put(made.path, body, expect=400),
+        administration.put(friends.path, body, expect=400),
     ):
         assert problem["type"] == "/problems/invalid-request"
         assert {fault["pointer"] for fault in problem["errors"]} == {pointer}
@@ -149,9 +149,9 @@ def test_what_a_program_cannot_be_is_refused_with_its_place(shop, administration
         ({"audienceId": 999_999_999}, "unknown-audience"),
         ({"eventType": "cup-returned"}, "unknown-event-type"),
         *(
-            each
+            case
             for side in ("referrer", "referred")
-            for each in (
+            for case in (
                 ({f"{side}LedgerId": 999_999_999}, "unknown-ledger"),
                 ({f"{side}LedgerAccountId": 999_999_999}, "unknown-ledger-account"),
                 ({f"{side}CouponBookKey": str(uuid.uuid4())}, "unknown-coupon-book"),
@@ -160,10 +160,10 @@ def test_what_a_program_cannot_be_is_refused_with_its_place(shop, administration
     ],
 )
 def test_what_a_program_names_must_be_there(shop, administration, more, problem):
-    made = Friends(shop)
+    friends = Friends(shop)
     for answer in (
         administration.post("/referral-programs", program_body(**more), expect=404),
-        administration.put(made.path, program_body(**more), expect=404),
+        administration.put(friends.path, program_body(**more), expect=404),
     ):
         assert answer["type"] == f"/problems/{problem}"
 
@@ -183,12 +183,14 @@ def test_records_of_another_organization_are_not_there(shop, other_organization,
         assert administration.get(path, expect=404)["type"] == "/problems/not-found"
     administration.put(foreign.path, program_body(), expect=404)
     stranger = other_organization.member()["memberId"]
-    mine = Friends(shop)
-    answer = administration.post(f"{mine.path}/codes", {"memberId": stranger, "codes": ["a"]}, expect=404)
+    friends = Friends(shop)
+    answer = administration.post(f"{friends.path}/codes", {"memberId": stranger, "codes": ["a"]}, expect=404)
     assert answer["type"] == "/problems/unknown-member"
     # What is unique is so in the organization.
-    Friends(other, code=mine.program["code"])
-    assert [mine.codes(shop.member(), "ANA")[0]["code"], foreign.codes(other.member(), "ANA")[0]["code"]] == ["ANA"] * 2
+    Friends(other, code=friends.program["code"])
+    assert [friends.codes(shop.member(), "ANA")[0]["code"], foreign.codes(other.member(), "ANA")[0]["code"]] == [
+        "ANA"
+    ] * 2
 
 
 def test_a_ledger_beside_the_default_one_is_refused(shop, administration):
@@ -215,7 +217,7 @@ def test_the_code_of_a_program_is_unique(shop, administration):
 
 def test_programs_are_listed_and_ordered(organization):
     shop = Shop(organization)
-    made = [
+    programs = [
         Friends(shop, name=name, code=code, active=active, eventType=event_type, validFromDate=begins, validToDate=ends)
         for name, code, active, event_type, begins, ends in (
             ("b", "1", True, "member-created", "2026-01-02T00:00:00Z", "2027-01-02T00:00:00Z"),
@@ -224,13 +226,18 @@ def test_programs_are_listed_and_ordered(organization):
         )
     ]
     ana = shop.member()
-    made[0].codes(ana, "x", "y")
+    programs[0].codes(ana, "x", "y")
     administration = organization.administration
     whole = administration.get("/referral-programs")
-    assert whole == {"totalCount": 3, "page": 0, "limit": 100, "results": [each.record() for each in made[::-1]]}
+    assert whole == {
+        "totalCount": 3,
+        "page": 0,
+        "limit": 100,
+        "results": [program.record() for program in programs[::-1]],
+    }
     assert [result["totalCodes"] for result in whole["results"]] == [0, 0, 2]
-    assert administration.get("/referral-programs", page=1, limit=2)["results"] == [made[0].record()]
-    for order, expected in (
+    assert administration.get("/referral-programs", page=1, limit=2)["results"] == [programs[0].record()]
+    for order, expected_names in (
         ("referralProgramId,asc", "bca"),
         ("name", "abc"),
         ("code,desc", "cab"),
@@ -242,7 +249,7 @@ def test_programs_are_listed_and_ordered(organization):
         ("updatedAt,desc", "acb"),
     ):
         listed = administration.get("/referral-programs", order=order)["results"]
-        assert "".join(result["name"] for result in listed) == expected, order
+        assert "".join(result["name"] for result in listed) == expected_names, order
     for query in ({"order": "maxPerCode"}, {"limit": 101}, {"limit": 0}, {"active": True}):
         administration.get("/referral-programs", expect=400, **query)
 
@@ -253,21 +260,21 @@ def test_programs_are_listed_and_ordered(organization):
 def test_codes_are_created_and_listed(shop, administration):
     friends, other = Friends(shop), Friends(shop)
     ana, ben = shop.member(), shop.member()
-    made = friends.codes(ana, "b", "c", "a")
-    assert [code["code"] for code in made] == ["b", "c", "a"]
-    for code in made:
+    created_codes = friends.codes(ana, "b", "c", "a")
+    assert [code["code"] for code in created_codes] == ["b", "c", "a"]
+    for code in created_codes:
         assert code["memberId"] == friends.member_id(ana)
         assert code["referralProgramId"] == friends.program["referralProgramId"]
         assert (code["totalUsages"], code["createdAt"]) == (0, code["updatedAt"])
     [of_ben] = friends.codes(ben, "d")
     other.codes(ben, "e")
     path = f"{friends.path}/codes"
-    everything = [of_ben, *made[::-1]]
-    assert administration.get(path) == {"totalCount": 4, "page": 0, "limit": 100, "results": everything}
-    assert administration.get(path, page=1, limit=3)["results"] == everything[3:]
+    all_codes = [of_ben, *created_codes[::-1]]
+    assert administration.get(path) == {"totalCount": 4, "page": 0, "limit": 100, "results": all_codes}
+    assert administration.get(path, page=1, limit=3)["results"] == all_codes[3:]
     assert administration.get(path, memberId=of_ben["memberId"])["results"] == [of_ben]
     assert administration.get(path, memberId=999_999_999)["totalCount"] == 0
-    for order, expected in (
+    for order, expected_codes in (
         ("code", "abcd"),
         ("code,desc", "dcba"),
         ("referralCodeId", "bcad"),
@@ -276,7 +283,9 @@ def test_codes_are_created_and_listed(shop, administration):
         ("createdAt", "bcad"),
         ("updatedAt,desc", "dacb"),
     ):
-        assert "".join(result["code"] for result in administration.get(path, order=order)["results"]) == expected, order
+        assert (
+            "".join(result["code"] for result in administration.get(path, order=order)["results"]) == expected_codes
+        ), order
     for query in ({"order": "name"}, {"limit": 101}, {"memberId": 0}, {"code": "a"}):
         administration.get(path, expect=400, **query)
     assert friends.record()["totalCodes"] == 4
@@ -360,8 +369,8 @@ def test_logs_are_listed_and_ordered(shop, administration):
         {**refer(code["code"], ben, referralAttributes={"flyer": 7, "deep": {"a": [1]}}), "systemUniqueKey": "b"},
         {**refer(code["code"], cleo), "systemUniqueKey": "a"},
     ]
-    for each in events:
-        shop.track_one(each)
+    for referral_event in events:
+        shop.track_one(referral_event)
     path = f"{friends.path}/codes/{code['referralCodeId']}/logs"
     whole = administration.get(path)
     assert {**whole, "results": None} == {"totalCount": 2, "page": 0, "limit": 100, "results": None}
@@ -377,7 +386,7 @@ def test_logs_are_listed_and_ordered(shop, administration):
     }
     assert (second["systemUniqueKey"], second["customAttributes"]) == ("a", {})
     assert administration.get(path, page=1, limit=1)["results"] == [first]
-    for order, expected in (
+    for order, expected_keys in (
         ("referralLogId", "ba"),
         ("referredMemberId,desc", "ab"),
         ("systemUniqueKey", "ab"),
@@ -385,7 +394,7 @@ def test_logs_are_listed_and_ordered(shop, administration):
         ("updatedAt,desc", "ab"),
     ):
         listed = administration.get(path, order=order)["results"]
-        assert "".join(result["systemUniqueKey"] for result in listed) == expected, order
+        assert "".join(result["systemUniqueKey"] for result in listed) == expected_keys, order
     for query in ({"order": "memberId"}, {"limit": 101}, {"memberId": 1}):
         administration.get(path, expect=400, **query)
     for wrong in (
@@ -407,23 +416,23 @@ def test_the_leaderboard_is_what_a_naive_count_comes_to(shop, administration):
     guests = [shop.member(referralCode=codes[n % 3][0]) for n in range(6)]
     guests += [shop.member() for _ in range(2)]
     uses = [(g * 7 + step * 3) % 4 for g in range(8) for step in range(4)]
-    wanted = [(guests[i // 4], codes[owner][i % 2]) for i, owner in enumerate(uses)]
-    results = [shop.track_one(refer(code, guest)) for guest, code in wanted]
+    attempts = [(guests[i // 4], codes[owner][i % 2]) for i, owner in enumerate(uses)]
+    results = [shop.track_one(refer(code, guest)) for guest, code in attempts]
     results += [shop.track_one(refer(strange, guests[0]))]
     cancelled = results[2]["loyaltyEventKey"]
     shop.integration.post(f"/events/{cancelled}/cancel", {}, expect=200)
 
     rows = []
-    owner_of = {code: owner for owner, own in zip(owners, codes, strict=True) for code in own}
+    owner_of = {code: owner for owner, codes_of_owner in zip(owners, codes, strict=True) for code in codes_of_owner}
     enrolled = {(owner_of[codes[n % 3][0]], guests[n]) for n in range(6)}
-    counted = [
+    referrals = [
         (owner_of[code], guest)
-        for number, ((guest, code), result) in enumerate(zip(wanted, results[:-1], strict=True))
+        for number, ((guest, code), result) in enumerate(zip(attempts, results[:-1], strict=True))
         if result["referrals"][0]["status"] == "applied" and number != 2
     ]
     for owner in owners:
         profile = shop.integration.get(f"/members/{owner}")["loyaltyMember"]["profile"]
-        accepted = {guest for by, guest in counted if by == owner}
+        accepted = {guest for by, guest in referrals if by == owner}
         rows.append(
             {
                 "memberId": friends.member_id(owner),
@@ -431,21 +440,21 @@ def test_the_leaderboard_is_what_a_naive_count_comes_to(shop, administration):
                 "email": profile["email"],
                 "invites": len({guest for by, guest in enrolled if by == owner} | accepted),
                 "acceptedInvites": len(accepted),
-                "pointsAccumulated": 100 * sum(by == owner for by, _ in counted),
+                "pointsAccumulated": 100 * sum(by == owner for by, _ in referrals),
             }
         )
     path = f"{friends.path}/leaderboard"
-    expected = sorted(rows, key=lambda row: (row["pointsAccumulated"], row["memberId"]), reverse=True)
-    assert administration.get(path) == {"totalCount": 4, "page": 0, "limit": 100, "results": expected}
-    assert administration.get(path, page=1, limit=3)["results"] == expected[3:]
+    expected_rows = sorted(rows, key=lambda row: (row["pointsAccumulated"], row["memberId"]), reverse=True)
+    assert administration.get(path) == {"totalCount": 4, "page": 0, "limit": 100, "results": expected_rows}
+    assert administration.get(path, page=1, limit=3)["results"] == expected_rows[3:]
     assert len({row["pointsAccumulated"] for row in rows}) > 1
     for name in ("memberId", "name", "email", "invites", "acceptedInvites", "pointsAccumulated"):
         for way in ("asc", "desc"):
-            known = [row for row in rows if row[name] is not None]
-            ordered = sorted(known, key=lambda row: (row[name], row["memberId"]), reverse=way == "desc")
+            rows_with_value = [row for row in rows if row[name] is not None]
+            ordered = sorted(rows_with_value, key=lambda row: (row[name], row["memberId"]), reverse=way == "desc")
             ordered += [row for row in rows if row[name] is None]
             assert administration.get(path, order=f"{name},{way}")["results"] == ordered, (name, way)
     assert sum(row["pointsAccumulated"] for row in rows) == 100 * friends.record()["totalLogs"]
-    assert friends.record()["referredCount"] == len({guest for _, guest in counted})
+    assert friends.record()["referredCount"] == len({guest for _, guest in referrals})
     for query in ({"order": "code"}, {"limit": 101}, {"limit": 0}):
         administration.get(path, expect=400, **query)

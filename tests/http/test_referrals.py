@@ -69,32 +69,32 @@ def test_both_sides_are_rewarded_and_it_is_logged(shop, friends):
     assert (record["referredCount"], record["totalCodes"], record["totalLogs"]) == (1, 1, 1)
     assert friends.usages() == {code["code"]: 1}
     # The transactions say what they were for.
-    found = shop.integration.get(f"/members/{ana}/ledger-transactions")["results"]
-    assert [each["description"] for each in found] == ["Bring a friend"]
+    transactions = shop.integration.get(f"/members/{ana}/ledger-transactions")["results"]
+    assert [transaction["description"] for transaction in transactions] == ["Bring a friend"]
 
 
 def test_the_same_event_again_is_the_same_answer(shop, friends):
     ana, ben = shop.member(), shop.member()
-    sent = refer(friends.code(ana), ben)
-    first = shop.track_one(sent)
-    assert shop.track_one(sent) == first
-    assert shop.track(sent, sent) == [first, first]
+    referral_event = refer(friends.code(ana), ben)
+    first = shop.track_one(referral_event)
+    assert shop.track_one(referral_event) == first
+    assert shop.track(referral_event, referral_event) == [first, first]
     assert (shop.balance(ana), shop.balance(ben)) == (100, 50)
 
 
 def test_the_code_of_the_event_comes_before_that_of_the_order_and_of_the_enrolment(shop):
     friends = Friends(shop, eventType=CREATED)
     ana, ben, cleo = (shop.member() for _ in range(3))
-    codes = {each: friends.code(each) for each in (ana, ben, cleo)}
+    codes = {member: friends.code(member) for member in (ana, ben, cleo)}
     dora = shop.member(referralCode=codes[cleo])
     both = order(dora, referralCode=codes[ben])
     both["payload"]["referralCode"] = codes[ana]
-    used = [
-        shop.track_one(each)["referrals"][0]["code"]
-        for each in (both, order(dora, referralCode=codes[ben]), order(dora))
+    used_codes = [
+        shop.track_one(purchase)["referrals"][0]["code"]
+        for purchase in (both, order(dora, referralCode=codes[ben]), order(dora))
     ]
-    assert used == [codes[ana], codes[ben], codes[cleo]]
-    assert [shop.balance(each) for each in (ana, ben, cleo, dora)] == [100, 100, 100, 150]
+    assert used_codes == [codes[ana], codes[ben], codes[cleo]]
+    assert [shop.balance(member) for member in (ana, ben, cleo, dora)] == [100, 100, 100, 150]
 
 
 def test_a_member_who_is_enrolled_with_a_code_is_referred_by_the_enrolment_itself(shop):
@@ -114,7 +114,7 @@ def test_an_order_keeps_its_code_for_the_events_that_follow(shop, together):
     ana, ben = shop.member(), shop.member()
     code = friends.code(ana)
     events = [order(ben, 10, external_id="o", referralCode=code), order(ben, None, "confirmed", "o")]
-    results = shop.track(*events) if together else [shop.track_one(each) for each in events]
+    results = shop.track(*events) if together else [shop.track_one(event) for event in events]
     assert [result["status"] for result in results] == ["success"] * 2
     assert results[0]["referrals"] == []
     assert outcome(results[1]) == ("applied", "")
@@ -166,7 +166,7 @@ def test_upper_and_lower_case_are_different(shop, friends):
 
 
 @pytest.mark.parametrize(
-    ("limits", "uses", "expected"),
+    ("limits", "uses", "expected_limits"),
     [
         # A code is the first figure, a guest the second.
         ({"maxPerCode": 2}, "00 01 02 10", ["", "", "maxPerCode", ""]),
@@ -176,17 +176,17 @@ def test_upper_and_lower_case_are_different(shop, friends):
     ],
 )
 @pytest.mark.parametrize("together", [True, False])
-def test_a_limit_is_used_up_and_not_beyond(shop, limits, uses, expected, together):
+def test_a_limit_is_used_up_and_not_beyond(shop, limits, uses, expected_limits, together):
     friends = Friends(shop, **limits)
     ana, guests = shop.member(), [shop.member() for _ in range(3)]
     codes = [friends.code(ana) for _ in range(2)]
     events = [refer(codes[int(use[0])], guests[int(use[1])]) for use in uses.split()]
-    results = shop.track(*events) if together else [shop.track_one(each) for each in events]
-    assert [result["referrals"][0].get("error", {}).get("limit", "") for result in results] == expected
-    counted = expected.count("")
-    assert shop.balance(ana) == 100 * counted
-    assert sum(map(shop.balance, guests)) == 50 * counted
-    assert sum(friends.usages().values()) == sum(len(friends.logs(code)) for code in codes) == counted
+    results = shop.track(*events) if together else [shop.track_one(event) for event in events]
+    assert [result["referrals"][0].get("error", {}).get("limit", "") for result in results] == expected_limits
+    applied_count = expected_limits.count("")
+    assert shop.balance(ana) == 100 * applied_count
+    assert sum(map(shop.balance, guests)) == 50 * applied_count
+    assert sum(friends.usages().values()) == sum(len(friends.logs(code)) for code in codes) == applied_count
     assert all(result["status"] == "success" for result in results)
 
 
@@ -199,7 +199,7 @@ def test_limits_are_of_one_member_and_one_program(shop):
 
 
 @pytest.mark.parametrize(
-    ("dates", "at", "expected"),
+    ("dates", "at", "expected_status"),
     [
         ({"validFromDate": "2026-03-01T00:00:00Z"}, "2026-02-28T23:59:59Z", "skipped"),
         ({"validFromDate": "2026-03-01T00:00:00Z"}, "2026-03-01T00:00:00Z", "applied"),
@@ -208,11 +208,11 @@ def test_limits_are_of_one_member_and_one_program(shop):
         ({"validFromDate": "2099-01-01T00:00:00Z"}, None, "skipped"),
     ],
 )
-def test_dates_depend_on_when_it_happened(shop, dates, at, expected):
+def test_dates_depend_on_when_it_happened(shop, dates, at, expected_status):
     friends = Friends(shop, **dates)
     ana, ben = shop.member(), shop.member()
     result = shop.track_one(refer(friends.code(ana), ben, externalEventDate=at))
-    assert outcome(result) == (expected, "" if expected == "applied" else "referral-program-inactive")
+    assert outcome(result) == (expected_status, "" if expected_status == "applied" else "referral-program-inactive")
 
 
 def test_an_inactive_program_rewards_nobody(shop, friends):
@@ -240,12 +240,12 @@ def test_an_inactive_referrer_is_not_rewarded(shop, friends):
 
 
 def test_the_referred_member_must_be_in_the_audience(shop):
-    made = shop.administration.post("/audiences", {"name": "New", "matcherType": "list-matcher"})["audience"]
-    friends = Friends(shop, audienceId=made["audienceId"])
+    audience = shop.administration.post("/audiences", {"name": "New", "matcherType": "list-matcher"})["audience"]
+    friends = Friends(shop, audienceId=audience["audienceId"])
     ana, ben = shop.member(), shop.member()
     code = friends.code(ana)
     assert outcome(shop.track_one(refer(code, ben))) == ("skipped", "not-in-referral-audience")
-    path = f"/audiences/{made['audienceId']}/members"
+    path = f"/audiences/{audience['audienceId']}/members"
     shop.administration.patch(path, {"add": [friends.member_id(ana)]})
     assert outcome(shop.track_one(refer(code, ben))) == ("skipped", "not-in-referral-audience")
     shop.administration.patch(path, {"add": [friends.member_id(ben)]})
@@ -320,14 +320,14 @@ def test_a_dry_run_tells_what_the_full_run_does(shop):
     owners, guests = [shop.member() for _ in range(2)], [shop.member() for _ in range(4)]
     codes = [friends.code(owners[n % 2]) for n in range(4)]
     events = [refer((*codes, "nobody")[(n * 3) % 5], (*guests, owners[0])[(n * 2) % 5]) for n in range(30)]
-    rehearsed = [each["referrals"] for each in shop.track(*events, executionMode="dryRun")]
-    done = [each["referrals"] for each in shop.track(*events)]
-    for referral in (each for one in rehearsed for each in one):
+    rehearsal = [result["referrals"] for result in shop.track(*events, executionMode="dryRun")]
+    full_run = [result["referrals"] for result in shop.track(*events)]
+    for referral in (entry for referrals in rehearsal for entry in referrals):
         for reward in referral["rewards"]:
             assert reward["status"] == "evaluated"
             reward["status"] = "executed"
-    assert rehearsed == done
-    assert {each["status"] for one in done for each in one} == {"applied", "skipped"}
+    assert rehearsal == full_run
+    assert {entry["status"] for referrals in full_run for entry in referrals} == {"applied", "skipped"}
 
 
 def test_a_cancellation_gives_the_prior_state(shop):
@@ -338,8 +338,8 @@ def test_a_cancellation_gives_the_prior_state(shop):
     result = shop.track_one(refer(code, ben))
     [log] = friends.logs(code)
     assert outcome(shop.track_one(refer(code, cleo))) == ("skipped", "referral-limit-reached")
-    [reverted] = cancel(shop, result)
-    assert reverted["referrals"] == [
+    [reversal] = cancel(shop, result)
+    assert reversal["referrals"] == [
         {
             "referralLogId": log["referralLogId"],
             "referralProgramId": friends.program["referralProgramId"],
@@ -349,7 +349,7 @@ def test_a_cancellation_gives_the_prior_state(shop):
             "referredMemberId": friends.member_id(ben),
         }
     ]
-    assert sorted(ledger_transaction["amount"] for ledger_transaction in reverted["ledgerTransactions"]) == [50, 100]
+    assert sorted(ledger_transaction["amount"] for ledger_transaction in reversal["ledgerTransactions"]) == [50, 100]
     assert (friends.record(), friends.usages(), friends.logs(code), shop.balance(ana), shop.balance(ben)) == before
     # There is room again, for the same member too.
     again = shop.track_one(refer(code, ben))
@@ -366,10 +366,10 @@ def test_what_the_referrer_has_spent_is_left_out(shop, friends):
     code = friends.code(ana)
     result = shop.track_one(refer(code, ben))
     shop.give(ana, 70, "burn")
-    [reverted] = cancel(shop, result)
+    [reversal] = cancel(shop, result)
     outcomes = {
         ledger_transaction["amount"]: ledger_transaction["outcome"]
-        for ledger_transaction in reverted["ledgerTransactions"]
+        for ledger_transaction in reversal["ledgerTransactions"]
     }
     assert outcomes == {100: "clamped", 50: "reverted"}
     assert (shop.balance(ana), shop.balance(ben)) == (0, 0)
@@ -385,10 +385,10 @@ def test_an_order_that_is_undone_refers_no_more(shop, status, together):
     created = order(ben, 10, external_id="o", referralCode=code)
     events = [created, *([order(ben, None, "confirmed", "o")] if status == "returned" else [])]
     events += [order(ben, None, status, "o"), order(cleo, referralCode=code)]
-    results = shop.track(*events) if together else [shop.track_one(each) for each in events]
+    results = shop.track(*events) if together else [shop.track_one(event) for event in events]
     assert len(results[-2]["reverted"][0]["referrals"]) == 1
     assert outcome(results[-1]) == ("applied", "")
-    assert [shop.balance(each) for each in (ana, ben, cleo)] == [100, 0, 50]
+    assert [shop.balance(member) for member in (ana, ben, cleo)] == [100, 0, 50]
     assert friends.usages() == {code: 1}
     assert friends.record()["referredCount"] == 1
 
@@ -419,11 +419,11 @@ def books(organization):
 def assigned(shop, book):
     """How many coupons of a book each member has."""
     rows = shop.rows("coupon_usages", "member_id, coupon_book_id, amount_assigned")
-    found = Counter()
+    amounts = Counter()
     for row in rows:
         if row.coupon_book_id == book["couponBookId"]:
-            found[row.member_id] += row.amount_assigned
-    return {member: amount for member, amount in found.items() if amount}
+            amounts[row.member_id] += row.amount_assigned
+    return {member: amount for member, amount in amounts.items() if amount}
 
 
 def test_both_sides_may_get_coupons_beside_points(shop, books):
@@ -448,7 +448,7 @@ def test_both_sides_may_get_coupons_beside_points(shop, books):
     # It is reported of each of them, and campaigns go by it.
     assert (shop.balance(ana), shop.balance(ben)) == (101, 1)
     for member in (ana, ben):
-        assert [each["eventType"] for each in shop.events(member)].count("coupon-code-assigned") == 1
+        assert [event["eventType"] for event in shop.events(member)].count("coupon-code-assigned") == 1
 
 
 def test_coupons_are_taken_back_with_the_event(shop, books):
@@ -461,8 +461,8 @@ def test_coupons_are_taken_back_with_the_event(shop, books):
         result = shop.track_one(refer(code, member))
         assert {reward["status"] for reward in result["referrals"][0]["rewards"]} == {"executed"}
         assert len(friends.logs(code)) == 1
-        reverted = cancel(shop, result)
-        of_event = next(each for each in reverted if each["eventType"] == "member-generic-event")
+        reversals = cancel(shop, result)
+        of_event = next(reversal for reversal in reversals if reversal["eventType"] == "member-generic-event")
         assert sorted(coupon["couponBookKey"] for coupon in of_event["coupons"]) == sorted(keys.values())
         assert len(of_event["referrals"]) == 1
         assert assigned(shop, ours) == assigned(shop, theirs) == {}
@@ -474,8 +474,8 @@ def test_coupons_are_taken_back_with_the_event(shop, books):
     [({}, "coupon-out-of-stock"), ({"publishingStatus": "draft"}, "coupon-book-not-published")],
 )
 def test_a_coupon_that_cannot_be_had_takes_nothing_from_the_others(shop, books, book, problem):
-    made = books.make(**book)
-    friends = Friends(shop, referrerCouponBookKey=made["couponBookKey"])
+    stored_book = books.make(**book)
+    friends = Friends(shop, referrerCouponBookKey=stored_book["couponBookKey"])
     ana, ben = shop.member(), shop.member()
     [referral] = shop.track_one(refer(friends.code(ana), ben))["referrals"]
     assert [reward["status"] for reward in referral["rewards"]] == ["executed", "skipped", "executed"]
@@ -488,10 +488,10 @@ def test_a_dry_run_assigns_no_coupons(shop, books):
     friends = Friends(shop, referrerCouponBookKey=book["couponBookKey"])
     ana, guests = shop.member(), [shop.member() for _ in range(2)]
     events = [refer(code, guest) for code, guest in zip([friends.code(ana)] * 2, guests, strict=True)]
-    for mode, expected in (("dryRun", ["evaluated", "skipped"]), ("full", ["executed", "skipped"])):
+    for mode, expected_statuses in (("dryRun", ["evaluated", "skipped"]), ("full", ["executed", "skipped"])):
         results = shop.track(*events, executionMode=mode)
         rewards = [result["referrals"][0]["rewards"][1]["status"] for result in results]
-        assert rewards == expected
+        assert rewards == expected_statuses
         assert assigned(shop, book) == ({friends.member_id(ana): 1} if mode == "full" else {})
 
 
@@ -502,17 +502,17 @@ def test_events_that_are_queued_refer_when_they_are_evaluated(shop, friends):
     ana, ben, cleo = (shop.member() for _ in range(3))
     code = friends.code(ana)
     dora = shop.member(referralCode=code)
-    sent = send(shop, refer(code, ben), refer(code, ben), refer("nobody", cleo), event(dora))
+    receipts = send(shop, refer(code, ben), refer(code, ben), refer("nobody", cleo), event(dora))
     assert friends.logs(code) == []
     drain(shop)
-    found = [queued_outcome(shop, each)["result"] for each in sent]
-    assert [outcome(each) for each in found] == [
+    results = [queued_outcome(shop, receipt)["result"] for receipt in receipts]
+    assert [outcome(result) for result in results] == [
         ("applied", ""),
         ("skipped", "referral-limit-reached"),
         ("skipped", "unknown-referral-code"),
         ("applied", ""),
     ]
-    assert [shop.balance(each) for each in (ana, ben, cleo, dora)] == [200, 50, 0, 50]
+    assert [shop.balance(member) for member in (ana, ben, cleo, dora)] == [200, 50, 0, 50]
     assert friends.usages() == {code: 2}
 
 
@@ -521,8 +521,8 @@ def gold_at(shop, points):
     created = shop.organization.created
     path = f"/loyalty-programs/{created.loyalty_program_id}"
     program = shop.administration.get(path)["loyaltyProgram"]
-    kept = ("name", "description", "active", "ledgerId", "mainLedgerAccountId", "defaultTierId")
-    body = {**{name: program[name] for name in kept}, "setAsDefault": True}
+    field_names = ("name", "description", "active", "ledgerId", "mainLedgerAccountId", "defaultTierId")
+    body = {**{name: program[name] for name in field_names}, "setAsDefault": True}
     shop.administration.put(path, {**body, "tierPointsLedgerAccountId": created.ledger_account_id})
     tier = {"name": "Gold", "active": True, "minRequiredPoints": points, "tierOrder": 1}
     return shop.administration.post(f"{path}/tiers", tier)["tier"]
@@ -542,7 +542,7 @@ def test_what_the_server_reports_of_a_member_may_be_a_referral(shop, how):
         shop.track_one(event(last))
     else:
         shop.give(last, 100)
-    assert [shop.balance(each) for each in chain] == [100] * 4
+    assert [shop.balance(member) for member in chain] == [100] * 4
     assert friends.record()["totalLogs"] == 3
 
 

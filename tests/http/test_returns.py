@@ -41,12 +41,12 @@ def bought(shop, member, total=10, *moves, external_id="o-1", **more):
     return created
 
 
-def returned(shop, member, *totals, external_id="o-1"):
+def return_part(shop, member, *totals, external_id="o-1"):
     items = [{"total": Decimal(total)} for total in totals]
     return shop.track_one(order(member, None, "partially-returned", external_id, items=items))
 
 
-def used(shop):
+def limit_usage(shop):
     return {row.type: row.used for row in shop.rows("campaign_limit_counters")}
 
 
@@ -64,10 +64,10 @@ def test_an_undone_order_gives_back_everything(shop, member, points, before, sta
     assert shop.balance(member) == 10
     result = shop.track_one(order(member, None, status, "o-1"))
     assert shop.balance(member) == 0
-    assert set(used(shop).values()) == {0}
-    [reverted] = result["reverted"]
-    assert reverted["loyaltyEventKey"] == created["loyaltyEventKey"]
-    assert [ledger_transaction["outcome"] for ledger_transaction in reverted["ledgerTransactions"]] == ["reverted"]
+    assert set(limit_usage(shop).values()) == {0}
+    [reversal] = result["reverted"]
+    assert reversal["loyaltyEventKey"] == created["loyaltyEventKey"]
+    assert [ledger_transaction["outcome"] for ledger_transaction in reversal["ledgerTransactions"]] == ["reverted"]
     undone, *_, original = shop.events(member)
     assert undone["revertedLoyaltyEventId"] == original["loyaltyEventId"]
     assert original["reversalLoyaltyEventId"] == undone["loyaltyEventId"]
@@ -86,45 +86,45 @@ def test_a_confirmation_takes_nothing_back(shop, member, points):
 
 def test_of_a_partial_return_the_share_that_stands_is_rounded_down(shop, member, points):
     bought(shop, member, 10, "confirmed")
-    result = returned(shop, member, "3.10")
-    [reverted] = result["reverted"]
-    [transaction] = reverted["ledgerTransactions"]
+    result = return_part(shop, member, "3.10")
+    [reversal] = result["reverted"]
+    [transaction] = reversal["ledgerTransactions"]
     assert (transaction["amount"], transaction["revertedAmount"], transaction["outcome"]) == (10, 4, "partial")
-    assert [limit_counter["amount"] for limit_counter in reverted["limitCounters"]] == [4]
+    assert [limit_counter["amount"] for limit_counter in reversal["limitCounters"]] == [4]
     assert shop.balance(member) == 6
-    assert used(shop) == {"points": 6, "transactions": 1}
-    kept = shop.events(member)
-    assert kept[0]["revertedLoyaltyEventId"] == kept[-1]["loyaltyEventId"]
-    assert kept[-1]["reversalLoyaltyEventId"] is None
+    assert limit_usage(shop) == {"points": 6, "transactions": 1}
+    events = shop.events(member)
+    assert events[0]["revertedLoyaltyEventId"] == events[-1]["loyaltyEventId"]
+    assert events[-1]["reversalLoyaltyEventId"] is None
 
 
 def test_what_is_left_keeps_its_share_though_it_no_longer_meets_the_rule(shop, member):
     shop.campaign(running(mint(500), rule="order.total >= 100.0"), eventType=ORDER_CREATED)
     bought(shop, member, 120, "confirmed")
     assert shop.balance(member) == 500
-    returned(shop, member, 80)
+    return_part(shop, member, 80)
     assert shop.balance(member) == 166
-    returned(shop, member, 40)
+    return_part(shop, member, 40)
     assert shop.balance(member) == 0
 
 
 def test_parts_add_up_to_the_whole(shop, member, points):
     bought(shop, member, 10, "confirmed")
-    for total, left in (("1.50", 8), ("1.50", 7), ("3", 4)):
-        returned(shop, member, total)
-        assert (shop.balance(member), used(shop)["points"]) == (left, left)
+    for total, expected_balance in (("1.50", 8), ("1.50", 7), ("3", 4)):
+        return_part(shop, member, total)
+        assert (shop.balance(member), limit_usage(shop)["points"]) == (expected_balance, expected_balance)
     last = shop.track_one(order(member, None, "returned", "o-1"))
-    assert [t["revertedAmount"] for each in last["reverted"] for t in each["ledgerTransactions"]] == [4]
+    assert [t["revertedAmount"] for reversal in last["reverted"] for t in reversal["ledgerTransactions"]] == [4]
     assert shop.balance(member) == 0
-    assert used(shop) == {"points": 0, "transactions": 0}
+    assert limit_usage(shop) == {"points": 0, "transactions": 0}
     [supply] = shop.administration.get(f"/ledgers/{shop.organization.created.ledger_id}/accounts")["results"]
     assert supply["issued"] == 0
 
 
 def test_returning_all_items_is_the_full_return(shop, member, points):
     bought(shop, member, 10, "confirmed")
-    returned(shop, member, 6, 4)
-    assert (shop.balance(member), used(shop)) == (0, {"points": 0, "transactions": 0})
+    return_part(shop, member, 6, 4)
+    assert (shop.balance(member), limit_usage(shop)) == (0, {"points": 0, "transactions": 0})
     assert [row.status for row in shop.rows("purchase_orders")] == ["returned"]
     assert shop.refused(order(member, None, "returned", "o-1")) == "/problems/order-status"
 
@@ -132,10 +132,10 @@ def test_returning_all_items_is_the_full_return(shop, member, points):
 def test_points_that_were_spent_are_taken_back_once_there_are_others(shop, member, points):
     bought(shop, member, 10, "confirmed")
     shop.give(member, 9, "burn")
-    returned(shop, member, 5)
+    return_part(shop, member, 5)
     assert shop.balance(member) == 0
     shop.give(member, 100)
-    returned(shop, member, 1)
+    return_part(shop, member, 1)
     assert shop.balance(member) == 95
     shop.track_one(order(member, None, "returned", "o-1"))
     assert shop.balance(member) == 91
@@ -143,7 +143,7 @@ def test_points_that_were_spent_are_taken_back_once_there_are_others(shop, membe
 
 def test_a_part_that_is_back_is_not_taken_twice_by_hand(shop, member, points):
     bought(shop, member, 10, "confirmed")
-    returned(shop, member, 4)
+    return_part(shop, member, 4)
     shop.give(member, 100)
     mint_row = shop.rows("ledger_transactions", order="ledger_transaction_id")[0]
     path = f"/ledgers/{shop.organization.created.ledger_id}/accounts/{mint_row.ledger_account_id}/transactions"
@@ -160,7 +160,7 @@ def test_burns_and_sponsors_of_an_undone_order(shop, member):
     one = order(member, 10, external_id="o-1")
     shop.track_one({**one, "sponsorLoyaltyMemberId": sponsor})
     shop.track_one(order(member, None, "confirmed", "o-1"))
-    returned(shop, member, 5)
+    return_part(shop, member, 5)
     assert (shop.balance(member), shop.balance(sponsor)) == (34, 2)
     shop.track_one(order(member, None, "returned", "o-1"))
     assert (shop.balance(member), shop.balance(sponsor)) == (50, 0)
@@ -179,8 +179,8 @@ def test_the_worth_of_an_item_may_come_from_the_order(shop, member, points):
     shop.track_one(order(member, None, "partially-returned", "o-1", items=[{"productCode": "tea"}]))
     assert shop.balance(member) == 2
     for unknown in ({"productCode": "x"}, {"description": "Something"}, {}):
-        refused = order(member, None, "partially-returned", "o-1", items=[unknown])
-        assert shop.refused(refused) == "/problems/payload-missing"
+        invalid_return = order(member, None, "partially-returned", "o-1", items=[unknown])
+        assert shop.refused(invalid_return) == "/problems/payload-missing"
     assert [row.returned_total for row in shop.rows("purchase_orders")] == [8]
 
 
@@ -208,9 +208,9 @@ def test_an_event_that_undid_an_order_cannot_be_cancelled(shop, member, status, 
 
 def test_a_dry_run_of_a_return_takes_nothing_back(shop, member, points):
     bought(shop, member, 10, "confirmed")
-    gone = order(member, None, "returned", "o-1")
-    [dry] = shop.track(gone, executionMode="dryRun")
-    assert [t["revertedAmount"] for each in dry["reverted"] for t in each["ledgerTransactions"]] == [10]
+    full_return = order(member, None, "returned", "o-1")
+    [dry] = shop.track(full_return, executionMode="dryRun")
+    assert [t["revertedAmount"] for reversal in dry["reverted"] for t in reversal["ledgerTransactions"]] == [10]
     assert shop.balance(member) == 10
     assert [row.status for row in shop.rows("purchase_orders")] == ["confirmed"]
 
@@ -228,20 +228,24 @@ def test_what_undoes_an_order_is_not_captured(shop, member, points, status):
 
 def test_a_return_that_came_before_its_confirmation_can_be_sent_again(shop, member, points):
     bought(shop, member, 10)
-    gone = order(member, None, "returned", "o-1")
-    [early], [still_early] = shop.track(gone), shop.track(gone)
+    full_return = order(member, None, "returned", "o-1")
+    [early], [still_early] = shop.track(full_return), shop.track(full_return)
     assert early == still_early
     assert early["error"]["type"] == "/problems/order-status"
     shop.track_one(order(member, None, "confirmed", "o-1"))
-    assert shop.track(gone, executionMode="dryRun")[0]["status"] == "success"
-    done = shop.track_one(gone)
-    assert done["loyaltyEventKey"] == early["loyaltyEventKey"]
-    assert [t["revertedAmount"] for each in done["reverted"] for t in each["ledgerTransactions"]] == [10]
-    assert shop.track_one(gone) == done
+    assert shop.track(full_return, executionMode="dryRun")[0]["status"] == "success"
+    result = shop.track_one(full_return)
+    assert result["loyaltyEventKey"] == early["loyaltyEventKey"]
+    assert [t["revertedAmount"] for reversal in result["reverted"] for t in reversal["ledgerTransactions"]] == [10]
+    assert shop.track_one(full_return) == result
     assert shop.balance(member) == 0
     assert [row.status for row in shop.rows("purchase_orders")] == ["returned"]
-    [stored] = [each for each in shop.events(member) if each["loyaltyEventKey"] == early["loyaltyEventKey"]]
-    assert (stored["status"], stored["evaluationStatus"], stored.get("lastError")) == ("success", 1, None)
+    [stored_event] = [event for event in shop.events(member) if event["loyaltyEventKey"] == early["loyaltyEventKey"]]
+    assert (stored_event["status"], stored_event["evaluationStatus"], stored_event.get("lastError")) == (
+        "success",
+        1,
+        None,
+    )
     shop.check_ledger()
 
 
@@ -257,11 +261,11 @@ def test_an_event_that_came_before_its_order_can_be_sent_again_if_it_is_the_same
 def test_a_batch_may_undo_what_it_creates(shop, points):
     members = [shop.member() for _ in range(3)]
     batch = []
-    for number, each in enumerate(members):
+    for number, buyer in enumerate(members):
         name = f"o-{number}"
-        batch += [order(each, 10, external_id=name), order(each, None, "confirmed", name)]
-        batch.append(order(each, None, "partially-returned", name, items=[{"total": 2}]))
-        batch.append(order(each, None, "returned", name))
+        batch += [order(buyer, 10, external_id=name), order(buyer, None, "confirmed", name)]
+        batch.append(order(buyer, None, "partially-returned", name, items=[{"total": 2}]))
+        batch.append(order(buyer, None, "returned", name))
     results = shop.track(*batch)
     assert {result["status"] for result in results} == {"success"}
     amounts = [
@@ -269,7 +273,7 @@ def test_a_batch_may_undo_what_it_creates(shop, points):
         for result in results
     ]
     assert amounts == [[], [], [2], [8]] * 3
-    assert [shop.balance(each) for each in members] == [0, 0, 0]
+    assert [shop.balance(buyer) for buyer in members] == [0, 0, 0]
     assert {row.used for row in shop.rows("campaign_limit_counters")} == {0}
 
 
@@ -287,7 +291,11 @@ def test_a_dry_run_of_a_batch_reverses_what_the_real_run_reverses(shop, points, 
         """What is reversed, and the points of effects, of each event."""
         return [
             (
-                [t["revertedAmount"] for each in result.get("reverted", ()) for t in each["ledgerTransactions"]],
+                [
+                    t["revertedAmount"]
+                    for reversal in result.get("reverted", ())
+                    for t in reversal["ledgerTransactions"]
+                ],
                 [
                     param["value"]
                     for effect in result["effects"]
@@ -299,13 +307,13 @@ def test_a_dry_run_of_a_batch_reverses_what_the_real_run_reverses(shop, points, 
         ]
 
     dry = shop.track(*batch, executionMode="dryRun")
-    assert [shop.balance(each) for each in (member, bystander)] == [0, 0]
+    assert [shop.balance(person) for person in (member, bystander)] == [0, 0]
     assert {row.event_type for row in shop.rows("events")} == {"member-created"}
     assert [shop.rows(table) for table in ("purchase_orders", "ledger_transactions", "trigger_deliveries")] == [[]] * 3
     real = shop.track(*batch)
     assert {result["status"] for result in real} <= {"success", "failed"}
     assert figures(dry) == figures(real)
-    assert ([10] if last == "cancelled" else [8]) in [reverted for reverted, _ in figures(real)]
+    assert ([10] if last == "cancelled" else [8]) in [amounts for amounts, _ in figures(real)]
 
 
 def test_a_refused_return_changes_nothing_but_its_own_record(shop, member):
@@ -349,9 +357,9 @@ def test_decimals_of_the_account_are_kept(shop, member):
         limitRules=[{"scope": "member", "type": "points", "period": "total", "limit": 1000}],
     )
     bought(shop, member, 10, "confirmed")
-    returned(shop, member, "3.333")
+    return_part(shop, member, "3.333")
     assert shop.balance(member, cents["ledgerAccountId"]) == Decimal("6.66")
-    assert used(shop) == {"points": Decimal("6.66")}
+    assert limit_usage(shop) == {"points": Decimal("6.66")}
 
 
 CUPS = [{"productCode": "cup", "total": 60, "quantity": 4}, {"productCode": "jug", "total": 40, "quantity": 1}]
@@ -372,8 +380,8 @@ CUPS = [{"productCode": "cup", "total": 60, "quantity": 4}, {"productCode": "jug
 )
 def test_no_more_comes_back_than_the_order_has(shop, member, points, items):
     bought(shop, member, 100, "confirmed", items=CUPS)
-    refused = order(member, None, "partially-returned", "o-1", items=items)
-    assert shop.refused(refused) == "/problems/return-exceeds-order"
+    excessive_return = order(member, None, "partially-returned", "o-1", items=items)
+    assert shop.refused(excessive_return) == "/problems/return-exceeds-order"
     assert shop.balance(member) == 100
     assert [row.status for row in shop.rows("purchase_orders")] == ["confirmed"]
     assert {row.returned_total for row in shop.rows("order_items")} == {0}
@@ -392,8 +400,8 @@ def test_returns_of_one_item_add_up_until_nothing_is_left(shop, member, points):
     assert shop.refused(back(productCode="cup", total=1)) == "/problems/return-exceeds-order"
     assert shop.balance(member) == 40
     result = shop.track_one(back(productCode="jug"))
-    assert [t["revertedAmount"] for each in result["reverted"] for t in each["ledgerTransactions"]] == [40]
-    assert (shop.balance(member), used(shop)) == (0, {"points": 0, "transactions": 0})
+    assert [t["revertedAmount"] for reversal in result["reverted"] for t in reversal["ledgerTransactions"]] == [40]
+    assert (shop.balance(member), limit_usage(shop)) == (0, {"points": 0, "transactions": 0})
     assert [(row.status, row.returned_total) for row in shop.rows("purchase_orders")] == [("returned", 100)]
 
 
@@ -410,21 +418,21 @@ def test_a_return_may_say_its_total_only(shop, member, points):
 @pytest.mark.parametrize("in_one_batch", [True, False])
 def test_what_the_confirmation_earned_goes_with_the_rest(shop, member, points, in_one_batch):
     shop.campaign(running(mint(30)), eventType="member-purchase-order-confirmed")
-    sent = [
+    events = [
         order(member, 60, external_id="o-1"),
         order(member, None, "confirmed", "o-1"),
         order(member, 20, "partially-returned", "o-1"),
         order(member, None, "returned", "o-1"),
     ]
     if in_one_batch:
-        *_, part, whole = shop.track(*sent)
+        *_, part, whole = shop.track(*events)
         assert shop.balance(member) == 0
     else:
-        *_, part = (shop.track_one(each) for each in sent[:-1])
+        *_, part = (shop.track_one(event) for event in events[:-1])
         assert shop.balance(member) == 60
-        whole = shop.track_one(sent[-1])
+        whole = shop.track_one(events[-1])
     amounts = [
-        sorted(t["revertedAmount"] for each in result["reverted"] for t in each["ledgerTransactions"])
+        sorted(t["revertedAmount"] for reversal in result["reverted"] for t in reversal["ledgerTransactions"])
         for result in (part, whole)
     ]
     assert amounts == [[10, 20], [20, 40]]

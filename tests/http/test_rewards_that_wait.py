@@ -72,8 +72,8 @@ class TestMissions:
 
     def test_the_points_wait_for_the_order_to_be_confirmed(self, clock, shop):
         awaited = {"eventTypes": [CONFIRMED], "cancelAfter": "P20D"}
-        made = create(shop, eventType=ORDER_CREATED, availableOn=awaited)["mission"]
-        assert made["availableOn"] == awaited
+        mission = create(shop, eventType=ORDER_CREATED, availableOn=awaited)["mission"]
+        assert mission["availableOn"] == awaited
         member = shop.member()
         shop.track(order(member, 100, external_id="order-1"), order(member, 100, external_id="order-2"))
         assert holds(shop, member) == (0, 200)
@@ -113,13 +113,13 @@ class TestMissions:
         assert (account["available"], account["pending"], account["availableAt"]) == (0, 100, AVAILABLE_AT)
 
     def test_an_update_changes_the_terms_of_later_rewards(self, clock, shop):
-        made = create(shop, availableOn={"eventTypes": [CONFIRMED]})["mission"]
-        assert made["availableOn"] == {"eventTypes": [CONFIRMED], "cancelAfter": None}
-        path = f"/missions/{made['missionId']}"
+        mission = create(shop, availableOn={"eventTypes": [CONFIRMED]})["mission"]
+        assert mission["availableOn"] == {"eventTypes": [CONFIRMED], "cancelAfter": None}
+        path = f"/missions/{mission['missionId']}"
         changes = {**MISSION, "availableOn": None, "availableAfter": "P14D", "availableRounding": "day"}
-        changed = shop.administration.put(path, changes)["mission"]
-        assert "availableOn" not in changed
-        assert (changed["availableAfter"], changed["availableRounding"]) == ("P14D", "day")
+        updated_mission = shop.administration.put(path, changes)["mission"]
+        assert "availableOn" not in updated_mission
+        assert (updated_mission["availableAfter"], updated_mission["availableRounding"]) == ("P14D", "day")
         member = shop.member()
         shop.track(event(member))
         clock.advance("2026-03-15T22:59:59Z")
@@ -138,12 +138,12 @@ class TestMissions:
         ],
     )
     def test_terms_that_cannot_be(self, shop, more, pointer):
-        refused = create(shop, expect=400, **more)
-        assert pointer in [fault["pointer"] for fault in refused["errors"]]
+        problem = create(shop, expect=400, **more)
+        assert pointer in [fault["pointer"] for fault in problem["errors"]]
 
     def test_an_event_type_that_does_not_exist(self, shop):
-        refused = create(shop, expect=404, availableOn={"eventTypes": ["never-heard-of"]})
-        assert refused["type"] == "/problems/unknown-event-type"
+        problem = create(shop, expect=404, availableOn={"eventTypes": ["never-heard-of"]})
+        assert problem["type"] == "/problems/unknown-event-type"
 
 
 class TestReferralPrograms:
@@ -160,9 +160,9 @@ class TestReferralPrograms:
         friends = Friends(shop, eventType=ORDER_CREATED, availableOn=awaited)
         ana, ben, cora = shop.member(), shop.member(), shop.member()
         for member, name in ((ben, "order-1"), (cora, "order-2")):
-            sent = order(member, 100, external_id=name)
-            sent["payload"]["referralCode"] = friends.code(ana)
-            shop.track_one(sent)
+            purchase = order(member, 100, external_id=name)
+            purchase["payload"]["referralCode"] = friends.code(ana)
+            shop.track_one(purchase)
         assert (holds(shop, ana), holds(shop, ben), holds(shop, cora)) == ((0, 200), (0, 50), (0, 50))
         shop.track_one(order(ben, None, "confirmed", "order-1"))
         assert (holds(shop, ana), holds(shop, ben), holds(shop, cora)) == ((100, 100), (50, 0), (0, 50))
@@ -180,26 +180,26 @@ class TestReferralPrograms:
     @pytest.mark.parametrize("body", [{}, {"executionMode": "dryRun"}])
     def test_the_result_of_the_event_reports_until_when_the_points_wait(self, shop, terms, reported, body):
         friends = Friends(shop, **terms)
-        sent = event(shop.member(), payload={"referralCode": friends.code(shop.member())})
-        [referral] = shop.track_one(sent, **body)["referrals"]
-        rewards = [(each["points"], each.get("availableAt", "at once")) for each in referral["rewards"]]
+        referral_event = event(shop.member(), payload={"referralCode": friends.code(shop.member())})
+        [referral] = shop.track_one(referral_event, **body)["referrals"]
+        rewards = [(reward["points"], reward.get("availableAt", "at once")) for reward in referral["rewards"]]
         assert rewards == [(100, reported), (50, reported)]
 
     def test_a_simulation_counts_the_points_of_the_buyer_as_pending(self, shop):
         friends = Friends(shop, eventType=ORDER_CREATED, availableAfter="P14D")
-        sent = {"total": 10, "referralCode": friends.code(shop.member())}
-        [account] = simulate(shop, loyaltyMemberId=shop.member(), order=sent)["accounts"]
+        purchase = {"total": 10, "referralCode": friends.code(shop.member())}
+        [account] = simulate(shop, loyaltyMemberId=shop.member(), order=purchase)["accounts"]
         assert (account["available"], account["pending"], account["availableAt"]) == (0, 50, AVAILABLE_AT)
 
     def test_terms_of_a_program_that_pays_no_points(self, shop):
         body = program_body(referrerPointsAccrual=None, referredPointsAccrual=None, availableAfter="P1D")
-        refused = shop.administration.post("/referral-programs", body, expect=400)
-        assert [fault["pointer"] for fault in refused["errors"]] == ["/availableAfter"]
+        problem = shop.administration.post("/referral-programs", body, expect=400)
+        assert [fault["pointer"] for fault in problem["errors"]] == ["/availableAfter"]
 
     def test_terms_that_contradict_each_other(self, shop):
         body = program_body(availableAt=AVAILABLE_AT, availableAfter="P1D")
-        refused = shop.administration.post("/referral-programs", body, expect=400)
-        assert [fault["pointer"] for fault in refused["errors"]] == ["/availableAfter"]
+        problem = shop.administration.post("/referral-programs", body, expect=400)
+        assert [fault["pointer"] for fault in problem["errors"]] == ["/availableAfter"]
 
 
 def test_configuration_files_keep_the_terms_of_both(api, clock, shop, tmp_path):
@@ -214,7 +214,7 @@ def test_configuration_files_keep_the_terms_of_both(api, clock, shop, tmp_path):
 
     def terms(of_shop, path):
         results = of_shop.administration.get(path)["results"]
-        return [tuple(each.get(name) for name in names) for each in sorted(results, key=itemgetter("name"))]
+        return [tuple(result.get(name) for name in names) for result in sorted(results, key=itemgetter("name"))]
 
     assert terms(copy, "/missions") == [(None, "P14D", "day", None), (None, None, "none", awaited)]
     assert sorted(terms(copy, "/referral-programs"), key=str) == [
