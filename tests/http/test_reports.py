@@ -67,12 +67,12 @@ def today():
 def test_roles_of_reports(organization, path):
     name, _, query = path.partition("?")
     query = dict([query.split("=")] if query else [])
-    allowed = organization.administration.with_token(organization.token_of(OPERATIONS[path]))
-    allowed.get(f"/reports/{name}", **query)
+    permitted_surface = organization.administration.with_token(organization.token_of(OPERATIONS[path]))
+    permitted_surface.get(f"/reports/{name}", **query)
     others = set(OPERATIONS.values()) - {OPERATIONS[path]}
-    refused = organization.administration.with_token(organization.token_of(*sorted(others)))
-    refused.get(f"/reports/{name}", expect=403, **query)
-    refused.with_token(None).get(f"/reports/{name}", expect=401, **query)
+    other_surface = organization.administration.with_token(organization.token_of(*sorted(others)))
+    other_surface.get(f"/reports/{name}", expect=403, **query)
+    other_surface.with_token(None).get(f"/reports/{name}", expect=401, **query)
 
 
 @pytest.mark.parametrize("path", [operation for operation in OPERATIONS if operation != "missions-summary"])
@@ -90,9 +90,9 @@ def test_ranges_and_zones_that_are_refused(organization, path):
         assert [error["parameter"] for error in problem["errors"]] == [parameter]
     same = "2024-03-02T00:00:00Z"
     organization.administration.get(f"/reports/{name}", **query, sinceFrom=same, sinceTo=same)
-    everything = {"sinceFrom": "0001-01-01T00:00:00Z", "sinceTo": "9999-12-31T23:59:59Z"}
+    all_time = {"sinceFrom": "0001-01-01T00:00:00Z", "sinceTo": "9999-12-31T23:59:59Z"}
     expect = 400 if name in SERIES else 200
-    organization.administration.get(f"/reports/{name}", expect=expect, **query, **everything, tz="Asia/Tokyo")
+    organization.administration.get(f"/reports/{name}", expect=expect, **query, **all_time, tz="Asia/Tokyo")
 
 
 def test_parameters_that_are_refused(organization):
@@ -115,10 +115,10 @@ def test_parameters_that_are_refused(organization):
 
 def test_without_dates_a_series_is_of_the_last_30_days(shop):
     shop.member()
-    found = report(shop, "members-over-time")["results"]
+    rows = report(shop, "members-over-time")["results"]
     first = datetime.now(UTC).date() - timedelta(days=29)
-    assert [row["date"] for row in found] == [(first + timedelta(days=n)).isoformat() for n in range(30)]
-    assert [row["amount"] for row in found] == [0] * 29 + [1]
+    assert [row["date"] for row in rows] == [(first + timedelta(days=n)).isoformat() for n in range(30)]
+    assert [row["amount"] for row in rows] == [0] * 29 + [1]
 
 
 def test_members_of_others_are_not_counted(shop, other_organization):
@@ -138,10 +138,10 @@ def test_a_day_begins_inclusively_and_ends_exclusively(shop, settle):
         shop.track_one(order(member, total, externalEventDate=at))
     settle()
     day = {"sinceFrom": "2024-03-10T00:00:00Z", "sinceTo": "2024-03-11T00:00:00Z"}
-    counted = {"eventType": "member-purchase-order-created"}
-    assert report(shop, "event-count", **counted, **day)["result"] == {"totalCount": 2}
-    assert report(shop, "event-count", **counted, **MARCH)["result"] == {"totalCount": 4}
-    assert report(shop, "event-count", **counted)["result"] == {"totalCount": 0}
+    event_type = {"eventType": "member-purchase-order-created"}
+    assert report(shop, "event-count", **event_type, **day)["result"] == {"totalCount": 2}
+    assert report(shop, "event-count", **event_type, **MARCH)["result"] == {"totalCount": 4}
+    assert report(shop, "event-count", **event_type)["result"] == {"totalCount": 0}
 
 
 def test_mints_count_on_the_date_that_they_are_given(shop, settle):
@@ -222,10 +222,10 @@ def test_amounts_of_accounts_are_added_unless_one_is_asked_for(shop, settle):
 
 def test_reverts_count_negatively_on_their_own_date(shop, settle):
     member, other = shop.member(), shop.member()
-    given = shop.give(member, 100, tags=["spring"], externalEventDate="2024-03-10T12:00:00Z")
+    transaction = shop.give(member, 100, tags=["spring"], externalEventDate="2024-03-10T12:00:00Z")
     shop.give(other, 10, tags=["spring"], externalEventDate="2024-03-10T12:00:00Z")
-    ledger = f"/ledgers/{shop.organization.created.ledger_id}/accounts/{given['ledgerAccountId']}"
-    path = f"{ledger}/transactions/{given['ledgerTransactionId']}/revert"
+    ledger = f"/ledgers/{shop.organization.created.ledger_id}/accounts/{transaction['ledgerAccountId']}"
+    path = f"{ledger}/transactions/{transaction['ledgerTransactionId']}/revert"
     shop.administration.post(path, {"externalEventDate": "2024-03-20T12:00:00Z", "tags": ["mistake"]}, expect=200)
     settle()
     assert filled(report(shop, "tag-series", tag="spring", **MARCH)) == [
@@ -235,7 +235,7 @@ def test_reverts_count_negatively_on_their_own_date(shop, settle):
     assert report(shop, "tag-total", tag="mistake", **MARCH)["result"]["amount"] == 0
     assert report(shop, "tag-total", tag="spring", **MARCH)["result"]["amount"] == 10
     assert [row["key"] for row in report(shop, "top-members", **MARCH)["results"]] == [other]
-    totals = report(shop, f"ledger-accounts/{given['ledgerAccountId']}/totals", **MARCH)["result"]
+    totals = report(shop, f"ledger-accounts/{transaction['ledgerAccountId']}/totals", **MARCH)["result"]
     # Both were minted something.
     assert totals == {"totalAmount": 10, "avgAmountPerUser": 5}
 
@@ -258,26 +258,26 @@ def test_pending_mints_count_once_they_are_captured(shop, settle):
 def test_cancelled_and_failed_events(shop, settle):
     member = shop.member()
     shop.campaign(running(WHOLE_DOLLARS), eventType="member-purchase-order-created")
-    kept, cancelled = (
+    kept_order, cancelled_order = (
         shop.track_one(order(member, 10, external_id=f"o-{n}", externalEventDate="2024-03-10T12:00:00Z"))
         for n in range(2)
     )
     shop.refused(order(member, 10, external_id="o-0"))
     created = {"eventType": "member-purchase-order-created"}
     assert report(shop, "event-count", **created, **MARCH)["result"]["totalCount"] == 2
-    shop.integration.post(f"/events/{cancelled['loyaltyEventKey']}/cancel", {}, expect=200)
+    shop.integration.post(f"/events/{cancelled_order['loyaltyEventKey']}/cancel", {}, expect=200)
     settle()
     assert report(shop, "event-count", **created, **MARCH)["result"]["totalCount"] == 2
     assert report(shop, "event-count", **created)["result"]["totalCount"] == -1
     assert report(shop, "tag-total", **MARCH)["result"]["amount"] == 20
     assert report(shop, "tag-total")["result"]["amount"] == -10
     shop.track_one(order(member, None, "confirmed", external_id="o-0", externalEventDate="2024-03-24T12:00:00Z"))
-    returned = order(member, None, "returned", external_id="o-0", externalEventDate="2024-03-25T12:00:00Z")
-    shop.track_one(returned)
+    order_return = order(member, None, "returned", external_id="o-0", externalEventDate="2024-03-25T12:00:00Z")
+    shop.track_one(order_return)
     settle()
     assert report(shop, "event-count", **created, **MARCH)["result"]["totalCount"] == 1
-    assert report(shop, "event-count", eventType=returned["eventType"], **MARCH)["result"]["totalCount"] == 1
-    assert kept["status"] == "success"
+    assert report(shop, "event-count", eventType=order_return["eventType"], **MARCH)["result"]["totalCount"] == 1
+    assert kept_order["status"] == "success"
 
 
 def test_custom_event_types_are_counted_active_or_not(shop, settle):
@@ -299,16 +299,19 @@ def test_coupons_assigned_used_and_reverted(shop, settle):
     coffee = book(shop, tags=["hot"], discountAmount=3, discountType="amount")
     tea = book(shop, name="Tea", tags=["hot", "green"], discountAmount=10, discountType="percentage")
     cake = book(shop, name="Cake")
-    path = {each["name"]: f"/members/{member}/coupon-books/{each['couponBookKey']}" for each in (coffee, tea, cake)}
+    path = {
+        coupon_book["name"]: f"/members/{member}/coupon-books/{coupon_book['couponBookKey']}"
+        for coupon_book in (coffee, tea, cake)
+    }
     shop.integration.post(f"{path['Coffee']}/assign", {"amount": 5}, expect=200)
     for body in ({"amountDiscounted": Decimal("2.5")}, {}):
         shop.integration.post(f"{path['Coffee']}/use", body, expect=200)
     shop.integration.post(f"{path['Tea']}/assign", {"amount": 4}, expect=200)
-    used = [
+    usages = [
         shop.integration.post(f"{path['Tea']}/use", {"amountDiscounted": 1}, expect=200)["couponUsage"]
         for _ in range(4)
     ]
-    undo = f"/members/{member}/coupon-usages/{used[0]['couponUsageKey']}/revert"
+    undo = f"/members/{member}/coupon-usages/{usages[0]['couponUsageKey']}/revert"
     assert shop.integration.request("POST", undo).status in (200, 201)
     settle()
     assert filled(report(shop, "coupons-over-time")) == [{"date": today(), "assigned": 9, "usages": 5}]

@@ -44,13 +44,13 @@ def series(shop, **query):
 
 def figures(shop, since, until, **query):
     """The total of a range, that of its top member, that of the account, and its average."""
-    asked = {"sinceFrom": since, "sinceTo": until, **query}
+    parameters = {"sinceFrom": since, "sinceTo": until, **query}
     account = shop.organization.created.ledger_account_id
-    top = shop.administration.get("/reports/top-members", **asked)["results"]
-    of_account = {name: value for name, value in asked.items() if name != "tag"}
+    top = shop.administration.get("/reports/top-members", **parameters)["results"]
+    of_account = {name: value for name, value in parameters.items() if name != "tag"}
     totals = shop.administration.get(f"/reports/ledger-accounts/{account}/totals", **of_account)["result"]
     return (
-        shop.administration.get("/reports/tag-total", **asked)["result"]["amount"],
+        shop.administration.get("/reports/tag-total", **parameters)["result"]["amount"],
         [row["amount"] for row in top],
         (totals["totalAmount"], totals["avgAmountPerUser"]),
     )
@@ -176,8 +176,8 @@ def test_points_that_never_waited_count_on_the_day_of_their_event(clock, shop, s
     member = shop.member()
     shop.give(member, 100, availableAfter="P14D", externalEventDate="2026-02-10T12:00:00Z")
     shop.campaign(running(mint(10)), eventType=ORDER_CREATED)
-    held = order(member, 40, externalEventDate="2026-02-20T12:00:00Z")
-    shop.track(held, executionMode="authorize")
+    authorized_order = order(member, 40, externalEventDate="2026-02-20T12:00:00Z")
+    shop.track(authorized_order, executionMode="authorize")
     clock.advance("2026-03-10T09:00:00Z")
     [pending] = [row[0] for row in shop.rows("ledger_transactions", "ledger_transaction_id, status") if row[1] == 0]
     default_account(shop).capture((pending, None))

@@ -51,7 +51,9 @@ def calls(api):
         Imports(organization).run("\n".join(lines), kind=kind)
 
     integration, administration = organization.integration, organization.administration
-    codeless, with_codes = (f"/members/m-7/coupon-books/{each['couponBookKey']}" for each in (book, listed))
+    codeless, with_codes = (
+        f"/members/m-7/coupon-books/{coupon_book['couponBookKey']}" for coupon_book in (book, listed)
+    )
 
     def revert_use():
         integration.post(f"{codeless}/assign", {}, expect=200)
@@ -80,7 +82,7 @@ def expect_few_rows(engine, statement: str) -> None:
     """Change how many rows the planner expects for a value of a shared column."""
     with autocommit(engine).connect() as db:
         for table in LARGE:
-            for column in SHARED & {each.name for each in metadata.tables[table].columns}:
+            for column in SHARED & {table_column.name for table_column in metadata.tables[table].columns}:
                 db.execute(text(f"ALTER TABLE {table} ALTER {column} {statement}"))
         db.execute(text("ANALYZE"))
 

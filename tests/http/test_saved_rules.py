@@ -21,10 +21,10 @@ def member(shop):
     return shop.member()
 
 
-def refused(shop, body, **campaign):
+def fault_texts(shop, body, **campaign):
     """The texts of the faults of an action."""
-    made = shop.campaign(**campaign)
-    path = f"/campaigns/{made['campaignId']}/actions"
+    saved_campaign = shop.campaign(**campaign)
+    path = f"/campaigns/{saved_campaign['campaignId']}/actions"
     problem = shop.administration.post(path, body, expect=400)
     assert shop.administration.get(path)["results"] == []
     return [error["detail"] for error in problem["errors"]]
@@ -35,7 +35,7 @@ def discount(kind, value):
 
 
 @pytest.mark.parametrize(
-    ("what", "said"),
+    ("what", "text"),
     [
         (mint(-5), "amount of mint-points is -5, not more than 0."),
         (mint(0), "amount of mint-points is 0, not more than 0."),
@@ -50,17 +50,17 @@ def discount(kind, value):
         (mint(1, recipient="nobody"), "value of recipient is not one of: member, sponsor."),
     ],
 )
-def test_constants_that_can_never_work_are_refused(shop, what, said):
-    assert refused(shop, running(what)) == [said]
+def test_constants_that_can_never_work_are_refused(shop, what, text):
+    assert fault_texts(shop, running(what)) == [text]
 
 
 @pytest.mark.parametrize("rule", ["balances.pionts > 1", 'balancesAfter["pionts"] > 1'])
 def test_an_unknown_account_is_refused_with_those_there_are(shop, rule):
     account = shop.account(alias="stars")
-    [said] = refused(shop, running(mint(1), rule=rule))
-    assert said.startswith('rules.expression names "pionts", which is the key of no ledger account. ')
-    assert f"Stars: {account['ledgerAccountKey']}" in said
-    assert "Stars: stars" in said
+    [text] = fault_texts(shop, running(mint(1), rule=rule))
+    assert text.startswith('rules.expression names "pionts", which is the key of no ledger account. ')
+    assert f"Stars: {account['ledgerAccountKey']}" in text
+    assert "Stars: stars" in text
     shop.campaign(running(mint(1), rule="balances.stars >= 0 && balancesAfter.stars >= 0"))
 
 
@@ -78,9 +78,9 @@ def test_an_unknown_account_is_refused_with_those_there_are(shop, rule):
 def test_the_name_of_a_tier_is_refused_with_the_keys_that_stand_for_it(shop, rule):
     program = shop.organization.created.loyalty_program_id
     tiers = shop.administration.get(f"/loyalty-programs/{program}/tiers")["results"]
-    [said] = refused(shop, running(mint(1), rule=rule))
-    assert said.startswith('rules.expression names "gold", which is the key of no tier. ')
-    assert f"{tiers[0]['name']}: {tiers[0]['loyaltyTierKey']}" in said
+    [text] = fault_texts(shop, running(mint(1), rule=rule))
+    assert text.startswith('rules.expression names "gold", which is the key of no tier. ')
+    assert f"{tiers[0]['name']}: {tiers[0]['loyaltyTierKey']}" in text
     shop.campaign(running(mint(1), rule=rule.replace("gold", tiers[0]["loyaltyTierKey"])))
 
 
@@ -94,19 +94,19 @@ def test_the_name_of_a_tier_is_refused_with_the_keys_that_stand_for_it(shop, rul
     ],
 )
 def test_unknown_keys_of_other_kinds_are_refused(shop, rule, what):
-    assert refused(shop, running(mint(1), rule=rule)) == [
+    assert fault_texts(shop, running(mint(1), rule=rule)) == [
         f'rules.expression names "vip", which is the key of no {what}. There is none at all.'
     ]
 
 
 def test_the_key_that_comes_close_is_reported(shop):
     shop.account(alias="stars")
-    [said] = refused(shop, running(mint(1), rule="balances.satrs > 1"))
-    assert "which is the key of no ledger account. Did you mean stars (Stars)? There are " in said
+    [text] = fault_texts(shop, running(mint(1), rule="balances.satrs > 1"))
+    assert "which is the key of no ledger account. Did you mean stars (Stars)? There are " in text
     program = shop.organization.created.loyalty_program_id
     [tier] = shop.administration.get(f"/loyalty-programs/{program}/tiers", limit=1)["results"]
-    [said] = refused(shop, running(mint(1), rule=f'"{tier["name"].lower()}" in tiers'))
-    assert f"Did you mean {tier['loyaltyTierKey']} ({tier['name']})?" in said
+    [text] = fault_texts(shop, running(mint(1), rule=f'"{tier["name"].lower()}" in tiers'))
+    assert f"Did you mean {tier['loyaltyTierKey']} ({tier['name']})?" in text
 
 
 def test_an_event_type_that_comes_close_is_reported(shop):
@@ -120,8 +120,8 @@ def test_keys_of_variables_that_hide_these_are_free(shop):
 
 
 def test_effects_are_looked_at_too(shop):
-    said = refused(shop, running(mint(("=", 'balances.nothing + ("gold" in tiers ? 1 : 2)'))))
-    assert len(said) == 2
+    texts = fault_texts(shop, running(mint(("=", 'balances.nothing + ("gold" in tiers ? 1 : 2)'))))
+    assert len(texts) == 2
 
 
 def test_a_matcher_has_nothing_to_look_at_without_items(shop):
@@ -129,8 +129,8 @@ def test_a_matcher_has_nothing_to_look_at_without_items(shop):
     body = {"name": "Coffee", "type": "item-matcher", "matcher": {"operator": "AND", "conditions": []}}
     body["matcher"]["conditions"] = [{"field": "productCode", "operator": "equals", "value": "c"}]
     key = shop.administration.post("/matchers", body)["matcher"]["matcherKey"]
-    said = refused(shop, running(mint(1), rule=rule.replace('"k"', f'"{key}"')), eventType="member-created")
-    assert said == ["rules call matches(), which looks at items of orders, and member-created has none."]
+    texts = fault_texts(shop, running(mint(1), rule=rule.replace('"k"', f'"{key}"')), eventType="member-created")
+    assert texts == ["rules call matches(), which looks at items of orders, and member-created has none."]
 
 
 def test_limits_of_transactions_are_whole(shop):
@@ -159,14 +159,14 @@ def test_the_end_before_the_begin_is_reported_as_such(shop):
 )
 def test_null_beside_what_is_given_counts_as_left_out(shop, member, param, rules):
     body = {**running({"effectId": "mint-points", "params": [param]}), "rules": rules}
-    made = shop.campaign(body, eventType=GENERIC)
-    assert made["actions"][0]["rules"] == {"expression": "true"}
+    campaign = shop.campaign(body, eventType=GENERIC)
+    assert campaign["actions"][0]["rules"] == {"expression": "true"}
     assert shop.track_one(event(member))["effects"][0]["params"][0] == {"id": "amount", "value": 5}
 
 
 def test_neither_value_nor_expression_is_refused(shop):
     body = running({"effectId": "mint-points", "params": [{"id": "amount", "expression": None}]})
-    assert refused(shop, body) == ["amount needs either a value or an expression."]
+    assert fault_texts(shop, body) == ["amount needs either a value or an expression."]
 
 
 def test_what_names_a_deactivated_event_type_can_still_be_changed(shop):
@@ -187,28 +187,30 @@ def test_what_names_a_deactivated_event_type_can_still_be_changed(shop):
 
 
 def test_rules_that_fail_are_reported_in_every_mode_and_counted(shop, member):
-    made = shop.campaign(
+    campaign = shop.campaign(
         running(mint(1), rule="payment.total > 5"), running(mint(2)), running(mint(3), rule="false"), eventType=GENERIC
     )
     failed = {
-        "campaignId": made["campaignId"],
-        "actionId": made["actions"][0]["actionId"],
+        "campaignId": campaign["campaignId"],
+        "actionId": campaign["actions"][0]["actionId"],
         "missionId": None,
         "message": 'null has no field "total"',
         "position": {"start": 0, "end": 13},
     }
-    sent = event(member)
-    result = shop.track_one(sent)
+    tracked_event = event(member)
+    result = shop.track_one(tracked_event)
     assert result["errors"] == [failed]
-    assert [each["params"][0]["value"] for each in result["effects"]] == [2]
-    assert shop.track_one(sent)["errors"] == [failed]
+    assert [outcome["params"][0]["value"] for outcome in result["effects"]] == [2]
+    assert shop.track_one(tracked_event)["errors"] == [failed]
     [dry] = shop.track(event(member), executionMode="dryRun")
     assert dry["errors"] == [failed]
     [authorized] = shop.track(event(member), executionMode="authorize")
     assert authorized["errors"] == [failed]
     assert shop.track_one(order(member))["errors"] == []
-    counted = f'loyalty_rule_errors_total{{campaign="{made["campaignId"]}",organization="{shop.organization.id}"}} 2.0'
-    assert counted in metrics.exposition().decode()
+    metric = (
+        f'loyalty_rule_errors_total{{campaign="{campaign["campaignId"]}",organization="{shop.organization.id}"}} 2.0'
+    )
+    assert metric in metrics.exposition().decode()
 
 
 def test_the_balance_after_what_the_event_has_given(shop, member):
@@ -222,8 +224,10 @@ def test_the_balance_after_what_the_event_has_given(shop, member):
         running(mint(7), rule=crossed, priority=2),
         eventType=ORDER_CREATED,
     )
-    found = [[each["params"][0]["value"] for each in shop.track_one(order(member))["effects"]] for _ in range(3)]
-    assert found == [[60], [60, 7], [60]]
+    amounts = [
+        [outcome["params"][0]["value"] for outcome in shop.track_one(order(member))["effects"]] for _ in range(3)
+    ]
+    assert amounts == [[60], [60, 7], [60]]
 
 
 def test_an_action_saved_by_other_rules_fails_alone():

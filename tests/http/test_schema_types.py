@@ -55,15 +55,19 @@ def kind(shop, schema_type, **more):
 )
 def test_the_value_is_what_the_type_asks_for(shop, member, schema_type, fine, wrong):
     api_code = kind(shop, schema_type)
-    done = shop.track(*(event(member, api_code, payload={"value": value, "more": True}) for value in fine))
-    assert {each["status"] for each in done} == {"success"}
+    results = shop.track(*(event(member, api_code, payload={"value": value, "more": True}) for value in fine))
+    assert {result["status"] for result in results} == {"success"}
     absent = [] if schema_type == "custom" else [{"payload": {"value": None}}, {"payload": {}}, {}]
-    refused = [{"payload": {"value": value}} for value in wrong] + absent
-    if refused:
-        done = shop.track(*(event(member, api_code, **said) for said in refused))
-        for said, each in zip(refused, done, strict=True):
-            assert (each["status"], each["loyaltyEventKey"], each["error"]["type"]) == ("failed", None, INVALID), said
-            assert each["error"]["detail"].startswith("payload.value is ")
+    bodies = [{"payload": {"value": value}} for value in wrong] + absent
+    if bodies:
+        results = shop.track(*(event(member, api_code, **body) for body in bodies))
+        for body, result in zip(bodies, results, strict=True):
+            assert (result["status"], result["loyaltyEventKey"], result["error"]["type"]) == (
+                "failed",
+                None,
+                INVALID,
+            ), body
+            assert result["error"]["detail"].startswith("payload.value is ")
     assert len(shop.rows("events")) == 1 + len(fine)
 
 
@@ -106,4 +110,4 @@ def test_custom_types_are_not_built_in(shop):
     ):
         assert [error["pointer"] for error in problem["errors"]] == ["/schemaType"]
     built_in = [result for result in shop.integration.get("/event-types")["results"] if not result["isCustomType"]]
-    assert {each["schemaType"] for each in built_in} == {"builtin"}
+    assert {event_type["schemaType"] for event_type in built_in} == {"builtin"}

@@ -44,7 +44,7 @@ def served():
 
 
 @pytest.mark.parametrize(
-    ("path", "allowed"),
+    ("path", "names"),
     [
         ("/public", {"admin", "reader", "writer", "nobody", "member"}),
         ("/any", {"admin", "reader", "writer", "nobody"}),
@@ -54,12 +54,12 @@ def served():
         ("/both", {"admin"}),
     ],
 )
-def test_an_operation_lets_through_who_holds_its_scopes(served, path, allowed):
+def test_an_operation_lets_through_who_holds_its_scopes(served, path, names):
     client, recorder = served
     for name in CALLERS:
         reply = client("GET", f"/v2{path}", token=name)
-        assert reply.status == (200 if name in allowed else 403), name
-        if name in allowed and path != "/public":
+        assert reply.status == (200 if name in names else 403), name
+        if name in names and path != "/public":
             assert recorder.last.caller is CALLERS[name]
 
 
@@ -251,13 +251,13 @@ def test_a_key_is_verified_off_the_event_loop():
 
 @pytest.mark.parametrize("scheme", [{"in": "query"}, {"x-partner": None}])
 def test_a_scheme_that_is_not_served_is_found_at_start(scheme):
-    made = document(WITH_KEYS)
-    declared = made["components"]["securitySchemes"]["alpha"]
+    api_document = document(WITH_KEYS)
+    declared = api_document["components"]["securitySchemes"]["alpha"]
     declared.update(scheme)
     if declared["x-partner"] is None:
         del declared["x-partner"]
     with pytest.raises(DocumentError):
-        build_app({"integration": made}, Recorder(), authenticate, SETTINGS)
+        build_app({"integration": api_document}, Recorder(), authenticate, SETTINGS)
 
 
 def test_an_error_that_is_declared_without_content_has_no_body():
@@ -265,8 +265,8 @@ def test_an_error_that_is_declared_without_content_has_no_body():
     declared = operation("bare", "books:write", requestBody=body({"type": "object", "additionalProperties": False}))
     declared["responses"] |= bare
     client, _ = serve({**PATHS, "/bare": {"post": declared}})
-    for sent in (b"{", b'{"a": 1}', b""):
-        reply = client("POST", "/v2/bare", body=sent, headers={"Content-Type": "application/json"})
+    for raw_body in (b"{", b'{"a": 1}', b""):
+        reply = client("POST", "/v2/bare", body=raw_body, headers={"Content-Type": "application/json"})
         assert (reply.status, reply.content) == (400, b"")
         assert "content-type" not in reply.headers
         assert reply.headers["x-request-id"]
@@ -282,6 +282,6 @@ def test_the_plain_scheme_lets_nobody_in_without_the_roles_beside_it():
     }
     client, _ = serve(paths)
     assert {client("GET", "/v2/alone", token=name).status for name in CALLERS} == {401}
-    allowed = {name for name in CALLERS if client("GET", "/v2/first", token=name).status == 200}
-    assert allowed == {"admin", "writer"}
+    names = {name for name in CALLERS if client("GET", "/v2/first", token=name).status == 200}
+    assert names == {"admin", "writer"}
     assert client("GET", "/v2/first", token="reader").status == 403
