@@ -12,13 +12,13 @@ PAGE = "simulations.md"
 
 def test_the_request_at_the_beginning_is_answered_as_shown(organization):
     beginning, *parts = re.split(r"^## .+$", (DOCS / PAGE).read_text(), flags=re.MULTILINE)
-    api, known = Surface(organization.api.app, "", organization.token), known_of(organization)
+    api, known_values = Surface(organization.api.app, "", organization.token), known_of(organization)
     [question] = exchanges(beginning)
     steps = [exchange for part in parts for exchange in exchanges(part)]
     assert len(steps) == 10
     for step in (*steps, question):
-        body = exact(filled(step.body, known)) if step.body else None
-        reply = api.request(step.method, filled(step.path, known).removeprefix("/v2"), body)
+        body = exact(filled(step.body, known_values)) if step.body else None
+        reply = api.request(step.method, filled(step.path, known_values).removeprefix("/v2"), body)
         assert reply.status in (200, 201), f"{step.method} {step.path}: {reply.text}"
         if step.answer is not None:
-            compare(step.answer, reply.json, known, "answer")
+            compare(step.answer, reply.json, known_values, "answer")

@@ -71,31 +71,34 @@ class Market:
     def standing(self, member: str) -> tuple:
         """The balances of a member, the tier and how many badges."""
         record = self.shop.integration.get(f"/members/{member}")["loyaltyMember"]
-        balances = {each["ledgerAccountId"]: each["balance"] for each in record["ledgerBalances"]}
-        held = self.shop.integration.get(f"/members/{member}/badges/{self.badge}/balance")
-        return balances, self.tiers.of(member), held
+        balances = {balance["ledgerAccountId"]: balance["balance"] for balance in record["ledgerBalances"]}
+        badge_balance = self.shop.integration.get(f"/members/{member}/badges/{self.badge}/balance")
+        return balances, self.tiers.of(member), badge_balance
 
 
 def comparable(effects):
     """Effects as a dry run and a real one have them in common."""
     return [
         (
-            each["actionId"],
-            each["effectId"],
-            each["status"].replace("executed", "evaluated"),
-            each["params"],
-            each.get("error"),
-            [(coupon["amountAssigned"], coupon["amountUsed"]) for coupon in each.get("coupons", ())],
+            outcome["actionId"],
+            outcome["effectId"],
+            outcome["status"].replace("executed", "evaluated"),
+            outcome["params"],
+            outcome.get("error"),
+            [(coupon["amountAssigned"], coupon["amountUsed"]) for coupon in outcome.get("coupons", ())],
         )
-        for each in effects
+        for outcome in effects
     ]
 
 
 def unnamed(missions):
     """Missions without what only a real achievement has: the status and the code of a reward."""
     return [
-        {**each, "rewards": [(reward["kind"], reward["amount"], reward.get("error")) for reward in each["rewards"]]}
-        for each in missions
+        {
+            **mission,
+            "rewards": [(reward["kind"], reward["amount"], reward.get("error")) for reward in mission["rewards"]],
+        }
+        for mission in missions
     ]
 
 
@@ -109,21 +112,23 @@ def test_a_simulation_equals_the_tracking_of_the_same_order_right_after(organiza
         member, total = source.choice(members), Decimal(source.randrange(100, 12000)) / 100
         earn = market.simulate(total, loyaltyMemberId=member)["earn"]
         before, tier_before, _ = market.standing(member)
-        seen = {each["loyaltyEventKey"] for each in shop.events(member, limit=25)}
+        earlier_keys = {event["loyaltyEventKey"] for event in shop.events(member, limit=25)}
         tracked = shop.track_one(order(member, total))
         after, tier_after, _ = market.standing(member)
-        gained = {each["ledgerAccountKey"]: each["available"] for each in earn["accounts"] if each["available"]}
-        changed = {key: after.get(id_, 0) - before.get(id_, 0) for key, id_ in ids.items()}
-        assert gained == {key: change for key, change in changed.items() if change}
+        gained = {
+            account["ledgerAccountKey"]: account["available"] for account in earn["accounts"] if account["available"]
+        }
+        changes = {key: after.get(id_, 0) - before.get(id_, 0) for key, id_ in ids.items()}
+        assert gained == {key: change for key, change in changes.items() if change}
         listed = shop.events(member, include="result", limit=25)
-        caused = [each for each in listed if each["loyaltyEventKey"] not in seen]
-        caused.sort(key=lambda each: each["loyaltyEventId"])
-        results = [each["result"] for each in caused]
+        caused = [event for event in listed if event["loyaltyEventKey"] not in earlier_keys]
+        caused.sort(key=lambda event: event["loyaltyEventId"])
+        results = [event["result"] for event in caused]
         assert comparable(tracked["effects"]) == comparable(earn["effects"])[: len(tracked["effects"])]
         real = [effect for result in results for effect in result["effects"]]
         assert sorted(map(repr, comparable(real))) == sorted(map(repr, comparable(earn["effects"])))
-        assert unnamed([each for result in results for each in result["missions"]]) == unnamed(earn["missions"])
-        tiers = [(each["before"], each["after"]) for each in earn["tiers"]]
+        assert unnamed([mission for result in results for mission in result["missions"]]) == unnamed(earn["missions"])
+        tiers = [(move["before"], move["after"]) for move in earn["tiers"]]
         key = market.tiers.key
         assert tiers == ([] if tier_before == tier_after else [(key(tier_before), key(tier_after))])
 
@@ -137,15 +142,15 @@ def test_what_is_missing_makes_the_action_apply_and_a_cent_less_does_not(organiz
         for reward in market.simulate(total, loyaltyMemberId=member)["next"]:
             if reward["missing"]["kind"] != "orderTotal":
                 continue
-            gives, tried = [each["params"] for each in reward["gives"]], tried + 1
+            gives, tried = [gift["params"] for gift in reward["gives"]], tried + 1
 
-            def given(raised):
+            def evaluated_params(raised):
                 effects = market.simulate(raised, loyaltyMemberId=member)["earn"]["effects"]
-                return [each["params"] for each in effects if each["status"] == "evaluated"]
+                return [outcome["params"] for outcome in effects if outcome["status"] == "evaluated"]
 
             enough = total + reward["missing"]["amount"]
-            assert all(params in given(enough) for params in gives)
-            assert not any(params in given(enough - CENT) for params in gives)
+            assert all(params in evaluated_params(enough) for params in gives)
+            assert not any(params in evaluated_params(enough - CENT) for params in gives)
     assert tried > 20
 
 

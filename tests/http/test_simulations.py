@@ -42,24 +42,24 @@ def simulate(shop, total=None, *, expect=200, api=None, **body):
     return answer["simulation"] if expect == 200 else answer
 
 
-def points(found):
+def points(simulation):
     """What each account gets: by default the one of the organization."""
-    return [(each["available"], each["discarded"]) for each in found["earn"]["accounts"]]
+    return [(account["available"], account["discarded"]) for account in simulation["earn"]["accounts"]]
 
 
-def missing(found, *kinds):
+def shortfalls(simulation, *kinds):
     """What is missing to the rewards of these kinds, by name."""
     return [
-        (each["name"], each["missing"]["kind"], each["missing"]["amount"])
-        for each in found["next"]
-        if not kinds or each["kind"] in kinds
+        (reward["name"], reward["missing"]["kind"], reward["missing"]["amount"])
+        for reward in simulation["next"]
+        if not kinds or reward["kind"] in kinds
     ]
 
 
 def test_a_newcomer_earns_points_and_sees_what_is_missing_to_the_next(shop, a_point_a_euro, a_hundred_from_fifty):
-    found = simulate(shop, "37.60")
+    simulation = simulate(shop, "37.60")
     account = shop.organization.created.ledger_account_key
-    assert found["earn"]["accounts"] == [
+    assert simulation["earn"]["accounts"] == [
         {
             "ledgerAccountKey": account,
             "available": 37,
@@ -69,8 +69,8 @@ def test_a_newcomer_earns_points_and_sees_what_is_missing_to_the_next(shop, a_po
             "discarded": 0,
         }
     ]
-    [reward] = found["next"]
-    gives = [(each["effectId"], each["params"][0]) for each in reward.pop("gives")]
+    [reward] = simulation["next"]
+    gives = [(outcome["effectId"], outcome["params"][0]) for outcome in reward.pop("gives")]
     assert gives == [("mint-points", {"id": "amount", "value": 100})]
     assert reward == {
         "kind": "campaign",
@@ -78,46 +78,46 @@ def test_a_newcomer_earns_points_and_sees_what_is_missing_to_the_next(shop, a_po
         "name": "A hundred",
         "missing": {"kind": "orderTotal", "amount": Decimal("12.4")},
     }
-    assert found["nextComplete"] is True
-    assert [each["status"] for each in found["earn"]["effects"]] == ["evaluated"]
+    assert simulation["nextComplete"] is True
+    assert [outcome["status"] for outcome in simulation["earn"]["effects"]] == ["evaluated"]
 
 
-@pytest.mark.parametrize(("total", "earned", "lacking"), [("50.00", 150, []), ("49.99", 49, [Decimal("0.01")])])
+@pytest.mark.parametrize(("total", "available", "lacking"), [("50.00", 150, []), ("49.99", 49, [Decimal("0.01")])])
 def test_the_missing_amount_is_the_smallest_that_suffices(
-    shop, a_point_a_euro, a_hundred_from_fifty, total, earned, lacking
+    shop, a_point_a_euro, a_hundred_from_fifty, total, available, lacking
 ):
-    found = simulate(shop, total)
-    assert points(found) == [(earned, 0)]
-    assert [amount for _, _, amount in missing(found)] == lacking
+    simulation = simulate(shop, total)
+    assert points(simulation) == [(available, 0)]
+    assert [amount for _, _, amount in shortfalls(simulation)] == lacking
 
 
-@pytest.mark.parametrize("stored", [True, False])
-def test_a_tier_that_the_order_reaches_gives_what_it_gives(shop, a_point_a_euro, stored):
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_a_tier_that_the_order_reaches_gives_what_it_gives(shop, a_point_a_euro, is_stored):
     tiers = TierSchedule.new(shop, Silver=500, Gold=1000, Black=5000)
     keys = {name: tier["loyaltyTierKey"] for name, tier in tiers.tiers.items()}
     shop.campaign(
         running(mint(50), rule=f"'{keys['Gold']}' in tiers"),
         eventType="member-tier-set",
     )
-    if stored:
+    if is_stored:
         member = shop.member()
         shop.give(member, 980)
         who = {"loyaltyMemberId": member}
     else:
         account = shop.organization.created.ledger_account_key
         who = {"as": {"tierKeys": [keys["Silver"]], "balances": {account: 980}}}
-    found = simulate(shop, 37, **who)
-    assert points(found) == [(87, 0)]
-    [change] = found["earn"]["tiers"]
+    simulation = simulate(shop, 37, **who)
+    assert points(simulation) == [(87, 0)]
+    [change] = simulation["earn"]["tiers"]
     assert (change["before"], change["after"]) == (keys["Silver"], keys["Gold"])
-    [black] = found["next"]
+    [black] = simulation["next"]
     assert (black["kind"], black["key"], black["missing"]) == (
         "tier",
         keys["Black"],
         {"kind": "points", "amount": 5000 - 1067},
     )
-    assert [each["effectId"] for each in black["gives"]] == ["set-tier"]
-    assert [each["effectId"] for each in found["earn"]["effects"]] == ["mint-points", "mint-points"]
+    assert [outcome["effectId"] for outcome in black["gives"]] == ["set-tier"]
+    assert [outcome["effectId"] for outcome in simulation["earn"]["effects"]] == ["mint-points", "mint-points"]
 
 
 def test_a_monthly_limit_leaves_a_part_and_the_rest_is_discarded(shop):
@@ -151,8 +151,8 @@ def test_a_book_is_affordable_after_the_order(shop, books, a_point_a_euro):
     )
     member = shop.member()
     shop.give(member, 120)
-    found = simulate(shop, "37.60", loyaltyMemberId=member)
-    cup, pot = found["redeem"]
+    simulation = simulate(shop, "37.60", loyaltyMemberId=member)
+    cup, pot = simulation["redeem"]
     assert cup == {
         "couponBookKey": book["couponBookKey"],
         "name": "Cup",
@@ -166,30 +166,32 @@ def test_a_book_is_affordable_after_the_order(shop, books, a_point_a_euro):
         ],
     }
     assert (pot["cost"], pot["missingPoints"], pot["affordableAfterOrder"]) == (500, 380, False)
-    assert missing(found) == [("Pot", "points", 343)]
-    assert found["next"][0]["key"] == dear["couponBookKey"]
+    assert shortfalls(simulation) == [("Pot", "points", 343)]
+    assert simulation["next"][0]["key"] == dear["couponBookKey"]
 
 
 def test_another_moment_has_other_campaigns(shop, a_point_a_euro):
     hours = {"schedule": [{"day": day, "from": "15:00", "to": "17:00"} for day in range(1, 8)]}
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED, timezone="Europe/Madrid", dayOfWeekSchedule=hours)
     assert points(simulate(shop, "37.60", at="2030-03-06T15:30:00+01:00")) == [(74, 0)]
-    found = simulate(shop, "37.60", at="2030-03-06T17:00:00+01:00")
-    assert (points(found), found["at"]) == ([(37, 0)], "2030-03-06T16:00:00Z")
+    simulation = simulate(shop, "37.60", at="2030-03-06T17:00:00+01:00")
+    assert (points(simulation), simulation["at"]) == ([(37, 0)], "2030-03-06T16:00:00Z")
 
 
 def test_codes_that_the_customer_presents(shop, books):
     ten = books.make("TEN", type="single", discountType="percentage", discountAmount=10)
     five = books.make("FIVE", type="single", discountType="amount", discountAmount=5, minOrderTotal=30)
     twenty = books.make("TWENTY", type="single", discountType="percentage", discountAmount=20, minOrderTotal=50)
-    found = simulate(shop, "37.60", couponCodes=["TEN", "FIVE", "TWENTY", "NONE"])["coupons"]
-    assert [(each["couponBookKey"], each["usable"], each["discount"], each["missingTotal"]) for each in found] == [
+    coupons = simulate(shop, "37.60", couponCodes=["TEN", "FIVE", "TWENTY", "NONE"])["coupons"]
+    assert [
+        (coupon["couponBookKey"], coupon["usable"], coupon["discount"], coupon["missingTotal"]) for coupon in coupons
+    ] == [
         (ten["couponBookKey"], True, Decimal("3.76"), None),
         (five["couponBookKey"], True, 5, None),
         (twenty["couponBookKey"], False, Decimal("7.52"), Decimal("12.4")),
         (None, False, None, None),
     ]
-    assert [[reason["code"] for reason in each["exclusionReasons"]] for each in found] == [
+    assert [[reason["code"] for reason in coupon["exclusionReasons"]] for coupon in coupons] == [
         [],
         [],
         ["coupon-order-total"],
@@ -204,8 +206,8 @@ def test_codes_of_others_and_used_ones_are_named(shop, books):
     shop.integration.post(f"{path.format(ana)}/assign", {"code": "A"}, expect=200)
 
     def reasons(member, *codes):
-        found = simulate(shop, 10, loyaltyMemberId=member, couponCodes=list(codes))["coupons"]
-        return [[reason["code"] for reason in each["exclusionReasons"]] for each in found]
+        coupons = simulate(shop, 10, loyaltyMemberId=member, couponCodes=list(codes))["coupons"]
+        return [[reason["code"] for reason in coupon["exclusionReasons"]] for coupon in coupons]
 
     assert reasons(ana, "A", "B") == [[], ["coupon-quota"]]
     assert reasons(ben, "A", "B") == [["coupon-code-held"], []]
@@ -216,22 +218,22 @@ def test_codes_of_others_and_used_ones_are_named(shop, books):
 def test_a_members_token_is_for_this_member_and_sees_no_rules(api, shop, a_point_a_euro):
     shop.campaign(running(mint(1), rule="order.items[0].quantity > 1"), eventType=ORDER_CREATED)
     ana, ben = shop.member(), shop.member()
-    own = api.surface(token=shop.organization.member_token(ana))
+    member_surface = api.surface(token=shop.organization.member_token(ana))
     for other in ({"loyaltyMemberId": ben}, {}, {"as": {}}):
-        assert simulate(shop, 10, api=own, expect=403, **other)["type"] == "/problems/forbidden"
-    found = simulate(shop, 10, api=own, loyaltyMemberId=ana)
-    assert (points(found), found["errors"], found["explain"]) == ([(10, 0)], [], [])
+        assert simulate(shop, 10, api=member_surface, expect=403, **other)["type"] == "/problems/forbidden"
+    simulation = simulate(shop, 10, api=member_surface, loyaltyMemberId=ana)
+    assert (points(simulation), simulation["errors"], simulation["explain"]) == ([(10, 0)], [], [])
     assert len(simulate(shop, 10, loyaltyMemberId=ana)["errors"]) == 1
-    refused = simulate(shop, 10, api=own, expect=400, loyaltyMemberId=ana, include=["explain"])
-    assert [fault["pointer"] for fault in refused["errors"]] == ["/include"]
+    problem = simulate(shop, 10, api=member_surface, expect=400, loyaltyMemberId=ana, include=["explain"])
+    assert [fault["pointer"] for fault in problem["errors"]] == ["/include"]
 
 
 def test_somebody_may_be_assumed_and_nobody_is_made(shop, a_point_a_euro):
     gold = TierSchedule.new(shop, Gold=1000).tiers["Gold"]["loyaltyTierKey"]
     shop.campaign(running(mint(7)), eventType=ORDER_CREATED, loyaltyTierKeys=[gold])
     before = shop.rows("members", "count(*)")
-    found = simulate(shop, 10, **{"as": {"tierKeys": [gold]}})
-    assert (points(found), found["earn"]["tiers"]) == ([(17, 0)], [])
+    simulation = simulate(shop, 10, **{"as": {"tierKeys": [gold]}})
+    assert (points(simulation), simulation["earn"]["tiers"]) == ([(17, 0)], [])
     assert points(simulate(shop, 10)) == [(10, 0)]
     assert shop.rows("members", "count(*)") == before
 
@@ -252,8 +254,8 @@ def test_the_first_and_the_last_moment_can_be_asked_about(shop, a_point_a_euro, 
     account = shop.organization.created.ledger_account_key
     create_mission(shop, eventType=ORDER_CREATED, repetitionPeriod="weekly", periodLimit=2)
     for person in ({}, {"tierKeys": [gold]}, {"balances": {account: 995}}):
-        found = simulate(shop, 10, at=moment, **{"as": person})
-        assert (points(found), found["at"]) == ([(10, 0)], moment)
+        simulation = simulate(shop, 10, at=moment, **{"as": person})
+        assert (points(simulation), simulation["at"]) == ([(10, 0)], moment)
 
 
 def test_all_that_is_assumed_is_seen_by_rules(shop):
@@ -277,10 +279,10 @@ def test_all_that_is_assumed_is_seen_by_rules(shop):
         "profile": {"city": "Madrid"},
         "customAttributes": {"colour": "red"},
     }
-    seen = {
+    points_by_name = {
         name: points(simulate(shop, event={"eventType": GENERIC}, **{"as": {name: person[name]}})) for name in person
     }
-    assert seen == {name: [(2**place, 0)] for place, name in enumerate(person)}
+    assert points_by_name == {name: [(2**place, 0)] for place, name in enumerate(person)}
     assert points(simulate(shop, event={"eventType": GENERIC}, **{"as": person})) == [(63, 0)]
     assert points(simulate(shop, event={"eventType": GENERIC})) == []
 
@@ -307,15 +309,17 @@ def test_missions_are_counted_rewarded_and_what_they_lack_is_reported(shop):
     create_mission(shop, name="Over", goalCount=1, validTo="2020-01-01T00:00:00Z")
     member = shop.member()
     shop.track_one(order(member, 5))
-    found = simulate(shop, 5, loyaltyMemberId=member)
-    assert [(each["name"], each["newCounter"], each["achieved"]) for each in found["earn"]["missions"]] == [
+    simulation = simulate(shop, 5, loyaltyMemberId=member)
+    assert [
+        (mission["name"], mission["newCounter"], mission["achieved"]) for mission in simulation["earn"]["missions"]
+    ] == [
         ("Two", 2, True),
         ("Five", 2, False),
     ]
-    assert found["earn"]["badges"] == [{"badgeKey": badge, "amount": 1}]
-    assert missing(found) == [("Five", "count", 3), ("Elsewhere", "count", 4)]
+    assert simulation["earn"]["badges"] == [{"badgeKey": badge, "amount": 1}]
+    assert shortfalls(simulation) == [("Five", "count", 3), ("Elsewhere", "count", 4)]
     account = shop.organization.created.ledger_account_key
-    assert found["next"][0]["gives"] == [
+    assert simulation["next"][0]["gives"] == [
         {
             "effectId": "mint-points",
             "params": [{"id": "amount", "value": 20}, {"id": "ledgerAccountKey", "value": account}],
@@ -344,7 +348,7 @@ def test_discounts_coupons_and_points_that_are_taken(shop, books):
     ]
     assert earn["discountTotal"] == Decimal("8.76")
     assert earn["coupons"] == [{"couponBookKey": book["couponBookKey"], "amount": 2}]
-    assert [each["available"] for each in earn["accounts"]] == [-30]
+    assert [account["available"] for account in earn["accounts"]] == [-30]
 
 
 def test_new_points_say_when_the_first_of_them_expire(shop):
@@ -354,9 +358,9 @@ def test_new_points_say_when_the_first_of_them_expire(shop):
         running(mint(3, ledgerAccountKey=key), mint(4, ledgerAccountKey=key, expirationDate="2030-04-01T00:00:00Z")),
         eventType=ORDER_CREATED,
     )
-    [earned] = simulate(shop, 10, at="2030-03-06T15:30:00Z")["earn"]["accounts"]
-    assert (earned["ledgerAccountKey"], earned["available"]) == (key, 7)
-    assert earned["expiresAt"] == "2030-04-01T00:00:00Z"
+    [entry] = simulate(shop, 10, at="2030-03-06T15:30:00Z")["earn"]["accounts"]
+    assert (entry["ledgerAccountKey"], entry["available"]) == (key, 7)
+    assert entry["expiresAt"] == "2030-04-01T00:00:00Z"
 
 
 class TestNext:
@@ -378,8 +382,8 @@ class TestNext:
     )
     def test_a_rule_lacks_nothing_but_the_total(self, shop, rule, lacking):
         shop.campaign(running(mint(1), rule=rule), eventType=ORDER_CREATED)
-        found = simulate(shop, "37.60")
-        assert [amount for _, _, amount in missing(found)] == lacking
+        simulation = simulate(shop, "37.60")
+        assert [amount for _, _, amount in shortfalls(simulation)] == lacking
         for amount in lacking:
             assert points(simulate(shop, Decimal("37.60") + amount)) == [(1, 0)]
             assert points(simulate(shop, Decimal("37.59") + amount)) == []
@@ -392,9 +396,12 @@ class TestNext:
             minSpendValue=50,
             name="Both",
         )
-        found = simulate(shop, 40)
-        assert missing(found) == [("Both", "orderTotal", 10), ("Both", "orderTotal", Decimal("20.01"))]
-        assert [[each["params"][0]["value"] for each in reward["gives"]] for reward in found["next"]] == [[1], [2]]
+        simulation = simulate(shop, 40)
+        assert shortfalls(simulation) == [("Both", "orderTotal", 10), ("Both", "orderTotal", Decimal("20.01"))]
+        assert [[outcome["params"][0]["value"] for outcome in reward["gives"]] for reward in simulation["next"]] == [
+            [1],
+            [2],
+        ]
 
     def test_what_other_restrictions_forbid_is_no_reward(self, shop):
         shop.campaign(running(mint(1)), eventType=ORDER_CREATED, minSpendValue=50, locationCodes=["moon"])
@@ -413,42 +420,45 @@ class TestNext:
 
     def test_a_payment_may_lack_an_amount_too(self, shop):
         shop.campaign(running(mint(1)), eventType="member-payment-confirmed", minSpendValue=50, name="Paid")
-        assert missing(simulate(shop, payment={"total": 40})) == [("Paid", "orderTotal", 10)]
+        assert shortfalls(simulate(shop, payment={"total": 40})) == [("Paid", "orderTotal", 10)]
 
     def test_eight_totals_are_tried_and_ten_rewards_returned(self, shop):
         for total in range(1, 9):
             shop.campaign(running(mint(total)), eventType=ORDER_CREATED, minSpendValue=40 + total, name=f"{total}")
-        found = simulate(shop, 40)
-        assert ([amount for _, _, amount in missing(found)], found["nextComplete"]) == ([1, 2, 3, 4, 5, 6, 7, 8], True)
+        simulation = simulate(shop, 40)
+        assert ([amount for _, _, amount in shortfalls(simulation)], simulation["nextComplete"]) == (
+            [1, 2, 3, 4, 5, 6, 7, 8],
+            True,
+        )
         shop.campaign(running(mint(9)), eventType=ORDER_CREATED, minSpendValue=49)
         for goal in (7, 5, 6):
             create_mission(shop, name="Mission", goalCount=goal)
-        found = simulate(shop, 40)
-        assert found["nextComplete"] is False
-        assert [amount for _, _, amount in missing(found)] == [1, 2, 3, 4, 5, 6, 7, 8, 5, 6]
+        simulation = simulate(shop, 40)
+        assert simulation["nextComplete"] is False
+        assert [amount for _, _, amount in shortfalls(simulation)] == [1, 2, 3, 4, 5, 6, 7, 8, 5, 6]
 
     def test_no_total_is_tried_once_the_time_is_used_up(self, shop, a_point_a_euro, a_hundred_from_fifty, monkeypatch):
         monkeypatch.setattr(rewards, "TRIAL_SECONDS", 0)
-        found = simulate(shop, 40)
-        assert (found["next"], found["nextComplete"]) == ([], False)
+        simulation = simulate(shop, 40)
+        assert (simulation["next"], simulation["nextComplete"]) == ([], False)
 
     def test_a_tier_set_by_hand_lacks_no_points(self, shop, a_point_a_euro):
         tiers = TierSchedule.new(shop, Silver=500, Gold=1000)
         key = tiers.tiers["Silver"]["loyaltyTierKey"]
-        assert missing(simulate(shop, 10)) == [("Silver", "points", 490), ("Gold", "points", 990)]
-        assert missing(simulate(shop, 10, **{"as": {"tierKeys": [key]}})) == []
+        assert shortfalls(simulate(shop, 10)) == [("Silver", "points", 490), ("Gold", "points", 990)]
+        assert shortfalls(simulate(shop, 10, **{"as": {"tierKeys": [key]}})) == []
 
 
 def test_parts_are_returned_as_they_are_asked_for(shop, books, a_point_a_euro, a_hundred_from_fifty):
     books.make(type="codeless")
     parts = {"earn": "earn", "redeem": "redeem", "next": "next", "explain": "explain"}
     for part in parts:
-        found = simulate(shop, 10, include=[part])
-        assert [name for name in parts if found.get(name)] == [part]
+        simulation = simulate(shop, 10, include=[part])
+        assert [name for name in parts if simulation.get(name)] == [part]
     assert [name for name in parts if simulate(shop, 10).get(name)] == ["earn", "redeem", "next"]
     explained = simulate(shop, 10, include=["explain"])["explain"]
-    assert [(each["applied"], each["trace"]) for each in explained] == [(True, {}), (False, {}), (True, {})]
-    assert [each["reason"]["code"] for each in explained if "reason" in each] == ["MIN_SPEND"]
+    assert [(entry["applied"], entry["trace"]) for entry in explained] == [(True, {}), (False, {}), (True, {})]
+    assert [entry["reason"]["code"] for entry in explained if "reason" in entry] == ["MIN_SPEND"]
 
 
 def test_only_the_named_campaigns_are_evaluated(shop, a_point_a_euro, a_hundred_from_fifty):
@@ -459,22 +469,22 @@ def test_only_the_named_campaigns_are_evaluated(shop, a_point_a_euro, a_hundred_
 
 
 def test_usable_books_come_first_then_those_of_a_lower_rank(shop, books):
-    closed = {"condition": {"expression": "false"}}
-    for name, more in (("4", {"rankingIndex": 1, **closed}), ("2", {"rankingIndex": 2}), ("3", {})):
+    never_met = {"condition": {"expression": "false"}}
+    for name, more in (("4", {"rankingIndex": 1, **never_met}), ("2", {"rankingIndex": 2}), ("3", {})):
         books.make(type="codeless", name=name, **more)
     books.make(type="codeless", name="1", rankingIndex=1)
     books.make(type="codeless", name="draft", publishingStatus="draft")
     books.make(type="codeless", name="over", validToDate="2020-01-01T00:00:00Z")
     books.make(type="list", name="empty")
-    found = simulate(shop, 10)["redeem"]
-    assert [(each["name"], each["usable"]) for each in found] == [
+    redemptions = simulate(shop, 10)["redeem"]
+    assert [(redemption["name"], redemption["usable"]) for redemption in redemptions] == [
         ("1", True),
         ("2", True),
         ("3", True),
         ("4", False),
         ("empty", False),
     ]
-    assert [reason["code"] for reason in found[-1]["exclusionReasons"]] == ["coupon-out-of-stock"]
+    assert [reason["code"] for reason in redemptions[-1]["exclusionReasons"]] == ["coupon-out-of-stock"]
 
 
 def test_what_cannot_be_simulated_is_refused(shop):
@@ -488,8 +498,8 @@ def test_what_cannot_be_simulated_is_refused(shop):
     assert pointers(order={"total": 1, "externalEventDate": "0001-01-01T00:00:00+14:00"}) == [
         "/order/externalEventDate"
     ]
-    returned = {"eventType": "member-purchase-order-returned", "payload": {"order": {"externalId": "o"}}}
-    assert pointers(event=returned) == ["/event/eventType"]
+    return_event = {"eventType": "member-purchase-order-returned", "payload": {"order": {"externalId": "o"}}}
+    assert pointers(event=return_event) == ["/event/eventType"]
     assert simulate(shop, 1, expect=404, loyaltyMemberId="nobody")["type"] == "/problems/unknown-member"
     assert simulate(shop, expect=404, event={"eventType": "none"})["type"] == "/problems/unknown-event-type"
     lacking = simulate(shop, expect=400, event={"eventType": ORDER_CREATED})

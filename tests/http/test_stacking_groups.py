@@ -48,30 +48,35 @@ def items(*totals):
     return [{"productCode": f"p-{place}", "total": Decimal(total)} for place, total in enumerate(totals)]
 
 
-def applied(result):
-    return [(each["actionName"], each["effectId"], each["worth"]) for each in result["effects"]]
+def applied_effects(result):
+    return [(outcome["actionName"], outcome["effectId"], outcome["worth"]) for outcome in result["effects"]]
 
 
 def test_a_group_is_kept_with_everything_it_said(administration):
-    made = administration.post("/stacking-groups", BODY)["stackingGroup"]
-    assert made == {
+    stacking_group = administration.post("/stacking-groups", BODY)["stackingGroup"]
+    assert stacking_group == {
         **BODY,
-        "organizationId": made["organizationId"],
-        "stackingGroupId": made["stackingGroupId"],
-        "stackingGroupKey": str(uuid.UUID(made["stackingGroupKey"])),
-        "createdAt": made["createdAt"],
-        "updatedAt": made["createdAt"],
+        "organizationId": stacking_group["organizationId"],
+        "stackingGroupId": stacking_group["stackingGroupId"],
+        "stackingGroupKey": str(uuid.UUID(stacking_group["stackingGroupKey"])),
+        "createdAt": stacking_group["createdAt"],
+        "updatedAt": stacking_group["createdAt"],
     }
-    path = f"/stacking-groups/{made['stackingGroupId']}"
-    assert administration.get(path) == {"stackingGroup": made}
-    assert administration.get("/stacking-groups", externalKey="best")["results"] == [made]
-    changed = administration.put(path, {"name": "Worst", "mode": "worst"})["stackingGroup"]
-    assert changed == {**made, "name": "Worst", "mode": "worst", "updatedAt": changed["updatedAt"]}
+    path = f"/stacking-groups/{stacking_group['stackingGroupId']}"
+    assert administration.get(path) == {"stackingGroup": stacking_group}
+    assert administration.get("/stacking-groups", externalKey="best")["results"] == [stacking_group]
+    updated_group = administration.put(path, {"name": "Worst", "mode": "worst"})["stackingGroup"]
+    assert updated_group == {
+        **stacking_group,
+        "name": "Worst",
+        "mode": "worst",
+        "updatedAt": updated_group["updatedAt"],
+    }
 
 
 def test_a_group_of_the_least_fields_is_active_and_about_orders(administration):
-    made = administration.post("/stacking-groups", {"name": "All", "mode": "all"})["stackingGroup"]
-    assert (made["scope"], made["active"], made["externalKey"]) == ("order", True, None)
+    stacking_group = administration.post("/stacking-groups", {"name": "All", "mode": "all"})["stackingGroup"]
+    assert (stacking_group["scope"], stacking_group["active"], stacking_group["externalKey"]) == ("order", True, None)
 
 
 @pytest.mark.parametrize("change", [{"mode": "any"}, {"scope": "line"}, {"name": " "}, {"mode": None}, {"size": 3}])
@@ -81,9 +86,9 @@ def test_what_a_group_cannot_be(administration, change):
 
 def test_another_organization_has_no_such_group(api, administration, group):
     key = group()
-    [made] = administration.get("/stacking-groups")["results"]
+    [stacking_group] = administration.get("/stacking-groups")["results"]
     other = api.organization("Other").administration
-    other.get(f"/stacking-groups/{made['stackingGroupId']}", expect=404)
+    other.get(f"/stacking-groups/{stacking_group['stackingGroupId']}", expect=404)
     campaign = other.post("/campaigns", {"code": "c", "name": "C"})["campaign"]
     actions = f"/campaigns/{campaign['campaignId']}/actions"
     problem = other.post(actions, running(off(5), stackingGroupKey=key), expect=404)
@@ -133,8 +138,8 @@ def test_actions_that_compete_need_a_worth(shop, administration, actions, group)
 
 
 def test_an_action_without_a_worth_cannot_join_later_nor_stay_in_a_group_that_compares(administration, actions, group):
-    made = administration.post(actions, running(mint(5)))["action"]
-    path = f"{actions}/{made['actionId']}"
+    action = administration.post(actions, running(mint(5)))["action"]
+    path = f"{actions}/{action['actionId']}"
     joined = running(mint(5), stackingGroupKey=group("best"))
     assert faults(administration.put(path, joined, expect=400)) == ["/stackingGroupKey"]
     administration.put(path, {**joined, "stackingGroupKey": group("all", externalKey="all")})
@@ -176,38 +181,40 @@ def three_offers(shop, group):
 @pytest.mark.parametrize("mode", ["full", "dryRun", "authorize"])
 def test_the_best_action_applies_in_all_modes(shop, three_offers, mode):
     result = shop.track_one(order(shop.member(), 80), executionMode=mode)
-    assert applied(result) == [("C", "mint-points", 9)]
+    assert applied_effects(result) == [("C", "mint-points", 9)]
 
 
 def test_what_is_left_of_a_limit_decides_and_cancelling_gives_it_back(shop, three_offers):
     member = shop.member()
     first, second, third = (shop.track_one(order(member, 80)) for _ in range(3))
-    assert [applied(each) for each in (first, second, third)] == [
+    assert [applied_effects(result) for result in (first, second, third)] == [
         [("C", "mint-points", 9)],
         [("A", "discount", 8)],
         [("A", "discount", 8)],
     ]
     shop.integration.post(f"/events/{first['loyaltyEventKey']}/cancel", {}, expect=200)
-    assert applied(shop.track_one(order(member, 80))) == [("C", "mint-points", 9)]
+    assert applied_effects(shop.track_one(order(member, 80))) == [("C", "mint-points", 9)]
     shop.check_ledger()
 
 
 def test_of_an_authorized_order_only_the_winner_waits_and_cancelling_leaves_nothing(shop, three_offers):
     result = shop.track_one(order(shop.member(), 80), executionMode="authorize")
-    transactions = [(each.status, each.amount) for each in shop.rows("ledger_transactions", "status, amount")]
+    transactions = [
+        (transaction.status, transaction.amount) for transaction in shop.rows("ledger_transactions", "status, amount")
+    ]
     assert transactions == [(PENDING, 300)]
-    assert [each.used for each in shop.rows("campaign_limit_counters", "used")] == [300]
+    assert [counter.used for counter in shop.rows("campaign_limit_counters", "used")] == [300]
     shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
     # The release of the waiting points is a transaction as well.
-    assert [each.status for each in shop.rows("ledger_transactions", "status")] == [REVERTED, REVERTED]
-    assert [each.used for each in shop.rows("campaign_limit_counters", "used")] == [0]
+    assert [transaction.status for transaction in shop.rows("ledger_transactions", "status")] == [REVERTED, REVERTED]
+    assert [counter.used for counter in shop.rows("campaign_limit_counters", "used")] == [0]
     shop.check_ledger()
 
 
 def test_a_dry_run_tells_who_was_beaten_by_whom(shop, three_offers):
     result = shop.track_one(order(shop.member(), 80), executionMode="dryRun")
-    actions = {each["name"]: each["actionId"] for each in three_offers["actions"]}
-    reasons = {each["actionName"]: each.get("reason") for each in result["explain"] if each["actionId"]}
+    actions = {action["name"]: action["actionId"] for action in three_offers["actions"]}
+    reasons = {entry["actionName"]: entry.get("reason") for entry in result["explain"] if entry["actionId"]}
     assert reasons["C"] is None
     assert (reasons["A"]["code"], reasons["A"]["actual"]) == (
         "BEATEN_BY",
@@ -220,10 +227,10 @@ def test_a_deactivated_campaign_leaves_the_next_best(shop, group):
     key = group("best")
     best = shop.campaign(running(off(30), name="A", stackingGroupKey=key), eventType=ORDER_CREATED)
     shop.campaign(running(off(20), name="B", stackingGroupKey=key), eventType=ORDER_CREATED)
-    assert applied(shop.track_one(order(shop.member(), 100))) == [("A", "discount", 30)]
+    assert applied_effects(shop.track_one(order(shop.member(), 100))) == [("A", "discount", 30)]
     path = f"/campaigns/{best['campaignId']}"
     shop.administration.put(path, {"code": best["code"], "name": "Off", "active": False, "eventType": ORDER_CREATED})
-    assert applied(shop.track_one(order(shop.member(), 100))) == [("B", "discount", 20)]
+    assert applied_effects(shop.track_one(order(shop.member(), 100))) == [("B", "discount", 20)]
 
 
 def test_each_item_takes_its_best_action(shop, group):
@@ -234,8 +241,8 @@ def test_each_item_takes_its_best_action(shop, group):
         eventType=ORDER_CREATED,
     )
     result = shop.track_one(order(shop.member(), 40, items=items(30, 10)))
-    assert applied(result) == [("A", "discount", 6), ("B", "discount", 5)]
-    assert [each["allocation"] for each in result["effects"]] == [
+    assert applied_effects(result) == [("A", "discount", 6), ("B", "discount", 5)]
+    assert [outcome["allocation"] for outcome in result["effects"]] == [
         [{"itemIndex": 0, "amount": 6}],
         [{"itemIndex": 1, "amount": 5}],
     ]
@@ -253,9 +260,9 @@ def test_a_coupon_that_the_book_refuses_is_worth_nothing(shop, group, mode):
         eventType=ORDER_CREATED,
     )
     first, second = shop.member(), shop.member()
-    assert applied(shop.track_one(order(first, 100), executionMode=mode)) == [("coupon", "assign-coupon", 20)]
+    assert applied_effects(shop.track_one(order(first, 100), executionMode=mode)) == [("coupon", "assign-coupon", 20)]
     shop.track_one(order(first, 100))
-    assert applied(shop.track_one(order(second, 100), executionMode=mode)) == [("cash", "discount", 5)]
+    assert applied_effects(shop.track_one(order(second, 100), executionMode=mode)) == [("cash", "discount", 5)]
     usages = shop.integration.get(f"/members/{first}/coupon-usages")["results"]
     assert [usage["amountAssigned"] for usage in usages] == [1]
 
@@ -268,10 +275,10 @@ def test_a_loser_that_would_assign_a_coupon_assigns_none(shop, group):
         running(cash(5), name="cash", stackingGroupKey=key),
         eventType=ORDER_CREATED,
     )
-    assert applied(shop.track_one(order(member, 100))) == [("cash", "discount", 5)]
+    assert applied_effects(shop.track_one(order(member, 100))) == [("cash", "discount", 5)]
     assert shop.integration.get(f"/members/{member}/coupons")["results"] == []
     assert CouponBooks(shop.organization).get(book)["totalAssigned"] == 0
-    types = [each["eventType"] for each in shop.events(member)]
+    types = [event["eventType"] for event in shop.events(member)]
     assert "coupon-code-assigned" not in types
 
 
@@ -279,8 +286,8 @@ def test_an_exclusive_campaign_applies_alone(shop):
     shop.campaign(running(cash(10), name="ordinary"), eventType=ORDER_CREATED)
     alone = shop.campaign(running(off(20), name="alone", priority=9), eventType=ORDER_CREATED, exclusive=True)
     result = shop.track_one(order(shop.member(), 100), executionMode="dryRun")
-    assert applied(result) == [("alone", "discount", 20)]
-    [reason] = [each["reason"] for each in result["explain"] if each["actionName"] == "ordinary"]
+    assert applied_effects(result) == [("alone", "discount", 20)]
+    [reason] = [entry["reason"] for entry in result["explain"] if entry["actionName"] == "ordinary"]
     assert (reason["code"], reason["actual"]) == ("NOT_COMBINABLE", alone["campaignId"])
 
 
@@ -326,5 +333,5 @@ def test_a_simulation_equals_what_tracking_gives(shop, three_offers):
     body = {"loyaltyMemberId": member, "order": basket}
     earn = shop.integration.post("/simulations", body, expect=200)["simulation"]["earn"]
     result = shop.track_one(order(member, 80, items=basket["items"]))
-    assert [{**each, "status": "executed"} for each in earn["effects"]] == result["effects"]
+    assert [{**outcome, "status": "executed"} for outcome in earn["effects"]] == result["effects"]
     assert earn["discountTotal"] == result["discountTotal"]

@@ -29,8 +29,8 @@ def put(points, body=None, expect=200):
 
 
 def supply(points):
-    found = points.admin.get(f"{points.ledger_path}/accounts", name=points.account["name"])["results"]
-    return next(result["maxSupply"] for result in found if result["ledgerAccountId"] == points.account_id)
+    accounts = points.admin.get(f"{points.ledger_path}/accounts", name=points.account["name"])["results"]
+    return next(result["maxSupply"] for result in accounts if result["ledgerAccountId"] == points.account_id)
 
 
 def test_a_change_is_recorded_as_a_transaction_that_moves_nothing(points):
@@ -61,9 +61,9 @@ def test_a_change_is_recorded_as_a_transaction_that_moves_nothing(points):
     }
     assert points.rows() == [row]
     assert supply(points) == Decimal("250.5")
-    refused = points.revert(row["ledgerTransactionId"], expect=409)
-    assert refused["type"] == "/problems/not-revertible"
-    assert refused["detail"].endswith(" cannot be reverted: it moves no points.")
+    problem = points.revert(row["ledgerTransactionId"], expect=409)
+    assert problem["type"] == "/problems/not-revertible"
+    assert problem["detail"].endswith(" cannot be reverted: it moves no points.")
     assert points.rows(include="lots")[0]["lots"] == {"count": 0, "consumed": []}
     assert points.verify() == []
 
@@ -110,8 +110,8 @@ def test_a_change_may_be_repeated(points):
 
 def test_repeated_at_once_it_happens_once(points):
     with ThreadPoolExecutor(6) as pool:
-        found = list(pool.map(lambda _: put(points, {"maxSupply": 300, **DETAILS}), range(6)))
-    assert all(each == found[0] for each in found)
+        responses = list(pool.map(lambda _: put(points, {"maxSupply": 300, **DETAILS}), range(6)))
+    assert all(response == responses[0] for response in responses)
     assert len(points.rows()) == 1
 
 
@@ -134,8 +134,8 @@ def test_a_smaller_supply_and_mints_at_once_never_exceed_it(points):
 def test_the_evaluation_of_events_sees_it(points, organization):
     def version():
         with organization.api.engine.connect() as db:
-            asked = text("SELECT configuration_version FROM organizations WHERE organization_id = :id")
-            return db.execute(asked, {"id": organization.id}).scalar_one()
+            query = text("SELECT configuration_version FROM organizations WHERE organization_id = :id")
+            return db.execute(query, {"id": organization.id}).scalar_one()
 
     before = version()
     put(points, {"maxSupply": 300, **DETAILS})

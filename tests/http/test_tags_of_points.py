@@ -34,7 +34,7 @@ def test_points_of_an_event_take_over_what_the_event_and_its_campaign_say(shop):
     create(shop, goalCount=1, pointsAccrual=11, tags=["streak"])
     friends = Friends(shop, tags=["friends"])
     buyer, friend = shop.member(), shop.member()
-    sent = event(
+    purchase = event(
         buyer,
         GENERIC,
         sponsorLoyaltyMemberId=friend,
@@ -43,9 +43,9 @@ def test_points_of_an_event_take_over_what_the_event_and_its_campaign_say(shop):
         tags=["till"],
         payload={"referralCode": friends.code(friend)},
     )
-    tracked = shop.track_one(sent)
-    found = transactions(shop)
-    assert found == {
+    tracked = shop.track_one(purchase)
+    details_by_amount = transactions(shop)
+    assert details_by_amount == {
         30: ("till-7", "Coffee", ["spring", "shop"]),
         40: ("till-7", "Double day", ["spring", "shop"]),
         # Others do not see what was said of the member.
