@@ -69,9 +69,9 @@ def problem(answer):
 
 class TestOperations:
     def test_a_clock_stands_still_where_it_begins(self, clock):
-        shown = {"now": START, "status": "ready", "target": None, "startedAt": None, "steps": 0, "lastError": None}
-        assert clock.get() == shown
-        assert clock.get() == shown
+        state = {"now": START, "status": "ready", "target": None, "startedAt": None, "steps": 0, "lastError": None}
+        assert clock.get() == state
+        assert clock.get() == state
 
     def test_without_a_start_it_begins_with_the_real_time(self, api):
         clock = Clock(api.organization(environment="test"))
@@ -81,13 +81,13 @@ class TestOperations:
 
     def test_a_live_organization_has_none(self, organization):
         live = Clock(organization)
-        refused = [
+        responses = [
             live.get(expect=409),
             live.start(expect=409),
             live.advance(START, expect=409),
             live.remove(expect=409),
         ]
-        assert [problem(answer) for answer in refused] == ["not-a-test-organization"] * 4
+        assert [problem(answer) for answer in responses] == ["not-a-test-organization"] * 4
 
     def test_a_second_clock_is_refused(self, clock):
         assert problem(clock.start(expect=409)) == "test-clock-exists"
@@ -95,8 +95,8 @@ class TestOperations:
 
     def test_without_a_clock_the_others_answer_404(self, api):
         without = Clock(api.organization(environment="test"))
-        refused = [without.get(expect=404), without.advance(START, expect=404), without.remove(expect=404)]
-        assert [problem(answer) for answer in refused] == ["test-clock-missing"] * 3
+        responses = [without.get(expect=404), without.advance(START, expect=404), without.remove(expect=404)]
+        assert [problem(answer) for answer in responses] == ["test-clock-missing"] * 3
 
     def test_it_needs_the_role_of_those_who_decide_what_is_earned(self, clock):
         admin = clock.organization.administration
@@ -108,9 +108,9 @@ class TestOperations:
         other.delete("/test-clock", expect=403)
 
     def test_it_does_not_go_back(self, clock):
-        refused = clock.advance("2026-03-01T08:59:59Z", expect=409)
-        assert problem(refused) == "test-clock-backwards"
-        assert refused["detail"] == "The clock shows 2026-03-01T09:00:00Z, which is after 2026-03-01T08:59:59Z."
+        response = clock.advance("2026-03-01T08:59:59Z", expect=409)
+        assert problem(response) == "test-clock-backwards"
+        assert response["detail"] == "The clock shows 2026-03-01T09:00:00Z, which is after 2026-03-01T08:59:59Z."
         assert clock.get()["now"] == START
 
     def test_a_repeated_advance_changes_nothing(self, clock):
@@ -119,8 +119,8 @@ class TestOperations:
         assert (first["now"], first["steps"]) == ("2026-03-02T09:00:00Z", 0)
 
     def test_an_advance_takes_at_most_731_days(self, clock):
-        refused = clock.advance("2028-03-01T09:00:01Z", expect=400)
-        assert refused["errors"] == [{"pointer": "/to", "detail": "to is more than 731 days after the clock."}]
+        response = clock.advance("2028-03-01T09:00:01Z", expect=400)
+        assert response["errors"] == [{"pointer": "/to", "detail": "to is more than 731 days after the clock."}]
         assert clock.advance("2028-03-01T09:00:00Z")["now"] == "2028-03-01T09:00:00Z"
 
     def test_no_clock_shows_a_time_before_1970_or_ten_years_from_now(self, api):
@@ -135,8 +135,8 @@ class TestOperations:
         organization = api.organization(environment="test")
         joined = organization.member("ana")["createdAt"]
         clock = Clock(organization)
-        refused = clock.start(startsAt=START, expect=409)
-        assert problem(refused) == "test-clock-backwards"
+        response = clock.start(startsAt=START, expect=409)
+        assert problem(response) == "test-clock-backwards"
         assert clock.start(startsAt=joined)["now"] == joined
 
     def test_the_organization_shows_it(self, clock, organization):
@@ -146,13 +146,17 @@ class TestOperations:
 
     def test_every_answer_shows_it(self, clock, shop):
         shop.member()
-        found = shop.integration.request("GET", "/members")
-        missing = shop.integration.request("GET", "/members/nobody", expect=404)
-        made = shop.integration.request("POST", "/members", {"loyaltyMemberId": "ben"}, expect=201)
-        refused = shop.integration.request("POST", "/members", {"loyaltyMemberId": "ben"}, expect=409)
-        assert [reply.headers["x-test-clock"] for reply in (found, missing, made, refused)] == [START] * 4
-        moved = clock.organization.administration.request("POST", "/test-clock/advance", {"to": "2026-03-02T09:00:00Z"})
-        assert moved.headers["x-test-clock"] == "2026-03-02T09:00:00Z"
+        list_reply = shop.integration.request("GET", "/members")
+        unknown_reply = shop.integration.request("GET", "/members/nobody", expect=404)
+        creation_reply = shop.integration.request("POST", "/members", {"loyaltyMemberId": "ben"}, expect=201)
+        conflict_reply = shop.integration.request("POST", "/members", {"loyaltyMemberId": "ben"}, expect=409)
+        assert [
+            reply.headers["x-test-clock"] for reply in (list_reply, unknown_reply, creation_reply, conflict_reply)
+        ] == [START] * 4
+        advance_reply = clock.organization.administration.request(
+            "POST", "/test-clock/advance", {"to": "2026-03-02T09:00:00Z"}
+        )
+        assert advance_reply.headers["x-test-clock"] == "2026-03-02T09:00:00Z"
 
     def test_answers_of_others_do_not(self, organization):
         assert "x-test-clock" not in organization.integration.request("GET", "/members").headers
@@ -195,14 +199,14 @@ class TestOperations:
         clock.remove()
         entries = clock.organization.administration.get("/audit-log", order="auditLogId")["results"]
         operations = [(entry["operationId"], entry["testClock"], entry["changes"]) for entry in entries]
-        begun, aimed = {"now": START, "target": None}, {"now": START, "target": "2026-03-02T09:00:00Z"}
+        first_state, second_state = {"now": START, "target": None}, {"now": START, "target": "2026-03-02T09:00:00Z"}
         assert [operation for operation, _, _ in operations] == [
             "createTestClock",
             "advanceTestClock",
             "removeTestClock",
         ]
-        assert operations[0][1:] == (None, {"testClock": {"from": None, "to": begun}})
-        assert operations[1][1:] == (START, {"testClock.target": {"from": None, "to": aimed["target"]}})
+        assert operations[0][1:] == (None, {"testClock": {"from": None, "to": first_state}})
+        assert operations[1][1:] == (START, {"testClock.target": {"from": None, "to": second_state["target"]}})
         assert operations[2][1] == "2026-03-02T09:00:00Z"
         for entry in entries:
             assert datetime.fromisoformat(entry["createdAt"]) > datetime.now(UTC) - timedelta(minutes=5)
@@ -214,8 +218,8 @@ class TestOperations:
 
     def test_an_organization_that_was_emptied_needs_no_clock(self, api):
         clock = Clock.new(api, (datetime.now(UTC) + timedelta(days=1)).isoformat())
-        own = clock.organization.administration.get("")["organization"]
-        settings = {name: own[name] for name in ("locales", "defaultLocale")}
+        record = clock.organization.administration.get("")["organization"]
+        settings = {name: record[name] for name in ("locales", "defaultLocale")}
         clock.organization.administration.put("", {"name": "Tea", **settings})
         empty(clock)
         clock.start()
@@ -234,8 +238,8 @@ class TestAdvancing:
     def test_points_expire_at_their_moment(self, clock, a_year):
         wallet = a_year.wallet()
         a_year.mint(wallet, 100)
-        moved = clock.advance("2027-03-02T00:00:00Z")
-        assert (moved["now"], moved["status"], moved["steps"]) == ("2027-03-02T00:00:00Z", "ready", 1)
+        state = clock.advance("2027-03-02T00:00:00Z")
+        assert (state["now"], state["status"], state["steps"]) == ("2027-03-02T00:00:00Z", "ready", 1)
         assert a_year.balance(wallet) == 0
         [expiry, _] = transactions_of(a_year)
         assert (expiry["description"], expiry["amount"]) == ("Expired", 100)
@@ -256,8 +260,8 @@ class TestAdvancing:
         idle = Points.new(clock.organization, expirationPolicies=policies)
         wallet = idle.wallet()
         idle.mint(wallet, 40)
-        moved = clock.advance("2026-04-01T00:00:00Z")
-        assert moved["steps"] == 1
+        state = clock.advance("2026-04-01T00:00:00Z")
+        assert state["steps"] == 1
         [expiry, _] = transactions_of(idle)
         assert (expiry["amount"], expiry["createdAt"]) == (40, "2026-02-28T23:30:00Z")
 
@@ -294,7 +298,9 @@ class TestAdvancing:
         send(shop, event(member))
         clock.advance("2026-03-01T20:00:00Z")
         assert waiting(shop) == 0
-        assert {found["createdAt"] for found in shop.integration.get(f"/members/{member}/events")["results"]} == {START}
+        assert {result["createdAt"] for result in shop.integration.get(f"/members/{member}/events")["results"]} == {
+            START
+        }
         path = f"/ledgers/{clock.organization.created.ledger_id}/accounts"
         account = f"{path}/{clock.organization.created.ledger_account_id}"
         [minted] = shop.administration.get(f"{account}/transactions")["results"]
@@ -304,7 +310,7 @@ class TestAdvancing:
     def test_events_in_the_queue_that_fail_are_tried_again_before_time_passes(self, clock, shop, monkeypatch):
         shop.campaign(running(mint(5), rule=IS_GENERIC))
         member = shop.member()
-        sent = send(shop, event(member), event(member))
+        receipts = send(shop, event(member), event(member))
         evaluate, faults = drain_queue.evaluate_claimed, iter(range(3))
 
         def fail_thrice(*arguments):
@@ -314,13 +320,13 @@ class TestAdvancing:
 
         monkeypatch.setattr(drain_queue, "evaluate_claimed", fail_thrice)
         assert clock.advance("2026-04-01T09:00:00Z")["status"] == "ready"
-        assert [outcome(shop, each)["event"]["status"] for each in sent] == ["success", "success"]
+        assert [outcome(shop, receipt)["event"]["status"] for receipt in receipts] == ["success", "success"]
         moments = shop.rows("ledger_transactions", "created_at")
         assert moments == [(datetime.fromisoformat(START),)] * 2
 
     def test_events_in_the_queue_that_keep_failing_are_given_up_before_time_passes(self, clock, shop, monkeypatch):
         member = shop.member()
-        [sent] = send(shop, event(member))
+        [receipt] = send(shop, event(member))
 
         def fail(*arguments):
             raise ZeroDivisionError
@@ -328,7 +334,7 @@ class TestAdvancing:
         monkeypatch.setattr(drain_queue, "evaluate_claimed", fail)
         assert clock.advance("2026-04-01T09:00:00Z")["status"] == "ready"
         [dead] = shop.administration.get("/events/dead-letters")["results"]
-        assert dead["event"]["loyaltyEventKey"] == sent["loyaltyEventKey"]
+        assert dead["event"]["loyaltyEventKey"] == receipt["loyaltyEventKey"]
         assert (dead["event"]["status"], dead["event"]["updatedAt"]) == ("failed", START)
 
     def test_a_receiver_that_is_gone_does_not_wait_for_a_step(self, clock, a_year, monkeypatch, api):
@@ -351,9 +357,9 @@ class TestAdvancing:
         monkeypatch.setattr(service, "CALL_SECONDS", 0)
         moving = clock.advance("2026-03-02T09:00:00Z")
         assert (moving["status"], moving["target"], moving["now"]) == ("advancing", "2026-03-02T09:00:00Z", START)
-        refused = shop.integration.request("POST", "/events/track", {"events": [event(member)]}, expect=409)
-        assert problem(refused.json) == "test-clock-advancing"
-        assert (refused.headers["retry-after"], refused.headers["x-test-clock"]) == ("1", START)
+        reply = shop.integration.request("POST", "/events/track", {"events": [event(member)]}, expect=409)
+        assert problem(reply.json) == "test-clock-advancing"
+        assert (reply.headers["retry-after"], reply.headers["x-test-clock"]) == ("1", START)
         assert problem(clock.advance("2026-03-03T09:00:00Z", expect=409)) == "test-clock-advancing"
         assert problem(clock.remove(expect=409)) == "test-clock-advancing"
         assert shop.integration.get(f"/members/{member}/events", eventType="member-generic-event")["totalCount"] == 0
@@ -395,10 +401,10 @@ class TestAdvancing:
         wallet = idle.wallet()
         idle.mint(wallet, 40)
         clock, later = Clock(organization), (datetime.now(UTC) + timedelta(days=40)).isoformat()
-        begun = clock.start(startsAt=later)["now"]
+        start = clock.start(startsAt=later)["now"]
         assert clock.advance((datetime.now(UTC) + timedelta(days=50)).isoformat())["steps"] == 0
         [expiry, _] = transactions_of(idle)
-        assert (expiry["amount"], expiry["createdAt"]) == (40, begun)
+        assert (expiry["amount"], expiry["createdAt"]) == (40, start)
 
     def test_a_worker_goes_on_with_an_advance(self, clock, a_year, monkeypatch, api):
         wallet = a_year.wallet()
@@ -407,8 +413,8 @@ class TestAdvancing:
             patch.setattr(service, "CALL_SECONDS", 0)
             clock.advance("2027-03-02T00:00:00Z")
         assert service.advance_next(api.engine, api.settings, lambda: False)
-        shown = clock.get()
-        assert (shown["status"], shown["now"], shown["steps"]) == ("ready", "2027-03-02T00:00:00Z", 1)
+        state = clock.get()
+        assert (state["status"], state["now"], state["steps"]) == ("ready", "2027-03-02T00:00:00Z", 1)
         assert a_year.balance(wallet) == 0
 
     def test_a_moment_with_much_to_do_is_done_in_parts(self, clock, a_year, monkeypatch, api):
@@ -426,8 +432,8 @@ class TestAdvancing:
 
         advance = partial(service.advance_clock, api.engine, api.settings, clock.organization.id)
         advance(lambda: len(expiries()) == 1)
-        shown = clock.get()
-        assert (shown["now"], shown["status"], shown["steps"]) == ("2027-03-01T09:00:00Z", "advancing", 1)
+        state = clock.get()
+        assert (state["now"], state["status"], state["steps"]) == ("2027-03-01T09:00:00Z", "advancing", 1)
         assert clock.advance("2027-03-02T00:00:00Z")["steps"] == 1
         assert expiries() == ["2027-03-01T09:00:00Z"] * 3
         assert [a_year.balance(wallet) for wallet in wallets] == [0, 0, 0]
@@ -504,14 +510,14 @@ class TestRealTime:
     def test_nothing_is_removed_for_its_age(self, clock, shop, api):
         add_trigger(shop.administration)
         shop.campaign(running(mint(5), rule=IS_GENERIC))
-        sent = event(shop.member())
-        first = track(shop, sent)
+        generic_event = event(shop.member())
+        first = track(shop, generic_event)
         deliveries = len(shop.rows("trigger_deliveries"))
         assert deliveries
         settings = replace(api.settings, answers_kept_days=1, deliveries_kept_days=1)
         for job in (jobs.RELEASE_ANSWERS, jobs.REMOVE_DELIVERIES):
             jobs.run_job(api.engine, settings, job)
-        assert track(shop, sent) == first
+        assert track(shop, generic_event) == first
         assert len(shop.rows("trigger_deliveries")) == deliveries
 
     def test_today_in_reports_is_the_clocks(self, clock, shop):
@@ -539,11 +545,11 @@ class TestRealTime:
         member, badges, books = shop.member(), Badges(shop), CouponBooks(clock.organization)
         badge, book = badges.create(maxAmount=9), books.make("A", "B")
         path = f"/members/{member}/coupon-books/{book['couponBookKey']}"
-        assigned, used, granted = key(), key(), key()
+        assign_key, use_key, badge_key = key(), key(), key()
         for _ in range(3):
-            shop.integration.post(f"{path}/assign", {"code": "A", "systemUniqueKey": assigned}, expect=200)
-            shop.integration.post(f"{path}/use", {"code": "A", "systemUniqueKey": used}, expect=200)
-            badges.assign(member, badge, systemUniqueKey=granted)
+            shop.integration.post(f"{path}/assign", {"code": "A", "systemUniqueKey": assign_key}, expect=200)
+            shop.integration.post(f"{path}/use", {"code": "A", "systemUniqueKey": use_key}, expect=200)
+            badges.assign(member, badge, systemUniqueKey=badge_key)
         for operation in ("assignCoupon", "useCoupon", "assignBadge"):
             assert shop.administration.get("/audit-log", operationId=operation)["totalCount"] == 1, operation
 

@@ -34,7 +34,7 @@ def test_without_rates_nothing_is_reported_of_them():
 def test_a_rate_that_is_used_up(name):
     client = server(**{f"rate_per_{name}": "2/hour"})
     first, second, third = (client("GET", "/v2/books") for _ in range(3))
-    assert [each.status for each in (first, second, third)] == [200, 200, 429]
+    assert [reply.status for reply in (first, second, third)] == [200, 200, 429]
     assert first.headers["ratelimit-policy"] == f'"{name}";q=2;w=3600'
     assert first.headers["ratelimit"] == f'"{name}";r=1;t=1800'
     assert third.json["type"] == "/problems/too-many-requests"
@@ -77,15 +77,15 @@ class TestWrongSecrets:
         return client("POST", "/v2/oauth/token", body=f"client_id={name}".encode(), headers=form, token=None).status
 
     def test_a_client_that_is_wrong_too_often_waits(self):
-        asked = []
+        client_ids = []
 
         def dispatch(request):
-            asked.append(request.body["client_id"])
+            client_ids.append(request.body["client_id"])
             return Answer(200 if request.body["client_id"] == "good" else 401, {})
 
         client = server(Recorder(dispatch), TOKENS, wrong_secrets_per_client="3/hour", trusted_proxies="127.0.0.1")
         assert [self.ask(client, "wrong") for _ in range(5)] == [401, 401, 401, 429, 429]
-        assert asked == ["wrong"] * 3
+        assert client_ids == ["wrong"] * 3
         assert [self.ask(client, "good") for _ in range(5)] == [200] * 5
         # Whoever guesses from one address does not keep the client out at another.
         assert self.ask(client, "wrong", **{"X-Forwarded-For": "192.0.2.7"}) == 401

@@ -44,10 +44,10 @@ def cancel(shop, tracked):
 
 
 def outcomes(result):
-    return [(each["status"], each.get("error", {}).get("type")) for each in result["effects"]]
+    return [(outcome["status"], outcome.get("error", {}).get("type")) for outcome in result["effects"]]
 
 
-def held(shop):
+def stored_tiers(shop):
     rows = shop.rows("member_tiers", "member_id, loyalty_program_id, loyalty_tier_id, is_manual, expires_at", "1, 2")
     return [tuple(row) for row in rows]
 
@@ -62,10 +62,13 @@ def test_a_campaign_sets_a_tier_that_stays_whatever_the_points(shop, ladder, mem
     assert ladder.moves(member) == [(SET, "Basic", "Gold")]
     [row] = [row for row in shop.rows("events") if row.event_type == SET]
     assert (row.payload["isManual"], row.payload["expiresAt"]) == (True, FUTURE)
-    [kept] = shop.rows("member_tier_trackings")
-    stored = shop.integration.get(f"/events/{tracked['loyaltyEventKey']}")["event"]
-    assert (kept.loyalty_tier_id, kept.answered_tier_id) == (ladder.id("Gold"), ladder.id("Gold"))
-    assert (kept.loyalty_event_id, kept.previous_tier_id) == (stored["loyaltyEventId"], ladder.id("Basic"))
+    [tracking] = shop.rows("member_tier_trackings")
+    stored_event = shop.integration.get(f"/events/{tracked['loyaltyEventKey']}")["event"]
+    assert (tracking.loyalty_tier_id, tracking.answered_tier_id) == (ladder.id("Gold"), ladder.id("Gold"))
+    assert (tracking.loyalty_event_id, tracking.previous_tier_id) == (
+        stored_event["loyaltyEventId"],
+        ladder.id("Basic"),
+    )
     ladder.expire(member)
     assert ladder.of(member) == "Silver"
 
@@ -89,16 +92,16 @@ def test_a_tier_of_a_program_that_is_not_active_can_be_set(shop, ladder, member)
     keys = {"loyaltyProgramKey": program["loyaltyProgramKey"], "loyaltyTierKey": star["loyaltyTierKey"]}
     shop.campaign(running(effect("set-tier", **keys)), eventType=GENERIC)
     tracked = shop.track_one(event(member))
-    assert [row[2] for row in held(shop)] == [ladder.id("Basic"), star["loyaltyTierId"]]
+    assert [row[2] for row in stored_tiers(shop)] == [ladder.id("Basic"), star["loyaltyTierId"]]
     assert cancel(shop, tracked)[0]["currentLoyaltyTierId"] is None
-    assert [row[2] for row in held(shop)] == [ladder.id("Basic")]
+    assert [row[2] for row in stored_tiers(shop)] == [ladder.id("Basic")]
 
 
 def test_what_is_named_outright_must_be_there(shop, ladder, other_organization):
     foreign = TierSchedule.new(Shop(other_organization), Gold=500)
     program, tier = ladder.program["loyaltyProgramKey"], ladder.key("Gold")
-    made = shop.campaign()
-    path = f"/campaigns/{made['campaignId']}/actions"
+    campaign = shop.campaign()
+    path = f"/campaigns/{campaign['campaignId']}/actions"
     for keys, problem in (
         ({"loyaltyProgramKey": UNKNOWN, "loyaltyTierKey": tier}, "unknown-loyalty-program"),
         ({"loyaltyProgramKey": "main", "loyaltyTierKey": tier}, "unknown-loyalty-program"),
@@ -111,15 +114,15 @@ def test_what_is_named_outright_must_be_there(shop, ladder, other_organization):
     ):
         answer = shop.administration.post(path, running(effect("set-tier", **keys)), expect=404)
         assert answer["type"] == f"/problems/{problem}"
-    named = {"loyaltyProgramKey": program.upper(), "loyaltyTierKey": tier.upper()}
-    shop.administration.post(path, running(effect("set-tier", **named)))
+    upper_case_keys = {"loyaltyProgramKey": program.upper(), "loyaltyTierKey": tier.upper()}
+    shop.administration.post(path, running(effect("set-tier", **upper_case_keys)))
     incomplete = effect("set-tier", loyaltyTierKey=tier)
     assert shop.administration.post(path, running(incomplete), expect=400)["type"] == "/problems/invalid-request"
 
 
 def test_what_an_expression_names_may_be_unknown_or_past(shop, ladder, member):
-    named = {"loyaltyProgramKey": ladder.program["loyaltyProgramKey"], "loyaltyTierKey": ("=", "event.tags[0]")}
-    shop.campaign(running(effect("set-tier", **named)), eventType=GENERIC)
+    keys = {"loyaltyProgramKey": ladder.program["loyaltyProgramKey"], "loyaltyTierKey": ("=", "event.tags[0]")}
+    shop.campaign(running(effect("set-tier", **keys)), eventType=GENERIC)
     shop.campaign(running(sets(ladder, "Gold", expiresAt=("=", "event.externalEventDate"))), eventType="member-updated")
     good, bad = shop.track(event(member, tags=[ladder.key("Silver")]), event(member, tags=[UNKNOWN]))
     assert (outcomes(good), outcomes(bad)) == ([("executed", None)], [("failed", "/problems/unknown-tier")])
@@ -139,10 +142,10 @@ def test_an_inactive_tier_is_not_set(shop, ladder, member):
 
 def test_a_dry_run_changes_nothing(shop, ladder, member):
     shop.campaign(running(sets(ladder, "Gold")), eventType=GENERIC)
-    before = held(shop), len(shop.rows("events"))
+    before = stored_tiers(shop), len(shop.rows("events"))
     [result] = shop.track(event(member), executionMode="dryRun")
     assert outcomes(result) == [("evaluated", None)]
-    assert (held(shop), len(shop.rows("events"))) == before
+    assert (stored_tiers(shop), len(shop.rows("events"))) == before
     assert shop.rows("member_tier_trackings") == []
 
 
@@ -151,7 +154,7 @@ def test_a_dry_run_changes_nothing(shop, ladder, member):
 
 def test_cancelling_gives_the_prior_state(shop, ladder, member):
     shop.campaign(running(sets(ladder, "Gold"), mint(250)), eventType=GENERIC)
-    before = held(shop)
+    before = stored_tiers(shop)
     tracked = shop.track_one(event(member))
     [row] = shop.rows("member_tier_trackings")
     assert cancel(shop, tracked) == [
@@ -163,7 +166,7 @@ def test_cancelling_gives_the_prior_state(shop, ladder, member):
             "outcome": "reverted",
         }
     ]
-    assert held(shop) == before
+    assert stored_tiers(shop) == before
     assert ladder.moves(member) == [(SET, "Basic", "Gold")]
     shop.give(member, 250)
     assert ladder.of(member) == "Silver"
@@ -171,10 +174,10 @@ def test_cancelling_gives_the_prior_state(shop, ladder, member):
 
 def test_a_tier_set_by_hand_before_comes_back_with_its_expiry(shop, ladder, member):
     ladder.set(member, "Silver", expiresAt=FUTURE)
-    before = held(shop)
+    before = stored_tiers(shop)
     shop.campaign(running(sets(ladder, "Gold")), eventType=GENERIC)
     cancel(shop, shop.track_one(event(member)))
-    assert held(shop) == before
+    assert stored_tiers(shop) == before
     assert ladder.entry(member)["expiresAt"] == FUTURE
 
 
@@ -217,10 +220,10 @@ def test_what_was_set_by_hand_since_is_kept(shop, ladder, member, name):
     shop.campaign(running(sets(ladder, "Gold")), eventType=GENERIC)
     tracked = shop.track_one(event(member))
     ladder.set(member, name)
-    before = held(shop)
+    before = stored_tiers(shop)
     [undone] = cancel(shop, tracked)
     assert undone["outcome"] == "kept"
-    assert held(shop) == before
+    assert stored_tiers(shop) == before
 
 
 def test_a_tier_that_has_expired_since_is_kept_where_the_points_belong(shop, ladder, member):
@@ -237,26 +240,26 @@ def test_a_tier_that_has_expired_since_is_kept_where_the_points_belong(shop, lad
 def test_events_that_set_tiers_one_after_the_other_are_cancelled_in_any_order(shop, ladder, member, order):
     for name in ("Silver", "Gold"):
         shop.campaign(running(sets(ladder, name), rule=f"'{name}' in event.tags"), eventType=GENERIC)
-    before = held(shop)
+    before = stored_tiers(shop)
     names = ["Silver", "Gold", "Silver"]
     tracked = shop.track(*(event(member, tags=[name]) for name in names))
-    left = list(enumerate(names))
-    for each in order:
-        cancel(shop, tracked[each])
-        left = [(number, name) for number, name in left if number != each]
-        assert ladder.of(member) == (left[-1][1] if left else "Basic")
-    assert held(shop) == before
+    remaining = list(enumerate(names))
+    for index in order:
+        cancel(shop, tracked[index])
+        remaining = [(number, name) for number, name in remaining if number != index]
+        assert ladder.of(member) == (remaining[-1][1] if remaining else "Basic")
+    assert stored_tiers(shop) == before
 
 
 def test_what_a_caused_event_set_is_taken_back_first(shop, ladder, member):
     shop.campaign(running(sets(ladder, "Silver")), eventType=GENERIC)
     higher = "event.payload.loyaltyTierKey == '{}'".format(ladder.key("Silver"))
     shop.campaign(running(sets(ladder, "Gold"), rule=higher), eventType=SET)
-    before = held(shop)
+    before = stored_tiers(shop)
     tracked = shop.track_one(event(member))
     assert ladder.of(member) == "Gold"
-    assert [each["outcome"] for each in cancel(shop, tracked)] == ["reverted", "reverted"]
-    assert held(shop) == before
+    assert [result["outcome"] for result in cancel(shop, tracked)] == ["reverted", "reverted"]
+    assert stored_tiers(shop) == before
 
 
 def test_the_number_of_statements_does_not_grow_with_events(shop, ladder):
@@ -264,9 +267,9 @@ def test_the_number_of_statements_does_not_grow_with_events(shop, ladder):
     members = [shop.member() for _ in range(10)]
 
     def statements(size):
-        with counted(shop.organization.api.engine) as found:
+        with counted(shop.organization.api.engine) as all_statements:
             shop.track(*(event(members[n % 10]) for n in range(size)))
-        return sum("nextval" not in each for each in found)
+        return sum("nextval" not in statement for statement in all_statements)
 
     statements(10)
     assert statements(1) == statements(100)

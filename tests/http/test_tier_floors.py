@@ -41,8 +41,8 @@ def status(shop, member="ana"):
 
 
 def test_an_imported_tier_is_a_floor_that_points_exceed(shop, imports, program):
-    done = imports.run("loyaltyMemberId,tier\nana,Silver\n")
-    assert counts(done) == ("done", 1, 1, 0)
+    members_import = imports.run("loyaltyMemberId,tier\nana,Silver\n")
+    assert counts(members_import) == ("done", 1, 1, 0)
     assert status(shop) == ("Silver", "floor", True, "Gold", 1000)
     since = program.shop.rows("member_tiers", "created_at")
     shop.give("ana", 600)
@@ -72,15 +72,15 @@ def test_an_imported_floor_of_a_member_with_points_is_compared_to_them(shop, imp
     shop.member(loyaltyMemberId="ana")
     shop.member(loyaltyMemberId="ben")
     shop.give("ana", 2000)
-    done = imports.run("loyaltyMemberId,tier,tierHold\nana,Silver,\nben,Silver,floor\n", mode="upsert")
-    assert counts(done) == ("done", 2, 2, 0), imports.errors(done)
+    members_import = imports.run("loyaltyMemberId,tier,tierHold\nana,Silver,\nben,Silver,floor\n", mode="upsert")
+    assert counts(members_import) == ("done", 2, 2, 0), imports.errors(members_import)
     assert status(shop) == ("Gold", "floor", False, None, None)
     assert status(shop, "ben") == ("Silver", "floor", True, "Gold", 1000)
 
 
 def test_faults_of_tier_holds_are_those_of_their_rows(imports):
-    done = imports.run("loyaltyMemberId,tier,tierHold\nana,,floor\nben,Silver,ceiling\ncora,Silver,FLOOR\n")
-    assert imports.errors(done) == [
+    members_import = imports.run("loyaltyMemberId,tier,tierHold\nana,,floor\nben,Silver,ceiling\ncora,Silver,FLOOR\n")
+    assert imports.errors(members_import) == [
         (2, "tierHold", "tierHold needs a tier."),
         (3, "tierHold", "tierHold is neither floor nor fixed."),
         (4, "tierHold", "tierHold is neither floor nor fixed."),
@@ -92,8 +92,8 @@ def test_a_request_sets_a_floor_and_replaces_the_hold_before_it(shop, program):
     shop.give(member, 1000)
     assert program.set(member, "Silver", tierHold="floor") == {"loyaltyTierKey": program.key("Gold")}
     assert status(shop) == ("Gold", "floor", False, None, None)
-    [kept] = shop.rows("member_tier_trackings")
-    assert (kept.loyalty_tier_id, kept.answered_tier_id) == (program.id("Silver"), program.id("Gold"))
+    [tracking] = shop.rows("member_tier_trackings")
+    assert (tracking.loyalty_tier_id, tracking.answered_tier_id) == (program.id("Silver"), program.id("Gold"))
     assert program.set(member, "Silver") == {"loyaltyTierKey": program.key("Silver")}
     assert status(shop) == ("Silver", "fixed", True, None, None)
     program.set(member)
@@ -113,8 +113,8 @@ def test_a_repeated_request_is_recognized_by_its_tier_hold(shop, program):
 
 def test_a_tier_hold_without_a_tier_is_refused(shop, program):
     member = shop.member(loyaltyMemberId="ana")
-    refused = program.set(member, expect=400, tierHold="floor")
-    assert [(fault["pointer"], fault["detail"]) for fault in refused["errors"]] == [
+    problem = program.set(member, expect=400, tierHold="floor")
+    assert [(fault["pointer"], fault["detail"]) for fault in problem["errors"]] == [
         ("/tierHold", "tierHold needs a tier.")
     ]
 
@@ -142,10 +142,10 @@ def test_an_unknown_tier_hold_in_a_campaign_is_refused(shop, program):
 def test_a_return_lets_the_member_fall_to_the_floor_and_not_below(shop, program):
     member = shop.member(loyaltyMemberId="ana")
     program.set(member, "Silver", tierHold="floor")
-    given = shop.give(member, 1500)
+    transaction = shop.give(member, 1500)
     assert status(shop)[:3] == ("Gold", "floor", False)
-    path = f"/ledgers/{given['ledgerId']}/accounts/{given['ledgerAccountId']}"
-    shop.administration.post(f"{path}/transactions/{given['ledgerTransactionId']}/revert", {}, expect=200)
+    path = f"/ledgers/{transaction['ledgerId']}/accounts/{transaction['ledgerAccountId']}"
+    shop.administration.post(f"{path}/transactions/{transaction['ledgerTransactionId']}/revert", {}, expect=200)
     assert status(shop) == ("Silver", "floor", True, "Gold", 1000)
 
 

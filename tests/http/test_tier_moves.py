@@ -31,9 +31,9 @@ def member(ladder, shop):
     return shop.member()
 
 
-def kept(shop, member, event_type):
+def events_of_type(shop, member, event_type):
     """The member's events of a type, the first one first."""
-    return [each for each in shop.events(member)[::-1] if each["eventType"] == event_type]
+    return [event for event in shop.events(member)[::-1] if event["eventType"] == event_type]
 
 
 # --- every way in which points move ------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ def test_mints_and_burns_by_member(shop, ladder, member):
     shop.give(member, 1, "burn")
     assert ladder.of(member) == "Silver"
     assert ladder.moves(member) == [(SET, "Basic", "Gold"), (SET, "Gold", "Silver")]
-    [first, _] = kept(shop, member, SET)
+    [first, _] = events_of_type(shop, member, SET)
     assert first["reason"] == "Points were moved by request."
     assert first["evaluationStatus"] == 1
 
@@ -90,17 +90,17 @@ def movement(amount, source=None, target=None, **more):
 
 
 def test_ledger_transactions_captures_and_reverts(shop, ladder, member):
-    other, mine = shop.member(), wallet(shop, member)
-    theirs = wallet(shop, other)
-    minted = transact(shop, "", movement(600, target=mine))["transactions"][0]["ledgerTransactionId"]
+    other, member_wallet = shop.member(), wallet(shop, member)
+    other_wallet = wallet(shop, other)
+    minted = transact(shop, "", movement(600, target=member_wallet))["transactions"][0]["ledgerTransactionId"]
     assert ladder.of(member) == "Gold"
-    transact(shop, "", movement(250, mine, theirs))
+    transact(shop, "", movement(250, member_wallet, other_wallet))
     assert (ladder.of(member), ladder.of(other)) == ("Silver", "Silver")
-    held = transact(shop, "", movement(300, source=mine, captureMethod="manual"))["transactions"][0]
+    hold = transact(shop, "", movement(300, source=member_wallet, captureMethod="manual"))["transactions"][0]
     assert ladder.of(member) == "Silver"
     created = shop.organization.created
     path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}/captures"
-    capture = {"transactions": [{"ledgerTransactionId": str(held["ledgerTransactionId"]), "captureAmount": 200}]}
+    capture = {"transactions": [{"ledgerTransactionId": str(hold["ledgerTransactionId"]), "captureAmount": 200}]}
     shop.administration.request("POST", path, capture)
     assert shop.balance(member) == 150
     assert ladder.of(member) == "Basic"
@@ -116,15 +116,15 @@ def test_ledger_transactions_captures_and_reverts(shop, ladder, member):
 
 
 def test_sets_and_batches(shop, ladder, member):
-    created, mine = shop.organization.created, wallet(shop, member)
-    theirs = wallet(shop, other := shop.member())
+    created, member_wallet = shop.organization.created, wallet(shop, member)
+    other_wallet = wallet(shop, other := shop.member())
     account = {"ledgerAccountId": created.ledger_account_id}
-    create = [{**movement(300, target=each), **account} for each in (mine, theirs)]
+    create = [{**movement(300, target=wallet_id), **account} for wallet_id in (member_wallet, other_wallet)]
     reply = shop.administration.request("POST", f"/ledgers/{created.ledger_id}/transaction-sets", {"create": create})
     assert reply.status in (200, 201), reply.text
     assert (ladder.of(member), ladder.of(other)) == ("Silver", "Silver")
     item = {"organizationId": shop.organization.id, "ledgerId": created.ledger_id, **account}
-    items = [{**item, **movement(200, target=mine)}, {**item, **movement(200, source=theirs)}]
+    items = [{**item, **movement(200, target=member_wallet)}, {**item, **movement(200, source=other_wallet)}]
     reply = shop.administration.request("POST", "/ledger-transactions/batch", {"items": items})
     assert reply.status == 200, reply.text
     assert (ladder.of(member), ladder.of(other)) == ("Gold", "Basic")
@@ -147,11 +147,13 @@ def test_points_that_expire(shop, ladder, member):
     assert ladder.of(member) == "Gold"
     later = datetime.now(UTC) + timedelta(days=40)
     engine = shop.organization.api.engine
-    done = transactions.run(engine, lambda db: expire_next(db, organizations.find(db, shop.organization.id), 0, later))
-    assert sum(done.amounts.values()) == 600
+    expiry = transactions.run(
+        engine, lambda db: expire_next(db, organizations.find(db, shop.organization.id), 0, later)
+    )
+    assert sum(expiry.amounts.values()) == 600
     assert ladder.of(member) == "Basic"
     assert ladder.moves(member)[1:] == [(SET, "Gold", "Basic")]
-    assert kept(shop, member, SET)[-1]["reason"] == "Points had expired."
+    assert events_of_type(shop, member, SET)[-1]["reason"] == "Points had expired."
 
 
 def test_points_that_had_expired_when_an_event_comes(shop, ladder, member):
@@ -172,7 +174,7 @@ def test_points_that_had_expired_when_an_event_comes(shop, ladder, member):
     [result] = shop.track(event(member))
     assert [effect["params"][0]["value"] for effect in result["effects"]] == [1]
     assert ladder.of(member) == "Basic"
-    [*_, fallen] = kept(shop, member, SET)
+    [*_, fallen] = events_of_type(shop, member, SET)
     assert fallen["reason"] == "Points or a tier had expired."
 
 
@@ -213,18 +215,18 @@ def test_a_campaign_rewards_reaching_a_tier(shop, ladder, member):
     [result] = shop.track(order(member, 600, externalEventDate="2026-03-04T12:00:00Z"))
     assert shop.balance(member) == 1600
     assert [effect["params"][0]["value"] for effect in result["effects"]] == [600]
-    [reached] = kept(shop, member, SET)
-    assert reached["externalEventDate"] == "2026-03-04T12:00:00Z"
-    assert reached["reason"] == f"Caused by {ORDER_CREATED} {result['loyaltyEventKey']}."
-    assert (reached["status"], reached["evaluationStatus"]) == ("success", 1)
-    purchase = kept(shop, member, ORDER_CREATED)[0]
-    assert reached["e2eTrackingId"] == purchase["e2eTrackingId"]
-    assert reached["loyaltyEventId"] > purchase["loyaltyEventId"]
-    outcome = shop.integration.get(f"/events/{reached['loyaltyEventKey']}")["result"]
+    [tier_event] = events_of_type(shop, member, SET)
+    assert tier_event["externalEventDate"] == "2026-03-04T12:00:00Z"
+    assert tier_event["reason"] == f"Caused by {ORDER_CREATED} {result['loyaltyEventKey']}."
+    assert (tier_event["status"], tier_event["evaluationStatus"]) == ("success", 1)
+    purchase = events_of_type(shop, member, ORDER_CREATED)[0]
+    assert tier_event["e2eTrackingId"] == purchase["e2eTrackingId"]
+    assert tier_event["loyaltyEventId"] > purchase["loyaltyEventId"]
+    outcome = shop.integration.get(f"/events/{tier_event['loyaltyEventKey']}")["result"]
     assert [effect["params"][0]["value"] for effect in outcome["effects"]] == [1000]
     rows = {row.loyalty_event_key: row for row in shop.rows("events")}
     cause = rows[purchase["loyaltyEventKey"]]
-    assert rows[reached["loyaltyEventKey"]].cause_loyalty_event_id == cause.loyalty_event_id
+    assert rows[tier_event["loyaltyEventKey"]].cause_loyalty_event_id == cause.loyalty_event_id
     shop.give(member, 1600, "burn")
     shop.give(member, 600)
     assert shop.balance(member) == 600, "the limit of the campaign holds for events that the server reports, too"
@@ -264,9 +266,9 @@ def test_without_a_default_tier_a_member_can_lose_the_last_one(shop, ladder, mem
 def test_what_comes_of_an_event_is_evaluated_five_deep_and_no_deeper(shop, ladder, member):
     shop.campaign(running(mint(1)), enabledTopics=[GENERIC, TRANSACTION])
     shop.track_one(event(member))
-    chain = kept(shop, member, TRANSACTION)
-    assert [each["evaluationStatus"] for each in chain] == [1, 1, 1, 1, 1, 0]
-    assert [each["status"] for each in chain] == ["success"] * 6
+    chain = events_of_type(shop, member, TRANSACTION)
+    assert [event["evaluationStatus"] for event in chain] == [1, 1, 1, 1, 1, 0]
+    assert [event["status"] for event in chain] == ["success"] * 6
     assert chain[-1]["reason"].endswith("Not evaluated: it is more than 5 events away from the first one.")
     assert shop.balance(member) == 6
     rows = [row for row in shop.rows("events", order="loyalty_event_id") if row.event_type in (GENERIC, TRANSACTION)]
@@ -277,15 +279,15 @@ def test_what_comes_of_an_event_is_evaluated_five_deep_and_no_deeper(shop, ladde
 def test_what_comes_of_one_event_is_bounded_in_breadth_too(shop, ladder, member):
     shop.campaign(*(running(mint(1)) for _ in range(5)), enabledTopics=[GENERIC, TRANSACTION])
     shop.track_one(event(member))
-    found = [row for row in shop.rows("events") if row.event_type == TRANSACTION]
-    evaluated = [row for row in found if row.evaluation_status == 1]
-    assert 0 < len(evaluated) < 100 < len(found)
-    assert len(found) == shop.balance(member) == 5 * (1 + len(evaluated))
-    assert any("more than 100 came of one event" in row.reason for row in found)
+    rows = [row for row in shop.rows("events") if row.event_type == TRANSACTION]
+    evaluated = [row for row in rows if row.evaluation_status == 1]
+    assert 0 < len(evaluated) < 100 < len(rows)
+    assert len(rows) == shop.balance(member) == 5 * (1 + len(evaluated))
+    assert any("more than 100 came of one event" in row.reason for row in rows)
     before = len(evaluated)
     shop.track(event(member), event(member))
-    found = [row for row in shop.rows("events") if row.event_type == TRANSACTION and row.evaluation_status == 1]
-    assert len(found) == 3 * before, "each event of a batch may cause as many"
+    rows = [row for row in shop.rows("events") if row.event_type == TRANSACTION and row.evaluation_status == 1]
+    assert len(rows) == 3 * before, "each event of a batch may cause as many"
 
 
 def test_transactions_are_reported_only_where_a_campaign_names_them(shop, ladder, member):
@@ -293,11 +295,11 @@ def test_transactions_are_reported_only_where_a_campaign_names_them(shop, ladder
     catch_all = shop.campaign(running(mint(1), rule="event.eventType == 'ledger-transaction-created'"))
     shop.track_one(event(member))
     shop.give(member, 5)
-    assert kept(shop, member, TRANSACTION) == []
+    assert events_of_type(shop, member, TRANSACTION) == []
     assert shop.balance(member) == 10
     shop.campaign(eventType=TRANSACTION)
     shop.track_one(event(member))
-    assert [each["evaluationStatus"] for each in kept(shop, member, TRANSACTION)][:1] == [1]
+    assert [event["evaluationStatus"] for event in events_of_type(shop, member, TRANSACTION)][:1] == [1]
     assert catch_all["active"]
 
 
@@ -305,10 +307,10 @@ def test_a_transaction_is_reported_with_what_it_says(shop, ladder, member):
     shop.campaign(eventType=TRANSACTION)
     shop.campaign(running(mint(5, description="Five")), eventType=GENERIC)
     result = shop.track_one(event(member, externalEventDate="2026-03-04T12:00:00Z"))
-    given = shop.give(member, 7, description="Seven", tags=["a"], systemUniqueKey="seven-1", externalId="receipt")
+    transaction = shop.give(member, 7, description="Seven", tags=["a"], systemUniqueKey="seven-1", externalId="receipt")
     first, second = [row for row in shop.rows("events", order="loyalty_event_id") if row.event_type == TRANSACTION]
-    stored = {str(row.ledger_transaction_id): row for row in shop.rows("ledger_transactions")}
-    mine = wallet(shop, member)
+    rows_by_id = {str(row.ledger_transaction_id): row for row in shop.rows("ledger_transactions")}
+    member_wallet = wallet(shop, member)
     created = shop.organization.created
     [account] = shop.administration.get(f"/ledgers/{created.ledger_id}/accounts")["results"]
     common = {
@@ -318,12 +320,12 @@ def test_a_transaction_is_reported_with_what_it_says(shop, ladder, member):
         "transactionType": "mint",
         "status": 1,
         "fromWalletId": None,
-        "toWalletId": mine,
+        "toWalletId": member_wallet,
     }
-    said = first.payload["ledgerTransaction"]
-    assert said == {
+    first_payload = first.payload["ledgerTransaction"]
+    assert first_payload == {
         **common,
-        "ledgerTransactionId": said["ledgerTransactionId"],
+        "ledgerTransactionId": first_payload["ledgerTransactionId"],
         "amount": 5,
         "systemUniqueKey": f"{result['loyaltyEventKey']}:1",
         "externalId": None,
@@ -331,10 +333,10 @@ def test_a_transaction_is_reported_with_what_it_says(shop, ladder, member):
         "description": "Five",
         "tags": [],
     }
-    assert stored[str(said["ledgerTransactionId"])].system_unique_key == said["systemUniqueKey"]
+    assert rows_by_id[str(first_payload["ledgerTransactionId"])].system_unique_key == first_payload["systemUniqueKey"]
     assert second.payload["ledgerTransaction"] == {
         **common,
-        "ledgerTransactionId": int(given["ledgerTransactionId"]),
+        "ledgerTransactionId": int(transaction["ledgerTransactionId"]),
         "amount": 7,
         "systemUniqueKey": "seven-1",
         "externalId": "receipt",
@@ -349,8 +351,8 @@ def test_a_transfer_is_reported_once_of_the_member_who_gets_it(shop, ladder, mem
     shop.give(member, 10)
     shop.campaign(running(mint(1)), eventType=TRANSACTION, maxTransactionsPerMember=1)
     transact(shop, "", movement(10, wallet(shop, member), wallet(shop, other)))
-    assert kept(shop, member, TRANSACTION) == []
-    assert len(kept(shop, other, TRANSACTION)) == 2, "the transfer, and the mint that it led to"
+    assert events_of_type(shop, member, TRANSACTION) == []
+    assert len(events_of_type(shop, other, TRANSACTION)) == 2, "the transfer, and the mint that it led to"
     assert shop.balance(other) == 11
 
 

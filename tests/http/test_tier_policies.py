@@ -46,10 +46,10 @@ def move(shop, member, kind, amount, **more):
 
 
 def status(shop, member):
-    [found] = shop.integration.get(f"/members/{member}")["loyaltyMember"]["tierStatus"]
+    [entry] = shop.integration.get(f"/members/{member}")["loyaltyMember"]["tierStatus"]
     by_id = shop.administration.get(f"/members/{member_id_of(shop, member)}")["loyalMember"]["tierStatus"]
-    assert by_id == [found]
-    return found
+    assert by_id == [entry]
+    return entry
 
 
 def ago(days):
@@ -65,10 +65,10 @@ class TestPrograms:
 
     def test_a_policy_is_kept_with_every_field(self, shop):
         ladder = TierSchedule.new(shop, {**CALENDAR, "startMonth": 4, "timezone": "America/New_York"}, Silver=100)
-        wanted = {**BALANCE, **CALENDAR, "startMonth": 4, "timezone": "America/New_York"}
-        assert ladder.program["tierPolicy"] == wanted
+        policy = {**BALANCE, **CALENDAR, "startMonth": 4, "timezone": "America/New_York"}
+        assert ladder.program["tierPolicy"] == policy
         path = f"/loyalty-programs/{ladder.program['loyaltyProgramId']}"
-        assert shop.administration.get(path)["loyaltyProgram"]["tierPolicy"] == wanted
+        assert shop.administration.get(path)["loyaltyProgram"]["tierPolicy"] == policy
 
     @pytest.mark.parametrize(
         ("policy", "name"),
@@ -84,8 +84,8 @@ class TestPrograms:
     def test_what_does_not_go_together_is_refused(self, shop, policy, name):
         ledger = shop.organization.created.ledger_id
         body = {"ledgerId": ledger, "description": "Club", "setAsDefault": False, "tierPolicy": policy}
-        refused = shop.administration.post("/loyalty-programs", body, expect=400)
-        assert [fault["pointer"] for fault in refused["errors"]] == [f"/tierPolicy/{name}"]
+        problem = shop.administration.post("/loyalty-programs", body, expect=400)
+        assert [fault["pointer"] for fault in problem["errors"]] == [f"/tierPolicy/{name}"]
 
 
 class TestEarned:
@@ -94,9 +94,13 @@ class TestEarned:
         move(shop, ana, "mint", 120)
         move(shop, ana, "burn", 120)
         assert (ladder.of(ana), shop.balance(ana)) == ("Silver", 0)
-        found = status(shop, ana)
-        assert (found["points"], found["nextTier"]["name"], found["nextTier"]["missingPoints"]) == (120, "Gold", 80)
-        assert (found["tier"]["loyaltyTierKey"], found["expiresAt"]) == (ladder.key("Silver"), None)
+        tier_status = status(shop, ana)
+        assert (tier_status["points"], tier_status["nextTier"]["name"], tier_status["nextTier"]["missingPoints"]) == (
+            120,
+            "Gold",
+            80,
+        )
+        assert (tier_status["tier"]["loyaltyTierKey"], tier_status["expiresAt"]) == (ladder.key("Silver"), None)
         move(shop, ana, "mint", 80)
         assert ladder.of(ana) == "Gold"
         assert ladder.moves(ana)[-1] == ("member-tier-set", "Silver", "Gold")
@@ -135,13 +139,15 @@ class TestEarned:
         ladder = TierSchedule.new(shop, EARNED, Silver=100)
         ben = shop.member()
         account = shop.organization.created.ledger_account_id
-        wallets = [shop.integration.get(f"/members/{each}")["loyaltyMember"]["ledgerWalletId"] for each in (ana, ben)]
+        wallets = [
+            shop.integration.get(f"/members/{person}")["loyaltyMember"]["ledgerWalletId"] for person in (ana, ben)
+        ]
         move(shop, ana, "mint", 150)
         path = f"/ledgers/{shop.organization.created.ledger_id}/accounts/{account}/transactions"
         body = {"amount": 150, "fromWalletId": wallets[0], "toWalletId": wallets[1]}
         shop.administration.post(path, body)
-        assert [status(shop, each)["points"] for each in (ana, ben)] == [150, 0]
-        assert [ladder.of(each) for each in (ana, ben)] == ["Silver", "Basic"]
+        assert [status(shop, person)["points"] for person in (ana, ben)] == [150, 0]
+        assert [ladder.of(person) for person in (ana, ben)] == ["Silver", "Basic"]
 
 
 class TestPeriods:
@@ -150,17 +156,21 @@ class TestPeriods:
         spend_earns_points(shop)
         shop.track(order(ana, 150, externalEventDate=ago(500)), order(ana, 120, externalEventDate=ago(200)))
         assert ladder.of(ana) == "Silver"
-        found = status(shop, ana)
-        assert (found["points"], found["pointsToKeep"], found["projectedTier"]["name"]) == (120, 100, "Member")
-        assert found["nextTier"]["missingPoints"] == 80
-        until = datetime.fromisoformat(found["expiresAt"])
+        tier_status = status(shop, ana)
+        assert (tier_status["points"], tier_status["pointsToKeep"], tier_status["projectedTier"]["name"]) == (
+            120,
+            100,
+            "Member",
+        )
+        assert tier_status["nextTier"]["missingPoints"] == 80
+        until = datetime.fromisoformat(tier_status["expiresAt"])
         assert timedelta(days=160) < until - datetime.now(UTC) < timedelta(days=170)
-        assert ladder.entry(ana)["expiresAt"] == found["expiresAt"]
-        since = found["since"]
+        assert ladder.entry(ana)["expiresAt"] == tier_status["expiresAt"]
+        since = tier_status["since"]
         # What comes later puts the end off; the tier is still the same.
         shop.track_one(order(ana, 50, externalEventDate=ago(100)))
-        found = status(shop, ana)
-        assert (found["points"], found["pointsToKeep"], found["since"]) == (170, 50, since)
+        tier_status = status(shop, ana)
+        assert (tier_status["points"], tier_status["pointsToKeep"], tier_status["since"]) == (170, 50, since)
 
     def test_time_alone_takes_the_tier_away(self, shop, ana):
         ladder = TierSchedule.new(shop, ROLLING, Silver=100)
@@ -190,8 +200,8 @@ class TestPeriods:
         old, new = order(ana, 300, externalEventDate=last_year), order(ana, 120)
         shop.track(old, new)
         assert (status(shop, ana)["points"], ladder.of(ana)) == (120, "Silver")
-        for each, points in ((old, 120), (new, 0)):
-            shop.track_one(order(ana, None, "cancelled", each["payload"]["order"]["externalId"]))
+        for purchase, points in ((old, 120), (new, 0)):
+            shop.track_one(order(ana, None, "cancelled", purchase["payload"]["order"]["externalId"]))
             assert status(shop, ana)["points"] == points
         assert ladder.of(ana) == "Basic"
 
@@ -240,15 +250,17 @@ def test_whatever_happens_tiers_depend_on_the_orders_that_stand(shop_with_period
                 )
         elif kind == "redeem" and shop.balance(ana):
             move(shop, ana, "burn", min(amount, int(shop.balance(ana))))
-        elif kind in ("return", "part") and (left := [each for each in orders if each[3] < each[1]]):
-            one = left[amount % len(left)]
+        elif kind in ("return", "part") and (
+            returnable := [purchase for purchase in orders if purchase[3] < purchase[1]]
+        ):
+            one = returnable[amount % len(returnable)]
             part = one[1] - one[3] if kind == "return" else min(amount, one[1] - one[3])
             shop.track_one(order(ana, part, "partially-returned", one[0]))
             one[3] += part
-    counted = sum(total - back for _, total, days, back in orders if days < 365)
-    held = status(shop, ana)
-    assert held["points"] == counted
-    assert ladder.of(ana) == ("Gold" if counted >= 100 else "Silver" if counted >= 40 else "Basic")
+    expected_points = sum(total - back for _, total, days, back in orders if days < 365)
+    tier_status = status(shop, ana)
+    assert tier_status["points"] == expected_points
+    assert ladder.of(ana) == ("Gold" if expected_points >= 100 else "Silver" if expected_points >= 40 else "Basic")
     shop.check_ledger()
 
 

@@ -55,12 +55,12 @@ def test_an_update_changes_the_tier(organization, path, create):
     tier = create(customAttributes={"a": 1}, pictureUrl="https://x.example")
     address = f"{path}/{tier['loyaltyTierId']}"
     body = {"name": "Gold", "active": False, "minRequiredPoints": Decimal("400.5"), "tierOrder": 7}
-    changed = organization.administration.put(address, body)["tier"]
-    assert {name: changed[name] for name in body} == body
-    assert changed == {**tier, **body, "updatedAt": changed["updatedAt"]}
-    assert changed["loyaltyTierKey"] == tier["loyaltyTierKey"]
-    assert changed["updatedAt"] > tier["updatedAt"]
-    assert organization.administration.get(address)["tier"] == changed
+    updated_tier = organization.administration.put(address, body)["tier"]
+    assert {name: updated_tier[name] for name in body} == body
+    assert updated_tier == {**tier, **body, "updatedAt": updated_tier["updatedAt"]}
+    assert updated_tier["loyaltyTierKey"] == tier["loyaltyTierKey"]
+    assert updated_tier["updatedAt"] > tier["updatedAt"]
+    assert organization.administration.get(address)["tier"] == updated_tier
 
 
 def test_a_default_tier_takes_over_and_is_not_given_up(organization, path, create):
@@ -70,11 +70,11 @@ def test_a_default_tier_takes_over_and_is_not_given_up(organization, path, creat
     assert default_tier_id(organization) == tier["loyaltyTierId"]
     assert organization.administration.get(f"{path}/{former}")["tier"]["isDefault"] is False
 
-    changed = organization.administration.put(f"{path}/{former}", {**SILVER, "isDefault": True})["tier"]
-    assert changed["isDefault"] is True
+    updated_tier = organization.administration.put(f"{path}/{former}", {**SILVER, "isDefault": True})["tier"]
+    assert updated_tier["isDefault"] is True
     assert default_tier_id(organization) == former
-    changed = organization.administration.put(f"{path}/{former}", {**SILVER, "isDefault": False})["tier"]
-    assert changed["isDefault"] is True
+    updated_tier = organization.administration.put(f"{path}/{former}", {**SILVER, "isDefault": False})["tier"]
+    assert updated_tier["isDefault"] is True
     assert default_tier_id(organization) == former
 
 
