@@ -52,9 +52,11 @@ def test_an_organization_has_a_zone(shop):
 
 def test_an_organization_is_created_in_a_zone(api, db):
     now = datetime.now(UTC)
-    made = transactions.run(api.engine, lambda db: create_organization(db, name="A", now=now, timezone=LOS_ANGELES))
-    found = text("SELECT timezone FROM organizations WHERE organization_id = :id")
-    assert db.execute(found, {"id": made.organization_id}).scalar() == LOS_ANGELES
+    organization = transactions.run(
+        api.engine, lambda db: create_organization(db, name="A", now=now, timezone=LOS_ANGELES)
+    )
+    query = text("SELECT timezone FROM organizations WHERE organization_id = :id")
+    assert db.execute(query, {"id": organization.organization_id}).scalar() == LOS_ANGELES
 
 
 # Some are files of the time zone database, or depend on the machine.
@@ -113,8 +115,8 @@ def test_limits_count_days_of_23_and_25_hours_and_months_of_the_zone(shop, membe
         ],
     )
     # Two moments of one day of UTC, which are two days there.
-    given = [event(member, externalEventDate=f"2026-03-08T0{hour}:00:00Z") for hour in (7, 8)]
-    assert [each["effects"][0]["status"] for each in shop.track(*given)] == ["executed", "executed"]
+    events = [event(member, externalEventDate=f"2026-03-08T0{hour}:00:00Z") for hour in (7, 8)]
+    assert [result["effects"][0]["status"] for result in shop.track(*events)] == ["executed", "executed"]
     assert at(shop, member, "2026-03-09T06:59:59Z") == 2
     assert at(shop, member, "2026-03-09T07:00:00Z") == 2  # the month is used up
     assert at(shop, member, "2026-04-01T06:59:59Z") == 2
@@ -131,11 +133,11 @@ def test_calendar_methods_of_rules_and_amounts_are_in_the_zone_of_the_campaign(s
     started = 'event.externalEventDate.startOf("quarter") == timestamp("%s")'
     expiry = ("=", 'event.externalEventDate.addYears(100).endOf("quarter")')
     for zone, start in ((None, "2026-01-01T08:00:00Z"), ("Europe/Madrid", "2025-12-31T23:00:00Z")):
-        given = running(mint(1, ledgerAccountKey=stars, expirationDate=expiry), rule=started % start)
-        shop.campaign(given, eventType=GENERIC, timezone=zone)
+        action = running(mint(1, ledgerAccountKey=stars, expirationDate=expiry), rule=started % start)
+        shop.campaign(action, eventType=GENERIC, timezone=zone)
     tracked = shop.track_one(event(member, externalEventDate="2026-02-10T12:00:00Z"))
-    params = [{param["id"]: param["value"] for param in each["params"]} for each in tracked["effects"]]
-    assert [each["expirationDate"] for each in params] == ["2126-04-01T07:00:00Z", "2126-03-31T22:00:00Z"]
+    params = [{param["id"]: param["value"] for param in outcome["params"]} for outcome in tracked["effects"]]
+    assert [values["expirationDate"] for values in params] == ["2126-04-01T07:00:00Z", "2126-03-31T22:00:00Z"]
 
 
 def test_a_zone_that_changes_counts_from_the_next_event_on(shop, member):
@@ -170,13 +172,13 @@ def test_rules_always_see_a_date(shop, member):
     assert [effect["params"][0]["value"] for effect in result["effects"]] == [1, 10]
 
 
-@pytest.mark.parametrize("own", [True, False])
-def test_missions_are_repeated_by_days_of_their_zone(shop, member, own):
-    zone = {"timezone": LOS_ANGELES} if own else {}
-    if not own:
+@pytest.mark.parametrize("has_zone", [True, False])
+def test_missions_are_repeated_by_days_of_their_zone(shop, member, has_zone):
+    zone = {"timezone": LOS_ANGELES} if has_zone else {}
+    if not has_zone:
         move(shop, LOS_ANGELES)
-    made = missions.create(shop, goalCount=1, repetitionPeriod="daily", periodLimit=1, **zone)
-    assert made["timezone"] == (LOS_ANGELES if own else None)
+    mission = missions.create(shop, goalCount=1, repetitionPeriod="daily", periodLimit=1, **zone)
+    assert mission["timezone"] == (LOS_ANGELES if has_zone else None)
     for moment, times in (
         ("2026-03-08T07:59:59Z", 1),
         ("2026-03-08T08:00:00Z", 2),
@@ -184,17 +186,17 @@ def test_missions_are_repeated_by_days_of_their_zone(shop, member, own):
         ("2026-03-09T07:00:00Z", 3),
     ):
         shop.track_one(event(member, externalEventDate=moment))
-        assert missions.stand(shop, member, made)[0] == times
+        assert missions.stand(shop, member, mission)[0] == times
 
 
 def test_missions_are_available_by_days_of_their_zone(shop, member):
     member_id = missions.member_id_of(shop, member)
-    made = [
+    mission_keys = [
         missions.create(shop, goalCount=1, repetitionPeriod="daily", periodLimit=1, **zone)["missionKey"]
         for zone in ({}, {"timezone": "Pacific/Kiritimati"}, {"timezone": "Pacific/Midway"})
     ]
     available = shop.administration.get(f"/members/{member_id}/missions", available=True)["results"]
-    assert {result["missionKey"] for result in available} == set(made)
+    assert {result["missionKey"] for result in available} == set(mission_keys)
     shop.track_one(event(member))
     assert shop.administration.get(f"/members/{member_id}/missions", available=True)["results"] == []
 
@@ -205,16 +207,19 @@ def test_dates_without_an_offset_are_local(shop):
     program = {"name": "P", "active": True, "maxPerCode": 1, "eventType": "member-created", "timezone": LOS_ANGELES}
     program |= {"validFromDate": dates["validFrom"], "validToDate": "2026-03-09T00:00:00+01:00"}
     a = shop.administration
-    made = a.post("/campaigns", {"code": "c", "name": "c", "timezone": LOS_ANGELES, **dates})["campaign"]
-    assert {name: made[name] for name in dates} == local
-    made = a.post("/referral-programs", {**program, "code": "p"})["referralProgram"]
-    assert (made["validFromDate"], made["validToDate"]) == (local["validFrom"], "2026-03-08T23:00:00Z")
-    assert made["timezone"] == LOS_ANGELES
-    made = a.post("/missions", missions.body(**dates))["mission"]
-    assert {name: made[name] for name in dates} == {name: f"{text}Z" for name, text in dates.items()}
+    campaign = a.post("/campaigns", {"code": "c", "name": "c", "timezone": LOS_ANGELES, **dates})["campaign"]
+    assert {name: campaign[name] for name in dates} == local
+    referral_program = a.post("/referral-programs", {**program, "code": "p"})["referralProgram"]
+    assert (referral_program["validFromDate"], referral_program["validToDate"]) == (
+        local["validFrom"],
+        "2026-03-08T23:00:00Z",
+    )
+    assert referral_program["timezone"] == LOS_ANGELES
+    mission = a.post("/missions", missions.body(**dates))["mission"]
+    assert {name: mission[name] for name in dates} == {name: f"{text}Z" for name, text in dates.items()}
     move(shop, LOS_ANGELES)
-    made = a.post("/missions", missions.body(**dates))["mission"]
-    assert ({name: made[name] for name in dates}, made["timezone"]) == (local, None)
+    mission = a.post("/missions", missions.body(**dates))["mission"]
+    assert ({name: mission[name] for name in dates}, mission["timezone"]) == (local, None)
 
 
 @pytest.fixture
@@ -256,8 +261,8 @@ def test_a_coupon_book_without_a_zone_has_the_days_and_periods_of_the_organizati
 def test_points_expire_by_the_months_of_the_organization(organization, shop):
     points = Points.new(organization, expiresInMonths=1)
     in_january = "2030-01-31T05:30:00Z"
-    expected = {"UTC": "2030-02-28T05:30:00Z", LOS_ANGELES: "2030-03-01T05:30:00Z"}
-    for zone, expiry in expected.items():
+    expiry_by_zone = {"UTC": "2030-02-28T05:30:00Z", LOS_ANGELES: "2030-03-01T05:30:00Z"}
+    for zone, expiry in expiry_by_zone.items():
         move(shop, zone)
         wallet = points.wallet()
         points.mint(wallet, 10, externalEventDate=in_january)
@@ -268,13 +273,13 @@ def test_points_expire_by_the_months_of_the_organization(organization, shop):
 def test_tiers_count_the_years_of_the_organization(shop):
     tiers = TierSchedule.new(shop, {"basis": "earned", "period": "calendar"}, Silver=100)
     new_year = f"{datetime.now(UTC).year}-01-01T03:00:00Z"
-    for zone, counted in (("UTC", 100), (LOS_ANGELES, 0)):
+    for zone, expected_points in (("UTC", 100), (LOS_ANGELES, 0)):
         move(shop, zone)
         member = shop.member()
         path = f"/members/by-loyalty-member-id/{member}/mint"
         shop.administration.post(path, {"amount": 100, "externalEventDate": new_year}, expect=200)
         [status] = shop.integration.get(f"/members/{member}")["loyaltyMember"]["tierStatus"]
-        assert status["points"] == counted, tiers
+        assert status["points"] == expected_points, tiers
 
 
 def test_reports_count_the_days_of_the_organization(shop, member):

@@ -31,22 +31,22 @@ def authenticator(settings, engine):
 
 @pytest.fixture
 def issue(settings, engine):
-    def issue(claims=CLAIMS, lifetime=3600, now=None, **changed):
-        made = replace(settings, **changed)
+    def issue(claims=CLAIMS, lifetime=3600, now=None, **changes):
+        changed_settings = replace(settings, **changes)
         moment = now or datetime.now(UTC)
-        return transactions.run(engine, lambda db: tokens.issue(db, made, claims, lifetime, moment))
+        return transactions.run(engine, lambda db: tokens.issue(db, changed_settings, claims, lifetime, moment))
 
     return issue
 
 
-def refused(authenticator, token):
+def expect_refusal(authenticator, token):
     with pytest.raises(Unauthorized):
         authenticator(token)
 
 
-def claims_now(**changed):
+def claims_now(**changes):
     now = int(time.time())
-    return {**CLAIMS, "iss": "loyalty-server", "aud": "loyalty-server", "iat": now, "exp": now + 60, **changed}
+    return {**CLAIMS, "iss": "loyalty-server", "aud": "loyalty-server", "iat": now, "exp": now + 60, **changes}
 
 
 def test_a_token_of_the_servers_own(authenticator, issue):
@@ -85,11 +85,11 @@ def test_a_token_that_says_little_allows_little(authenticator, issue):
     ],
 )
 def test_claims_of_the_wrong_type(authenticator, issue, claims):
-    refused(authenticator, issue(claims))
+    expect_refusal(authenticator, issue(claims))
 
 
 def test_a_token_expires(authenticator, issue):
-    refused(authenticator, issue(now=datetime.now(UTC) - timedelta(hours=2)))
+    expect_refusal(authenticator, issue(now=datetime.now(UTC) - timedelta(hours=2)))
 
 
 def test_a_token_that_expires_is_forgotten(authenticator, issue, monkeypatch):
@@ -102,39 +102,39 @@ def test_a_token_that_expires_is_forgotten(authenticator, issue, monkeypatch):
 
 
 def test_the_wrong_issuer_or_audience(authenticator, issue):
-    refused(authenticator, issue(token_audience="another"))
-    refused(authenticator, issue(token_issuer="another"))
+    expect_refusal(authenticator, issue(token_audience="another"))
+    expect_refusal(authenticator, issue(token_issuer="another"))
 
 
 def test_a_token_of_another_key(authenticator, issue):
-    known = jwt.get_unverified_header(issue())["kid"]
+    server_key_id = jwt.get_unverified_header(issue())["kid"]
     foreign = ec.generate_private_key(ec.SECP256R1())
-    for key_id in (known, "another"):
-        refused(authenticator, jwt.encode(claims_now(), foreign, "ES256", headers={"kid": key_id}))
-    refused(authenticator, jwt.encode(claims_now(), foreign, "ES256"))
-    refused(authenticator, jwt.encode(claims_now(), foreign, "ES256", headers={"kid": ""}))
+    for key_id in (server_key_id, "another"):
+        expect_refusal(authenticator, jwt.encode(claims_now(), foreign, "ES256", headers={"kid": key_id}))
+    expect_refusal(authenticator, jwt.encode(claims_now(), foreign, "ES256"))
+    expect_refusal(authenticator, jwt.encode(claims_now(), foreign, "ES256", headers={"kid": ""}))
 
 
 def test_tokens_that_only_look_signed(authenticator, issue):
     good = issue()
     key_id = jwt.get_unverified_header(good)["kid"]
-    refused(authenticator, jwt.encode(claims_now(), "", "none", headers={"kid": key_id}))
+    expect_refusal(authenticator, jwt.encode(claims_now(), "", "none", headers={"kid": key_id}))
     public = jwt.PyJWK({name: v for name, v in authenticator.jwks()["keys"][0].items() if name != "use"}).key
     pem = public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     secret = b"x" + pem.replace(b"PUBLIC", b"SHARED")
-    refused(authenticator, jwt.encode(claims_now(), secret, "HS256", headers={"kid": key_id}))
+    expect_refusal(authenticator, jwt.encode(claims_now(), secret, "HS256", headers={"kid": key_id}))
     head, body, signature = good.split(".")
-    refused(authenticator, f"{head}.{body}.")
-    refused(authenticator, f"{head}.{body[:-2]}AA.{signature}")
+    expect_refusal(authenticator, f"{head}.{body}.")
+    expect_refusal(authenticator, f"{head}.{body[:-2]}AA.{signature}")
     for nonsense in ("", ".", "..", "a.b.c", "é", good + "x"):
-        refused(authenticator, nonsense)
+        expect_refusal(authenticator, nonsense)
 
 
 def test_a_token_must_expire_and_say_whose_it_is(authenticator, issue, engine):
     key = transactions.run(engine, lambda db: tokens._signing_key(db, datetime.now(UTC)))
-    for missing in ("exp", "sub"):
-        claims = {name: value for name, value in claims_now().items() if name != missing}
-        refused(authenticator, jwt.encode(claims, key.private_key, "ES256", headers={"kid": key.key_id}))
+    for claim in ("exp", "sub"):
+        claims = {name: value for name, value in claims_now().items() if name != claim}
+        expect_refusal(authenticator, jwt.encode(claims, key.private_key, "ES256", headers={"kid": key.key_id}))
 
 
 def test_the_key_set_verifies_the_servers_tokens(authenticator, issue, settings):
@@ -210,25 +210,25 @@ def test_tokens_of_a_trusted_issuer(trusting, authenticator, issuer, issue):
     assert (caller.subject, caller.organization_id, caller.is_admin) == ("till-4", 7, True)
     # The server's own tokens are good still, and who does not trust the issuer takes nothing from it.
     assert trusting()(issue()).subject == "till-4"
-    refused(authenticator, token)
+    expect_refusal(authenticator, token)
 
 
 def test_the_audience_of_the_trusted_issuer(trusting, issuer):
     assert trusting("our-api")(issuer.token(aud="our-api")).subject == "till-4"
-    refused(trusting("our-api"), issuer.token())
-    refused(trusting(), issuer.token(aud="our-api"))
+    expect_refusal(trusting("our-api"), issuer.token())
+    expect_refusal(trusting(), issuer.token(aud="our-api"))
 
 
 def test_bad_tokens_in_the_name_of_the_trusted_issuer(trusting, issuer):
     foreign = rsa.generate_private_key(65537, 2048)
-    refused(trusting(), issuer.token(key=foreign))
-    refused(trusting(), issuer.token(key_id="unknown"))
-    refused(trusting(), issuer.token(exp=int(time.time()) - 60))
-    refused(trusting(), jwt.encode(claims_now(iss=issuer.name), "x" * 32, "HS256", headers={"kid": "k1"}))
+    expect_refusal(trusting(), issuer.token(key=foreign))
+    expect_refusal(trusting(), issuer.token(key_id="unknown"))
+    expect_refusal(trusting(), issuer.token(exp=int(time.time()) - 60))
+    expect_refusal(trusting(), jwt.encode(claims_now(iss=issuer.name), "x" * 32, "HS256", headers={"kid": "k1"}))
 
 
 def test_the_servers_own_key_does_not_speak_for_the_trusted_issuer(trusting, issue, issuer):
-    refused(trusting(), issue(token_issuer=issuer.name, token_audience="loyalty-server"))
+    expect_refusal(trusting(), issue(token_issuer=issuer.name, token_audience="loyalty-server"))
 
 
 def test_the_key_set_of_the_issuer_is_fetched_once(trusting, issuer):
@@ -241,7 +241,7 @@ def test_the_key_set_of_the_issuer_is_fetched_once(trusting, issuer):
 
 def test_an_issuer_that_cannot_be_reached_lets_nobody_in(settings, engine, issuer):
     away = replace(settings, external_issuer=issuer.name, external_jwks_url="http://127.0.0.1:9/jwks.json")
-    refused(Authenticator(away, engine), issuer.token())
+    expect_refusal(Authenticator(away, engine), issuer.token())
 
 
 def test_a_token_that_was_verified_is_not_verified_again(authenticator, issue, monkeypatch):
@@ -253,11 +253,11 @@ def test_a_token_that_was_verified_is_not_verified_again(authenticator, issue, m
 
 def test_the_memory_of_tokens_is_bounded(authenticator, issue, monkeypatch):
     monkeypatch.setattr(tokens, "_CACHED_TOKENS", 3)
-    made = [issue() for _ in range(5)]
-    for token in made:
+    all_tokens = [issue() for _ in range(5)]
+    for token in all_tokens:
         authenticator(token)
         assert authenticator.remembered(token) is not None
-    assert sum(authenticator.remembered(token) is not None for token in made) <= 3
+    assert sum(authenticator.remembered(token) is not None for token in all_tokens) <= 3
 
 
 @pytest.fixture(scope="module")
@@ -285,15 +285,18 @@ def test_a_user_of_the_trusted_issuer_may_do_what_the_record_says(foreign_api, i
     foreign_api.surface(token=issuer.token(**claims)).get("/members")
     sue = users.create(isExternal=True, authClientId=subject, roles=["tiers:read"])
     programs = "/loyalty-programs"
-    for own in ({"roles": ["members:read"], "isAdmin": True, "isSystemAdmin": True}, {"roles": None, "userId": 1}):
-        for named in (organization.id, None):
-            token = issuer.token(**{**claims, **own, "organizationId": named})
+    for other_claims in (
+        {"roles": ["members:read"], "isAdmin": True, "isSystemAdmin": True},
+        {"roles": None, "userId": 1},
+    ):
+        for organization_id in (organization.id, None):
+            token = issuer.token(**{**claims, **other_claims, "organizationId": organization_id})
             foreign_api.surface(f"/organizations/{organization.id}", token).get(programs)
             foreign_api.surface(token=token).get("/members", expect=403)
     other = foreign_api.organization("Another")
     foreign_api.surface(f"/organizations/{other.id}", token).get(programs, expect=401)
-    kept = issuer.token(**{**claims, "again": True})
-    home = foreign_api.surface(f"/organizations/{organization.id}", kept)
+    lasting_token = issuer.token(**{**claims, "again": True})
+    home = foreign_api.surface(f"/organizations/{organization.id}", lasting_token)
     home.get(programs)
     users.surface.put(f"/users/{sue['userId']}/permissions", {"isAdmin": False, "roles": []})
     home.get(programs, expect=403)
@@ -301,8 +304,8 @@ def test_a_user_of_the_trusted_issuer_may_do_what_the_record_says(foreign_api, i
     home.get(programs)
     users.surface.delete(f"/users/{sue['userId']}")
     home.get(programs, expect=401)
-    anew = issuer.token(**{**claims, "again": False})
-    foreign_api.surface(f"/organizations/{organization.id}", anew).get(programs, expect=401)
+    new_token = issuer.token(**{**claims, "again": False})
+    foreign_api.surface(f"/organizations/{organization.id}", new_token).get(programs, expect=401)
 
 
 def test_claims_do_not_go_beyond_a_record_that_was_made_later(foreign_api, issuer):

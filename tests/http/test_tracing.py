@@ -135,8 +135,8 @@ def test_without_a_collector_nothing_is_traced(settings):
 
 def test_a_server_that_does_not_trace_loads_no_package_for_it():
     code = "import sys, handlers.http.app, handlers.server.worker; print([m for m in sys.modules if 'telemetry' in m])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "[]"
 
 
 def test_a_collector_without_the_packages_is_refused(monkeypatch):

@@ -23,18 +23,18 @@ def test_an_event_is_queued_then_evaluated(shop):
     shop.campaign(running(WHOLE_DOLLARS))
     member = shop.member()
     one = order(member, "12.5", locationCode="centre", tags=["a"])
-    [sent] = send(shop, one)
-    assert sent["outcome"] == "queued"
-    assert sent["systemUniqueKey"] == one["systemUniqueKey"]
-    assert "error" not in sent
-    before = outcome(shop, sent)
+    [receipt] = send(shop, one)
+    assert receipt["outcome"] == "queued"
+    assert receipt["systemUniqueKey"] == one["systemUniqueKey"]
+    assert "error" not in receipt
+    before = outcome(shop, receipt)
     assert before["event"]["status"] == "pending"
     assert before["event"]["evaluationStatus"] == 0
     assert before["event"]["location"] is None
     assert "result" not in before
     assert shop.balance(member) == 0
     drain(shop)
-    after = outcome(shop, sent)
+    after = outcome(shop, receipt)
     assert after["event"]["status"] == "success"
     assert after["event"]["evaluationStatus"] == 1
     assert after["event"]["location"] == "centre"
@@ -42,7 +42,7 @@ def test_an_event_is_queued_then_evaluated(shop):
         assert after["event"][name] == before["event"][name]
     [effect] = after["result"]["effects"]
     assert (effect["effectId"], effect["status"]) == ("mint-points", "executed")
-    assert after["result"]["loyaltyEventKey"] == sent["loyaltyEventKey"]
+    assert after["result"]["loyaltyEventKey"] == receipt["loyaltyEventKey"]
     assert shop.balance(member) == 12
     assert [row.external_id for row in shop.rows("purchase_orders")] == [one["payload"]["order"]["externalId"]]
     assert waiting(shop) == 0
@@ -54,7 +54,7 @@ def test_a_step_leaves_expensive_events_for_later(api, shop, monkeypatch):
     drain(shop)
     shop.campaign(running(mint(3)), eventType=GENERIC)
     member, another, others = shop.member(), shop.member(), Shop(api.organization())
-    sent = send(shop, *(event(member) for _ in range(3)), event(another))
+    receipts = send(shop, *(event(member) for _ in range(3)), event(another))
     [quick] = send(others, event(others.member()))
     worker = drain_of(shop)
     assert worker.step()
@@ -63,7 +63,7 @@ def test_a_step_leaves_expensive_events_for_later(api, shop, monkeypatch):
     while worker.step():
         pass
     assert (waiting(shop), shop.balance(member), shop.balance(another)) == (0, 9, 3)
-    assert {outcome(shop, each)["event"]["status"] for each in sent} == {"success"}
+    assert {outcome(shop, receipt)["event"]["status"] for receipt in receipts} == {"success"}
 
 
 def test_what_comes_of_it_is_what_synchronous_tracking_answers(shop):
@@ -76,7 +76,7 @@ def test_what_comes_of_it_is_what_synchronous_tracking_answers(shop):
         events += [order(member, None, status, name) for status in ("confirmed", "returned", "confirmed")]
         tracked = track(shop, *events)
         drain(shop)
-        results = [outcome(shop, each)["result"] for each in tracked]
+        results = [outcome(shop, entry)["result"] for entry in tracked]
         summaries.append(
             [
                 (r["status"], [(e["status"], e["params"]) for e in r["effects"]], len(r.get("reverted", ())))
@@ -84,7 +84,7 @@ def test_what_comes_of_it_is_what_synchronous_tracking_answers(shop):
             ]
         )
     assert summaries[0] == summaries[1]
-    assert [each[0] for each in summaries[0]] == ["success"] * 5 + ["failed"]
+    assert [summary[0] for summary in summaries[0]] == ["success"] * 5 + ["failed"]
     assert summaries[0][4][2] == 2
     assert shop.balance(members[0]) == shop.balance(members[1])
     shop.check_ledger()
@@ -92,30 +92,30 @@ def test_what_comes_of_it_is_what_synchronous_tracking_answers(shop):
 
 def test_the_filter_of_the_lists_knows_what_waits(shop):
     member = shop.member()
-    [sent] = send(shop, event(member))
-    assert [each["loyaltyEventKey"] for each in shop.events(member, status="pending")] == [sent["loyaltyEventKey"]]
+    [receipt] = send(shop, event(member))
+    assert [event["loyaltyEventKey"] for event in shop.events(member, status="pending")] == [receipt["loyaltyEventKey"]]
     listed = shop.integration.get(f"/members/{member}/events", status="pending")
     assert listed["totalCount"] == 1
     drain(shop)
     assert shop.events(member, status="pending") == []
-    assert [each["loyaltyEventKey"] for each in shop.events(member, status="success")] == [sent["loyaltyEventKey"]]
+    assert [event["loyaltyEventKey"] for event in shop.events(member, status="success")] == [receipt["loyaltyEventKey"]]
 
 
 def test_each_event_that_cannot_be_tracked_is_rejected_and_the_others_are_queued(shop):
     member, idle = shop.member(), shop.member(active=False)
-    used = event(member, tags=["first"])
-    shop.track_one(used)
-    refused = {
+    tracked_event = event(member, tags=["first"])
+    shop.track_one(tracked_event)
+    event_by_problem = {
         "/problems/unknown-member": event("nobody"),
         "/problems/unknown-event-type": event(member, "no-such-type"),
         "/problems/event-type-not-trackable": event(member, "ledger-transaction-created"),
         "/problems/member-inactive": event(idle),
         "/problems/payload-missing": event(member, "member-payment-confirmed"),
-        "/problems/key-reused": {**used, "tags": ["other"]},
+        "/problems/key-reused": {**tracked_event, "tags": ["other"]},
     }
     good = event(member)
-    results = send(shop, *refused.values(), good)
-    assert [result["error"]["type"] for result in results[:-1]] == list(refused)
+    results = send(shop, *event_by_problem.values(), good)
+    assert [result["error"]["type"] for result in results[:-1]] == list(event_by_problem)
     assert {result["outcome"] for result in results[:-1]} == {"rejected"}
     assert {result["loyaltyEventKey"] for result in results[:-1]} == {None}
     assert results[-1]["outcome"] == "queued"
@@ -123,7 +123,7 @@ def test_each_event_that_cannot_be_tracked_is_rejected_and_the_others_are_queued
     sponsored = event(member, sponsorLoyaltyMemberId="nobody")
     assert send(shop, sponsored)[0]["error"]["type"] == "/problems/unknown-member"
     # The key of what was rejected stays free.
-    again = {**refused["/problems/unknown-event-type"], "eventType": "member-generic-event"}
+    again = {**event_by_problem["/problems/unknown-event-type"], "eventType": "member-generic-event"}
     assert send(shop, again)[0]["outcome"] == "queued"
 
 
@@ -150,8 +150,8 @@ def test_the_same_event_again_has_the_same_key_and_is_queued_once(shop):
 def test_an_event_that_was_tracked_synchronously_is_not_queued(shop):
     one = event(shop.member())
     tracked = shop.track_one(one)
-    [sent] = send(shop, one)
-    assert (sent["outcome"], sent["loyaltyEventKey"]) == ("queued", tracked["loyaltyEventKey"])
+    [receipt] = send(shop, one)
+    assert (receipt["outcome"], receipt["loyaltyEventKey"]) == ("queued", tracked["loyaltyEventKey"])
     assert waiting(shop) == 0
 
 
@@ -181,9 +181,9 @@ def test_an_event_that_came_too_early_for_its_order_is_queued_again_behind_what_
 
 def test_a_refusal_is_final(shop):
     member = shop.member()
-    [sent] = send(shop, order(member, None, "confirmed", "no-such-order"))
+    [receipt] = send(shop, order(member, None, "confirmed", "no-such-order"))
     drain(shop)
-    after = outcome(shop, sent)
+    after = outcome(shop, receipt)
     assert (after["event"]["status"], after["event"]["evaluationStatus"]) == ("failed", 2)
     assert after["event"]["lastError"]["type"] == after["result"]["error"]["type"] == "/problems/unknown-order"
     assert waiting(shop) == 0
@@ -192,11 +192,11 @@ def test_a_refusal_is_final(shop):
 def test_what_was_deactivated_meanwhile_fails(shop):
     member, other = shop.member(), shop.member()
     shop.administration.post("/custom-event-types", {"name": "Cup", "apiCode": "cup", "schemaType": "custom"})
-    sent = send(shop, event(member), event(other, "cup"), event(other))
+    receipts = send(shop, event(member), event(other, "cup"), event(other))
     shop.integration.patch(f"/members/{member}", {"active": False})
     shop.integration.patch("/custom-event-types/cup", {"active": False})
     drain(shop)
-    results = [outcome(shop, each)["result"] for each in sent]
+    results = [outcome(shop, receipt)["result"] for receipt in receipts]
     assert [result["status"] for result in results] == ["failed", "failed", "success"]
     assert results[0]["error"]["type"] == "/problems/member-inactive"
     assert results[1]["error"]["type"] == "/problems/unknown-event-type"
@@ -207,9 +207,9 @@ def test_an_event_counts_when_it_was_tracked_unless_it_says_otherwise(shop):
     shop.campaign(running(mint(1)), limitRules=[{"scope": "member", "type": "points", "period": "daily", "limit": 1}])
     member = shop.member()
     past = [event(member, externalEventDate=f"2026-01-0{day}T10:00:00Z") for day in (1, 2, 1)]
-    sent = send(shop, *past)
+    receipts = send(shop, *past)
     drain(shop)
-    statuses = [outcome(shop, each)["result"]["effects"][0]["status"] for each in sent]
+    statuses = [outcome(shop, receipt)["result"]["effects"][0]["status"] for receipt in receipts]
     assert statuses == ["executed", "executed", "skipped"]
 
 
@@ -222,34 +222,34 @@ def test_a_sponsor_is_rewarded(shop):
 
 
 def test_an_event_that_waits_cannot_be_cancelled(shop):
-    [sent] = send(shop, event(shop.member()))
-    refused = shop.integration.post(f"/events/{sent['loyaltyEventKey']}/cancel", {}, expect=409)
-    assert refused["type"] == "/problems/event-not-cancellable"
+    [receipt] = send(shop, event(shop.member()))
+    problem = shop.integration.post(f"/events/{receipt['loyaltyEventKey']}/cancel", {}, expect=409)
+    assert problem["type"] == "/problems/event-not-cancellable"
     drain(shop)
-    shop.integration.post(f"/events/{sent['loyaltyEventKey']}/cancel", {}, expect=200)
+    shop.integration.post(f"/events/{receipt['loyaltyEventKey']}/cancel", {}, expect=200)
 
 
 @pytest.mark.parametrize("count", [0, 501])
 def test_a_request_has_1_to_500_events(shop, count):
     member = shop.member()
     body = {"events": [event(member) for _ in range(count)]}
-    refused = shop.integration.post("/events/track-async", body, expect=400)
-    assert refused["errors"][0]["pointer"] == "/events"
+    problem = shop.integration.post("/events/track-async", body, expect=400)
+    assert problem["errors"][0]["pointer"] == "/events"
 
 
 @pytest.mark.parametrize("more", [{"campaignKeys": [str(uuid.uuid4())]}, {"executionMode": "full"}, {"dryRun": True}])
 def test_a_request_has_nothing_but_events(shop, more):
     body = {"events": [event(shop.member())], **more}
-    refused = shop.integration.post("/events/track-async", body, expect=400)
-    assert refused["type"] == "/problems/invalid-request"
+    problem = shop.integration.post("/events/track-async", body, expect=400)
+    assert problem["type"] == "/problems/invalid-request"
     assert waiting(shop) == 0
 
 
 def test_a_malformed_request_queues_nothing(shop):
     member = shop.member()
     body = {"events": [event(member), {**event(member), "externalEventDate": "2026-02-30T10:00:00Z"}]}
-    refused = shop.integration.post("/events/track-async", body, expect=400)
-    assert refused["errors"][0]["pointer"].startswith("/events/1")
+    problem = shop.integration.post("/events/track-async", body, expect=400)
+    assert problem["errors"][0]["pointer"].startswith("/events/1")
     assert waiting(shop) == 0
 
 
@@ -257,12 +257,12 @@ def test_triggers_are_told_what_came_of_each_event_once(shop):
     shop.campaign(running(WHOLE_DOLLARS))
     trigger = add_trigger(shop.administration, "AsyncTrackWebhook")
     member = shop.member()
-    sent = send(shop, order(member, 7), order(member, None, "confirmed", "no-such-order"), event("nobody"))
+    receipts = send(shop, order(member, 7), order(member, None, "confirmed", "no-such-order"), event("nobody"))
     assert deliveries(shop.administration, trigger) == []
     drain(shop)
     messages = [delivery["payload"]["data"] for delivery in deliveries(shop.administration, trigger)]
-    assert [each["result"] for each in messages] == [outcome(shop, each)["result"] for each in sent[:2]]
-    assert {each["loyaltyMemberId"] for each in messages} == {member}
+    assert [message["result"] for message in messages] == [outcome(shop, receipt)["result"] for receipt in receipts[:2]]
+    assert {message["loyaltyMemberId"] for message in messages} == {member}
     shop.track_one(order(member, 5))
     drain(shop)
     assert len(deliveries(shop.administration, trigger)) == 2

@@ -29,8 +29,8 @@ def test_the_default_account_of_a_new_organization_tracks_points(organization):
     path = f"/ledgers/{organization.created.ledger_id}/wallets/{wallet}/mint"
     organization.administration.post(path, {"amount": 5, "expirationDate": LATE}, expect=200)
     account = f"/ledgers/{organization.created.ledger_id}/accounts/{organization.created.ledger_account_id}"
-    found = organization.administration.get(f"{account}/wallets/{wallet}", include="lots")["wallet"]
-    assert [each["expiresAt"] for each in found["lots"]["expiring"]] == [LATE]
+    record = organization.administration.get(f"{account}/wallets/{wallet}", include="lots")["wallet"]
+    assert [lot["expiresAt"] for lot in record["lots"]["expiring"]] == [LATE]
 
 
 def test_a_wallet_mint_is_refused(organization, untracked):
@@ -54,8 +54,8 @@ def test_an_item_of_a_batch_is_refused(organization, untracked):
         "toWalletId": wallet,
     }
     items = [{**item, "expirationDate": LATE}, item]
-    found = untracked.admin.post("/ledger-transactions/batch", {"items": items}, expect=200)
-    assert [(each["index"], each["error"]["type"]) for each in found["failed"]] == [(0, NOT_TRACKED)]
+    response = untracked.admin.post("/ledger-transactions/batch", {"items": items}, expect=200)
+    assert [(failure["index"], failure["error"]["type"]) for failure in response["failed"]] == [(0, NOT_TRACKED)]
     assert untracked.balance(wallet) == 5
 
 
@@ -65,8 +65,8 @@ def test_an_action_that_writes_a_date_down_is_refused(shop, untracked):
     key = untracked.account["ledgerAccountKey"]
     body = running(mint(1, expirationDate=LATE, ledgerAccountKey=key))
     assert shop.administration.post(path, body, expect=409)["type"] == NOT_TRACKED
-    changed = f"{path}/{campaign['actions'][0]['actionId']}"
-    assert shop.administration.put(changed, body, expect=409)["type"] == NOT_TRACKED
+    action_path = f"{path}/{campaign['actions'][0]['actionId']}"
+    assert shop.administration.put(action_path, body, expect=409)["type"] == NOT_TRACKED
     shop.administration.post(path, running(mint(1, expirationDate=None, ledgerAccountKey=key)))
 
 

@@ -36,13 +36,13 @@ OF_REQUEST = frozenset({"campaignVersionId"})
 @cache
 def updates() -> Mapping[str, tuple[dict[str, Any], Documented]]:
     """The operations by PUT and PATCH, by surface and operationId, each with its document."""
-    found = {}
+    by_name = {}
     for surface in openapi.SURFACES:
         document = openapi.bundle(surface)
         for operation in operations(document):
             if operation.method in ("put", "patch"):
-                found[f"{surface}:{operation.operation_id}"] = (document, operation)
-    return found
+                by_name[f"{surface}:{operation.operation_id}"] = (document, operation)
+    return by_name
 
 
 def schema_of(operation: str) -> Mapping[str, Any]:
@@ -87,33 +87,35 @@ def without(record: Any, names: frozenset[str], place: str = "") -> Any:
     """The record without what is empty, and without some of its fields, so that two can be compared."""
     if not isinstance(record, Mapping):
         return record
-    found = {name: without(value, names, f"{place}{name}.") for name, value in record.items()}
-    return {name: value for name, value in found.items() if value not in (None, [], {}) and place + name not in names}
+    fields = {name: without(value, names, f"{place}{name}.") for name, value in record.items()}
+    return {name: value for name, value in fields.items() if value not in (None, [], {}) and place + name not in names}
 
 
 class Client:
     """Sends the updates of one record."""
 
-    def __init__(self, organization: Organization, operation: str, made: Changeable) -> None:
+    def __init__(self, organization: Organization, operation: str, record: Changeable) -> None:
         self._surface = getattr(organization, operation.partition(":")[0])
         self._method = updates()[operation][1].method.upper()
-        self._made = made
+        self._record = record
         self._required = schema_of(operation).get("required", [])
 
     def least(self) -> dict[str, Any]:
         """The required fields as they are, of parts that are changed field by field no more than the url."""
-        body = {name: self._made.body[name] for name in self._required}
+        body = {name: self._record.body[name] for name in self._required}
         return body | ({"settings": {"url": body["settings"]["url"]}} if "settings" in body else {})
 
     def send(self, body: Mapping[str, Any]) -> None:
-        query = self._made.query if self._made.get is None else {}
-        self._surface.request(self._method, self._made.path, joined(self.least(), body), expect=200, **query)
+        query = self._record.query if self._record.get is None else {}
+        self._surface.request(self._method, self._record.path, joined(self.least(), body), expect=200, **query)
 
     def read(self) -> Mapping[str, Any]:
-        if self._made.read is not None:
-            return self._made.read()
-        found = self._surface.get(self._made.path if self._made.get is None else self._made.get, **self._made.query)
-        return next(iter(found.values())) if len(found) == 1 else found
+        if self._record.read is not None:
+            return self._record.read()
+        response = self._surface.get(
+            self._record.path if self._record.get is None else self._record.get, **self._record.query
+        )
+        return next(iter(response.values())) if len(response) == 1 else response
 
 
 def test_every_update_is_looked_at() -> None:
@@ -125,44 +127,44 @@ def test_every_update_is_looked_at() -> None:
 def test_an_update_changes_what_it_is_sent_and_null_clears_it(organization: Organization, operation: str) -> None:
     declared = dict(fields_of(operation, schema_of(operation)))
     tried: set[str] = set()
-    for made in changeable(organization, operation):
-        client = Client(organization, operation, made)
-        client.send(made.body)
+    for record in changeable(organization, operation):
+        client = Client(organization, operation, record)
+        client.send(record.body)
         before = client.read()
-        given = {name for name in declared if at(made.body, name) not in (None, [], {})}
-        tried |= given
-        for name in given - FIELD_BY_FIELD - set(made.not_answered):
-            found, sent = at(before, name), at(made.body, name)
-            assert without(found, frozenset()) == without(sent, frozenset()), f"{name} was not set"
+        fields = {name for name in declared if at(record.body, name) not in (None, [], {})}
+        tried |= fields
+        for name in fields - FIELD_BY_FIELD - set(record.not_answered):
+            stored_value, sent_value = at(before, name), at(record.body, name)
+            assert without(stored_value, frozenset()) == without(sent_value, frozenset()), f"{name} was not set"
         client.send({})
         assert without(client.read(), NOT_COMPARED) == without(before, NOT_COMPARED)
-        for name in sorted(given & FIELD_BY_FIELD):
+        for name in sorted(fields & FIELD_BY_FIELD):
             client.send(nested(name, {}))
             assert without(client.read(), NOT_COMPARED) == without(before, NOT_COMPARED), name
-        for name in sorted(given - set(made.not_answered)):
+        for name in sorted(fields - set(record.not_answered)):
             if declared[name].get("nullable"):
-                _clear(client, made, name, None, before)
+                _clear(client, record, name, None, before)
             elif _may_be_empty(operation, name, declared[name]):
-                _clear(client, made, name, [] if declared[name]["type"] == "array" else {}, before)
+                _clear(client, record, name, [] if declared[name]["type"] == "array" else {}, before)
     assert declared.keys() - tried - OF_REQUEST == _never_set(operation)
 
 
-def _clear(client: Client, made: Changeable, name: str, nothing: Any, before: Mapping[str, Any]) -> None:
+def _clear(client: Client, record: Changeable, name: str, nothing: Any, before: Mapping[str, Any]) -> None:
     """Clear a field, look at the record, and set it again."""
-    more = made.together.get(name, {})
+    more = record.together.get(name, {})
     client.send(joined(nested(name, nothing), more))
     after = client.read()
-    wanted = made.unset.get(name)
-    found = at(after, name)
-    if callable(wanted):
-        assert wanted(found), f"{name} is {found} after null"
-    elif wanted is not None:
-        assert found == wanted, f"{name} is {found} after null"
+    after_null = record.unset.get(name)
+    value = at(after, name)
+    if callable(after_null):
+        assert after_null(value), f"{name} is {value} after null"
+    elif after_null is not None:
+        assert value == after_null, f"{name} is {value} after null"
     else:
-        assert found in (None, [], {}), f"{name} is {found} after {nothing}"
-    apart = NOT_COMPARED | {name, *more, *made.follows}
+        assert value in (None, [], {}), f"{name} is {value} after {nothing}"
+    apart = NOT_COMPARED | {name, *more, *record.follows}
     assert without(after, apart) == without(before, apart), f"more than {name} was cleared"
-    client.send(made.body)
+    client.send(record.body)
     assert without(client.read(), NOT_COMPARED) == without(before, NOT_COMPARED)
 
 
