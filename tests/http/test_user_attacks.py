@@ -24,17 +24,17 @@ def users(organization):
 @pytest.fixture
 def clerk(users):
     """One who manages users and sees members, and no more."""
-    made = users.create(roles=["users:write", "members:read"])
-    return {**made, "token": users.token(made)}
+    user = users.create(roles=["users:write", "members:read"])
+    return {**user, "token": users.token(user)}
 
 
 @pytest.fixture
-def mine(users, clerk):
+def by_clerk(users, clerk):
     """The users as this one administers them."""
     return users.by(clerk["token"])
 
 
-def refused(reply, kind="permission-not-held"):
+def expect_refusal(reply, kind="permission-not-held"):
     assert reply["type"] == f"/problems/{kind}", reply
 
 
@@ -51,91 +51,91 @@ class TestGivingMoreThanOneHas:
     @pytest.mark.parametrize(
         "more", [{"roles": ["coupons:read"]}, {"roles": ["members:write"]}, {"isAdmin": True}, {"isSystemAdmin": True}]
     )
-    def test_permissions_cannot_be_given_to_a_new_user(self, mine, more):
-        refused(mine.surface.post("/users", user_body(**more), expect=403))
+    def test_permissions_cannot_be_given_to_a_new_user(self, by_clerk, more):
+        expect_refusal(by_clerk.surface.post("/users", user_body(**more), expect=403))
 
-    def test_what_one_has_can_be_given(self, mine):
-        assert mine.create(roles=["members:read", "users:read"])["organizations"][0]["roles"]
+    def test_what_one_has_can_be_given(self, by_clerk):
+        assert by_clerk.create(roles=["members:read", "users:read"])["organizations"][0]["roles"]
 
     @pytest.mark.parametrize("body", [{"isAdmin": True, "roles": []}, {"isAdmin": False, "roles": ["ledgers:write"]}])
-    def test_permissions_cannot_be_given_to_oneself(self, mine, clerk, body):
-        refused(mine.surface.put(f"/users/{clerk['userId']}/permissions", body, expect=403))
-        [item] = [{"organizationId": mine.organization.id, **body}]
-        refused(mine.surface.put(f"/users/{clerk['userId']}", {"organizations": [item]}, expect=403))
+    def test_permissions_cannot_be_given_to_oneself(self, by_clerk, clerk, body):
+        expect_refusal(by_clerk.surface.put(f"/users/{clerk['userId']}/permissions", body, expect=403))
+        [item] = [{"organizationId": by_clerk.organization.id, **body}]
+        expect_refusal(by_clerk.surface.put(f"/users/{clerk['userId']}", {"organizations": [item]}, expect=403))
 
-    @pytest.mark.parametrize("given", [{"isAdmin": True}, {"roles": ["ledgers:read"]}])
-    def test_permissions_cannot_be_given_by_a_group(self, users, mine, clerk, given):
-        key = users.group(**given)["permissionGroupKey"]
+    @pytest.mark.parametrize("permissions", [{"isAdmin": True}, {"roles": ["ledgers:read"]}])
+    def test_permissions_cannot_be_given_by_a_group(self, users, by_clerk, clerk, permissions):
+        key = users.group(**permissions)["permissionGroupKey"]
         keys = {"permissionGroupKeys": [key]}
-        refused(mine.surface.put(f"/users/{clerk['userId']}/permissions", keys, expect=403))
-        refused(mine.surface.put(f"/users/{clerk['userId']}", {"organizations": [], **keys}, expect=403))
-        refused(mine.surface.post("/users", user_body(**keys), expect=403))
-        refused(mine.surface.post("/users/bulk-add", {"emails": [address()], **keys}, expect=403))
-        group = {"permissionGroupKey": "mine", "name": "Mine", "roles": [], **given}
-        refused(mine.surface.post("/permission-groups", group, expect=403))
+        expect_refusal(by_clerk.surface.put(f"/users/{clerk['userId']}/permissions", keys, expect=403))
+        expect_refusal(by_clerk.surface.put(f"/users/{clerk['userId']}", {"organizations": [], **keys}, expect=403))
+        expect_refusal(by_clerk.surface.post("/users", user_body(**keys), expect=403))
+        expect_refusal(by_clerk.surface.post("/users/bulk-add", {"emails": [address()], **keys}, expect=403))
+        group = {"permissionGroupKey": "mine", "name": "Mine", "roles": [], **permissions}
+        expect_refusal(by_clerk.surface.post("/permission-groups", group, expect=403))
 
-    def test_permissions_cannot_be_given_by_changing_a_group_afterwards(self, users, mine, clerk):
-        key = mine.group(roles=["members:read"])["permissionGroupKey"]
-        mine.surface.put(f"/users/{clerk['userId']}/permissions", {"permissionGroupKeys": [key]})
-        for given in ({"isAdmin": True}, {"roles": ["members:write"]}):
-            refused(mine.surface.put(f"/permission-groups/{key}", given, expect=403))
+    def test_permissions_cannot_be_given_by_changing_a_group_afterwards(self, users, by_clerk, clerk):
+        key = by_clerk.group(roles=["members:read"])["permissionGroupKey"]
+        by_clerk.surface.put(f"/users/{clerk['userId']}/permissions", {"permissionGroupKeys": [key]})
+        for permissions in ({"isAdmin": True}, {"roles": ["members:write"]}):
+            expect_refusal(by_clerk.surface.put(f"/permission-groups/{key}", permissions, expect=403))
         # What others have put into it stays when the rest is changed.
         users.surface.put(f"/permission-groups/{key}", {"roles": ["ledgers:read", "members:read"]})
-        mine.surface.put(f"/permission-groups/{key}", {"roles": ["ledgers:read"], "name": "Less"})
+        by_clerk.surface.put(f"/permission-groups/{key}", {"roles": ["ledgers:read"], "name": "Less"})
 
-    def test_permissions_cannot_be_given_to_many_at_once(self, users, mine):
+    def test_permissions_cannot_be_given_to_many_at_once(self, users, by_clerk):
         ana = users.person()
         for kind, emails in (("add", [address()]), ("reassign", [ana["email"]])):
             for more in ({"isAdmin": True}, {"roles": ["orders:write"]}):
-                refused(mine.surface.post(f"/users/bulk-{kind}", {"emails": emails, **more}, expect=403))
-        assert mine.surface.get("/users", search="@corner")["totalCount"] == 1
+                expect_refusal(by_clerk.surface.post(f"/users/bulk-{kind}", {"emails": emails, **more}, expect=403))
+        assert by_clerk.surface.get("/users", search="@corner")["totalCount"] == 1
 
     def test_permissions_beyond_a_narrowed_token_cannot_be_given(self, users, organization):
         ana = users.person(isAdmin=True)
         narrow = users.by(users.token(ana, scope="users:write"))
-        refused(narrow.surface.post("/users", user_body(isAdmin=True), expect=403))
+        expect_refusal(narrow.surface.post("/users", user_body(isAdmin=True), expect=403))
 
     def test_permissions_cannot_be_given_in_another_organization(self, users, other_organization):
         # An administrator's own power ends at the organization.
         ana = users.person()
         item = {"organizationId": other_organization.id, "isAdmin": True, "roles": []}
-        refused(users.surface.put(f"/users/{ana['userId']}", {"organizations": [item]}, expect=403))
+        expect_refusal(users.surface.put(f"/users/{ana['userId']}", {"organizations": [item]}, expect=403))
         item = {"organizationId": 10**15, "isAdmin": True, "roles": []}
-        refused(users.surface.put(f"/users/{ana['userId']}", {"organizations": [item]}, expect=403))
+        expect_refusal(users.surface.put(f"/users/{ana['userId']}", {"organizations": [item]}, expect=403))
 
     def test_system_administrators_are_made_by_their_like(self, users):
         ana = users.person()
         change = {"organizations": [], "isSystemAdmin": True}
-        refused(users.surface.put(f"/users/{ana['userId']}", change, expect=403))
+        expect_refusal(users.surface.put(f"/users/{ana['userId']}", change, expect=403))
         system = users.by(users.system_token())
         assert system.surface.put(f"/users/{ana['userId']}", change)["user"]["isSystemAdmin"]
         back = {"organizations": [], "isSystemAdmin": False}
-        refused(users.surface.put(f"/users/{ana['userId']}", back, expect=403))
+        expect_refusal(users.surface.put(f"/users/{ana['userId']}", back, expect=403))
         reset = {"password": "rain-and-espresso-42"}
-        refused(users.surface.put(f"/users/{ana['userId']}/password", reset, expect=403))
+        expect_refusal(users.surface.put(f"/users/{ana['userId']}/password", reset, expect=403))
 
 
 class TestTakingOverOthers:
-    def test_the_password_of_a_user_with_more_permissions_cannot_be_reset(self, users, mine):
+    def test_the_password_of_a_user_with_more_permissions_cannot_be_reset(self, users, by_clerk):
         for more in ({"isAdmin": True}, {"roles": ["ledgers:write"]}):
             ana = users.person(**more)
-            refused(mine.surface.put(f"/users/{ana['userId']}/password", {"password": PASSWORD}, expect=403))
+            expect_refusal(by_clerk.surface.put(f"/users/{ana['userId']}/password", {"password": PASSWORD}, expect=403))
             users.sign_in(ana)
         equal = users.person(roles=["members:read"])
-        mine.surface.put(f"/users/{equal['userId']}/password", {"password": PASSWORD}, expect=204)
+        by_clerk.surface.put(f"/users/{equal['userId']}/password", {"password": PASSWORD}, expect=204)
 
-    def test_an_administrator_cannot_be_changed_removed_or_deactivated(self, users, mine):
+    def test_an_administrator_cannot_be_changed_removed_or_deactivated(self, users, by_clerk):
         ana = users.person(isAdmin=True)
         path = f"/users/{ana['userId']}"
-        refused(mine.surface.delete(path, expect=403))
-        refused(mine.surface.put(path, {"organizations": [], "active": False}, expect=403))
-        refused(mine.surface.put(f"{path}/permissions", {"isAdmin": False, "roles": []}, expect=403))
+        expect_refusal(by_clerk.surface.delete(path, expect=403))
+        expect_refusal(by_clerk.surface.put(path, {"organizations": [], "active": False}, expect=403))
+        expect_refusal(by_clerk.surface.put(f"{path}/permissions", {"isAdmin": False, "roles": []}, expect=403))
         for kind, more in (("remove", {}), ("reassign", {"isAdmin": False})):
             body = {"emails": [ana["email"]], **more}
-            [result] = mine.surface.post(f"/users/bulk-{kind}", body, expect=200)["results"]
-            refused(result["error"])
+            [result] = by_clerk.surface.post(f"/users/bulk-{kind}", body, expect=200)["results"]
+            expect_refusal(result["error"])
         key = users.group(isAdmin=True)["permissionGroupKey"]
-        refused(mine.surface.put(f"/permission-groups/{key}", {"isAdmin": False}, expect=403))
+        expect_refusal(by_clerk.surface.put(f"/permission-groups/{key}", {"isAdmin": False}, expect=403))
 
     def test_by_administering_another_organization_that_has_the_user(self, users, other_organization):
         ana = users.person(roles=["members:read"])
@@ -145,8 +145,8 @@ class TestTakingOverOthers:
         theirs = Users.of(other_organization).surface
         path = f"/users/{ana['userId']}"
         for change in ({"name": "Evil"}, {"pendingProvisioning": True}):
-            refused(theirs.put(path, {"organizations": [], **change}, expect=403), "user-shared")
-        refused(theirs.put(f"{path}/password", {"password": PASSWORD}, expect=403), "user-shared")
+            expect_refusal(theirs.put(path, {"organizations": [], **change}, expect=403), "user-shared")
+        expect_refusal(theirs.put(f"{path}/password", {"password": PASSWORD}, expect=403), "user-shared")
         theirs.put(path, {"organizations": [], "active": False, "name": "Ana"})
         assert users.read(ana)["active"]
         theirs.delete(path)
@@ -157,12 +157,12 @@ class TestTakingOverOthers:
     def test_campaign_managers_cannot_subscribe_to_invitations(self, users, organization):
         marketing = organization.administration.with_token(organization.token_of("campaigns:write"))
         entities = {"entities": ["user-invitation"]}
-        refused(marketing.post("/triggers", trigger_body("EntityChangeWebhook", **entities), expect=403))
+        expect_refusal(marketing.post("/triggers", trigger_body("EntityChangeWebhook", **entities), expect=403))
         add_trigger(marketing, "EntityChangeWebhook", "plain")
         mail = add_trigger(users.surface, "EntityChangeWebhook", "mail", **entities)
         body = trigger_body("EntityChangeWebhook", "mail", url="https://evil.invalid/")
-        for changed in (body, trigger_body("EntityChangeWebhook", "mail", **entities)):
-            refused(marketing.put(f"/triggers/{mail['triggerId']}", changed, expect=403))
+        for trigger in (body, trigger_body("EntityChangeWebhook", "mail", **entities)):
+            expect_refusal(marketing.put(f"/triggers/{mail['triggerId']}", trigger, expect=403))
 
     def test_a_members_token_cannot_administer_users(self, users, organization):
         token = organization.member_token(organization.member()["loyaltyMemberId"])
@@ -175,8 +175,8 @@ class TestGoingOnWithAnOldToken:
     def lead(self, users):
         """One who may see members inline and change them by a group."""
         group = users.group(roles=["members:write"])
-        made = users.person(roles=["members:read"], permissionGroupKeys=[group["permissionGroupKey"]])
-        return {**made, "token": users.token(made), "group": f"/permission-groups/{group['permissionGroupKey']}"}
+        user = users.person(roles=["members:read"], permissionGroupKeys=[group["permissionGroupKey"]])
+        return {**user, "token": users.token(user), "group": f"/permission-groups/{group['permissionGroupKey']}"}
 
     def test_a_token_ends_with_the_removal_of_its_user(self, users, lead):
         surface = users.organization.api.surface(token=lead["token"])
@@ -216,7 +216,7 @@ class TestGoingOnWithAnOldToken:
         path = f"/users/{ana['userId']}/permissions"
         hers.surface.put(path, {"isAdmin": False, "roles": ["users:write"]})
         # Even what the administrator had given a moment ago.
-        refused(hers.surface.put(path, {"isAdmin": True, "roles": []}, expect=403))
+        expect_refusal(hers.surface.put(path, {"isAdmin": True, "roles": []}, expect=403))
         hers.surface.get("/members", expect=403)
         users.surface.put(path, {"isAdmin": False, "roles": ["users:read"]})
         hers.surface.put(path, {"isAdmin": False, "roles": []}, expect=403)
@@ -239,12 +239,12 @@ class TestGoingOnWithAnOldToken:
 class TestLeavingNobodyToAdminister:
     def ways(self, users, ana):
         """Every call that would take the administrator away, with what is to be answered."""
-        path, own = f"/users/{ana['userId']}", {"organizationId": users.organization.id, "isAdmin": False}
+        path, membership = f"/users/{ana['userId']}", {"organizationId": users.organization.id, "isAdmin": False}
         return [
             ("DELETE", path, None),
             ("PUT", path, {"organizations": [], "active": False}),
             ("PUT", path, {"organizations": [], "pendingProvisioning": True}),
-            ("PUT", path, {"organizations": [own]}),
+            ("PUT", path, {"organizations": [membership]}),
             ("PUT", f"{path}/permissions", {"isAdmin": False, "roles": []}),
         ]
 
@@ -252,11 +252,11 @@ class TestLeavingNobodyToAdminister:
         ana = only_administrator(users)
         for surface in (users.surface, users.by(users.token(ana)).surface):
             for method, path, body in self.ways(users, ana):
-                refused(surface.request(method, path, body, expect=409).json, "last-administrator")
+                expect_refusal(surface.request(method, path, body, expect=409).json, "last-administrator")
         for kind, more in (("remove", {}), ("reassign", {"isAdmin": False})):
             body = {"emails": [ana["email"]], **more}
             [result] = users.surface.post(f"/users/bulk-{kind}", body, expect=200)["results"]
-            refused(result["error"], "last-administrator")
+            expect_refusal(result["error"], "last-administrator")
         assert users.read(ana)["organizations"][0]["isAdmin"]
         users.person(isAdmin=True)
         for method, path, body in self.ways(users, ana)[1:2]:
@@ -272,10 +272,10 @@ class TestLeavingNobodyToAdminister:
             (path, {"organizations": [], "permissionGroupKeys": []}),
             (f"{path}/permissions", {"isAdmin": False, "roles": [], "permissionGroupKeys": []}),
         ):
-            refused(users.surface.put(target, body, expect=409), "last-administrator")
+            expect_refusal(users.surface.put(target, body, expect=409), "last-administrator")
         body = {"emails": [ana["email"]], "permissionGroupKeys": []}
         [result] = users.surface.post("/users/bulk-reassign", body, expect=200)["results"]
-        refused(result["error"], "last-administrator")
+        expect_refusal(result["error"], "last-administrator")
 
     def test_the_last_administrators_cannot_be_removed_all_at_once(self, users):
         ana = only_administrator(users)
@@ -283,9 +283,9 @@ class TestLeavingNobodyToAdminister:
         body = {"emails": [bob["email"], ana["email"]]}
         first, second = users.surface.post("/users/bulk-remove", body, expect=200)["results"]
         assert first["status"] == "removed"
-        refused(second["error"], "last-administrator")
+        expect_refusal(second["error"], "last-administrator")
 
     def test_somebody_who_never_signed_in_does_not_count(self, users):
         ana = only_administrator(users)
         users.surface.post("/users/bulk-add", {"emails": [address()], "isAdmin": True}, expect=200)
-        refused(users.surface.delete(f"/users/{ana['userId']}", expect=409), "last-administrator")
+        expect_refusal(users.surface.delete(f"/users/{ana['userId']}", expect=409), "last-administrator")

@@ -40,18 +40,18 @@ def names(users, **query):
 def deliveries_of(users, trigger):
     """The stored deliveries of a trigger, oldest first, with what no response shows."""
     table = trigger_deliveries
-    mine = select(table).where(table.c.trigger_id == trigger["triggerId"]).order_by(table.c.trigger_delivery_id)
+    query = select(table).where(table.c.trigger_id == trigger["triggerId"]).order_by(table.c.trigger_delivery_id)
     with users.organization.api.engine.connect() as db:
-        return db.execute(mine).all()
+        return db.execute(query).all()
 
 
 class TestRecords:
     def test_an_api_user_is_created_and_read(self, users):
         body = user_body(name="Till 4", nickname="4", roles=["orders:write", "orders:read"], userName="till")
-        made = users.surface.post("/users", body)
-        assert made["password"].startswith("lsk_")
-        assert len(made["password"]) == 47
-        user = made["user"]
+        response = users.surface.post("/users", body)
+        assert response["password"].startswith("lsk_")
+        assert len(response["password"]) == 47
+        user = response["user"]
         assert user == {
             "userId": user["userId"],
             "name": "Till 4",
@@ -81,7 +81,7 @@ class TestRecords:
             "updatedAt": user["createdAt"],
         }
         assert users.read(user) == user
-        assert users.sign_in({**user, "password": made["password"]}).json["scope"] == "orders:write"
+        assert users.sign_in({**user, "password": response["password"]}).json["scope"] == "orders:write"
 
     def test_a_person_with_a_given_password_signs_in(self, users):
         ana = users.person(profilePictureUrl="https://x.example/a.png", emailIsVerified=True, isAdmin=True)
@@ -90,13 +90,15 @@ class TestRecords:
         assert claims_of(users.sign_in(ana))["isAdmin"] is True
 
     def test_no_hash_is_fast_but_of_what_the_server_made(self, users, db):
-        made, given = users.create(), users.create(password=PASSWORD)
-        stored = select(users_table.c.password_hash).where(users_table.c.user_id.in_([made["userId"], given["userId"]]))
-        kinds = sorted(value.split(":")[0].split("$")[-5 if "$" in value else 0] for value in db.scalars(stored))
+        generated_user, chosen_user = users.create(), users.create(password=PASSWORD)
+        query = select(users_table.c.password_hash).where(
+            users_table.c.user_id.in_([generated_user["userId"], chosen_user["userId"]])
+        )
+        kinds = sorted(value.split(":")[0].split("$")[-5 if "$" in value else 0] for value in db.scalars(query))
         assert kinds == ["argon2id", "sha256"]
 
     @pytest.mark.parametrize(
-        ("changed", "pointer"),
+        ("fields", "pointer"),
         [
             ({"password": "short"}, "/password"),
             ({"password": "password1234"}, "/password"),
@@ -111,8 +113,8 @@ class TestRecords:
             ({"authClientId": " x"}, "/authClientId"),
         ],
     )
-    def test_what_cannot_be_is_refused(self, users, changed, pointer):
-        problem = users.surface.post("/users", user_body(**changed), expect=400)
+    def test_what_cannot_be_is_refused(self, users, fields, pointer):
+        problem = users.surface.post("/users", user_body(**fields), expect=400)
         assert pointer in {fault["pointer"] for fault in problem["errors"]}
 
     def test_ids_and_addresses_are_taken_once(self, users, other_organization):
@@ -150,7 +152,7 @@ class TestLists:
         users.create(name="Till", authClientId=f"Till_{ana['userId']}%")
         users.create(name="Sue", isExternal=True, email=address())
         everybody = ["API user", "Administrator", "Ana", "Bob", "Sue", "Till"]
-        assert names(users) == [each for each in everybody if each not in ("API user", "Till")]
+        assert names(users) == [name for name in everybody if name not in ("API user", "Till")]
         assert names(users, includeAPIUsers=True) == everybody
         assert names(users, includeCognitoUsers=False) == ["Administrator", "Ana", "Bob"]
         assert names(users, email=ana["email"].upper()) == ["Ana"]
@@ -170,23 +172,23 @@ class TestLists:
         email = address()
         ana, theirs = users.person(email=email), others.person(email=email.upper(), name="Theirs")
         body = {"organizations": [{"organizationId": other_organization.id, "isAdmin": True, "roles": []}]}
-        refused = system.surface.put(f"/users/{ana['userId']}", body, expect=409)
-        assert refused["type"] == "/problems/user-exists"
-        assert refused["detail"] == f"Organization {other_organization.id} already has a user with the address {email}."
-        assert [each["userId"] for each in others.surface.get("/users", email=email)["results"]] == [theirs["userId"]]
+        problem = system.surface.put(f"/users/{ana['userId']}", body, expect=409)
+        assert problem["type"] == "/problems/user-exists"
+        assert problem["detail"] == f"Organization {other_organization.id} already has a user with the address {email}."
+        assert [user["userId"] for user in others.surface.get("/users", email=email)["results"]] == [theirs["userId"]]
         # Once it is free, the user is shared, and may be changed there.
         others.surface.delete(f"/users/{theirs['userId']}")
         for _ in range(2):
             system.surface.put(f"/users/{ana['userId']}", body)
-        assert [each["userId"] for each in others.surface.get("/users", email=email)["results"]] == [ana["userId"]]
+        assert [user["userId"] for user in others.surface.get("/users", email=email)["results"]] == [ana["userId"]]
 
     def test_another_organization_is_asked_about_by_system_administrators(self, users, other_organization):
         users.surface.get("/users", organizationId=other_organization.id, expect=403)
         system = users.by(users.system_token())
         ana = users.person(name="Shared")
         membership = {"organizationId": other_organization.id, "roles": ["members:read"]}
-        changed = system.surface.put(f"/users/{ana['userId']}", {"organizations": [membership]})["user"]
-        assert [organization["organizationId"] for organization in changed["organizations"]] == sorted(
+        shared_user = system.surface.put(f"/users/{ana['userId']}", {"organizations": [membership]})["user"]
+        assert [organization["organizationId"] for organization in shared_user["organizations"]] == sorted(
             [users.organization.id, other_organization.id]
         )
         assert names(system, organizationId=other_organization.id) == ["Shared"]
@@ -208,24 +210,24 @@ class TestChanges:
         ana = users.person(roles=["members:read"], permissionGroupKeys=[group["permissionGroupKey"]], nickname="An")
         path = f"/users/{ana['userId']}"
         ignored = {"email": "other@x.example", "userName": "other", "authClientId": "other"}
-        changed = users.surface.put(path, {"organizations": [], "name": "Ana S.", **ignored})["user"]
-        expected = {**users.read(ana), "name": "Ana S."}
-        assert changed == expected
-        assert (changed["email"], changed["nickname"]) == (ana["email"], "An")
+        user = users.surface.put(path, {"organizations": [], "name": "Ana S.", **ignored})["user"]
+        expected_user = {**users.read(ana), "name": "Ana S."}
+        assert user == expected_user
+        assert (user["email"], user["nickname"]) == (ana["email"], "An")
         assert users.surface.put(path, {"organizations": [], "nickname": None})["user"]["nickname"] is None
-        own = {"organizationId": users.organization.id}
-        [membership] = users.surface.put(path, {"organizations": [own]})["user"]["organizations"]
+        this_organization = {"organizationId": users.organization.id}
+        [membership] = users.surface.put(path, {"organizations": [this_organization]})["user"]["organizations"]
         assert membership["inlineRoles"] == ["members:read"]
-        [membership] = users.surface.put(path, {"organizations": [{**own, "roles": ["orders:read"]}]})["user"][
-            "organizations"
-        ]
+        [membership] = users.surface.put(path, {"organizations": [{**this_organization, "roles": ["orders:read"]}]})[
+            "user"
+        ]["organizations"]
         assert (membership["inlineRoles"], membership["roles"]) == (["orders:read"], ["orders:read", "tiers:read"])
         assert (
             users.surface.put(path, {"organizations": [], "permissionGroupKeys": []})["user"]["permissionGroupKeys"]
             == []
         )
         assert users.surface.put(path, {"organizations": [], "active": False})["user"]["active"] is False
-        assert users.surface.put(path, {"organizations": [own, own]}, expect=400)["errors"]
+        assert users.surface.put(path, {"organizations": [this_organization, this_organization]}, expect=400)["errors"]
 
     def test_permissions_are_inline_and_by_groups(self, users):
         lead = users.group(roles=["orders:write", "tiers:read"])
@@ -233,15 +235,15 @@ class TestChanges:
         till = users.create(roles=["orders:read"])
         path, key = f"/users/{till['userId']}/permissions", lead["permissionGroupKey"]
 
-        def held(user):
+        def permissions_of(user):
             [membership] = user["organizations"]
             return membership["isAdmin"], membership["roles"], membership["inlineRoles"]
 
         by_group = users.surface.put(path, {"permissionGroupKeys": [key]})["user"]
-        assert held(by_group) == (False, ["orders:write", "tiers:read"], ["orders:read"])
+        assert permissions_of(by_group) == (False, ["orders:write", "tiers:read"], ["orders:read"])
         assert users.sign_in(till).json["scope"] == "orders:write tiers:read"
         both = users.surface.put(path, {"isAdmin": False, "roles": ["members:write", "members:read"]})["user"]
-        assert held(both) == (False, ["members:write", "orders:write", "tiers:read"], ["members:write"])
+        assert permissions_of(both) == (False, ["members:write", "orders:write", "tiers:read"], ["members:write"])
         assert both["permissionGroupKeys"] == [key]
         users.surface.put(path, {"permissionGroupKeys": [admin["permissionGroupKey"]]})
         assert users.sign_in(till).json["scope"] == "admin members:write"
@@ -251,25 +253,25 @@ class TestChanges:
         assert unknown["type"] == "/problems/unknown-permission-group"
 
     def test_groups_are_created_listed_and_changed(self, users):
-        made = users.group(permissionGroupKey="shift-leads", name="Leads", roles=["orders:read", "orders:write"])
-        assert made == {
+        group = users.group(permissionGroupKey="shift-leads", name="Leads", roles=["orders:read", "orders:write"])
+        assert group == {
             "organizationId": users.organization.id,
-            "permissionGroupId": made["permissionGroupId"],
+            "permissionGroupId": group["permissionGroupId"],
             "permissionGroupKey": "shift-leads",
             "name": "Leads",
             "description": None,
             "isAdmin": False,
             "roles": ["orders:write"],
-            "createdAt": made["createdAt"],
-            "updatedAt": made["createdAt"],
+            "createdAt": group["createdAt"],
+            "updatedAt": group["createdAt"],
         }
         users.group(permissionGroupKey="admins", isAdmin=True)
         listed = users.surface.get("/permission-groups", order="permissionGroupKey")
         assert [result["permissionGroupKey"] for result in listed["results"]] == ["admins", "shift-leads"]
-        taken = {"permissionGroupKey": "shift-leads", "name": "x"}
-        assert users.surface.post("/permission-groups", taken, expect=409)["type"] == "/problems/name-taken"
-        changed = users.surface.put("/permission-groups/shift-leads", {"description": "x"})["permissionGroup"]
-        assert changed == {**made, "description": "x", "updatedAt": changed["updatedAt"]}
+        duplicate = {"permissionGroupKey": "shift-leads", "name": "x"}
+        assert users.surface.post("/permission-groups", duplicate, expect=409)["type"] == "/problems/name-taken"
+        updated_group = users.surface.put("/permission-groups/shift-leads", {"description": "x"})["permissionGroup"]
+        assert updated_group == {**group, "description": "x", "updatedAt": updated_group["updatedAt"]}
         cleared = users.surface.put("/permission-groups/shift-leads", {"description": None, "roles": []})
         assert (cleared["permissionGroup"]["description"], cleared["permissionGroup"]["roles"]) == (None, [])
         users.surface.put("/permission-groups/nobody", {}, expect=404)
@@ -278,9 +280,9 @@ class TestChanges:
         group = users.group(permissionGroupKey="shift-leads", roles=["orders:read"])
         path = "/permission-groups/shift-leads"
         people = [users.person(permissionGroupKeys=["shift-leads"]) for _ in range(2)]
-        refused = users.surface.delete(path, expect=409)
-        assert refused["type"] == "/problems/permission-group-in-use"
-        assert refused["detail"] == "The permission group shift-leads has 2 users."
+        problem = users.surface.delete(path, expect=409)
+        assert problem["type"] == "/problems/permission-group-in-use"
+        assert problem["detail"] == "The permission group shift-leads has 2 users."
         users.surface.delete(f"/users/{people[0]['userId']}")
         assert users.surface.delete(path, expect=409)["detail"].endswith("has 1 user.")
         users.surface.put(
@@ -295,8 +297,8 @@ class TestChanges:
     def test_a_group_of_administrators_is_deleted_by_their_like(self, users):
         users.group(permissionGroupKey="admins", isAdmin=True)
         manager = users.by(users.organization.token_of("users:write")).surface
-        refused = manager.delete("/permission-groups/admins", expect=403)
-        assert refused["type"] == "/problems/permission-not-held"
+        problem = manager.delete("/permission-groups/admins", expect=403)
+        assert problem["type"] == "/problems/permission-not-held"
         users.surface.delete("/permission-groups/admins")
 
 
@@ -304,9 +306,9 @@ class TestPasswords:
     def test_a_temporary_password_has_to_be_changed(self, users):
         ana = users.create(name="Ana", email=address(), pendingProvisioning=True, roles=["members:read"])
         assert ana["passwordIsTemporary"]
-        refused = users.sign_in(ana, expect=403)
-        assert refused.json["type"] == refused.json["error_uri"] == "/problems/password-change-required"
-        assert refused.json["error"] == "invalid_grant"
+        reply = users.sign_in(ana, expect=403)
+        assert reply.json["type"] == reply.json["error_uri"] == "/problems/password-change-required"
+        assert reply.json["error"] == "invalid_grant"
         for weak in ("short", "password1234", ana["password"]):
             assert users.sign_in(ana, new_password=weak, expect=400).json["error"] == "invalid_request"
         assert users.read(ana)["pendingProvisioning"]
@@ -359,8 +361,8 @@ class TestPasswords:
         users.sign_in({**till, "password": PASSWORD})
         sue = users.create(isExternal=True)
         assert sue["password"] is None
-        refused = users.surface.put(f"/users/{sue['userId']}/password", {"password": PASSWORD}, expect=409)
-        assert refused["type"] == "/problems/external-user"
+        problem = users.surface.put(f"/users/{sue['userId']}/password", {"password": PASSWORD}, expect=409)
+        assert problem["type"] == "/problems/external-user"
         users.sign_in({**sue, "password": "lsk_"}, expect=401)
 
 
@@ -386,12 +388,12 @@ class TestManyAtOnce:
             "user-exists",
             "invalid-request",
         ]
-        [made] = users.surface.get("/users", email=new)["results"]
-        assert (made["name"], made["pendingProvisioning"], made["isApiUser"]) == (new, True, False)
-        assert made["organizations"][0]["roles"] == ["members:read", "tiers:read"]
-        path = f"/users/{made['userId']}/password"
+        [user] = users.surface.get("/users", email=new)["results"]
+        assert (user["name"], user["pendingProvisioning"], user["isApiUser"]) == (new, True, False)
+        assert user["organizations"][0]["roles"] == ["members:read", "tiers:read"]
+        path = f"/users/{user['userId']}/password"
         users.surface.put(path, {"password": PASSWORD, "permanent": True}, expect=204)
-        assert users.sign_in({**made, "password": PASSWORD}).json["scope"] == "members:read tiers:read"
+        assert users.sign_in({**user, "password": PASSWORD}).json["scope"] == "members:read tiers:read"
 
     def test_reassigning_needs_permissions(self, users):
         problem = users.surface.post("/users/bulk-reassign", {"emails": [users.person()["email"]]}, expect=400)
@@ -417,9 +419,9 @@ class TestManyAtOnce:
 
     def test_the_number_of_statements_does_not_grow(self, users):
         def statements(kind, emails, **body):
-            with counted(users.organization.api.engine) as found:
+            with counted(users.organization.api.engine) as log:
                 self.bulk(users, kind, emails, **body)
-            return len(found)
+            return len(log)
 
         keys = [users.group(roles=["tiers:read"])["permissionGroupKey"] for _ in range(3)]
         add_trigger(users.surface, "EntityChangeWebhook", "mail", entities=["user-invitation"])
@@ -440,25 +442,25 @@ class TestInvitations:
         email = address()
         users.surface.post("/users/bulk-add", {"emails": [email], "roles": ["members:read"]}, expect=200)
         users.surface.post("/users/bulk-add", {"emails": [address()], "sendInvite": False}, expect=200)
-        given = users.person(sendInvite=True)
+        invited_person = users.person(sendInvite=True)
         first, second = deliveries_of(users, trigger)
         assert first.type == "user.invited"
         data = first.payload["data"]
-        [made] = users.surface.get("/users", email=email)["results"]
+        [user] = users.surface.get("/users", email=email)["results"]
         assert {name: data[name] for name in ("organizationId", "organizationName", "userId", "email")} == {
             "organizationId": users.organization.id,
             "organizationName": "Corner Coffee",
-            "userId": made["userId"],
+            "userId": user["userId"],
             "email": email,
         }
         assert data["tokenUrl"].endswith("/v2/oauth/token")
         assert second.payload["data"]["temporaryPassword"] is None
-        assert second.payload["data"]["userId"] == given["userId"]
+        assert second.payload["data"]["userId"] == invited_person["userId"]
         assert deliveries_of(users, deaf) == []
-        invited = {**made, "password": data["temporaryPassword"]}
+        invited = {**user, "password": data["temporaryPassword"]}
         users.sign_in(invited, expect=403)
         assert users.sign_in(invited, new_password=PASSWORD).json["scope"] == "members:read"
-        assert users.read(made)["pendingProvisioning"] is False
+        assert users.read(user)["pendingProvisioning"] is False
 
     def test_listed_deliveries_do_not_show_the_password(self, users):
         trigger = add_trigger(users.surface, "EntityChangeWebhook", "mail", entities=["user-invitation"])

@@ -33,18 +33,18 @@ class Card:
 
     def use(self, amount, expect=200, **body):
         body = {"amountDiscounted": amount, **body}
-        found = self.shop.integration.post(f"{self.path}/use", body, expect=expect)
-        return found["couponUsage"] if expect == 200 else found
+        response = self.shop.integration.post(f"{self.path}/use", body, expect=expect)
+        return response["couponUsage"] if expect == 200 else response
 
     def revert(self, usage, expect=200, **body):
         path = f"/coupon-usages/{usage['couponUsageId']}/revert"
-        found = self.shop.administration.post(path, body, expect=expect)
-        return found["couponUsages"][0] if expect == 200 else found
+        response = self.shop.administration.post(path, body, expect=expect)
+        return response["couponUsages"][0] if expect == 200 else response
 
     def standing(self):
         """The amounts assigned and used, and the value that remains."""
-        [found] = self.shop.integration.get(f"/members/{self.member}/coupons")["results"] or [None]
-        return found and (found["amountAssigned"], found["amountUsed"], found["remainingValue"])
+        [coupon] = self.shop.integration.get(f"/members/{self.member}/coupons")["results"] or [None]
+        return coupon and (coupon["amountAssigned"], coupon["amountUsed"], coupon["remainingValue"])
 
 
 @pytest.fixture
@@ -54,19 +54,19 @@ def card(organization):
     card.shop.check_ledger()
 
 
-def moved(usage):
+def amounts_of(usage):
     return usage["amountAssigned"], usage["amountUsed"], usage["amountDiscounted"], usage["remainingValue"]
 
 
 def test_example_6_a_use_takes_a_part_and_a_revert_gives_it_back(card):
     assert (card.book["isValueCoupon"], card.book["faceValue"]) == (True, 12)
-    assert moved(card.assign()) == (1, 0, None, 12)
+    assert amounts_of(card.assign()) == (1, 0, None, 12)
     first = card.use(6)
-    assert moved(first) == (0, 0, 6, 6)
+    assert amounts_of(first) == (0, 0, 6, 6)
     assert (card.standing(), sums(card.books, card.book)) == ((1, 0, 6), (1, 0))
     problem = card.use(7, expect=409)
     assert (problem["type"], problem["detail"], problem["available"]) == (EXCEEDED, "A value of 6 remains, not 7.", 6)
-    assert moved(card.revert(first)) == (0, 0, -6, 12)
+    assert amounts_of(card.revert(first)) == (0, 0, -6, 12)
     assert card.standing() == (1, 0, 12)
     assert card.revert(first, expect=409)["type"] == "/problems/coupon-usage-reverted"
 
@@ -74,29 +74,29 @@ def test_example_6_a_use_takes_a_part_and_a_revert_gives_it_back(card):
 def test_a_coupon_counts_as_used_when_nothing_is_left(card):
     card.assign()
     first, second = card.use(Decimal("11.99")), card.use(Decimal("0.01"))
-    assert (moved(second), card.standing(), sums(card.books, card.book)) == (
+    assert (amounts_of(second), card.standing(), sums(card.books, card.book)) == (
         (0, 1, Decimal("0.01"), 0),
         (1, 1, 0),
         (1, 1),
     )
     assert card.use(1, expect=409)["type"] == "/problems/coupon-not-assigned"
     # The first one is reverted: something is left again, and the coupon counts as used no more.
-    assert moved(card.revert(first)) == (0, -1, Decimal("-11.99"), Decimal("11.99"))
+    assert amounts_of(card.revert(first)) == (0, -1, Decimal("-11.99"), Decimal("11.99"))
     assert (card.standing(), sums(card.books, card.book)) == ((1, 0, Decimal("11.99")), (1, 0))
-    assert moved(card.revert(second)) == (0, 0, Decimal("-0.01"), 12)
+    assert amounts_of(card.revert(second)) == (0, 0, Decimal("-0.01"), 12)
     assert card.standing() == (1, 0, 12)
 
 
 def test_an_assignment_of_several_has_the_value_of_all(card):
     card.assign(amount=2)
-    assert (moved(card.use(15)), card.standing()) == ((0, 1, 15, 9), (2, 1, 9))
-    assert (moved(card.use(9)), card.standing()) == ((0, 1, 9, 0), (2, 2, 0))
+    assert (amounts_of(card.use(15)), card.standing()) == ((0, 1, 15, 9), (2, 1, 9))
+    assert (amounts_of(card.use(9)), card.standing()) == ((0, 1, 9, 0), (2, 2, 0))
 
 
 def test_a_use_may_assign_first_and_is_repeated_by_its_key(card):
     body = {"autoAssign": True, "systemUniqueKey": key()}
     first = card.use(5, **body)
-    assert (moved(first), card.standing()) == ((0, 0, 5, 7), (1, 0, 7))
+    assert (amounts_of(first), card.standing()) == ((0, 0, 5, 7), (1, 0, 7))
     assert card.use(5, **body) == first
     assert card.use(4, expect=409, **body)["type"] == "/problems/key-reused"
     assert card.standing() == (1, 0, 7)
@@ -118,27 +118,27 @@ def test_the_value_is_that_of_the_time_of_the_assignment_and_uses_need_an_amount
 
 
 def test_an_assignment_that_is_begun_is_reverted_by_force_alone(card):
-    assigned = card.assign()
-    used = card.use(5)
-    problem = card.revert(assigned, expect=409)
+    assignment = card.assign()
+    usage = card.use(5)
+    problem = card.revert(assignment, expect=409)
     assert problem["type"] == "/problems/coupon-assignment-used"
     assert problem["detail"] == "The assignment was of 1 coupons, of which 0 are used, and a value of 7 is left."
-    assert moved(card.revert(assigned, forceRevert=True)) == (-1, 0, None, 0)
+    assert amounts_of(card.revert(assignment, forceRevert=True)) == (-1, 0, None, 0)
     assert card.standing() is None
     assert card.use(1, expect=409)["type"] == "/problems/coupon-not-assigned"
     # The value of the use goes nowhere: its assignment is gone.
-    assert moved(card.revert(used)) == (0, 0, -5, 0)
+    assert amounts_of(card.revert(usage)) == (0, 0, -5, 0)
 
 
 @pytest.mark.parametrize("amount", [5, 12])
 def test_an_event_that_is_undone_takes_the_rest_and_later_what_comes_back(card, amount):
     card.shop.campaign(running(assign(card.book)), eventType=ORDER_CREATED)
     card.shop.track_one(order(card.member, external_id="one"))
-    used = card.use(amount)
+    usage = card.use(amount)
     card.shop.track_one(order(card.member, None, "cancelled", "one"))
     assert sums(card.books, card.book) == ((0, 0) if amount == 5 else (1, 1))
     assert card.use(1, expect=409)["type"] == "/problems/coupon-not-assigned"
-    card.revert(used)
+    card.revert(usage)
     assert (sums(card.books, card.book), card.standing()) == ((0, 0), None)
 
 
@@ -159,10 +159,10 @@ def test_limits_of_periods_count_each_use_and_its_money(organization):
 def test_codes_effects_timelines_and_simulations(organization):
     card = Card(organization, "GIFT", type="list", name="Gift card")
     card.shop.campaign(running(use(card.book)), eventType=ORDER_CREATED)
-    sent = {"loyaltyMemberId": card.member, "order": {"total": 100}, "couponCodes": ["GIFT"]}
+    body = {"loyaltyMemberId": card.member, "order": {"total": 100}, "couponCodes": ["GIFT"]}
 
     def presented():
-        [code] = card.shop.integration.post("/simulations", sent, expect=200)["simulation"]["coupons"]
+        [code] = card.shop.integration.post("/simulations", body, expect=200)["simulation"]["coupons"]
         return code["usable"], code["discount"]
 
     assert presented() == (True, 12)
@@ -191,7 +191,7 @@ def test_the_remaining_value_is_exported_and_imported(card):
     head = "loyaltyMemberId,couponBook,amount,remainingValue\n"
     book, other = card.book["name"], card.shop.member()
     lines = [f"{other},{book},1,7", f"{other},{book},2,12.5", f"{other},{book},2,12", f"{other},{book},1,13"]
-    done = Imports(card.shop.organization).run(head + "\n".join(lines) + "\n", kind="coupons")
-    assert counts(done)[2:] == (2, 2)
+    coupons_import = Imports(card.shop.organization).run(head + "\n".join(lines) + "\n", kind="coupons")
+    assert counts(coupons_import)[2:] == (2, 2)
     card.member = other
     assert card.standing() == (3, 0, Decimal("19.5"))

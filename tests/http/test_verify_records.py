@@ -81,9 +81,9 @@ def track_events(shop: Shop) -> None:
     shop.track_one(order(ana, 30, external_id="o-2"))
     shop.track_one(event(ben, GENERIC, payload={"referralCode": friends.code(ana)}))
     spender = shop.member()
-    spent = shop.track_one(order(spender, 5))
+    purchase = shop.track_one(order(spender, 5))
     shop.give(spender, 10, "burn")
-    shop.integration.post(f"/events/{spent['loyaltyEventKey']}/cancel", {}, expect=200)
+    shop.integration.post(f"/events/{purchase['loyaltyEventKey']}/cancel", {}, expect=200)
     schedule.set(shop.member(), "Gold")
 
 
@@ -120,9 +120,9 @@ def found_after(shop: Shop, fault: str) -> tuple[Any, list[str]]:
     with shop.engine.connect() as db:
         age(db, shop)
         row = db.execute(text(fault), {"org": shop.organization.id}).first()
-        found = verify(db, shop.organization.id)
+        faults = verify(db, shop.organization.id)
         db.rollback()
-    return row, found
+    return row, faults
 
 
 def test_right_records_have_nothing_broken(shop):
@@ -313,7 +313,7 @@ FAULTS = (
 
 @pytest.mark.parametrize(("fault", "words"), FAULTS)
 def test_a_fault_is_found_and_named(shop, fault, words):
-    row, found = found_after(shop, fault)
+    row, faults = found_after(shop, fault)
     assert row is not None
-    expected, organization = words.format(*row), f"organization {shop.organization.id}, "
-    assert [each for each in found if each.startswith(organization) and expected in each], (expected, found)
+    expected_text, organization = words.format(*row), f"organization {shop.organization.id}, "
+    assert [line for line in faults if line.startswith(organization) and expected_text in line], (expected_text, faults)

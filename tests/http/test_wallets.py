@@ -120,8 +120,8 @@ def test_the_lots_of_every_account(organization, points):
     points.mint(wallet, 5, soon)
     moons.mint(wallet, 6, soon)
     moons.move(wallet, None, 2, captureMethod="manual")
-    found = points.admin.get(f"{points.ledger_path}/wallets/{wallet}", include="lots")["wallets"]
-    by_name = {w["ledgerAccountName"]: listed(w["lots"]) for w in found}
+    wallets = points.admin.get(f"{points.ledger_path}/wallets/{wallet}", include="lots")["wallets"]
+    by_name = {w["ledgerAccountName"]: listed(w["lots"]) for w in wallets}
     assert by_name == {"Points": [], "Stars": [(soon, 5, 0)], "Moons": [(soon, 4, 2)]}
     assert "lots" not in points.admin.get(f"{points.ledger_path}/wallets/{wallet}")["wallets"][0]
 
@@ -176,8 +176,8 @@ def amounts(points, wallet, days):
     """The balances of the last days, oldest first."""
     now = datetime.now(UTC)
     query = {"fromDate": (now - timedelta(days=days - 1)).date().isoformat()}
-    found = daily(points, wallet, **query)["results"]
-    return [row["amount"] for row in found if row["ledgerAccountId"] == points.account_id]
+    rows = daily(points, wallet, **query)["results"]
+    return [row["amount"] for row in rows if row["ledgerAccountId"] == points.account_id]
 
 
 def test_a_row_for_each_account_and_day(organization, points):
@@ -185,36 +185,36 @@ def test_a_row_for_each_account_and_day(organization, points):
     minted = points.mint(wallet, 10)
     shift(points, 3, minted)
     points.move(wallet, None, 4)
-    found = daily(points, wallet)["results"]
-    assert len(found) == 60
-    assert {row["ledgerAccountId"] for row in found[:30]} == {organization.created.ledger_account_id}
+    rows = daily(points, wallet)["results"]
+    assert len(rows) == 60
+    assert {row["ledgerAccountId"] for row in rows[:30]} == {organization.created.ledger_account_id}
     today = datetime.now(UTC).date()
-    assert [row["date"] for row in found[:30]] == [(today - timedelta(days=n)).isoformat() for n in range(29, -1, -1)]
-    assert found[-1] == {
+    assert [row["date"] for row in rows[:30]] == [(today - timedelta(days=n)).isoformat() for n in range(29, -1, -1)]
+    assert rows[-1] == {
         "ledgerAccountId": points.account_id,
         "ledgerAccountKey": points.account["ledgerAccountKey"],
         "isDefaultAccount": False,
         "date": today.isoformat(),
         "amount": 6,
     }
-    assert [row["amount"] for row in found[30:]] == [0] * 26 + [10, 10, 10, 6]
+    assert [row["amount"] for row in rows[30:]] == [0] * 26 + [10, 10, 10, 6]
 
 
 def test_every_way_of_moving_counts_when_it_happened(points):
     ana, ben = points.wallet(), points.wallet()
     shift(points, 9, points.mint(ana, 100))
-    sent = points.move(ana, ben, 30)[0]["ledgerTransactionId"]
-    shift(points, 7, sent)
-    held = points.move(ana, None, 20, captureMethod="manual")[0]["ledgerTransactionId"]
-    points.capture((held, 15))
+    transfer_id = points.move(ana, ben, 30)[0]["ledgerTransactionId"]
+    shift(points, 7, transfer_id)
+    hold_id = points.move(ana, None, 20, captureMethod="manual")[0]["ledgerTransactionId"]
+    points.capture((hold_id, 15))
     points.change(
         f"UPDATE ledger_transactions SET created_at = {earlier('created_at', ':held')},"
         f" captured_at = {earlier('captured_at', ':captured')} WHERE ledger_transaction_id = :id",
         held="6 days",
         captured="4 days",
-        id=held,
+        id=hold_id,
     )
-    revert = points.revert(held)[0]["ledgerTransactionId"]
+    revert = points.revert(hold_id)[0]["ledgerTransactionId"]
     shift(points, 2, revert)
     assert amounts(points, ana, 11) == [0, 100, 100, 70, 70, 70, 55, 55, 70, 70, 70]
     assert amounts(points, ben, 11) == [0, 0, 0, 30, 30, 30, 30, 30, 30, 30, 30]
@@ -253,11 +253,11 @@ def test_an_idle_balance_is_gone_from_its_end_on(organization, posted):
     if posted:
         points.move(wallet, None, 0)
         assert points.rows()[1]["description"] == "Expired"
-    found = amounts(points, wallet, 36)
-    assert (found[0], found[1], found[-1]) == (0, 10, 0)
+    balances = amounts(points, wallet, 36)
+    assert (balances[0], balances[1], balances[-1]) == (0, 10, 0)
     # The end is 28 to 31 days after the last transaction, by the month.
-    assert found.count(10) in (28, 29, 30, 31)
-    assert sorted(found[1:], reverse=True) == found[1:]
+    assert balances.count(10) in (28, 29, 30, 31)
+    assert sorted(balances[1:], reverse=True) == balances[1:]
 
 
 def test_what_comes_back_after_its_expiry_is_not_counted_twice(points):
@@ -288,8 +288,8 @@ def test_the_days_that_are_asked_for(points):
     today = datetime.now(UTC).date()
 
     def dates(**query):
-        found = daily(points, wallet, **query)["results"]
-        return sorted({row["date"] for row in found})
+        rows = daily(points, wallet, **query)["results"]
+        return sorted({row["date"] for row in rows})
 
     day = timedelta(days=1)
     assert dates(fromDate=today, toDate=today) == [today.isoformat()]
