@@ -46,7 +46,7 @@ def slugs(response):
     return {item["index"]: item["error"]["type"].removeprefix("/problems/") for item in response["failed"]}
 
 
-def test_each_item_for_itself_in_order(points, batch, ana):
+def test_items_without_a_set_succeed_or_fail_individually_in_order(points, batch, ana):
     ben = points.wallet()
     earlier = points.move(ana, None, 10, fiatValue=1)[0]["ledgerTransactionId"]
     response = batch.post(
@@ -91,7 +91,7 @@ def test_each_item_for_itself_in_order(points, batch, ana):
     assert points.verify() == []
 
 
-def test_items_of_a_set_stand_or_fall_together(points, batch, ana):
+def test_items_of_a_set_all_succeed_or_all_fail(points, batch, ana):
     good, bad = str(uuid.uuid4()), str(uuid.uuid4())
     response = batch.post(
         batch.item(None, ana, 1, atomicSetId=bad),
@@ -107,7 +107,7 @@ def test_items_of_a_set_stand_or_fall_together(points, batch, ana):
     assert points.verify() == []
 
 
-def test_what_a_failed_set_would_have_brought_is_not_there_for_others(points, batch, ana):
+def test_points_of_a_failed_set_are_not_available_to_other_items(points, batch, ana):
     ben = points.wallet()
     bad = str(uuid.uuid4())
     response = batch.post(
@@ -132,7 +132,7 @@ def test_what_a_failed_set_would_have_brought_is_not_there_for_others(points, ba
         {"fiatValue": 1},
     ],
 )
-def test_an_item_that_is_wrong_in_itself_fails_its_set_and_no_other(points, batch, ana, fault):
+def test_an_invalid_item_fails_only_its_own_set(points, batch, ana, fault):
     slug_by_field = {
         "organizationId": "not-found",
         "ledgerAccountId": "unknown-ledger-account",
@@ -153,7 +153,7 @@ def test_an_item_that_is_wrong_in_itself_fails_its_set_and_no_other(points, batc
     assert points.balance(ana) == 104
 
 
-def test_items_that_say_too_little_or_too_much(points, batch, ana):
+def test_items_with_missing_or_surplus_fields_fail(points, batch, ana):
     burn = points.move(ana, None, 10)[0]["ledgerTransactionId"]
     soon = "2099-01-01T00:00:00Z"
     revert = {"revertedLedgerTransactionId": burn}
@@ -199,7 +199,7 @@ def test_items_of_a_batch_may_be_repeated(points, batch, ana):
     assert slugs(response) == {0: "key-reused", 1: "key-reused"}
 
 
-def test_the_same_key_twice_in_one_batch(points, batch, ana):
+def test_a_key_that_occurs_twice_in_a_batch_is_posted_once(points, batch, ana):
     item = batch.item(None, ana, 5, systemUniqueKey="twice")
     response = batch.post(item, item, {**item, "amount": 6})
     assert [p["index"] for p in response["processed"]] == [0, 1]
@@ -208,7 +208,7 @@ def test_the_same_key_twice_in_one_batch(points, batch, ana):
     assert points.balance(ana) == 105
 
 
-def test_an_overdraft_within_a_batch(organization):
+def test_a_batch_overdraws_up_to_the_limit(organization):
     owing = Points.new(organization, overdraftLimit=50)
     batch, wallet = Batch(owing), owing.wallet()
     mint = owing.mint(wallet, 10)
@@ -224,7 +224,7 @@ def test_an_overdraft_within_a_batch(organization):
 
 
 @pytest.mark.parametrize("body", [{}, {"items": []}, {"items": [{"colour": "red"}]}, {"items": [{"amount": "1"}]}])
-def test_batches_that_make_no_sense(points, body):
+def test_malformed_batches_are_refused(points, body):
     points.admin.post("/ledger-transactions/batch", body, expect=400)
 
 
@@ -235,7 +235,7 @@ def test_a_batch_has_a_hundred_items_at_most(points, batch, ana):
     assert points.balance(ana) == 200
 
 
-def test_wallets_of_another_organization(points, batch, other_organization):
+def test_wallets_of_another_organization_are_unknown(points, batch, other_organization):
     theirs = other_organization.member()["ledgerWalletId"]
     assert slugs(batch.post(batch.item(None, theirs, 1))) == {0: "unknown-wallet"}
 
@@ -281,7 +281,7 @@ def _revert_all(points, response):
     assert len(reverts["processed"]) == len(ids)
 
 
-def test_sets_that_interleave_come_out_as_one_after_the_other(points, batch):
+def test_interleaved_sets_are_posted_one_after_the_other(points, batch):
     ana, (x, y) = points.wallet(), (str(uuid.uuid4()) for _ in range(2))
     points.mint(ana, 20)
     response = batch.post(

@@ -114,7 +114,7 @@ def test_a_key_is_generated_where_none_is_sent(points):
         ({"amount": 1, "fromWalletId": 7, "toWalletId": None, "fiatValue": -1}, "/fiatValue"),
     ],
 )
-def test_requests_that_make_no_sense(points, body, pointer):
+def test_malformed_requests_are_refused_with_the_field(points, body, pointer):
     wallet = points.wallet()
     body = {name: wallet if value == "OWN" else value for name, value in body.items()}
     problem = points.admin.post(f"{points.path}/transactions", body, expect=400)
@@ -123,12 +123,12 @@ def test_requests_that_make_no_sense(points, body, pointer):
 
 
 @pytest.mark.parametrize("amount", [0, Decimal("0.01"), 18446744073709])
-def test_amounts_at_their_limits(points, amount):
+def test_the_least_and_the_largest_amount_are_posted(points, amount):
     assert points.move(None, points.wallet(), amount)[0]["amount"] == amount
     assert points.verify() == []
 
 
-def test_wallets_that_the_ledger_does_not_have(points, organization, other_organization):
+def test_wallets_outside_the_ledger_are_unknown(points, organization, other_organization):
     theirs = other_organization.member()["ledgerWalletId"]
     elsewhere = points.admin.post("/ledgers", {"name": "Elsewhere"})["ledger"]["ledgerId"]
     strange = points.raw(lambda ledger: ledger.wallet(elsewhere))
@@ -175,7 +175,7 @@ def test_nothing_moves_on_an_inactive_account(points):
     assert points.revert(minted, expect=409)["type"] == "/problems/account-inactive"
 
 
-def test_the_supply_ends(organization):
+def test_no_more_is_minted_than_the_maximum_supply(organization):
     points = Points.new(organization, maxSupply=100)
     wallet = points.wallet()
     points.mint(wallet, 60)
@@ -243,7 +243,7 @@ def test_manual_capture_and_overdraft_exclude_each_other(owing, points):
     points.admin.put(points.path, {**body, "overdraftLimit": -5})
 
 
-def test_value_that_expires_soonest_is_spent_first_and_keeps_its_expiry(organization):
+def test_points_that_expire_soonest_are_spent_first_and_keep_their_expiry(organization):
     points = Points.new(organization, expiresInMonths=12)
     ana, ben = points.wallet(), points.wallet()
     soon, later = datetime.now(UTC) + timedelta(days=3), datetime.now(UTC) + timedelta(days=9)
@@ -270,7 +270,7 @@ def test_value_that_expires_soonest_is_spent_first_and_keeps_its_expiry(organiza
     assert points.verify() == []
 
 
-def test_the_lots_of_a_members_rows(organization):
+def test_rows_of_a_member_include_the_consumed_lots(organization):
     points = Points.new(organization, pointTrackingEnabled=True)
     member = organization.member()
     minted = points.mint(member["ledgerWalletId"], 10)
@@ -284,7 +284,7 @@ def test_the_lots_of_a_members_rows(organization):
     organization.integration.get(path, include="coupons", expect=400)
 
 
-def test_what_has_expired_cannot_be_spent(organization):
+def test_expired_points_cannot_be_spent(organization):
     points = Points.new(organization, expiresInMonths=12)
     wallet = points.wallet()
     expired = points.mint(wallet, 10, datetime.now(UTC) - timedelta(days=2))
@@ -312,7 +312,7 @@ def test_what_is_minted_for_long_ago_expires_at_once(organization):
     assert points.verify() == []
 
 
-def test_the_same_key_returns_the_same_and_changes_nothing(points):
+def test_a_repeated_key_returns_the_same_rows_and_posts_nothing(points):
     ana, ben = points.wallet(), points.wallet()
     points.mint(ana, 100)
     for number, movement in enumerate(((None, ana), (ana, None), (ana, ben))):
@@ -327,7 +327,7 @@ def test_the_same_key_returns_the_same_and_changes_nothing(points):
     assert points.verify() == []
 
 
-def test_the_first_answer_is_repeated_whatever_has_happened_since(points):
+def test_a_repeated_key_returns_the_first_response_after_captures_and_reverts(points):
     ana, ben = points.wallet(), points.wallet()
     points.mint(ana, 100)
     fiat = {"fiatValue": 10, "fiatCurrency": "EUR"}
@@ -344,7 +344,7 @@ def test_the_first_answer_is_repeated_whatever_has_happened_since(points):
     assert points.balance(ana) == 100
 
 
-def test_keys_of_another_organization_are_no_concern(points, other_organization):
+def test_organizations_may_use_the_same_key(points, other_organization):
     other = Points.new(other_organization)
     other.move(None, other.wallet(), 5, systemUniqueKey="shared")
     assert points.move(None, points.wallet(), 3, systemUniqueKey="shared")[0]["amount"] == 3
@@ -363,7 +363,7 @@ def test_accounts_of_other_ledgers_and_organizations_are_unknown(points, other_o
     assert problem["type"] == "/problems/unknown-ledger-account"
 
 
-def test_a_burn_from_a_wallet(points, owing):
+def test_a_wallet_is_burned_from_by_its_path(points, owing):
     wallet = points.wallet()
     points.mint(wallet, 10)
     path = f"{points.path}/wallets/{wallet}/burn"
@@ -381,7 +381,7 @@ def test_a_burn_from_a_wallet(points, owing):
     assert [(r["amount"], r["isOverdraft"]) for r in debt["transactions"]] == [(9, True)]
 
 
-def test_a_mint_into_a_wallet(organization):
+def test_a_wallet_is_minted_into_by_its_path(organization):
     administration, created = organization.administration, organization.created
     wallet = organization.member()["ledgerWalletId"]
     path = f"/ledgers/{created.ledger_id}/wallets/{wallet}/mint"
@@ -397,7 +397,7 @@ def test_a_mint_into_a_wallet(organization):
     administration.post(f"/ledgers/{created.ledger_id}/wallets/{2**60}/mint", {"amount": 1}, expect=404)
 
 
-def test_a_mint_expires_when_it_says(organization):
+def test_a_mint_expires_on_its_expiration_date(organization):
     points = Points.new(organization, expiresInMonths=12, isDefaultAccount=True)
     wallet = points.wallet()
     path = f"{points.ledger_path}/wallets/{wallet}/mint"
@@ -428,7 +428,7 @@ def test_a_ledger_without_accounts_mints_nothing(points):
     assert problem["type"] == "/problems/unknown-ledger-account"
 
 
-def test_a_set_is_one_unit(points, organization):
+def test_a_set_is_posted_entirely_or_not_at_all(points, organization):
     other, ana, ben = Points.new(organization, name="Moons"), points.wallet(), points.wallet()
     path = f"{points.ledger_path}/transaction-sets"
     here = {"ledgerAccountId": points.account_id}

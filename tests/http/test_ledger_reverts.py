@@ -79,7 +79,7 @@ def test_a_revert_needs_no_body(points, ana):
     assert points.balance(ana) == 100
 
 
-def test_reverts_of_mints_and_transfers(points, ana):
+def test_mints_and_transfers_are_reverted(points, ana):
     ben = points.wallet()
     transfer = posted(points, ana, ben, 30)
     back = points.revert(transfer)
@@ -90,7 +90,7 @@ def test_reverts_of_mints_and_transfers(points, ana):
     assert points.verify() == []
 
 
-def test_nothing_is_reverted_twice_and_no_revert_is(points, ana):
+def test_a_transaction_is_reverted_once_and_a_revert_never(points, ana):
     burn = posted(points, ana, None, 20)
     [revert] = points.revert(burn)
     assert points.revert(burn, expect=409)["type"] == "/problems/already-reverted"
@@ -100,7 +100,7 @@ def test_nothing_is_reverted_twice_and_no_revert_is(points, ana):
     assert points.balance(ana) == 100
 
 
-def test_what_was_spent_cannot_be_taken_back(points, ana):
+def test_transactions_whose_points_are_spent_are_not_reverted(points, ana):
     ben = points.wallet()
     transfer = posted(points, ana, ben, 60)
     mint = points.rows()[-1]["ledgerTransactionId"]
@@ -132,7 +132,7 @@ def test_a_revert_may_be_repeated(points, ana):
     assert points.balance(ana) == 80
 
 
-def test_transactions_of_another_account_or_organization(points, ana, other_organization, organization):
+def test_transactions_of_another_account_or_organization_are_not_found(points, ana, other_organization, organization):
     theirs = Points.new(other_organization)
     mint = theirs.mint(theirs.wallet(), 5)
     other = Points.new(organization)
@@ -209,7 +209,7 @@ def test_a_pending_mint_counts_when_it_is_captured(points):
 
 
 @pytest.mark.parametrize("way", ["revert", "capture"])
-def test_what_is_pending_is_released(points, ana, way):
+def test_a_hold_is_released_by_a_revert_or_a_capture_of_0(points, ana, way):
     pending = place_hold(points, ana, None, 30, fiatValue=9)
     if way == "revert":
         [row] = points.revert(pending, systemUniqueKey="release")
@@ -255,7 +255,7 @@ def batch_revert(points, *ids, **more):
     return points.admin.post("/ledger-transactions/batch-revert", body, expect=200)
 
 
-def test_the_three_ways_out_of_a_spent_mint(owing):
+def test_a_revert_of_a_spent_mint_fails_overdraws_or_takes_what_is_left(owing):
     wallet = owing.wallet()
     mint = owing.mint(wallet, 30)
     owing.move(wallet, None, 20)
@@ -273,7 +273,7 @@ def test_the_three_ways_out_of_a_spent_mint(owing):
     assert owing.verify() == []
 
 
-def test_a_debt_is_limited_in_reverts_too(owing):
+def test_a_revert_cannot_exceed_the_overdraft_limit(owing):
     wallet = owing.wallet()
     mint = owing.mint(wallet, 60)
     owing.move(wallet, None, 60)
@@ -282,7 +282,7 @@ def test_a_debt_is_limited_in_reverts_too(owing):
     assert owing.wallet_of(wallet)["currentOverdraftBalance"] == 0
 
 
-def test_an_overdraft_means_nothing_where_there_is_none(points, ana):
+def test_allowing_an_overdraft_has_no_effect_on_an_account_without_one(points, ana):
     mint = points.rows()[-1]["ledgerTransactionId"]
     points.move(ana, None, 60)
     [failed] = batch_revert(points, mint, allowOverdraft=True)["failed"]
@@ -291,7 +291,7 @@ def test_an_overdraft_means_nothing_where_there_is_none(points, ana):
     assert [r["amount"] for r in revert["transactions"]] == [40]
 
 
-def test_a_batch_of_reverts_answers_each(points, ana, organization, other_organization):
+def test_a_batch_of_reverts_returns_a_result_for_each_transaction(points, ana, organization, other_organization):
     first, second = posted(points, ana, None, 10, fiatValue=8), posted(points, ana, None, 20, fiatValue=8)
     elsewhere = Points.new(organization, name="Moons")
     third = elsewhere.mint(ana, 5)
@@ -338,7 +338,7 @@ def test_a_batch_of_reverts_answers_each(points, ana, organization, other_organi
         ),
     ],
 )
-def test_batches_of_reverts_that_make_no_sense(points, body, pointer):
+def test_malformed_batches_of_reverts_are_refused_with_the_field(points, body, pointer):
     problem = points.admin.post("/ledger-transactions/batch-revert", body, expect=400)
     assert {error["pointer"] for error in problem["errors"]} == {pointer}
 
@@ -353,7 +353,7 @@ def test_no_more_fiat_value_is_taken_back_than_the_burn_has(points, ana):
     assert points.wallet_of(ana)["totalFiatValue"] == 0
 
 
-def test_what_of_a_mint_has_expired_is_not_taken_again(points, ana):
+def test_a_revert_of_a_mint_does_not_take_its_expired_points(points, ana):
     mint = points.mint(ana, 50, datetime.now(UTC) + timedelta(days=2))
     points.move(ana, None, 20)
     expire_now(points, mint)
@@ -363,7 +363,7 @@ def test_what_of_a_mint_has_expired_is_not_taken_again(points, ana):
     assert points.verify() == []
 
 
-def test_what_of_a_transfer_has_expired_is_not_taken_again(points, ana):
+def test_a_revert_of_a_transfer_does_not_take_its_expired_points(points, ana):
     ben = points.wallet()
     points.mint(ben, 100)
     mint = points.mint(ana, 50, datetime.now(UTC) + timedelta(days=2))
@@ -382,7 +382,7 @@ def expire_now(points, *transaction_ids):
 
 
 @pytest.mark.parametrize("tracked", [True, False])
-def test_what_a_revert_missed_is_taken_when_it_comes_back(organization, tracked):
+def test_a_shortfall_of_a_revert_is_clawed_back_when_the_points_come_back(organization, tracked):
     points = Points.new(organization, pointTrackingEnabled=tracked)
     ana = points.wallet()
     mint = points.mint(ana, 50)
@@ -400,7 +400,7 @@ def test_what_a_revert_missed_is_taken_when_it_comes_back(organization, tracked)
     assert points.verify() == []
 
 
-def test_what_a_capture_releases_is_taken_for_what_a_revert_missed(points):
+def test_a_shortfall_of_a_revert_is_clawed_back_from_what_a_capture_releases(points):
     ana = points.wallet()
     mint = points.mint(ana, 50)
     hold = posted(points, ana, None, 50, captureMethod="manual")
@@ -412,7 +412,7 @@ def test_what_a_capture_releases_is_taken_for_what_a_revert_missed(points):
     assert points.verify() == []
 
 
-def test_what_was_spent_after_a_revert_that_missed_some_comes_back(points):
+def test_a_burn_after_a_revert_with_a_shortfall_is_reverted_in_full(points):
     ana = points.wallet()
     mint = points.mint(ana, 50)
     early = posted(points, ana, None, 50)
@@ -432,7 +432,7 @@ def revert_all(points, mint):
     assert points.admin.post("/ledger-transactions/batch-revert", body, expect=200)["failed"] == []
 
 
-def test_an_updated_balance_has_nothing_that_has_expired(organization):
+def test_an_updated_balance_excludes_expired_points(organization):
     points = Points.new(organization, expiresInMonths=1)
     ana = points.wallet()
     points.mint(ana, 10)

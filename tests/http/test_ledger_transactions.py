@@ -37,7 +37,7 @@ def raw(api, organization):
     return work
 
 
-def test_a_row_says_everything(organization, administration, path, raw):
+def test_a_row_has_every_field_of_its_transaction(organization, administration, path, raw):
     def mint_and_burn(ledger):
         wallet, event_date = ledger.wallet(), datetime(2026, 1, 10, 8, 30, tzinfo=UTC)
         ledger.mint(wallet, 50)
@@ -98,7 +98,7 @@ def rows(response):
     ]
 
 
-def test_there_is_a_row_for_each_wallet_and_part(administration, path, raw):
+def test_each_wallet_and_part_has_a_row(administration, path, raw):
     def post_parts(ledger):
         ana, ben = ledger.wallet(), ledger.wallet()
         ledger.mint(ana, 100)
@@ -134,7 +134,7 @@ def test_a_transaction_that_moves_nothing_has_a_row_without_a_wallet(administrat
     assert administration.get(path, limit=1)["totalCount"] == 2
 
 
-def test_a_pending_transaction_shows_what_it_reserves_until_it_says_what_it_moved(administration, path, raw):
+def test_a_pending_transaction_shows_the_hold_until_its_capture_shows_the_amount(administration, path, raw):
     def reserve(ledger):
         wallet = ledger.wallet()
         ledger.mint(wallet, 100)
@@ -159,7 +159,7 @@ def test_a_pending_transaction_shows_what_it_reserves_until_it_says_what_it_move
         assert administration.get(path, **filters, limit=1)["totalCount"] == 2
 
 
-def test_a_revert_names_what_it_reverts(administration, path, raw):
+def test_a_revert_and_its_transaction_name_each_other(administration, path, raw):
     def mint_and_revert(ledger):
         wallet = ledger.wallet()
         mint = ledger.mint(wallet, 10, status=2)
@@ -200,7 +200,7 @@ def many(raw):
     return raw(mint_many)
 
 
-def test_every_filter_and_any_two_together(administration, path, many):
+def test_every_filter_and_every_pair_of_filters_finds_its_rows(administration, path, many):
     ids, ana, ben = many
     days = [(START + timedelta(days=n)).isoformat() for n in range(6)]
     filters = [
@@ -271,7 +271,7 @@ def test_pages_never_overlap_and_count_everything(administration, path, many):
         {"colour": "red"},
     ],
 )
-def test_what_a_list_cannot_be_asked(administration, path, query):
+def test_invalid_parameters_of_a_list_are_named(administration, path, query):
     problem = administration.get(path, expect=400, **query)
     assert {error["parameter"] for error in problem["errors"]} == set(query)
 

@@ -110,7 +110,7 @@ def test_an_account_is_created_with_every_property(organization, administration,
     assert administration.get(accounts)["results"][0] == created
 
 
-def test_what_is_left_out_has_its_default(administration, accounts):
+def test_missing_fields_have_their_defaults(administration, accounts):
     created = administration.post(accounts, STARS)["ledgerAccount"]
     defaults = {
         "alias": None,
@@ -130,7 +130,7 @@ def test_what_is_left_out_has_its_default(administration, accounts):
 
 
 @pytest.mark.parametrize("name", STARS)
-def test_the_required_properties(administration, accounts, name):
+def test_an_account_without_a_required_field_is_refused(administration, accounts, name):
     body = {key: value for key, value in STARS.items() if key != name}
     assert administration.post(accounts, body, expect=400)["errors"]
 
@@ -161,7 +161,7 @@ def test_the_required_properties(administration, accounts, name):
         ({"ledgerAccountKey": str(uuid.uuid4())}, "/ledgerAccountKey"),
     ],
 )
-def test_settings_that_cannot_be(administration, accounts, change, pointer):
+def test_invalid_settings_are_refused_with_the_field(administration, accounts, change, pointer):
     problem = administration.post(accounts, {**STARS, **change}, expect=400)
     assert problem["type"] == "/problems/invalid-request"
     assert any(error.get("pointer", "").startswith(pointer) for error in problem["errors"]), problem
@@ -174,7 +174,7 @@ def test_every_fault_is_named(administration, accounts):
 
 
 @pytest.mark.parametrize("limit", [0, -5, None])
-def test_no_overdraft_may_be_said_in_any_way(administration, accounts, limit):
+def test_an_account_that_is_not_revolving_accepts_limits_that_allow_no_overdraft(administration, accounts, limit):
     created = administration.post(accounts, {**STARS, "isRevolving": False, "overdraftLimit": limit})
     assert created["ledgerAccount"]["overdraftLimit"] == limit
 
@@ -246,7 +246,7 @@ def test_the_default_moves_once_at_a_time(administration, accounts):
     assert defaults[0]["ledgerAccountId"] in created
 
 
-def test_an_update_changes_what_it_is_sent_and_never_the_supply(administration, accounts):
+def test_an_update_changes_the_sent_fields_and_never_the_supply(administration, accounts):
     body = {**STARS, "alias": "stars", "maxSupply": 500, "formatString": "{amount}", "expiresInMonths": 3}
     created = administration.post(accounts, body)["ledgerAccount"]
     path = f"{accounts}/{created['ledgerAccountId']}"
@@ -282,7 +282,9 @@ def test_every_change_reaches_the_evaluation_of_events(api, organization, admini
 @pytest.mark.parametrize(
     "change", [{"decimals": 2}, {"isRevolving": False}, {"pointTrackingEnabled": False, "expiresInMonths": None}]
 )
-def test_what_gives_amounts_their_meaning_is_fixed_once_there_are_any(administration, accounts, raw, change):
+def test_settings_that_give_amounts_their_meaning_are_fixed_after_the_first_amount(
+    administration, accounts, raw, change
+):
     body = {**STARS, "decimals": 0, "expiresInMonths": 6}
     account_id = administration.post(accounts, body)["ledgerAccount"]["ledgerAccountId"]
     path = f"{accounts}/{account_id}"
@@ -308,7 +310,7 @@ def test_issued_counts_mints_and_on_a_revolving_account_burns(administration, ac
     assert issued == {"Points": Decimal("120.5"), "once": Decimal("150.5")}
 
 
-def test_tracking_that_starts_late_makes_lots_of_what_wallets_hold(api, administration, accounts, raw):
+def test_tracking_that_starts_late_creates_lots_of_the_balances(api, administration, accounts, raw):
     account_id = administration.post(accounts, STARS)["ledgerAccount"]["ledgerAccountId"]
 
     def mint_and_burn(ledger):
@@ -424,7 +426,7 @@ def test_a_wallet_has_one_entry_for_each_account_of_its_ledger(administration, r
     ]
 
 
-def test_what_has_expired_is_no_part_of_a_balance(administration, accounts, raw):
+def test_a_balance_excludes_expired_points(administration, accounts, raw):
     now = datetime.now(UTC)
 
     def mint_with_expiry(ledger):
@@ -448,7 +450,7 @@ def test_what_has_expired_is_no_part_of_a_balance(administration, accounts, raw)
 
 
 @pytest.mark.parametrize(("days_ago", "balance"), [(27, 40), (32, 3)])
-def test_an_idle_balance_is_gone_but_for_what_is_reserved(administration, accounts, raw, days_ago, balance):
+def test_an_idle_balance_expires_except_for_the_points_on_hold(administration, accounts, raw, days_ago, balance):
     def mint_idle_points(ledger):
         policy = [{"expirationType": "lastTransaction", "period": 1}]
         account = ledger.account(name="idle", point_tracking_enabled=True, expiration_policies=policy)
@@ -477,7 +479,7 @@ def test_accounts_and_wallets_belong_to_the_ledger_before_them(organization, adm
     administration.get(f"/ledgers/{other + 1000}/accounts", expect=404)
 
 
-def test_another_organization_has_none_of_it(organization, other_organization):
+def test_accounts_of_another_organization_are_not_found(organization, other_organization):
     theirs = other_organization.created
     of_theirs = f"/ledgers/{theirs.ledger_id}/accounts"
     organization.administration.get(of_theirs, expect=404)
@@ -486,7 +488,7 @@ def test_another_organization_has_none_of_it(organization, other_organization):
     organization.administration.put(path, STARS, expect=404)
 
 
-def test_what_is_owed_makes_issued_negative(organization):
+def test_debt_makes_issued_negative(organization):
     points = Points.new(organization, overdraftLimit=50)
     points.move(points.wallet(), None, 20, allowOverdraft=True)
     listed = points.admin.get(f"{points.ledger_path}/accounts")["results"]
