@@ -54,7 +54,7 @@ def test_an_assignment_returns_its_tracking(badges, badge, member):
     assert badges.balance(member, badge) == 2
 
 
-def test_the_amount_is_1_unless_it_is_said_and_the_key_is_generated(shop, badge, member):
+def test_the_amount_defaults_to_1_and_the_key_is_generated(shop, badge, member):
     path = f"/members/{member}/badges/{badge['badgeKey']}"
     assignment = shop.integration.post(f"{path}/assign", {}, expect=200)["badgeTracking"]
     second_assignment = shop.integration.post(f"{path}/assign", {"systemUniqueKey": None}, expect=200)["badgeTracking"]
@@ -128,7 +128,7 @@ def test_a_revert_undoes_an_assignment_or_unassignment(shop, badges, badge, memb
     assert rows[2].reverted_badge_tracking_id == unassignment["badgeTrackingId"]
 
 
-def test_what_cannot_be_reverted(badges, badge, member):
+def test_reverts_that_break_a_rule_are_refused(badges, badge, member):
     assignment = badges.assign(member, badge, 2)
     unassignment = badges.unassign(member, badge)
     assert badges.revert(member, assignment, expect=409)["type"] == "/problems/insufficient-badges"
@@ -140,7 +140,7 @@ def test_what_cannot_be_reverted(badges, badge, member):
     assert badges.balance(member, badge) == 1
 
 
-def test_the_same_request_under_a_key_is_done_once(shop, badges, badge, member):
+def test_a_repeated_key_assigns_once(shop, badges, badge, member):
     body = {"systemUniqueKey": "till-1", "customAttributes": {"till": 4}, "externalId": "receipt-1"}
     first = badges.assign(member, badge, 2, **body)
     assert badges.assign(member, badge, 2, **body) == first
@@ -200,7 +200,7 @@ def test_faults_of_a_request_are_named(badges, badge, member, body, pointer):
     assert badges.balance(member, badge) == 0
 
 
-def test_what_is_of_nobody_or_of_others_is_not_there(shop, badges, badge, member, other_organization):
+def test_unknown_and_foreign_records_are_not_found(shop, badges, badge, member, other_organization):
     elsewhere = Shop(other_organization)
     stranger, foreign = elsewhere.member(), Badges(elsewhere).create()
     foreign_tracking = Badges(elsewhere).assign(stranger, foreign)
@@ -217,7 +217,7 @@ def test_what_is_of_nobody_or_of_others_is_not_there(shop, badges, badge, member
         shop.integration.get(f"/members/{stranger}{path}", expect=404)
 
 
-def test_campaigns_evaluate_what_is_assigned_unassigned_and_reverted(shop, badges, badge, member):
+def test_campaigns_evaluate_assignments_unassignments_and_reverts(shop, badges, badge, member):
     rule = "event.payload.badgeTracking.badgeKey == '{}' && event.payload.badgeTracking.amountAssigned == {}"
     for event_type, amount, points in (("badge-assigned", 2, 10), ("badge-unassigned", -2, 100)):
         condition = rule.format(badge["badgeKey"], amount)
@@ -386,7 +386,7 @@ def test_the_list_has_every_badge_that_is_held(shop, member_with_badges):
     assert listed(shop, shop.member()) == {"totalCount": 0, "page": 0, "limit": 25, "results": []}
 
 
-def test_filters_find_what_a_look_at_every_badge_finds(shop, member_with_badges):
+def test_filters_find_the_badges_that_a_full_scan_finds(shop, member_with_badges):
     member, records = member_with_badges
     keys = [record["badgeKey"] for record in records]
     for active, tags, badge_keys in product(

@@ -43,7 +43,7 @@ def test_a_batch_is_reported_member_by_member_in_its_order(shop):
     shop.check_ledger()
 
 
-def test_a_batch_gives_what_single_calls_give(shop):
+def test_a_batch_enrols_as_single_calls_do(shop):
     shop.campaign(running(mint(5)), eventType="member-created")
     body = {"profile": PROFILE, "active": False, "notifications": {"email": True}, "customAttributes": {"a": 1.50}}
     alone = shop.integration.post("/members", {"loyaltyMemberId": "alone", **body})["loyaltyMember"]

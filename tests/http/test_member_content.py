@@ -117,7 +117,7 @@ def test_schedules_depend_on_the_clocks_of_their_zone_across_summer_time(shop, c
             assert shown_keys(shop) == ([key["documentKey"]] if is_shown else []), moment
 
 
-def test_audiences_decide(organization, shop, clock):
+def test_a_document_is_shown_to_its_audiences_only(organization, shop, clock):
     administration = organization.administration
     listed = administration.post("/audiences", {"matcherType": "list-matcher"})["audience"]
     vips = administration.post("/audiences", {"matcherType": "attribute-matcher", "matcher": {"tags": ["vip"]}})
@@ -201,7 +201,7 @@ def test_documents_about_coupons_are_shown_while_their_book_is(organization, clo
         assert shown_keys(content) == [keys[2], keys[1]]
 
 
-def test_pages_and_order(shop, clock):
+def test_documents_are_paged_and_ordered(shop, clock):
     keys = [shop.put({"displayOrder": n} if n else {})["documentKey"] for n in (3, 1, 2, 0)]
     assert shown_keys(shop) == keys[::-1]
     assert shown_keys(shop, sort="displayOrder:asc") == [keys[1], keys[2], keys[0], keys[3]]

@@ -56,7 +56,7 @@ def reasons(books, member, book, **query):
     return codes
 
 
-def test_a_book_as_it_is_for_a_member(books, ana):
+def test_an_eligible_book_is_listed_without_reasons(books, ana):
     book = books.make("A")
     page = listed(books, ana)
     entry = {**book, "eligible": True, "exclusionReasons": []}
@@ -64,7 +64,7 @@ def test_a_book_as_it_is_for_a_member(books, ana):
     assert listed(books, ana, dryRun=True) == page
 
 
-def test_pages_and_orders(books, ana):
+def test_books_are_paged_and_ordered(books, ana):
     book_keys = [books.make(name=f"N{n}", rankingIndex=-n)["couponBookKey"] for n in range(5)]
     books.make(name="hidden", publishingStatus="draft")
     for dry_run, total in ((False, 5), (True, 6)):
@@ -79,14 +79,14 @@ def test_pages_and_orders(books, ana):
 
 
 @pytest.mark.parametrize("status", ["draft", "disabled", "archived"])
-def test_books_that_are_not_published(books, ana, status):
+def test_an_unpublished_book_is_excluded_by_its_status(books, ana, status):
     book = books.make()
     books.set_status(book, status)
     expected_reason = "coupon-book-archived" if status == "archived" else "coupon-book-not-published"
     assert reasons(books, ana, book) == [expected_reason]
 
 
-def test_books_of_another_time(books, ana):
+def test_a_book_is_excluded_outside_its_dates(books, ana):
     now = datetime.now(UTC)
     later, earlier = (now + timedelta(days=9)).isoformat(), (now - timedelta(days=9)).isoformat()
     assert reasons(books, ana, books.make(validFromDate=later)) == ["coupon-book-not-yet-valid"]
@@ -94,7 +94,7 @@ def test_books_of_another_time(books, ana):
     assert reasons(books, ana, books.make(validFromDate=earlier, validToDate=later)) == []
 
 
-def test_books_of_another_day(books, ana):
+def test_a_book_is_excluded_on_other_days(books, ana):
     today = datetime.now(UTC).isoweekday()
     others = sorted({1, 2, 3, 4, 5, 6, 7} - {today, today % 7 + 1})
     # At the edge of a day the answer may be for either side of it.
@@ -102,7 +102,7 @@ def test_books_of_another_day(books, ana):
     assert reasons(books, ana, books.make(daysOfWeek=[today, today % 7 + 1])) == []
 
 
-def test_books_for_others(books, ana, shop, tier):
+def test_a_book_is_excluded_by_tier_audience_and_condition(books, ana, shop, tier):
     audience = shop.administration.post("/audiences", {"matcherType": "list-matcher"})["audience"]
     member_id = shop.integration.get(f"/members/{ana}")["loyaltyMember"]["memberId"]
     book = books.make(
@@ -145,7 +145,7 @@ def test_conditions_see_the_member(books, shop, expression, holds):
     )
 
 
-def test_points_that_an_assignment_and_a_use_take(books, shop, ana, points):
+def test_a_book_needs_the_points_of_an_assignment_and_a_use(books, shop, ana, points):
     book = books.make(assignmentRequiredPoints=10, usageRequiredPoints=5, requiredPointsConfig=points)
     shop.give(ana, 14)
     assert reasons(books, ana, book) == ["insufficient-balance"]
@@ -167,7 +167,7 @@ def test_stock_is_looked_at_where_it_is_asked_for(books, ana):
         assert reasons(books, ana, empty, withStockOnly=False) == []
 
 
-def test_members_who_are_not_active(books, organization):
+def test_an_inactive_member_is_excluded_from_books(books, organization):
     organization.member("eve", active=False)
     assert reasons(books, "eve", books.make()) == ["member-inactive"]
 
@@ -181,11 +181,11 @@ def test_every_reason_has_a_detail(books, ana):
     ]
 
 
-def test_the_deprecated_locale(books, ana):
+def test_the_parameter_locale_is_deprecated(books, ana):
     reply = books.surface.request("GET", f"/members/{ana}/coupon-books", locale="es", expect=200)
     assert reply.headers["Deprecation"].startswith("@")
 
 
-def test_there_must_be_such_a_member(books):
+def test_an_unknown_member_has_no_list(books):
     problem = books.organization.integration.get("/members/nobody/coupon-books", expect=404)
     assert problem["type"] == "/problems/not-found"

@@ -127,7 +127,7 @@ def test_the_document_and_the_domain_refuse_the_same(text):
     assert _PORTABLE.is_valid(text) or not _DOCUMENTED.is_valid(text)
 
 
-def test_what_cannot_be_an_id_does_not_exist(integration, administration):
+def test_texts_that_cannot_be_ids_do_not_exist(integration, administration):
     members = [integration.post("/members", {"loyaltyMemberId": name})["loyaltyMember"] for name in ("ana", "ben")]
     odd = ["", " ana", "ana ", "a/b", "..", "\t", "exists", "x" * 256, "x" * 100_000, "ANA"]
     response = integration.post("/members/exists", {"loyaltyMemberIds": ["ben", *odd, "ana", "ben"]}, expect=200)
@@ -138,7 +138,7 @@ def test_what_cannot_be_an_id_does_not_exist(integration, administration):
     assert batch["notFound"] == [0, -5, 2**62]
 
 
-def test_nobody_is_asked_for(integration, administration):
+def test_an_empty_list_of_ids_is_accepted_and_a_malformed_one_refused(integration, administration):
     assert integration.post("/members/exists", {"loyaltyMemberIds": []}, expect=200) == {"loyaltyMembers": []}
     assert administration.post("/members/batch-get", {"memberIds": []}, expect=200) == {"members": [], "notFound": []}
     integration.post("/members/exists", {}, expect=400)

@@ -178,7 +178,7 @@ def test_every_filter_finds_what_a_scan_finds(scan):
 
 
 @pytest.mark.parametrize("name", ["available", "inProgress", "active"])
-def test_true_and_false_share_the_missions_out(scan, name):
+def test_every_mission_matches_either_true_or_false(scan, name):
     both = [len(scan.list_missions(**{name: value})) for value in (True, False)]
     assert sum(both) == len(scan.missions)
     assert all(both)
@@ -213,7 +213,7 @@ def test_pages_in_any_order_hold_all_missions_once(scan, column, direction):
     assert scan.shop.administration.get(scan.path, limit=7, page=9)["totalCount"] == len(scan.missions)
 
 
-def test_a_member_who_has_done_nothing_has_all_missions_at_zero(scan):
+def test_a_member_without_progress_has_all_missions_at_zero(scan):
     other = member_id_of(scan.shop, scan.shop.member())
     missions = scan.shop.administration.get(f"/members/{other}/missions")["results"]
     assert len(missions) == len(scan.missions)
@@ -236,7 +236,7 @@ def test_a_member_who_has_done_nothing_has_all_missions_at_zero(scan):
         {"colour": "red"},
     ],
 )
-def test_what_cannot_be_asked_is_refused(scan, query):
+def test_invalid_parameters_are_refused(scan, query):
     scan.shop.administration.get(scan.path, expect=400, **query)
 
 

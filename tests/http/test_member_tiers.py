@@ -75,7 +75,7 @@ def test_both_surfaces_set_the_same(shop, ladder, member):
     assert shop.administration.get(path, page=1)["results"] == []
 
 
-def test_everything_that_was_said_is_kept(shop, ladder, member):
+def test_every_field_of_the_request_is_stored(shop, ladder, member):
     ladder.set(
         member,
         "Gold",
@@ -151,7 +151,7 @@ def test_where_the_points_lead_to_no_tier_unassigning_leaves_none(shop, ladder, 
 # --- refused -----------------------------------------------------------------------------------------------------
 
 
-def test_what_is_refused(shop, ladder, member):
+def test_invalid_tiers_programs_and_bodies_are_refused(shop, ladder, member):
     path = f"/members/{member}/loyalty-programs/{ladder.program['loyaltyProgramKey']}/tier"
     unknown = "00000000-0000-4000-8000-000000000000"
     problem = shop.integration.put(path, {"loyaltyTierKey": unknown}, expect=404)
@@ -244,7 +244,7 @@ def test_tiers_programs_and_members_of_other_organizations_do_not_exist(shop, la
     assert problem["type"] == "/problems/unknown-loyalty-program"
 
 
-def test_the_same_key_returns_the_same_and_changes_nothing(shop, ladder, member):
+def test_a_repeated_key_returns_the_same_tier_and_changes_nothing(shop, ladder, member):
     body = {"expiresAt": FUTURE, "systemUniqueKey": key(), "tags": ["a"]}
     first = ladder.set(member, "Gold", **body)
     ladder.set(member, "Silver")
@@ -381,7 +381,7 @@ def test_evaluating_everybody_follows_changed_thresholds(shop, ladder, member):
     assert evaluate(shop, everyone=True) == 0
 
 
-def test_the_tiers_of_an_inactive_program_stand_still(shop, ladder, member):
+def test_an_inactive_program_moves_no_tiers(shop, ladder, member):
     body = {name: ladder.program[name] for name in ("ledgerId", "description", "defaultTierId")}
     body |= {"tierPointsLedgerAccountId": shop.organization.created.ledger_account_id, "setAsDefault": True}
     shop.administration.put(f"/loyalty-programs/{ladder.program['loyaltyProgramId']}", {**body, "active": False})

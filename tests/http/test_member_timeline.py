@@ -51,7 +51,7 @@ def of_kind(shop, member, kind):
     return walk(shop, member, kinds=kind)
 
 
-def test_everything_that_happened_to_a_member_is_reported(shop):
+def test_every_kind_of_change_of_a_member_is_reported(shop):
     schedule = TierSchedule.new(shop, Silver=50)
     add_trigger(shop.administration, name="Mailer")
     badge = Badges(shop).create(name="Early bird")
@@ -187,7 +187,7 @@ def test_old_rows_are_found_beyond_days_of_newer_ones(shop):
             assert event_ids == ids[start:end][::-1]
 
 
-def test_what_was_reversed_says_so(shop):
+def test_reversed_rows_are_marked_as_reversed(shop):
     shop.campaign(running(mint(5)), code="FIVE", eventType=GENERIC)
     ana = shop.member()
     key = shop.track_one(event(ana))["loyaltyEventKey"]
@@ -242,7 +242,7 @@ def test_the_number_of_statements_does_not_grow_with_the_rows(shop):
 @pytest.mark.parametrize(
     "cursor", ["x", "!!", "bnVsbA", base64.urlsafe_b64encode(b'{"events": -1}').decode(), "eyJ0YWJsZXMiOiAxfQ"]
 )
-def test_a_cursor_that_no_answer_told_is_refused(shop, cursor):
+def test_a_cursor_that_no_response_returned_is_refused(shop, cursor):
     problem = shop.integration.get(f"/members/{shop.member()}/timeline", cursor=cursor, expect=400)
     assert [fault["parameter"] for fault in problem["errors"]] == ["cursor"]
 
@@ -324,7 +324,7 @@ def test_the_amounts_of_all_rows_add_up_to_the_balance(api, steps, overdraft):
         assert len(settled) <= len(steps) * 2
 
 
-def test_events_orders_and_mission_progress_tell_who_sent_them(organization):
+def test_events_orders_and_mission_progress_report_who_sent_them(organization):
     shop, users = Shop(organization), Users.of(organization)
     mission = missions.create(shop, eventType=GENERIC, goalCount=5)
     ana = organization.member()

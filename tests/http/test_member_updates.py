@@ -19,7 +19,7 @@ def shop(organization):
     return Shop(organization)
 
 
-def test_an_update_that_changes_nothing_tells_nobody(shop):
+def test_an_update_that_changes_nothing_reports_no_event(shop):
     ana = shop.organization.member(
         "ana", profile=PROFILE, customAttributes={"a": 1, "b": {"c": [1, 2]}}, memberType="vip"
     )

@@ -132,7 +132,7 @@ def test_a_member_needs_only_an_id(integration):
     assert integration.get("/members/%C3%A9%20%C3%BC+%25%3F%23&")["loyaltyMember"] == member
 
 
-def test_nulls_of_a_body_are_as_good_as_nothing(integration):
+def test_null_fields_count_as_missing_ones(integration):
     profile = {"name": None, "govId": {"id": None}, "address": {"floor": None, "zipCode": "1"}}
     body = {"loyaltyMemberId": "nobody", "profile": profile, "memberType": None, "notifications": {"push": None}}
     member = integration.post("/members", body)["loyaltyMember"]
@@ -159,7 +159,7 @@ def test_a_program_without_a_default_tier_gives_none(organization, integration, 
     assert integration.post("/members", {"loyaltyMemberId": "ana"})["loyaltyMember"]["tiers"] == []
 
 
-def test_the_balances_of_a_member(organization, integration, administration, ana):
+def test_a_member_is_read_and_updated_with_its_balances(organization, integration, administration, ana):
     administration.post("/members/by-loyalty-member-id/ana-7/mint", {"amount": 120}, expect=200)
     balances = [{**ana["ledgerBalances"][0], "balance": 120}]
     assert integration.get("/members/ana-7")["loyaltyMember"]["ledgerBalances"] == balances
@@ -167,7 +167,7 @@ def test_the_balances_of_a_member(organization, integration, administration, ana
     assert patched["ledgerBalances"] == balances
 
 
-def test_a_member_is_read_as_an_update_answers_it(organization, integration, administration, ana):
+def test_a_read_returns_the_same_member_as_an_update(organization, integration, administration, ana):
     program = {"ledgerId": organization.created.ledger_id, "description": "", "setAsDefault": False}
     second = administration.post("/loyalty-programs", program)["loyaltyProgram"]["loyaltyProgramId"]
     level = {"name": "Silver", "active": True, "minRequiredPoints": 500, "tierOrder": 1}
@@ -235,7 +235,7 @@ def test_an_id_belongs_to_one_member(organization, other_organization, integrati
     other_organization.integration.post("/members", {"loyaltyMemberId": f"{uuid.uuid4()}", name: f"{uuid.uuid4()}"})
 
 
-def test_of_many_who_enrol_the_same_member_one_does(organization, integration):
+def test_concurrent_requests_enrol_a_member_once(organization, integration):
     body = {"loyaltyMemberId": "ana"}
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda _: integration.request("POST", "/members", body), range(8)))
@@ -262,7 +262,7 @@ def test_of_many_who_enrol_the_same_member_one_does(organization, integration):
         {"loyaltyMemberId": "a", "notifications": {"email": "yes"}},
     ],
 )
-def test_bodies_that_enrol_nobody(other_organization, body):
+def test_malformed_bodies_enrol_nobody(other_organization, body):
     problem = other_organization.integration.post("/members", body, expect=400)
     assert problem["type"] == "/problems/invalid-request"
     assert problem["errors"]
@@ -301,7 +301,7 @@ def test_an_update_changes_what_is_present(integration, administration, ana):
     assert integration.get("/members/ana-7")["loyaltyMember"] == after
 
 
-def test_an_update_by_the_administration(administration, integration, ana):
+def test_the_administration_updates_every_field(administration, integration, ana):
     path = f"/members/{ana['memberId']}"
     body = {
         "loyaltyMemberId": "ana-8",
@@ -391,7 +391,7 @@ def test_a_campaign_rewards_the_enrolment(integration, administration):
     assert [ledger_balance["balance"] for ledger_balance in member["ledgerBalances"]] == [50]
 
 
-def test_members_that_do_not_exist(organization, other_organization, integration, administration, ana):
+def test_unknown_and_foreign_members_are_not_found(organization, other_organization, integration, administration, ana):
     theirs = other_organization.member()
     for path in ("/members/nobody", f"/members/{theirs['loyaltyMemberId']}"):
         assert integration.get(path, expect=404)["type"] == "/problems/not-found"
@@ -429,7 +429,7 @@ def enrol_three(organization):
     return ana, ben, cleo
 
 
-def test_the_lists_of_both_surfaces(integration, administration, three):
+def test_both_surfaces_list_and_page_the_members(integration, administration, three):
     ana, ben, cleo = (without_balances(member) for member in three)
     whole = {"results": [cleo, ben, ana], "page": 0, "limit": 25, "nextCursor": None}
     assert integration.get("/members") == {**whole, "total": 3}
@@ -443,7 +443,7 @@ def test_the_lists_of_both_surfaces(integration, administration, three):
     administration.get("/members", page=-1, expect=400)
 
 
-def test_the_filters_of_the_lists(integration, administration, three):
+def test_members_are_filtered_and_ordered(integration, administration, three):
     ana, ben, cleo = (member["loyaltyMemberId"] for member in three)
 
     def listed(**query):
@@ -481,7 +481,7 @@ def test_the_filters_of_the_lists(integration, administration, three):
     integration.get("/members", fromCreatedAt="yesterday", expect=400)
 
 
-def test_which_members_exist(integration, other_organization, three):
+def test_existing_members_are_returned_in_the_order_of_the_request(integration, other_organization, three):
     ana, _, cleo = three
     theirs = other_organization.member()["loyaltyMemberId"]
     ids = ["cleo.99", "nobody", theirs, "ana-7", "cleo.99"]
@@ -495,7 +495,7 @@ def test_which_members_exist(integration, other_organization, three):
     integration.post("/members/exists", {"loyaltyMemberIds": ["x"] * 1001}, expect=400)
 
 
-def test_several_members_are_read_at_once(administration, other_organization, three):
+def test_several_members_are_read_in_one_request(administration, other_organization, three):
     ana, ben, _ = (without_balances(member) for member in three)
     theirs = other_organization.member()["memberId"]
     ids = [ben["memberId"], theirs, ana["memberId"], 2**62, ben["memberId"]]
@@ -503,7 +503,7 @@ def test_several_members_are_read_at_once(administration, other_organization, th
     assert response == {"members": [ben, ana], "notFound": [theirs, 2**62]}
 
 
-def test_a_row_of_the_search(organization, administration, three):
+def test_a_search_returns_a_row_with_personal_data(organization, administration, three):
     ana = three[0]
     page = administration.get("/members/search", query="costa")
     tier = default_tier(organization)
@@ -574,7 +574,7 @@ def test_the_search_follows_an_update(integration, administration, three):
     assert administration.get("/members/search", query="okaf")["totalCount"] == 1
 
 
-def test_the_filters_of_the_search(organization, administration, three):
+def test_searches_are_filtered_and_ordered(organization, administration, three):
     ana, ben, cleo = (member["loyaltyMemberId"] for member in three)
 
     def listed(**query):
@@ -593,7 +593,7 @@ def test_the_filters_of_the_search(organization, administration, three):
     administration.get("/members/search", query="", expect=400)
 
 
-def test_the_search_by_program_and_tier(organization, other_organization, administration, three):
+def test_searches_are_filtered_by_program_and_tier(organization, other_organization, administration, three):
     first = default_tier(organization)
     body = {"ledgerId": organization.created.ledger_id, "description": "Second", "setAsDefault": True}
     program = administration.post("/loyalty-programs", body)["loyaltyProgram"]["loyaltyProgramId"]
@@ -621,7 +621,7 @@ def test_the_search_by_program_and_tier(organization, other_organization, admini
     assert listed(loyaltyProgramId=other_organization.created.loyalty_program_id) == []
 
 
-def test_the_tiers_of_a_member_in_a_program(organization, other_organization, administration, ana):
+def test_a_member_has_its_tiers_in_a_program(organization, other_organization, administration, ana):
     tier = default_tier(organization)
     address = f"/members/{ana['memberId']}/loyalty-programs/{tier['loyaltyProgramId']}/tiers"
     entry = {
@@ -644,7 +644,7 @@ def test_the_tiers_of_a_member_in_a_program(organization, other_organization, ad
     administration.get(address, order="memberId", expect=400)
 
 
-def test_a_token_of_the_members_own(organization, api, integration, ana):
+def test_an_access_token_of_a_member_opens_only_the_members_own_data(organization, api, integration, ana):
     response = integration.post("/members/ana-7/access-tokens")
     assert (response["tokenType"], response["expiresIn"]) == ("Bearer", 900)
     claims = jwt.decode(response["accessToken"], options={"verify_signature": False})
