@@ -70,14 +70,14 @@ class TestCounting:
             ("yearly", ["2026-01-01T00:00:00Z", "2026-12-31T23:00:00Z", "2025-12-31T23:00:00Z"], [1, 0, 1]),
         ],
     )
-    def test_a_period_is_the_events_own(self, shop, ana, period, moments, achieved):
+    def test_the_period_is_that_of_the_event_date(self, shop, ana, period, moments, achieved):
         create(shop, goalCount=1, repetitionPeriod=period, periodLimit=1)
         at_once = shop.track(*(event(ana, externalEventDate=at) for at in moments))
         assert [len(result["missions"]) for result in at_once] == achieved
         one_by_one = [shop.track_one(event(ana, externalEventDate=at)) for at in moments]
         assert [result["missions"] for result in one_by_one] == [[], [], []]
 
-    def test_what_does_not_match_does_not_count(self, shop, ana):
+    def test_events_that_do_not_match_are_not_counted(self, shop, ana):
         listed = shop.administration.post("/audiences", {"matcherType": "list-matcher"})["audience"]
         create(shop, eventType=ORDER_CREATED, minSpendValue=10, inlineMatcher=LATTE, audienceId=listed["audienceId"])
         latte, cake = [{"productCode": "latte"}], [{"productCode": "cake"}]
@@ -309,7 +309,7 @@ class TestUndoing:
         assert shop.balance(ana) == 10
         shop.check_ledger()
 
-    def test_the_achievement_before_is_the_last_one_again(self, shop, ana):
+    def test_a_cancelled_achievement_restores_the_previous_one(self, shop, ana):
         mission = create(shop, goalCount=1)
         days = ["2026-03-01T00:00:00Z", "2026-03-02T00:00:00Z"]
         _, second = (shop.track_one(event(ana, externalEventDate=at)) for at in days)
@@ -326,7 +326,7 @@ class TestUndoing:
         assert counters(shop.track_one(event(ana))) == [(0, 1, True, 1)]
 
     @pytest.mark.parametrize("status", ["cancelled", "rejected"])
-    def test_an_order_that_is_undone_comes_off(self, shop, ana, status):
+    def test_an_order_that_is_undone_is_no_longer_counted(self, shop, ana, status):
         mission = create(shop, eventType=ORDER_CREATED)
         shop.track_one(order(ana, 10, external_id="o1"))
         result = shop.track_one(order(ana, None, status, external_id="o1"))
@@ -382,7 +382,7 @@ class TestGoals:
         assert stand(shop, ana, mission) == (2, 1)
         assert counters(shop.track_one(event(ana))) == [(1, 2, True, 3)]
 
-    def test_an_event_that_is_undone_leaves_nothing_of_it_towards_another_goal(self, shop, ana):
+    def test_an_event_that_is_undone_no_longer_counts_towards_a_changed_goal(self, shop, ana):
         mission = create(shop, goalCount=2, pointsAccrual=10)
         path = f"/missions/{mission['missionId']}"
         first, second = shop.track(event(ana), event(ana))

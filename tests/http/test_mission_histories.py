@@ -36,7 +36,7 @@ class Model:
 
 
 @pytest.mark.parametrize(("goal", "most", "limit"), [(1, 6, None), (3, 1000, None), (2, 4, 1), (3, 1000, 2)])
-def test_the_balances_are_those_of_the_standing_events(organization, goal, most, limit):
+def test_balances_follow_from_the_uncancelled_events(organization, goal, most, limit):
     shop, chance, model = Shop(organization), random.Random(goal * 100 + most), Model(goal, most, limit)
     limits = {} if limit is None else {"repetitionPeriod": "daily", "periodLimit": limit}
     mission = create(shop, goalCount=goal, maxRepetitions=most, pointsAccrual=10, **limits)

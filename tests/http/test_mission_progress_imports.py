@@ -47,7 +47,7 @@ def test_imported_counts_are_completed_and_paid_once(shop, coffees, name):
     assert (stand(shop, "ana", coffees), shop.balance("ana"), len(reported(shop, "ana"))) == ((3, 10), 50, 1)
 
 
-def test_nothing_is_reported_even_by_an_import_that_tells(shop, coffees):
+def test_an_import_that_emits_events_reports_no_achievements(shop, coffees):
     add_trigger(shop.administration)
     assert run(shop, "ana,Coffees,10,1", emitEvents=True) == ((1, 0), [])
     assert (stand(shop, "ana", coffees), shop.balance("ana"), reported(shop, "ana")) == ((1, 10), 0, [])
@@ -78,7 +78,7 @@ def test_faults_are_those_of_their_rows(shop, coffees):
     )
 
 
-def test_progress_that_there_is_fails_the_row_or_is_replaced(shop, coffees):
+def test_existing_progress_fails_the_row_or_is_replaced(shop, coffees):
     advance(shop, "ana", coffees["missionId"], 23)
     assert (stand(shop, "ana", coffees), shop.balance("ana")) == ((2, 3), 100)
     expected_faults = [(2, "mission", "The member has progress in the mission Coffees.")]
@@ -94,7 +94,7 @@ def test_progress_that_there_is_fails_the_row_or_is_replaced(shop, coffees):
     assert stand(shop, "ana", coffees) == (0, 1)
 
 
-def test_imported_achievements_are_none_of_the_present_period(shop):
+def test_imported_achievements_do_not_count_in_the_present_period(shop):
     shop.member(loyaltyMemberId="ana")
     mission = create(shop, name="Week", goalCount=1, repetitionPeriod="weekly", periodLimit=1, pointsAccrual=5)
     assert run(shop, "ana,Week,1,4") == ((1, 0), [])
@@ -135,7 +135,7 @@ def test_the_timeline_has_a_row_for_the_import(shop, coffees):
 
 
 @pytest.mark.parametrize(("path", "role"), [("/imports", "campaigns:write"), ("/exports", "campaigns:read")])
-def test_roles_for_missions_are_needed(organization, path, role):
+def test_an_import_and_an_export_need_a_role_for_missions(organization, path, role):
     body = {"kind": "mission-progress", **({"format": "csv"} if path == "/imports" else {})}
     resource_role = f"{path[1:]}:write"
     surface = organization.administration.with_token(organization.token_of(resource_role, "members:write"))
@@ -143,7 +143,7 @@ def test_roles_for_missions_are_needed(organization, path, role):
     organization.administration.with_token(organization.token_of(resource_role, role)).post(path, body)
 
 
-def test_progress_comes_in_as_it_went_out(api, shop, organization, coffees):
+def test_exported_progress_is_imported_unchanged(api, shop, organization, coffees):
     other = Shop(api.organization())
     for store in (shop, other):
         create(store, name="Three times")
@@ -169,7 +169,7 @@ def test_progress_comes_in_as_it_went_out(api, shop, organization, coffees):
     other.check_ledger()
 
 
-def test_counts_that_a_reversal_left_unrewarded_are_rewarded_with_the_next_one_elsewhere(api, shop, organization):
+def test_counts_that_a_reversal_left_unrewarded_are_rewarded_after_their_import(api, shop, organization):
     other = Shop(api.organization())
     for store in (shop, other):
         store.member(loyaltyMemberId="ana")

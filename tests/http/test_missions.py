@@ -36,7 +36,7 @@ def ana(shop):
 
 
 class TestRecords:
-    def test_a_mission_is_answered_as_it_was_made(self, shop):
+    def test_a_mission_is_returned_with_every_field(self, shop):
         administration, created = shop.administration, shop.organization.created
         campaign = administration.post("/campaigns", {"code": "c", "name": "C"})["campaign"]["campaignId"]
         audience = administration.post("/audiences", {"matcherType": "list-matcher"})["audience"]["audienceId"]
@@ -134,7 +134,7 @@ class TestRecords:
             ({"colour": "red"}, "/colour"),
         ],
     )
-    def test_what_cannot_be_is_refused(self, shop, fields, pointer):
+    def test_an_invalid_mission_is_refused_with_the_field(self, shop, fields, pointer):
         problem = shop.administration.post("/missions", body(**fields), expect=400)
         assert [error["pointer"] for error in problem["errors"]] == [pointer]
 
@@ -144,7 +144,7 @@ class TestRecords:
         problem = shop.administration.post("/missions", body(ledgerAccountId=account, **expiring), expect=400)
         assert [error["pointer"] for error in problem["errors"]] == ["/manualExpiration"]
 
-    def test_what_is_required_is_named(self, shop):
+    def test_missing_required_fields_are_named(self, shop):
         problem = shop.administration.post("/missions", {}, expect=400)
         assert {error["pointer"] for error in problem["errors"]} == {
             "/name",
@@ -159,7 +159,7 @@ class TestRecords:
         problem = shop.administration.post("/missions", mission_body, expect=400)
         assert [error["pointer"] for error in problem["errors"]] == ["/inlineMatcher/conditions/0/field"]
 
-    def test_what_is_not_there_is_404(self, shop, other_organization):
+    def test_unknown_references_are_404(self, shop, other_organization):
         foreign = create(Shop(other_organization))
         badges = {"operator": "AND", "conditions": [{"badgeKey": NOBODY, "operator": ">", "value": 0}]}
         for fields, slug in (
@@ -181,7 +181,7 @@ class TestRecords:
             shop.administration.put(path, body(), expect=404)
         assert shop.administration.get("/missions")["totalCount"] == 0
 
-    def test_a_code_is_taken_once(self, shop):
+    def test_a_code_is_unique(self, shop):
         create(shop, code="twice")
         other = create(shop, code="once")
         problem = shop.administration.post("/missions", body(code="twice"), expect=409)
@@ -225,7 +225,7 @@ class TestRequests:
         assert recorded["reason"] == "A mission was advanced by request."
         assert shop.integration.get(f"/events/{recorded['loyaltyEventKey']}")["result"]["missions"] == []
 
-    def test_the_same_request_returns_the_same_and_another_is_refused(self, shop, ana):
+    def test_a_repeated_key_returns_the_same_balance_and_another_request_is_refused(self, shop, ana):
         mission = create(shop, goalCount=2, pointsAccrual=10)
         first = advance(shop, ana, mission["missionId"], 2, systemUniqueKey="card-1")
         shop.track(event(ana))
@@ -238,7 +238,7 @@ class TestRequests:
         assert stand(shop, ana, mission) == (1, 1)
         assert shop.balance(ana) == 10
 
-    def test_nothing_is_an_amount_too(self, shop, ana):
+    def test_an_amount_of_0_is_accepted(self, shop, ana):
         mission = create(shop)
         balance = advance(shop, ana, mission["missionId"], 0, systemUniqueKey="none")["balance"]
         assert (balance["currentCounterCount"], balance["lastGoalsAchieved"], balance["lastAchievedAt"]) == (0, 0, None)
@@ -247,7 +247,7 @@ class TestRequests:
             path = f"/members/{member_id_of(shop, ana)}/missions/{mission['missionId']}/progress"
             shop.administration.post(path, {"amount": amount}, expect=400)
 
-    def test_what_is_beyond_the_limits_is_not_counted(self, shop, ana):
+    def test_an_amount_beyond_the_limits_is_not_counted(self, shop, ana):
         mission = create(shop, goalCount=2, maxRepetitions=5, repetitionPeriod="daily", periodLimit=2)
         day = "2026-03-02T08:00:00Z"
         balance = advance(shop, ana, mission["missionId"], 99, externalEventDate=day)["balance"]
@@ -280,7 +280,7 @@ class TestRequests:
         assert advance(shop, ana, mission["missionId"], 0)["balance"]["currentCounterCount"] == 0
         assert stand(shop, ana, mission) == (0, 0)
 
-    def test_who_or_what_is_not_there_is_404(self, shop, ana, other_organization):
+    def test_unknown_members_and_missions_are_404(self, shop, ana, other_organization):
         foreign = Shop(other_organization)
         mission, other = create(shop), create(foreign)
         member_id = member_id_of(shop, ana)
@@ -332,7 +332,7 @@ class TestEffects:
             [outcome] = shop.track_one(event(ana))["effects"]
         assert (outcome["status"], outcome["error"]["type"]) == ("skipped", f"/problems/{problem}")
 
-    def test_no_amount_is_too_much_to_be_counted(self, shop, ana):
+    def test_an_amount_of_26_digits_is_counted_up_to_the_maximum(self, shop, ana):
         most = {"goalCount": 1_000_000_000, "maxRepetitions": 9_007_199_254_740_991}
         mission = create(shop, eventType="member-created", **most)
         advancing = effect("advance-mission", missionKey=mission["missionKey"], amount=10**25)
@@ -341,7 +341,7 @@ class TestEffects:
         assert statuses == ["executed", "skipped"]
         assert stand(shop, ana, mission) == (9_000_000_000, 1_000_000_000)
 
-    def test_a_mission_that_is_not_there_is_refused_when_saved(self, shop, ana):
+    def test_an_unknown_mission_is_refused_when_the_action_is_saved(self, shop, ana):
         campaign = shop.campaign(eventType=GENERIC)
         path = f"/campaigns/{campaign['campaignId']}/actions"
         unknown = running(effect("advance-mission", missionKey=NOBODY))

@@ -133,7 +133,7 @@ def rows_of(number, chance):
 
 
 @pytest.mark.parametrize("number", [80, pytest.param(10_000, marks=pytest.mark.stress)])
-def test_what_went_out_and_came_in_goes_out_as_it_did(api, number):
+def test_an_import_of_an_export_is_exported_identically(api, number):
     shops = [Shop(api.organization()) for _ in range(2)]
     for shop in shops:
         policy = {"basis": "earned", "period": "rolling", "months": 12}
