@@ -76,7 +76,7 @@ def cursor_of(content):
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_a_list_is_walked_by_the_cursors_of_its_answers(lists, name):
+def test_a_list_is_paged_through_by_the_cursors_of_its_responses(lists, name):
     whole = lists.get(name)
     assert whole["nextCursor"] is None
     assert len(whole["results"]) > 2
@@ -106,7 +106,7 @@ def test_a_list_is_walked_by_the_cursors_of_its_answers(lists, name):
         cursor_of({"list": "badges.badge_id", "order": None, "page": 1, "total": 5, "last": [5]}),
     ],
 )
-def test_a_cursor_that_no_answer_told_is_refused(lists, name, cursor):
+def test_a_cursor_that_no_response_returned_is_refused(lists, name, cursor):
     faults = lists.faults(name, cursor=cursor)
     assert faults == {"cursor": faults["cursor"]}
     assert faults["cursor"].startswith("cursor is not one that an answer of this list told")
@@ -123,7 +123,7 @@ def test_a_cursor_that_was_cut_is_refused(lists, name):
     assert [*lists.faults(name, cursor=cursor[:-3])] == ["cursor"]
 
 
-def test_a_cursor_goes_with_the_order_of_its_page(lists):
+def test_a_cursor_needs_the_order_of_its_page(lists):
     cursor = lists.get("members", limit=1, order="createdAt,desc")["nextCursor"]
     for other in ({}, {"order": "createdAt"}, {"order": "memberId,desc"}):
         faults = lists.faults("members", cursor=cursor, **other)
@@ -132,7 +132,7 @@ def test_a_cursor_goes_with_the_order_of_its_page(lists):
     assert len(lists.get("members", limit=1, order="createdAt,desc", cursor=cursor)["results"]) == 1
 
 
-def test_upwards_is_the_direction_of_an_order_without_one(lists):
+def test_an_order_without_a_direction_is_ascending(lists):
     cursor = lists.get("members", limit=1, order="loyaltyMemberId")["nextCursor"]
     page = lists.get("members", limit=1, order="loyaltyMemberId,asc", cursor=cursor)
     assert [member["loyaltyMemberId"] for member in page["results"]] == ["ben"]
@@ -153,7 +153,7 @@ def test_a_cursor_goes_with_filters(lists):
     assert first["results"] + rest["results"] == whole["results"]
 
 
-def test_a_cursor_of_a_list_that_is_gone_finds_nothing(lists):
+def test_a_cursor_with_a_filter_that_matches_no_rows_finds_nothing(lists):
     cursor = lists.get("coupons", limit=1, loyaltyMemberId="ana")["nextCursor"]
     page = lists.get("coupons", loyaltyMemberId="nobody", cursor=cursor)
     assert (page["results"], page["nextCursor"]) == ([], None)

@@ -104,7 +104,7 @@ def test_what_a_program_names_must_exist(organization, body, create, member, pro
     assert organization.administration.get(path)["loyaltyProgram"] == program
 
 
-def test_what_another_tenant_has_does_not_exist(organization, other_organization, body):
+def test_records_of_another_organization_are_unknown(organization, other_organization, body):
     administration, other = organization.administration, other_organization.created
     for member, value in (("ledgerId", other.ledger_id), ("mainLedgerAccountId", other.ledger_account_id)):
         administration.post("/loyalty-programs", {**body, member: value}, expect=404)
@@ -127,7 +127,7 @@ def test_the_default_tier_is_one_of_the_programs_own(organization, body, create)
     assert organization.administration.put(path, wrong, expect=404)["type"] == "/problems/unknown-tier"
 
 
-def test_the_list_and_its_filters(organization, create):
+def test_programs_are_listed_filtered_and_ordered(organization, create):
     first = organization.created.loyalty_program_id
     second, third = create(name="B", active=False), create(name="A")
 

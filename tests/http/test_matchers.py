@@ -51,7 +51,7 @@ def stamps(record):
     return {name: record[name] for name in STAMPS}
 
 
-def test_a_matcher_is_kept_with_everything_it_said(organization, administration, hot):
+def test_a_matcher_is_stored_with_every_field(organization, administration, hot):
     assert hot == {**BODY, **stamps(hot)}
     assert hot["organizationId"] == organization.id
     assert hot["matcherKey"] == str(uuid.UUID(hot["matcherKey"]))
@@ -95,7 +95,7 @@ def test_an_update_changes_all_of_a_matcher_but_its_key(organization, administra
         (only("description", "contains", "x" * 1001), "/matcher/conditions/0/value"),
     ],
 )
-def test_what_a_matcher_cannot_be_is_refused_with_its_place(administration, hot, body, pointer):
+def test_an_invalid_matcher_is_refused_with_the_field(administration, hot, body, pointer):
     for problem in (
         administration.post("/matchers", body, expect=400),
         administration.put(f"/matchers/{hot['matcherId']}", body, expect=400),
@@ -106,7 +106,7 @@ def test_what_a_matcher_cannot_be_is_refused_with_its_place(administration, hot,
         assert all(fault_pointer.startswith(pointer.rsplit("/", 1)[0]) for fault_pointer in pointers)
 
 
-def test_what_another_organization_has_is_not_there(other_organization, administration, hot):
+def test_matchers_of_another_organization_are_not_found(other_organization, administration, hot):
     foreign = other_organization.administration
     for path in (f"/matchers/{hot['matcherId']}", f"/matchers/by-key/{hot['matcherKey']}"):
         assert foreign.get(path, expect=404)["type"] == "/problems/not-found"
@@ -120,7 +120,7 @@ def test_addresses_that_cannot_be_are_refused(administration, path):
     assert administration.get(path, expect=400)["type"] == "/problems/invalid-request"
 
 
-def test_addresses_that_lead_nowhere(administration):
+def test_unknown_ids_and_keys_are_not_found(administration):
     administration.get("/matchers/999999999999999999", expect=404)
     administration.get(f"/matchers/by-key/{uuid.uuid4()}", expect=404)
 

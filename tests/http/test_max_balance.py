@@ -48,7 +48,7 @@ def wallet_of(shop, member):
     return shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerWalletId"]
 
 
-def test_an_effect_gives_what_fits_beside_the_balance_and_what_is_pending(shop, member):
+def test_an_effect_mints_up_to_the_maximum_minus_balance_and_pending_points(shop, member):
     """Worked example 4 of the small ones: 900 and 60 pending of at most 1,000 leave 40 of 100."""
     limit(shop, 1000)
     shop.give(member, 900)
@@ -75,7 +75,7 @@ def test_an_effect_gives_what_fits_beside_the_balance_and_what_is_pending(shop, 
     ]
 
 
-def test_points_that_wait_until_they_are_available_take_their_room_at_once(shop, member):
+def test_pending_points_count_towards_the_maximum_at_once(shop, member):
     """Worked example 4 of the small ones, with points that wait for a moment."""
     limit(shop, 1000)
     shop.give(member, 900)
@@ -87,7 +87,7 @@ def test_points_that_wait_until_they_are_available_take_their_room_at_once(shop,
     assert (problem["type"], problem["available"]) == (FULL, 0)
 
 
-def test_what_is_authorized_is_cut_too(shop, member):
+def test_an_authorized_effect_is_cut_too(shop, member):
     limit(shop, 150)
     shop.campaign(running(mint(100)), eventType=GENERIC)
     statuses = [shop.track_one(event(member), executionMode="authorize")["effects"][0] for _ in range(3)]
@@ -110,7 +110,7 @@ def test_a_limit_of_the_campaign_counts_what_was_given(shop, member):
 
 
 @pytest.mark.parametrize("way", ["member", "wallet", "transaction", "batch", "transfer"])
-def test_requests_for_more_are_refused(shop, member, way):
+def test_requests_above_the_maximum_are_refused(shop, member, way):
     limit(shop, 100)
     shop.give(member, 70)
     ben = shop.member()
@@ -141,7 +141,7 @@ def test_requests_for_more_are_refused(shop, member, way):
     assert shop.balance(member) == 100
 
 
-def test_a_transfer_to_be_captured_takes_its_room_at_once(shop, member):
+def test_a_transfer_to_be_captured_counts_towards_the_maximum_at_once(shop, member):
     limit(shop, 100)
     ben = shop.member()
     shop.give(ben, 100)
@@ -154,7 +154,7 @@ def test_a_transfer_to_be_captured_takes_its_room_at_once(shop, member):
     assert (problem["type"], problem["available"]) == (FULL, 0)
 
 
-def test_debt_needs_no_room(organization):
+def test_debt_does_not_count_towards_the_maximum(organization):
     points = Points.new(organization, overdraftLimit=50, maxBalance=100)
     ana = points.wallet()
     points.move(ana, None, 30, allowOverdraft=True)
@@ -164,7 +164,7 @@ def test_debt_needs_no_room(organization):
     assert points.balance(ana) == 100
 
 
-def test_reverts_and_imports_are_not_limited_and_lowering_takes_nothing(shop, member):
+def test_reverts_and_imports_may_exceed_the_maximum_and_lowering_it_takes_no_points(shop, member):
     limit(shop, 100)
     shop.give(member, 100)
     burned = shop.give(member, 60, "burn")

@@ -28,7 +28,7 @@ def types(administration, trigger):
     return [delivery["type"] for delivery in deliveries(administration, trigger)]
 
 
-def test_events_with_their_results(shop, administration):
+def test_an_event_is_reported_with_its_result(shop, administration):
     unfiltered_trigger, update_trigger = (
         add_trigger(administration),
         add_trigger(administration, eventTypes=["member-updated"]),
@@ -55,7 +55,7 @@ def test_events_with_their_results(shop, administration):
     assert only["payload"]["data"]["payload"] == {"changedFields": ["memberType"]}
 
 
-def test_a_new_delivery_as_it_is_listed(shop, administration):
+def test_a_new_delivery_is_listed_as_pending(shop, administration):
     trigger = add_trigger(administration)
     shop.track_one(event(shop.member()))
     delivery = deliveries(administration, trigger)[-1]
@@ -75,7 +75,7 @@ def test_a_new_delivery_as_it_is_listed(shop, administration):
     assert delivery["nextAttemptAt"] is not None
 
 
-def test_an_event_that_failed_is_reported_and_one_that_was_not_stored_is_not(shop, administration):
+def test_a_failed_event_is_reported_and_an_event_that_was_not_stored_is_not(shop, administration):
     trigger = add_trigger(administration, eventTypes=["member-purchase-order-confirmed", GENERIC])
     member = shop.member()
     assert shop.refused(order(member, None, "confirmed", "nowhere")) == "/problems/unknown-order"
@@ -86,7 +86,7 @@ def test_an_event_that_failed_is_reported_and_one_that_was_not_stored_is_not(sho
 
 
 @pytest.mark.parametrize("mode", ["dryRun", "captureOnly"])
-def test_what_is_not_evaluated_for_good_is_not_told(shop, administration, mode):
+def test_dry_runs_and_captured_events_are_not_reported(shop, administration, mode):
     events, orders = add_trigger(administration), add_trigger(administration, "EntityChangeWebhook")
     shop.campaign(running(effect("notify", name="cake")))
     member = shop.member()
@@ -103,7 +103,7 @@ def test_the_same_event_again_is_reported_once(shop, administration):
     assert types(administration, trigger) == ["event.evaluated"]
 
 
-def test_notifications_of_campaigns(shop, administration):
+def test_a_campaign_notifies_with_computed_data(shop, administration):
     trigger = add_trigger(administration, eventTypes=["member-tier-set"])
     data = ("=", '{"table": event.payload.table, "total": order.total, "when": event.externalEventDate}')
     shop.campaign(running(effect("notify", name="cake", data=data), effect("notify", name=("=", "'bare'"))))
@@ -133,7 +133,7 @@ def test_notifications_of_campaigns(shop, administration):
     assert with_data["value"] == cake
 
 
-def test_notifications_of_constant_data(shop, administration):
+def test_a_campaign_notifies_with_constant_data(shop, administration):
     trigger = add_trigger(administration, eventTypes=["member-tier-set"])
     shop.campaign(running(effect("notify", name="cake", data={"a": [1, {"b": None}]})), eventType=GENERIC)
     shop.track_one(event(shop.member()))
@@ -141,14 +141,14 @@ def test_notifications_of_constant_data(shop, administration):
 
 
 @pytest.mark.parametrize("data", [{"value": "text"}, {"value": [1]}, {"expression": "1"}, {"expression": "[1]"}])
-def test_data_that_is_no_object_is_refused(shop, data):
+def test_data_that_is_not_an_object_is_refused(shop, data):
     campaign = shop.campaign()
     params = [{"id": "name", "value": "cake"}, {"id": "data", **data}]
     body = running({"effectId": "notify", "params": params})
     shop.administration.post(f"/campaigns/{campaign['campaignId']}/actions", body, expect=400)
 
 
-def test_data_that_came_to_too_much_fails_the_effect(shop, administration):
+def test_data_above_the_maximum_size_fails_the_effect(shop, administration):
     trigger = add_trigger(administration, eventTypes=["member-tier-set"])
     shop.campaign(running(effect("notify", name="cake", data=("=", '{"all": event.payload}'))), eventType=GENERIC)
     member = shop.member()
@@ -175,7 +175,7 @@ def test_a_cancellation_is_reported_as_such_and_takes_nothing_back(shop, adminis
     assert cancelled["event"]["description"] == "Typed in twice"
 
 
-def test_records_that_were_created_or_updated(shop, administration):
+def test_created_and_updated_records_are_reported(shop, administration):
     unfiltered_trigger = add_trigger(administration, "EntityChangeWebhook")
     orders = add_trigger(administration, "EntityChangeWebhook", entities=["purchase-order"])
     member = shop.organization.member()
@@ -241,7 +241,7 @@ def test_coupon_books_are_reported_in_the_form_of_the_integration_interface(shop
         assert faults(document, schema, delivery["payload"]) == []
 
 
-def test_results_of_asynchronous_tracking(shop, administration):
+def test_results_of_asynchronous_tracking_are_reported_once_evaluated(shop, administration):
     results = add_trigger(administration, "AsyncTrackWebhook", eventTypes=[GENERIC])
     unfiltered_trigger = add_trigger(administration, eventTypes=[GENERIC])
     member = shop.organization.member()
@@ -263,7 +263,7 @@ def test_results_of_asynchronous_tracking(shop, administration):
     assert faults(document, schema, messages["payload"]) == []
 
 
-def test_orders_that_are_entered_as_such_are_reported(shop, administration):
+def test_orders_created_by_the_administration_are_reported(shop, administration):
     trigger = add_trigger(administration, "EntityChangeWebhook", entities=["purchase-order"])
     member = shop.organization.member()
     body = {"externalId": "o-9", "type": "dine-in", "total": 5, "status": "confirmed"}
@@ -273,7 +273,7 @@ def test_orders_that_are_entered_as_such_are_reported(shop, administration):
     assert messages["payload"]["data"]["record"] == purchase_order
 
 
-def test_nothing_for_inactive_triggers_and_again_once_they_are_active(shop, administration):
+def test_an_inactive_trigger_gets_no_messages_until_it_is_active(shop, administration):
     trigger = add_trigger(administration, eventTypes=[GENERIC])
     path, member = f"/triggers/{trigger['triggerId']}", shop.member()
     for active, count in ((False, 0), (True, 1)):
