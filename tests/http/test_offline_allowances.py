@@ -178,7 +178,7 @@ def test_the_same_request_gets_the_first_response(till):
     assert till.balances == (74, 74)
 
 
-def test_accounts_allow_none_unless_told(till):
+def test_accounts_allow_no_allowance_by_default(till):
     assert till.allow({**POLICY, "enabled": False})["offlineAllowance"]["enabled"] is False
     assert type_of(till.create(expect=409)) == "offline-allowance-disabled"
     assert "offlineAllowance" not in till.allow(None)
@@ -244,7 +244,7 @@ def test_the_policy_stays_while_allowances_are_open(till):
     assert "offlineAllowance" not in till.allow(None)
 
 
-def test_a_member_manages_the_own_allowances_by_the_own_token(till):
+def test_a_member_token_creates_and_lists_the_members_own_allowances(till):
     member_surface = till.shop.integration.with_token(till.shop.organization.member_token(till.member))
     other = till.shop.member()
     created = member_surface.post(till.path, {"amount": 40, "systemUniqueKey": key()})["offlineAllowance"]
@@ -280,7 +280,7 @@ def test_a_redemption_burns_its_amount_and_releases_the_rest(till):
     till.shop.check_ledger()
 
 
-def test_the_same_redemption_is_answered_again(till):
+def test_a_repeated_redemption_returns_the_first_response(till):
     allowance = till.create(40)
     redemption = till.redemption(allowance, 25)
     first = till.send(redemption)
@@ -312,7 +312,7 @@ def test_no_more_is_redeemed_than_was_held(till):
     assert till.balances == (60, 60)
 
 
-def test_the_purchase_is_before_the_end_of_the_token(till):
+def test_a_purchase_after_the_end_of_the_token_is_refused(till):
     allowance = till.create(40)
     late = (datetime.fromisoformat(allowance["expiresAt"]) + timedelta(seconds=1)).isoformat()
     problem = till.redeem(allowance, externalEventDate=late, expect=400)
@@ -365,7 +365,7 @@ def test_captures_and_reverts_of_the_hold_count_like_redemptions_and_cancellatio
 # --- the end -----------------------------------------------------------------------------------------------------
 
 
-def test_what_is_never_redeemed_is_spendable_again_without_a_job(till):
+def test_unredeemed_points_are_spendable_again_without_a_job(till):
     """Valid for 48 hours and 24 more to synchronize: 72 hours after the creation."""
     till.create(40, validFor="PT48H")
     till.clock.wait(hours=71, minutes=59)
@@ -507,7 +507,7 @@ def test_erasing_a_member_cancels_the_allowances(till):
     till.shop.check_ledger()
 
 
-def test_campaigns_and_the_timeline_are_told_of_the_hold(till):
+def test_campaigns_and_the_timeline_report_the_hold(till):
     account = till.shop.account(name="Seen")
     effect = {"effectId": "mint-points", "params": [{"id": "amount", "value": 1}]}
     effect["params"].append({"id": "ledgerAccountKey", "value": account["ledgerAccountKey"]})

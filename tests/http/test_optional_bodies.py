@@ -45,7 +45,7 @@ def test_a_body_is_refused_where_there_is_none(organization, body):
         assert (problem["type"], problem["detail"]) == ("/problems/invalid-request", "The operation takes no body.")
 
 
-def test_nothing_is_the_same_as_an_empty_object(organization):
+def test_a_missing_body_equals_an_empty_object(organization):
     shop = Shop(organization)
     integration, administration = organization.integration, organization.administration
     record = organization.member("ana")
@@ -70,7 +70,7 @@ def test_nothing_is_the_same_as_an_empty_object(organization):
     assert integration.get("/members/ana")["loyaltyMember"]["tiers"] == before
 
 
-def test_null_is_not_nothing(organization):
+def test_an_empty_body_is_accepted_and_a_list_refused(organization):
     organization.member("ana")
     reply = organization.integration.request("PATCH", "/members/ana", headers={"Content-Type": "application/json"})
     assert reply.status == 200

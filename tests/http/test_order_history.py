@@ -70,7 +70,7 @@ def test_cancelled_and_rejected_orders_do_not_count(shop, member, way):
 
 
 @pytest.mark.parametrize(("months_ago", "applies"), [(14, True), (11, False), (None, True)])
-def test_example_2_the_first_purchase_in_a_year(shop, member, months_ago, applies):
+def test_example_2_the_first_purchase_in_a_year_is_rewarded(shop, member, months_ago, applies):
     rule = 'member.lastOrderAt == null || event.externalEventDate - member.lastOrderAt > duration("8760h")'
     shop.campaign(running(mint(100), rule=rule), eventType=ORDER_CREATED)
     if months_ago is not None:
@@ -81,7 +81,7 @@ def test_example_2_the_first_purchase_in_a_year(shop, member, months_ago, applie
     assert shop.balance(member) - before == (100 if applies else 0)
 
 
-def test_orders_of_the_same_call_are_seen_and_the_own_one_is_not(shop, member):
+def test_an_event_sees_earlier_orders_of_its_call_but_not_its_own_order(shop, member):
     shop.campaign(running(COUNT), eventType=ORDER_CREATED)
     shop.campaign(running(COUNT), eventType="member-purchase-order-confirmed")
     results = shop.track(
@@ -106,7 +106,7 @@ def test_orders_of_the_same_call_are_seen_and_the_own_one_is_not(shop, member):
     assert shop.balance(member) == 2 + 2
 
 
-def test_missions_sponsors_and_coupon_books_see_them_too(shop, member):
+def test_expressions_of_missions_sponsors_and_coupon_books_see_the_history(shop, member):
     sponsor = shop.member()
     shop.track(order(member, 1), order(member, 1), order(sponsor, 1))
     mission = create(shop, goalCount=100, countExpression="member.orderCount")

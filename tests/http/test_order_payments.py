@@ -80,7 +80,7 @@ def test_the_order_captures_its_payment(funded_till):
     funded_till.shop.check_ledger()
 
 
-def test_an_order_without_payments_is_as_before(funded_till):
+def test_an_order_without_payments_has_no_refunds(funded_till):
     assert "refunds" not in buy(funded_till, None)
     assert stored_payments(funded_till) is None
     assert "refunds" not in bring_back(funded_till, 10)
@@ -130,7 +130,7 @@ def test_campaigns_see_how_an_order_is_paid(funded_till):
     assert funded_till.balance == 525
 
 
-def test_a_campaign_sees_all_of_an_order_that_tells_no_payments_as_money(funded_till):
+def test_an_order_without_payments_counts_as_paid_with_money(funded_till):
     funded_till.shop.campaign(running(MONEY), eventType=ORDER_CREATED)
     buy(funded_till, None)
     assert funded_till.balance == 3050
@@ -310,7 +310,7 @@ def test_refunds_of_points_are_there_for_what_is_clawed_back(funded_till):
     funded_till.shop.check_ledger()
 
 
-def test_an_erased_order_says_nothing_of_its_payments(funded_till):
+def test_an_erased_order_has_no_payments(funded_till):
     payment = funded_till.pay(points=2500, orderExternalId="1718")
     buy(funded_till, tenders(payment))
     open_payment = funded_till.pay(points=100)

@@ -26,7 +26,7 @@ def test_an_organization_is_read_by_its_id(organization):
     }
 
 
-def test_an_id_that_is_no_number_or_leads_nowhere(api, organization, other_organization):
+def test_a_malformed_id_is_400_and_another_organization_403(api, organization, other_organization):
     assert api.surface(token=organization.token).get("/organizations/one", expect=400)["errors"]
     administration = api.surface(f"/organizations/{other_organization.id}", organization.token)
     assert administration.get("", expect=403)["type"] == "/problems/forbidden"

@@ -41,7 +41,7 @@ def test_a_request_without_one_host_is_a_400(served, hosts):
     assert reply.json["detail"] == "A request of HTTP/1.1 needs one Host header."
 
 
-def test_alive_whatever_the_database_does(served):
+def test_a_server_is_alive_whatever_the_state_of_its_database(served):
     client, _ = served
     reply = page(client, "/health/live")
     assert (reply.status, reply.json) == (200, {"status": "live"})
@@ -56,7 +56,7 @@ def test_alive_whatever_the_database_does(served):
         ({"database": False, "migrations": False}, 503, "unavailable"),
     ],
 )
-def test_ready_when_every_check_is(checks, status, word):
+def test_a_server_is_ready_when_every_check_is(checks, status, word):
     client, _ = serve(PATHS, site=Site(readiness=lambda: checks))
     reply = page(client, "/health/ready")
     assert (reply.status, reply.json) == (status, {"status": word, "checks": checks})

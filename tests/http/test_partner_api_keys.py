@@ -43,7 +43,7 @@ def test_a_key_is_shown_once_and_kept_as_a_hash(shop):
     assert key not in str(shop.rows("audit_log", "audit_log::text"))
 
 
-def test_every_key_is_another(shop):
+def test_every_new_key_is_different(shop):
     assert len({Partner.of(shop).key for _ in range(5)}) == 5
 
 
@@ -106,7 +106,7 @@ def test_an_unknown_key_cannot_be_revoked(shop, api):
     assert foreign.pay(foreign.shop.member())
 
 
-def test_a_key_that_names_another_organization_is_unknown(shop, api):
+def test_a_key_with_the_id_of_another_organization_is_unknown(shop, api):
     partner, other_partner = Partner.of(shop), Partner.of(Shop(api.organization()))
     secret = partner.key.split("_", 2)[2]
     forged = other_partner.key.split("_", 2)[:2]

@@ -149,7 +149,7 @@ def test_a_body_that_is_no_json_is_an_empty_400_for_partner_a(partner, shop):
     assert no_key.json["type"] == "/problems/unauthorized"
 
 
-def test_the_store_is_partner_as_alone(shop):
+def test_only_partner_a_sends_a_store(shop):
     partner_a, partner_b = (Partner.of(shop, name) for name in BOTH)
     member = shop.member()
     assert partner_a.pay(member, storeId="store-4")
@@ -209,7 +209,7 @@ def test_a_customer_becomes_a_member_by_the_id_alone(shop, either):
     assert either.pay(name, forceUserSubscription=True)["isNewMember"] is False
 
 
-def test_a_customer_becomes_a_member_with_all_that_is_known(shop, either):
+def test_a_customer_becomes_a_member_with_all_onboarding_data(shop, either):
     name = customer()
     assert either.pay(name, forceUserSubscription=True, memberInfo=INFO)["isNewMember"]
     member = shop.integration.get(f"/members/{name}")["loyaltyMember"]
@@ -434,7 +434,7 @@ def test_effects_that_did_not_take_place_are_left_out(shop, partner):
     assert effect_ids == [["mint-points", "discount"], ["mint-points"]]
 
 
-def test_the_tier_is_that_after_the_payment(shop, partner):
+def test_the_response_has_the_tier_after_the_payment(shop, partner):
     program = f"/loyalty-programs/{shop.organization.created.loyalty_program_id}"
     tier = {"name": "Gold", "active": True, "minRequiredPoints": 100, "tierOrder": 2}
     shop.administration.post(f"{program}/tiers", tier)
@@ -448,7 +448,7 @@ def test_the_tier_is_that_after_the_payment(shop, partner):
     assert (before != "Gold", after) == (True, "Gold")
 
 
-def test_points_that_had_expired_are_no_part_of_what_is_reported(shop, partner):
+def test_reported_balances_exclude_expired_points(shop, partner):
     stars = shop.account(name="Stars", pointTrackingEnabled=True)
     key = stars["ledgerAccountKey"]
     shop.campaign(
@@ -459,7 +459,7 @@ def test_points_that_had_expired_are_no_part_of_what_is_reported(shop, partner):
     assert (account_balance["balance"], account_balance["newAccrual"]) == (0, 5)
 
 
-def test_ids_of_payments_are_no_keys_of_events(shop, partner):
+def test_a_payment_id_may_equal_the_key_of_an_event(shop, partner):
     member = shop.member()
     payment = fresh()
     partner.pay(member, paymentId=payment)

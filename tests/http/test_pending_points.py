@@ -73,7 +73,7 @@ class TestWaiting:
         assert holds(shop, member) == (100, 0, None)
         assert points.verify() == []
 
-    def test_a_midnight_is_that_of_the_account(self, shop):
+    def test_a_midnight_is_in_the_zone_of_the_account(self, shop):
         """Example 2."""
         member = shop.member()
         mint(shop, member, 100, availableAfter="P14D", availableRounding="day")
@@ -140,11 +140,11 @@ class TestWaiting:
         assert points.move(None, wallet, 10, availableAfter="P1D", systemUniqueKey="once") == [row]
         assert points.balance(wallet) == 10
 
-    def test_what_waits_is_captured_by_nobody(self, points):
+    def test_pending_points_cannot_be_captured(self, points):
         minted = points.mint(points.wallet(), 10, availableAfter="P1D")
         assert points.capture((minted, None), expect=409)["type"] == "/problems/not-pending"
 
-    def test_what_waits_is_released_early(self, clock, points):
+    def test_pending_points_are_released_early(self, clock, points):
         wallet = points.wallet()
         minted = points.mint(wallet, 10, availableAfter="P1D")
         settled = points.mint(wallet, 5)
@@ -157,7 +157,7 @@ class TestWaiting:
         assert points.balance(wallet) == 15
         assert points.verify() == []
 
-    def test_what_waits_is_reverted_to_nothing(self, clock, points):
+    def test_a_reverted_pending_mint_never_becomes_available(self, clock, points):
         wallet = points.wallet()
         minted = points.mint(wallet, 10, availableAfter="P1D")
         points.revert(minted)
@@ -166,7 +166,7 @@ class TestWaiting:
         assert (record["currentBalance"], record["pending"], record["pendingCreditBalance"]) == (0, 0, 0)
         assert points.verify() == []
 
-    def test_what_waits_counts_for_the_supply_at_once(self, clock):
+    def test_pending_points_count_towards_the_supply_at_once(self, clock):
         points = Points.new(clock.organization, maxSupply=100)
         wallet = points.wallet()
         minted = points.mint(wallet, 60, availableAfter="P1D")
@@ -202,11 +202,11 @@ class TestWaiting:
             ({"availableAfter": "P1D", "captureMethod": "manual"}, ["/availableAfter"]),
         ],
     )
-    def test_terms_that_contradict_each_other(self, points, terms, pointers):
+    def test_contradictory_terms_of_a_mint_are_refused(self, points, terms, pointers):
         problem = points.move(None, points.wallet(), 10, expect=400, **terms)
         assert [fault["pointer"] for fault in problem["errors"]] == pointers
 
-    def test_terms_of_what_is_no_mint(self, points):
+    def test_a_burn_with_terms_is_refused(self, points):
         problem = points.move(points.wallet(), None, 10, expect=400, availableAfter="P1D")
         assert [fault["pointer"] for fault in problem["errors"]] == ["/availableAfter"]
 
@@ -292,7 +292,7 @@ class TestOrders:
         }
         assert (lot["amount"], lot["expiresAt"], available_event["createdAt"]) == (100, None, IN_TIME)
 
-    def test_a_return_takes_from_what_waits(self, clock, shop, points, action):
+    def test_a_return_takes_from_pending_points(self, clock, shop, points, action):
         """Example 4."""
         member = shop.member()
         self.buy(shop, member)
@@ -322,7 +322,7 @@ class TestOrders:
         assert holds(shop, member) == (0, 0, None)
         assert points.verify() == []
 
-    def test_points_that_were_spent_are_missing(self, clock, shop, points, action):
+    def test_spent_points_of_a_returned_order_are_clamped(self, clock, shop, points, action):
         """Example 6."""
         member = shop.member()
         self.buy(shop, member)
@@ -351,13 +351,13 @@ class TestOrders:
         tier_events = events_of(shop, member, "member-tier-set")
         assert [move["createdAt"] for move in tier_events] == [IN_TIME]
 
-    def test_a_simulation_says_when(self, shop, points, action):
+    def test_a_simulation_reports_when_points_are_available(self, shop, points, action):
         """Example 10 of simulations."""
         body = {"order": {"total": 37.60}}
         [account] = shop.integration.post("/simulations", body, expect=200)["simulation"]["earn"]["accounts"]
         assert (account["available"], account["pending"], account["availableAt"]) == (0, 37, IN_TIME)
 
-    def test_constants_that_contradict_each_other(self, shop):
+    def test_contradictory_constants_of_an_effect_are_refused(self, shop):
         for terms in ({"availableAfter": "P3Y"}, {"availableAt": IN_TIME, "availableAfter": "P1D"}):
             campaign = shop.campaign()
             path = f"/campaigns/{campaign['campaignId']}/actions"

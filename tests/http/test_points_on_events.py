@@ -314,7 +314,7 @@ class TestMembers:
         assert (record["currentBalance"], record["pending"], record["pendingCreditBalance"]) == (0, 0, 0)
         assert account.verify() == []
 
-    def test_what_waits_for_an_event_is_released_early(self, clock, shop, points):
+    def test_points_that_wait_for_an_event_are_released_early(self, clock, shop, points):
         member = shop.member()
         minted = mint(shop, member, 30, availableOn=ON_CONFIRMED)
         points.release(minted["ledgerTransactionId"])
@@ -332,7 +332,7 @@ class TestMembers:
             ({"availableOn": {"eventTypes": [CONFIRMED], "cancelAfter": "P3Y"}}, "/availableOn"),
         ],
     )
-    def test_terms_that_can_never_hold(self, shop, terms, pointer):
+    def test_terms_that_can_never_be_met_are_refused(self, shop, terms, pointer):
         problem = mint(shop, shop.member(), 1, expect=400, **terms)
         assert [fault["pointer"] for fault in problem["errors"]] == [pointer]
 

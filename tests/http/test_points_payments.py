@@ -135,7 +135,7 @@ def test_a_quote_counts_what_can_be_spent_now(till):
     assert till.quote(50)["balance"] == 50
 
 
-def test_a_member_may_ask_for_the_own_quote(till):
+def test_a_member_token_gets_the_members_own_quote(till):
     member_surface = till.shop.integration.with_token(till.shop.organization.member_token(till.member))
     assert member_surface.post(f"{till.path}/quote", {"orderTotal": 50}, expect=200)["maxPoints"] == 0
     other = till.shop.member()
@@ -225,7 +225,7 @@ def test_a_payment_holds_points_of_a_value(funded_till):
     assert funded_till.balance == 230
 
 
-def test_example_2_the_rest_that_is_no_multiple_is_left(till):
+def test_example_2_points_beyond_the_multiple_stay_with_the_member(till):
     till.allow({"pointsPerUnit": 1, "currency": "EUR", "multipleOf": 3})
     till.shop.give(till.member, 10)
     assert till.pay(points=till.quote(50)["maxPoints"])["value"] == 9
@@ -293,7 +293,7 @@ def test_the_same_request_gets_the_first_response(funded_till):
     assert funded_till.balance == 2730
 
 
-def test_a_member_pays_by_the_own_token(funded_till):
+def test_a_member_token_pays_and_cannot_read_or_capture(funded_till):
     member_surface = funded_till.shop.integration.with_token(
         funded_till.shop.organization.member_token(funded_till.member)
     )

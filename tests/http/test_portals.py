@@ -86,7 +86,7 @@ def test_paging_is_deprecated(administration):
         "http://[::1]:8000/",
     ],
 )
-def test_where_people_can_be_sent(administration, url):
+def test_valid_redirect_urls_are_stored(administration, url):
     portal = administration.post("/portals", {"name": "Corner", "active": True, "authRedirectUrl": url})["portal"]
     assert portal["authRedirectUrl"] == url
 
@@ -114,14 +114,14 @@ def test_where_people_can_be_sent(administration, url):
         "https://x.example/\n",
     ],
 )
-def test_where_nobody_is_sent(administration, url):
+def test_other_redirect_urls_are_refused(administration, url):
     body = {"name": "Corner", "active": True, "authRedirectUrl": url}
     problem = administration.post("/portals", body, expect=400)
     assert [fault["pointer"] for fault in problem["errors"]] == ["/authRedirectUrl"]
     assert administration.get("/portals")["totalCount"] == 0
 
 
-def test_the_program_must_exist(administration, other_organization):
+def test_an_unknown_program_of_a_portal_is_refused(administration, other_organization):
     for program_id in (10**15, other_organization.created.loyalty_program_id):
         body = {"name": "Corner", "active": True, "loyaltyProgramId": program_id}
         problem = administration.post("/portals", body, expect=404)

@@ -107,7 +107,7 @@ def test_an_order_is_created_with_every_field(shop, member, member_id):
     assert shop.administration.get(path) == {"order": created_order}
 
 
-def test_an_order_tells_what_was_done_beside_what_was_asked_for(shop, member, member_id):
+def test_an_order_reports_the_granted_and_the_requested_amount(shop, member, member_id):
     limit = {"scope": "member", "type": "points", "period": "total", "limit": 3}
     shop.campaign(running(mint(10)), limitRules=[limit], allowPartialApplicationOnLimit=True, eventType=ORDER_CREATED)
     shop.campaign(running(mint(("=", "order.total / 2.0"))), eventType=ORDER_CREATED)
@@ -118,7 +118,7 @@ def test_an_order_tells_what_was_done_beside_what_was_asked_for(shop, member, me
     assert shop.balance(member) == 4
 
 
-def test_an_order_of_the_least_members_has_the_others_empty(shop, member_id):
+def test_an_order_with_only_required_fields_has_the_others_empty(shop, member_id):
     created_order = create(shop, member_id)["order"]
     nothing = ("externalEventDate", "description", "loyaltyProgramId", "discountedTotal", "subTotal", "merchantId")
     assert [created_order[name] for name in nothing] == [None] * len(nothing)
@@ -176,7 +176,7 @@ def test_an_inactive_member_orders_nothing(shop, member, member_id):
 
 
 @pytest.mark.parametrize("name", ["externalId", "type", "total", "status"])
-def test_what_an_order_must_have(shop, member, member_id, name):
+def test_an_order_without_a_required_field_is_refused(shop, member, member_id, name):
     without = {key: value for key, value in body().items() if key != name}
     problem = shop.administration.post(f"/members/{member_id}/purchase-orders", without, expect=400)
     assert [fault["pointer"] for fault in problem["errors"]] == [f"/{name}"]
@@ -201,7 +201,7 @@ def test_malformed_orders_are_refused(shop, member, member_id, change):
     assert shop.rows("purchase_orders") == []
 
 
-def test_orders_of_a_batch_stand_for_themselves(shop):
+def test_orders_of_a_batch_succeed_or_fail_individually(shop):
     members = [shop.member() for _ in range(3)]
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
     orders = [
