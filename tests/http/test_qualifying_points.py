@@ -158,7 +158,7 @@ def test_a_campaign_gives_a_bonus_that_does_not_qualify(shop, member):
 
 
 @pytest.mark.parametrize(("qualifying", "points"), [(0, (100, 0)), (None, (100, 100)), (33, (100, 33))])
-def test_a_return_takes_the_same_share_of_both(shop, member, qualifying, points):
+def test_a_return_takes_the_same_share_of_points_and_qualifying_points(shop, member, qualifying, points):
     more = {} if qualifying is None else {"qualifyingAmount": qualifying}
     shop.campaign(running(mint(100, **more)), eventType="member-purchase-order-created")
     shop.track_one(order(member, 50, external_id="o-1"))
@@ -267,7 +267,7 @@ def test_constants_that_never_qualify_are_refused_when_they_are_saved(shop, prog
     shop.administration.post(path, running(mint(0, qualifyingAmount=0)))
 
 
-def test_tiers_by_the_balance_take_no_notice_of_qualifying_points(shop):
+def test_tiers_by_the_balance_ignore_qualifying_points(shop):
     TierSchedule.new(shop, {"basis": "balance"}, Silver=500)
     shop.member(loyaltyMemberId="ana")
     shop.give("ana", 499, qualifyingAmount=5000)

@@ -29,12 +29,12 @@ def clock():
 @pytest.mark.parametrize(
     "text", ["", "10", "0/second", "-1/minute", "10/week", "10 / minute", "1.5/second", "10/minutes"]
 )
-def test_what_is_no_rate(text):
+def test_a_malformed_rate_is_refused(text):
     with pytest.raises(ValueError, match="such as 600/minute"):
         Rate.parse(text)
 
 
-def test_a_burst_is_let_through_and_then_as_much_as_the_rate_says(clock):
+def test_a_burst_is_allowed_then_the_rate_applies(clock):
     rates, rate = Rates(clock), Rate.parse("3/minute")
     assert [rates.take("a", rate).is_allowed for _ in range(5)] == [True, True, True, False, False]
     refusal = rates.take("a", rate)
@@ -46,7 +46,7 @@ def test_a_burst_is_let_through_and_then_as_much_as_the_rate_says(clock):
     assert [rates.take("a", rate).remaining for _ in range(3)] == [2, 1, 0]
 
 
-def test_looking_counts_nothing(clock):
+def test_a_look_takes_nothing_from_the_rate(clock):
     rates, rate = Rates(clock), Rate(1, 60)
     assert [rates.look("a", rate).is_allowed for _ in range(3)] == [True, True, True]
     assert rates.take("a", rate).is_allowed
@@ -65,7 +65,7 @@ def test_no_key_gets_more_than_its_burst_and_its_rate(steps, count):
     assert all(grants <= most + 1e-6 for grants in grants_by_key.values())
 
 
-def test_more_keys_than_there_is_room_for_are_no_fault(clock):
+def test_rates_work_with_more_keys_than_the_table_holds(clock):
     rates, rate = Rates(clock), Rate(1, 60)
     assert all(rates.take(str(n), rate).is_allowed for n in range(2000))
     refusals = sum(not rates.take(str(n), rate).is_allowed for n in range(2000))
@@ -102,7 +102,7 @@ def _in_threads(rates: Rates, rate: Rate) -> int:
     return len(grants)
 
 
-def test_the_headers_of_the_draft(clock):
+def test_headers_follow_the_draft(clock):
     rates, rate = Rates(clock), Rate.parse("10/minute")
     assert rate_headers({}) == []
     headers = dict(rate_headers({"token": rates.take("a", rate), "address": rates.take("b", Rate(2, 1))}))

@@ -78,18 +78,18 @@ def test_searches_come_from_the_replica_and_single_reads_do_not(content):
     assert integration.get("/content/collections/drinks") == content.collection
 
 
-def test_what_the_replica_does_not_have_yet_comes_from_the_primary(content):
+def test_content_that_the_replica_lacks_comes_from_the_primary(content):
     new = Content.of(content.organization, name="New")
     document = new.put({"title": "new"})
     assert new.search()["items"] == [document]
 
 
-def test_who_may_call_is_asked_of_the_primary(content):
+def test_permissions_are_read_from_the_primary(content):
     elsewhere = content.organization.api.organization()
     assert elsewhere.integration.get("/content/collections") == {"results": [], "totalCount": 0, "page": 0, "limit": 20}
 
 
-def test_while_the_replica_is_away_the_primary_serves(settings, primary_url, monkeypatch, caplog):
+def test_the_primary_serves_while_the_replica_is_unavailable(settings, primary_url, monkeypatch, caplog):
     away = make_url(primary_url).set(database="nowhere").render_as_string(hide_password=False)
     served = replace(settings, database_url=primary_url, read_database_url=away)
     with running_api(served) as api:

@@ -84,7 +84,7 @@ def test_a_confirmation_takes_nothing_back(shop, member, points):
     assert shop.balance(member) == 10
 
 
-def test_of_a_partial_return_the_share_that_stands_is_rounded_down(shop, member, points):
+def test_the_points_kept_after_a_partial_return_are_rounded_down(shop, member, points):
     bought(shop, member, 10, "confirmed")
     result = return_part(shop, member, "3.10")
     [reversal] = result["reverted"]
@@ -141,7 +141,7 @@ def test_points_that_were_spent_are_taken_back_once_there_are_others(shop, membe
     assert shop.balance(member) == 91
 
 
-def test_a_part_that_is_back_is_not_taken_twice_by_hand(shop, member, points):
+def test_a_revert_by_hand_does_not_take_a_returned_part_twice(shop, member, points):
     bought(shop, member, 10, "confirmed")
     return_part(shop, member, 4)
     shop.give(member, 100)
@@ -153,7 +153,7 @@ def test_a_part_that_is_back_is_not_taken_twice_by_hand(shop, member, points):
     assert shop.balance(member) == 100
 
 
-def test_burns_and_sponsors_of_an_undone_order(shop, member):
+def test_an_undone_order_gives_back_burns_and_takes_the_points_of_the_sponsor(shop, member):
     sponsor = shop.member()
     shop.give(member, 50)
     shop.campaign(running(spend(20), mint(8), mint(4, recipient="sponsor")), eventType=ORDER_CREATED)
@@ -166,7 +166,7 @@ def test_burns_and_sponsors_of_an_undone_order(shop, member):
     assert (shop.balance(member), shop.balance(sponsor)) == (50, 0)
 
 
-def test_the_worth_of_an_item_may_come_from_the_order(shop, member, points):
+def test_the_value_of_a_returned_item_may_come_from_the_order(shop, member, points):
     items = [
         {"productCode": "mug", "total": 6, "quantity": 3},
         {"productCode": "tea", "total": 4},
@@ -216,7 +216,7 @@ def test_a_dry_run_of_a_return_takes_nothing_back(shop, member, points):
 
 
 @pytest.mark.parametrize("status", ["cancelled", "returned", "partially-returned"])
-def test_what_undoes_an_order_is_not_captured(shop, member, points, status):
+def test_an_event_that_undoes_an_order_cannot_be_captured_only(shop, member, points, status):
     bought(shop, member, 10, "confirmed")
     undoing = order(member, 4 if status == "partially-returned" else None, status, "o-1")
     assert shop.refused(undoing, executionMode="captureOnly") == "/problems/event-type-not-trackable"
@@ -378,7 +378,7 @@ CUPS = [{"productCode": "cup", "total": 60, "quantity": 4}, {"productCode": "jug
         [{"productCode": "jug"}, {"productCode": "jug"}],
     ],
 )
-def test_no_more_comes_back_than_the_order_has(shop, member, points, items):
+def test_no_more_is_returned_than_the_order_has(shop, member, points, items):
     bought(shop, member, 100, "confirmed", items=CUPS)
     excessive_return = order(member, None, "partially-returned", "o-1", items=items)
     assert shop.refused(excessive_return) == "/problems/return-exceeds-order"
@@ -416,7 +416,7 @@ def test_a_return_may_say_its_total_only(shop, member, points):
 
 
 @pytest.mark.parametrize("in_one_batch", [True, False])
-def test_what_the_confirmation_earned_goes_with_the_rest(shop, member, points, in_one_batch):
+def test_points_of_the_confirmation_are_taken_with_the_others(shop, member, points, in_one_batch):
     shop.campaign(running(mint(30)), eventType="member-purchase-order-confirmed")
     events = [
         order(member, 60, external_id="o-1"),

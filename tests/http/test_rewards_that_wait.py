@@ -49,7 +49,7 @@ class TestMissions:
         clock.advance(AVAILABLE_AT)
         assert holds(shop, member) == (100, 0)
 
-    def test_a_moment(self, clock, shop):
+    def test_points_wait_until_a_fixed_moment(self, clock, shop):
         create(shop, availableAt="2026-03-02T00:00:00Z")
         member = shop.member()
         shop.track(event(member))
@@ -57,7 +57,7 @@ class TestMissions:
         shop.track(event(member))
         assert holds(shop, member) == (200, 0)
 
-    def test_its_terms_count_in_place_of_those_of_the_account(self, clock, shop):
+    def test_terms_of_the_mission_replace_those_of_the_account(self, clock, shop):
         account = Points.new(clock.organization, defaultAvailability={"availableAfter": "P2D"})
         for name, terms in (("own", {"availableAfter": "P14D"}), ("of the account", {})):
             create(shop, name=name, ledgerAccountId=account.account_id, **terms)
@@ -82,7 +82,7 @@ class TestMissions:
         clock.advance("2026-03-21T09:00:00Z")
         assert holds(shop, member) == (100, 0)
 
-    def test_a_cancelled_event_takes_what_waits(self, clock, shop):
+    def test_a_cancelled_event_takes_its_pending_points(self, clock, shop):
         create(shop, availableAfter="P14D")
         member = shop.member()
         [result] = shop.track(event(member))
@@ -137,11 +137,11 @@ class TestMissions:
             ({"availableAfter": "P1D", "pointsAccrual": None, "badgeKey": None}, "/availableAfter"),
         ],
     )
-    def test_terms_that_cannot_be(self, shop, more, pointer):
+    def test_invalid_terms_are_refused(self, shop, more, pointer):
         problem = create(shop, expect=400, **more)
         assert pointer in [fault["pointer"] for fault in problem["errors"]]
 
-    def test_an_event_type_that_does_not_exist(self, shop):
+    def test_an_unknown_event_type_is_refused(self, shop):
         problem = create(shop, expect=404, availableOn={"eventTypes": ["never-heard-of"]})
         assert problem["type"] == "/problems/unknown-event-type"
 
@@ -191,12 +191,12 @@ class TestReferralPrograms:
         [account] = simulate(shop, loyaltyMemberId=shop.member(), order=purchase)["accounts"]
         assert (account["available"], account["pending"], account["availableAt"]) == (0, 50, AVAILABLE_AT)
 
-    def test_terms_of_a_program_that_pays_no_points(self, shop):
+    def test_terms_without_points_are_refused(self, shop):
         body = program_body(referrerPointsAccrual=None, referredPointsAccrual=None, availableAfter="P1D")
         problem = shop.administration.post("/referral-programs", body, expect=400)
         assert [fault["pointer"] for fault in problem["errors"]] == ["/availableAfter"]
 
-    def test_terms_that_contradict_each_other(self, shop):
+    def test_contradictory_terms_are_refused(self, shop):
         body = program_body(availableAt=AVAILABLE_AT, availableAfter="P1D")
         problem = shop.administration.post("/referral-programs", body, expect=400)
         assert [fault["pointer"] for fault in problem["errors"]] == ["/availableAfter"]
