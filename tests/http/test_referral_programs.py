@@ -57,7 +57,7 @@ def whole_body(shop):
     )
 
 
-def test_a_program_is_kept_with_everything_it_said(shop, administration):
+def test_a_program_is_stored_with_every_field(shop, administration):
     body = whole_body(shop)
     program = administration.post("/referral-programs", body)["referralProgram"]
     counts = {"referredCount": 0, "totalCodes": 0, "totalLogs": 0}
@@ -70,7 +70,7 @@ def test_a_program_is_kept_with_everything_it_said(shop, administration):
     assert administration.get("/referral-programs")["results"] == [program]
 
 
-def test_what_is_left_out_has_its_default(administration):
+def test_missing_fields_have_their_defaults(administration):
     body = program_body()
     program = administration.post("/referral-programs", body)["referralProgram"]
     fields = {name: program.pop(name) for name in body}
@@ -92,7 +92,7 @@ def test_what_is_left_out_has_its_default(administration):
     assert {name: again[name] for name in nulls} == nulls
 
 
-def test_an_update_changes_what_it_is_sent(shop, administration):
+def test_an_update_changes_the_sent_fields(shop, administration):
     body = whole_body(shop)
     program = administration.post("/referral-programs", body)["referralProgram"]
     path = f"/referral-programs/{program['referralProgramId']}"
@@ -130,7 +130,7 @@ def test_an_update_changes_what_it_is_sent(shop, administration):
         ({"totalCodes": 1}, "/totalCodes"),
     ],
 )
-def test_what_a_program_cannot_be_is_refused_with_its_place(shop, administration, more, pointer):
+def test_an_invalid_program_is_refused_with_the_field(shop, administration, more, pointer):
     friends = Friends(shop)
     body = program_body(**more)
     for problem in (
@@ -159,7 +159,7 @@ def test_what_a_program_cannot_be_is_refused_with_its_place(shop, administration
         ),
     ],
 )
-def test_what_a_program_names_must_be_there(shop, administration, more, problem):
+def test_a_program_with_an_unknown_reference_is_refused(shop, administration, more, problem):
     friends = Friends(shop)
     for answer in (
         administration.post("/referral-programs", program_body(**more), expect=404),
@@ -168,7 +168,7 @@ def test_what_a_program_names_must_be_there(shop, administration, more, problem)
         assert answer["type"] == f"/problems/{problem}"
 
 
-def test_records_of_another_organization_are_not_there(shop, other_organization, administration):
+def test_records_of_another_organization_are_not_found(shop, other_organization, administration):
     other = Shop(other_organization)
     foreign = Friends(other)
     created = other_organization.created
@@ -336,7 +336,7 @@ def test_codes_of_another_organization_are_free(shop, other_organization):
         ({"memberId": 1, "codes": ["a"], "number": 2}, "/number"),
     ],
 )
-def test_what_codes_cannot_be_is_refused_with_its_place(shop, administration, body, pointer):
+def test_invalid_codes_are_refused_with_the_field(shop, administration, body, pointer):
     problem = administration.post(f"{Friends(shop).path}/codes", body, expect=400)
     assert problem["type"] == "/problems/invalid-request"
     assert {fault["pointer"] for fault in problem["errors"]} == {pointer}
@@ -405,7 +405,7 @@ def test_logs_are_listed_and_ordered(shop, administration):
         assert administration.get(wrong, expect=404)["type"] == "/problems/not-found"
 
 
-def test_the_leaderboard_is_what_a_naive_count_comes_to(shop, administration):
+def test_the_leaderboard_equals_a_naive_count(shop, administration):
     friends, other = Friends(shop, maxRedeemsPerReferredMemberPerCode=2), Friends(shop)
     owners = [
         shop.member(profile={"name": name, "email": f"{name}@example.com"} if name else {})

@@ -73,7 +73,7 @@ def test_both_sides_are_rewarded_and_it_is_logged(shop, friends):
     assert [transaction["description"] for transaction in transactions] == ["Bring a friend"]
 
 
-def test_the_same_event_again_is_the_same_answer(shop, friends):
+def test_a_repeated_event_returns_the_same_result(shop, friends):
     ana, ben = shop.member(), shop.member()
     referral_event = refer(friends.code(ana), ben)
     first = shop.track_one(referral_event)
@@ -149,7 +149,7 @@ def test_members_cannot_refer_themselves(shop, friends):
     assert friends.logs(code) == []
 
 
-def test_a_code_that_nobody_has(shop, friends):
+def test_an_unknown_code_is_skipped_with_the_reason(shop, friends):
     ben = shop.member(referralCode="of the enrolment")
     [referral] = shop.track_one(refer("nobody", ben))["referrals"]
     assert referral.pop("error")["type"] == "/problems/unknown-referral-code"
@@ -176,7 +176,7 @@ def test_upper_and_lower_case_are_different(shop, friends):
     ],
 )
 @pytest.mark.parametrize("together", [True, False])
-def test_a_limit_is_used_up_and_not_beyond(shop, limits, uses, expected_limits, together):
+def test_a_limit_is_used_up_and_not_exceeded(shop, limits, uses, expected_limits, together):
     friends = Friends(shop, **limits)
     ana, guests = shop.member(), [shop.member() for _ in range(3)]
     codes = [friends.code(ana) for _ in range(2)]
@@ -208,7 +208,7 @@ def test_limits_are_of_one_member_and_one_program(shop):
         ({"validFromDate": "2099-01-01T00:00:00Z"}, None, "skipped"),
     ],
 )
-def test_dates_depend_on_when_it_happened(shop, dates, at, expected_status):
+def test_dates_of_a_program_apply_to_the_event_date(shop, dates, at, expected_status):
     friends = Friends(shop, **dates)
     ana, ben = shop.member(), shop.member()
     result = shop.track_one(refer(friends.code(ana), ben, externalEventDate=at))
@@ -315,7 +315,7 @@ def test_the_other_modes_change_nothing(shop, friends, mode):
         assert result["referrals"] == []
 
 
-def test_a_dry_run_tells_what_the_full_run_does(shop):
+def test_a_dry_run_reports_what_the_full_run_does(shop):
     friends = Friends(shop, maxPerCode=3, maxReferralsPerMember=4)
     owners, guests = [shop.member() for _ in range(2)], [shop.member() for _ in range(4)]
     codes = [friends.code(owners[n % 2]) for n in range(4)]
@@ -330,7 +330,7 @@ def test_a_dry_run_tells_what_the_full_run_does(shop):
     assert {entry["status"] for referrals in full_run for entry in referrals} == {"applied", "skipped"}
 
 
-def test_a_cancellation_gives_the_prior_state(shop):
+def test_a_cancellation_restores_the_state_before(shop):
     friends = Friends(shop, maxPerCode=1, maxReferralsPerMember=1)
     ana, ben, cleo = (shop.member() for _ in range(3))
     code = friends.code(ana)
@@ -361,7 +361,7 @@ def test_a_cancellation_gives_the_prior_state(shop):
     assert friends.usages() == {code: 1}
 
 
-def test_what_the_referrer_has_spent_is_left_out(shop, friends):
+def test_a_cancellation_takes_no_points_that_the_referrer_has_spent(shop, friends):
     ana, ben = shop.member(), shop.member()
     code = friends.code(ana)
     result = shop.track_one(refer(code, ben))
@@ -473,7 +473,7 @@ def test_coupons_are_taken_back_with_the_event(shop, books):
     ("book", "problem"),
     [({}, "coupon-out-of-stock"), ({"publishingStatus": "draft"}, "coupon-book-not-published")],
 )
-def test_a_coupon_that_cannot_be_had_takes_nothing_from_the_others(shop, books, book, problem):
+def test_an_unavailable_coupon_leaves_the_other_rewards(shop, books, book, problem):
     stored_book = books.make(**book)
     friends = Friends(shop, referrerCouponBookKey=stored_book["couponBookKey"])
     ana, ben = shop.member(), shop.member()
@@ -529,7 +529,7 @@ def gold_at(shop, points):
 
 
 @pytest.mark.parametrize("how", ["track", "mint"])
-def test_what_the_server_reports_of_a_member_may_be_a_referral(shop, how):
+def test_an_event_that_the_server_reports_can_be_a_referral(shop, how):
     """Who reaches gold rewards who brought them, who reaches gold by that and rewards in turn, and so on."""
     friends = Friends(shop, eventType="member-tier-set", referredPointsAccrual=0)
     gold_at(shop, 100)

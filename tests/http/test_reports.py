@@ -64,7 +64,7 @@ def today():
 
 
 @pytest.mark.parametrize("path", OPERATIONS)
-def test_roles_of_reports(organization, path):
+def test_each_report_needs_its_role(organization, path):
     name, _, query = path.partition("?")
     query = dict([query.split("=")] if query else [])
     permitted_surface = organization.administration.with_token(organization.token_of(OPERATIONS[path]))
@@ -76,7 +76,7 @@ def test_roles_of_reports(organization, path):
 
 
 @pytest.mark.parametrize("path", [operation for operation in OPERATIONS if operation != "missions-summary"])
-def test_ranges_and_zones_that_are_refused(organization, path):
+def test_invalid_ranges_and_zones_are_refused(organization, path):
     name, _, query = path.partition("?")
     query = dict([query.split("=")] if query else [])
     for wrong, parameter in (
@@ -95,7 +95,7 @@ def test_ranges_and_zones_that_are_refused(organization, path):
     organization.administration.get(f"/reports/{name}", expect=expect, **query, **all_time, tz="Asia/Tokyo")
 
 
-def test_parameters_that_are_refused(organization):
+def test_invalid_parameters_are_refused(organization):
     for name, query, parameter in (
         ("event-count", {}, "eventType"),
         ("event-count", {"eventType": "cup-returned"}, "eventType"),
@@ -113,7 +113,7 @@ def test_parameters_that_are_refused(organization):
         assert [error["parameter"] for error in problem["errors"]] == [parameter], (name, query)
 
 
-def test_without_dates_a_series_is_of_the_last_30_days(shop):
+def test_a_series_without_dates_covers_the_last_30_days(shop):
     shop.member()
     rows = report(shop, "members-over-time")["results"]
     first = datetime.now(UTC).date() - timedelta(days=29)
@@ -192,7 +192,7 @@ def test_a_range_may_begin_and_end_at_any_moment(shop, settle):
     assert report(shop, "top-members", **within)["results"][0]["amount"] == 2
 
 
-def test_days_of_zones_that_were_off_by_seconds(shop, settle):
+def test_days_follow_zones_whose_offset_had_seconds(shop, settle):
     member = shop.member()
     # Until May 1940 Amsterdam was 0:20:00, until July 1937 it was 0:19:32 ahead of Greenwich.
     shop.give(member, 1, externalEventDate="1930-01-01T23:40:27Z")
@@ -255,7 +255,7 @@ def test_pending_mints_count_once_they_are_captured(shop, settle):
     assert report(shop, "top-members")["results"][0]["amount"] == 30
 
 
-def test_cancelled_and_failed_events(shop, settle):
+def test_cancelled_events_count_negatively_and_failed_ones_do_not_count(shop, settle):
     member = shop.member()
     shop.campaign(running(WHOLE_DOLLARS), eventType="member-purchase-order-created")
     kept_order, cancelled_order = (
@@ -294,7 +294,7 @@ def book(shop, **more):
     return shop.administration.post("/coupon-books", body)["couponBook"]
 
 
-def test_coupons_assigned_used_and_reverted(shop, settle):
+def test_coupons_are_counted_as_assigned_used_and_reverted(shop, settle):
     member = shop.member()
     coffee = book(shop, tags=["hot"], discountAmount=3, discountType="amount")
     tea = book(shop, name="Tea", tags=["hot", "green"], discountAmount=10, discountType="percentage")
@@ -341,7 +341,7 @@ def test_coupons_assigned_used_and_reverted(shop, settle):
     assert report(shop, "discounts", discountType="voucher")["result"]["totalDiscountAmountAssigned"] == 0
 
 
-def test_the_summary_of_missions(shop, settle):
+def test_a_summary_counts_members_by_mission(shop, settle):
     first, second, third = (shop.member() for _ in range(3))
     body = {"eventType": "member-generic-event", "maxRepetitions": 5, "pointsAccrual": 1}
     shop.administration.post("/missions", {"name": "Two", "goalCount": 2, **body})
@@ -365,7 +365,7 @@ def as_type(shop, name, accept, expect=200, **query):
 
 
 @pytest.mark.parametrize("name", SERIES)
-def test_a_series_as_a_table(shop, name):
+def test_a_series_is_returned_as_a_table(shop, name):
     shop.give(shop.member(), 5)
     answer = as_type(shop, name, "text/csv")
     assert answer.headers["content-type"] == "text/csv; charset=utf-8"
@@ -377,7 +377,7 @@ def test_a_series_as_a_table(shop, name):
 
 @pytest.mark.parametrize("name", SERIES)
 @pytest.mark.parametrize("days", [0, 1, 30, 400])
-def test_a_series_as_a_chart(shop, name, days):
+def test_a_series_is_returned_as_a_chart(shop, name, days):
     shop.give(shop.member(), 5)
     end = datetime.now(UTC)
     query = {"sinceFrom": (end - timedelta(days=days)).isoformat(), "sinceTo": end.isoformat()}
@@ -406,7 +406,7 @@ def test_a_series_as_a_chart(shop, name, days):
         (",;=,q", None),
     ],
 )
-def test_the_form_that_a_client_prefers(shop, accept, media_type):
+def test_a_series_has_the_form_that_the_client_prefers(shop, accept, media_type):
     answer = as_type(shop, "members-over-time", accept, expect=406 if media_type is None else 200)
     if media_type is None:
         assert answer.json["type"] == "/problems/not-acceptable"
@@ -420,7 +420,7 @@ def test_operations_of_one_form_answer_it_whatever_is_accepted(shop):
     assert "vary" not in answer.headers
 
 
-def test_an_account_of_another_organization(shop, other_organization):
+def test_an_account_of_another_organization_is_unknown(shop, other_organization):
     account = other_organization.created.ledger_account_id
     shop.administration.get(f"/reports/ledger-accounts/{account}/totals", expect=404)
     shop.administration.get("/reports/top-members", ledgerAccountId=account, expect=400)
