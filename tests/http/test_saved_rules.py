@@ -55,7 +55,7 @@ def test_constants_that_can_never_work_are_refused(shop, what, text):
 
 
 @pytest.mark.parametrize("rule", ["balances.pionts > 1", 'balancesAfter["pionts"] > 1'])
-def test_an_unknown_account_is_refused_with_those_there_are(shop, rule):
+def test_an_unknown_account_is_refused_with_the_existing_ones(shop, rule):
     account = shop.account(alias="stars")
     [text] = fault_texts(shop, running(mint(1), rule=rule))
     assert text.startswith('rules.expression names "pionts", which is the key of no ledger account. ')
@@ -75,7 +75,7 @@ def test_an_unknown_account_is_refused_with_those_there_are(shop, rule):
         'tiers.size() > 0 && tiers[0] == "gold"',
     ],
 )
-def test_the_name_of_a_tier_is_refused_with_the_keys_that_stand_for_it(shop, rule):
+def test_the_name_of_a_tier_is_refused_with_the_keys_of_the_tiers(shop, rule):
     program = shop.organization.created.loyalty_program_id
     tiers = shop.administration.get(f"/loyalty-programs/{program}/tiers")["results"]
     [text] = fault_texts(shop, running(mint(1), rule=rule))
@@ -99,7 +99,7 @@ def test_unknown_keys_of_other_kinds_are_refused(shop, rule, what):
     ]
 
 
-def test_the_key_that_comes_close_is_reported(shop):
+def test_the_closest_key_is_suggested(shop):
     shop.account(alias="stars")
     [text] = fault_texts(shop, running(mint(1), rule="balances.satrs > 1"))
     assert "which is the key of no ledger account. Did you mean stars (Stars)? There are " in text
@@ -109,7 +109,7 @@ def test_the_key_that_comes_close_is_reported(shop):
     assert f"Did you mean {tier['loyaltyTierKey']} ({tier['name']})?" in text
 
 
-def test_an_event_type_that_comes_close_is_reported(shop):
+def test_the_closest_event_type_is_suggested(shop):
     body = {"code": "c", "name": "n", "eventType": "member-creatd"}
     problem = shop.administration.post("/campaigns", body, expect=404)
     assert problem["detail"] == "There is no active event type member-creatd. Did you mean member-created?"
@@ -119,12 +119,12 @@ def test_keys_of_variables_that_hide_these_are_free(shop):
     shop.campaign(running(mint(1), rule='[["gold"]].exists(tiers, "gold" in tiers)'))
 
 
-def test_effects_are_looked_at_too(shop):
+def test_keys_in_effects_are_checked_too(shop):
     texts = fault_texts(shop, running(mint(("=", 'balances.nothing + ("gold" in tiers ? 1 : 2)'))))
     assert len(texts) == 2
 
 
-def test_a_matcher_has_nothing_to_look_at_without_items(shop):
+def test_a_matcher_is_refused_where_events_have_no_items(shop):
     rule = 'order.items.exists(i, matches(i, "k"))'
     body = {"name": "Coffee", "type": "item-matcher", "matcher": {"operator": "AND", "conditions": []}}
     body["matcher"]["conditions"] = [{"field": "productCode", "operator": "equals", "value": "c"}]
@@ -157,7 +157,7 @@ def test_the_end_before_the_begin_is_reported_as_such(shop):
         ({"id": "amount", "value": 5, "expression": None}, {"expression": "true", "node": {}}),
     ],
 )
-def test_null_beside_what_is_given_counts_as_left_out(shop, member, param, rules):
+def test_null_beside_a_value_counts_as_missing(shop, member, param, rules):
     body = {**running({"effectId": "mint-points", "params": [param]}), "rules": rules}
     campaign = shop.campaign(body, eventType=GENERIC)
     assert campaign["actions"][0]["rules"] == {"expression": "true"}
@@ -213,7 +213,7 @@ def test_rules_that_fail_are_reported_in_every_mode_and_counted(shop, member):
     assert metric in metrics.exposition().decode()
 
 
-def test_the_balance_after_what_the_event_has_given(shop, member):
+def test_rules_see_the_balance_after_the_effects_of_the_event(shop, member):
     shop.account(alias="stars")
     key = shop.administration.get(f"/ledgers/{shop.organization.created.ledger_id}/accounts")["results"]
     main = next(a for a in key if a["ledgerAccountId"] == shop.organization.created.ledger_account_id)

@@ -92,7 +92,7 @@ def test_the_missing_amount_is_the_smallest_that_suffices(
 
 
 @pytest.mark.parametrize("is_stored", [True, False])
-def test_a_tier_that_the_order_reaches_gives_what_it_gives(shop, a_point_a_euro, is_stored):
+def test_a_tier_that_the_order_reaches_gives_its_rewards(shop, a_point_a_euro, is_stored):
     tiers = TierSchedule.new(shop, Silver=500, Gold=1000, Black=5000)
     keys = {name: tier["loyaltyTierKey"] for name, tier in tiers.tiers.items()}
     shop.campaign(
@@ -170,7 +170,7 @@ def test_a_book_is_affordable_after_the_order(shop, books, a_point_a_euro):
     assert simulation["next"][0]["key"] == dear["couponBookKey"]
 
 
-def test_another_moment_has_other_campaigns(shop, a_point_a_euro):
+def test_a_simulation_evaluates_the_campaigns_of_its_moment(shop, a_point_a_euro):
     hours = {"schedule": [{"day": day, "from": "15:00", "to": "17:00"} for day in range(1, 8)]}
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED, timezone="Europe/Madrid", dayOfWeekSchedule=hours)
     assert points(simulate(shop, "37.60", at="2030-03-06T15:30:00+01:00")) == [(74, 0)]
@@ -178,7 +178,7 @@ def test_another_moment_has_other_campaigns(shop, a_point_a_euro):
     assert (points(simulation), simulation["at"]) == ([(37, 0)], "2030-03-06T16:00:00Z")
 
 
-def test_codes_that_the_customer_presents(shop, books):
+def test_presented_codes_are_reported_with_discount_and_reasons(shop, books):
     ten = books.make("TEN", type="single", discountType="percentage", discountAmount=10)
     five = books.make("FIVE", type="single", discountType="amount", discountAmount=5, minOrderTotal=30)
     twenty = books.make("TWENTY", type="single", discountType="percentage", discountAmount=20, minOrderTotal=50)
@@ -199,7 +199,7 @@ def test_codes_that_the_customer_presents(shop, books):
     ]
 
 
-def test_codes_of_others_and_used_ones_are_named(shop, books):
+def test_codes_of_other_members_and_used_codes_are_excluded_with_the_reason(shop, books):
     book = books.make("A", "B", type="list", maxAssignedPerMember=1)
     ana, ben = shop.member(), shop.member()
     path = f"/members/{{}}/coupon-books/{book['couponBookKey']}"
@@ -215,7 +215,7 @@ def test_codes_of_others_and_used_ones_are_named(shop, books):
     assert reasons(ana, "A") == [["coupon-quota"]]
 
 
-def test_a_members_token_is_for_this_member_and_sees_no_rules(api, shop, a_point_a_euro):
+def test_a_member_token_simulates_this_member_only_and_sees_no_rules(api, shop, a_point_a_euro):
     shop.campaign(running(mint(1), rule="order.items[0].quantity > 1"), eventType=ORDER_CREATED)
     ana, ben = shop.member(), shop.member()
     member_surface = api.surface(token=shop.organization.member_token(ana))
@@ -228,7 +228,7 @@ def test_a_members_token_is_for_this_member_and_sees_no_rules(api, shop, a_point
     assert [fault["pointer"] for fault in problem["errors"]] == ["/include"]
 
 
-def test_somebody_may_be_assumed_and_nobody_is_made(shop, a_point_a_euro):
+def test_an_assumed_person_is_simulated_and_not_stored(shop, a_point_a_euro):
     gold = TierSchedule.new(shop, Gold=1000).tiers["Gold"]["loyaltyTierKey"]
     shop.campaign(running(mint(7)), eventType=ORDER_CREATED, loyaltyTierKeys=[gold])
     before = shop.rows("members", "count(*)")
@@ -249,7 +249,7 @@ def test_the_tiers_that_are_assumed_were_there_at_any_date(shop):
 
 @pytest.mark.parametrize("moment", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"])
 @pytest.mark.parametrize("policy", [{"basis": "earned", "period": "rolling", "months": 12}, None])
-def test_the_first_and_the_last_moment_can_be_asked_about(shop, a_point_a_euro, moment, policy):
+def test_the_first_and_the_last_moment_can_be_simulated(shop, a_point_a_euro, moment, policy):
     gold = TierSchedule.new(shop, policy, Gold=1000).tiers["Gold"]["loyaltyTierKey"]
     account = shop.organization.created.ledger_account_key
     create_mission(shop, eventType=ORDER_CREATED, repetitionPeriod="weekly", periodLimit=2)
@@ -258,7 +258,7 @@ def test_the_first_and_the_last_moment_can_be_asked_about(shop, a_point_a_euro, 
         assert (points(simulation), simulation["at"]) == ([(10, 0)], moment)
 
 
-def test_all_that_is_assumed_is_seen_by_rules(shop):
+def test_rules_see_everything_that_is_assumed(shop):
     account = shop.organization.created.ledger_account_key
     audience = shop.administration.post("/audiences", {"name": "VIP", "matcherType": "list-matcher"})["audience"]
     badge, mission = badge_of(shop, maxAmount=9), create_mission(shop)
@@ -327,7 +327,7 @@ def test_missions_are_counted_rewarded_and_what_they_lack_is_reported(shop):
     ]
 
 
-def test_discounts_coupons_and_points_that_are_taken(shop, books):
+def test_discounts_coupons_and_burned_points_are_reported(shop, books):
     book = books.make(type="codeless")
     campaign = shop.campaign(
         running(
@@ -351,7 +351,7 @@ def test_discounts_coupons_and_points_that_are_taken(shop, books):
     assert [account["available"] for account in earn["accounts"]] == [-30]
 
 
-def test_new_points_say_when_the_first_of_them_expire(shop):
+def test_new_points_are_reported_with_their_first_expiry(shop):
     account = shop.account(pointTrackingEnabled=True, expiresInMonths=12)
     key = account["ledgerAccountKey"]
     shop.campaign(
@@ -449,7 +449,7 @@ class TestNext:
         assert shortfalls(simulate(shop, 10, **{"as": {"tierKeys": [key]}})) == []
 
 
-def test_parts_are_returned_as_they_are_asked_for(shop, books, a_point_a_euro, a_hundred_from_fifty):
+def test_only_the_requested_parts_are_returned(shop, books, a_point_a_euro, a_hundred_from_fifty):
     books.make(type="codeless")
     parts = {"earn": "earn", "redeem": "redeem", "next": "next", "explain": "explain"}
     for part in parts:

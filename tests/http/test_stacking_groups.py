@@ -52,7 +52,7 @@ def applied_effects(result):
     return [(outcome["actionName"], outcome["effectId"], outcome["worth"]) for outcome in result["effects"]]
 
 
-def test_a_group_is_kept_with_everything_it_said(administration):
+def test_a_group_is_stored_with_every_field(administration):
     stacking_group = administration.post("/stacking-groups", BODY)["stackingGroup"]
     assert stacking_group == {
         **BODY,
@@ -74,13 +74,13 @@ def test_a_group_is_kept_with_everything_it_said(administration):
     }
 
 
-def test_a_group_of_the_least_fields_is_active_and_about_orders(administration):
+def test_a_group_with_only_required_fields_is_active_and_has_the_scope_order(administration):
     stacking_group = administration.post("/stacking-groups", {"name": "All", "mode": "all"})["stackingGroup"]
     assert (stacking_group["scope"], stacking_group["active"], stacking_group["externalKey"]) == ("order", True, None)
 
 
 @pytest.mark.parametrize("change", [{"mode": "any"}, {"scope": "line"}, {"name": " "}, {"mode": None}, {"size": 3}])
-def test_what_a_group_cannot_be(administration, change):
+def test_an_invalid_group_is_refused(administration, change):
     administration.post("/stacking-groups", {"name": "All", "mode": "all", **change}, expect=400)
 
 
@@ -197,7 +197,7 @@ def test_what_is_left_of_a_limit_decides_and_cancelling_gives_it_back(shop, thre
     shop.check_ledger()
 
 
-def test_of_an_authorized_order_only_the_winner_waits_and_cancelling_leaves_nothing(shop, three_offers):
+def test_an_authorized_order_holds_only_the_winners_points_until_cancelled(shop, three_offers):
     result = shop.track_one(order(shop.member(), 80), executionMode="authorize")
     transactions = [
         (transaction.status, transaction.amount) for transaction in shop.rows("ledger_transactions", "status, amount")
@@ -211,7 +211,7 @@ def test_of_an_authorized_order_only_the_winner_waits_and_cancelling_leaves_noth
     shop.check_ledger()
 
 
-def test_a_dry_run_tells_who_was_beaten_by_whom(shop, three_offers):
+def test_a_dry_run_reports_the_winner_and_the_beaten_actions(shop, three_offers):
     result = shop.track_one(order(shop.member(), 80), executionMode="dryRun")
     actions = {action["name"]: action["actionId"] for action in three_offers["actions"]}
     reasons = {entry["actionName"]: entry.get("reason") for entry in result["explain"] if entry["actionId"]}
@@ -323,7 +323,7 @@ def test_without_an_order_nothing_is_left_of_it(shop):
         ({"maxAmount": ("=", "item.total")}, "expression"),
     ],
 )
-def test_faults_of_the_parameters_of_a_discount(administration, actions, params, place):
+def test_invalid_parameters_of_a_discount_are_refused_with_their_place(administration, actions, params, place):
     problem = administration.post(actions, running(off(5, **params)), expect=400)
     assert faults(problem) == [f"/effects/items/0/params/2/{place}"]
 

@@ -76,7 +76,7 @@ def test_without_a_supply_it_is_unlimited(points, body):
     points.mint(wallet, 18446744073709)
 
 
-def test_no_less_than_is_issued(points):
+def test_a_supply_below_the_issued_points_is_refused(points):
     wallet = points.wallet()
     points.mint(wallet, 60)
     points.move(wallet, None, 10)
@@ -91,7 +91,7 @@ def test_no_less_than_is_issued(points):
 
 
 @pytest.mark.parametrize("amount", [-1, 18446744073710, "5", Decimal("0.001")])
-def test_supplies_that_there_are_not(points, amount):
+def test_invalid_supplies_are_refused(points, amount):
     assert [e["pointer"] for e in put(points, {"maxSupply": amount}, expect=400)["errors"]] == ["/maxSupply"]
     put(points, {"maxSupply": 5, "amount": 5}, expect=400)
     assert points.rows() == []
@@ -108,7 +108,7 @@ def test_a_change_may_be_repeated(points):
     assert put(points, {"systemUniqueKey": "mint-1"}, expect=409)["type"] == "/problems/key-reused"
 
 
-def test_repeated_at_once_it_happens_once(points):
+def test_concurrent_repetitions_change_the_supply_once(points):
     with ThreadPoolExecutor(6) as pool:
         responses = list(pool.map(lambda _: put(points, {"maxSupply": 300, **DETAILS}), range(6)))
     assert all(response == responses[0] for response in responses)
@@ -131,7 +131,7 @@ def test_a_smaller_supply_and_mints_at_once_never_exceed_it(points):
     assert points.verify() == []
 
 
-def test_the_evaluation_of_events_sees_it(points, organization):
+def test_a_changed_supply_raises_the_configuration_version(points, organization):
     def version():
         with organization.api.engine.connect() as db:
             query = text("SELECT configuration_version FROM organizations WHERE organization_id = :id")
@@ -145,7 +145,7 @@ def test_the_evaluation_of_events_sees_it(points, organization):
     assert version() == after
 
 
-def test_accounts_of_others(points, other_organization):
+def test_accounts_of_another_organization_are_not_found(points, other_organization):
     theirs = Points.new(other_organization)
     path = f"{points.ledger_path}/accounts/{theirs.account_id}/max-supply"
     points.admin.put(path, {"maxSupply": 1}, expect=404)
