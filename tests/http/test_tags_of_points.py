@@ -25,7 +25,7 @@ def total(shop, tag):
     return shop.administration.get("/reports/tag-total", tag=tag)["result"]["amount"]
 
 
-def test_points_of_an_event_take_over_what_the_event_and_its_campaign_say(shop):
+def test_points_take_over_texts_of_the_event_and_tags_of_the_campaign(shop):
     shop.campaign(
         running(mint(30), mint(40, description="Double day"), mint(7, recipient="sponsor"), spend(5)),
         eventType=GENERIC,

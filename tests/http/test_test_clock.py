@@ -79,7 +79,7 @@ class TestOperations:
         started = datetime.fromisoformat(clock.start()["now"])
         assert before <= started <= datetime.now(UTC)
 
-    def test_a_live_organization_has_none(self, organization):
+    def test_a_live_organization_has_no_clock(self, organization):
         live = Clock(organization)
         responses = [
             live.get(expect=409),
@@ -93,12 +93,12 @@ class TestOperations:
         assert problem(clock.start(expect=409)) == "test-clock-exists"
         assert clock.get()["now"] == START
 
-    def test_without_a_clock_the_others_answer_404(self, api):
+    def test_calls_without_a_clock_are_404(self, api):
         without = Clock(api.organization(environment="test"))
         responses = [without.get(expect=404), without.advance(START, expect=404), without.remove(expect=404)]
         assert [problem(answer) for answer in responses] == ["test-clock-missing"] * 3
 
-    def test_it_needs_the_role_of_those_who_decide_what_is_earned(self, clock):
+    def test_advancing_and_removing_need_the_role_for_campaigns(self, clock):
         admin = clock.organization.administration
         qa = admin.with_token(clock.organization.token_of("campaigns:write"))
         qa.post("/test-clock/advance", {"to": "2026-03-02T09:00:00Z"}, expect=200)
@@ -107,7 +107,7 @@ class TestOperations:
         other.post("/test-clock/advance", {"to": "2026-03-03T09:00:00Z"}, expect=403)
         other.delete("/test-clock", expect=403)
 
-    def test_it_does_not_go_back(self, clock):
+    def test_a_clock_does_not_go_back(self, clock):
         response = clock.advance("2026-03-01T08:59:59Z", expect=409)
         assert problem(response) == "test-clock-backwards"
         assert response["detail"] == "The clock shows 2026-03-01T09:00:00Z, which is after 2026-03-01T08:59:59Z."
@@ -131,7 +131,7 @@ class TestOperations:
         clock.start(startsAt="1970-01-01T00:00:00Z")
         assert clock.advance(far, expect=400)["errors"][0]["pointer"] == "/to"
 
-    def test_it_does_not_begin_before_what_is_recorded(self, api):
+    def test_a_clock_does_not_begin_before_the_newest_record(self, api):
         organization = api.organization(environment="test")
         joined = organization.member("ana")["createdAt"]
         clock = Clock(organization)
@@ -139,12 +139,12 @@ class TestOperations:
         assert problem(response) == "test-clock-backwards"
         assert clock.start(startsAt=joined)["now"] == joined
 
-    def test_the_organization_shows_it(self, clock, organization):
+    def test_an_organization_shows_its_clock(self, clock, organization):
         of_clock = clock.organization.administration.get("")["organization"]
         assert of_clock["testClock"] == {"now": START, "status": "ready"}
         assert "testClock" not in organization.administration.get("")["organization"]
 
-    def test_every_answer_shows_it(self, clock, shop):
+    def test_every_response_shows_the_clock(self, clock, shop):
         shop.member()
         list_reply = shop.integration.request("GET", "/members")
         unknown_reply = shop.integration.request("GET", "/members/nobody", expect=404)
@@ -158,10 +158,10 @@ class TestOperations:
         )
         assert advance_reply.headers["x-test-clock"] == "2026-03-02T09:00:00Z"
 
-    def test_answers_of_others_do_not(self, organization):
+    def test_responses_of_other_organizations_show_no_clock(self, organization):
         assert "x-test-clock" not in organization.integration.request("GET", "/members").headers
 
-    def test_it_is_removed_while_nothing_is_dated_later_than_the_real_time(self, clock, shop):
+    def test_a_clock_is_removed_if_no_record_is_later_than_the_real_time(self, clock, shop):
         shop.member()
         clock.advance("2026-03-02T09:00:00Z")
         clock.remove()
@@ -170,14 +170,14 @@ class TestOperations:
         )
         clock.get(expect=404)
 
-    def test_records_of_the_future_keep_it(self, api):
+    def test_records_of_the_future_prevent_the_removal(self, api):
         tomorrow = (datetime.now(UTC) + timedelta(days=1)).isoformat()
         clock = Clock.new(api, tomorrow)
         clock.organization.member()
         assert problem(clock.remove(expect=409)) == "test-clock-in-use"
         assert clock.get()["status"] == "ready"
 
-    def test_changes_of_the_future_keep_it(self, clock, shop):
+    def test_changes_of_the_future_prevent_the_removal(self, clock, shop):
         tomorrow = (datetime.now(UTC) + timedelta(days=1)).isoformat()
         badges = Badges(shop)
         badge = badges.create()
@@ -193,7 +193,7 @@ class TestOperations:
             assert datetime.fromisoformat(record["createdAt"]) <= datetime.now(UTC)
         clock.remove()
 
-    def test_the_audit_log_tells_of_it_in_real_time(self, clock):
+    def test_the_audit_log_records_changes_of_the_clock_in_real_time(self, clock):
         clock.advance("2026-03-02T09:00:00Z")
         clock.advance("2026-03-02T09:00:00Z")
         clock.remove()
@@ -211,7 +211,7 @@ class TestOperations:
         for entry in entries:
             assert datetime.fromisoformat(entry["createdAt"]) > datetime.now(UTC) - timedelta(minutes=5)
 
-    def test_emptying_the_organization_removes_it(self, clock, shop, api):
+    def test_emptying_the_organization_removes_the_clock(self, clock, shop, api):
         shop.member()
         empty(clock)
         assert problem(clock.get(expect=404)) == "test-clock-missing"
@@ -225,7 +225,7 @@ class TestOperations:
         clock.start()
         clock.remove()
 
-    def test_the_audit_log_tells_what_it_showed_to_commands(self, clock):
+    def test_the_audit_log_records_the_time_that_commands_saw(self, clock):
         organization_id, now = clock.organization.id, datetime.now(UTC)
         transactions.run(clock.organization.api.engine, lambda db: reset_credentials(db, organization_id, None, now))
         empty(clock)
@@ -278,7 +278,7 @@ class TestAdvancing:
         expiries = [(row["amount"], row["createdAt"]) for row in transactions_of(idle)[:2]]
         assert expiries == [(1, "2026-02-28T12:00:00Z"), (2, "2026-02-27T23:30:00Z")]
 
-    def test_a_tier_by_calendar_years_is_decided_again(self, api):
+    def test_a_tier_by_calendar_years_is_reevaluated_at_the_new_year(self, api):
         clock = Clock.new(api, START, timezone="UTC")
         shop = Shop(clock.organization)
         tiers = TierSchedule.new(shop, {"basis": "earned", "period": "calendar"}, Gold=1000)
@@ -466,7 +466,7 @@ class TestAdvancing:
         assert clock.advance("2027-03-02T00:00:00Z")["status"] == "ready"
         assert a_year.balance(wallet) == 0
 
-    def test_jobs_depend_on_it(self, clock, a_year, api):
+    def test_jobs_depend_on_the_clock(self, clock, a_year, api):
         wallet = a_year.wallet()
         # By the real time it would have expired: it lives until 1 May 2026.
         a_year.mint(wallet, 100, datetime(2026, 5, 1, tzinfo=UTC))

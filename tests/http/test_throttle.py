@@ -31,7 +31,7 @@ def test_without_rates_nothing_is_reported_of_them():
 
 
 @pytest.mark.parametrize("name", ["token", "client", "address"])
-def test_a_rate_that_is_used_up(name):
+def test_calls_beyond_the_rate_are_429_with_the_time_to_wait(name):
     client = server(**{f"rate_per_{name}": "2/hour"})
     first, second, third = (client("GET", "/v2/books") for _ in range(3))
     assert [reply.status for reply in (first, second, third)] == [200, 200, 429]
@@ -42,7 +42,7 @@ def test_a_rate_that_is_used_up(name):
     assert third.headers["ratelimit"].startswith(f'"{name}";r=0')
 
 
-def test_tokens_are_counted_each_for_itself_and_addresses_together():
+def test_tokens_are_counted_individually_and_addresses_across_tokens():
     client = server(rate_per_token="1/hour", rate_per_address="3/hour")
     calls = ("reader", "writer", "reader", "admin")
     assert [client("GET", "/v2/books", token=call).status for call in calls] == [200, 200, 429, 429]
@@ -109,7 +109,7 @@ class TestWrongSecrets:
 
 
 class TestDeadlines:
-    def test_work_that_takes_too_long_is_answered_without_it(self):
+    def test_a_call_beyond_its_deadline_is_503(self):
         over = threading.Event()
 
         def dispatch(request):
@@ -122,7 +122,7 @@ class TestDeadlines:
         assert "retry-after" in reply.headers
         over.set()
 
-    def test_what_is_raised_behind_the_deadline_disturbs_nobody(self, caplog):
+    def test_an_error_after_the_deadline_leaves_no_warning(self, caplog):
         over = threading.Event()
 
         def dispatch(request):

@@ -97,7 +97,7 @@ def test_a_tier_of_a_program_that_is_not_active_can_be_set(shop, ladder, member)
     assert [row[2] for row in stored_tiers(shop)] == [ladder.id("Basic")]
 
 
-def test_what_is_named_outright_must_be_there(shop, ladder, other_organization):
+def test_an_unknown_constant_key_is_refused_when_the_action_is_saved(shop, ladder, other_organization):
     foreign = TierSchedule.new(Shop(other_organization), Gold=500)
     program, tier = ladder.program["loyaltyProgramKey"], ladder.key("Gold")
     campaign = shop.campaign()
@@ -120,7 +120,7 @@ def test_what_is_named_outright_must_be_there(shop, ladder, other_organization):
     assert shop.administration.post(path, running(incomplete), expect=400)["type"] == "/problems/invalid-request"
 
 
-def test_what_an_expression_names_may_be_unknown_or_past(shop, ladder, member):
+def test_an_unknown_computed_key_or_a_past_expiry_fails_the_effect(shop, ladder, member):
     keys = {"loyaltyProgramKey": ladder.program["loyaltyProgramKey"], "loyaltyTierKey": ("=", "event.tags[0]")}
     shop.campaign(running(effect("set-tier", **keys)), eventType=GENERIC)
     shop.campaign(running(sets(ladder, "Gold", expiresAt=("=", "event.externalEventDate"))), eventType="member-updated")
@@ -152,7 +152,7 @@ def test_a_dry_run_changes_nothing(shop, ladder, member):
 # --- cancelled ---------------------------------------------------------------------------------------------------
 
 
-def test_cancelling_gives_the_prior_state(shop, ladder, member):
+def test_cancelling_restores_the_tier_before(shop, ladder, member):
     shop.campaign(running(sets(ladder, "Gold"), mint(250)), eventType=GENERIC)
     before = stored_tiers(shop)
     tracked = shop.track_one(event(member))
@@ -216,7 +216,7 @@ def test_points_given_since_count_for_a_member_who_had_no_tier_of_the_program(sh
 
 
 @pytest.mark.parametrize("name", ["Silver", "Gold", None])
-def test_what_was_set_by_hand_since_is_kept(shop, ladder, member, name):
+def test_a_tier_set_by_hand_since_is_kept(shop, ladder, member, name):
     shop.campaign(running(sets(ladder, "Gold")), eventType=GENERIC)
     tracked = shop.track_one(event(member))
     ladder.set(member, name)
@@ -251,7 +251,7 @@ def test_events_that_set_tiers_one_after_the_other_are_cancelled_in_any_order(sh
     assert stored_tiers(shop) == before
 
 
-def test_what_a_caused_event_set_is_taken_back_first(shop, ladder, member):
+def test_the_tier_of_a_caused_event_is_taken_back_first(shop, ladder, member):
     shop.campaign(running(sets(ladder, "Silver")), eventType=GENERIC)
     higher = "event.payload.loyaltyTierKey == '{}'".format(ladder.key("Silver"))
     shop.campaign(running(sets(ladder, "Gold"), rule=higher), eventType=SET)

@@ -149,7 +149,7 @@ def test_a_return_lets_the_member_fall_to_the_floor_and_not_below(shop, program)
     assert status(shop) == ("Silver", "floor", True, "Gold", 1000)
 
 
-def test_an_exported_floor_comes_in_as_it_went_out(api, organization, shop, imports, program):
+def test_an_exported_floor_is_imported_unchanged(api, organization, shop, imports, program):
     imports.run(f"loyaltyMemberId,tier,tierExpiresAt,tierHold\nana,Silver,{END},\nben,Gold,,fixed\ncora,Silver,,\n")
     shop.give("cora", 1200)
     lines = exported(organization)
@@ -178,7 +178,7 @@ def test_the_timeline_has_a_row_for_the_import_of_a_tier(shop, imports, program)
     ]
 
 
-def test_an_import_that_tells_reports_its_tiers(shop, imports, program):
+def test_an_import_that_emits_events_reports_its_tiers(shop, imports, program):
     shop.campaign(running(mint(5)), eventType="member-tier-set", loyaltyTierKeys=[program.key("Gold")])
     imports.run("loyaltyMemberId,tier\nana,Gold\nben,Silver\n", emitEvents=True)
     assert (shop.balance("ana"), shop.balance("ben")) == (5, 0)

@@ -39,7 +39,7 @@ def events_of_type(shop, member, event_type):
 # --- every way in which points move ------------------------------------------------------------------------------
 
 
-def test_what_events_mint_and_burn(shop, ladder, member):
+def test_points_that_events_mint_and_burn_move_the_tier(shop, ladder, member):
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
     shop.campaign(running(spend(400)), eventType=GENERIC)
     assert ladder.of(member) == "Basic"
@@ -55,7 +55,7 @@ def test_what_events_mint_and_burn(shop, ladder, member):
     shop.check_ledger()
 
 
-def test_what_a_sponsor_gets(shop, ladder, member):
+def test_points_of_a_sponsor_move_the_sponsors_tier(shop, ladder, member):
     sponsor = shop.member()
     shop.campaign(running(mint(250, recipient="sponsor")), eventType=GENERIC)
     shop.track_one(event(member, sponsorLoyaltyMemberId=sponsor))
@@ -64,7 +64,7 @@ def test_what_a_sponsor_gets(shop, ladder, member):
     assert ladder.moves(member) == []
 
 
-def test_mints_and_burns_by_member(shop, ladder, member):
+def test_mints_and_burns_by_request_move_the_tier(shop, ladder, member):
     shop.give(member, 500)
     assert ladder.of(member) == "Gold"
     shop.give(member, 1, "burn")
@@ -89,7 +89,7 @@ def movement(amount, source=None, target=None, **more):
     return {"amount": amount, "fromWalletId": source, "toWalletId": target, **more}
 
 
-def test_ledger_transactions_captures_and_reverts(shop, ladder, member):
+def test_ledger_transactions_captures_and_reverts_move_the_tier(shop, ladder, member):
     other, member_wallet = shop.member(), wallet(shop, member)
     other_wallet = wallet(shop, other)
     minted = transact(shop, "", movement(600, target=member_wallet))["transactions"][0]["ledgerTransactionId"]
@@ -115,7 +115,7 @@ def test_ledger_transactions_captures_and_reverts(shop, ladder, member):
     assert (shop.balance(member), ladder.of(member)) == (0, "Basic")
 
 
-def test_sets_and_batches(shop, ladder, member):
+def test_sets_and_batches_move_the_tier(shop, ladder, member):
     created, member_wallet = shop.organization.created, wallet(shop, member)
     other_wallet = wallet(shop, other := shop.member())
     account = {"ledgerAccountId": created.ledger_account_id}
@@ -137,7 +137,7 @@ def test_what_is_refused_moves_nobody(shop, ladder, member):
     assert ladder.moves(member) == [(SET, "Basic", "Silver")]
 
 
-def test_points_that_expire(shop, ladder, member):
+def test_expired_points_move_the_tier(shop, ladder, member):
     created = shop.organization.created
     path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
     [account] = shop.administration.get(f"/ledgers/{created.ledger_id}/accounts")["results"]
@@ -156,7 +156,7 @@ def test_points_that_expire(shop, ladder, member):
     assert events_of_type(shop, member, SET)[-1]["reason"] == "Points had expired."
 
 
-def test_points_that_had_expired_when_an_event_comes(shop, ladder, member):
+def test_an_event_sees_the_tier_that_expired_points_leave(shop, ladder, member):
     """The event is evaluated with the tier that is left, though no job has posted the expiry."""
     account = shop.account(pointTrackingEnabled=True, expiresInMonths=1)
     body = {name: ladder.program[name] for name in ("ledgerId", "description", "defaultTierId", "active", "name")}
@@ -178,7 +178,7 @@ def test_points_that_had_expired_when_an_event_comes(shop, ladder, member):
     assert fallen["reason"] == "Points or a tier had expired."
 
 
-def test_an_account_that_decides_nothing_moves_nobody(shop, ladder, member):
+def test_points_on_another_account_move_no_tier(shop, ladder, member):
     other = shop.account()
     shop.give(member, 9999, ledgerAccountId=other["ledgerAccountId"])
     assert ladder.of(member) == "Basic"
@@ -263,7 +263,7 @@ def test_without_a_default_tier_a_member_can_lose_the_last_one(shop, ladder, mem
 # --- how far it goes ---------------------------------------------------------------------------------------------
 
 
-def test_what_comes_of_an_event_is_evaluated_five_deep_and_no_deeper(shop, ladder, member):
+def test_caused_events_are_evaluated_to_a_depth_of_five(shop, ladder, member):
     shop.campaign(running(mint(1)), enabledTopics=[GENERIC, TRANSACTION])
     shop.track_one(event(member))
     chain = events_of_type(shop, member, TRANSACTION)
@@ -276,7 +276,7 @@ def test_what_comes_of_an_event_is_evaluated_five_deep_and_no_deeper(shop, ladde
     shop.check_ledger()
 
 
-def test_what_comes_of_one_event_is_bounded_in_breadth_too(shop, ladder, member):
+def test_at_most_100_caused_events_of_one_event_are_evaluated(shop, ladder, member):
     shop.campaign(*(running(mint(1)) for _ in range(5)), enabledTopics=[GENERIC, TRANSACTION])
     shop.track_one(event(member))
     rows = [row for row in shop.rows("events") if row.event_type == TRANSACTION]
@@ -303,7 +303,7 @@ def test_transactions_are_reported_only_where_a_campaign_names_them(shop, ladder
     assert catch_all["active"]
 
 
-def test_a_transaction_is_reported_with_what_it_says(shop, ladder, member):
+def test_a_transaction_is_reported_with_its_fields(shop, ladder, member):
     shop.campaign(eventType=TRANSACTION)
     shop.campaign(running(mint(5, description="Five")), eventType=GENERIC)
     result = shop.track_one(event(member, externalEventDate="2026-03-04T12:00:00Z"))

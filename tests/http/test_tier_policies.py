@@ -81,7 +81,7 @@ class TestPrograms:
             ({"basis": "spent"}, "basis"),
         ],
     )
-    def test_what_does_not_go_together_is_refused(self, shop, policy, name):
+    def test_an_invalid_policy_is_refused_with_the_field(self, shop, policy, name):
         ledger = shop.organization.created.ledger_id
         body = {"ledgerId": ledger, "description": "Club", "setAsDefault": False, "tierPolicy": policy}
         problem = shop.administration.post("/loyalty-programs", body, expect=400)
@@ -106,7 +106,7 @@ class TestEarned:
         assert ladder.moves(ana)[-1] == ("member-tier-set", "Silver", "Gold")
         assert "nextTier" not in status(shop, ana)
 
-    def test_by_the_balance_redeeming_takes_it_away(self, shop, ana):
+    def test_redeeming_takes_a_tier_by_the_balance_away(self, shop, ana):
         ladder = TierSchedule.new(shop, Silver=100)
         move(shop, ana, "mint", 120)
         move(shop, ana, "burn", 120)
@@ -151,7 +151,7 @@ class TestEarned:
 
 
 class TestPeriods:
-    def test_late_events_count_where_they_happened(self, shop, ana):
+    def test_late_events_count_in_the_period_of_their_date(self, shop, ana):
         ladder = TierSchedule.new(shop, ROLLING, Silver=100, Gold=200)
         spend_earns_points(shop)
         shop.track(order(ana, 150, externalEventDate=ago(500)), order(ana, 120, externalEventDate=ago(200)))
@@ -185,7 +185,7 @@ class TestPeriods:
         assert ladder.moves(ana)[-1] == ("member-tier-set", "Silver", "Basic")
         assert status(shop, ana)["points"] == 0
 
-    def test_an_event_finds_the_tier_gone_that_time_has_taken(self, shop, ana):
+    def test_an_event_sees_that_time_has_taken_the_tier_away(self, shop, ana):
         ladder = TierSchedule.new(shop, ROLLING, Silver=100)
         shop.campaign(running(mint(7)), loyaltyTierKeys=[ladder.key("Silver")], eventType=GENERIC)
         move(shop, ana, "mint", 120, externalEventDate=ago(200))
@@ -232,7 +232,7 @@ steps = st.lists(
 
 @given(steps=steps)
 @settings(max_examples=6, suppress_health_check=list(HealthCheck), derandomize=True)
-def test_whatever_happens_tiers_depend_on_the_orders_that_stand(shop_with_periods, steps):
+def test_tiers_depend_only_on_the_orders_that_were_not_returned(shop_with_periods, steps):
     """Beside a list of the orders of the last year, of each of which so much came back."""
     shop, ladder = shop_with_periods
     ana, orders = shop.member(), []

@@ -87,7 +87,7 @@ def test_a_program_has_one_default_tier_however_many_take_over_at_once(organizat
     assert [tier["loyaltyTierId"] for tier in listed if tier["isDefault"]] == [default_tier_id(organization)]
 
 
-def test_the_list_and_its_filters(organization, path, create):
+def test_tiers_are_listed_filtered_and_ordered(organization, path, create):
     first = default_tier_id(organization)
     silver = create()
     gold = create(name="Gold", minRequiredPoints=1000, tierOrder=3, active=False)["loyaltyTierId"]
@@ -157,6 +157,6 @@ def test_a_tier_is_found_in_its_own_program_only(organization, other_organizatio
         ("isDefault", "yes"),
     ],
 )
-def test_values_that_a_tier_cannot_have(organization, path, member, value):
+def test_invalid_values_of_a_tier_are_refused_with_the_field(organization, path, member, value):
     faults = organization.administration.post(path, {**SILVER, member: value}, expect=400)["errors"]
     assert [fault["pointer"] for fault in faults] == [f"/{member}"]
