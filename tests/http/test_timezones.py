@@ -65,7 +65,7 @@ NO_ZONES += ["localtime", "Factory", "posixrules", "posix/Europe/Madrid", "right
 
 
 @pytest.mark.parametrize("zone", NO_ZONES)
-def test_zones_that_are_none_are_refused(shop, zone):
+def test_unknown_zones_are_refused(shop, zone):
     program = {"name": "P", "active": True, "maxPerCode": 1, "code": "p", "eventType": "member-created"}
     book = {"publishingStatus": "draft", "name": "B", "type": "codeless", "timezone": zone}
     a = shop.administration

@@ -49,7 +49,7 @@ def claims_now(**changes):
     return {**CLAIMS, "iss": "loyalty-server", "aud": "loyalty-server", "iat": now, "exp": now + 60, **changes}
 
 
-def test_a_token_of_the_servers_own(authenticator, issue):
+def test_a_token_of_the_server_identifies_its_caller(authenticator, issue):
     caller = authenticator(issue({**CLAIMS, "userId": 3, "isAdmin": True, "isSystemAdmin": True}))
     assert (caller.subject, caller.organization_id, caller.user_id) == ("till-4", 7, 3)
     assert caller.roles == {"members:read"}
@@ -84,7 +84,7 @@ def test_a_token_that_says_little_allows_little(authenticator, issue):
         {},
     ],
 )
-def test_claims_of_the_wrong_type(authenticator, issue, claims):
+def test_claims_of_the_wrong_type_are_refused(authenticator, issue, claims):
     expect_refusal(authenticator, issue(claims))
 
 
@@ -101,12 +101,12 @@ def test_a_token_that_expires_is_forgotten(authenticator, issue, monkeypatch):
     assert authenticator.remembered(token) is None
 
 
-def test_the_wrong_issuer_or_audience(authenticator, issue):
+def test_a_token_with_the_wrong_issuer_or_audience_is_refused(authenticator, issue):
     expect_refusal(authenticator, issue(token_audience="another"))
     expect_refusal(authenticator, issue(token_issuer="another"))
 
 
-def test_a_token_of_another_key(authenticator, issue):
+def test_a_token_of_another_key_is_refused(authenticator, issue):
     server_key_id = jwt.get_unverified_header(issue())["kid"]
     foreign = ec.generate_private_key(ec.SECP256R1())
     for key_id in (server_key_id, "another"):
@@ -115,7 +115,7 @@ def test_a_token_of_another_key(authenticator, issue):
     expect_refusal(authenticator, jwt.encode(claims_now(), foreign, "ES256", headers={"kid": ""}))
 
 
-def test_tokens_that_only_look_signed(authenticator, issue):
+def test_tokens_without_a_valid_signature_are_refused(authenticator, issue):
     good = issue()
     key_id = jwt.get_unverified_header(good)["kid"]
     expect_refusal(authenticator, jwt.encode(claims_now(), "", "none", headers={"kid": key_id}))
@@ -204,7 +204,7 @@ def trusting(settings, engine, issuer):
     return make
 
 
-def test_tokens_of_a_trusted_issuer(trusting, authenticator, issuer, issue):
+def test_tokens_of_a_trusted_issuer_are_accepted(trusting, authenticator, issuer, issue):
     token = issuer.token(isAdmin=True)
     caller = trusting()(token)
     assert (caller.subject, caller.organization_id, caller.is_admin) == ("till-4", 7, True)
@@ -213,13 +213,13 @@ def test_tokens_of_a_trusted_issuer(trusting, authenticator, issuer, issue):
     expect_refusal(authenticator, token)
 
 
-def test_the_audience_of_the_trusted_issuer(trusting, issuer):
+def test_tokens_of_the_trusted_issuer_need_its_audience(trusting, issuer):
     assert trusting("our-api")(issuer.token(aud="our-api")).subject == "till-4"
     expect_refusal(trusting("our-api"), issuer.token())
     expect_refusal(trusting(), issuer.token(aud="our-api"))
 
 
-def test_bad_tokens_in_the_name_of_the_trusted_issuer(trusting, issuer):
+def test_invalid_tokens_in_the_name_of_the_trusted_issuer_are_refused(trusting, issuer):
     foreign = rsa.generate_private_key(65537, 2048)
     expect_refusal(trusting(), issuer.token(key=foreign))
     expect_refusal(trusting(), issuer.token(key_id="unknown"))

@@ -104,7 +104,7 @@ def test_paging_by_the_total_reads_a_list_beyond_the_bound_to_its_end(organizati
     assert all(page["totalIsExact"] is False for page in before)
 
 
-def test_the_total_of_a_walk_with_pages_of_several_sizes_depends_on_the_rows_so_far(find, monkeypatch):
+def test_the_total_of_pages_of_several_sizes_depends_on_the_rows_so_far(find, monkeypatch):
     monkeypatch.setattr(counts, "MOST_COUNTED", 10)
     first = find(0, limit=20)
     second = find(0, cursor=first.next_cursor, limit=3)

@@ -66,7 +66,7 @@ def test_a_step_leaves_expensive_events_for_later(api, shop, monkeypatch):
     assert {outcome(shop, receipt)["event"]["status"] for receipt in receipts} == {"success"}
 
 
-def test_what_comes_of_it_is_what_synchronous_tracking_answers(shop):
+def test_queued_events_get_the_results_of_synchronous_tracking(shop):
     shop.campaign(running(WHOLE_DOLLARS, mint(("=", "event.payload.order.total * 2"))), pointsMonthlyLimitPerMember=70)
     members = [shop.member(), shop.member()]
     summaries = []
@@ -90,7 +90,7 @@ def test_what_comes_of_it_is_what_synchronous_tracking_answers(shop):
     shop.check_ledger()
 
 
-def test_the_filter_of_the_lists_knows_what_waits(shop):
+def test_pending_events_are_found_by_their_status(shop):
     member = shop.member()
     [receipt] = send(shop, event(member))
     assert [event["loyaltyEventKey"] for event in shop.events(member, status="pending")] == [receipt["loyaltyEventKey"]]
@@ -155,7 +155,7 @@ def test_an_event_that_was_tracked_synchronously_is_not_queued(shop):
     assert waiting(shop) == 0
 
 
-def test_captured_only_is_another_request(shop):
+def test_a_captured_event_cannot_be_queued_under_its_key(shop):
     one = event(shop.member())
     shop.track_one(one, executionMode="captureOnly")
     assert send(shop, one)[0]["error"]["type"] == "/problems/key-reused"
@@ -189,7 +189,7 @@ def test_a_refusal_is_final(shop):
     assert waiting(shop) == 0
 
 
-def test_what_was_deactivated_meanwhile_fails(shop):
+def test_events_of_members_and_types_deactivated_meanwhile_fail(shop):
     member, other = shop.member(), shop.member()
     shop.administration.post("/custom-event-types", {"name": "Cup", "apiCode": "cup", "schemaType": "custom"})
     receipts = send(shop, event(member), event(other, "cup"), event(other))
@@ -203,7 +203,7 @@ def test_what_was_deactivated_meanwhile_fails(shop):
     assert waiting(shop) == 0
 
 
-def test_an_event_counts_when_it_was_tracked_unless_it_says_otherwise(shop):
+def test_queued_events_count_on_their_event_date(shop):
     shop.campaign(running(mint(1)), limitRules=[{"scope": "member", "type": "points", "period": "daily", "limit": 1}])
     member = shop.member()
     past = [event(member, externalEventDate=f"2026-01-0{day}T10:00:00Z") for day in (1, 2, 1)]
@@ -253,7 +253,7 @@ def test_a_malformed_request_queues_nothing(shop):
     assert waiting(shop) == 0
 
 
-def test_triggers_are_told_what_came_of_each_event_once(shop):
+def test_triggers_report_the_result_of_each_event_once(shop):
     shop.campaign(running(WHOLE_DOLLARS))
     trigger = add_trigger(shop.administration, "AsyncTrackWebhook")
     member = shop.member()

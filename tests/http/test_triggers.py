@@ -81,10 +81,10 @@ class TestRecords:
         [fault] = refused_settings(administration, headers={"X-New": None})["errors"]
         assert fault["detail"] == "headers has null for X-New, and no value of it is stored."
 
-    def test_a_secret_of_ones_own_is_taken(self, administration):
+    def test_a_secret_that_is_sent_is_stored(self, administration):
         assert add_trigger(administration, secret=SECRET)["settings"]["secret"] == SECRET
 
-    def test_a_trigger_is_replaced_but_for_its_secret(self, administration):
+    def test_an_update_replaces_everything_but_the_secret(self, administration):
         trigger = add_trigger(administration, headers={"X-A": "1"}, eventTypes=[GENERIC])
         path = f"/triggers/{trigger['triggerId']}"
         empty = {"headers": {}, "eventTypes": []}
@@ -122,7 +122,7 @@ class TestRecords:
         assert shop.rows("triggers", "secret, previous_secret, previous_secret_until") == [row]
         assert administration.get(path)["trigger"]["settings"]["secret"] is None
 
-    def test_a_key_is_taken_once(self, administration, other_organization):
+    def test_a_key_is_unique(self, administration, other_organization):
         add_trigger(administration, key="crm")
         add_trigger(other_organization.administration, key="crm")
         other = add_trigger(administration, key="other")
@@ -132,7 +132,7 @@ class TestRecords:
         assert administration.put(path, trigger_body(key="crm"), expect=409)["type"] == "/problems/name-taken"
         administration.put(path, trigger_body(key="other", name="Renamed"))
 
-    def test_event_types_are_known_ones(self, administration):
+    def test_unknown_event_types_are_refused(self, administration):
         path = f"/triggers/{add_trigger(administration)['triggerId']}"
         for send in (
             lambda b: administration.post("/triggers", b, expect=404),
@@ -143,7 +143,7 @@ class TestRecords:
         administration.post("/custom-event-types", custom)
         assert add_trigger(administration, eventTypes=["cup-returned"])["settings"]["eventTypes"] == ["cup-returned"]
 
-    def test_a_trigger_of_another_organization_is_not_there(self, administration, other_organization):
+    def test_a_trigger_of_another_organization_is_not_found(self, administration, other_organization):
         trigger = add_trigger(other_organization.administration)
         path = f"/triggers/{trigger['triggerId']}"
         assert administration.get(path, expect=404)["type"] == "/problems/not-found"
@@ -205,7 +205,7 @@ class TestRefusedSettings:
     def test_malformed_values_of_headers_are_refused(self, administration, value):
         refused_settings(administration, headers={"X-Source": value})
 
-    def test_filters_of_other_types(self, administration):
+    def test_filters_of_another_type_of_trigger_are_refused(self, administration):
         def pointers(body):
             return [error["pointer"] for error in administration.post("/triggers", body, expect=400)["errors"]]
 
@@ -213,7 +213,7 @@ class TestRefusedSettings:
         assert pointers(trigger_body("WebHook", entities=["member"])) == ["/settings/entities"]
         assert pointers(trigger_body("AsyncTrackWebhook", entities=["member"])) == ["/settings/entities"]
 
-    def test_all_faults_at_once(self, administration):
+    def test_all_faults_are_reported_at_once(self, administration):
         answer = refused_settings(
             administration, url="http://a/", secret="whsec_short", headers={"Host": "a"}, entities=["member"]
         )
@@ -238,7 +238,7 @@ class TestRefusedSettings:
     def test_malformed_bodies_are_refused(self, administration, change):
         administration.post("/triggers", {**trigger_body(), **change}, expect=400)
 
-    def test_http_and_private_addresses_where_configured(self, settings):
+    def test_http_and_private_addresses_are_accepted_where_configured(self, settings):
         with running_api(
             replace(settings, webhook_allow_http=True, webhook_allow_private=True, webhook_ports="any")
         ) as api:
@@ -284,7 +284,7 @@ class TestLists:
         for query in ({"status": "done"}, {"limit": 26}, {"order": "payload"}):
             administration.get(path, expect=400, **query)
 
-    def test_deliveries_by_status_and_page(self, shop, administration):
+    def test_deliveries_are_filtered_ordered_and_paged(self, shop, administration):
         trigger = add_trigger(administration, "EntityChangeWebhook")
         for _ in range(3):
             shop.campaign()
@@ -313,7 +313,7 @@ class TestRedelivery:
         same = ("triggerDeliveryId", "triggerDeliveryKey", "payload", "status", "attempts", "createdAt")
         assert {n: again[n] for n in same} == {n: delivery[n] for n in same}
 
-    def test_not_for_an_inactive_trigger(self, shop, administration):
+    def test_a_delivery_of_an_inactive_trigger_is_not_queued_again(self, shop, administration):
         trigger = add_trigger(administration, "EntityChangeWebhook", key="quiet")
         shop.campaign()
         [delivery] = deliveries(administration, trigger)
@@ -323,7 +323,7 @@ class TestRedelivery:
         assert problem["type"] == "/problems/trigger-inactive"
         assert deliveries(administration, trigger) == [delivery]
 
-    def test_a_delivery_of_another_trigger_is_not_there(self, shop, administration):
+    def test_a_delivery_of_another_trigger_is_not_found(self, shop, administration):
         one, other = add_trigger(administration, "EntityChangeWebhook"), add_trigger(administration)
         shop.campaign()
         [delivery] = deliveries(administration, one)

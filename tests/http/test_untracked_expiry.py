@@ -59,7 +59,7 @@ def test_an_item_of_a_batch_is_refused(organization, untracked):
     assert untracked.balance(wallet) == 5
 
 
-def test_an_action_that_writes_a_date_down_is_refused(shop, untracked):
+def test_an_action_with_a_constant_date_is_refused(shop, untracked):
     campaign = shop.campaign(running(mint(1, expirationDate=LATE)))
     path = f"/campaigns/{campaign['campaignId']}/actions"
     key = untracked.account["ledgerAccountKey"]

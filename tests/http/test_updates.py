@@ -118,13 +118,13 @@ class Client:
         return next(iter(response.values())) if len(response) == 1 else response
 
 
-def test_every_update_is_looked_at() -> None:
+def test_every_update_has_a_maker_or_is_listed_in_others() -> None:
     assert MAKERS.keys() | OTHERS.keys() == updates().keys()
     assert not MAKERS.keys() & OTHERS.keys()
 
 
 @pytest.mark.parametrize("operation", sorted(MAKERS))
-def test_an_update_changes_what_it_is_sent_and_null_clears_it(organization: Organization, operation: str) -> None:
+def test_an_update_changes_the_sent_fields_and_null_clears_them(organization: Organization, operation: str) -> None:
     declared = dict(fields_of(operation, schema_of(operation)))
     tried: set[str] = set()
     for record in changeable(organization, operation):

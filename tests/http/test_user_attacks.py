@@ -54,7 +54,7 @@ class TestGivingMoreThanOneHas:
     def test_permissions_cannot_be_given_to_a_new_user(self, by_clerk, more):
         expect_refusal(by_clerk.surface.post("/users", user_body(**more), expect=403))
 
-    def test_what_one_has_can_be_given(self, by_clerk):
+    def test_permissions_that_the_clerk_holds_can_be_given(self, by_clerk):
         assert by_clerk.create(roles=["members:read", "users:read"])["organizations"][0]["roles"]
 
     @pytest.mark.parametrize("body", [{"isAdmin": True, "roles": []}, {"isAdmin": False, "roles": ["ledgers:write"]}])
@@ -103,7 +103,7 @@ class TestGivingMoreThanOneHas:
         item = {"organizationId": 10**15, "isAdmin": True, "roles": []}
         expect_refusal(users.surface.put(f"/users/{ana['userId']}", {"organizations": [item]}, expect=403))
 
-    def test_system_administrators_are_made_by_their_like(self, users):
+    def test_only_system_administrators_create_and_change_system_administrators(self, users):
         ana = users.person()
         change = {"organizations": [], "isSystemAdmin": True}
         expect_refusal(users.surface.put(f"/users/{ana['userId']}", change, expect=403))
@@ -137,7 +137,7 @@ class TestTakingOverOthers:
         key = users.group(isAdmin=True)["permissionGroupKey"]
         expect_refusal(by_clerk.surface.put(f"/permission-groups/{key}", {"isAdmin": False}, expect=403))
 
-    def test_by_administering_another_organization_that_has_the_user(self, users, other_organization):
+    def test_a_shared_user_cannot_be_taken_over_by_another_organization(self, users, other_organization):
         ana = users.person(roles=["members:read"])
         item = {"organizationId": other_organization.id, "roles": ["members:read"]}
         system = users.by(users.system_token())

@@ -89,7 +89,7 @@ class TestRecords:
         assert (ana["profilePictureUrl"], ana["emailIsVerified"]) == ("https://x.example/a.png", True)
         assert claims_of(users.sign_in(ana))["isAdmin"] is True
 
-    def test_no_hash_is_fast_but_of_what_the_server_made(self, users, db):
+    def test_only_generated_passwords_have_a_fast_hash(self, users, db):
         generated_user, chosen_user = users.create(), users.create(password=PASSWORD)
         query = select(users_table.c.password_hash).where(
             users_table.c.user_id.in_([generated_user["userId"], chosen_user["userId"]])
@@ -113,11 +113,11 @@ class TestRecords:
             ({"authClientId": " x"}, "/authClientId"),
         ],
     )
-    def test_what_cannot_be_is_refused(self, users, fields, pointer):
+    def test_an_invalid_user_is_refused_with_the_field(self, users, fields, pointer):
         problem = users.surface.post("/users", user_body(**fields), expect=400)
         assert pointer in {fault["pointer"] for fault in problem["errors"]}
 
-    def test_ids_and_addresses_are_taken_once(self, users, other_organization):
+    def test_client_ids_and_addresses_are_unique_in_an_organization(self, users, other_organization):
         ana = users.person()
         again = users.surface.post("/users", user_body(authClientId=ana["authClientId"]), expect=409)
         assert again["type"] == "/problems/user-exists"
@@ -136,7 +136,7 @@ class TestRecords:
         users.organization.api.surface(token=token).get("/members", expect=401)
         users.organization.api.surface(token=users.token(again)).get("/members")
 
-    def test_users_of_other_organizations_are_not_there(self, users, other_organization):
+    def test_users_of_other_organizations_are_not_found(self, users, other_organization):
         stranger = Users.of(other_organization).person()
         path = f"/users/{stranger['userId']}"
         users.surface.get(path, expect=404)
@@ -182,7 +182,7 @@ class TestLists:
             system.surface.put(f"/users/{ana['userId']}", body)
         assert [user["userId"] for user in others.surface.get("/users", email=email)["results"]] == [ana["userId"]]
 
-    def test_another_organization_is_asked_about_by_system_administrators(self, users, other_organization):
+    def test_only_system_administrators_list_users_of_another_organization(self, users, other_organization):
         users.surface.get("/users", organizationId=other_organization.id, expect=403)
         system = users.by(users.system_token())
         ana = users.person(name="Shared")
@@ -200,12 +200,12 @@ class TestLists:
         users.sign_in(ana, organization_id="1x", expect=400)
 
     @pytest.mark.parametrize("query", [{"order": "password"}, {"limit": 101}, {"search": ""}, {"roles": "x"}])
-    def test_what_is_not_offered(self, users, query):
+    def test_invalid_parameters_of_the_list_are_refused(self, users, query):
         users.surface.get("/users", expect=400, **query)
 
 
 class TestChanges:
-    def test_what_is_left_out_stays(self, users):
+    def test_missing_fields_keep_their_values(self, users):
         group = users.group(roles=["tiers:read"])
         ana = users.person(roles=["members:read"], permissionGroupKeys=[group["permissionGroupKey"]], nickname="An")
         path = f"/users/{ana['userId']}"
@@ -294,7 +294,7 @@ class TestChanges:
         again = users.group(permissionGroupKey="shift-leads")
         assert again["permissionGroupId"] != group["permissionGroupId"]
 
-    def test_a_group_of_administrators_is_deleted_by_their_like(self, users):
+    def test_only_administrators_delete_a_group_of_administrators(self, users):
         users.group(permissionGroupKey="admins", isAdmin=True)
         manager = users.by(users.organization.token_of("users:write")).surface
         problem = manager.delete("/permission-groups/admins", expect=403)
@@ -318,7 +318,7 @@ class TestPasswords:
         users.sign_in(ana, expect=401)
         users.sign_in({**ana, "password": PASSWORD})
 
-    def test_it_ends_after_a_week(self, users):
+    def test_a_temporary_password_expires_after_a_week(self, users):
         ana = users.create(email=address())
         late = datetime.now(UTC) - timedelta(seconds=1)
 
@@ -331,7 +331,7 @@ class TestPasswords:
         users.sign_in(ana, expect=401)
         users.sign_in(ana, new_password=PASSWORD, expect=401)
 
-    def test_people_change_their_own_and_programs_do_not(self, users):
+    def test_people_change_their_passwords_and_api_users_do_not(self, users):
         ana, till = users.person(roles=["members:read"]), users.create()
         token = users.token(ana)
         users.sign_in(ana, new_password="a new one, at last 77")
@@ -417,7 +417,7 @@ class TestManyAtOnce:
         users.surface.get(f"/users/{ana['userId']}", expect=404)
         users.sign_in(ana, expect=401)
 
-    def test_the_number_of_statements_does_not_grow(self, users):
+    def test_bulk_operations_take_as_many_statements_for_1_user_as_for_300(self, users):
         def statements(kind, emails, **body):
             with counted(users.organization.api.engine) as log:
                 self.bulk(users, kind, emails, **body)
@@ -436,7 +436,7 @@ class TestManyAtOnce:
 
 
 class TestInvitations:
-    def test_triggers_that_name_them_are_told_what_is_needed(self, users):
+    def test_triggers_for_invitations_get_the_temporary_password(self, users):
         trigger = add_trigger(users.surface, "EntityChangeWebhook", "mail", entities=["user-invitation"])
         deaf = add_trigger(users.surface, "EntityChangeWebhook", "crm")
         email = address()

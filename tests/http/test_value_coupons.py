@@ -93,7 +93,7 @@ def test_an_assignment_of_several_has_the_value_of_all(card):
     assert (amounts_of(card.use(9)), card.standing()) == ((0, 1, 9, 0), (2, 2, 0))
 
 
-def test_a_use_may_assign_first_and_is_repeated_by_its_key(card):
+def test_a_use_assigns_the_coupon_first_and_is_recognized_by_its_key(card):
     body = {"autoAssign": True, "systemUniqueKey": key()}
     first = card.use(5, **body)
     assert (amounts_of(first), card.standing()) == ((0, 0, 5, 7), (1, 0, 7))
@@ -117,7 +117,7 @@ def test_the_value_is_that_of_the_time_of_the_assignment_and_uses_need_an_amount
     card.shop.integration.patch(path, {"isValueCoupon": False}, expect=400)
 
 
-def test_an_assignment_that_is_begun_is_reverted_by_force_alone(card):
+def test_a_partly_used_assignment_is_reverted_only_by_force(card):
     assignment = card.assign()
     usage = card.use(5)
     problem = card.revert(assignment, expect=409)
@@ -131,7 +131,7 @@ def test_an_assignment_that_is_begun_is_reverted_by_force_alone(card):
 
 
 @pytest.mark.parametrize("amount", [5, 12])
-def test_an_event_that_is_undone_takes_the_rest_and_later_what_comes_back(card, amount):
+def test_an_undone_event_takes_the_remaining_value_and_later_what_comes_back(card, amount):
     card.shop.campaign(running(assign(card.book)), eventType=ORDER_CREATED)
     card.shop.track_one(order(card.member, external_id="one"))
     usage = card.use(amount)
@@ -156,7 +156,7 @@ def test_limits_of_periods_count_each_use_and_its_money(organization):
     assert card.standing() == (1, 0, 6)
 
 
-def test_codes_effects_timelines_and_simulations(organization):
+def test_simulations_effects_and_timelines_report_the_remaining_value_of_a_code(organization):
     card = Card(organization, "GIFT", type="list", name="Gift card")
     card.shop.campaign(running(use(card.book)), eventType=ORDER_CREATED)
     body = {"loyaltyMemberId": card.member, "order": {"total": 100}, "couponCodes": ["GIFT"]}

@@ -125,7 +125,7 @@ def found_after(shop: Shop, fault: str) -> tuple[Any, list[str]]:
     return row, faults
 
 
-def test_right_records_have_nothing_broken(shop):
+def test_verify_finds_nothing_in_correct_records(shop):
     with shop.engine.connect() as db:
         age(db, shop)
         assert verify(db, shop.organization.id) == []

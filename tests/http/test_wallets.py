@@ -65,7 +65,7 @@ def test_lots_are_grouped_by_their_expiry(points):
     }
 
 
-def test_what_is_reserved_outlives_its_expiry(points):
+def test_points_on_hold_outlive_their_expiry(points):
     now = datetime.now(UTC)
     ana = points.wallet()
     minted = points.mint(ana, 5, now + timedelta(days=2))
@@ -112,7 +112,7 @@ def test_without_tracking_nothing_expires(organization):
     assert listed(lots_of(points, wallet)) == [(None, 6, 4)]
 
 
-def test_the_lots_of_every_account(organization, points):
+def test_a_ledger_returns_the_lots_of_every_account(organization, points):
     now = datetime.now(UTC)
     member = organization.member()
     wallet, soon = member["ledgerWalletId"], now + timedelta(days=2)
@@ -126,7 +126,7 @@ def test_the_lots_of_every_account(organization, points):
     assert "lots" not in points.admin.get(f"{points.ledger_path}/wallets/{wallet}")["wallets"][0]
 
 
-def test_a_wallet_of_very_many_lots(points):
+def test_a_wallet_of_100001_lots_lists_the_first_100(points):
     now = datetime.now(UTC)
     wallet = points.wallet()
     minted = points.mint(wallet, 1)
@@ -180,7 +180,7 @@ def amounts(points, wallet, days):
     return [row["amount"] for row in rows if row["ledgerAccountId"] == points.account_id]
 
 
-def test_a_row_for_each_account_and_day(organization, points):
+def test_daily_balances_have_a_row_for_each_account_and_day(organization, points):
     wallet = points.wallet()
     minted = points.mint(wallet, 10)
     shift(points, 3, minted)
@@ -200,7 +200,7 @@ def test_a_row_for_each_account_and_day(organization, points):
     assert [row["amount"] for row in rows[30:]] == [0] * 26 + [10, 10, 10, 6]
 
 
-def test_every_way_of_moving_counts_when_it_happened(points):
+def test_every_kind_of_movement_counts_on_its_day(points):
     ana, ben = points.wallet(), points.wallet()
     shift(points, 9, points.mint(ana, 100))
     transfer_id = points.move(ana, ben, 30)[0]["ledgerTransactionId"]
@@ -222,7 +222,7 @@ def test_every_way_of_moving_counts_when_it_happened(points):
 
 
 @pytest.mark.parametrize("posted", [False, True])
-def test_what_expires_is_gone_from_that_day_on_whether_posted_or_not(points, posted):
+def test_expired_points_are_gone_from_their_day_on_whether_posted_or_not(points, posted):
     now = datetime.now(UTC)
     wallet = points.wallet()
     lots = {points.mint(wallet, 10): -5, points.mint(wallet, 7): -2, points.mint(wallet, 3): 5}
@@ -240,7 +240,7 @@ def test_what_expires_is_gone_from_that_day_on_whether_posted_or_not(points, pos
 
 
 @pytest.mark.parametrize("posted", [False, True])
-def test_an_idle_balance_is_gone_from_its_end_on(organization, posted):
+def test_an_idle_balance_is_gone_from_its_expiry_on(organization, posted):
     points = Points.new(organization, expirationPolicies=[{"expirationType": "lastTransaction", "period": 1}])
     wallet = points.wallet()
     shift(points, 34, points.mint(wallet, 10))
@@ -260,7 +260,7 @@ def test_an_idle_balance_is_gone_from_its_end_on(organization, posted):
     assert sorted(balances[1:], reverse=True) == balances[1:]
 
 
-def test_what_comes_back_after_its_expiry_is_not_counted_twice(points):
+def test_points_that_come_back_after_their_expiry_are_not_counted_twice(points):
     now = datetime.now(UTC)
     wallet = points.wallet()
     minted = points.mint(wallet, 10)
@@ -274,7 +274,7 @@ def test_what_comes_back_after_its_expiry_is_not_counted_twice(points):
     assert points.verify() == []
 
 
-def test_debt_is_no_balance(organization):
+def test_debt_is_not_part_of_a_balance(organization):
     owing = Points.new(organization, overdraftLimit=50)
     wallet = owing.wallet()
     shift(owing, 5, owing.mint(wallet, 10))
@@ -283,7 +283,7 @@ def test_debt_is_no_balance(organization):
     assert amounts(owing, wallet, 7) == [0, 10, 0, 0, 5, 5, 5]
 
 
-def test_the_days_that_are_asked_for(points):
+def test_daily_balances_cover_the_requested_days(points):
     wallet = points.wallet()
     today = datetime.now(UTC).date()
 
@@ -311,7 +311,7 @@ def test_the_days_that_are_asked_for(points):
     assert dates(fromDate="9998-12-31", toDate="9999-12-31") == []
 
 
-def test_wallets_of_others(points, other_organization):
+def test_wallets_of_another_organization_are_not_found(points, other_organization):
     theirs = other_organization.member()["ledgerWalletId"]
     daily(points, theirs, expect=404)
     points.admin.get(f"{points.path}/wallets/{theirs}", include="lots", expect=404)
