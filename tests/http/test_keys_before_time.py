@@ -1,4 +1,4 @@
-"""A request that comes again under its key is answered again, also when what it says of time has passed meanwhile."""
+"""Requests repeated under their key return the first result, even after a date that they name has passed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def shop(organization):
 
 @pytest.fixture
 def twice(later):
-    """Make a request now and, once all it says of time has passed, again; both answers must be the same."""
+    """Make a request now, and again once all its dates have passed; both responses must be the same."""
 
     def check(request, **more):
         first = request("once", **more)

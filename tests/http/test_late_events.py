@@ -1,4 +1,4 @@
-"""Events that come late: the tiers of then, the limits of the day on which they happened, in whatever order."""
+"""Late events: the tiers and the limits of the day on which they happened, in any order of arrival."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def stars(shop):
-    """An account beside that of the tiers, so that events move no tier."""
+    """A second account, not that of the tiers, so that events move no tier."""
     return shop.account(name="Stars")
 
 
@@ -146,13 +146,13 @@ def test_a_dry_run_says_the_same_and_changes_nothing(shop, stars, member):
     assert (reason, tried["tiersAsOf"]) == ("TIER", "2026-03-01T18:00:00Z")
     at_that_time = {key: value for key, value in late.items() if key != "externalEventDate"}
     [tried] = shop.track(at_that_time, executionMode="dryRun", now="2026-03-01T18:00:00Z")
-    # With another moment as `now` nothing is late: the tiers are those of today.
+    # An event evaluated at another `now` is never late: it sees the tiers of today.
     assert ([effect["status"] for effect in tried["effects"]], tried["tiersAsOf"]) == (["evaluated"], None)
     assert stars_of(shop, member, stars) == 0
 
 
 def test_what_the_server_reports_of_a_late_event_depends_on_the_present_tiers(shop, clock, ladder, stars):
-    """The tier is reached now, whenever the purchase was."""
+    """The member reaches the tier now, whatever the date of the purchase."""
     shop.campaign(running(mint(500)), eventType=ORDER_CREATED)
     bonus = mint(50, ledgerAccountKey=stars["ledgerAccountKey"])
     shop.campaign(running(bonus), eventType="member-tier-set", loyaltyTierKeys=[ladder.key("Gold")])

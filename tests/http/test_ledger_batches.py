@@ -1,4 +1,4 @@
-"""Batches: each item for itself, those of a set together, and the same number of statements for any number of items."""
+"""Batches: individual items, items of a set, and the same number of statements for any number of items."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ def statements(points, work):
 
 
 def test_any_number_of_items_takes_the_same_statements(points, batch):
-    # What a process keeps of an organization is read once.
+    # The first call fills the cache of the process.
     batch.post(batch.item(None, points.wallet(), 1))
     statement_counts = set()
     for number in (1, 10, 100):

@@ -1,4 +1,4 @@
-"""Minting, burning and transferring by wallets, one by one and in sets: what it answers and what it refuses."""
+"""Mints, burns and transfers between wallets, individually and in sets: their responses and refusals."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_no_more_is_minted_than_the_maximum_supply(organization):
     assert (problem["type"], problem["available"]) == ("/problems/supply-exceeded", 40)
     burn = points.move(wallet, None, 30)[0]["ledgerTransactionId"]
     points.mint(wallet, 70)
-    # What was burned may be issued again on a revolving account, so it cannot come back on top.
+    # On a revolving account burned points are free to be issued again: reverting the burn would exceed the supply.
     assert points.revert(burn, expect=409)["type"] == "/problems/supply-exceeded"
     once = Points.new(organization, maxSupply=100, isRevolving=False)
     once.mint(wallet, 100)

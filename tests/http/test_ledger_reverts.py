@@ -427,7 +427,7 @@ def test_a_burn_after_a_revert_with_a_shortfall_is_reverted_in_full(points):
 
 
 def revert_all(points, mint):
-    """Revert a mint that was spent: what is left of it is taken."""
+    """Revert a spent mint: take what is left of its points."""
     body = {"transactionIds": [str(mint)], "burnAvailableBalance": True}
     assert points.admin.post("/ledger-transactions/batch-revert", body, expect=200)["failed"] == []
 

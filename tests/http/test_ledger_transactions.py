@@ -1,4 +1,4 @@
-"""Lists of what moved: of an account, and of a member."""
+"""Lists of ledger transactions: of an account, and of a member."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_each_wallet_and_part_has_a_row(administration, path, raw):
         ledger.transfer(ana, ben, 40)
         burn = ledger.transaction(BURN, ben, None, 60)
         parts = [
-            # What goes to the issuance side need not come last.
+            # The entry of the issuance side need not come last.
             {"wallet_id": None, "amount": 60},
             {"wallet_id": ben, "amount": -40, "updated_balance": 0},
             {"wallet_id": ben, "amount": -20, "updated_balance": 0, "is_overdraft": True},

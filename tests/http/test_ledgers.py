@@ -262,7 +262,7 @@ def test_an_update_changes_the_sent_fields_and_never_the_supply(administration, 
         "decimals": 3,
         "formatString": None,
         "expiresInMonths": None,
-        # Nothing is lost by keeping lots, so they are kept until somebody says otherwise.
+        # An update without the field keeps lots: only an explicit false stops tracking.
         "pointTrackingEnabled": True,
         "updatedAt": account["updatedAt"],
     }

@@ -11,7 +11,7 @@ import openapi
 from handlers.call import ADMINISTRATION, INTEGRATION
 from tests.contract.documents import Documented, operations, path_parameters, resolve
 
-# Parameters that mean nothing without others.
+# Parameters that have no meaning without others.
 _NEEDED = {"cursor"}
 _KEY = "00000000-0000-4000-8000-000000000000"
 _ORDERS = re.compile(r"\^\(([A-Za-z|]+)\)\(")

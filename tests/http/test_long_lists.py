@@ -1,4 +1,4 @@
-"""Lists that are read by cursor: walked from the ordinary first page, and what is refused."""
+"""Lists that are read by cursor: paged through from the ordinary first page, and their refusals."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ class Lists:
         }
 
     def get(self, name, **query):
-        """The answer of a list."""
+        """The response of a list."""
         surface, path = LISTS[name]
         return getattr(self.organization, surface).get(path.format(**self.names), **query)
 
     def faults(self, name, **query):
-        """The parameters that a call is refused for."""
+        """The details of a refused call, by parameter."""
         problem = self.get(name, expect=400, **query)
         assert problem["type"].endswith("/problems/invalid-request")
         return {fault["parameter"]: fault["detail"] for fault in problem["errors"]}

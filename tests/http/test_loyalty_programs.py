@@ -75,7 +75,7 @@ def test_an_update_changes_the_program(organization, body, create):
 
     required = {name: body[name] for name in ("ledgerId", "description", "setAsDefault")}
     updated_program = organization.administration.put(path, required)["loyaltyProgram"]
-    # False does not give the default up.
+    # False does not end being the default program.
     assert updated_program == {**read_program, **required, "setAsDefault": True}
     nothing = dict.fromkeys(("name", "tierPointsLedgerAccountId", "mainLedgerAccountId", "defaultTierId"))
     updated_program = organization.administration.put(path, {**required, **nothing})["loyaltyProgram"]

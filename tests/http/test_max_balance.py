@@ -65,7 +65,7 @@ def test_an_effect_mints_up_to_the_maximum_minus_balance_and_pending_points(shop
     assert result["limitDiscardedTotalAmount"] == 0
     assert result["effects"][0]["error"]["available"] == 40
     assert shop.balance(member) == 940
-    # What was pending fits: it was counted before.
+    # The pending points fit, since they were counted before.
     shop.administration.post(f"{path}/captures", {"transactions": [{"ledgerTransactionId": str(pending)}]}, expect=200)
     assert shop.balance(member) == 1000
     shop.give(member, 30, "burn")

@@ -1,4 +1,4 @@
-"""What members hold of badges, over HTTP: given, taken, reverted and listed, on both surfaces."""
+"""Badges of members over HTTP: assigned, unassigned, reverted and listed, on both surfaces."""
 
 from __future__ import annotations
 
@@ -315,7 +315,7 @@ def test_an_id_that_looks_like_a_prefix_needs_one(shop, badge, confused):
 def test_digits_that_fit_one_member_mean_this_one(shop, badge):
     first = shop.member()
     number = member_id(shop, first)
-    # What only looks like the number of another member, and what is nobody's number.
+    # Texts that only look like the number of another member, and a number of nobody.
     called = [shop.organization.member(name)["loyaltyMemberId"] for name in (f"0{number}", str(10**18), str(10**15))]
     for name, member in ((number, first), *((name, name) for name in called)):
         path = f"/members/{name}/badges/{badge['badgeId']}/balance"
@@ -356,7 +356,7 @@ def test_an_id_has_at_most_18_digits(shop, member):
 
 @pytest.fixture
 def member_with_badges(shop):
-    """A member's badges with what is held of each; another member's do not count."""
+    """A member, and every badge with the amount that the member holds; other holders do not count."""
     badges, member, other = Badges(shop), shop.member(), shop.member()
     all_badges = [
         badges.create(name=f"B{n}", maxAmount=9 - n, active=True, tags=tags)
@@ -367,7 +367,7 @@ def member_with_badges(shop):
         badges.assign(other, badge)
         if amount:
             badges.assign(member, badge, amount)
-    # Held once, and given back.
+    # Assigned once, then unassigned.
     badges.assign(member, all_badges[4])
     badges.unassign(member, all_badges[4])
     all_badges = [badges.change(badge, active=False) if n in (1, 2) else badge for n, badge in enumerate(all_badges)]

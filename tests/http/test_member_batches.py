@@ -1,4 +1,4 @@
-"""Members enrolled in batches: each as if alone, and a fixed number of statements."""
+"""Members enrolled in batches: each as by a single call, in a fixed number of statements."""
 
 from __future__ import annotations
 
@@ -131,5 +131,5 @@ def test_a_batch_takes_as_many_statements_for_1_member_as_for_100(shop):
     for size in (1, 10, 100):
         members = [{"loyaltyMemberId": f"m{size}-{n}", "referralCode": code} for n in range(size)]
         counts[size] = count(shop.engine, lambda members=members: enrol(shop, *members))
-    # Further ids for transactions and events are reserved in ever greater numbers.
+    # A few statements more reserve further blocks of ids for transactions and events; each block is larger.
     assert counts[1] <= counts[10] <= counts[100] <= counts[1] + 4

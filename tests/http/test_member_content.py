@@ -27,7 +27,7 @@ class Clock(datetime):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """The moment at which calls are made; nothing is kept of answers before."""
+    """The moment at which calls are made, with an empty cache of responses."""
     monkeypatch.setattr(dispatch, "datetime", Clock)
     cache = AnswerCache()
     monkeypatch.setattr(member_documents, "_answers", cache)
@@ -225,7 +225,7 @@ def test_no_process_shows_older_content_than_another(shop, organization, monkeyp
         return counts
 
     def shown_after(change):
-        """The counts by the first process and by the other, which had cached its answer before."""
+        """The counts by the first process and by the other one, which had cached its response before."""
         shown_by_each()
         Clock.moment += timedelta(seconds=1)
         change()
@@ -257,7 +257,7 @@ def test_answers_are_kept_for_15_minutes(shop, clock):
         headers = {} if etag is None else {"If-None-Match": etag}
         return shop.integration.request("GET", path, expect=status, headers=headers, **query)
 
-    # What begins and ends by the clock is seen when an answer is made anew.
+    # Documents that begin or end by the clock are seen once a response is computed again.
     shop.put({}, fromDate=(NOW + timedelta(minutes=1)).isoformat())
     first = ask()
     assert (first.headers["Age"], first.headers["Cache-Control"]) == ("0", "private, max-age=900")

@@ -1,4 +1,4 @@
-"""The coupon books of a member over HTTP: those that the member could use now, and what stands in the way of others."""
+"""The coupon books of a member over HTTP: those that the member could use now, and why the others are excluded."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def keys(page):
 
 
 def reasons(books, member, book, **query):
-    """Why the book is not for the member; that it is left out without a dry run if there is a reason, is seen to."""
+    """Why the book is excluded for the member; assert that a list without a dry run agrees."""
     [entry] = listed(books, member, dryRun=True, couponBookKey=book["couponBookKey"], **query)["results"]
     codes = [reason["code"] for reason in entry["exclusionReasons"]]
     assert entry["eligible"] == (not codes)
@@ -97,7 +97,7 @@ def test_a_book_is_excluded_outside_its_dates(books, ana):
 def test_a_book_is_excluded_on_other_days(books, ana):
     today = datetime.now(UTC).isoweekday()
     others = sorted({1, 2, 3, 4, 5, 6, 7} - {today, today % 7 + 1})
-    # At the edge of a day the answer may be for either side of it.
+    # At midnight the response may be that of either day.
     assert reasons(books, ana, books.make(daysOfWeek=others)) == ["coupon-book-day"]
     assert reasons(books, ana, books.make(daysOfWeek=[today, today % 7 + 1])) == []
 

@@ -1,4 +1,4 @@
-"""What members may be called, and which ids members have, over HTTP."""
+"""The ids that members may have, and reads by ids, over HTTP."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import openapi
 from domain.members import is_loyalty_member_id, is_reserved_id
 from handlers.messages.validation import SERVER_PATTERN
 
-# Blanks at an end, and what is as invisible; control characters anywhere; what cannot stand in a path.
+# Blanks and other invisible characters at an end; control characters anywhere; texts that a path cannot contain.
 REFUSED = [
     *(f"ana{blank}" for blank in " \u00a0\u2003\u3000\u200b\ufeff"),
     *(f"{blank}ana" for blank in " \u00a0\u200b"),
@@ -123,7 +123,7 @@ _ODD = st.sampled_from(" ./\t\n\x00\x1c\x7f\x85\xa0\u1680\u2003\u200b\u200d\u202
 @example("x" * 256)
 def test_the_document_and_the_domain_refuse_the_same(text):
     assert is_loyalty_member_id(text) == (_DOCUMENTED.is_valid(text) and not is_reserved_id(text))
-    # What clients check refuses no more than the server does.
+    # The clients' pattern refuses no id that the server accepts.
     assert _PORTABLE.is_valid(text) or not _DOCUMENTED.is_valid(text)
 
 

@@ -1,4 +1,4 @@
-"""The list of a member's missions: every filter and order, compared with a scan of all that was made."""
+"""The list of a member's missions: every filter and order, compared with a scan of all missions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def moment(value):
 
 
 class Scan:
-    """Missions of one organization as they were made, and what the model knows of a member's progress in them."""
+    """The missions of one organization, and a model of a member's progress in them."""
 
     def __init__(self, shop: Shop, seed: int) -> None:
         self.shop, self.random = shop, random.Random(seed)
@@ -37,7 +37,7 @@ class Scan:
         change = {"add": [self.member_id]}
         shop.administration.patch(f"/audiences/{self.audiences[0]}/members", change)
         self.missions = [self.create(number) for number in range(24)]
-        # Missions are closed once the progress is there, since nothing counts in closed ones.
+        # Missions are closed after the progress is made, since nothing counts in closed ones.
         self.progress_by_mission = {mission["missionId"]: self.progress(mission) for mission in self.missions}
         self.missions = [self.close(mission) for mission in self.missions]
 
@@ -88,7 +88,7 @@ class Scan:
 
     def has_room(self, mission: dict[str, Any], stand: dict[str, Any], today: int, day: int) -> bool:
         remaining = mission["maxRepetitions"] - stand["times"]
-        # One amount achieves at most so often on the day that is long gone.
+        # Achievements of the earlier day use up the limit of that day.
         times_long_ago = stand["times"] - today
         of_day = today if day == 0 else times_long_ago
         return remaining > 0 and (mission["periodLimit"] is None or of_day < mission["periodLimit"])

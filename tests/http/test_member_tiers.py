@@ -1,4 +1,4 @@
-"""Tiers set by hand: on both surfaces, until some moment or for good, and given back to the points."""
+"""Tiers set by hand: on both surfaces, with and without an expiry, and returned to the points."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ def test_a_member_is_read_with_the_organization_and_the_rights_of_the_caller(org
         for call in calls:
             call()
             assert count(api.engine, call) == 1
-        # Lists of what belongs to a member find it likewise.
+        # Lists of a member's records find the member in the same way.
         assert count(api.engine, partial(integration.get, "/members/ana-7/coupons")) == 2
         integration.get("/members/nobody", expect=404)
 
@@ -470,7 +470,7 @@ def test_members_are_filtered_and_ordered(integration, administration, three):
     assert listed(fromCreatedAt=from_ben) == [cleo, ben]
     assert listed(toCreatedAt=from_ben) == [ana]
     assert listed(fromCreatedAt=from_ben, toCreatedAt=three[2]["createdAt"]) == [ben]
-    # Without an offset it is UTC, and an offset counts.
+    # A moment without an offset is UTC; an offset is applied.
     assert listed(fromCreatedAt=from_ben.removesuffix("Z")) == [cleo, ben]
     earlier = datetime.fromisoformat(from_ben) + timedelta(hours=2)
     assert listed(fromCreatedAt=earlier.strftime("%Y-%m-%dT%H:%M:%S.%f+02:00")) == [cleo, ben]
@@ -651,7 +651,7 @@ def test_an_access_token_of_a_member_opens_only_the_members_own_data(organizatio
     assert (claims["loyaltyMemberId"], claims["organizationId"]) == ("ana-7", organization.id)
     assert claims["exp"] - claims["iat"] == 900
     assert abs(claims["iat"] - time.time()) < 60
-    # It opens nothing that is not the member's own.
+    # It gives access only to the member's own data.
     member_surface = integration.with_token(response["accessToken"])
     member_surface.get("/members/ana-7", expect=403)
     api.surface(f"/organizations/{organization.id}", response["accessToken"]).get("", expect=403)

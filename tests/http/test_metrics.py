@@ -1,4 +1,4 @@
-"""What `/metrics` tells of the queue and of messages to receivers, of all organizations."""
+"""Metrics of the queue and of messages to receivers, summed over all organizations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Missions: what counts, what is paid for it, and what is taken back."""
+"""Missions: which events count, which rewards they pay, and what a cancellation takes back."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class TestCounting:
         create(shop, goalCount=1)
         second = create(shop, eventType="mission-status-updated", goalCount=3)
         shop.track(event(ana), event(ana))
-        # Its own count is an achievement only with the third.
+        # An achievement of its own would come only with the third count.
         assert stand(shop, ana, second) == (0, 2)
 
     def test_a_dry_run_shows_the_same_and_moves_nothing(self, shop, ana):
@@ -303,7 +303,7 @@ class TestUndoing:
         assert counters(shop.track_one(event(ana))) == [(1, 2, True, 1)]
         assert shop.balance(ana) == 10
         self.cancel(shop, first)
-        # The reward is another event's and stays; it is not paid a second time.
+        # The reward was paid by another event and stays; it is not paid a second time.
         assert stand(shop, ana, mission) == (1, 1)
         assert counters(shop.track_one(event(ana))) == [(1, 2, False, 1)]
         assert shop.balance(ana) == 10

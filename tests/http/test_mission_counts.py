@@ -1,4 +1,4 @@
-"""Missions that count what people count: the tenth coffee is a coffee, not an order."""
+"""Missions that count by an expression, such as coffees instead of orders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random histories of events and cancellations through the API, beside a list of the events that stand."""
+"""Random histories of events and cancellations through the API, compared with a list of the uncancelled events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DAYS = [f"2026-03-0{day}T12:00:00Z" for day in range(1, 5)]
 
 
 class Model:
-    """The standing events of one member: key -> (day, how often it achieved), in the order in which they counted."""
+    """The uncancelled events of one member: key -> (day, achievements), in the order in which they counted."""
 
     def __init__(self, goal, most, limit):
         self.goal, self.most, self.limit = goal, most, limit
@@ -24,7 +24,7 @@ class Model:
         return sum(times for _, times in self.standing.values())
 
     def count(self, key, day):
-        """What the event achieves; None if it does not count."""
+        """The achievements of the event; None if it does not count."""
         room = self.most - self.achieved
         if self.limit is not None:
             room = min(room, self.limit - sum(times for when, times in self.standing.values() if when == day))

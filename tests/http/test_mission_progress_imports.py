@@ -1,4 +1,4 @@
-"""Progress in missions that comes from files, and goes to them: half a stamp card is worth as much as before."""
+"""Progress in missions that is imported from files and exported to them."""
 
 from __future__ import annotations
 

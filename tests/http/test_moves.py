@@ -56,7 +56,7 @@ def standing(shop, member):
 
 
 def lots(shop):
-    """What is left of the members' points, by the moments at which it expires."""
+    """The remaining points of members, by member and expiry."""
     remaining: dict[object, object] = {}
     wallets = {row.wallet_id: row.loyalty_member_id for row in shop.rows("members", "wallet_id, loyalty_member_id")}
     for row in shop.rows("ledger_lots", "wallet_id, expires_at, remaining"):

@@ -24,7 +24,7 @@ def shop(organization):
 
 
 def types(administration, trigger):
-    """The types of all that is queued for the trigger, oldest first."""
+    """The types of all messages that are queued for the trigger, oldest first."""
     return [delivery["type"] for delivery in deliveries(administration, trigger)]
 
 
@@ -93,7 +93,7 @@ def test_dry_runs_and_captured_events_are_not_reported(shop, administration, mod
     before = len(types(administration, events)), len(types(administration, orders))
     shop.track(order(member), event(member), executionMode=mode)
     after = len(types(administration, events)), len(types(administration, orders))
-    # The order itself is there with captureOnly.
+    # With captureOnly the order is stored and reported.
     assert after == (before[0], before[1] + (mode == "captureOnly"))
 
 

@@ -40,7 +40,7 @@ class Till:
         return f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
 
     def allow(self, policy: Any, **settings: Any) -> Any:
-        """Change what the account allows."""
+        """Change the allowance policy of the account."""
         body = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False, **settings}
         answer = self.shop.administration.put(self.account_path, {**body, "offlineAllowance": policy})
         return answer["ledgerAccount"]
@@ -84,7 +84,7 @@ class Till:
         return wallet["currentBalance"], available
 
     def spendable(self) -> Any:
-        """What a burn finds: one more point is refused."""
+        """The points that a burn can take; assert that one more is refused."""
         _, available = self.balances
         path = f"/members/by-loyalty-member-id/{self.member}/burn"
         problem = self.shop.administration.post(path, {"amount": available + 1}, expect=409)
@@ -517,7 +517,7 @@ def test_campaigns_and_the_timeline_report_the_hold(till):
     till.create(40)
     till.clock.wait(hours=72)
     till.run_expiry_job()
-    # The hold is a transaction, and its end by time is none that is reported.
+    # The hold is reported as a transaction; its release by time is not.
     assert till.shop.balance(till.member, account["ledgerAccountId"]) == 1
     rows = till.shop.integration.get(f"/members/{till.member}/timeline", kinds="points")["results"]
     assert any("40" in row["text"] for row in rows)

@@ -1,4 +1,4 @@
-"""Bodies in which no field is required may be left out: nothing is then the same as `{}`."""
+"""Bodies without a required field may be left out: a missing body is then the same as `{}`."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def on(day):
 
 
 def history_on(shop, member, *days, type_=GENERIC):
-    """What events of these days see: the number of earlier orders, and the day of the last one."""
+    """The number of earlier orders, and the day of the last one, that events of these days see."""
     expression = "member.lastOrderAt == null ? 'none' : string(member.lastOrderAt).substring(5, 10)"
     campaign = shop.campaign(
         running(mint(("=", "member.orderCount"), description=("=", expression), qualifyingAmount=1)), eventType=type_
@@ -102,7 +102,7 @@ def test_an_event_sees_earlier_orders_of_its_call_but_not_its_own_order(shop, me
     assert guest["earn"]["accounts"] == []
     send(shop, order(member, 1, **on("05-01")))
     drain(shop)
-    # What the cancelled order had earned is gone.
+    # The points of the cancelled order were taken back.
     assert shop.balance(member) == 2 + 2
 
 

@@ -305,7 +305,7 @@ def test_refunds_of_points_are_there_for_what_is_clawed_back(funded_till):
     funded_till.shop.give(funded_till.member, 525, "burn")
     assert funded_till.balance == 0
     bring_back(funded_till, 25)
-    # 1,250 points are back, of which 13 are those that the returned half had earned.
+    # 1,250 points are refunded; 13 of them are taken for what the returned half had earned.
     assert funded_till.balance == 1237
     funded_till.shop.check_ledger()
 

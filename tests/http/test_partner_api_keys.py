@@ -1,4 +1,4 @@
-"""API keys of partners over HTTP: made once, listed without the key, used and revoked."""
+"""API keys of partners over HTTP: created, listed without the secret, used and revoked."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_revoked_key_is_refused_from_the_next_request_on(shop):
     reply = partner.send(partner.body(member))
     assert (reply.status, reply.json["type"]) == (401, "/problems/unauthorized")
     [revoked] = listed(shop, revoked=True)
-    # Again: nothing changes, and the log has one entry.
+    # A second revocation changes nothing: the log has one entry.
     shop.administration.delete(path)
     assert listed(shop, revoked=True) == [revoked]
     actions = [row.operation_id for row in shop.rows("audit_log", "operation_id", "audit_log_id")]
@@ -129,7 +129,7 @@ def test_the_last_use_is_reported_to_the_minute(shop):
     assert first["lastUsedAt"] is not None
     with counted(shop.engine) as statements:
         partner.pay(member)
-    # No write of the key where one was written a moment ago.
+    # The last use was stored a moment ago, so it is not updated.
     assert not [statement for statement in statements if statement.startswith("UPDATE partner_api_keys")]
     assert listed(shop) == [first]
     set_last_use(shop, datetime(2026, 1, 1, tzinfo=UTC))

@@ -1,4 +1,4 @@
-"""Payment intents over HTTP: who is found or enrolled, what is refused, and what the partner is told."""
+"""Payment intents over HTTP: who is found or enrolled, the refusals, and the responses to the partner."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def test_a_customer_becomes_a_member_with_all_onboarding_data(shop, either):
     assert member["customAttributes"] == INFO["data"]
     types = [row.event_type for row in shop.rows("events", "event_type", "loyalty_event_id")]
     assert types == ["member-created", PAYMENT]
-    # Of a member the data change nothing.
+    # Onboarding data do not change an existing member.
     either.pay(name, memberInfo={**INFO, "firstName": "Eva"})
     assert shop.integration.get(f"/members/{name}")["loyaltyMember"]["profile"]["name"] == "Ana"
 
@@ -242,7 +242,7 @@ def test_a_customer_is_found_by_the_government_id(shop, either):
     member = shop.member(profile={"govId": {"id": "30111222"}})
     outcome = either.pay("30111222", forceUserSubscription=True)
     assert (outcome["loyaltyMemberId"], outcome["isNewMember"]) == (member, False)
-    # Who is called so comes first.
+    # A member with this loyaltyMemberId takes precedence.
     shop.member(loyalty_member_id="30111222")
     assert either.pay("30111222")["loyaltyMemberId"] == "30111222"
 
@@ -253,7 +253,7 @@ def test_the_id_of_the_onboarding_data_names_the_new_member(shop, either):
     assert (first["loyaltyMemberId"], first["isNewMember"]) == ("card-0077", True)
     for name in ("30111222", "card-0077"):
         assert either.pay(name)["loyaltyMemberId"] == "card-0077"
-    # Also where the card is all that is known of the customer.
+    # The card suffices to find the member, whatever the number of the payment.
     again = either.pay("another-number", forceUserSubscription=True, memberInfo={"loyaltyMemberId": "card-0077"})
     assert (again["loyaltyMemberId"], again["isNewMember"]) == ("card-0077", False)
 

@@ -38,7 +38,7 @@ def test_a_payment_counts_once_whether_tracked_or_reported(shop, member):
     assert partner.refused(member, 10, paymentId=first) == (409, EXISTS)
     partner.pay(member, 5, paymentId=second)
     assert shop.refused(payment_event(member, second)) == EXISTS
-    # Of one request only the first, and the key of a refused event stays free.
+    # Only the first event of one request is tracked; the key of the refused one stays free.
     third = fresh()
     one, other = payment_event(member, third, 2), payment_event(member, third, 2)
     assert [entry["status"] for entry in shop.track(one, other)] == ["success", "failed"]

@@ -55,7 +55,7 @@ def events_of(shop, member, event_type):
 
 
 def holds(shop, member):
-    """The balance of a member, what is pending, and the next of it that becomes available."""
+    """The balance of a member, the pending points, and the next of them to become available."""
     [balance] = shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerBalances"]
     coming = balance.get("nextAvailable")
     return balance["balance"], balance["pending"], coming and (coming["amount"], coming["availableAt"])
@@ -136,7 +136,7 @@ class TestWaiting:
         clock.advance("2026-03-02T09:00:00Z")
         [settled] = points.rows()
         assert (settled["status"], settled["availability"], settled["availableAt"]) == (1, "available", None)
-        # A repeated request is answered as the first one.
+        # A repeated request returns the first response.
         assert points.move(None, wallet, 10, availableAfter="P1D", systemUniqueKey="once") == [row]
         assert points.balance(wallet) == 10
 

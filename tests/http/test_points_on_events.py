@@ -34,7 +34,7 @@ def mint(shop, member, amount, expect=200, **more):
 
 
 def holds(shop, member):
-    """The balance of a member, and what is pending."""
+    """The balance and the pending points of a member."""
     [balance] = shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerBalances"]
     return balance["balance"], balance["pending"]
 

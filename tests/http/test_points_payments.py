@@ -169,7 +169,7 @@ def test_an_inactive_member_gets_no_quote(till):
 def test_a_policy_has_its_defaults(till):
     complete = {**POLICY, "minPoints": 0, "multipleOf": 1, "maxShare": 1}
     assert till.allow(POLICY)["redemption"] == complete
-    # An update that leaves it out keeps it.
+    # An update without the policy keeps it.
     body = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False}
     assert till.shop.administration.put(till.account_path, body)["ledgerAccount"]["redemption"] == complete
 

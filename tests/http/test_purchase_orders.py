@@ -1,4 +1,4 @@
-"""Purchase orders over HTTP: created as such, listed and read."""
+"""Purchase orders over HTTP: created without an event, listed and read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Points that count for tiers and are not the amount of a mint: imported, minted and returned."""
+"""Qualifying points that differ from the amount of a mint: imported, minted and returned."""
 
 from __future__ import annotations
 

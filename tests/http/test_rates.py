@@ -1,4 +1,4 @@
-"""Rates: how often a key is let through, whoever counts."""
+"""Rates: how often a key is allowed, counted over all threads and processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searches are served from the read replica where there is one, by the database itself where it has no answer."""
+"""Searches are served from the read replica if one is set, and from the primary if it lacks the content or fails."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def database(url: str, name: str) -> Iterator[str]:
     server.dispose()
 
 
-# It makes databases, of which the pooler of the tests knows nothing.
+# The tests create databases that the pooler of the tests does not know.
 pytestmark = pytest.mark.skipif("LOYALTY_TEST_POOLED" in os.environ, reason="needs PostgreSQL without a pooler")
 
 

@@ -10,16 +10,16 @@ from tests.builders.points import Points
 from tests.builders.tracking import Shop, event
 
 AWAITED = {"eventTypes": ["member-generic-event"], "cancelAfter": "P20D"}
-# No moment lies a number of days after another one.
+# No two moments are a whole number of days apart.
 MOMENTS = ("2026-03-06T10:00", "2026-03-19T10:10", "2026-04-02T10:20", "2026-05-11T10:30", "2026-06-30T10:40")
 
 
 def balances(clock, points, member):
-    """The balances of a member, with what is coming and what will expire, in both interfaces."""
+    """The balances of a member, with pending and expiring points, in both interfaces."""
     record = clock.organization.integration.get("/members/ana", include="expiring")["loyaltyMember"]
     administered = clock.organization.administration.get(f"/members/{member['memberId']}", include="expiring")
     wallet = points.wallet_of(member["ledgerWalletId"], include="lots")
-    # Posting changes the record.
+    # The worker updates the record when it posts.
     del wallet["updatedAt"]
     return record["ledgerBalances"], administered["loyalMember"]["ledgerBalances"], wallet
 

@@ -1,4 +1,4 @@
-"""Partial returns of orders whose campaigns are evaluated anew on what is left (`onReturn: reevaluate`)."""
+"""Partial returns of orders whose campaigns are reevaluated on the remaining order (`onReturn: reevaluate`)."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_other_campaigns_of_the_order_are_taken_back_in_proportion(shop, ana):
     campaign(shop, running(mint(60)), onReturn="prorate")
     buy(shop, ana)
     give_back(shop, ana, {"total": 40})
-    # 500 are gone since 80.00 are below 100.00; of the 60, two thirds are left.
+    # The 500 are taken since 80.00 is below 100.00; two thirds of the 60 are left.
     assert shop.balance(ana) == 40
 
 

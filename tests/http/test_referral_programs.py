@@ -26,7 +26,7 @@ def administration(organization):
 
 
 def whole_body(shop):
-    """A body with every member that a program has."""
+    """A body with every field of a program."""
     created = shop.organization.created
     side = {"LedgerId": created.ledger_id, "LedgerAccountId": created.ledger_account_id}
     return program_body(
@@ -101,7 +101,7 @@ def test_an_update_changes_the_sent_fields(shop, administration):
     assert updated_program == {**program, **new, "updatedAt": updated_program["updatedAt"]}
     assert updated_program["updatedAt"] > program["updatedAt"]
     assert administration.get(path)["referralProgram"] == updated_program
-    # Its own code is no other program's.
+    # The program's own code is no duplicate.
     administration.put(path, new)
 
 
@@ -186,7 +186,7 @@ def test_records_of_another_organization_are_not_found(shop, other_organization,
     friends = Friends(shop)
     answer = administration.post(f"{friends.path}/codes", {"memberId": stranger, "codes": ["a"]}, expect=404)
     assert answer["type"] == "/problems/unknown-member"
-    # What is unique is so in the organization.
+    # Codes are unique only within an organization.
     Friends(other, code=friends.program["code"])
     assert [friends.codes(shop.member(), "ANA")[0]["code"], foreign.codes(other.member(), "ANA")[0]["code"]] == [
         "ANA"

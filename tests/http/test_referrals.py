@@ -1,4 +1,4 @@
-"""Referrals as events bring them: who is rewarded, who is not and why, and what is undone."""
+"""Referrals by events: who is rewarded, who is not and why, and what a cancellation undoes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def refer(code, member, **more):
 
 
 def outcome(result):
-    """The status of an event's only referral, and what stood in the way."""
+    """The status of an event's only referral, and the problem that prevented it."""
     [referral] = result["referrals"]
     return referral["status"], referral.get("error", {}).get("type", "").removeprefix("/problems/")
 
@@ -68,7 +68,7 @@ def test_both_sides_are_rewarded_and_it_is_logged(shop, friends):
     record = friends.record()
     assert (record["referredCount"], record["totalCodes"], record["totalLogs"]) == (1, 1, 1)
     assert friends.usages() == {code["code"]: 1}
-    # The transactions say what they were for.
+    # The transactions name the program.
     transactions = shop.integration.get(f"/members/{ana}/ledger-transactions")["results"]
     assert [transaction["description"] for transaction in transactions] == ["Bring a friend"]
 
@@ -134,7 +134,7 @@ def test_events_of_other_types_are_no_referrals(shop, friends):
     code = friends.code(ana)
     result = shop.track_one(order(ben, referralCode=code))
     assert result["referrals"] == []
-    # Nor is one that a program looks at, with the code of another program.
+    # A program for this event type does not accept the code of another program.
     other = Friends(shop, eventType=CREATED)
     assert shop.track_one(order(ben, referralCode=code))["referrals"] == []
     assert outcome(shop.track_one(order(ben, referralCode=other.code(ana)))) == ("applied", "")
@@ -155,7 +155,7 @@ def test_an_unknown_code_is_skipped_with_the_reason(shop, friends):
     assert referral.pop("error")["type"] == "/problems/unknown-referral-code"
     unknown = dict.fromkeys(("referralProgramId", "referralCodeId", "referrerMemberId"))
     assert referral == {"code": "nobody", "status": "skipped", "rewards": [], **unknown}
-    # Where the event names none, there is nothing to say.
+    # An event without a code reports no referral.
     assert shop.track_one(event(ben))["referrals"] == []
 
 
@@ -168,7 +168,7 @@ def test_upper_and_lower_case_are_different(shop, friends):
 @pytest.mark.parametrize(
     ("limits", "uses", "expected_limits"),
     [
-        # A code is the first figure, a guest the second.
+        # The first digit is the code, the second the guest.
         ({"maxPerCode": 2}, "00 01 02 10", ["", "", "maxPerCode", ""]),
         ({"maxReferralsPerMember": 2}, "00 11 12 02", ["", "", "maxReferralsPerMember", "maxReferralsPerMember"]),
         ({}, "00 00 10 01", ["", "maxRedeemsPerReferredMemberPerCode", "", ""]),
@@ -221,7 +221,7 @@ def test_an_inactive_program_rewards_nobody(shop, friends):
     ben = shop.member(referralCode=code)
     friends.change(active=False)
     assert outcome(shop.track_one(refer(code, ben))) == ("skipped", "referral-program-inactive")
-    # The code of the enrolment is passed over, whatever other program looks at the event.
+    # The code of the enrolment is skipped, even if another program listens to the event.
     assert shop.track_one(event(ben))["referrals"] == []
     other = Friends(shop)
     assert shop.track_one(event(ben))["referrals"] == []
@@ -351,7 +351,7 @@ def test_a_cancellation_restores_the_state_before(shop):
     ]
     assert sorted(ledger_transaction["amount"] for ledger_transaction in reversal["ledgerTransactions"]) == [50, 100]
     assert (friends.record(), friends.usages(), friends.logs(code), shop.balance(ana), shop.balance(ben)) == before
-    # There is room again, for the same member too.
+    # The limits allow a referral again, even of the same member.
     again = shop.track_one(refer(code, ben))
     assert outcome(again) == ("applied", "")
     cancel(shop, again)
@@ -445,7 +445,7 @@ def test_both_sides_may_get_coupons_beside_points(shop, books):
     ]
     assert assigned(shop, ours) == {friends.member_id(ana): 1}
     assert assigned(shop, theirs) == {friends.member_id(ben): 1}
-    # It is reported of each of them, and campaigns go by it.
+    # Each assignment is reported, and campaigns evaluate it.
     assert (shop.balance(ana), shop.balance(ben)) == (101, 1)
     for member in (ana, ben):
         assert [event["eventType"] for event in shop.events(member)].count("coupon-code-assigned") == 1
@@ -530,7 +530,7 @@ def gold_at(shop, points):
 
 @pytest.mark.parametrize("how", ["track", "mint"])
 def test_an_event_that_the_server_reports_can_be_a_referral(shop, how):
-    """Who reaches gold rewards who brought them, who reaches gold by that and rewards in turn, and so on."""
+    """A member who reaches gold rewards its referrer, who thereby reaches gold and rewards the next referrer."""
     friends = Friends(shop, eventType="member-tier-set", referredPointsAccrual=0)
     gold_at(shop, 100)
     chain = [shop.member()]

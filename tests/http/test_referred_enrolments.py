@@ -1,4 +1,4 @@
-"""What enrolment answers of the referral code that it comes with, over HTTP."""
+"""What the response of an enrolment reports of its referral code, over HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports over HTTP: what each counts, on which day, and in which form it is answered."""
+"""Reports over HTTP: what each counts, on which day, and the form of its response."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def shop(organization):
 
 @pytest.fixture(params=["changes", "totals"])
 def settle(request, shop):
-    """Have everything in the totals, or nothing of it, before reports are asked for."""
+    """Bring all records or none into the totals before reports are read."""
 
     def settle():
         if request.param == "totals":
@@ -236,7 +236,7 @@ def test_reverts_count_negatively_on_their_own_date(shop, settle):
     assert report(shop, "tag-total", tag="spring", **MARCH)["result"]["amount"] == 10
     assert [row["key"] for row in report(shop, "top-members", **MARCH)["results"]] == [other]
     totals = report(shop, f"ledger-accounts/{transaction['ledgerAccountId']}/totals", **MARCH)["result"]
-    # Both were minted something.
+    # Both members received points.
     assert totals == {"totalAmount": 10, "avgAmountPerUser": 5}
 
 

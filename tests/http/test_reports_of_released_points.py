@@ -19,7 +19,7 @@ MARCH = {"sinceFrom": "2026-02-28T23:00:00Z", "sinceTo": "2026-03-31T22:00:00Z",
 
 @pytest.fixture(params=["changes", "totals"])
 def settle(request, api):
-    """Have everything in the totals, or nothing of it, before reports are read; the figures agree with the records."""
+    """Bring all records or none into the totals before reports are read; check the totals against the records."""
 
     def settle(shop):
         if request.param == "totals":
@@ -57,7 +57,7 @@ def figures(shop, since, until, **query):
 
 
 def default_account(shop):
-    """The account that members are given points of."""
+    """The default account, whose points members receive."""
     return Points(shop.organization, {"ledgerAccountId": shop.organization.created.ledger_account_id})
 
 
@@ -172,7 +172,7 @@ def test_a_revert_counts_on_its_own_day(clock, shop, settle):
 
 
 def test_points_that_never_waited_count_on_the_day_of_their_event(clock, shop, settle):
-    """Their moment had passed, or they were held until a capture."""
+    """Mints whose moment had passed, and a hold that was captured."""
     member = shop.member()
     shop.give(member, 100, availableAfter="P14D", externalEventDate="2026-02-10T12:00:00Z")
     shop.campaign(running(mint(10)), eventType=ORDER_CREATED)

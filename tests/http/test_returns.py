@@ -1,4 +1,4 @@
-"""Orders that are undone by events: what their creation gave is taken back, whole or in proportion."""
+"""Orders that are undone by events: their points are taken back, all or in proportion."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def member(shop):
 
 @pytest.fixture
 def points(shop):
-    """A point for each whole dollar of a new order, under limits with much room."""
+    """A point for each whole dollar of a new order, under limits that are never reached."""
     return shop.campaign(
         running(WHOLE_DOLLARS),
         eventType=ORDER_CREATED,
@@ -34,7 +34,7 @@ def points(shop):
 
 
 def bought(shop, member, total=10, *moves, external_id="o-1", **more):
-    """An order that has made these moves; returns the result of its creation."""
+    """Create an order and give it these statuses; return the result of the creation."""
     created = shop.track_one(order(member, total, external_id=external_id, **more))
     for status in moves:
         shop.track_one(order(member, None, status, external_id))
@@ -288,7 +288,7 @@ def test_a_dry_run_of_a_batch_reverses_what_the_real_run_reverses(shop, points, 
     batch += [order(member, None, last, "o-1"), order(member, 4, external_id="o-3"), order(member, None, last, "o-3")]
 
     def figures(results):
-        """What is reversed, and the points of effects, of each event."""
+        """The reversed amounts, and the amounts of effects, of each event."""
         return [
             (
                 [

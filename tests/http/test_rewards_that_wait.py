@@ -1,4 +1,4 @@
-"""Rewards of missions and referral programs that wait by terms of their own, at the moments of a test clock."""
+"""Pending rewards of missions and referral programs with their own terms, at the moments of a test clock."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def shop(clock):
 
 
 def holds(shop, member):
-    """The balance of a member's default account, and what is pending."""
+    """The balance and the pending points of a member's default account."""
     balance = shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerBalances"][0]
     return balance["balance"], balance["pending"]
 

@@ -1,4 +1,4 @@
-"""Calls about one member read what concerns it, however many others there are and whatever the planner knows."""
+"""Calls about one member read only its rows, however many others exist and whatever statistics the planner has."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests.builders.statements import rows_read_to_commit
 from tests.builders.tracking import GENERIC, Shop, running
 
 MEMBERS = 3_000
-# A call that reads no more rows of a table with one for each member does not read them all.
+# Most rows that a call may read of a table; fewer than one for each member, so the call does not read them all.
 FEW = MEMBERS // 3
 LARGE = (
     *("members", "wallets", "member_tiers", "ledger_transactions", "ledger_entries", "ledger_lots", "ledger_balances"),
     *("report_changes", "events", "coupons", "member_coupons", "coupon_lots", "coupon_usages", "member_badges"),
 )
 
-# Columns that many rows share the value of; where tenants are many and small, the planner expects few rows for one.
+# Columns whose values many rows share. With many small tenants the planner expects few rows for a value.
 SHARED = {"organization_id", "ledger_account_id", "coupon_book_id", "badge_id", "loyalty_tier_id", "event_type_id"}
 
 
@@ -89,7 +89,7 @@ def expect_few_rows(engine, statement: str) -> None:
 
 @pytest.fixture(params=["of this organization", "of many small ones"])
 def statistics(request, api):
-    """What the planner knows of the tables."""
+    """The statistics that the planner has of the tables."""
     if request.param == "of this organization":
         with autocommit(api.engine).connect() as db:
             db.execute(text("ANALYZE"))

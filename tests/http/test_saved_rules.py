@@ -1,4 +1,4 @@
-"""What is refused when campaigns and the like are saved, what is kept, and rules that fail."""
+"""Refusals when campaigns and other rules are saved, and rules that fail later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What events of custom types carry in `payload.value`, over HTTP."""
+"""The `payload.value` of events of custom types, over HTTP."""
 
 from __future__ import annotations
 

@@ -270,7 +270,7 @@ def test_an_error_that_is_declared_without_content_has_no_body():
         assert (reply.status, reply.content) == (400, b"")
         assert "content-type" not in reply.headers
         assert reply.headers["x-request-id"]
-    # Other errors, and other operations, are told as ever.
+    # Other errors, and other operations, have their usual problem.
     assert client("POST", "/v2/bare", json_body={}, token="reader").json["type"] == "/problems/forbidden"
     assert client("POST", "/v2/books", body=b"{").json["type"] == "/problems/invalid-request"
 

@@ -1,4 +1,4 @@
-"""The example of docs/simulations.md: the answer that it begins with is that of the organization that it makes."""
+"""The example of docs/simulations.md: its first response comes from the organization that its steps create."""
 
 from __future__ import annotations
 

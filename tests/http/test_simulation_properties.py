@@ -1,4 +1,4 @@
-"""A simulation equals the tracking of the same order, changes nothing, and what it calls missing suffices exactly."""
+"""A simulation equals the tracking of the same order and changes nothing; its missing amounts suffice exactly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CENT = Decimal("0.01")
 
 
 class Market:
-    """An organization that uses much at once: limits, tiers, missions, badges, coupons and discounts."""
+    """An organization with limits, tiers, missions, badges, coupons and discounts."""
 
     def __init__(self, shop: Shop) -> None:
         self.shop = shop
@@ -77,7 +77,7 @@ class Market:
 
 
 def comparable(effects):
-    """Effects as a dry run and a real one have them in common."""
+    """The parts of effects that a dry run and a real run have in common."""
     return [
         (
             outcome["actionId"],
@@ -92,7 +92,7 @@ def comparable(effects):
 
 
 def unnamed(missions):
-    """Missions without what only a real achievement has: the status and the code of a reward."""
+    """Missions without the fields that only a real achievement has: the status and the code of a reward."""
     return [
         {
             **mission,

@@ -43,12 +43,12 @@ def simulate(shop, total=None, *, expect=200, api=None, **body):
 
 
 def points(simulation):
-    """What each account gets: by default the one of the organization."""
+    """The available and the discarded points of each account."""
     return [(account["available"], account["discarded"]) for account in simulation["earn"]["accounts"]]
 
 
 def shortfalls(simulation, *kinds):
-    """What is missing to the rewards of these kinds, by name."""
+    """The name, kind and amount of what is missing to each reward of these kinds; to all rewards by default."""
     return [
         (reward["name"], reward["missing"]["kind"], reward["missing"]["amount"])
         for reward in simulation["next"]

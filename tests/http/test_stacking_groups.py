@@ -1,4 +1,4 @@
-"""Stacking groups over HTTP, and the actions of them that events get."""
+"""Stacking groups over HTTP, and which of their actions apply to events."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_actions_that_compete_need_a_worth(shop, administration, actions, group)
             answer = administration.post(actions, running(*effects, stackingGroupKey=group(mode)), expect=expect)
             assert expect == 201 or faults(answer) == ["/stackingGroupKey"]
         administration.post(actions, running(*effects, stackingGroupKey=group("first")))
-    # Items are compared by what is taken off them.
+    # A group of items compares discounts; a mint has none.
     by_item = group("best", scope="item")
     administration.post(actions, running(mint(5, ledgerAccountKey=worth), stackingGroupKey=by_item), expect=400)
     administration.post(actions, running(mint(5, ledgerAccountKey=worth), off(5), stackingGroupKey=by_item))
@@ -158,7 +158,7 @@ def test_a_group_has_at_most_fifty_actions(administration, actions, group):
     assert faults(administration.post(actions, running(off(1), stackingGroupKey=key), expect=400)) == [
         "/stackingGroupKey"
     ]
-    # Those that are in it can still be changed.
+    # Actions of the group can still be changed.
     administration.put(f"{actions}/{last['actionId']}", running(off(2), stackingGroupKey=key))
 
 

@@ -16,7 +16,7 @@ def shop(organization):
 
 
 def transactions(shop):
-    """What each amount says, by amount."""
+    """The external id, description and tags of each transaction, by amount."""
     rows = shop.rows("ledger_transactions", "amount, external_id, description, tags")
     return {int(row.amount): (row.external_id, row.description, row.tags) for row in rows}
 
@@ -48,7 +48,7 @@ def test_points_take_over_texts_of_the_event_and_tags_of_the_campaign(shop):
     assert details_by_amount == {
         30: ("till-7", "Coffee", ["spring", "shop"]),
         40: ("till-7", "Double day", ["spring", "shop"]),
-        # Others do not see what was said of the member.
+        # Transactions of other members do not have the texts of the member's event.
         7: (None, None, ["spring", "shop"]),
         5: ("till-7", "Coffee", ["spring", "shop"]),
         11: ("till-7", "Coffee", ["streak"]),

@@ -1,4 +1,4 @@
-"""The test clock of an organization: its operations, what goes by it, and what stays with the real time."""
+"""The test clock of an organization: its operations, what depends on it, and what depends on the real time."""
 
 from __future__ import annotations
 
@@ -468,7 +468,7 @@ class TestAdvancing:
 
     def test_jobs_depend_on_the_clock(self, clock, a_year, api):
         wallet = a_year.wallet()
-        # By the real time it would have expired: it lives until 1 May 2026.
+        # The lot expires on 1 May 2026, which is past in real time.
         a_year.mint(wallet, 100, datetime(2026, 5, 1, tzinfo=UTC))
         expire_points(api.engine, clock.organization.id)
         evaluate_tiers(api.engine, clock.organization.id, everyone=True)

@@ -1,4 +1,4 @@
-"""Too many calls, calls that take too long, and a database without room."""
+"""Too many calls, calls that take too long, and a database with a full disk."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class TestWrongSecrets:
         assert [self.ask(client, "wrong") for _ in range(5)] == [401, 401, 401, 429, 429]
         assert client_ids == ["wrong"] * 3
         assert [self.ask(client, "good") for _ in range(5)] == [200] * 5
-        # Whoever guesses from one address does not keep the client out at another.
+        # Guesses from one address do not lock the client out at another one.
         assert self.ask(client, "wrong", **{"X-Forwarded-For": "192.0.2.7"}) == 401
 
     def test_a_client_waits_however_http_basic_encodes_its_id(self):

@@ -1,4 +1,4 @@
-"""Tiers that campaigns set: what comes of it, and what cancelling the event gives back."""
+"""Tiers that campaigns set: their effects, and what cancelling the event restores."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def sets(ladder, name, **params):
 
 
 def cancel(shop, tracked):
-    """What became of the tiers of the cancelled events."""
+    """The outcomes for the tiers of the cancelled events."""
     answer = shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
     return [tier for result in answer["results"] for tier in result["tiers"]]
 

@@ -1,4 +1,4 @@
-"""Tiers that are floors, set by requests, effects and imports: points lift the member, and never let it fall."""
+"""Tier floors set by requests, effects and imports: points lift the member above them, and never below."""
 
 from __future__ import annotations
 

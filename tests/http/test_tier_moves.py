@@ -1,4 +1,4 @@
-"""Tiers that go by points: every way in which points move moves the member, and campaigns hear of it."""
+"""Tiers that depend on points: every kind of movement moves the member, and campaigns evaluate the change."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ class TestPeriods:
         assert timedelta(days=160) < until - datetime.now(UTC) < timedelta(days=170)
         assert ladder.entry(ana)["expiresAt"] == tier_status["expiresAt"]
         since = tier_status["since"]
-        # What comes later puts the end off; the tier is still the same.
+        # Later points postpone the expiry; the tier is still the same.
         shop.track_one(order(ana, 50, externalEventDate=ago(100)))
         tier_status = status(shop, ana)
         assert (tier_status["points"], tier_status["pointsToKeep"], tier_status["since"]) == (170, 50, since)
@@ -177,7 +177,7 @@ class TestPeriods:
         move(shop, ana, "mint", 120, externalEventDate=ago(200))
         assert ladder.of(ana) == "Silver"
         self.pass_a_year(shop)
-        # Reads know it, and the job writes it down and reports it.
+        # Reads show it at once; the job stores and reports it.
         assert ladder.of(ana) == "Basic"
         assert ladder.moves(ana)[-1][2] == "Silver"
         with shop.organization.api.engine.begin() as db:
@@ -206,7 +206,7 @@ class TestPeriods:
         assert ladder.of(ana) == "Basic"
 
     def pass_a_year(self, shop):
-        """Everything that was earned was earned a year before, and tiers end a year before as well."""
+        """Move all earned points and the expiries of tiers one year into the past."""
         with shop.engine.begin() as db:
             db.exec_driver_sql(
                 f"UPDATE ledger_transactions SET external_event_date = {earlier('external_event_date', '%s')}"
@@ -233,7 +233,7 @@ steps = st.lists(
 @given(steps=steps)
 @settings(max_examples=6, suppress_health_check=list(HealthCheck), derandomize=True)
 def test_tiers_depend_only_on_the_orders_that_were_not_returned(shop_with_periods, steps):
-    """Beside a list of the orders of the last year, of each of which so much came back."""
+    """Compare the points with a model: the orders of the last year and the returned part of each."""
     shop, ladder = shop_with_periods
     ana, orders = shop.member(), []
     for kind, amount, days in steps:

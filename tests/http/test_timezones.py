@@ -37,7 +37,7 @@ def move(shop, zone, expect=200):
 
 
 def at(shop, member, moment):
-    """Track an event that happened at a moment; what the member has then."""
+    """Track an event that happened at a moment; return the balance after it."""
     shop.track_one(event(member, externalEventDate=moment))
     return shop.balance(member)
 
@@ -114,7 +114,7 @@ def test_limits_count_days_of_23_and_25_hours_and_months_of_the_zone(shop, membe
             {"scope": "campaign", "type": "points", "period": "monthly", "limit": 2},
         ],
     )
-    # Two moments of one day of UTC, which are two days there.
+    # Two moments of one UTC day that lie on two days in Los Angeles.
     events = [event(member, externalEventDate=f"2026-03-08T0{hour}:00:00Z") for hour in (7, 8)]
     assert [result["effects"][0]["status"] for result in shop.track(*events)] == ["executed", "executed"]
     assert at(shop, member, "2026-03-09T06:59:59Z") == 2

@@ -61,7 +61,7 @@ def test_a_token_that_says_little_allows_little(authenticator, issue):
     assert (caller.organization_id, caller.user_id, caller.roles) == (None, None, frozenset())
     assert not caller.is_admin
     assert not caller.is_system_admin
-    # Only true is true.
+    # Only the JSON value true counts.
     assert not authenticator(issue({"sub": "x", "isAdmin": "true", "isSystemAdmin": 1})).is_admin
 
 
@@ -208,7 +208,7 @@ def test_tokens_of_a_trusted_issuer_are_accepted(trusting, authenticator, issuer
     token = issuer.token(isAdmin=True)
     caller = trusting()(token)
     assert (caller.subject, caller.organization_id, caller.is_admin) == ("till-4", 7, True)
-    # The server's own tokens are good still, and who does not trust the issuer takes nothing from it.
+    # The server's own tokens stay valid; a server that does not trust the issuer refuses its tokens.
     assert trusting()(issue()).subject == "till-4"
     expect_refusal(authenticator, token)
 
@@ -281,7 +281,7 @@ def test_a_user_of_the_trusted_issuer_may_do_what_the_record_says(foreign_api, i
     users = Users.of(organization)
     subject = f"auth0|{uuid.uuid4()}"
     claims = {"sub": subject, "organizationId": organization.id, "roles": ["members:write"], "isAdmin": False}
-    # Nobody here has this subject: the claims count.
+    # No user has this subject, so the claims count.
     foreign_api.surface(token=issuer.token(**claims)).get("/members")
     sue = users.create(isExternal=True, authClientId=subject, roles=["tiers:read"])
     programs = "/loyalty-programs"

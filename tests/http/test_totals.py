@@ -1,4 +1,4 @@
-"""How many rows lists have: exactly where it is counted quickly, never fewer than were seen."""
+"""Totals of lists: exact where they are counted quickly, never less than the rows read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.builders.imports import Imports
 from tests.builders.statements import counted
 
 COUNT = 60
-# All of them, as a filter.
+# A filter that matches all members.
 OF_A_TYPE = {"memberType": "guest"}
 SINCE_EVER = {"fromCreatedAt": "2000-01-01T00:00:00Z"}
 
@@ -73,7 +73,7 @@ def test_all_members_are_known_exactly_however_many(find, organization, monkeypa
 
 
 def _list_once(organization, path, limit, **query):
-    """The rows of a list that is read by page, as long as the latest total promises more; and all answers."""
+    """The rows of a list, read by page as long as the latest total promises more, and all pages."""
     rows, answers = [], []
     while not answers or len(rows) < answers[-1]["totalCount"]:
         answers.append(organization.administration.get(path, limit=limit, page=len(answers), **query))

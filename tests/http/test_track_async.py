@@ -1,4 +1,4 @@
-"""Asynchronous tracking: what is queued, what is not, and what comes of it."""
+"""Asynchronous tracking: which events are queued, which are not, and their results."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_each_event_that_cannot_be_tracked_is_rejected_and_the_others_are_queued
     assert waiting(shop) == 1
     sponsored = event(member, sponsorLoyaltyMemberId="nobody")
     assert send(shop, sponsored)[0]["error"]["type"] == "/problems/unknown-member"
-    # The key of what was rejected stays free.
+    # The key of a rejected event stays free.
     again = {**event_by_problem["/problems/unknown-event-type"], "eventType": "member-generic-event"}
     assert send(shop, again)[0]["outcome"] == "queued"
 
@@ -135,7 +135,7 @@ def test_the_same_event_again_has_the_same_key_and_is_queued_once(shop):
     [again] = send(shop, one)
     assert again == first
     assert waiting(shop) == 1
-    # Synchronous tracking of it says that it waits.
+    # Synchronous tracking of the same event reports that it is queued.
     [waits] = shop.track(one)
     assert (waits["status"], waits["loyaltyEventKey"], waits["effects"]) == ("pending", first["loyaltyEventKey"], [])
     drain(shop)

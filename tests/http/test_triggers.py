@@ -1,4 +1,4 @@
-"""Triggers over HTTP: their settings and secrets, and what is queued for them."""
+"""Triggers over HTTP: their settings, secrets and queued messages."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class TestRecords:
             trigger["createdAt"],
         ]
         assert updated_trigger["updatedAt"] > trigger["updatedAt"]
-        # What was read can be sent as it is.
+        # A record that was read can be sent back unchanged.
         unchanged_body = {name: updated_trigger[name] for name in ("triggerKey", "type", "name", "active", "settings")}
         assert administration.put(path, unchanged_body)["trigger"]["settings"] == updated_trigger["settings"]
 
@@ -117,7 +117,7 @@ class TestRecords:
         [row] = shop.rows("triggers", "secret, previous_secret, previous_secret_until")
         assert row[:2] == (SECRET, old)
         assert timedelta(hours=24) <= row[2] - before < timedelta(hours=24, minutes=1)
-        # The same again is no rotation.
+        # Sending the same secret again is not a rotation.
         assert administration.put(path, trigger_body(secret=SECRET))["trigger"]["settings"]["secret"] is None
         assert shop.rows("triggers", "secret, previous_secret, previous_secret_until") == [row]
         assert administration.get(path)["trigger"]["settings"]["secret"] is None

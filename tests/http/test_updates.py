@@ -1,4 +1,4 @@
-"""Every operation that changes a record: what is left out keeps its value, null clears, on both surfaces."""
+"""Every operation that changes a record: a missing field keeps its value, null clears it, on both surfaces."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.builders.api import Organization
 from tests.builders.updates import MAKERS, Changeable, changeable
 from tests.contract.documents import Documented, body_contents, operations, resolve
 
-# surface:operationId -> why it is not about the fields of a record.
+# surface:operationId -> why it does not change the fields of a record.
 OTHERS = {
     "administration:updateMaxSupply": "without maxSupply the supply is unlimited",
     "integration:setMemberTier": "without a tier it is unassigned",
@@ -28,7 +28,7 @@ OTHERS = {
 }
 # Parts that are changed field by field, by their dotted names.
 FIELD_BY_FIELD = frozenset({"profile", "profile.govId", "profile.address", "notifications", "settings"})
-# These say something of the request, or are changed by every update.
+# Fields that belong to the request, or that every update changes.
 NOT_COMPARED = frozenset({"updatedAt", "version", "campaignVersionId"})
 OF_REQUEST = frozenset({"campaignVersionId"})
 

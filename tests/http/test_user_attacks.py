@@ -79,7 +79,7 @@ class TestGivingMoreThanOneHas:
         by_clerk.surface.put(f"/users/{clerk['userId']}/permissions", {"permissionGroupKeys": [key]})
         for permissions in ({"isAdmin": True}, {"roles": ["members:write"]}):
             expect_refusal(by_clerk.surface.put(f"/permission-groups/{key}", permissions, expect=403))
-        # What others have put into it stays when the rest is changed.
+        # Permissions that others have given to the group stay when the clerk changes the rest.
         users.surface.put(f"/permission-groups/{key}", {"roles": ["ledgers:read", "members:read"]})
         by_clerk.surface.put(f"/permission-groups/{key}", {"roles": ["ledgers:read"], "name": "Less"})
 
@@ -96,7 +96,7 @@ class TestGivingMoreThanOneHas:
         expect_refusal(narrow.surface.post("/users", user_body(isAdmin=True), expect=403))
 
     def test_permissions_cannot_be_given_in_another_organization(self, users, other_organization):
-        # An administrator's own power ends at the organization.
+        # The rights of an administrator end at the organization.
         ana = users.person()
         item = {"organizationId": other_organization.id, "isAdmin": True, "roles": []}
         expect_refusal(users.surface.put(f"/users/{ana['userId']}", {"organizations": [item]}, expect=403))
@@ -199,7 +199,7 @@ class TestGoingOnWithAnOldToken:
         users.surface.put(lead["group"], {"roles": []})
         surface.post("/members", {"loyaltyMemberId": "bob"}, expect=403)
         surface.get("/members")
-        # What is given is in the next token; what was taken and given back is in the old one still.
+        # The old token has a permission again that was removed and restored; a new one comes only with the next token.
         users.surface.put(lead["group"], {"roles": ["members:write", "tiers:read"]})
         surface.post("/members", {"loyaltyMemberId": "bob"})
         home = users.organization.api.surface(f"/organizations/{users.organization.id}", lead["token"])
@@ -215,7 +215,7 @@ class TestGoingOnWithAnOldToken:
         hers = users.by(users.token(ana))
         path = f"/users/{ana['userId']}/permissions"
         hers.surface.put(path, {"isAdmin": False, "roles": ["users:write"]})
-        # Even what the administrator had given a moment ago.
+        # The administrator cannot even restore the rights given up a moment ago.
         expect_refusal(hers.surface.put(path, {"isAdmin": True, "roles": []}, expect=403))
         hers.surface.get("/members", expect=403)
         users.surface.put(path, {"isAdmin": False, "roles": ["users:read"]})

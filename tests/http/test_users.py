@@ -123,7 +123,7 @@ class TestRecords:
         assert again["type"] == "/problems/user-exists"
         same = user_body(email=ana["email"].upper(), password=PASSWORD)
         assert users.surface.post("/users", same, expect=409)["type"] == "/problems/user-exists"
-        # Whether somebody has an address elsewhere is not told.
+        # The response does not reveal whether another organization has the address.
         Users.of(other_organization).create(email=ana["email"])
 
     def test_the_client_id_of_a_removed_user_is_free_again(self, users):
@@ -176,7 +176,7 @@ class TestLists:
         assert problem["type"] == "/problems/user-exists"
         assert problem["detail"] == f"Organization {other_organization.id} already has a user with the address {email}."
         assert [user["userId"] for user in others.surface.get("/users", email=email)["results"]] == [theirs["userId"]]
-        # Once it is free, the user is shared, and may be changed there.
+        # Once the address is free, the user is shared, and can be changed there.
         others.surface.delete(f"/users/{theirs['userId']}")
         for _ in range(2):
             system.surface.put(f"/users/{ana['userId']}", body)
@@ -192,7 +192,7 @@ class TestLists:
             [users.organization.id, other_organization.id]
         )
         assert names(system, organizationId=other_organization.id) == ["Shared"]
-        # Others see their own organization alone.
+        # Other users see only their own organization.
         assert len(users.read(ana)["organizations"]) == 1
         elsewhere = users.token(ana, organization_id=str(other_organization.id))
         users.organization.api.surface(f"/organizations/{other_organization.id}", elsewhere).get("/members")

@@ -80,7 +80,7 @@ def test_a_coupon_counts_as_used_when_nothing_is_left(card):
         (1, 1),
     )
     assert card.use(1, expect=409)["type"] == "/problems/coupon-not-assigned"
-    # The first one is reverted: something is left again, and the coupon counts as used no more.
+    # The first use is reverted: some value is left again, and the coupon no longer counts as used.
     assert amounts_of(card.revert(first)) == (0, -1, Decimal("-11.99"), Decimal("11.99"))
     assert (card.standing(), sums(card.books, card.book)) == ((1, 0, Decimal("11.99")), (1, 0))
     assert amounts_of(card.revert(second)) == (0, 0, Decimal("-0.01"), 12)
@@ -126,7 +126,7 @@ def test_a_partly_used_assignment_is_reverted_only_by_force(card):
     assert amounts_of(card.revert(assignment, forceRevert=True)) == (-1, 0, None, 0)
     assert card.standing() is None
     assert card.use(1, expect=409)["type"] == "/problems/coupon-not-assigned"
-    # The value of the use goes nowhere: its assignment is gone.
+    # The value of the use is not restored: its assignment was reverted.
     assert amounts_of(card.revert(usage)) == (0, 0, -5, 0)
 
 

@@ -20,7 +20,7 @@ from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, 
 
 pytestmark = pytest.mark.undistributed
 
-# Limits and rules count as old: whatever was given was given under them.
+# Limits and rules are dated back, so that all points count as given under them.
 _AGED = (
     "badges",
     "coupon_books",

@@ -255,7 +255,7 @@ def test_an_idle_balance_is_gone_from_its_expiry_on(organization, posted):
         assert points.rows()[1]["description"] == "Expired"
     balances = amounts(points, wallet, 36)
     assert (balances[0], balances[1], balances[-1]) == (0, 10, 0)
-    # The end is 28 to 31 days after the last transaction, by the month.
+    # The expiry is one month, 28 to 31 days, after the last transaction.
     assert balances.count(10) in (28, 29, 30, 31)
     assert sorted(balances[1:], reverse=True) == balances[1:]
 
