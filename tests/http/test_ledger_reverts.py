@@ -35,12 +35,12 @@ def ana(points):
     return wallet
 
 
-def posted(points, *movement, **more):
+def post(points, *movement, **more):
     return points.move(*movement, **more)[0]["ledgerTransactionId"]
 
 
 def test_a_revert_answers_every_member_and_both_name_each_other(points, ana):
-    burn = posted(points, ana, None, 20, fiatValue=4, fiatCurrency="EUR", fiatGrossAmount=5)
+    burn = post(points, ana, None, 20, fiatValue=4, fiatCurrency="EUR", fiatGrossAmount=5)
     [row] = points.revert(burn, **DETAILS)
     assert row == {
         "ledgerTransactionId": row["ledgerTransactionId"],
@@ -74,24 +74,24 @@ def test_a_revert_answers_every_member_and_both_name_each_other(points, ana):
 
 
 def test_a_revert_needs_no_body(points, ana):
-    burn = posted(points, ana, None, 20)
+    burn = post(points, ana, None, 20)
     points.admin.post(f"{points.path}/transactions/{burn}/revert", expect=200)
     assert points.balance(ana) == 100
 
 
 def test_mints_and_transfers_are_reverted(points, ana):
     ben = points.wallet()
-    transfer = posted(points, ana, ben, 30)
+    transfer = post(points, ana, ben, 30)
     back = points.revert(transfer)
     assert [(r["walletId"], r["amount"], r["updatedBalance"]) for r in back] == [(ben, 30, 0), (ana, 30, 100)]
-    mint = posted(points, None, ben, 7)
+    mint = post(points, None, ben, 7)
     [row] = points.revert(mint)
     assert (row["fromWalletId"], row["toWalletId"], row["updatedBalance"]) == (ben, None, 0)
     assert points.verify() == []
 
 
 def test_a_transaction_is_reverted_once_and_a_revert_never(points, ana):
-    burn = posted(points, ana, None, 20)
+    burn = post(points, ana, None, 20)
     [revert] = points.revert(burn)
     assert points.revert(burn, expect=409)["type"] == "/problems/already-reverted"
     problem = points.revert(revert["ledgerTransactionId"], expect=409)
@@ -102,7 +102,7 @@ def test_a_transaction_is_reverted_once_and_a_revert_never(points, ana):
 
 def test_transactions_whose_points_are_spent_are_not_reverted(points, ana):
     ben = points.wallet()
-    transfer = posted(points, ana, ben, 60)
+    transfer = post(points, ana, ben, 60)
     mint = points.rows()[-1]["ledgerTransactionId"]
     points.move(ben, None, 10)
     assert points.revert(transfer, expect=409)["type"] == "/problems/insufficient-balance"
@@ -111,23 +111,23 @@ def test_transactions_whose_points_are_spent_are_not_reverted(points, ana):
 
 
 def test_a_fiat_value_is_taken_back_in_part(points, ana):
-    burn = posted(points, ana, None, 20, fiatValue=10, fiatCurrency="EUR")
+    burn = post(points, ana, None, 20, fiatValue=10, fiatCurrency="EUR")
     [row] = points.revert(burn, partialFiatValue=Decimal("2.5"))
     assert (row["fiatValue"], row["fiatCurrency"]) == (Decimal("2.5"), "EUR")
     assert points.wallet_of(ana)["totalFiatValue"] == Decimal("7.5")
-    mint = posted(points, None, ana, 1)
+    mint = post(points, None, ana, 1)
     assert points.revert(mint, partialFiatValue=0, expect=409)["type"] == "/problems/fiat-not-allowed"
-    other = posted(points, ana, None, 1, fiatValue=1)
+    other = post(points, ana, None, 1, fiatValue=1)
     points.revert(other, partialFiatValue=-1, expect=400)
     assert points.revert(other, partialFiatValue=0)[0]["fiatValue"] == 0
 
 
 def test_a_revert_may_be_repeated(points, ana):
-    burn = posted(points, ana, None, 20)
+    burn = post(points, ana, None, 20)
     first = points.revert(burn, **DETAILS)
     assert points.revert(burn, **DETAILS) == first
     assert points.revert(burn, **{**DETAILS, "description": "Other"}, expect=409)["type"] == "/problems/key-reused"
-    other = posted(points, ana, None, 20)
+    other = post(points, ana, None, 20)
     assert points.revert(other, **DETAILS, expect=409)["type"] == "/problems/key-reused"
     assert points.balance(ana) == 80
 
@@ -148,7 +148,7 @@ def test_transactions_of_another_account_or_organization_are_not_found(points, a
 def test_lots_come_back_with_their_expiry(points, ana):
     soon = datetime.now(UTC) + timedelta(days=2)
     points.mint(ana, 5, soon)
-    burn = posted(points, ana, None, 8)
+    burn = post(points, ana, None, 8)
     points.revert(burn)
     lots = points.wallet_of(ana, include="lots")["lots"]["expiring"]
     assert [(lot["expiresAt"] and datetime.fromisoformat(lot["expiresAt"]), lot["available"]) for lot in lots] == [
@@ -160,7 +160,7 @@ def test_lots_come_back_with_their_expiry(points, ana):
 
 def test_what_has_expired_meanwhile_is_gone_at_once(points, ana):
     minted = points.mint(ana, 5, datetime.now(UTC) + timedelta(days=2))
-    burn = posted(points, ana, None, 5)
+    burn = post(points, ana, None, 5)
     points.change("UPDATE ledger_lots SET expires_at = now() WHERE ledger_transaction_id = :id", id=minted)
     [row] = points.revert(burn)
     assert (row["updatedBalance"], points.balance(ana)) == (100, 100)
@@ -169,7 +169,7 @@ def test_what_has_expired_meanwhile_is_gone_at_once(points, ana):
 
 
 def place_hold(points, *movement, **more):
-    return posted(points, *movement, captureMethod="manual", **more)
+    return post(points, *movement, captureMethod="manual", **more)
 
 
 def test_a_pending_burn_is_reserved_and_captured_in_part(points, ana):
@@ -229,7 +229,7 @@ def test_captures_are_all_or_none(points, ana):
     first, second, settled = (
         place_hold(points, ana, None, 10),
         place_hold(points, ana, None, 20),
-        posted(points, ana, None, 1),
+        post(points, ana, None, 1),
     )
     refusals = [
         ((settled, None), "not-pending"),
@@ -292,7 +292,7 @@ def test_allowing_an_overdraft_has_no_effect_on_an_account_without_one(points, a
 
 
 def test_a_batch_of_reverts_returns_a_result_for_each_transaction(points, ana, organization, other_organization):
-    first, second = posted(points, ana, None, 10, fiatValue=8), posted(points, ana, None, 20, fiatValue=8)
+    first, second = post(points, ana, None, 10, fiatValue=8), post(points, ana, None, 20, fiatValue=8)
     elsewhere = Points.new(organization, name="Moons")
     third = elsewhere.mint(ana, 5)
     theirs = Points.new(other_organization)
@@ -344,10 +344,10 @@ def test_malformed_batches_of_reverts_are_refused_with_the_field(points, body, p
 
 
 def test_no_more_fiat_value_is_taken_back_than_the_burn_has(points, ana):
-    burn = posted(points, ana, None, 20, fiatValue=4)
+    burn = post(points, ana, None, 20, fiatValue=4)
     problem = points.revert(burn, partialFiatValue=400, expect=409)
     assert problem["type"] == "/problems/fiat-exceeds-burn"
-    without = posted(points, ana, None, 5)
+    without = post(points, ana, None, 5)
     assert points.revert(without, partialFiatValue=1, expect=409)["type"] == "/problems/fiat-exceeds-burn"
     points.revert(burn, partialFiatValue=4)
     assert points.wallet_of(ana)["totalFiatValue"] == 0
@@ -367,7 +367,7 @@ def test_a_revert_of_a_transfer_does_not_take_its_expired_points(points, ana):
     ben = points.wallet()
     points.mint(ben, 100)
     mint = points.mint(ana, 50, datetime.now(UTC) + timedelta(days=2))
-    transfer = posted(points, ana, ben, 50)
+    transfer = post(points, ana, ben, 50)
     expire_now(points, mint, transfer)
     assert points.balance(ben) == 100
     points.revert(transfer)
@@ -386,8 +386,8 @@ def test_a_shortfall_of_a_revert_is_clawed_back_when_the_points_come_back(organi
     points = Points.new(organization, pointTrackingEnabled=tracked)
     ana = points.wallet()
     mint = points.mint(ana, 50)
-    burn = posted(points, ana, None, 30)
-    hold = posted(points, ana, None, 20, captureMethod="manual")
+    burn = post(points, ana, None, 30)
+    hold = post(points, ana, None, 20, captureMethod="manual")
     revert_all(points, mint)
     assert points.balance(ana) == 20
     reversal, clawback = points.revert(burn, systemUniqueKey="back")
@@ -403,7 +403,7 @@ def test_a_shortfall_of_a_revert_is_clawed_back_when_the_points_come_back(organi
 def test_a_shortfall_of_a_revert_is_clawed_back_from_what_a_capture_releases(points):
     ana = points.wallet()
     mint = points.mint(ana, 50)
-    hold = posted(points, ana, None, 50, captureMethod="manual")
+    hold = post(points, ana, None, 50, captureMethod="manual")
     revert_all(points, mint)
     points.capture((hold, 20))
     assert points.balance(ana) == 0
@@ -415,10 +415,10 @@ def test_a_shortfall_of_a_revert_is_clawed_back_from_what_a_capture_releases(poi
 def test_a_burn_after_a_revert_with_a_shortfall_is_reverted_in_full(points):
     ana = points.wallet()
     mint = points.mint(ana, 50)
-    early = posted(points, ana, None, 50)
+    early = post(points, ana, None, 50)
     revert_all(points, mint)
     points.mint(ana, 30)
-    late = posted(points, ana, None, 30)
+    late = post(points, ana, None, 30)
     assert len(points.revert(late)) == 1
     assert points.balance(ana) == 30
     points.revert(early)
@@ -439,7 +439,7 @@ def test_an_updated_balance_excludes_expired_points(organization):
     [row] = points.move(None, ana, 5, externalEventDate="2020-01-01T00:00:00Z")
     assert (row["amount"], row["updatedBalance"]) == (5, 10)
     assert [entry["updatedBalance"] for entry in points.rows()][-2:] == [10, 10]
-    burn = posted(points, ana, None, 10)
+    burn = post(points, ana, None, 10)
     points.change("UPDATE ledger_lots SET expires_at = now() WHERE wallet_id = :ana", ana=ana)
     [row] = points.revert(burn)
     assert (row["amount"], row["updatedBalance"]) == (10, 0)

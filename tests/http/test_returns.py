@@ -33,7 +33,7 @@ def points(shop):
     )
 
 
-def bought(shop, member, total=10, *moves, external_id="o-1", **more):
+def buy(shop, member, total=10, *moves, external_id="o-1", **more):
     """Create an order and give it these statuses; return the result of the creation."""
     created = shop.track_one(order(member, total, external_id=external_id, **more))
     for status in moves:
@@ -60,7 +60,7 @@ def limit_usage(shop):
     ],
 )
 def test_an_undone_order_gives_back_everything(shop, member, points, before, status):
-    created = bought(shop, member, "10.75", *before)
+    created = buy(shop, member, "10.75", *before)
     assert shop.balance(member) == 10
     result = shop.track_one(order(member, None, status, "o-1"))
     assert shop.balance(member) == 0
@@ -79,13 +79,13 @@ def test_an_undone_order_gives_back_everything(shop, member, points, before, sta
 
 
 def test_a_confirmation_takes_nothing_back(shop, member, points):
-    bought(shop, member, 10)
+    buy(shop, member, 10)
     assert "reverted" not in shop.track_one(order(member, None, "confirmed", "o-1"))
     assert shop.balance(member) == 10
 
 
 def test_the_points_kept_after_a_partial_return_are_rounded_down(shop, member, points):
-    bought(shop, member, 10, "confirmed")
+    buy(shop, member, 10, "confirmed")
     result = return_part(shop, member, "3.10")
     [reversal] = result["reverted"]
     [transaction] = reversal["ledgerTransactions"]
@@ -100,7 +100,7 @@ def test_the_points_kept_after_a_partial_return_are_rounded_down(shop, member, p
 
 def test_what_is_left_keeps_its_share_though_it_no_longer_meets_the_rule(shop, member):
     shop.campaign(running(mint(500), rule="order.total >= 100.0"), eventType=ORDER_CREATED)
-    bought(shop, member, 120, "confirmed")
+    buy(shop, member, 120, "confirmed")
     assert shop.balance(member) == 500
     return_part(shop, member, 80)
     assert shop.balance(member) == 166
@@ -109,7 +109,7 @@ def test_what_is_left_keeps_its_share_though_it_no_longer_meets_the_rule(shop, m
 
 
 def test_parts_add_up_to_the_whole(shop, member, points):
-    bought(shop, member, 10, "confirmed")
+    buy(shop, member, 10, "confirmed")
     for total, expected_balance in (("1.50", 8), ("1.50", 7), ("3", 4)):
         return_part(shop, member, total)
         assert (shop.balance(member), limit_usage(shop)["points"]) == (expected_balance, expected_balance)
@@ -122,7 +122,7 @@ def test_parts_add_up_to_the_whole(shop, member, points):
 
 
 def test_returning_all_items_is_the_full_return(shop, member, points):
-    bought(shop, member, 10, "confirmed")
+    buy(shop, member, 10, "confirmed")
     return_part(shop, member, 6, 4)
     assert (shop.balance(member), limit_usage(shop)) == (0, {"points": 0, "transactions": 0})
     assert [row.status for row in shop.rows("purchase_orders")] == ["returned"]
@@ -130,7 +130,7 @@ def test_returning_all_items_is_the_full_return(shop, member, points):
 
 
 def test_points_that_were_spent_are_taken_back_once_there_are_others(shop, member, points):
-    bought(shop, member, 10, "confirmed")
+    buy(shop, member, 10, "confirmed")
     shop.give(member, 9, "burn")
     return_part(shop, member, 5)
     assert shop.balance(member) == 0
@@ -142,7 +142,7 @@ def test_points_that_were_spent_are_taken_back_once_there_are_others(shop, membe
 
 
 def test_a_revert_by_hand_does_not_take_a_returned_part_twice(shop, member, points):
-    bought(shop, member, 10, "confirmed")
+    buy(shop, member, 10, "confirmed")
     return_part(shop, member, 4)
     shop.give(member, 100)
     mint_row = shop.rows("ledger_transactions", order="ledger_transaction_id")[0]
@@ -172,7 +172,7 @@ def test_the_value_of_a_returned_item_may_come_from_the_order(shop, member, poin
         {"productCode": "tea", "total": 4},
         {"productCode": "x"},
     ]
-    bought(shop, member, 10, "confirmed", items=items)
+    buy(shop, member, 10, "confirmed", items=items)
     part = order(member, None, "partially-returned", "o-1", items=[{"productCode": "mug", "quantity": 2}])
     shop.track_one(part)
     assert shop.balance(member) == 6
@@ -185,7 +185,7 @@ def test_the_value_of_a_returned_item_may_come_from_the_order(shop, member, poin
 
 
 def test_a_partial_return_without_items_only_changes_the_status(shop, member, points):
-    bought(shop, member, 10, "confirmed")
+    buy(shop, member, 10, "confirmed")
     assert "reverted" not in shop.track_one(order(member, None, "partially-returned", "o-1"))
     assert shop.balance(member) == 10
     assert [row.status for row in shop.rows("purchase_orders")] == ["partially-returned"]
@@ -207,7 +207,7 @@ def test_an_event_that_undid_an_order_cannot_be_cancelled(shop, member, status, 
 
 
 def test_a_dry_run_of_a_return_takes_nothing_back(shop, member, points):
-    bought(shop, member, 10, "confirmed")
+    buy(shop, member, 10, "confirmed")
     full_return = order(member, None, "returned", "o-1")
     [dry] = shop.track(full_return, executionMode="dryRun")
     assert [t["revertedAmount"] for reversal in dry["reverted"] for t in reversal["ledgerTransactions"]] == [10]
@@ -217,7 +217,7 @@ def test_a_dry_run_of_a_return_takes_nothing_back(shop, member, points):
 
 @pytest.mark.parametrize("status", ["cancelled", "returned", "partially-returned"])
 def test_an_event_that_undoes_an_order_cannot_be_captured_only(shop, member, points, status):
-    bought(shop, member, 10, "confirmed")
+    buy(shop, member, 10, "confirmed")
     undoing = order(member, 4 if status == "partially-returned" else None, status, "o-1")
     assert shop.refused(undoing, executionMode="captureOnly") == "/problems/event-type-not-trackable"
     assert [row.status for row in shop.rows("purchase_orders")] == ["confirmed"]
@@ -227,7 +227,7 @@ def test_an_event_that_undoes_an_order_cannot_be_captured_only(shop, member, poi
 
 
 def test_a_return_that_came_before_its_confirmation_can_be_sent_again(shop, member, points):
-    bought(shop, member, 10)
+    buy(shop, member, 10)
     full_return = order(member, None, "returned", "o-1")
     [early], [still_early] = shop.track(full_return), shop.track(full_return)
     assert early == still_early
@@ -319,7 +319,7 @@ def test_a_dry_run_of_a_batch_reverses_what_the_real_run_reverses(shop, points, 
 def test_a_refused_return_changes_nothing_but_its_own_record(shop, member):
     stars = shop.account()
     shop.campaign(running(mint(10, ledgerAccountKey=stars["ledgerAccountKey"])), eventType=ORDER_CREATED)
-    bought(shop, member, 10, "confirmed")
+    buy(shop, member, 10, "confirmed")
     path = f"/ledgers/{stars['ledgerId']}/accounts/{stars['ledgerAccountId']}"
     body = {"name": "Stars", "isRevolving": True, "chainSyncEnabled": False}
     shop.administration.put(path, {**body, "active": False})
@@ -332,7 +332,7 @@ def test_a_refused_return_changes_nothing_but_its_own_record(shop, member):
 
 def test_a_return_has_campaigns_of_its_own(shop, member, points):
     shop.campaign(running(mint(1)), eventType="member-purchase-order-returned")
-    bought(shop, member, 10, "confirmed")
+    buy(shop, member, 10, "confirmed")
     shop.track_one(order(member, None, "returned", "o-1"))
     assert shop.balance(member) == 1
 
@@ -343,7 +343,7 @@ def test_a_later_event_of_the_batch_has_the_room_that_a_return_made(shop, member
         eventType=ORDER_CREATED,
         limitRules=[{"scope": "campaign", "type": "points", "period": "total", "limit": 10}],
     )
-    bought(shop, member, 10, "confirmed")
+    buy(shop, member, 10, "confirmed")
     _, second = shop.track(order(member, None, "returned", "o-1"), order(member, 10))
     assert second["effects"][0]["status"] == "executed"
     assert shop.balance(member) == 10
@@ -356,7 +356,7 @@ def test_decimals_of_the_account_are_kept(shop, member):
         eventType=ORDER_CREATED,
         limitRules=[{"scope": "member", "type": "points", "period": "total", "limit": 1000}],
     )
-    bought(shop, member, 10, "confirmed")
+    buy(shop, member, 10, "confirmed")
     return_part(shop, member, "3.333")
     assert shop.balance(member, cents["ledgerAccountId"]) == Decimal("6.66")
     assert limit_usage(shop) == {"points": Decimal("6.66")}
@@ -379,7 +379,7 @@ CUPS = [{"productCode": "cup", "total": 60, "quantity": 4}, {"productCode": "jug
     ],
 )
 def test_no_more_is_returned_than_the_order_has(shop, member, points, items):
-    bought(shop, member, 100, "confirmed", items=CUPS)
+    buy(shop, member, 100, "confirmed", items=CUPS)
     excessive_return = order(member, None, "partially-returned", "o-1", items=items)
     assert shop.refused(excessive_return) == "/problems/return-exceeds-order"
     assert shop.balance(member) == 100
@@ -388,7 +388,7 @@ def test_no_more_is_returned_than_the_order_has(shop, member, points, items):
 
 
 def test_returns_of_one_item_add_up_until_nothing_is_left(shop, member, points):
-    bought(shop, member, 100, "confirmed", items=CUPS)
+    buy(shop, member, 100, "confirmed", items=CUPS)
 
     def back(**item):
         return order(member, None, "partially-returned", "o-1", items=[item])
@@ -406,7 +406,7 @@ def test_returns_of_one_item_add_up_until_nothing_is_left(shop, member, points):
 
 
 def test_a_return_may_say_its_total_only(shop, member, points):
-    bought(shop, member, 60, "confirmed")
+    buy(shop, member, 60, "confirmed")
     shop.track_one(order(member, 15, "partially-returned", "o-1"))
     assert shop.balance(member) == 45
     assert shop.refused(order(member, 500, "partially-returned", "o-1")) == "/problems/return-exceeds-order"
@@ -441,7 +441,7 @@ def test_points_of_the_confirmation_are_taken_with_the_others(shop, member, poin
 
 def test_points_of_a_returned_order_that_paid_for_something_are_not_kept(shop, member, points):
     for number in range(3):
-        bought(shop, member, 50, "confirmed", external_id=f"o-{number}")
+        buy(shop, member, 50, "confirmed", external_id=f"o-{number}")
         burned = shop.give(member, 50, "burn")
         shop.track_one(order(member, 20, "partially-returned", f"o-{number}"))
         shop.track_one(order(member, None, "returned", f"o-{number}"))

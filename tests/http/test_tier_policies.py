@@ -116,10 +116,10 @@ class TestEarned:
     def test_returned_orders_take_away_what_they_earned_even_if_it_is_spent(self, shop, ana):
         ladder = TierSchedule.new(shop, EARNED, Silver=100)
         spend_earns_points(shop)
-        bought = order(ana, 120)
-        shop.track_one(bought)
+        purchase = order(ana, 120)
+        shop.track_one(purchase)
         move(shop, ana, "burn", 110)
-        name = bought["payload"]["order"]["externalId"]
+        name = purchase["payload"]["order"]["externalId"]
         shop.track_one(order(ana, None, "confirmed", name))
         shop.track_one(order(ana, 60, "partially-returned", name))
         assert (status(shop, ana)["points"], ladder.of(ana), shop.balance(ana)) == (60, "Basic", 0)
@@ -238,10 +238,10 @@ def test_tiers_depend_only_on_the_orders_that_were_not_returned(shop_with_period
     ana, orders = shop.member(), []
     for kind, amount, days in steps:
         if kind == "buy":
-            bought = order(ana, amount, externalEventDate=ago(days))
-            shop.track_one(bought)
-            shop.track_one(order(ana, None, "confirmed", bought["payload"]["order"]["externalId"]))
-            orders.append([bought["payload"]["order"]["externalId"], amount, days, 0])
+            new_order = order(ana, amount, externalEventDate=ago(days))
+            shop.track_one(new_order)
+            shop.track_one(order(ana, None, "confirmed", new_order["payload"]["order"]["externalId"]))
+            orders.append([new_order["payload"]["order"]["externalId"], amount, days, 0])
         elif kind == "expire":
             with shop.engine.begin() as db:
                 db.exec_driver_sql(

@@ -72,7 +72,7 @@ def test_all_members_are_known_exactly_however_many(find, organization, monkeypa
     assert not [statement for statement in statements if "count(" in statement]
 
 
-def _list_once(organization, path, limit, **query):
+def _read_by_page(organization, path, limit, **query):
     """The rows of a list, read by page as long as the latest total promises more, and all pages."""
     rows, answers = [], []
     while not answers or len(rows) < answers[-1]["totalCount"]:
@@ -81,7 +81,7 @@ def _list_once(organization, path, limit, **query):
     return rows, answers
 
 
-def _walk_once(organization, path, limit, **query):
+def _read_by_cursor(organization, path, limit, **query):
     """The same, where the pages after the first are found by cursor."""
     rows, answers, cursor = [], [], {}
     while not answers or len(rows) < answers[-1]["totalCount"]:
@@ -91,7 +91,7 @@ def _walk_once(organization, path, limit, **query):
     return rows, answers
 
 
-@pytest.mark.parametrize("read_all", [_list_once, _walk_once])
+@pytest.mark.parametrize("read_all", [_read_by_page, _read_by_cursor])
 @pytest.mark.parametrize("limit", [1, 7, 10, 20, 25])
 def test_paging_by_the_total_reads_a_list_beyond_the_bound_to_its_end(organization, monkeypatch, read_all, limit):
     monkeypatch.setattr(counts, "MOST_COUNTED", 10)

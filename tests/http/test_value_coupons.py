@@ -161,14 +161,14 @@ def test_simulations_effects_and_timelines_report_the_remaining_value_of_a_code(
     card.shop.campaign(running(use(card.book)), eventType=ORDER_CREATED)
     body = {"loyaltyMemberId": card.member, "order": {"total": 100}, "couponCodes": ["GIFT"]}
 
-    def presented():
+    def simulate_code():
         [code] = card.shop.integration.post("/simulations", body, expect=200)["simulation"]["coupons"]
         return code["usable"], code["discount"]
 
-    assert presented() == (True, 12)
+    assert simulate_code() == (True, 12)
     card.assign(code="GIFT")
     card.use(5, code="GIFT")
-    assert presented() == (True, 7)
+    assert simulate_code() == (True, 7)
     [effect] = card.shop.track_one(order(card.member))["effects"]
     assert (effect["status"], effect["error"]["type"]) == ("failed", "/problems/invalid-request")
     [usage] = card.shop.integration.get(f"/members/{card.member}/coupon-usages")["results"][:1]
