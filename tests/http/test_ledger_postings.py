@@ -30,7 +30,7 @@ def owing(organization):
     return Points.new(organization, overdraftLimit=50)
 
 
-def test_a_mint_answers_every_member(points):
+def test_a_mint_returns_every_field(points):
     wallet = points.wallet()
     [row] = points.move(None, wallet, Decimal("12.50"), **DETAILS)
     assert row == {

@@ -39,7 +39,7 @@ def post(points, *movement, **more):
     return points.move(*movement, **more)[0]["ledgerTransactionId"]
 
 
-def test_a_revert_answers_every_member_and_both_name_each_other(points, ana):
+def test_a_revert_returns_every_field_and_both_rows_name_each_other(points, ana):
     burn = post(points, ana, None, 20, fiatValue=4, fiatCurrency="EUR", fiatGrossAmount=5)
     [row] = points.revert(burn, **DETAILS)
     assert row == {

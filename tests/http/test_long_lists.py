@@ -138,7 +138,7 @@ def test_an_order_without_a_direction_is_ascending(lists):
     assert [member["loyaltyMemberId"] for member in page["results"]] == ["ben"]
 
 
-def test_a_cursor_tells_the_page(lists):
+def test_a_page_that_contradicts_the_cursor_is_refused(lists):
     cursor = lists.get("members", limit=1)["nextCursor"]
     assert [*lists.faults("members", cursor=cursor, page=1)] == ["page"]
     assert [*lists.faults("members", cursor=cursor, page=1, order="createdAt")] == ["page", "order"]

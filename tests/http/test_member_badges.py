@@ -92,7 +92,7 @@ def test_a_balance_stays_between_0_and_the_maximum(badges, badge, member):
     assert badges.balance(member, badge) == 0
 
 
-def test_whoever_holds_more_than_a_lowered_maximum_keeps_it(badges, badge, member):
+def test_a_member_with_more_than_a_lowered_maximum_keeps_the_badges(badges, badge, member):
     badges.assign(member, badge, 3)
     badges.change(badge, maxAmount=2)
     assert badges.balance(member, badge) == 3
@@ -159,7 +159,7 @@ def test_a_repeated_key_assigns_once(shop, badges, badge, member):
     assert badges.balance(member, badge) == 2
 
 
-def test_a_repeated_request_is_answered_whatever_has_become_of_the_badge(badges, badge, member):
+def test_a_repeated_request_returns_its_tracking_after_the_badge_has_changed(badges, badge, member):
     first = badges.assign(member, badge, 3, systemUniqueKey="till-1")
     back = badges.revert(member, first)
     badges.change(badge, active=False, maxAmount=1)

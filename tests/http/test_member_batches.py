@@ -89,7 +89,7 @@ def test_ids_that_are_taken_are_refused_one_by_one(shop):
     ]
 
 
-def test_a_batch_sent_again_enrols_nobody_twice(shop):
+def test_a_repeated_batch_enrols_no_member_twice(shop):
     shop.campaign(running(mint(5)), eventType="member-created")
     enrol(shop, *bodies("ana", "ben"))
     assert enrol(shop, *bodies("ana", "ben"))["failed"] == 2

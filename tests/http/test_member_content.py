@@ -60,7 +60,7 @@ def shown_keys(shop, member="ana", **query):
     return shop.shown_to(member, **query)
 
 
-def test_the_answer_has_the_form_of_the_interface(organization, shop):
+def test_the_response_has_the_form_of_the_interface(organization, shop):
     document = shop.put({"title": "x"}, slug="s", fromDate="2026-01-01T00:00:00Z")
     shop.put({}, status="draft")
     expected_page = {
@@ -250,7 +250,7 @@ def test_no_process_shows_older_content_than_another(shop, organization, monkeyp
     assert shown_after(change) == [2, 2]
 
 
-def test_answers_are_kept_for_15_minutes(shop, clock):
+def test_responses_are_cached_for_15_minutes(shop, clock):
     path = "/members/ana/content/collections/drinks/documents"
 
     def ask(status=200, etag=None, **query):
@@ -277,7 +277,7 @@ def test_answers_are_kept_for_15_minutes(shop, clock):
     assert ask().headers["Age"] == "0"
 
 
-def test_what_is_kept_is_bounded(shop, clock):
+def test_the_cache_is_bounded(shop, clock):
     cached = member_documents._CachedAnswer(NOW, b"x" * 10, "tag")
     cache = AnswerCache(most=3, most_bytes=25)
     for key in range(5):

@@ -175,7 +175,7 @@ def test_invalid_tiers_programs_and_bodies_are_refused(shop, ladder, member):
     assert shop.rows("member_tier_trackings") == []
 
 
-def test_nobody_is_put_into_an_inactive_tier(shop, ladder, member):
+def test_no_member_is_put_into_an_inactive_tier(shop, ladder, member):
     path = f"/loyalty-programs/{ladder.program['loyaltyProgramId']}/tiers/{ladder.id('Gold')}"
     shop.administration.put(path, {"name": "Gold", "active": False, "minRequiredPoints": 500, "tierOrder": 2})
     assert ladder.set(member, "Gold", expect=409)["type"] == "/problems/tier-inactive"
@@ -258,7 +258,7 @@ def test_a_repeated_key_returns_the_same_tier_and_changes_nothing(shop, ladder, 
     assert ladder.set(shop.member(), "Gold", expect=409, **body)["type"] == "/problems/key-reused"
 
 
-def test_a_request_is_answered_again_after_the_tier_has_expired(shop, ladder, member):
+def test_a_repeated_request_returns_its_tier_after_the_expiry(shop, ladder, member):
     soon = (datetime.now(UTC) + timedelta(seconds=0.4)).isoformat()
     body = {"expiresAt": soon, "systemUniqueKey": key()}
     first = ladder.set(member, "Gold", **body)
@@ -296,7 +296,7 @@ def evaluate(shop, *, everyone=False):
     return moves
 
 
-def test_reads_answer_the_tier_that_the_points_give_and_write_nothing(shop, ladder, lapsed):
+def test_reads_return_the_tier_of_the_points_and_write_nothing(shop, ladder, lapsed):
     entry = ladder.entry(lapsed)
     assert (entry["loyaltyTierId"], entry["expiresAt"]) == (ladder.id("Silver"), None)
     path = f"/members/{member_id(shop, lapsed)}/loyalty-programs/{ladder.program['loyaltyProgramId']}/tiers"
@@ -319,7 +319,7 @@ def test_an_event_uses_the_tier_that_the_points_give_and_stores_it(shop, ladder,
     assert last["reason"] == "Points or a tier had expired."
 
 
-def test_reads_answer_the_tier_that_expired_points_leave(shop, ladder, member):
+def test_reads_return_the_tier_that_expired_points_leave(shop, ladder, member):
     book = CouponBooks(shop.organization).make(
         type="codeless", tierKeys=[ladder.key("Silver")], publishingStatus="published"
     )

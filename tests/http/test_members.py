@@ -262,7 +262,7 @@ def test_concurrent_requests_enrol_a_member_once(organization, integration):
         {"loyaltyMemberId": "a", "notifications": {"email": "yes"}},
     ],
 )
-def test_malformed_bodies_enrol_nobody(other_organization, body):
+def test_malformed_bodies_are_refused(other_organization, body):
     problem = other_organization.integration.post("/members", body, expect=400)
     assert problem["type"] == "/problems/invalid-request"
     assert problem["errors"]
@@ -676,6 +676,6 @@ def test_the_statements_of_a_list_do_not_grow_with_its_members(api, organization
     assert max(few) <= 4
 
 
-def test_moments_are_answered_in_utc(ana):
+def test_moments_are_returned_in_utc(ana):
     assert ana["createdAt"].endswith("Z")
     assert abs(datetime.fromisoformat(ana["createdAt"]) - datetime.now(UTC)) < timedelta(minutes=1)

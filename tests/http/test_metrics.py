@@ -82,7 +82,7 @@ def test_messages_to_receivers_are_measured(api):
         db.execute(text("DELETE FROM trigger_deliveries WHERE organization_id = :id"), {"id": shop.organization.id})
 
 
-def test_without_the_database_the_rest_is_answered(settings):
+def test_metrics_are_served_without_the_database(settings):
     engine = create_engine("postgresql://nobody@127.0.0.1:1/nothing", threads=1)
     reply = Client(create_app(settings, engine), token=None)("GET", "/metrics")
     assert reply.status == 200

@@ -105,7 +105,7 @@ def test_imported_achievements_do_not_count_in_the_present_period(shop):
     assert shop.administration.get(path, available=True)["results"] == []
 
 
-def test_a_dry_run_tells_faults_and_changes_nothing(shop, coffees):
+def test_a_dry_run_reports_faults_and_changes_nothing(shop, coffees):
     assert run(shop, "ana,Coffees,7,", "ana,Coffees,99,", dryRun=True)[0] == (1, 1)
     assert stand(shop, "ana", coffees) == (0, 0)
     assert shop.rows("mission_trackings") == []

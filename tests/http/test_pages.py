@@ -83,7 +83,7 @@ def test_a_document_that_the_client_has_is_a_304(served):
     assert tag != page(client, "/v2/administration/openapi.json").headers["etag"]
 
 
-def test_the_public_base_url_stands_in_the_served_document():
+def test_the_served_document_has_the_public_base_url():
     client, _ = serve(PATHS, site=Site(base_url="https://points.example/api/v2"))
     assert page(client, "/v2/integration/openapi.json").json["servers"] == [{"url": "https://points.example/api/v2"}]
 
@@ -268,7 +268,7 @@ def test_every_problem_type_of_the_documents_has_its_page():
     assert {f"/problems/{slug}" for slug in slugs} == problem_types(openapi.bundle("administration")).keys()
 
 
-def test_pages_for_the_management_are_on_its_own_address_alone():
+def test_management_pages_are_only_on_the_management_address():
     without_port, _ = serve(PATHS)
     other_port, _ = serve(PATHS, site=Site(management_port=9090))
     same_port, _ = serve(PATHS, site=Site(management_port=80))

@@ -197,7 +197,7 @@ def test_an_unknown_customer_is_404_unless_one_is_to_be_made(shop, either):
     assert footprint(shop) == before
 
 
-def test_a_customer_becomes_a_member_by_the_id_alone(shop, either):
+def test_a_customer_becomes_a_member_with_only_an_id(shop, either):
     name = customer()
     outcome = either.pay(name, forceUserSubscription=True)
     assert (outcome["loyaltyMemberId"], outcome["isNewMember"]) == (name, True)
@@ -297,7 +297,7 @@ def test_an_id_that_can_be_no_members_is_404(shop, either, name):
     assert footprint(shop) == before
 
 
-def test_a_government_id_of_somebody_else_is_404(shop, either):
+def test_a_government_id_of_another_member_is_404(shop, either):
     shop.member(profile={"govId": {"id": "30111222"}})
     before = footprint(shop)
     refusal = either.refused(customer(), forceUserSubscription=True, memberInfo=INFO)

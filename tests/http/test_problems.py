@@ -86,7 +86,7 @@ def test_a_database_that_does_not_answer_is_a_503(error, caplog):
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_a_failure_tells_nothing_and_logs_one_line_with_its_trace(error, caplog):
+def test_a_failure_returns_no_details_and_logs_one_line_with_its_trace(error, caplog):
     reply = raising(error)("GET", "/v2/x")
     assert reply.status == 500
     assert reply.json["type"] == "/problems/internal-error"
@@ -97,7 +97,7 @@ def test_a_failure_tells_nothing_and_logs_one_line_with_its_trace(error, caplog)
     assert record.operation == "integration:x"
 
 
-def test_an_answer_that_is_no_json_is_a_500_and_not_a_broken_answer(caplog):
+def test_a_result_that_is_not_json_is_a_500_and_no_broken_response(caplog):
     client, _ = serve(PATHS, dispatch=lambda request: Answer(200, object()))
     assert client("GET", "/v2/x").status == 500
 
@@ -110,7 +110,7 @@ def test_a_204_has_no_body():
     assert "content-length" not in reply.headers
 
 
-def test_headers_of_an_answer_go_out_beside_the_usual_ones():
+def test_headers_of_a_result_are_sent_with_the_usual_ones():
     client, _ = serve(
         PATHS, dispatch=lambda request: Answer(200, {}, (("Location", "/v2/x/1"), ("Cache-Control", "private")))
     )
@@ -121,7 +121,7 @@ def test_headers_of_an_answer_go_out_beside_the_usual_ones():
     assert reply.headers["content-type"] == "application/json"
 
 
-def test_answers_are_not_to_be_stored():
+def test_responses_are_not_to_be_stored():
     client, _ = serve(PATHS)
     assert client("GET", "/v2/x").headers["cache-control"] == "no-store"
 
@@ -141,7 +141,7 @@ def test_any_other_request_id_is_replaced(request_id):
     assert recorder.last.request_id == got
 
 
-def test_every_answer_has_a_request_id():
+def test_every_response_has_a_request_id():
     client, _ = serve(PATHS)
     for method, path in (("GET", "/nowhere"), ("PUT", "/v2/x"), ("OPTIONS", "/v2/x"), ("GET", "/health/live")):
         assert client(method, path).headers["x-request-id"]

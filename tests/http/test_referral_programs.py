@@ -193,7 +193,7 @@ def test_records_of_another_organization_are_not_found(shop, other_organization,
     ] * 2
 
 
-def test_a_ledger_beside_the_default_one_is_refused(shop, administration):
+def test_a_ledger_other_than_the_default_one_is_refused(shop, administration):
     add = text(
         "INSERT INTO ledgers (organization_id, ledger_key, name, created_at, updated_at)"
         " VALUES (:o, gen_random_uuid(), 'Second', now(), now()) RETURNING ledger_id"

@@ -426,7 +426,7 @@ def assigned(shop, book):
     return {member: amount for member, amount in amounts.items() if amount}
 
 
-def test_both_sides_may_get_coupons_beside_points(shop, books):
+def test_both_sides_may_get_coupons_and_points(shop, books):
     ours, theirs = books.make("A1", "A2"), books.make(type="codeless", maxCouponCount=5)
     shop.campaign(running(mint(1)), eventType="coupon-code-assigned")
     keys = {"referrerCouponBookKey": ours["couponBookKey"], "referredCouponBookKey": theirs["couponBookKey"]}

@@ -24,7 +24,7 @@ def enrol(shop, request):
     return do
 
 
-def test_a_code_that_nobody_has_is_reported(shop, enrol):
+def test_an_unknown_code_is_reported(shop, enrol):
     friends = Friends(shop, eventType="member-created")
     friends.codes(shop.member(), "BEN")
     for code in ("NOBODY", "ben"):
@@ -47,7 +47,7 @@ def test_a_code_that_counts_is_reported(shop, enrol):
     assert (shop.balance(ben), shop.balance("ana")) == (100, 50)
 
 
-def test_a_code_that_waits_for_another_event_is_not_told(shop, enrol):
+def test_a_code_that_waits_for_another_event_is_not_reported(shop, enrol):
     code = Friends(shop).code(shop.member())
     assert enrol("ana", referralCode=code) == []
 

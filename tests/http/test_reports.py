@@ -414,7 +414,7 @@ def test_a_series_has_the_form_that_the_client_prefers(shop, accept, media_type)
     assert answer.headers["content-type"].split(";")[0] == media_type
 
 
-def test_operations_of_one_form_answer_it_whatever_is_accepted(shop):
+def test_operations_with_one_form_return_it_whatever_the_client_accepts(shop):
     answer = as_type(shop, "tag-total", "text/csv")
     assert answer.headers["content-type"] == "application/json"
     assert "vary" not in answer.headers

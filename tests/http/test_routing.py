@@ -124,13 +124,13 @@ def test_a_target_may_be_absolute(served):
     assert client("OPTIONS", "*").status == 404
 
 
-def test_options_answers_the_methods_to_anyone(served):
+def test_options_returns_the_methods_to_any_caller(served):
     client, _ = served
     reply = client("OPTIONS", "/v2/books", token=None)
     assert (reply.status, reply.headers["allow"], reply.content) == (204, "GET, HEAD, OPTIONS, POST", b"")
 
 
-def test_head_answers_the_headers_of_get_without_a_body():
+def test_head_returns_the_headers_of_get_without_a_body():
     client, _ = serve(PATHS, dispatch=lambda request: Answer(200, {"a": 1}))
     got, head = client("GET", "/v2/books"), client("HEAD", "/v2/books")
     assert head.content == b""

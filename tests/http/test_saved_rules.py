@@ -230,7 +230,7 @@ def test_rules_see_the_balance_after_the_effects_of_the_event(shop, member):
     assert amounts == [[60], [60, 7], [60]]
 
 
-def test_an_action_saved_by_other_rules_fails_alone():
+def test_an_action_saved_by_other_rules_fails_individually():
     compiled = compile_action(action(1, mint(1), rule='"a".matches("(((a{1,99}){1,99}){1,99})")'))
     assert compiled.fault
     assert compiled.rule is None

@@ -63,7 +63,7 @@ def test_an_operation_lets_through_who_holds_its_scopes(served, path, names):
             assert recorder.last.caller is CALLERS[name]
 
 
-def test_without_a_token_only_what_is_public_answers(served):
+def test_without_a_token_only_public_operations_are_served(served):
     client, recorder = served
     for path in PATHS:
         reply = client("GET", "/v2" + path.replace("{id}", "1"), token=None)
@@ -180,7 +180,7 @@ def test_only_useful_headers_reach_a_handler(served):
     assert recorder.last.headers == {"authorization": "Bearer admin", "user-agent": "x"}
 
 
-def test_a_database_that_is_away_while_a_token_is_verified_is_a_503():
+def test_an_unavailable_database_during_verification_is_a_503():
     def away(token):
         raise OperationalError("SELECT secret", {}, Exception("connection refused"))
 
@@ -212,7 +212,7 @@ def pay(client, partner, key, **more):
     return client("POST", f"/v2/{partner}", json_body={}, token=None, headers=headers, **more)
 
 
-def test_a_key_opens_the_operations_of_its_partner_alone(with_keys):
+def test_a_key_opens_only_the_operations_of_its_partner(with_keys):
     client, recorder = with_keys
     for partner in ("alpha", "beta"):
         assert pay(client, partner, f"{partner}-key").status == 200
@@ -230,7 +230,7 @@ def test_without_a_valid_key_there_is_a_401_that_asks_for_one(with_keys, key):
     assert client.body_reads == 0
 
 
-def test_tokens_and_keys_do_not_stand_for_each_other(with_keys):
+def test_tokens_and_keys_do_not_replace_each_other(with_keys):
     client, _ = with_keys
     assert client("POST", "/v2/alpha", json_body={}, token="admin").status == 401
     assert client("GET", "/v2/any", token=None, headers={"X-Api-Key": "alpha-key"}).status == 401
@@ -275,7 +275,7 @@ def test_an_error_that_is_declared_without_content_has_no_body():
     assert client("POST", "/v2/books", body=b"{").json["type"] == "/problems/invalid-request"
 
 
-def test_the_plain_scheme_lets_nobody_in_without_the_roles_beside_it():
+def test_the_plain_scheme_needs_the_roles_of_another_scheme():
     paths = {
         "/alone": {"get": {**operation("alone"), "security": [PLAIN]}},
         "/first": {"get": {**operation("first"), "security": [PLAIN, {"oauth2": ["books:write"]}]}},

@@ -10,7 +10,7 @@ from tests.http.test_campaign_examples import DOCS, compare, exact, exchanges, f
 PAGE = "simulations.md"
 
 
-def test_the_request_at_the_beginning_is_answered_as_shown(organization):
+def test_the_first_request_of_the_page_returns_the_shown_response(organization):
     beginning, *parts = re.split(r"^## .+$", (DOCS / PAGE).read_text(), flags=re.MULTILINE)
     api, known_values = Surface(organization.api.app, "", organization.token), known_of(organization)
     [question] = exchanges(beginning)

@@ -282,7 +282,7 @@ def test_a_loser_that_would_assign_a_coupon_assigns_none(shop, group):
     assert "coupon-code-assigned" not in types
 
 
-def test_an_exclusive_campaign_applies_alone(shop):
+def test_an_exclusive_campaign_excludes_all_others(shop):
     shop.campaign(running(cash(10), name="ordinary"), eventType=ORDER_CREATED)
     alone = shop.campaign(running(off(20), name="alone", priority=9), eventType=ORDER_CREATED, exclusive=True)
     result = shop.track_one(order(shop.member(), 100), executionMode="dryRun")

@@ -68,7 +68,7 @@ def problem(answer):
 
 
 class TestOperations:
-    def test_a_clock_stands_still_where_it_begins(self, clock):
+    def test_a_clock_stays_at_its_start(self, clock):
         state = {"now": START, "status": "ready", "target": None, "startedAt": None, "steps": 0, "lastError": None}
         assert clock.get() == state
         assert clock.get() == state

@@ -130,7 +130,7 @@ def test_sets_and_batches_move_the_tier(shop, ladder, member):
     assert (ladder.of(member), ladder.of(other)) == ("Gold", "Basic")
 
 
-def test_what_is_refused_moves_nobody(shop, ladder, member):
+def test_refused_requests_move_no_tier(shop, ladder, member):
     shop.give(member, 250)
     shop.administration.post(f"/members/by-loyalty-member-id/{member}/burn", {"amount": 300}, expect=409)
     assert ladder.of(member) == "Silver"

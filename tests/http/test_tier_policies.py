@@ -172,7 +172,7 @@ class TestPeriods:
         tier_status = status(shop, ana)
         assert (tier_status["points"], tier_status["pointsToKeep"], tier_status["since"]) == (170, 50, since)
 
-    def test_time_alone_takes_the_tier_away(self, shop, ana):
+    def test_a_tier_expires_without_any_event(self, shop, ana):
         ladder = TierSchedule.new(shop, ROLLING, Silver=100)
         move(shop, ana, "mint", 120, externalEventDate=ago(200))
         assert ladder.of(ana) == "Silver"

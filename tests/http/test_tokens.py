@@ -56,7 +56,7 @@ def test_a_token_of_the_server_identifies_its_caller(authenticator, issue):
     assert (caller.is_admin, caller.is_system_admin, caller.loyalty_member_id) == (True, True, None)
 
 
-def test_a_token_that_says_little_allows_little(authenticator, issue):
+def test_a_token_with_only_a_subject_grants_nothing(authenticator, issue):
     caller = authenticator(issue({"sub": "x"}))
     assert (caller.organization_id, caller.user_id, caller.roles) == (None, None, frozenset())
     assert not caller.is_admin
@@ -239,7 +239,7 @@ def test_the_key_set_of_the_issuer_is_fetched_once(trusting, issuer):
     assert issuer.fetches == before + 1
 
 
-def test_an_issuer_that_cannot_be_reached_lets_nobody_in(settings, engine, issuer):
+def test_tokens_of_an_unreachable_issuer_are_refused(settings, engine, issuer):
     away = replace(settings, external_issuer=issuer.name, external_jwks_url="http://127.0.0.1:9/jwks.json")
     expect_refusal(Authenticator(away, engine), issuer.token())
 

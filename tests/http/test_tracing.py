@@ -119,7 +119,7 @@ def test_the_work_of_a_worker_has_spans(api, settings, exporter):
     assert "job expire-traced" in {span.name for span in spans(exporter)}
 
 
-def test_statements_of_nobody_make_no_spans(engine, exporter):
+def test_statements_outside_a_call_make_no_spans(engine, exporter):
     transactions.run(engine, lambda db: db.exec_driver_sql("SELECT 1").all())
     assert spans(exporter) == []
 

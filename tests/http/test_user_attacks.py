@@ -285,7 +285,7 @@ class TestLeavingNobodyToAdminister:
         assert first["status"] == "removed"
         expect_refusal(second["error"], "last-administrator")
 
-    def test_somebody_who_never_signed_in_does_not_count(self, users):
+    def test_an_administrator_who_never_signed_in_does_not_count(self, users):
         ana = only_administrator(users)
         users.surface.post("/users/bulk-add", {"emails": [address()], "isAdmin": True}, expect=200)
         expect_refusal(users.surface.delete(f"/users/{ana['userId']}", expect=409), "last-administrator")

@@ -23,7 +23,7 @@ PAGES = {
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_requests_of_a_page_are_answered_as_shown(api, page):
+def test_the_requests_of_a_page_return_the_shown_responses(api, page):
     steps = list(exchanges((DOCS / page).read_text()))
     assert len(steps) == PAGES[page]
     follow(api.organization(environment="test" if page == "test-organizations.md" else "live"), steps)
