@@ -59,9 +59,9 @@ def test_repeated_ledger_calls_return_their_result_after_the_expiry(shop, twice,
 
     def batch(key):
         items = [{"systemUniqueKey": f"batch-{key}", **item}]
-        answer = shop.administration.post("/ledger-transactions/batch", {"items": items}, expect=200)
-        assert answer["failed"] == []
-        return answer
+        response = shop.administration.post("/ledger-transactions/batch", {"items": items}, expect=200)
+        assert response["failed"] == []
+        return response
 
     twice(batch)
 
@@ -70,8 +70,8 @@ def test_a_repeated_tier_change_returns_its_result_after_the_expiry(shop, twice,
     ladder, member = TierSchedule.new(shop, Gold=100), shop.member()
     path = f"/members/{member}/loyalty-programs/{ladder.program['loyaltyProgramKey']}/tier"
     body = {"loyaltyTierKey": ladder.key("Gold"), "expiresAt": later.moment(days=1)}
-    answer = twice(lambda key: shop.integration.put(path, {"systemUniqueKey": key, **body}))
-    assert answer == {"loyaltyTierKey": ladder.key("Gold")}
+    response = twice(lambda key: shop.integration.put(path, {"systemUniqueKey": key, **body}))
+    assert response == {"loyaltyTierKey": ladder.key("Gold")}
     path = f"/members/by-loyalty-member-id/{member}/tier"
     body = {"loyaltyTierId": ladder.id("Gold"), "loyaltyProgramId": ladder.program["loyaltyProgramId"]}
     body |= {"expiresAt": later.moment(days=1)}

@@ -219,9 +219,9 @@ def test_every_filter_and_every_pair_of_filters_finds_its_rows(administration, p
     ]
 
     def find_ids(**query):
-        answer = administration.get(path, **query)
-        assert answer["totalCount"] == len(answer["results"])
-        return [r["ledgerTransactionId"] for r in answer["results"]]
+        response = administration.get(path, **query)
+        assert response["totalCount"] == len(response["results"])
+        return [r["ledgerTransactionId"] for r in response["results"]]
 
     assert find_ids() == [ids[n] for n in range(5, -1, -1)]
     for index, (one, numbers) in enumerate(filters):

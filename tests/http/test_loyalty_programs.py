@@ -96,8 +96,8 @@ def test_an_update_changes_the_program(organization, body, create):
 )
 def test_what_a_program_names_must_exist(organization, body, create, member, problem):
     wrong = {**body, member: 2**62}
-    answer = organization.administration.post("/loyalty-programs", wrong, expect=404)
-    assert answer["type"] == f"/problems/{problem}"
+    response = organization.administration.post("/loyalty-programs", wrong, expect=404)
+    assert response["type"] == f"/problems/{problem}"
     program = create()
     path = f"/loyalty-programs/{program['loyaltyProgramId']}"
     assert organization.administration.put(path, wrong, expect=404)["type"] == f"/problems/{problem}"
@@ -115,8 +115,10 @@ def test_records_of_another_organization_are_unknown(organization, other_organiz
 
 def test_the_accounts_belong_to_the_ledger(organization, body):
     ledger = organization.administration.post("/ledgers", {"name": "Stars"})["ledger"]
-    answer = organization.administration.post("/loyalty-programs", {**body, "ledgerId": ledger["ledgerId"]}, expect=404)
-    assert answer["type"] == "/problems/unknown-ledger-account"
+    response = organization.administration.post(
+        "/loyalty-programs", {**body, "ledgerId": ledger["ledgerId"]}, expect=404
+    )
+    assert response["type"] == "/problems/unknown-ledger-account"
 
 
 def test_the_default_tier_is_one_of_the_programs_own(organization, body, create):

@@ -27,14 +27,14 @@ def bodies(*names):
 
 def test_a_batch_is_reported_member_by_member_in_its_order(shop):
     shop.campaign(running(mint(5)), eventType="member-created")
-    answer = enrol(shop, {**bodies("zoe")[0], "profile": PROFILE, "memberType": "regular"}, *bodies("ana", "ben"))
-    assert (answer["created"], answer["failed"]) == (3, 0)
-    assert [(result["loyaltyMemberId"], result["status"], result["referrals"]) for result in answer["results"]] == [
+    response = enrol(shop, {**bodies("zoe")[0], "profile": PROFILE, "memberType": "regular"}, *bodies("ana", "ben"))
+    assert (response["created"], response["failed"]) == (3, 0)
+    assert [(result["loyaltyMemberId"], result["status"], result["referrals"]) for result in response["results"]] == [
         ("zoe", "created", []),
         ("ana", "created", []),
         ("ben", "created", []),
     ]
-    members = [result["loyaltyMember"] for result in answer["results"]]
+    members = [result["loyaltyMember"] for result in response["results"]]
     assert sorted(members, key=lambda member: member["memberId"]) == members
     assert [member["ledgerBalances"][0]["balance"] for member in members] == [5, 5, 5]
     for member in members:
@@ -61,7 +61,7 @@ def test_a_batch_enrols_as_single_calls_do(shop):
 
 def test_ids_that_are_taken_are_refused_one_by_one(shop):
     shop.member(loyaltyMemberId="ana", publicLoyaltyMemberId="A-1")
-    answer = enrol(
+    response = enrol(
         shop,
         *bodies("ana"),
         {"loyaltyMemberId": "ben", "publicLoyaltyMemberId": "A-1"},
@@ -70,8 +70,8 @@ def test_ids_that_are_taken_are_refused_one_by_one(shop):
         {"loyaltyMemberId": "cora", "publicLoyaltyMemberId": "B-1"},
         *bodies("cora"),
     )
-    assert (answer["created"], answer["failed"]) == (2, 4)
-    assert [result["status"] for result in answer["results"]] == [
+    assert (response["created"], response["failed"]) == (2, 4)
+    assert [result["status"] for result in response["results"]] == [
         "failed",
         "failed",
         "created",
@@ -79,7 +79,7 @@ def test_ids_that_are_taken_are_refused_one_by_one(shop):
         "failed",
         "created",
     ]
-    failed = [result["error"] for result in answer["results"] if result["status"] == "failed"]
+    failed = [result["error"] for result in response["results"] if result["status"] == "failed"]
     assert {error["type"] for error in failed} == {"/problems/member-exists"}
     assert [error["detail"].split()[4:6] for error in failed] == [
         ["loyaltyMemberId", "ana"],
@@ -109,8 +109,8 @@ def test_a_fault_refuses_the_batch(shop):
 def test_referral_codes_count_as_in_single_calls(shop):
     friends, ben = Friends(shop, eventType="member-created", maxPerCode=2), shop.member()
     code = friends.code(ben)
-    answer = enrol(shop, *({"loyaltyMemberId": name, "referralCode": code} for name in ("a", "b", "c")))
-    assert [result["referrals"][0]["status"] for result in answer["results"]] == ["applied", "applied", "skipped"]
+    response = enrol(shop, *({"loyaltyMemberId": name, "referralCode": code} for name in ("a", "b", "c")))
+    assert [result["referrals"][0]["status"] for result in response["results"]] == ["applied", "applied", "skipped"]
     [unknown] = enrol(shop, {"loyaltyMemberId": "d", "referralCode": "NOBODY"})["results"][0]["referrals"]
     assert unknown["error"]["type"] == "/problems/unknown-referral-code"
     assert (shop.balance(ben), shop.balance("a"), shop.balance("c")) == (200, 50, 0)

@@ -207,8 +207,8 @@ def test_documents_are_paged_and_ordered(shop, clock):
     assert shown_keys(shop, sort="displayOrder:asc") == [keys[1], keys[2], keys[0], keys[3]]
     assert shown_keys(shop, sort="displayOrder:desc") == [keys[0], keys[2], keys[1], keys[3]]
     assert shown_keys(shop, sort="createdAt:asc") == keys
-    answer = shop.integration.get("/members/ana/collections/drinks/documents", limit=2, page=1)
-    assert ([item["documentKey"] for item in answer["items"]], answer["totalCount"]) == (keys[:2][::-1], 4)
+    response = shop.integration.get("/members/ana/collections/drinks/documents", limit=2, page=1)
+    assert ([item["documentKey"] for item in response["items"]], response["totalCount"]) == (keys[:2][::-1], 4)
     assert shop.integration.get("/members/ana/collections/drinks/documents", limit=2, page=9)["totalCount"] == 4
     for query in ({"sort": "colour:asc"}, {"limit": 201}, {"order": "x"}):
         shop.integration.get("/members/ana/collections/drinks/documents", expect=400, **query)

@@ -124,8 +124,8 @@ def test_unassigning_puts_the_member_where_the_points_belong(shop, ladder, membe
 
 
 def test_unassigning_reports_nothing_where_nothing_changes(shop, ladder, member):
-    answer = by_id(shop, ladder, member)
-    assert answer["loyaltyTierId"] == ladder.id("Basic")
+    response = by_id(shop, ladder, member)
+    assert response["loyaltyTierId"] == ladder.id("Basic")
     assert ladder.moves(member) == []
     shop.give(member, 250)
     assert ladder.of(member) == "Silver"

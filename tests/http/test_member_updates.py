@@ -51,8 +51,8 @@ def test_null_clears_a_government_id_and_an_address(shop, surface):
     path = "/members/ana" if surface == "integration" else f"/members/{ana['memberId']}"
 
     def profile(changes):
-        answer = getattr(shop, surface).patch(path, {"profile": changes})
-        return next(iter(answer.values()))["profile"]
+        response = getattr(shop, surface).patch(path, {"profile": changes})
+        return next(iter(response.values()))["profile"]
 
     assert "govId" not in profile({"govId": None})
     new_profile = profile({"address": None})

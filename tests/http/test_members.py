@@ -238,8 +238,8 @@ def test_an_id_belongs_to_one_member(organization, other_organization, integrati
 def test_concurrent_requests_enrol_a_member_once(organization, integration):
     body = {"loyaltyMemberId": "ana"}
     with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(lambda _: integration.request("POST", "/members", body), range(8)))
-    assert sorted(answer.status for answer in answers) == [201] + [409] * 7
+        responses = list(pool.map(lambda _: integration.request("POST", "/members", body), range(8)))
+    assert sorted(response.status for response in responses) == [201] + [409] * 7
     assert integration.get("/members")["total"] == 1
 
 

@@ -31,8 +31,8 @@ def test_a_move_keeps_status_as_the_page_says(organization, section):
         data_import = Imports(organization).run(content, kind=kind)
         assert counts(data_import)[2:] == (content.count("\n") - 1, 0), Imports(organization).errors(data_import)
     for exchange in exchanges(section):
-        answer = shop.integration.get(exchange.path.removeprefix("/v2"))
-        compare(exchange.answer, answer, {}, exchange.path)
+        response = shop.integration.get(exchange.path.removeprefix("/v2"))
+        compare(exchange.answer, response, {}, exchange.path)
     shop.track(event("ana"), event("ana"), event("ana"))
     assert (stand(shop, "ana", mission), shop.balance("ana")) == ((3, 10), 350)
     shop.check_ledger()

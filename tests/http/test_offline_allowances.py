@@ -42,14 +42,14 @@ class Till:
     def allow(self, policy: Any, **settings: Any) -> Any:
         """Change the allowance policy of the account."""
         body = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False, **settings}
-        answer = self.shop.administration.put(self.account_path, {**body, "offlineAllowance": policy})
-        return answer["ledgerAccount"]
+        response = self.shop.administration.put(self.account_path, {**body, "offlineAllowance": policy})
+        return response["ledgerAccount"]
 
     def create(self, amount: Any = 40, expect: int = 201, **body: Any) -> Any:
         """A new allowance, or the problem where one is expected."""
         request = {"amount": amount, "systemUniqueKey": key(), **body}
-        answer = self.shop.integration.post(self.path, request, expect=expect)
-        return answer["offlineAllowance"] if expect == 201 else answer
+        response = self.shop.integration.post(self.path, request, expect=expect)
+        return response["offlineAllowance"] if expect == 201 else response
 
     def redemption(self, allowance: Any, amount: Any = 25, **body: Any) -> dict[str, Any]:
         """The body of a redemption now."""
@@ -265,14 +265,14 @@ def test_a_redemption_burns_its_amount_and_releases_the_rest(till):
     allowance = till.create(40)
     till.clock.wait(hours=2)
     date = till.clock.moment(hours=-1)
-    answer = till.redeem(
+    response = till.redeem(
         allowance, 25, externalEventDate=date, orderExternalId="1718", fiatValue=2.5, fiatCurrency="EUR"
     )
     assert till.balances == (75, 75)
-    redeemed = answer["offlineAllowance"]
+    redeemed = response["offlineAllowance"]
     assert (redeemed["status"], redeemed["redeemedAmount"], redeemed["orderExternalId"]) == ("redeemed", 25, "1718")
     assert "token" not in redeemed
-    [burn] = answer["transactions"]
+    [burn] = response["transactions"]
     assert burn["ledgerTransactionId"] == allowance["ledgerTransactionId"]
     assert (burn["transactionType"], burn["status"], burn["amount"], burn["updatedBalance"]) == ("burn", 1, 25, 75)
     assert (burn["fiatValue"], burn["fiatCurrency"], burn["externalEventDate"]) == (2.5, "EUR", date)

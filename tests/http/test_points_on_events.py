@@ -27,10 +27,10 @@ def points(clock):
 
 
 def mint(shop, member, amount, expect=200, **more):
-    answer = shop.administration.post(
+    response = shop.administration.post(
         f"/members/by-loyalty-member-id/{member}/mint", {"amount": amount, **more}, expect=expect
     )
-    return answer["ledgerTransactions"][0] if expect == 200 else answer
+    return response["ledgerTransactions"][0] if expect == 200 else response
 
 
 def holds(shop, member):

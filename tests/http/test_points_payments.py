@@ -36,20 +36,20 @@ class Till:
     def allow(self, policy: Any, expect: int = 200, **settings: Any) -> Any:
         """Change how the points of the account pay."""
         body = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False, **settings}
-        answer = self.shop.administration.put(self.account_path, {**body, "redemption": policy}, expect=expect)
-        return answer["ledgerAccount"] if expect == 200 else answer
+        response = self.shop.administration.put(self.account_path, {**body, "redemption": policy}, expect=expect)
+        return response["ledgerAccount"] if expect == 200 else response
 
     def pay(self, expect: int = 201, **body: Any) -> Any:
         """A new payment, or the problem where one is expected."""
         request = {"orderTotal": 50, "systemUniqueKey": key(), **body}
-        answer = self.shop.integration.post(self.path, request, expect=expect)
-        return answer["pointsPayment"] if expect == 201 else answer
+        response = self.shop.integration.post(self.path, request, expect=expect)
+        return response["pointsPayment"] if expect == 201 else response
 
     def act(self, payment: Any, action: str, body: Any = None, expect: int = 200) -> Any:
         """Capture, release or refund a payment."""
         path = f"/points-payments/{payment['pointsPaymentKey']}/{action}"
-        answer = self.shop.integration.post(path, body, expect=expect)
-        return answer["pointsPayment"] if expect == 200 else answer
+        response = self.shop.integration.post(path, body, expect=expect)
+        return response["pointsPayment"] if expect == 200 else response
 
     def refund(self, payment: Any, expect: int = 200, **body: Any) -> Any:
         return self.act(payment, "refund", {"systemUniqueKey": key(), **body}, expect)

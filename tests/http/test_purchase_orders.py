@@ -75,8 +75,8 @@ def test_an_order_is_created_with_every_field(shop, member, member_id):
         "items": [item, {}],
     }
     campaign = shop.campaign(running(WHOLE_DOLLARS, name="Dollars"))
-    answer = create(shop, member_id, **fields)
-    created_order = answer["order"]
+    response = create(shop, member_id, **fields)
+    created_order = response["order"]
     creation_event = shop.events(member)[0]
     first, second = created_order["items"]
     stamps = {name: created_order[name] for name in ("createdAt", "updatedAt")}
@@ -97,7 +97,7 @@ def test_an_order_is_created_with_every_field(shop, member, member_id):
         "o-1",
         "2026-03-01T08:00:00Z",
     )
-    [result] = answer["evaluationResults"]
+    [result] = response["evaluationResults"]
     assert result["systemUniqueKey"] == creation_event["systemUniqueKey"]
     assert [(effect["campaignId"], effect["status"]) for effect in result["effects"]] == [
         (campaign["campaignId"], "executed")
@@ -143,9 +143,9 @@ def test_an_order_with_only_required_fields_has_the_others_empty(shop, member_id
 def test_the_events_that_lead_to_a_status_are_tracked(shop, member, member_id, status, events, balance):
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
     shop.campaign(running(mint(3), rule="order.total == 10"), eventType="member-purchase-order-confirmed")
-    answer = create(shop, member_id, status=status)
-    assert answer["order"]["status"] == status
-    assert len(answer["evaluationResults"]) == len(events)
+    response = create(shop, member_id, status=status)
+    assert response["order"]["status"] == status
+    assert len(response["evaluationResults"]) == len(events)
     event_types = [event["eventType"] for event in shop.events(member)][::-1]
     assert event_types == [f"member-purchase-order-{event}" for event in events]
     assert shop.balance(member) == balance

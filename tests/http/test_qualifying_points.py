@@ -132,9 +132,9 @@ def test_mints_of_a_batch_have_qualifying_amounts(shop, organization, member):
         {**burn, "amount": 1, "qualifyingAmount": 1},
         {"revertedLedgerTransactionId": int(minted), "qualifyingAmount": 1},
     ]
-    answer = shop.administration.post("/ledger-transactions/batch", {"items": items}, expect=200)
-    assert [entry["index"] for entry in answer["processed"]] == [0]
-    assert [entry["error"]["errors"][0]["pointer"] for entry in answer["failed"]] == [
+    response = shop.administration.post("/ledger-transactions/batch", {"items": items}, expect=200)
+    assert [entry["index"] for entry in response["processed"]] == [0]
+    assert [entry["error"]["errors"][0]["pointer"] for entry in response["failed"]] == [
         "/items/1/qualifyingAmount",
         "/items/2/qualifyingAmount",
     ]
@@ -203,8 +203,8 @@ def test_a_pending_mint_qualifies_for_what_is_captured(shop, organization, membe
     account, ledger = organization.created.ledger_account_id, organization.created.ledger_id
     item = {"ledgerAccountId": account, "fromWalletId": None, "toWalletId": wallet, "amount": 10}
     item |= {"captureMethod": "manual", "qualifyingAmount": 999}
-    answer = shop.administration.post("/ledger-transactions/batch", {"items": [item]}, expect=200)
-    pending = answer["processed"][0]["transactions"][0]["ledgerTransactionId"]
+    response = shop.administration.post("/ledger-transactions/batch", {"items": [item]}, expect=200)
+    pending = response["processed"][0]["transactions"][0]["ledgerTransactionId"]
     assert standing(shop) == (0, 0, "Member")
     body = {"transactions": [{"ledgerTransactionId": str(pending), "captureAmount": 5}]}
     shop.administration.post(f"/ledgers/{ledger}/accounts/{account}/captures", body, expect=200)

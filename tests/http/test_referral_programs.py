@@ -161,11 +161,11 @@ def test_an_invalid_program_is_refused_with_the_field(shop, administration, more
 )
 def test_a_program_with_an_unknown_reference_is_refused(shop, administration, more, problem):
     friends = Friends(shop)
-    for answer in (
+    for response in (
         administration.post("/referral-programs", program_body(**more), expect=404),
         administration.put(friends.path, program_body(**more), expect=404),
     ):
-        assert answer["type"] == f"/problems/{problem}"
+        assert response["type"] == f"/problems/{problem}"
 
 
 def test_records_of_another_organization_are_not_found(shop, other_organization, administration):
@@ -184,8 +184,8 @@ def test_records_of_another_organization_are_not_found(shop, other_organization,
     administration.put(foreign.path, program_body(), expect=404)
     stranger = other_organization.member()["memberId"]
     friends = Friends(shop)
-    answer = administration.post(f"{friends.path}/codes", {"memberId": stranger, "codes": ["a"]}, expect=404)
-    assert answer["type"] == "/problems/unknown-member"
+    response = administration.post(f"{friends.path}/codes", {"memberId": stranger, "codes": ["a"]}, expect=404)
+    assert response["type"] == "/problems/unknown-member"
     # Codes are unique only within an organization.
     Friends(other, code=friends.program["code"])
     assert [friends.codes(shop.member(), "ANA")[0]["code"], foreign.codes(other.member(), "ANA")[0]["code"]] == [
@@ -201,17 +201,17 @@ def test_a_ledger_other_than_the_default_one_is_refused(shop, administration):
     with shop.organization.api.engine.begin() as db:
         ledger_id = db.execute(add, {"o": shop.organization.id}).scalar_one()
     for side in ("referrer", "referred"):
-        answer = administration.post("/referral-programs", program_body(**{f"{side}LedgerId": ledger_id}), expect=409)
-        assert answer["type"] == "/problems/wallet-not-in-ledger"
+        response = administration.post("/referral-programs", program_body(**{f"{side}LedgerId": ledger_id}), expect=409)
+        assert response["type"] == "/problems/wallet-not-in-ledger"
 
 
 def test_the_code_of_a_program_is_unique(shop, administration):
     first, second = Friends(shop), Friends(shop)
-    for answer in (
+    for response in (
         administration.post("/referral-programs", program_body(code=first.program["code"]), expect=409),
         administration.put(second.path, program_body(code=first.program["code"]), expect=409),
     ):
-        assert answer["type"] == "/problems/referral-program-exists"
+        assert response["type"] == "/problems/referral-program-exists"
     assert second.record() == second.program
 
 
@@ -297,9 +297,9 @@ def test_codes_are_unique_in_the_organization_and_come_all_or_none(shop, adminis
     friends.codes(ana, "ANA")
     for program, member in ((friends, ana), (friends, ben), (other, ana), (other, ben)):
         body = {"memberId": friends.member_id(member), "codes": ["free", "ANA"]}
-        answer = administration.post(f"{program.path}/codes", body, expect=409)
-        assert answer["type"] == "/problems/referral-code-taken"
-        assert "ANA" in answer["detail"]
+        response = administration.post(f"{program.path}/codes", body, expect=409)
+        assert response["type"] == "/problems/referral-code-taken"
+        assert "ANA" in response["detail"]
     assert [friends.record()["totalCodes"], other.record()["totalCodes"]] == [1, 0]
     other.codes(ben, "anna", " ANA", "free", "%", "a/b", "é")
 
@@ -311,8 +311,8 @@ def test_codes_that_differ_in_the_case_of_letters_only_are_refused(shop, adminis
     friends.codes(ana, "ANA", "ÉCLAIR")
     for program in (friends, other):
         body = {"memberId": friends.member_id(ben), "codes": codes}
-        answer = administration.post(f"{program.path}/codes", body, expect=409)
-        assert answer["type"] == "/problems/referral-code-taken"
+        response = administration.post(f"{program.path}/codes", body, expect=409)
+        assert response["type"] == "/problems/referral-code-taken"
     assert other.record()["totalCodes"] == 0
 
 
@@ -346,11 +346,11 @@ def test_codes_are_for_active_members(shop, administration):
     friends, ana = Friends(shop), shop.member()
     shop.integration.patch(f"/members/{ana}", {"active": False})
     body = {"memberId": friends.member_id(ana), "codes": ["a"]}
-    answer = administration.post(f"{friends.path}/codes", body, expect=409)
-    assert answer["type"] == "/problems/member-inactive"
+    response = administration.post(f"{friends.path}/codes", body, expect=409)
+    assert response["type"] == "/problems/member-inactive"
     body["memberId"] = 999_999_999
-    answer = administration.post(f"{friends.path}/codes", body, expect=404)
-    assert answer["type"] == "/problems/unknown-member"
+    response = administration.post(f"{friends.path}/codes", body, expect=404)
+    assert response["type"] == "/problems/unknown-member"
 
 
 # --- logs and leaderboard ----------------------------------------------------------------------------------------

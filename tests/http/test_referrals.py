@@ -356,8 +356,8 @@ def test_a_cancellation_restores_the_state_before(shop):
     assert outcome(again) == ("applied", "")
     cancel(shop, again)
     assert outcome(shop.track_one(refer(code, cleo))) == ("applied", "")
-    answer = shop.integration.post(f"/events/{again['loyaltyEventKey']}/cancel", {}, expect=409)
-    assert answer["type"] == "/problems/event-cancelled"
+    response = shop.integration.post(f"/events/{again['loyaltyEventKey']}/cancel", {}, expect=409)
+    assert response["type"] == "/problems/event-cancelled"
     assert friends.usages() == {code: 1}
 
 

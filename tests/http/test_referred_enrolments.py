@@ -16,10 +16,10 @@ def shop(organization):
 @pytest.fixture(params=["integration", "administration"])
 def enrol(shop, request):
     def do(name, **properties):
-        answer = getattr(shop, request.param).post("/members", {"loyaltyMemberId": name, **properties})
-        member = answer["loyaltyMember" if request.param == "integration" else "loyalMember"]
+        response = getattr(shop, request.param).post("/members", {"loyaltyMemberId": name, **properties})
+        member = response["loyaltyMember" if request.param == "integration" else "loyalMember"]
         assert member["loyaltyMemberId"] == name
-        return answer["referrals"]
+        return response["referrals"]
 
     return do
 

@@ -367,11 +367,11 @@ def as_type(shop, name, accept, expect=200, **query):
 @pytest.mark.parametrize("name", SERIES)
 def test_a_series_is_returned_as_a_table(shop, name):
     shop.give(shop.member(), 5)
-    answer = as_type(shop, name, "text/csv")
-    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
-    assert answer.headers["vary"] == "accept"
+    response = as_type(shop, name, "text/csv")
+    assert response.headers["content-type"] == "text/csv; charset=utf-8"
+    assert response.headers["vary"] == "accept"
     results = report(shop, name)["results"]
-    rows = list(csv.reader(io.StringIO(answer.text, newline="")))
+    rows = list(csv.reader(io.StringIO(response.text, newline="")))
     assert rows == [list(results[0]), *([str(value) for value in row.values()] for row in results)]
 
 
@@ -381,9 +381,9 @@ def test_a_series_is_returned_as_a_chart(shop, name, days):
     shop.give(shop.member(), 5)
     end = datetime.now(UTC)
     query = {"sinceFrom": (end - timedelta(days=days)).isoformat(), "sinceTo": end.isoformat()}
-    answer = as_type(shop, name, "image/svg+xml", **query)
-    assert answer.headers["content-type"] == "image/svg+xml; charset=utf-8"
-    root = ElementTree.fromstring(answer.text)
+    response = as_type(shop, name, "image/svg+xml", **query)
+    assert response.headers["content-type"] == "image/svg+xml; charset=utf-8"
+    root = ElementTree.fromstring(response.text)
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     words = "".join(root.itertext())
     assert ("no days" in words) == (days == 0)
@@ -407,17 +407,17 @@ def test_a_series_is_returned_as_a_chart(shop, name, days):
     ],
 )
 def test_a_series_has_the_form_that_the_client_prefers(shop, accept, media_type):
-    answer = as_type(shop, "members-over-time", accept, expect=406 if media_type is None else 200)
+    response = as_type(shop, "members-over-time", accept, expect=406 if media_type is None else 200)
     if media_type is None:
-        assert answer.json["type"] == "/problems/not-acceptable"
+        assert response.json["type"] == "/problems/not-acceptable"
         media_type = "application/problem+json"
-    assert answer.headers["content-type"].split(";")[0] == media_type
+    assert response.headers["content-type"].split(";")[0] == media_type
 
 
 def test_operations_with_one_form_return_it_whatever_the_client_accepts(shop):
-    answer = as_type(shop, "tag-total", "text/csv")
-    assert answer.headers["content-type"] == "application/json"
-    assert "vary" not in answer.headers
+    response = as_type(shop, "tag-total", "text/csv")
+    assert response.headers["content-type"] == "application/json"
+    assert "vary" not in response.headers
 
 
 def test_an_account_of_another_organization_is_unknown(shop, other_organization):

@@ -38,8 +38,8 @@ def a_hundred_from_fifty(shop):
 def simulate(shop, total=None, *, expect=200, api=None, **body):
     if total is not None:
         body["order"] = {"total": Decimal(total), **body.get("order", {})}
-    answer = (api or shop.integration).post("/simulations", body, expect=expect)
-    return answer["simulation"] if expect == 200 else answer
+    response = (api or shop.integration).post("/simulations", body, expect=expect)
+    return response["simulation"] if expect == 200 else response
 
 
 def points(simulation):

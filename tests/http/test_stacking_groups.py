@@ -128,8 +128,8 @@ def test_actions_that_compete_need_a_worth(shop, administration, actions, group)
         ([], 400),
     ):
         for mode in ("best", "worst"):
-            answer = administration.post(actions, running(*effects, stackingGroupKey=group(mode)), expect=expect)
-            assert expect == 201 or faults(answer) == ["/stackingGroupKey"]
+            response = administration.post(actions, running(*effects, stackingGroupKey=group(mode)), expect=expect)
+            assert expect == 201 or faults(response) == ["/stackingGroupKey"]
         administration.post(actions, running(*effects, stackingGroupKey=group("first")))
     # A group of items compares discounts; a mint has none.
     by_item = group("best", scope="item")

@@ -63,8 +63,8 @@ def empty(clock):
     transactions.run(clock.organization.api.engine, lambda db: reset_organization(db, organization_id, now))
 
 
-def problem(answer):
-    return answer["type"].removeprefix("/problems/")
+def problem(response):
+    return response["type"].removeprefix("/problems/")
 
 
 class TestOperations:
@@ -87,7 +87,7 @@ class TestOperations:
             live.advance(START, expect=409),
             live.remove(expect=409),
         ]
-        assert [problem(answer) for answer in responses] == ["not-a-test-organization"] * 4
+        assert [problem(response) for response in responses] == ["not-a-test-organization"] * 4
 
     def test_a_second_clock_is_refused(self, clock):
         assert problem(clock.start(expect=409)) == "test-clock-exists"
@@ -96,7 +96,7 @@ class TestOperations:
     def test_calls_without_a_clock_are_404(self, api):
         without = Clock(api.organization(environment="test"))
         responses = [without.get(expect=404), without.advance(START, expect=404), without.remove(expect=404)]
-        assert [problem(answer) for answer in responses] == ["test-clock-missing"] * 3
+        assert [problem(response) for response in responses] == ["test-clock-missing"] * 3
 
     def test_advancing_and_removing_need_the_role_for_campaigns(self, clock):
         admin = clock.organization.administration

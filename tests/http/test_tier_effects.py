@@ -39,8 +39,8 @@ def sets(ladder, name, **params):
 
 def cancel(shop, tracked):
     """The outcomes for the tiers of the cancelled events."""
-    answer = shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
-    return [tier for result in answer["results"] for tier in result["tiers"]]
+    response = shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
+    return [tier for result in response["results"] for tier in result["tiers"]]
 
 
 def outcomes(result):
@@ -112,8 +112,8 @@ def test_an_unknown_constant_key_is_refused_when_the_action_is_saved(shop, ladde
         ({"loyaltyProgramKey": program, "loyaltyTierKey": foreign.key("Gold")}, "unknown-tier"),
         ({"loyaltyProgramKey": ("=", "event.tags[0]"), "loyaltyTierKey": UNKNOWN}, "unknown-tier"),
     ):
-        answer = shop.administration.post(path, running(effect("set-tier", **keys)), expect=404)
-        assert answer["type"] == f"/problems/{problem}"
+        response = shop.administration.post(path, running(effect("set-tier", **keys)), expect=404)
+        assert response["type"] == f"/problems/{problem}"
     upper_case_keys = {"loyaltyProgramKey": program.upper(), "loyaltyTierKey": tier.upper()}
     shop.administration.post(path, running(effect("set-tier", **upper_case_keys)))
     incomplete = effect("set-tier", loyaltyTierKey=tier)

@@ -193,8 +193,8 @@ def test_administrators_set_floors_by_either_id(shop, program):
     path = f"/members/{member_id}/loyalty-programs/{program_id}/tier"
     assert shop.administration.put(path, body)["loyaltyTierId"] == program.id("Gold")
     by_name = {**body, "loyaltyProgramId": program_id, "tierHold": "fixed"}
-    answer = shop.administration.put("/members/by-loyalty-member-id/ana/tier", by_name)
-    assert answer["loyaltyTierId"] == silver
+    response = shop.administration.put("/members/by-loyalty-member-id/ana/tier", by_name)
+    assert response["loyaltyTierId"] == silver
     assert status(shop) == ("Silver", "fixed", True, None, None)
     [entry, _] = shop.administration.get("/audit-log", entityType="member-tier")["results"]
     assert entry["changes"]["tierHold"] == {"from": None, "to": "fixed"}

@@ -74,32 +74,32 @@ def test_all_members_are_known_exactly_however_many(find, organization, monkeypa
 
 def _read_by_page(organization, path, limit, **query):
     """The rows of a list, read by page as long as the latest total promises more, and all pages."""
-    rows, answers = [], []
-    while not answers or len(rows) < answers[-1]["totalCount"]:
-        answers.append(organization.administration.get(path, limit=limit, page=len(answers), **query))
-        rows += answers[-1]["results"]
-    return rows, answers
+    rows, responses = [], []
+    while not responses or len(rows) < responses[-1]["totalCount"]:
+        responses.append(organization.administration.get(path, limit=limit, page=len(responses), **query))
+        rows += responses[-1]["results"]
+    return rows, responses
 
 
 def _read_by_cursor(organization, path, limit, **query):
     """The same, where the pages after the first are found by cursor."""
-    rows, answers, cursor = [], [], {}
-    while not answers or len(rows) < answers[-1]["totalCount"]:
-        answers.append(organization.administration.get(path, limit=limit, **query, **cursor))
-        rows += answers[-1]["results"]
-        cursor = {"cursor": answers[-1]["nextCursor"]}
-    return rows, answers
+    rows, responses, cursor = [], [], {}
+    while not responses or len(rows) < responses[-1]["totalCount"]:
+        responses.append(organization.administration.get(path, limit=limit, **query, **cursor))
+        rows += responses[-1]["results"]
+        cursor = {"cursor": responses[-1]["nextCursor"]}
+    return rows, responses
 
 
 @pytest.mark.parametrize("read_all", [_read_by_page, _read_by_cursor])
 @pytest.mark.parametrize("limit", [1, 7, 10, 20, 25])
 def test_paging_by_the_total_reads_a_list_beyond_the_bound_to_its_end(organization, monkeypatch, read_all, limit):
     monkeypatch.setattr(counts, "MOST_COUNTED", 10)
-    rows, answers = read_all(organization, "/members", limit, order="memberId,asc", **SINCE_EVER)
+    rows, responses = read_all(organization, "/members", limit, order="memberId,asc", **SINCE_EVER)
     assert [row["loyaltyMemberId"] for row in rows] == [f"m-{number}" for number in range(COUNT)]
-    *before, last = answers
+    *before, last = responses
     assert (last["totalCount"], "totalIsExact" in last) == (COUNT, False)
-    pages = range(1, len(answers))
+    pages = range(1, len(responses))
     assert [page["totalCount"] for page in before] == [max(11, (number + 1) * limit) for number in pages]
     assert all(page["totalIsExact"] is False for page in before)
 

@@ -214,10 +214,10 @@ class TestRefusedSettings:
         assert pointers(trigger_body("AsyncTrackWebhook", entities=["member"])) == ["/settings/entities"]
 
     def test_all_faults_are_reported_at_once(self, administration):
-        answer = refused_settings(
+        response = refused_settings(
             administration, url="http://a/", secret="whsec_short", headers={"Host": "a"}, entities=["member"]
         )
-        assert [error["pointer"] for error in answer["errors"]] == [
+        assert [error["pointer"] for error in response["errors"]] == [
             "/settings/url",
             "/settings/secret",
             "/settings/headers",

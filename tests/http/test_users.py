@@ -368,13 +368,13 @@ class TestPasswords:
 
 class TestManyAtOnce:
     def bulk(self, users, kind, emails, **body):
-        answer = users.surface.post(f"/users/bulk-{kind}", {"emails": emails, **body}, expect=200)
-        failed = sum(result["status"] == "failed" for result in answer["results"])
-        assert answer["summary"] == {"total": len(emails), "succeeded": len(emails) - failed, "failed": failed}
-        assert [result["email"] for result in answer["results"]] == emails
+        response = users.surface.post(f"/users/bulk-{kind}", {"emails": emails, **body}, expect=200)
+        failed = sum(result["status"] == "failed" for result in response["results"])
+        assert response["summary"] == {"total": len(emails), "succeeded": len(emails) - failed, "failed": failed}
+        assert [result["email"] for result in response["results"]] == emails
         return [
             result["error"]["type"].removeprefix("/problems/") if "error" in result else result["status"]
-            for result in answer["results"]
+            for result in response["results"]
         ]
 
     def test_users_are_added_in_bulk(self, users):

@@ -56,8 +56,8 @@ def move_points(shop: Shop) -> None:
     stars.move(ana, None, 2, captureMethod="manual")
     hold = {"ledgerAccountId": stars.account_id, "fromWalletId": None, "toWalletId": ben, "amount": 6}
     hold |= {"captureMethod": "manual", "expirationDate": "2099-01-01T00:00:00Z"}
-    answer = stars.admin.post("/ledger-transactions/batch", {"items": [hold]}, expect=200)
-    stars.capture((answer["processed"][0]["transactions"][0]["ledgerTransactionId"], None))
+    response = stars.admin.post("/ledger-transactions/batch", {"items": [hold]}, expect=200)
+    stars.capture((response["processed"][0]["transactions"][0]["ledgerTransactionId"], None))
     debts = Points.new(shop.organization, overdraftLimit=50)
     cleo = debts.wallet()
     debts.move(None, cleo, 6)
