@@ -315,7 +315,7 @@ def test_an_id_that_looks_like_a_prefix_needs_one(shop, badge, confused):
 def test_digits_that_fit_one_member_mean_this_one(shop, badge):
     first = shop.member()
     number = member_id(shop, first)
-    # Texts that only look like the number of another member, and a number of nobody.
+    # Texts that only look like the number of another member, and a number that no member has.
     called = [shop.organization.member(name)["loyaltyMemberId"] for name in (f"0{number}", str(10**18), str(10**15))]
     for name, member in ((number, first), *((name, name) for name in called)):
         path = f"/members/{name}/badges/{badge['badgeId']}/balance"

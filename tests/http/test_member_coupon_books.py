@@ -1,4 +1,4 @@
-"""The coupon books of a member over HTTP: those that the member could use now, and why the others are excluded."""
+"""The coupon books of a member over HTTP: which ones the member could use now, and why the others are excluded."""
 
 from __future__ import annotations
 

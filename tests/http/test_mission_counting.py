@@ -1,4 +1,4 @@
-"""Missions: which events count, which rewards they pay, and what a cancellation takes back."""
+"""Missions: which events count, which rewards they pay, and what a cancellation reverts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of docs/moving.md: imported one after the other, they lead to the answers on the page."""
+"""The files of docs/moving.md: imported one after the other, they lead to the responses on the page."""
 
 from __future__ import annotations
 

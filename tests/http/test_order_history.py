@@ -102,7 +102,7 @@ def test_an_event_sees_earlier_orders_of_its_call_but_not_its_own_order(shop, me
     assert guest["earn"]["accounts"] == []
     send(shop, order(member, 1, **on("05-01")))
     drain(shop)
-    # The points of the cancelled order were taken back.
+    # The points of the cancelled order were clawed back.
     assert shop.balance(member) == 2 + 2
 
 

@@ -330,7 +330,7 @@ def test_a_policy_that_changes_leaves_payments_as_they_were(funded_till):
 
 
 class Killed(RuntimeError):
-    """Stands in for the end of the server."""
+    """An exception that simulates the end of the server."""
 
 
 @contextmanager

@@ -143,7 +143,7 @@ def test_a_body_that_is_no_json_is_an_empty_400_for_partner_a(partner, shop):
     assert (partner.send([]).status, partner.send([]).text) == (400, "")
     reply = partner.send(None)
     assert (reply.status, reply.text) == (400, "")
-    # Other errors are told.
+    # Other errors have a problem as their body.
     assert partner.send(partner.body(customer())).json["type"] == "/problems/unknown-member"
     no_key = partner.send(partner.body(customer()), headers={})
     assert no_key.json["type"] == "/problems/unauthorized"
@@ -361,7 +361,7 @@ def test_the_organization_is_that_of_the_key(api, shop, either):
     refusal = either.refused(member, organizationKey=organization_key(other))
     assert refusal == (404, "/problems/unknown-organization")
     assert either.pay(member, organizationKey=organization_key(shop).upper())
-    # Nobody else's members are found.
+    # Members of another organization are not found.
     assert either.refused(other.member()) == (404, "/problems/unknown-member")
 
 

@@ -1,4 +1,4 @@
-"""The playground as it is served, and its modules that need no page: completion, and requests as code."""
+"""The served playground, and its modules that need no page: completion, and requests as code."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_the_schema_of_payloads_has_no_references(client):
 
 
 def run(source: str):
-    """What a module of JavaScript prints as JSON, run beside the files of the site."""
+    """What a module of JavaScript prints as JSON, run in the folder of the site."""
     path = node()
     if path is None:
         pytest.skip("the scripts are run by Node")

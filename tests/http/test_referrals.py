@@ -495,7 +495,7 @@ def test_a_dry_run_assigns_no_coupons(shop, books):
         assert assigned(shop, book) == ({friends.member_id(ana): 1} if mode == "full" else {})
 
 
-# --- beside the events of clients --------------------------------------------------------------------------------
+# --- events of the queue and server ------------------------------------------------------------------------------
 
 
 def test_events_that_are_queued_refer_when_they_are_evaluated(shop, friends):

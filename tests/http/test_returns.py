@@ -1,4 +1,4 @@
-"""Orders that are undone by events: their points are taken back, all or in proportion."""
+"""Orders that are undone by events: their points are clawed back, all or in proportion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The points of an event say where they come from: tags of their campaign, externalId and description of the event."""
+"""The points of an event have the tags of their campaign, and the externalId and description of the event."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def test_another_process_knows_a_key_made_later(settings, engine, issue):
 
 
 class Issuer:
-    """A token service of somebody else's: a key and a JWK set served over HTTP."""
+    """A foreign token service: a key and a JWK set served over HTTP."""
 
     name = "https://issuer.example"
 

@@ -101,7 +101,7 @@ class Client:
         self._required = schema_of(operation).get("required", [])
 
     def least(self) -> dict[str, Any]:
-        """The required fields as they are, of parts that are changed field by field no more than the url."""
+        """The required fields, unchanged; of parts that are changed field by field only the url."""
         body = {name: self._record.body[name] for name in self._required}
         return body | ({"settings": {"url": body["settings"]["url"]}} if "settings" in body else {})
 

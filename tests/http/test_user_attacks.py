@@ -12,7 +12,7 @@ from tests.builders.users import PASSWORD, Users, address, user_body
 
 @pytest.fixture(autouse=True)
 def quick_hashes(monkeypatch):
-    """Argon2 as it is, but for its cost."""
+    """The real Argon2 at a low cost."""
     monkeypatch.setattr(passwords, "_HASHER", PasswordHasher(time_cost=1, memory_cost=64))
 
 
@@ -238,7 +238,7 @@ class TestGoingOnWithAnOldToken:
 
 class TestLeavingNobodyToAdminister:
     def ways(self, users, ana):
-        """Every call that would take the administrator away, with what is to be answered."""
+        """Every call that would remove the administrator: method, path and body."""
         path, membership = f"/users/{ana['userId']}", {"organizationId": users.organization.id, "isAdmin": False}
         return [
             ("DELETE", path, None),

@@ -20,7 +20,7 @@ from tests.builders.users import PASSWORD, Users, address, user_body
 
 @pytest.fixture(autouse=True)
 def quick_hashes(monkeypatch):
-    """Argon2 as it is, but for its cost."""
+    """The real Argon2 at a low cost."""
     monkeypatch.setattr(passwords, "_HASHER", PasswordHasher(time_cost=1, memory_cost=64))
 
 

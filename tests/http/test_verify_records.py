@@ -44,7 +44,7 @@ def shop(settings):
 
 
 def move_points(shop: Shop) -> None:
-    """Points that expired, were transferred, burned for money, set aside and owed."""
+    """Points that expired, were transferred, burned for money, held and owed."""
     stars = Points.new(shop.organization, pointTrackingEnabled=True, expiresInMonths=12)
     ana, ben = stars.wallet(), stars.wallet()
     stars.move(None, ana, 10, externalEventDate="2020-01-01T00:00:00Z")
@@ -66,7 +66,7 @@ def move_points(shop: Shop) -> None:
 
 
 def track_events(shop: Shop) -> None:
-    """Orders, one partly returned, with limits, a mission, a referral and tiers by points; a spent mint taken back."""
+    """Orders, one partly returned, with limits, a mission, a referral and tiers by points; a spent mint clawed back."""
     schedule = TierSchedule.new(shop, Silver=5, Gold=100)
     shop.campaign(
         running(mint(10)), eventType=ORDER_CREATED, pointsMonthlyLimitPerMember=1000, maxTransactionsPerMember=50

@@ -1,4 +1,4 @@
-"""The requests of pages whose sections build on each other are answered as the pages show."""
+"""The requests of pages whose sections build on each other return the responses that the pages show."""
 
 from __future__ import annotations
 
