@@ -80,19 +80,21 @@ class Surface:
         **query: Any,
     ) -> Reply:
         """One call; `body` is sent as JSON with exact numbers, bytes as they are, `form` as a form."""
-        sent = dict(headers or {})
+        request_headers = dict(headers or {})
         if self.token is not None:
-            sent.setdefault("Authorization", f"Bearer {self.token}")
+            request_headers.setdefault("Authorization", f"Bearer {self.token}")
         content = body if body is None or isinstance(body, bytes) else to_json(body).encode()
         if content is not None:
-            sent["Content-Type"] = "application/octet-stream" if content is body else "application/json"
+            request_headers["Content-Type"] = "application/octet-stream" if content is body else "application/json"
         params = {name: _in_query(value) for name, value in query.items()}
 
         async def call() -> httpx.Response:
             transport = httpx.ASGITransport(app=self.app)
             async with httpx.AsyncClient(transport=transport) as client:
                 url = BASE + self.prefix + path
-                return await client.request(method, url, params=params, headers=sent, content=content, data=form)
+                return await client.request(
+                    method, url, params=params, headers=request_headers, content=content, data=form
+                )
 
         answer = asyncio.run(call())
         reply = Reply(answer.status_code, answer.headers, answer.text)

@@ -18,8 +18,8 @@ HEADER = "only-the-receiver-knows"
 
 
 def make_all(organization: Organization) -> Mapping[str, Any]:
-    """Call every audited operation at least once; what was made, by name."""
-    made: dict[str, Any] = {}
+    """Call every audited operation at least once; return the created records by name."""
+    records: dict[str, Any] = {}
     for part in (
         _members,
         _imports,
@@ -38,11 +38,11 @@ def make_all(organization: Organization) -> Mapping[str, Any]:
         _coupon_locks,
         _clock,
     ):
-        part(organization, made)
-    return made
+        part(organization, records)
+    return records
 
 
-def _users(organization: Organization, made: dict[str, Any]) -> None:
+def _users(organization: Organization, records: dict[str, Any]) -> None:
     users, a = Users.of(organization), organization.administration
     group, ana = users.group(roles=["tiers:read"]), users.person()
     a.put(f"/permission-groups/{group['permissionGroupKey']}", {"roles": []})
@@ -60,17 +60,17 @@ def _users(organization: Organization, made: dict[str, Any]) -> None:
     a.put(f"/portals/{portal['portalId']}", {"active": False})
 
 
-def _members(organization: Organization, made: dict[str, Any]) -> None:
+def _members(organization: Organization, records: dict[str, Any]) -> None:
     ana, ben = organization.member("ana-7", profile={"name": "Ana", "city": "Rosario"}), organization.member("ben-8")
     organization.integration.post("/members/batch", {"members": [{"loyaltyMemberId": "cora-10"}]}, expect=200)
     changes = {"profile": {"city": "Lima"}, "updateReason": "Moved house"}
     organization.integration.patch("/members/ana-7", changes)
-    gone = organization.member("gone-9")
-    organization.administration.delete(f"/members/{gone['memberId']}", expect=200)
-    made.update(ana=ana, ben=ben)
+    dora = organization.member("gone-9")
+    organization.administration.delete(f"/members/{dora['memberId']}", expect=200)
+    records.update(ana=ana, ben=ben)
 
 
-def _imports(organization: Organization, made: dict[str, Any]) -> None:
+def _imports(organization: Organization, records: dict[str, Any]) -> None:
     a = organization.administration
     path = f"/imports/{a.post('/imports', {'kind': 'members', 'format': 'csv'})['import']['importId']}"
     a.put(f"{path}/parts/1", b"loyaltyMemberId\nimported-1\n")
@@ -78,16 +78,16 @@ def _imports(organization: Organization, made: dict[str, Any]) -> None:
     a.post(f"{path}/cancel", expect=200)
 
 
-def _exports(organization: Organization, made: dict[str, Any]) -> None:
+def _exports(organization: Organization, records: dict[str, Any]) -> None:
     a = organization.administration
     path = f"/exports/{a.post('/exports', {'kind': 'members'})['export']['exportId']}"
     a.post(f"{path}/cancel", expect=200)
 
 
-def _configuration(organization: Organization, made: dict[str, Any]) -> None:
+def _configuration(organization: Organization, records: dict[str, Any]) -> None:
     a = organization.administration
-    own = a.get("")["organization"]
-    a.put("", {"name": "Tea", "locales": own["locales"], "defaultLocale": own["defaultLocale"]})
+    record = a.get("")["organization"]
+    a.put("", {"name": "Tea", "locales": record["locales"], "defaultLocale": record["defaultLocale"]})
     for name in ("createCustomEventType",):
         a.post("/custom-event-types", {"name": name, "apiCode": "cup-returned", "schemaType": "custom"})
     a.put("/custom-event-types/cup-returned", {"name": "Cup", "apiCode": "cup-returned", "schemaType": "custom"})
@@ -101,7 +101,7 @@ def _configuration(organization: Organization, made: dict[str, Any]) -> None:
     audience = a.post("/audiences", body)["audience"]
     path = f"/audiences/{audience['audienceId']}"
     a.put(path, {**body, "name": "Tasting panel"})
-    a.patch(f"{path}/members", {"add": [made["ana"]["memberId"]], "remove": []})
+    a.patch(f"{path}/members", {"add": [records["ana"]["memberId"]], "remove": []})
     settings = {"url": "https://told.invalid/", "entities": ["campaign"], "secret": SECRET}
     body = {"triggerKey": "told", "type": "EntityChangeWebhook", "name": "Told", "settings": settings}
     trigger = a.post("/triggers", body)["trigger"]
@@ -110,10 +110,10 @@ def _configuration(organization: Organization, made: dict[str, Any]) -> None:
     a.post("/campaigns", {"code": "told", "name": "told"})
     delivery = a.get(f"{path}/deliveries")["results"][0]
     a.post(f"{path}/deliveries/{delivery['triggerDeliveryId']}/redeliver", expect=202)
-    made.update(audience=audience, trigger=trigger)
+    records.update(audience=audience, trigger=trigger)
 
 
-def _campaigns(organization: Organization, made: dict[str, Any]) -> None:
+def _campaigns(organization: Organization, records: dict[str, Any]) -> None:
     a = organization.administration
     body = {"code": "one", "name": "One", "eventType": "cup-returned"}
     campaign = a.post("/campaigns", body)["campaign"]
@@ -126,24 +126,24 @@ def _campaigns(organization: Organization, made: dict[str, Any]) -> None:
     body = {"name": "Ten cups", "eventType": "cup-returned", "maxRepetitions": 9, "goalCount": 10}
     mission = a.post("/missions", body)["mission"]
     a.put(f"/missions/{mission['missionId']}", {**body, "goalCount": 11})
-    a.post(f"/members/{made['ana']['memberId']}/missions/{mission['missionId']}/progress", {"amount": 2}, expect=200)
+    a.post(f"/members/{records['ana']['memberId']}/missions/{mission['missionId']}/progress", {"amount": 2}, expect=200)
     body = {"name": "Friends", "code": "friends", "active": True, "maxPerCode": 9, "eventType": "cup-returned"}
     program = a.post("/referral-programs", body)["referralProgram"]
     path = f"/referral-programs/{program['referralProgramId']}"
     a.put(path, {**body, "name": "Good friends"})
-    a.post(f"{path}/codes", {"memberId": made["ben"]["memberId"], "codes": ["BEN-8", "BEN-9"]})
-    made.update(campaign=campaign)
+    a.post(f"{path}/codes", {"memberId": records["ben"]["memberId"], "codes": ["BEN-8", "BEN-9"]})
+    records.update(campaign=campaign)
 
 
-def _offline_allowances(organization: Organization, made: dict[str, Any]) -> None:
+def _offline_allowances(organization: Organization, records: dict[str, Any]) -> None:
     a, i, created = organization.administration, organization.integration, organization.created
     body = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False}
     path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
     a.put(path, {**body, "offlineAllowance": {"enabled": True, "maxAmount": 5}})
     a.post("/members/by-loyalty-member-id/ana-7/mint", {"amount": 5}, expect=200)
     for action in ("redeem", "cancel"):
-        asked = {"amount": 5, "systemUniqueKey": str(uuid.uuid4())}
-        allowance = i.post("/members/ana-7/offline-allowances", asked)["offlineAllowance"]
+        request = {"amount": 5, "systemUniqueKey": str(uuid.uuid4())}
+        allowance = i.post("/members/ana-7/offline-allowances", request)["offlineAllowance"]
         if action == "redeem":
             redemption = {"token": allowance["token"], "amount": 1, "externalEventDate": allowance["createdAt"]}
             i.post("/offline-allowances/redeem", {**redemption, "systemUniqueKey": str(uuid.uuid4())}, expect=200)
@@ -152,31 +152,31 @@ def _offline_allowances(organization: Organization, made: dict[str, Any]) -> Non
             i.post(f"/offline-allowances/{allowance['offlineAllowanceKey']}/cancel", expect=200)
 
 
-def _points_payments(organization: Organization, made: dict[str, Any]) -> None:
+def _points_payments(organization: Organization, records: dict[str, Any]) -> None:
     a, i, created = organization.administration, organization.integration, organization.created
     body = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False}
     path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
     a.put(path, {**body, "redemption": {"pointsPerUnit": 1, "currency": "EUR"}})
     a.post("/members/by-loyalty-member-id/ana-7/mint", {"amount": 5}, expect=200)
     for actions in (("capture", "refund"), ("release",)):
-        asked = {"points": 5, "orderTotal": 9, "systemUniqueKey": str(uuid.uuid4())}
-        payment = i.post("/members/ana-7/points-payments", asked)["pointsPayment"]
+        request = {"points": 5, "orderTotal": 9, "systemUniqueKey": str(uuid.uuid4())}
+        payment = i.post("/members/ana-7/points-payments", request)["pointsPayment"]
         for action in actions:
-            sent = {"points": 5, "systemUniqueKey": str(uuid.uuid4())} if action == "refund" else None
-            i.post(f"/points-payments/{payment['pointsPaymentKey']}/{action}", sent, expect=200)
+            refund = {"points": 5, "systemUniqueKey": str(uuid.uuid4())} if action == "refund" else None
+            i.post(f"/points-payments/{payment['pointsPaymentKey']}/{action}", refund, expect=200)
 
 
-def _coupon_locks(organization: Organization, made: dict[str, Any]) -> None:
+def _coupon_locks(organization: Organization, records: dict[str, Any]) -> None:
     i = organization.integration
     book = i.post("/coupon-books", {"name": "Free tea", "type": "codeless", "publishingStatus": "published"})[
         "couponBook"
     ]
-    asked = {"autoAssign": True, "systemUniqueKey": str(uuid.uuid4())}
-    lock = i.post(f"/members/ana-7/coupon-books/{book['couponBookKey']}/lock", asked)["couponLock"]
+    request = {"autoAssign": True, "systemUniqueKey": str(uuid.uuid4())}
+    lock = i.post(f"/members/ana-7/coupon-books/{book['couponBookKey']}/lock", request)["couponLock"]
     i.post(f"/coupon-locks/{lock['couponLockKey']}/release", expect=200)
 
 
-def _badges_and_tiers(organization: Organization, made: dict[str, Any]) -> None:
+def _badges_and_tiers(organization: Organization, records: dict[str, Any]) -> None:
     a, i = organization.administration, organization.integration
     badge = i.post("/badges", {"name": "Early bird", "maxAmount": 9, "active": True})["badge"]
     i.patch(f"/badges/{badge['badgeKey']}", {"name": "Lark"})
@@ -194,15 +194,15 @@ def _badges_and_tiers(organization: Organization, made: dict[str, Any]) -> None:
     body = {"name": "Gold", "active": True, "minRequiredPoints": 100, "tierOrder": 1}
     tier = a.post(f"{path}/tiers", body)["tier"]
     a.put(f"{path}/tiers/{tier['loyaltyTierId']}", {**body, "minRequiredPoints": 200})
-    member_id = made["ana"]["memberId"]
+    member_id = records["ana"]["memberId"]
     a.put(f"/members/{member_id}{path}/tier", {"loyaltyTierId": tier["loyaltyTierId"]})
     ids = {"loyaltyProgramId": program["loyaltyProgramId"], "loyaltyTierId": None}
     a.put("/members/by-loyalty-member-id/ana-7/tier", ids)
-    made.update(badge=badge, tier=tier)
+    records.update(badge=badge, tier=tier)
 
 
-def _coupons(organization: Organization, made: dict[str, Any]) -> None:
-    a, i, member_id = organization.administration, organization.integration, made["ana"]["memberId"]
+def _coupons(organization: Organization, records: dict[str, Any]) -> None:
+    a, i, member_id = organization.administration, organization.integration, records["ana"]["memberId"]
     body = {"name": "Coffee", "type": "list", "publishingStatus": "published", "requiredPointsConfig": None}
     book = a.post("/coupon-books", body)["couponBook"]
     path, theirs = f"/coupon-books/{book['couponBookId']}", f"/coupon-books/{book['couponBookKey']}"
@@ -211,22 +211,22 @@ def _coupons(organization: Organization, made: dict[str, Any]) -> None:
     codes = [f"CODE-{number}" for number in range(12)]
     coupons = a.post(f"{path}/coupons", {"codes": codes})["codes"]
     a.patch(f"{path}/coupons/{coupons[11]['couponId']}", {"code": "OTHER-CODE"})
-    mine = f"/members/ana-7{theirs}"
-    i.post(f"{mine}/assign", {"code": "CODE-0"}, expect=200)
-    used = i.post(f"{mine}/use", {"code": "CODE-0"}, expect=200)["couponUsage"]
-    i.post(f"/members/ana-7/coupon-usages/{used['couponUsageKey']}/revert", expect=200)
-    i.post(f"{mine}/use", {"code": "CODE-0"}, expect=200)
-    i.post(f"{mine}/coupons/CODE-0/revert", expect=200)
+    member_book = f"/members/ana-7{theirs}"
+    i.post(f"{member_book}/assign", {"code": "CODE-0"}, expect=200)
+    usage = i.post(f"{member_book}/use", {"code": "CODE-0"}, expect=200)["couponUsage"]
+    i.post(f"/members/ana-7/coupon-usages/{usage['couponUsageKey']}/revert", expect=200)
+    i.post(f"{member_book}/use", {"code": "CODE-0"}, expect=200)
+    i.post(f"{member_book}/coupons/CODE-0/revert", expect=200)
     a.post(f"{path}/assign", {"memberId": member_id, "codes": ["CODE-1", "CODE-2"]}, expect=200)
     a.post(f"{path}/batch-assign", {"items": [{"memberId": member_id}]}, expect=200)
     code = f"{path}/coupons/{coupons[5]['couponId']}"
     a.post(f"{code}/assign", {"memberId": member_id}, expect=200)
-    used = a.post(f"{code}/use", {"memberId": member_id}, expect=200)["couponUsage"]
-    a.post(f"/coupon-usages/{used['couponUsageId']}/revert", {}, expect=200)
-    made.update(book=book)
+    usage = a.post(f"{code}/use", {"memberId": member_id}, expect=200)["couponUsage"]
+    a.post(f"/coupon-usages/{usage['couponUsageId']}/revert", {}, expect=200)
+    records.update(book=book)
 
 
-def _ledger(organization: Organization, made: dict[str, Any]) -> None:
+def _ledger(organization: Organization, records: dict[str, Any]) -> None:
     a = organization.administration
     ledger = a.post("/ledgers", {"name": "Second"})["ledger"]
     body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
@@ -236,35 +236,35 @@ def _ledger(organization: Organization, made: dict[str, Any]) -> None:
     a.put(f"{path}/max-supply", {"maxSupply": 1000})
     tracked = a.post(f"/ledgers/{ledger['ledgerId']}/accounts", {**body, "expiresInMonths": 12})["ledgerAccount"]
     longer = {"ledgerAccountId": tracked["ledgerAccountId"], "months": 1, "systemUniqueKey": "longer-1"}
-    a.post("/expiry-extensions", {**longer, "memberId": made["ana"]["memberId"]}, expect=200)
+    a.post("/expiry-extensions", {**longer, "memberId": records["ana"]["memberId"]}, expect=200)
     ledger_path = f"/ledgers/{organization.created.ledger_id}"
     path = f"{ledger_path}/accounts/{organization.created.ledger_account_id}"
-    mine = "/members/by-loyalty-member-id/ana-7"
+    ana_path = "/members/by-loyalty-member-id/ana-7"
     key = {"amount": 100, "systemUniqueKey": "mint-100"}
     for _ in range(2):
-        minted = a.post(f"{mine}/mint", key, expect=200)["ledgerTransactions"][0]
-    a.post(f"{mine}/burn", {"amount": 1}, expect=200)
-    wallet_id, other = minted["toWalletId"], made["ben"]["ledgerWalletId"]
+        minted = a.post(f"{ana_path}/mint", key, expect=200)["ledgerTransactions"][0]
+    a.post(f"{ana_path}/burn", {"amount": 1}, expect=200)
+    wallet_id, other = minted["toWalletId"], records["ben"]["ledgerWalletId"]
     transfer = {"amount": 2, "fromWalletId": wallet_id, "toWalletId": other, "description": "A present"}
     [row, *_] = a.post(f"{path}/transactions", transfer)["transactions"]
     burn = {"amount": 1, "fromWalletId": wallet_id, "toWalletId": None}
     item = {**burn, "ledgerAccountId": organization.created.ledger_account_id}
     a.post(f"{ledger_path}/transaction-sets", {"create": [item]})
     a.post(f"{path}/transactions/{row['ledgerTransactionId']}/revert", {}, expect=200)
-    [held, *_] = a.post(f"{path}/transactions", {**burn, "captureMethod": "manual"})["transactions"]
-    captures = {"transactions": [{"ledgerTransactionId": str(held["ledgerTransactionId"])}]}
+    [hold, *_] = a.post(f"{path}/transactions", {**burn, "captureMethod": "manual"})["transactions"]
+    captures = {"transactions": [{"ledgerTransactionId": str(hold["ledgerTransactionId"])}]}
     a.post(f"{path}/captures", captures, expect=200)
-    waiting = a.post(f"{mine}/mint", {"amount": 1, "availableAfter": "P14D"}, expect=200)["ledgerTransactions"][0]
+    waiting = a.post(f"{ana_path}/mint", {"amount": 1, "availableAfter": "P14D"}, expect=200)["ledgerTransactions"][0]
     releases = {"transactions": [{"ledgerTransactionId": str(waiting["ledgerTransactionId"])}]}
     a.post(f"{path}/releases", releases, expect=200)
     a.post(f"{path}/wallets/{wallet_id}/burn", {"amount": 1}, expect=200)
     a.post(f"{ledger_path}/wallets/{wallet_id}/mint", {"amount": 1}, expect=200)
-    done = a.post("/ledger-transactions/batch", {"items": [item, {**item, "amount": 10**9}]}, expect=200)
-    transaction_id = done["processed"][0]["transactions"][0]["ledgerTransactionId"]
+    batch = a.post("/ledger-transactions/batch", {"items": [item, {**item, "amount": 10**9}]}, expect=200)
+    transaction_id = batch["processed"][0]["transactions"][0]["ledgerTransactionId"]
     a.post("/ledger-transactions/batch-revert", {"transactionIds": [str(transaction_id)]}, expect=200)
 
 
-def _events(organization: Organization, made: dict[str, Any]) -> None:
+def _events(organization: Organization, records: dict[str, Any]) -> None:
     a, i = organization.administration, organization.integration
     event = {"loyaltyMemberId": "ana-7", "systemUniqueKey": str(uuid.uuid4()), "eventType": "cup-returned"}
     [tracked] = i.post("/events/track", {"events": [event]}, expect=200)["results"]
@@ -281,22 +281,22 @@ def _events(organization: Organization, made: dict[str, Any]) -> None:
 def _give_up(organization: Organization, loyalty_event_key: str) -> None:
     """Let the event be a dead letter, which only faults of the system make of it."""
     with organization.api.engine.begin() as db:
-        given = {"o": organization.id, "k": loyalty_event_key}
-        found = "(SELECT loyalty_event_id FROM events WHERE organization_id = :o AND loyalty_event_key = :k)"
-        db.execute(text(f"UPDATE queued_events SET dead_at = now() WHERE loyalty_event_id = {found}"), given)
-        db.execute(text(f"UPDATE events SET status = 'failed' WHERE loyalty_event_id = {found}"), given)
+        parameters = {"o": organization.id, "k": loyalty_event_key}
+        event_id = "(SELECT loyalty_event_id FROM events WHERE organization_id = :o AND loyalty_event_key = :k)"
+        db.execute(text(f"UPDATE queued_events SET dead_at = now() WHERE loyalty_event_id = {event_id}"), parameters)
+        db.execute(text(f"UPDATE events SET status = 'failed' WHERE loyalty_event_id = {event_id}"), parameters)
 
 
-def _partners(organization: Organization, made: dict[str, Any]) -> None:
+def _partners(organization: Organization, records: dict[str, Any]) -> None:
     a = organization.administration
-    own = a.get("")["organization"]["organizationKey"]
+    organization_key = a.get("")["organization"]["organizationKey"]
     for partner in ("partnera", "partnerb"):
         key = a.post("/partner-api-keys", {"partner": partner, "name": "The wallet"})
         intent: dict[str, Any] = {
             "total": 5,
             "type": "qr",
             "loyaltyMemberId": f"customer-of-{partner}",
-            "organizationKey": own,
+            "organizationKey": organization_key,
             "forceUserSubscription": True,
         }
         intent |= {"paymentId": "a-1"} if partner == "partnera" else {"referenceId": "b-1", "merchantId": "30-71"}
@@ -306,7 +306,7 @@ def _partners(organization: Organization, made: dict[str, Any]) -> None:
         a.delete(f"/partner-api-keys/{key['partnerApiKey']['partnerApiKeyId']}")
 
 
-def _content(organization: Organization, made: dict[str, Any]) -> None:
+def _content(organization: Organization, records: dict[str, Any]) -> None:
     content = Content.of(organization)
     i = organization.integration
     i.patch(content.path, {"name": "Hot drinks"})
@@ -317,7 +317,7 @@ def _content(organization: Organization, made: dict[str, Any]) -> None:
     i.delete(path, locale="", expect=200)
 
 
-def _clock(organization: Organization, made: dict[str, Any]) -> None:
+def _clock(organization: Organization, records: dict[str, Any]) -> None:
     a = organization.administration
     now = a.post("/test-clock", {})["testClock"]["now"]
     later = datetime.fromisoformat(now) + timedelta(seconds=1)

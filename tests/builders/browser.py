@@ -106,10 +106,10 @@ class Browser:
         source = (npm.installed(_AXE) / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
         self.script(source + ";window.found = null; axe.run().then((found) => { window.found = found.violations; })")
         self.wait_for("window.found")
-        found: list[Any] = self.script(
+        violations: list[Any] = self.script(
             "return window.found.map((rule) => [rule.id, rule.nodes.map((node) => node.html)])"
         )
-        return found
+        return violations
 
     def faults(self) -> list[str]:
         """What the browser has complained about, such as missing files and refused scripts."""
@@ -125,10 +125,10 @@ class Browser:
 def until(look: Callable[[], Any], about: str) -> Any:
     """The first true result of a function that is asked again and again; fails if there is none."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
-    while not (found := look()):
+    while not (result := look()):
         assert time.monotonic() < deadline, about
         time.sleep(0.05)
-    return found
+    return result
 
 
 @contextmanager
@@ -137,11 +137,11 @@ def browser(folder: Path, port: int, *, dark: bool = False) -> Iterator[Browser]
     driver = subprocess.Popen(["chromedriver", f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     base = f"http://127.0.0.1:{port}"
     options = [*_OPTIONS, f"--user-data-dir={folder / 'profile'}", *(["--force-dark-mode"] if dark else [])]
-    wanted = {"goog:chromeOptions": {"args": options}, "goog:loggingPrefs": {"browser": "ALL"}}
+    capabilities = {"goog:chromeOptions": {"args": options}, "goog:loggingPrefs": {"browser": "ALL"}}
     try:
         with httpx.Client(timeout=_PATIENCE_SECONDS, trust_env=False) as client:
             until(lambda: _is_ready(client, base), "ChromeDriver")
-            answer = client.post(f"{base}/session", json={"capabilities": {"alwaysMatch": wanted}})
+            answer = client.post(f"{base}/session", json={"capabilities": {"alwaysMatch": capabilities}})
             assert answer.is_success, answer.text
             session = f"{base}/session/{answer.json()['value']['sessionId']}"
             # ChromeDriver takes no slash behind it, which the client adds to its own URL.

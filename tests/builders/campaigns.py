@@ -125,7 +125,7 @@ def campaign(
 ) -> CompiledCampaign:
     """An active campaign without restrictions, ready to run; points go to the first of `accounts`."""
     by_key = {group.stacking_group_key: group for group in groups}
-    known = list(accounts) or [account()]
+    known_accounts = list(accounts) or [account()]
     settings: dict[str, Any] = {
         "organization_id": 1,
         "campaign_id": campaign_id,
@@ -165,12 +165,12 @@ def campaign(
         "updated_at": NOON,
     }
     record = Campaign(**{**settings, **values})
-    ids = {each.ledger_account_key: each.ledger_account_id for each in known}
+    ids = {account.ledger_account_key: account.ledger_account_id for account in known_accounts}
     return compile_campaign(
         record,
-        [compile_action(each, groups=by_key) for each in actions],
+        [compile_action(action, groups=by_key) for action in actions],
         limit_rules_of(record, ids, default_currency),
-        known[0] if known else None,
+        known_accounts[0] if known_accounts else None,
         default_timezone,
     )
 
@@ -223,10 +223,12 @@ class Bench:
         executors: Mapping[str, Executor] | None = None,
         attempt: Attempt | None = None,
     ) -> None:
-        known = list(accounts) or [account()]
+        known_accounts = list(accounts) or [account()]
         self.campaigns = campaigns
-        self.accounts = {each.ledger_account_key: each for each in known}
-        self.session = LedgerSession({each.ledger_account_id: each for each in known}, holdings or {}, {}, NOON)
+        self.accounts = {account.ledger_account_key: account for account in known_accounts}
+        self.session = LedgerSession(
+            {account.ledger_account_id: account for account in known_accounts}, holdings or {}, {}, NOON
+        )
         self.counters = Counters(used or {})
         self.matchers = matchers or {}
         self.executors = executors or {}
@@ -254,14 +256,14 @@ class Bench:
         return self.session.holding(wallet_id, ledger_account_id).current
 
 
-def statuses(found: Evaluation) -> list[tuple[int, str]]:
+def statuses(evaluation: Evaluation) -> list[tuple[int, str]]:
     """(action id, status) of the effects in order."""
-    return [(each.action_id, each.status) for each in found.effects]
+    return [(effect.action_id, effect.status) for effect in evaluation.effects]
 
 
-def why(found: Evaluation) -> list[tuple[int, int | None, str | None]]:
+def why(evaluation: Evaluation) -> list[tuple[int, int | None, str | None]]:
     """(campaign id, action id, code of the reason) of the explanations in order; None where it applied."""
     return [
         (explanation.campaign_id, explanation.action_id, explanation.reason and explanation.reason.code)
-        for explanation in found.explanations
+        for explanation in evaluation.explanations
     ]

@@ -67,11 +67,11 @@ def _campaign_body(organization: Organization) -> dict[str, Any]:
 
 def campaign(organization: Organization) -> Sequence[Changeable]:
     body = _campaign_body(organization)
-    made = organization.administration.post("/campaigns", body)["campaign"]
+    record = organization.administration.post("/campaigns", body)["campaign"]
     by_hours = {**body, **BY_HOURS, "code": "two", "externalKey": "own-2"}
     other = organization.administration.post("/campaigns", by_hours)["campaign"]
     return [
-        Changeable(f"/campaigns/{made['campaignId']}", body),
+        Changeable(f"/campaigns/{record['campaignId']}", body),
         Changeable(f"/campaigns/{other['campaignId']}", by_hours),
     ]
 
@@ -92,21 +92,21 @@ def action(organization: Organization) -> Sequence[Changeable]:
         "exclusiveGroup": "g",
         "externalKey": "own-1",
     }
-    made = organization.administration.post(path, body)["action"]
+    record = organization.administration.post(path, body)["action"]
     group = organization.administration.post("/stacking-groups", {"name": "All", "mode": "all"})["stackingGroup"]
     stacked = {**body, "actionIndex": 8, "exclusiveGroup": None, "externalKey": "own-2"}
     stacked["stackingGroupKey"] = group["stackingGroupKey"]
     other = organization.administration.post(path, stacked)["action"]
     return [
-        Changeable(f"{path}/{made['actionId']}", body, unset={"actionIndex": 7}),
+        Changeable(f"{path}/{record['actionId']}", body, unset={"actionIndex": 7}),
         Changeable(f"{path}/{other['actionId']}", stacked, unset={"actionIndex": 8}),
     ]
 
 
 def stacking_group(organization: Organization) -> Sequence[Changeable]:
     body = {"name": "Offers", "mode": "best", "scope": "item", "active": False, "externalKey": "own-1"}
-    made = organization.administration.post("/stacking-groups", body)["stackingGroup"]
-    return [Changeable(f"/stacking-groups/{made['stackingGroupId']}", body)]
+    group = organization.administration.post("/stacking-groups", body)["stackingGroup"]
+    return [Changeable(f"/stacking-groups/{group['stackingGroupId']}", body)]
 
 
 def matcher(organization: Organization) -> Sequence[Changeable]:
@@ -117,8 +117,8 @@ def matcher(organization: Organization) -> Sequence[Changeable]:
         "matcher": LATTE,
         "externalKey": "own-1",
     }
-    made = organization.administration.post("/matchers", body)["matcher"]
-    return [Changeable(f"/matchers/{made['matcherId']}", body)]
+    record = organization.administration.post("/matchers", body)["matcher"]
+    return [Changeable(f"/matchers/{record['matcherId']}", body)]
 
 
 # When points become available: from a moment on, or some time after an event.
@@ -180,11 +180,11 @@ def missions(organization: Organization) -> Sequence[Changeable]:
         "periodLimit": {"repetitionPeriod": None},
         "pointsAccrual": {"ledgerId": None, "ledgerAccountId": None, "manualExpiration": None, **AT_ONCE},
     }
-    found = []
+    changeables = []
     for whole in (body | on_orders, body | on_badges):
-        made = a.post("/missions", whole)["mission"]
-        found.append(Changeable(f"/missions/{made['missionId']}", whole, together=together))
-    return found
+        mission = a.post("/missions", whole)["mission"]
+        changeables.append(Changeable(f"/missions/{mission['missionId']}", whole, together=together))
+    return changeables
 
 
 def referral_program(organization: Organization) -> Sequence[Changeable]:
@@ -221,6 +221,6 @@ def referral_program(organization: Organization) -> Sequence[Changeable]:
     programs = []
     for name, terms in (("friends", AT_A_MOMENT), ("neighbours", AFTER_AN_EVENT)):
         whole = {**body, **terms, "code": name, "externalKey": name}
-        made = a.post("/referral-programs", whole)["referralProgram"]
-        programs.append(Changeable(f"/referral-programs/{made['referralProgramId']}", whole))
+        program = a.post("/referral-programs", whole)["referralProgram"]
+        programs.append(Changeable(f"/referral-programs/{program['referralProgramId']}", whole))
     return programs

@@ -62,4 +62,4 @@ class Content:
         """The keys of the documents that a member is shown, asked anew by another page size."""
         path = f"/members/{member}/content{self.path.removeprefix('/content')}/documents"
         surface = self.integration if token is None else self.integration.with_token(token)
-        return [each["documentKey"] for each in surface.get(path, **query)["items"]]
+        return [document["documentKey"] for document in surface.get(path, **query)["items"]]

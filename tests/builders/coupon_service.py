@@ -63,8 +63,8 @@ class Shop:
         return []
 
     def more(self, book):
-        found, self.codes = self.codes[:2], self.codes[2:]
-        return found
+        codes, self.codes = self.codes[:2], self.codes[2:]
+        return codes
 
     def assign(self, member=ANA, details=NOTHING, **command):
         return self.service.assign(member, self.book, Assignment(**command), details)
@@ -74,8 +74,8 @@ class Shop:
 
     def lock(self, member=ANA, ends_in=timedelta(minutes=30), **command):
         number = next(self._lock_ids)
-        wanted = Lock(NOW + ends_in, f"lock-{number}", b"digest", **command)
-        return self.service.lock(member, self.book, wanted, f"lock-key-{number}", number)
+        request = Lock(NOW + ends_in, f"lock-{number}", b"digest", **command)
+        return self.service.lock(member, self.book, request, f"lock-key-{number}", number)
 
     def use_locked(self, lock, member=ANA, **command):
         """Use the coupon of a lock, which ends by it."""

@@ -132,18 +132,18 @@ class CouponShop:
 
         def work(call: Call) -> None:
             BOOKS.lock(call.db, book)
-            mine = coupon_books.c.organization_id == self.id, coupon_books.c.coupon_book_id == book.coupon_book_id
-            call.db.execute(update(coupon_books).where(*mine).values(**settings))
+            of_book = coupon_books.c.organization_id == self.id, coupon_books.c.coupon_book_id == book.coupon_book_id
+            call.db.execute(update(coupon_books).where(*of_book).values(**settings))
 
         self.run(work)
 
-    def add_codes(self, book: CouponBook, given: Sequence[str]) -> list[Coupon]:
+    def add_codes(self, book: CouponBook, new_codes: Sequence[str]) -> list[Coupon]:
         """Add codes to a book."""
-        return self.run(lambda call: codes.add_codes(call.db, book, list(given), self.now))
+        return self.run(lambda call: codes.add_codes(call.db, book, list(new_codes), self.now))
 
-    def lock(self, member: Member, book: CouponBook, **asked: Any) -> LockView:
+    def lock(self, member: Member, book: CouponBook, **settings: Any) -> LockView:
         """Lock a coupon for a member."""
-        request = LockRequest(system_unique_key=str(uuid.uuid4()), **asked)
+        request = LockRequest(system_unique_key=str(uuid.uuid4()), **settings)
         return self.run(lambda call: lock_coupon(call, member, book, request))
 
     def assign(self, member: Member, book: CouponBook, **command: Any) -> list[CouponUsage]:
@@ -154,8 +154,8 @@ class CouponShop:
 
     def use(self, member: Member, book: CouponBook, now: datetime | None = None, **command: Any) -> CouponUsage:
         """Use a coupon."""
-        asked = CouponRequest(member, book, CouponCommand(**command))
-        return self.run(lambda call: only(use_coupons([call], [asked])), now=now)
+        request = CouponRequest(member, book, CouponCommand(**command))
+        return self.run(lambda call: only(use_coupons([call], [request])), now=now)
 
     def revert(self, usage: CouponUsage, force: bool = False) -> CouponUsage:
         """Revert a usage."""
@@ -163,15 +163,15 @@ class CouponShop:
 
     def stored(self, book: CouponBook) -> CouponBook:
         """A book as it is stored now."""
-        found = self.run(lambda call: BOOKS.find(call.db, self.id, book.coupon_book_id))
-        assert found is not None
-        return found
+        current_book = self.run(lambda call: BOOKS.find(call.db, self.id, book.coupon_book_id))
+        assert current_book is not None
+        return current_book
 
     def usage(self, usage: CouponUsage) -> CouponUsage:
         """A usage as it is stored now."""
-        found = self.run(lambda call: USAGES.find(call.db, self.id, usage.coupon_usage_id))
-        assert found is not None
-        return found
+        current_usage = self.run(lambda call: USAGES.find(call.db, self.id, usage.coupon_usage_id))
+        assert current_usage is not None
+        return current_usage
 
     def coupons(self, book: CouponBook) -> list[Coupon]:
         """The book's coupons as they are stored now, in their order."""
@@ -179,8 +179,8 @@ class CouponShop:
             "SELECT coupon_id FROM coupons WHERE organization_id = :org AND coupon_book_id = :book ORDER BY position"
         )
         ids = [row[0] for row in self.ask(statement, book=book.coupon_book_id)]
-        found = self.run(lambda call: [COUPONS.find(call.db, self.id, coupon_id) for coupon_id in ids])
-        return [coupon for coupon in found if coupon is not None]
+        coupons = self.run(lambda call: [COUPONS.find(call.db, self.id, coupon_id) for coupon_id in ids])
+        return [coupon for coupon in coupons if coupon is not None]
 
     def points(self, member: Member) -> Decimal:
         """What the member holds of the default account."""

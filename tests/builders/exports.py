@@ -9,7 +9,7 @@ from persistence.exported_rows import ExportRange
 from tests.builders.api import Organization
 
 
-def exported(organization: Organization, kind: str = "members", **asked: Any) -> list[str]:
+def exported(organization: Organization, kind: str = "members", **criteria: Any) -> list[str]:
     """The rows of an export, as lines of JSON."""
     with organization.api.engine.connect() as db:
-        return [json_line(row) for row in ROWS[kind](db, ExportRange(organization.id, **asked))]
+        return [json_line(row) for row in ROWS[kind](db, ExportRange(organization.id, **criteria))]

@@ -119,13 +119,13 @@ class KeyedRecords:
         """A new record."""
         reply = self.add(word, **more)
         assert reply.status == 201, reply.text
-        return self._own(reply)
+        return self._record_of(reply)
 
     def change(self, record: Mapping[str, Any], **changes: Any) -> Reply:
         """Change fields of a record, with no others than the operation requires."""
         assert self.kind.update is not None
-        document, known = _documented(self.kind.surface)
-        contents = body_contents(document, known[self.kind.update])
+        document, operations = _documented(self.kind.surface)
+        contents = body_contents(document, operations[self.kind.update])
         schema = resolve(document, contents["application/json"]["schema"])
         least = {name: record[name] for name in schema.get("required", ()) if name in record}
         if self.kind.name == "couponBook":
@@ -139,14 +139,14 @@ class KeyedRecords:
         """A record after a change."""
         reply = self.change(record, **changes)
         assert reply.status == 200, reply.text
-        return self._own(reply)
+        return self._record_of(reply)
 
     def listed(self, **query: Any) -> list[Mapping[str, Any]]:
         """The records of the list that match a query."""
         reply = self._call(self.kind.list, {}, None, **query)
         assert reply.status == 200, reply.text
-        found: list[Mapping[str, Any]] = reply.json[self.kind.results]
-        return found
+        records: list[Mapping[str, Any]] = reply.json[self.kind.results]
+        return records
 
     def refusal(self, **query: Any) -> Reply:
         """What the list answers to a query that it may refuse."""
@@ -156,13 +156,13 @@ class KeyedRecords:
         """What tells a record from all others of its kind."""
         return record[self.kind.identity]
 
-    def _own(self, reply: Reply) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = reply.json[self.kind.envelope]
-        return found
+    def _record_of(self, reply: Reply) -> Mapping[str, Any]:
+        record: Mapping[str, Any] = reply.json[self.kind.envelope]
+        return record
 
     def _call(self, operation_id: str, path: Mapping[str, Any], body: Any, **query: Any) -> Reply:
-        _, known = _documented(self.kind.surface)
-        documented = known[operation_id]
+        _, operations = _documented(self.kind.surface)
+        documented = operations[operation_id]
         address = documented.path.removeprefix("/organizations/{organizationId}")
         address = address.format(**{**self.parents, **path})
         return self.surface.request(documented.method.upper(), address, body, **query)

@@ -26,8 +26,8 @@ class Imports:
     def begin(self, kind: str = "members", file_format: str = "csv", **options: Any) -> str:
         """Begin an import; its path."""
         body = {"kind": kind, "format": file_format, **options}
-        made = self.organization.administration.post("/imports", body)["import"]
-        return f"/imports/{made['importId']}"
+        record = self.organization.administration.post("/imports", body)["import"]
+        return f"/imports/{record['importId']}"
 
     def upload(self, path: str, *parts: bytes, expect: int = 200) -> Sequence[Any]:
         """Upload the parts of its file."""
@@ -52,17 +52,17 @@ class Imports:
             pass
         return self.get(path)
 
-    def errors(self, done: Mapping[str, Any], **query: Any) -> list[tuple[int, str | None, str]]:
+    def errors(self, record: Mapping[str, Any], **query: Any) -> list[tuple[int, str | None, str]]:
         """The line, the column and the reason of each row that failed."""
-        found = self.organization.administration.get(f"/imports/{done['importId']}/errors", **query)["results"]
-        return [(each["line"], each["column"], each["reason"]) for each in found]
+        failures = self.organization.administration.get(f"/imports/{record['importId']}/errors", **query)["results"]
+        return [(failure["line"], failure["column"], failure["reason"]) for failure in failures]
 
-    def errors_csv(self, done: Mapping[str, Any]) -> str:
+    def errors_csv(self, record: Mapping[str, Any]) -> str:
         """The rows that failed as a file."""
-        path = f"/imports/{done['importId']}/errors"
+        path = f"/imports/{record['importId']}/errors"
         return self.organization.administration.request("GET", path, headers={"Accept": "text/csv"}, expect=200).text
 
 
-def counts(done: Mapping[str, Any]) -> tuple[str, int, int, int]:
+def counts(record: Mapping[str, Any]) -> tuple[str, int, int, int]:
     """The status of an import, and how many rows were read, done and failed."""
-    return done["status"], done["rowsRead"], done["rowsDone"], done["rowsFailed"]
+    return record["status"], record["rowsRead"], record["rowsDone"], record["rowsFailed"]

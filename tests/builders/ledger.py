@@ -62,10 +62,10 @@ class RawLedger:
     @classmethod
     def new(cls, db: Connection) -> RawLedger:
         """The ledger of a new organization; its default account does not track points, as no lots are written."""
-        made = cls(db, create_organization(db, name="Corner shop", now=START))
-        is_default = ledger_accounts.c.ledger_account_id == made.account_id
+        ledger = cls(db, create_organization(db, name="Corner shop", now=START))
+        is_default = ledger_accounts.c.ledger_account_id == ledger.account_id
         db.execute(update(ledger_accounts).where(is_default).values(point_tracking_enabled=False))
-        return made
+        return ledger
 
     @property
     def organization_id(self) -> int:
@@ -210,14 +210,14 @@ class RawLedger:
             return self.db.execute(statement.returning(ledger_balances.c.current_balance)).scalar_one()
         where = [ledger_balances.c[key] == values[key] for key in keys]
         changes["current_balance"] = ledger_balances.c.current_balance + Decimal(change)
-        changed = ledger_balances.update().where(*where).values(**changes)
-        return self.db.execute(changed.returning(ledger_balances.c.current_balance)).scalar_one()
+        increase = ledger_balances.update().where(*where).values(**changes)
+        return self.db.execute(increase.returning(ledger_balances.c.current_balance)).scalar_one()
 
     def earn(self, wallet_id: int, amount: Any, account_id: int) -> None:
         """Count as earned, alone."""
         of_wallet = ledger_balances.c.wallet_id == wallet_id, ledger_balances.c.ledger_account_id == account_id
-        earned = ledger_balances.c.earned + Decimal(amount)
-        self.db.execute(ledger_balances.update().where(*of_wallet).values(earned=earned))
+        total = ledger_balances.c.earned + Decimal(amount)
+        self.db.execute(ledger_balances.update().where(*of_wallet).values(earned=total))
 
     def supply(self, account_id: int, minted: Any, burned: Any) -> None:
         """Count in one of several shards."""

@@ -77,13 +77,13 @@ class LedgerClient:
         """Change settings of an account past all rules, under the lock that changes of an account take."""
 
         def work(db: Connection) -> None:
-            found = LEDGERS.find(db, self.id, self.ledger_id)
+            ledger_record = LEDGERS.find(db, self.id, self.ledger_id)
             account = ACCOUNTS.find(db, self.id, ledger_account_id)
-            assert found is not None
+            assert ledger_record is not None
             assert account is not None
-            ledger.lock_account(db, found, account)
-            mine = ledger_accounts.c.ledger_account_id == ledger_account_id
-            db.execute(ledger_accounts.update().where(mine).values(**settings))
+            ledger.lock_account(db, ledger_record, account)
+            of_account = ledger_accounts.c.ledger_account_id == ledger_account_id
+            db.execute(ledger_accounts.update().where(of_account).values(**settings))
 
         self.run(work)
 
@@ -156,8 +156,10 @@ class LedgerClient:
 
     def balances(self, wallet_ids: Iterable[int]) -> dict[tuple[int, int], WalletView]:
         """What each wallet is shown to hold of each account, by (wallet, account)."""
-        found = self.run(lambda db: ledger_wallets.balances_of_wallets(db, self.id, list(wallet_ids), self.now, "UTC"))
-        return {(view.wallet_id, view.ledger_account_id): view for views in found.values() for view in views}
+        views_by_wallet = self.run(
+            lambda db: ledger_wallets.balances_of_wallets(db, self.id, list(wallet_ids), self.now, "UTC")
+        )
+        return {(view.wallet_id, view.ledger_account_id): view for views in views_by_wallet.values() for view in views}
 
     def balance(self, account_id: int, wallet_id: int) -> WalletView:
         """What one wallet is shown to hold of one account."""

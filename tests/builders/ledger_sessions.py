@@ -58,7 +58,7 @@ def entries(step: Step) -> list[tuple[int | None, Decimal]]:
     return [(entry.wallet_id, entry.amount) for entry in step.entries]
 
 
-def held(opened: LedgerSession, wallet_id: int = ANA) -> tuple[Decimal, Decimal, Decimal]:
+def held(session: LedgerSession, wallet_id: int = ANA) -> tuple[Decimal, Decimal, Decimal]:
     """What a wallet has: the balance, and what is pending as debit and as credit."""
-    holding = opened.holding(wallet_id, 1)
+    holding = session.holding(wallet_id, 1)
     return holding.current, holding.pending_debit, holding.pending_credit

@@ -50,8 +50,8 @@ def member_id_of(shop: Shop, member: str) -> int:
 def balance(shop: Shop, member: str, mission_key: str) -> dict[str, Any]:
     """Where the member stands in a mission."""
     path = f"/members/{member_id_of(shop, member)}/missions"
-    [found] = shop.administration.get(path, missionKey=mission_key)["results"]
-    return found["balance"]
+    [progress] = shop.administration.get(path, missionKey=mission_key)["results"]
+    return progress["balance"]
 
 
 def advance(shop: Shop, member: str, mission_id: int, amount: int, *, expect: int = 200, **more: Any) -> dict[str, Any]:
@@ -62,8 +62,8 @@ def advance(shop: Shop, member: str, mission_id: int, amount: int, *, expect: in
 
 def badge_of(shop: Shop, **values: Any) -> str:
     """The key of a new badge."""
-    given = {"name": "Cup", "maxAmount": 2, "active": True, **values}
-    return shop.integration.post("/badges", given)["badge"]["badgeKey"]
+    body = {"name": "Cup", "maxAmount": 2, "active": True, **values}
+    return shop.integration.post("/badges", body)["badge"]["badgeKey"]
 
 
 def assign(shop: Shop, member: str, badge: str, amount: int = 1) -> dict[str, Any]:
@@ -75,15 +75,15 @@ def assign(shop: Shop, member: str, badge: str, amount: int = 1) -> dict[str, An
 def counters(result: dict[str, Any]) -> list[tuple[int, int, bool, int]]:
     """What a tracking result tells of each mission that moved."""
     return [
-        (each["currentCounter"], each["newCounter"], each["achieved"], each["timesAchieved"])
-        for each in result["missions"]
+        (move["currentCounter"], move["newCounter"], move["achieved"], move["timesAchieved"])
+        for move in result["missions"]
     ]
 
 
 def stand(shop: Shop, member: str, mission: dict[str, Any]) -> tuple[int, int]:
     """How often the member has achieved the mission, and the count."""
-    found = balance(shop, member, mission["missionKey"])
-    return found["timesAchieved"], found["currentCounterCount"]
+    progress = balance(shop, member, mission["missionKey"])
+    return progress["timesAchieved"], progress["currentCounterCount"]
 
 
 def reported(shop: Shop, member: str) -> list[dict[str, Any]]:

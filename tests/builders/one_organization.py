@@ -44,8 +44,8 @@ def is_across(statement: str) -> bool:
 @contextmanager
 def watched() -> Iterator[set[str]]:
     """The statements across organizations that the product sends meanwhile and that are not among `ACROSS`."""
-    found: set[str] = set()
-    known: set[int] = set()
+    statements: set[str] = set()
+    hashes: set[int] = set()
     across = re.compile("|".join(ACROSS))
     transmit = connections._transmit
 
@@ -53,15 +53,15 @@ def watched() -> Iterator[set[str]]:
         text = message.decode(errors="replace") if isinstance(message, bytes) else message
         for part in _TEXT.sub("''", text).split(";"):
             statement = " ".join(part.split())
-            if hash(statement) in known:
+            if hash(statement) in hashes:
                 continue
-            known.add(hash(statement))
+            hashes.add(hash(statement))
             if is_across(statement) and not across.match(statement) and not _is_of_a_test():
-                found.add(statement)
+                statements.add(statement)
         transmit(execute, message, parameters)
 
     with mock.patch.object(connections, "_transmit", watching):
-        yield found
+        yield statements
 
 
 def _is_of_a_test() -> bool:

@@ -33,8 +33,8 @@ class Partner:
     @classmethod
     def of(cls, shop: Shop, name: str = "partnera", called: str = "The wallet") -> Partner:
         """A new key of the partner."""
-        made = shop.administration.post("/partner-api-keys", {"partner": name, "name": called})
-        return cls(shop, name, made["apiKey"], made["partnerApiKey"])
+        key = shop.administration.post("/partner-api-keys", {"partner": name, "name": called})
+        return cls(shop, name, key["apiKey"], key["partnerApiKey"])
 
     @property
     def path(self) -> str:
@@ -42,17 +42,17 @@ class Partner:
 
     def body(self, member: str, total: Any = 10, **more: Any) -> dict[str, Any]:
         """The least that the partner sends; null leaves a field out."""
-        found = {
+        fields = {
             "total": total,
             "type": "qr",
             "loyaltyMemberId": member,
             "organizationKey": organization_key(self.shop),
         }
         if self.name == "partnera":
-            found["paymentId"] = fresh()
+            fields["paymentId"] = fresh()
         else:
-            found |= {"referenceId": fresh("reference"), "merchantId": "30-71", "forceUserSubscription": False}
-        return {name: value for name, value in {**found, **more}.items() if value is not None}
+            fields |= {"referenceId": fresh("reference"), "merchantId": "30-71", "forceUserSubscription": False}
+        return {name: value for name, value in {**fields, **more}.items() if value is not None}
 
     def send(self, body: Any, *, headers: dict[str, str] | None = None) -> Reply:
         """The answer to a body."""

@@ -52,8 +52,8 @@ def _enrolment() -> dict[str, Any]:
 
 def event(event_type: str = "cup-returned", **more: Any) -> dict[str, Any]:
     """An event that says as much as an event can."""
-    said = {"payload": {"note": word("note"), WORD: 1}, **_DETAILS, **more}
-    return {"loyaltyMemberId": NAME, "systemUniqueKey": key(), "eventType": event_type, **said}
+    fields = {"payload": {"note": word("note"), WORD: 1}, **_DETAILS, **more}
+    return {"loyaltyMemberId": NAME, "systemUniqueKey": key(), "eventType": event_type, **fields}
 
 
 def order(external_id: str = word("order"), **more: Any) -> dict[str, Any]:
@@ -68,30 +68,30 @@ def live(organization: Organization) -> dict[str, Any]:
     a, i = organization.administration, organization.integration
     shop = _shop(organization)
     ana, ben = enrol(organization), organization.member("ben-8")
-    home, mine = f"/members/{ana['memberId']}", f"/members/{NAME}"
+    home, of_ana = f"/members/{ana['memberId']}", f"/members/{NAME}"
     program = f"/referral-programs/{shop['program']['referralProgramId']}"
     a.post(f"{program}/codes", {"memberId": ana["memberId"], "codes": [f"{WORD}-friend"]})
     cleo = organization.member("cleo-9", referralCode=f"{WORD}-friend")
     a.patch(f"/audiences/{shop['audience']['audienceId']}/members", {"add": [ana["memberId"]], "remove": []})
-    kept = event()
-    results = [_track(organization, kept)]
+    cup = event()
+    results = [_track(organization, cup)]
     results.append(_track(organization, event("member-purchase-order-created", payload={"order": order()})))
-    returned = {"externalId": word("order"), "total": 1}
-    results.append(_track(organization, event("member-purchase-order-returned", payload={"order": returned})))
+    return_order = {"externalId": word("order"), "total": 1}
+    results.append(_track(organization, event("member-purchase-order-returned", payload={"order": return_order})))
     results.append(_track(organization, event("member-purchase-order-returned", payload={"order": order("none")})))
-    named = order("order-of-cleo", referralCode=f"{WORD}-friend")
+    cleo_order = order("order-of-cleo", referralCode=f"{WORD}-friend")
     theirs = {"loyaltyMemberId": "cleo-9", "systemUniqueKey": key(), "eventType": "member-purchase-order-created"}
-    _track(organization, {**theirs, "payload": {"order": _plain(named)}})
+    _track(organization, {**theirs, "payload": {"order": _plain(cleo_order)}})
     sponsored = {"loyaltyMemberId": "ben-8", "systemUniqueKey": key(), "eventType": "cup-returned"}
     _track(organization, {**sponsored, "sponsorLoyaltyMemberId": NAME})
     i.post(f"/events/{results[0]['loyaltyEventKey']}/cancel", {"description": word("cancelled")}, expect=200)
     a.post(f"{home}/purchase-orders", {**order(word("second")), "status": "created"})
-    _given(organization, shop, home, mine)
+    _assign_and_use(organization, shop, home, of_ana)
     _points(organization, ana, ben)
     queued = i.post("/events/track-async", {"events": [event(), event()]}, expect=202)["results"]
     give_up(organization.api.engine, organization.id, queued[0]["loyaltyEventKey"])
     _fail_a_delivery(organization.api.engine, organization.id)
-    return {**shop, "ana": ana, "ben": ben, "cleo": cleo, "event": kept}
+    return {**shop, "ana": ana, "ben": ben, "cleo": cleo, "event": cup}
 
 
 def _plain(body: dict[str, Any]) -> dict[str, Any]:
@@ -132,16 +132,16 @@ def _shop(organization: Organization) -> dict[str, Any]:
     }
 
 
-def _given(organization: Organization, shop: dict[str, Any], home: str, mine: str) -> None:
+def _assign_and_use(organization: Organization, shop: dict[str, Any], home: str, member_path: str) -> None:
     a, i = organization.administration, organization.integration
-    said = {"externalId": word("external"), **_ATTRIBUTES}
-    i.post(f"{mine}/badges/{shop['badge']['badgeKey']}/assign", said, expect=200)
+    details = {"externalId": word("external"), **_ATTRIBUTES}
+    i.post(f"{member_path}/badges/{shop['badge']['badgeKey']}/assign", details, expect=200)
     a.post(f"{home}/missions/{shop['mission']['missionId']}/progress", {"amount": 2, **_DETAILS}, expect=200)
     program = f"/loyalty-programs/{organization.created.loyalty_program_id}"
     tier = {"name": "Gold", "active": True, "minRequiredPoints": 1000, "tierOrder": 1}
     tier = a.post(f"{program}/tiers", tier)["tier"]
     a.put(f"{home}{program}/tier", {"loyaltyTierId": tier["loyaltyTierId"], **_DETAILS})
-    coupons = f"{mine}/coupon-books/{shop['book']['couponBookKey']}"
+    coupons = f"{member_path}/coupon-books/{shop['book']['couponBookKey']}"
     i.post(f"{coupons}/assign", {"code": "CODE-0", "couponData": {WORD: word("data")}, **_DETAILS}, expect=200)
     i.post(f"{coupons}/use", {"code": "CODE-0", "usageData": {WORD: word("usage")}, **_DETAILS}, expect=200)
 
@@ -150,22 +150,22 @@ def _points(organization: Organization, ana: dict[str, Any], ben: dict[str, Any]
     a = organization.administration
     a.post(f"/members/by-loyalty-member-id/{NAME}/mint", {"amount": 50, **_DETAILS, "tags": []}, expect=200)
     path = f"/ledgers/{organization.created.ledger_id}/accounts/{organization.created.ledger_account_id}/transactions"
-    mine, theirs = ana["ledgerWalletId"], ben["ledgerWalletId"]
+    ana_wallet, theirs = ana["ledgerWalletId"], ben["ledgerWalletId"]
     details = {name: _DETAILS[name] for name in ("externalId", "description")}
-    for source, target in ((None, mine), (mine, theirs), (mine, None)):
+    for source, target in ((None, ana_wallet), (ana_wallet, theirs), (ana_wallet, None)):
         for method in ({}, {"captureMethod": "manual"}):
             a.post(path, {"amount": 1, "fromWalletId": source, "toWalletId": target, **details, **method})
 
 
 def give_up(engine: Engine, organization_id: int, loyalty_event_key: str) -> None:
     """Let a queued event be a dead letter, which only faults of the system make of it."""
-    found = (
+    condition = (
         "loyalty_event_id = (SELECT loyalty_event_id FROM events WHERE organization_id = :o AND loyalty_event_key = :k)"
     )
     with engine.begin() as db:
-        given = {"o": organization_id, "k": loyalty_event_key}
-        db.execute(text(f"UPDATE queued_events SET dead_at = now() WHERE {found}"), given)
-        db.execute(text(f"UPDATE events SET status = 'failed' WHERE {found}"), given)
+        parameters = {"o": organization_id, "k": loyalty_event_key}
+        db.execute(text(f"UPDATE queued_events SET dead_at = now() WHERE {condition}"), parameters)
+        db.execute(text(f"UPDATE events SET status = 'failed' WHERE {condition}"), parameters)
 
 
 def _fail_a_delivery(engine: Engine, organization_id: int) -> None:
@@ -180,12 +180,12 @@ def _fail_a_delivery(engine: Engine, organization_id: int) -> None:
 
 def traces(engine: Engine, word: str = WORD) -> dict[str, list[str]]:
     """Every row of the database in which a word stands, in whatever column, by table."""
-    found = {}
+    rows_by_table = {}
     with engine.connect() as db:
         tables = db.execute(text("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")).scalars().all()
         for table in tables:
             statement = text(f"SELECT CAST(t AS text) FROM {table} t WHERE CAST(t AS text) ILIKE :word")
             rows = db.execute(statement, {"word": f"%{word}%"}).scalars().all()
             if rows:
-                found[table] = list(rows)
-    return found
+                rows_by_table[table] = list(rows)
+    return rows_by_table

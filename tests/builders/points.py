@@ -74,7 +74,7 @@ class Points:
 
     def release(self, *transaction_ids: int, expect: int = 200) -> Any:
         """Make mints that wait available now."""
-        body = {"transactions": [{"ledgerTransactionId": str(each)} for each in transaction_ids]}
+        body = {"transactions": [{"ledgerTransactionId": str(transaction_id)} for transaction_id in transaction_ids]}
         return self.admin.post(f"{self.path}/releases", body, expect=expect)
 
     def capture(self, *amounts: tuple[int, Any], expect: int = 200) -> Any:

@@ -29,38 +29,38 @@ def pooled(url: str, directory: Path, connections: int = 10) -> Iterator[str]:
     """The URL by which a pooler gives its few connections to the database of `url` to many clients in turn."""
     program = shutil.which("pgbouncer")
     assert program is not None
-    own = Path(tempfile.mkdtemp(dir=directory))
-    own.chmod(0o777)
-    given = make_url(url)
-    host, port = given.query.get("host") or given.host, given.port or given.query.get("port") or 5432
+    folder = Path(tempfile.mkdtemp(dir=directory))
+    folder.chmod(0o777)
+    server = make_url(url)
+    host, port = server.query.get("host") or server.host, server.port or server.query.get("port") or 5432
     values = {
         "listen_addr": "",
-        "unix_socket_dir": own,
+        "unix_socket_dir": folder,
         "auth_type": "any",
-        "auth_file": own / "users",
+        "auth_file": folder / "users",
         "default_pool_size": connections,
         "max_client_conn": 400,
-        "pidfile": own / "pid",
+        "pidfile": folder / "pid",
     }
     lines = []
     for line in CONFIGURATION.read_text().splitlines():
         name = line.partition(" = ")[0]
-        if name == given.database or name == "loyalty":
-            line = f"* = host={host} port={port} user={given.username}"
+        if name == server.database or name == "loyalty":
+            line = f"* = host={host} port={port} user={server.username}"
         elif name in values:
             line = f"{name} = {values.pop(name)}"
         lines.append(line)
     lines += [f"{name} = {value}" for name, value in values.items()]
-    (own / "users").write_text("")
-    (own / "pgbouncer.ini").write_text("\n".join([*lines, ""]))
-    account = for_cluster(own / "of-nobody-yet")
+    (folder / "users").write_text("")
+    (folder / "pgbouncer.ini").write_text("\n".join([*lines, ""]))
+    account = for_cluster(folder / "of-nobody-yet")
     become = {} if account is None else account.process_options()
-    with (own / "log").open("w") as log:
-        process = subprocess.Popen([program, own / "pgbouncer.ini"], stdout=log, stderr=log, **become)
-    through = given.set(host=None, port=None, query={"host": str(own), "port": "6432"})
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen([program, folder / "pgbouncer.ini"], stdout=log, stderr=log, **become)
+    through = server.set(host=None, port=None, query={"host": str(folder), "port": "6432"})
     address = through.render_as_string(hide_password=False)
     try:
-        _wait(address, process, own / "log")
+        _wait(address, process, folder / "log")
         yield address
     finally:
         process.send_signal(signal.SIGINT)

@@ -20,8 +20,8 @@ def send(shop: Shop, *events: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def drain_of(shop: Shop, **settings: Any) -> Drain:
     """A worker's way through the queue, with other settings than usual."""
-    changed: Settings = replace(shop.organization.api.settings, **settings)
-    return Drain(shop.organization.api.engine, changed)
+    worker_settings: Settings = replace(shop.organization.api.settings, **settings)
+    return Drain(shop.organization.api.engine, worker_settings)
 
 
 def drain(shop: Shop, **settings: Any) -> None:
@@ -31,9 +31,9 @@ def drain(shop: Shop, **settings: Any) -> None:
         pass
 
 
-def outcome(shop: Shop, sent: Mapping[str, Any]) -> dict[str, Any]:
+def outcome(shop: Shop, result: Mapping[str, Any]) -> dict[str, Any]:
     """The event of an outcome as it stands, with its result if it has one."""
-    return shop.integration.get(f"/events/{sent['loyaltyEventKey']}")
+    return shop.integration.get(f"/events/{result['loyaltyEventKey']}")
 
 
 def waiting(shop: Shop) -> int:

@@ -84,7 +84,7 @@ def drip(exchange: Exchange) -> None:
 @contextmanager
 def receiver(wrap: Callable[[Any], Any] | None = None) -> Iterator[Receiver]:
     """A receiver for as long as the context lasts; `wrap` may encrypt its socket."""
-    found = Receiver()
+    hook = Receiver()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -94,9 +94,9 @@ def receiver(wrap: Callable[[Any], Any] | None = None) -> Iterator[Receiver]:
             request = Received(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
             # Others are posted by tests themselves.
             if "ce-type" in request.headers:
-                found.faults += faults_of_message(request.headers, request.body)
+                hook.faults += faults_of_message(request.headers, request.body)
             with suppress(OSError):
-                found.take(request)(Exchange(self, request, found))
+                hook.take(request)(Exchange(self, request, hook))
             self.close_connection = True
 
         def log_message(self, *_: Any) -> None:
@@ -113,14 +113,14 @@ def receiver(wrap: Callable[[Any], Any] | None = None) -> Iterator[Receiver]:
     if wrap is not None:
         server.socket = wrap(server.socket)
     scheme = "http" if wrap is None else "https"
-    found.url = f"{scheme}://127.0.0.1:{server.server_port}/hook"
+    hook.url = f"{scheme}://127.0.0.1:{server.server_port}/hook"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:
-        yield found
+        yield hook
     finally:
-        found.closing.set()
+        hook.closing.set()
         server.shutdown()
         server.server_close()
         thread.join()
-    assert found.faults == []
+    assert hook.faults == []

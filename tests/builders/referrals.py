@@ -54,11 +54,11 @@ class Friends:
 
     def logs(self, code: str) -> list[dict[str, Any]]:
         """The logs of a code, newest first."""
-        found = self.shop.administration.get(f"{self.path}/codes", limit=100)["results"]
-        [code_id] = [result["referralCodeId"] for result in found if result["code"] == code]
+        codes = self.shop.administration.get(f"{self.path}/codes", limit=100)["results"]
+        [code_id] = [result["referralCodeId"] for result in codes if result["code"] == code]
         return self.shop.administration.get(f"{self.path}/codes/{code_id}/logs")["results"]
 
     def usages(self) -> dict[str, int]:
         """How often each code was used."""
-        found = self.shop.administration.get(f"{self.path}/codes", limit=100)["results"]
-        return {result["code"]: result["totalUsages"] for result in found}
+        codes = self.shop.administration.get(f"{self.path}/codes", limit=100)["results"]
+        return {result["code"]: result["totalUsages"] for result in codes}

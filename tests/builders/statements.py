@@ -67,7 +67,7 @@ SELECT relname, coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) FROM pg_s
 @contextmanager
 def rows_read_to_commit(engine: Engine) -> Iterator[Counter[str]]:
     """How many rows of each table are read by the transactions that begin and are committed meanwhile."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     before: dict[Any, dict[str, int]] = {}
 
     def read(connection: Connection) -> dict[str, int]:
@@ -80,12 +80,12 @@ def rows_read_to_commit(engine: Engine) -> Iterator[Counter[str]]:
 
     def commit(connection: Connection) -> None:
         earlier = before.pop(connection.connection.driver_connection, {})
-        found.update({table: rows - earlier.get(table, 0) for table, rows in read(connection).items()})
+        counts.update({table: rows - earlier.get(table, 0) for table, rows in read(connection).items()})
 
     event.listen(engine, "begin", begin)
     event.listen(engine, "commit", commit)
     try:
-        yield found
+        yield counts
     finally:
         event.remove(engine, "begin", begin)
         event.remove(engine, "commit", commit)

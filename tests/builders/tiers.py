@@ -50,8 +50,8 @@ class TierSchedule:
 
     def of(self, member: str) -> str | None:
         """The name of the tier that a member has in the program."""
-        held = self.entry(member)
-        return None if held is None else self.name(held["loyaltyTierId"])
+        entry = self.entry(member)
+        return None if entry is None else self.name(entry["loyaltyTierId"])
 
     def entry(self, member: str) -> dict[str, Any] | None:
         """The tier that a member has in the program, as the member's record says."""

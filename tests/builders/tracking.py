@@ -31,11 +31,11 @@ def event(member: str, event_type: str = GENERIC, **more: Any) -> dict[str, Any]
 
 def order(member: str, total: Any = 10, status: str = "created", external_id: str | None = None, **more: Any) -> Any:
     """An event about a purchase order; keywords that an event does not have are the order's."""
-    own = {name: more.pop(name) for name in ("systemUniqueKey", "externalEventDate", "tags") if name in more}
+    event_fields = {name: more.pop(name) for name in ("systemUniqueKey", "externalEventDate", "tags") if name in more}
     details = {"externalId": external_id or f"order-{uuid.uuid4()}", **more}
     if total is not None:
         details["total"] = Decimal(total)
-    return event(member, f"member-purchase-order-{status}", payload={"order": details}, **own)
+    return event(member, f"member-purchase-order-{status}", payload={"order": details}, **event_fields)
 
 
 def running(*effects: Mapping[str, Any], rule: str | None = None, **more: Any) -> dict[str, Any]:
@@ -76,10 +76,10 @@ class Shop:
 
     def campaign(self, *actions: Mapping[str, Any], **body: Any) -> dict[str, Any]:
         """A campaign with its actions; the record, with the actions' records as `actions`."""
-        given = {"code": f"code-{uuid.uuid4()}", "name": "Campaign", **body}
-        made = self.administration.post("/campaigns", given)["campaign"]
-        path = f"/campaigns/{made['campaignId']}/actions"
-        return {**made, "actions": [self.administration.post(path, action)["action"] for action in actions]}
+        campaign_body = {"code": f"code-{uuid.uuid4()}", "name": "Campaign", **body}
+        record = self.administration.post("/campaigns", campaign_body)["campaign"]
+        path = f"/campaigns/{record['campaignId']}/actions"
+        return {**record, "actions": [self.administration.post(path, action)["action"] for action in actions]}
 
     def track(self, *events: Mapping[str, Any], **body: Any) -> list[dict[str, Any]]:
         """Track events and return their results."""
@@ -106,9 +106,9 @@ class Shop:
 
     def balance(self, member: str, ledger_account_id: int | None = None) -> Any:
         """What the member has of an account, the default one unless named."""
-        wanted = ledger_account_id or self.organization.created.ledger_account_id
+        account_id = ledger_account_id or self.organization.created.ledger_account_id
         record = self.integration.get(f"/members/{member}")["loyaltyMember"]
-        return next(b["balance"] for b in record["ledgerBalances"] if b["ledgerAccountId"] == wanted)
+        return next(b["balance"] for b in record["ledgerBalances"] if b["ledgerAccountId"] == account_id)
 
     def events(self, member: str, **query: Any) -> list[dict[str, Any]]:
         """The member's events, newest first, without the one of the enrolment."""

@@ -11,14 +11,14 @@ _numbers = itertools.count(1)
 
 def trigger_body(type_: str = "WebHook", key: str | None = None, **more: Any) -> dict[str, Any]:
     """The body of a trigger; keywords that a trigger does not have are its settings'."""
-    own = {name: more.pop(name) for name in ("name", "active") if name in more}
+    trigger_fields = {name: more.pop(name) for name in ("name", "active") if name in more}
     settings = {"url": "https://hooks.invalid/loyalty", **more}
     return {
         "triggerKey": key or f"trigger-{next(_numbers)}",
         "type": type_,
         "name": "Told",
         "settings": settings,
-        **own,
+        **trigger_fields,
     }
 
 

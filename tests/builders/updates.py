@@ -19,20 +19,20 @@ def changeable(organization: Organization, operation: str) -> Sequence[Changeabl
 
 def _badge(organization: Organization) -> Sequence[Changeable]:
     body = {"name": "A", "maxAmount": 3, "active": False, "tags": ["x"], "externalKey": "own-1", **TEXTS, **ATTRIBUTES}
-    made = organization.integration.post("/badges", body)["badge"]
-    return [Changeable(f"/badges/{made['badgeKey']}", body)]
+    badge = organization.integration.post("/badges", body)["badge"]
+    return [Changeable(f"/badges/{badge['badgeKey']}", body)]
 
 
 def _event_type(organization: Organization) -> Sequence[Changeable]:
-    own = {"apiCode": "cup", "externalKey": "own-1", **ATTRIBUTES}
-    body = {"name": "Cup", "description": "A", "active": False, "schemaType": "custom", **own}
+    details = {"apiCode": "cup", "externalKey": "own-1", **ATTRIBUTES}
+    body = {"name": "Cup", "description": "A", "active": False, "schemaType": "custom", **details}
     organization.administration.post("/custom-event-types", body)
     return [Changeable("/custom-event-types/cup", body)]
 
 
 def _event_type_without_code(organization: Organization) -> Sequence[Changeable]:
-    [made] = _event_type(organization)
-    return [Changeable(made.path, {name: made.body[name] for name in made.body if name != "apiCode"})]
+    [event_type] = _event_type(organization)
+    return [Changeable(event_type.path, {name: event_type.body[name] for name in event_type.body if name != "apiCode"})]
 
 
 def _collection(organization: Organization) -> Sequence[Changeable]:
@@ -72,8 +72,8 @@ def _document(organization: Organization) -> Sequence[Changeable]:
 
 
 def _document_locale(organization: Organization) -> Sequence[Changeable]:
-    [made] = _document(organization)
-    return [Changeable(f"{made.path}/locales/es", made.body, get=made.path, query=made.query)]
+    [document] = _document(organization)
+    return [Changeable(f"{document.path}/locales/es", document.body, get=document.path, query=document.query)]
 
 
 def _audiences(organization: Organization) -> Sequence[Changeable]:
@@ -90,13 +90,13 @@ def _audiences(organization: Organization) -> Sequence[Changeable]:
         "memberCount": 12,
         "externalKey": "own-1",
     }
-    made = audience(organization, **body)
+    record = audience(organization, **body)
     now = {"refreshedAt": lambda value: value > "2026-06-01"}
-    return [Changeable(f"/audiences/{made['audienceId']}", body, unset=now)]
+    return [Changeable(f"/audiences/{record['audienceId']}", body, unset=now)]
 
 
 def _tiers(organization: Organization) -> Sequence[Changeable]:
-    made = tier(organization)
+    record = tier(organization)
     body = {
         "name": "Silver",
         "active": True,
@@ -107,7 +107,7 @@ def _tiers(organization: Organization) -> Sequence[Changeable]:
         "externalKey": "own-1",
         **ATTRIBUTES,
     }
-    path = f"/loyalty-programs/{organization.created.loyalty_program_id}/tiers/{made['loyaltyTierId']}"
+    path = f"/loyalty-programs/{organization.created.loyalty_program_id}/tiers/{record['loyaltyTierId']}"
     return [Changeable(path, body)]
 
 
@@ -125,8 +125,8 @@ def _program(organization: Organization) -> Sequence[Changeable]:
         "tierPolicy": {"basis": "earned", "period": "rolling", "months": 6, "startMonth": None, "timezone": None},
         "externalKey": "own-1",
     }
-    made = a.post("/loyalty-programs", body)["loyaltyProgram"]
-    path = f"/loyalty-programs/{made['loyaltyProgramId']}"
+    program = a.post("/loyalty-programs", body)["loyaltyProgram"]
+    path = f"/loyalty-programs/{program['loyaltyProgramId']}"
     tier = {"name": "Gold", "active": True, "minRequiredPoints": 10, "tierOrder": 2}
     tier_id = a.post(f"{path}/tiers", tier)["tier"]["loyaltyTierId"]
     return [Changeable(path, {**body, "defaultTierId": tier_id})]
@@ -165,31 +165,31 @@ def _account(organization: Organization) -> Sequence[Changeable]:
         "externalKey": "own-1",
     }
     path = f"/ledgers/{organization.created.ledger_id}/accounts"
-    made = organization.administration.post(path, body)["ledgerAccount"]
+    account = organization.administration.post(path, body)["ledgerAccount"]
 
     def read() -> Mapping[str, Any]:
-        found = organization.administration.get(path, ledgerAccountKey=made["ledgerAccountKey"])
-        return found["results"][0]
+        page = organization.administration.get(path, ledgerAccountKey=account["ledgerAccountKey"])
+        return page["results"][0]
 
-    return [Changeable(f"{path}/{made['ledgerAccountId']}", body, read=read)]
+    return [Changeable(f"{path}/{account['ledgerAccountId']}", body, read=read)]
 
 
 def _trigger(organization: Organization) -> Sequence[Changeable]:
-    own = {
+    settings = {
         "url": "https://hooks.invalid/loyalty",
         "headers": {"X-A": "1"},
         "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
     }
-    found = []
+    changeables = []
     kinds = {"WebHook": {"eventTypes": [ORDER_CREATED]}, "EntityChangeWebhook": {"entities": ["member"]}}
     for type_, listened in kinds.items():
         names = {"triggerKey": type_, "externalKey": type_, "name": "A"}
-        body = {**names, "type": type_, "active": False, "settings": {**own, **listened}}
-        made = organization.administration.post("/triggers", body)["trigger"]
-        path = f"/triggers/{made['triggerId']}"
+        body = {**names, "type": type_, "active": False, "settings": {**settings, **listened}}
+        trigger = organization.administration.post("/triggers", body)["trigger"]
+        path = f"/triggers/{trigger['triggerId']}"
         # The answer shows the names of headers only, and the secret once.
-        found.append(Changeable(path, body, not_answered=("settings.headers", "settings.secret")))
-    return found
+        changeables.append(Changeable(path, body, not_answered=("settings.headers", "settings.secret")))
+    return changeables
 
 
 def _own_organization(organization: Organization) -> Sequence[Changeable]:
@@ -211,9 +211,9 @@ def _own_organization(organization: Organization) -> Sequence[Changeable]:
 
 
 def _group(organization: Organization) -> Sequence[Changeable]:
-    made = Users.of(organization).group()
+    group = Users.of(organization).group()
     body = {"name": "Readers", "description": "They read", "isAdmin": True, "roles": ["tiers:read"]}
-    path = f"/permission-groups/{made['permissionGroupKey']}"
+    path = f"/permission-groups/{group['permissionGroupKey']}"
     organization.administration.put(path, body)
 
     def read() -> Mapping[str, Any]:
@@ -235,8 +235,8 @@ def _portal(organization: Organization) -> Sequence[Changeable]:
         "authRedirectUrl": "https://members.corner.example/callback",
         "authValidScopes": ["openid"],
     }
-    made = organization.administration.post("/portals", body)["portal"]
-    return [Changeable(f"/portals/{made['portalId']}", body)]
+    portal = organization.administration.post("/portals", body)["portal"]
+    return [Changeable(f"/portals/{portal['portalId']}", body)]
 
 
 def _user(organization: Organization) -> Sequence[Changeable]:
@@ -365,16 +365,16 @@ def _book(organization: Organization, **more: Any) -> tuple[dict[str, Any], dict
 def _book_by_key(organization: Organization) -> Sequence[Changeable]:
     programs = organization.administration.get("/loyalty-programs")["loyaltyPrograms"]
     more = {"daysOfWeek": [1, 7], "loyaltyProgramKey": programs[0]["loyaltyProgramKey"]}
-    body, made = _book(organization, **more)
-    tiers = organization.integration.patch(f"/coupon-books/{made['couponBookKey']}", body)["couponBook"]["tiers"]
-    path, body = f"/coupon-books/{made['couponBookKey']}", {**body, "tiers": tiers}
+    body, book = _book(organization, **more)
+    tiers = organization.integration.patch(f"/coupon-books/{book['couponBookKey']}", body)["couponBook"]["tiers"]
+    path, body = f"/coupon-books/{book['couponBookKey']}", {**body, "tiers": tiers}
     return [Changeable(path, body, **_BOOK), _by_hours(organization, organization.integration, "couponBookKey", body)]
 
 
 def _book_by_id(organization: Organization) -> Sequence[Changeable]:
     more = {"daysOfWeek": ["1", "7"], "loyaltyProgramId": organization.created.loyalty_program_id}
-    body, made = _book(organization, **more)
-    path = f"/coupon-books/{made['couponBookId']}"
+    body, book = _book(organization, **more)
+    path = f"/coupon-books/{book['couponBookId']}"
     tiers = organization.administration.patch(path, body)["couponBook"]["tiers"]
     body = {**body, "tiers": tiers}
     return [Changeable(path, body, **_BOOK), _by_hours(organization, organization.administration, "couponBookId", body)]
@@ -383,8 +383,8 @@ def _book_by_id(organization: Organization) -> Sequence[Changeable]:
 def _by_hours(organization: Organization, surface: Surface, identity: str, body: dict[str, Any]) -> Changeable:
     """Another book, which is open at some hours in place of days."""
     new = {"name": "B", "type": "generated", "publishingStatus": "draft"}
-    made = organization.integration.post("/coupon-books", new)["couponBook"]
-    path, body = f"/coupon-books/{made[identity]}", {**body, **BY_HOURS, "externalKey": "own-2"}
+    book = organization.integration.post("/coupon-books", new)["couponBook"]
+    path, body = f"/coupon-books/{book[identity]}", {**body, **BY_HOURS, "externalKey": "own-2"}
     surface.patch(path, body)
     return Changeable(path, body, **_BOOK)
 
@@ -398,10 +398,10 @@ def _member_by_key(organization: Organization) -> Sequence[Changeable]:
 
 
 def _member_by_id(organization: Organization) -> Sequence[Changeable]:
-    made = organization.member("ana-7")
+    member = organization.member("ana-7")
     more = {"channelAcquisition": "web", "referralCode": "R-1", "onChain": {"wallets": [{"address": "x"}]}}
     body = {**_member(organization), **more}
-    return [Changeable(f"/members/{made['memberId']}", body, not_answered=_OF_REQUEST)]
+    return [Changeable(f"/members/{member['memberId']}", body, not_answered=_OF_REQUEST)]
 
 
 MAKERS: Mapping[str, Callable[[Organization], Sequence[Changeable]]] = {

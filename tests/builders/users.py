@@ -15,8 +15,8 @@ PASSWORD = "espresso-and-rain-41"
 GRANT = {"grant_type": "client_credentials"}
 
 
-def user_body(**changed: Any) -> dict[str, Any]:
-    """An API user without permissions, unless `changed` says otherwise."""
+def user_body(**fields: Any) -> dict[str, Any]:
+    """An API user without permissions, unless `fields` has others."""
     return {
         "active": True,
         "name": "Till",
@@ -27,7 +27,7 @@ def user_body(**changed: Any) -> dict[str, Any]:
         "isAdmin": False,
         "roles": [],
         "authClientId": f"client-{uuid.uuid4()}",
-        **changed,
+        **fields,
     }
 
 
@@ -51,19 +51,19 @@ class Users:
         """The same users, administered by the bearer of a token."""
         return Users(self.organization, self.surface.with_token(token))
 
-    def create(self, **changed: Any) -> dict[str, Any]:
+    def create(self, **fields: Any) -> dict[str, Any]:
         """A new user with its `password`, which the record does not have."""
-        made = self.surface.post("/users", user_body(**changed))
-        return {**made["user"], "password": made["password"]}
+        response = self.surface.post("/users", user_body(**fields))
+        return {**response["user"], "password": response["password"]}
 
-    def person(self, **changed: Any) -> dict[str, Any]:
+    def person(self, **fields: Any) -> dict[str, Any]:
         """A new person with an address, who can sign in."""
         return self.create(
-            **{"name": "Ana", "email": address(), "password": PASSWORD, "passwordIsTemporary": False, **changed}
+            **{"name": "Ana", "email": address(), "password": PASSWORD, "passwordIsTemporary": False, **fields}
         )
 
-    def group(self, **changed: Any) -> dict[str, Any]:
-        body = {"permissionGroupKey": f"group-{uuid.uuid4()}", "name": "Group", "roles": [], **changed}
+    def group(self, **fields: Any) -> dict[str, Any]:
+        body = {"permissionGroupKey": f"group-{uuid.uuid4()}", "name": "Group", "roles": [], **fields}
         return self.surface.post("/permission-groups", body)["permissionGroup"]
 
     def read(self, user: dict[str, Any]) -> dict[str, Any]:
