@@ -51,12 +51,12 @@ def test_as_many_as_allowed_are_assigned_and_not_one_more(shop, badges):
     requests = [partial(act, badges, "assign", member, badge) for _ in range(16)]
     events = [partial(shop.track, event(member), event(member)) for _ in range(8)]
     answers = together([*requests, *events])
-    refused = [answer for answer in answers[:16] if answer == "/problems/badge-limit"]
+    refusals = [answer for answer in answers[:16] if answer == "/problems/badge-limit"]
     skipped = [
         effect for results in answers[16:] for result in results for effect in result["effects"] if "error" in effect
     ]
-    assert {each["error"]["type"] for each in skipped} <= {"/problems/badge-limit"}
-    assert len(refused) + len(skipped) == 32 - 10
+    assert {effect["error"]["type"] for effect in skipped} <= {"/problems/badge-limit"}
+    assert len(refusals) + len(skipped) == 32 - 10
     assert badges.balance(member, badge) == 10
     check(badges, member, badge)
 
@@ -65,9 +65,9 @@ def test_a_mixture_never_leaves_the_bounds(shop, badges):
     badge, member = badges.create(maxAmount=3), shop.member()
     actions = [("assign", 1), ("unassign", 1), ("assign", 2), ("unassign", 2)] * 8
     answers = together([partial(act, badges, name, member, badge, amount=amount) for name, amount in actions])
-    done = [answer["amountAssigned"] for answer in answers if isinstance(answer, dict)]
-    assert sum(done) == badges.balance(member, badge)
-    assert len(done) == len(trackings(shop))
+    amounts = [answer["amountAssigned"] for answer in answers if isinstance(answer, dict)]
+    assert sum(amounts) == badges.balance(member, badge)
+    assert len(amounts) == len(trackings(shop))
     check(badges, member, badge)
 
 
@@ -78,9 +78,9 @@ def test_one_key_is_done_once_whoever_sends_it_first(shop, badges):
         answers = together(
             [partial(act, badges, "assign", member, badge, systemUniqueKey=name) for member in members * 6]
         )
-        done = [answer for answer in answers if isinstance(answer, dict)]
-        assert len({each["badgeTrackingId"] for each in done}) == 1
-        assert len(done) == 6
+        trackings = [answer for answer in answers if isinstance(answer, dict)]
+        assert len({tracking["badgeTrackingId"] for tracking in trackings}) == 1
+        assert len(trackings) == 6
         assert answers.count("/problems/key-reused") == 18
     assert sum(badges.balance(member, badge) for member in members) == 3
 
@@ -99,21 +99,21 @@ def test_assignments_against_reverts_and_cancellations(shop, badges):
     badge, member = badges.create(maxAmount=5), shop.member()
     shop.campaign(running(assigns(badge)), eventType=GENERIC)
     for _ in range(3):
-        given = [badges.assign(member, badge) for _ in range(2)]
+        assignments = [badges.assign(member, badge) for _ in range(2)]
         tracked = shop.track(*(event(member) for _ in range(3)))
         cancels = [
-            partial(shop.integration.post, f"/events/{each['loyaltyEventKey']}/cancel", {}, expect=200)
-            for each in tracked
+            partial(shop.integration.post, f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
+            for result in tracked
         ]
         together(
             [
-                *(partial(revert, badges, member, each) for each in given * 2),
+                *(partial(revert, badges, member, assignment) for assignment in assignments * 2),
                 *cancels,
                 *(partial(act, badges, "assign", member, badge) for _ in range(12)),
                 *(partial(act, badges, "unassign", member, badge) for _ in range(6)),
             ]
         )
         check(badges, member, badge)
-        left = badges.balance(member, badge)
-        if left:
-            badges.unassign(member, badge, left)
+        balance = badges.balance(member, badge)
+        if balance:
+            badges.unassign(member, badge, balance)

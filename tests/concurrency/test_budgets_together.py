@@ -25,8 +25,8 @@ def splitting(request, monkeypatch):
 
 
 def limits(shop, campaign):
-    found = shop.administration.get(f"/campaigns/{campaign['campaignId']}", include="limits")["campaign"]["limits"]
-    return [(limit["used"], limit["left"], limit["location"]) for limit in found]
+    limits = shop.administration.get(f"/campaigns/{campaign['campaignId']}", include="limits")["campaign"]["limits"]
+    return [(limit["used"], limit["left"], limit["location"]) for limit in limits]
 
 
 def budgeted(shop, limit, *, parts, **more):
@@ -48,8 +48,8 @@ def sell(shop, member, till):
     amounts = {}
     for number in range(SALES):
         name = f"{till}-{number}"
-        [applied] = shop.track_one(order(member, 60, external_id=name, locationCode=f"store-{till % 4}"))["effects"]
-        amounts[name] = Decimal(0) if applied["status"] == "skipped" else Decimal(str(applied["discountAmount"]))
+        [discount] = shop.track_one(order(member, 60, external_id=name, locationCode=f"store-{till % 4}"))["effects"]
+        amounts[name] = Decimal(0) if discount["status"] == "skipped" else Decimal(str(discount["discountAmount"]))
     return amounts
 
 
@@ -61,14 +61,14 @@ def alerts(shop):
 @pytest.mark.parametrize(("parts", "total", "alone"), [(False, "795", 0), (True, "800", 1)])
 def test_a_budget_is_spent_to_the_last_cent_and_returns_give_back_exactly(shop, splitting, parts, total, alone):
     # 160 sales would take 1200.
-    made = budgeted(shop, 800, parts=parts)
+    campaign = budgeted(shop, 800, parts=parts)
     members = [shop.member() for _ in range(TILLS)]
     sales = {}
     for amounts in together([partial(sell, shop, member, till) for till, member in enumerate(members)]):
         sales |= amounts
     amounts = list(sales.values())
     assert (sum(amounts), amounts.count(DISCOUNT), amounts.count(Decimal(5))) == (Decimal(total), 106, alone)
-    assert limits(shop, made) == [(Decimal(total), 800 - Decimal(total), None)]
+    assert limits(shop, campaign) == [(Decimal(total), 800 - Decimal(total), None)]
     assert alerts(shop) == [(50, 405, None), (80, Decimal("645"), None)]
     owners = {f"{till}-{number}": member for till, member in enumerate(members) for number in range(SALES)}
     discounted = [name for name, amount in sales.items() if amount == DISCOUNT][:40]
@@ -82,20 +82,20 @@ def test_a_budget_is_spent_to_the_last_cent_and_returns_give_back_exactly(shop, 
     wholes = [partial(give_back, name, Decimal(1)) for name in discounted[8:16]]
     cancels = [partial(shop.track_one, order(owners[name], None, "cancelled", name)) for name in discounted[16:24]]
     together(halves + wholes + cancels)
-    used = Decimal(total) - 8 * Decimal("3.75") - 16 * DISCOUNT
-    assert limits(shop, made) == [(used, 800 - used, None)]
+    spending = Decimal(total) - 8 * Decimal("3.75") - 16 * DISCOUNT
+    assert limits(shop, campaign) == [(spending, 800 - spending, None)]
     # What has come back is given again.
     again = together([partial(shop.track_one, order(member, 60)) for member in members * 2])
     assert sum(Decimal(str(result["effects"][0].get("discountAmount", 0))) for result in again) >= 150
-    assert limits(shop, made)[0][1] < DISCOUNT
+    assert limits(shop, campaign)[0][1] < DISCOUNT
     assert len(alerts(shop)) == 2
 
 
 def test_each_store_keeps_to_its_own_limit(shop, splitting):
-    made = budgeted(shop, 100, parts=True, scope="location", locationLimits={"store-3": 200})
+    campaign = budgeted(shop, 100, parts=True, scope="location", locationLimits={"store-3": 200})
     members = [shop.member() for _ in range(TILLS)]
     together([partial(sell, shop, member, till) for till, member in enumerate(members)])
-    expected = [(200, 0, "store-3"), *((100, 0, f"store-{number}") for number in range(3))]
-    assert limits(shop, made) == expected
+    exhausted_limits = [(200, 0, "store-3"), *((100, 0, f"store-{number}") for number in range(3))]
+    assert limits(shop, campaign) == exhausted_limits
     shares = {(share, location) for share, _, location in alerts(shop)}
     assert len(alerts(shop)) == len(shares) == 8

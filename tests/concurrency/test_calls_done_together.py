@@ -65,8 +65,8 @@ def waiting(
     shop: Shop, calls: list[Callable[[], Any]], first: Callable[[str], Reply] | None = None
 ) -> Iterator[list[Future[Any]]]:
     """Calls that have come, and wait, while another one is under way; it ends with the block."""
-    with ThreadPoolExecutor(len(calls) + 1) as clients, come_while_one_waits(shop, calls, clients, first) as made:
-        yield made
+    with ThreadPoolExecutor(len(calls) + 1) as clients, come_while_one_waits(shop, calls, clients, first) as futures:
+        yield futures
 
 
 @contextmanager
@@ -86,16 +86,16 @@ def come_while_one_waits(
         first = clients.submit(first_call or (lambda member: call(shop, event(member))), blocker)
         _until(lambda: _lock_waits(shop) > 0)
 
-        def come(each: Callable[[], Any]) -> Any:
+        def send_call(send: Callable[[], Any]) -> Any:
             arrived.release()
-            return each()
+            return send()
 
-        made = [clients.submit(come, each) for each in calls]
+        futures = [clients.submit(send_call, send) for send in calls]
         for _ in calls:
             assert arrived.acquire(timeout=60)
         # They are on their way to the queue; the time for that does not decide about their results.
         time.sleep(0.3)
-        yield made
+        yield futures
     assert first.result(120).status == 200
 
 
@@ -126,9 +126,9 @@ def test_calls_that_wait_are_one_transaction_with_an_answer_for_each(shop):
     shop.campaign(running(WHOLE_DOLLARS), eventType="member-purchase-order-created")
     members = [shop.member() for _ in range(10)]
     calls = [partial(call, shop, order(member, 3 + number)) for number, member in enumerate(members)]
-    with waiting(shop, calls) as made:
-        assert not any(each.done() for each in made)
-    replies = [each.result() for each in made]
+    with waiting(shop, calls) as futures:
+        assert not any(future.done() for future in futures)
+    replies = [future.result() for future in futures]
     assert [reply.status for reply in replies] == [200] * 10
     assert [reply.json["results"][0]["effects"][0]["params"][0]["value"] for reply in replies] == list(range(3, 13))
     assert [shop.balance(member) for member in members] == list(range(3, 13))
@@ -136,8 +136,8 @@ def test_calls_that_wait_are_one_transaction_with_an_answer_for_each(shop):
     assert transactions_of(shop)[0] > 1
     assert len(transactions_of(shop)) < 10
     # Each event keeps the request that it came with.
-    known = {row.e2e_tracking_id for row in shop.rows("events", "e2e_tracking_id")}
-    assert {reply.headers["x-request-id"] for reply in replies} <= known
+    request_ids = {row.e2e_tracking_id for row in shop.rows("events", "e2e_tracking_id")}
+    assert {reply.headers["x-request-id"] for reply in replies} <= request_ids
 
 
 def test_statements_do_not_grow_with_the_calls(shop):
@@ -146,9 +146,9 @@ def test_statements_do_not_grow_with_the_calls(shop):
     for size in (2, 12):
         calls = [partial(call, shop, order(shop.member(), 5)) for _ in range(size)]
         before = transactions_of(shop)
-        with waiting(shop, calls) as made, counted(shop.engine) as statements:
+        with waiting(shop, calls) as futures, counted(shop.engine) as statements:
             pass
-        assert {each.result().status for each in made} == {200}
+        assert {future.result().status for future in futures} == {200}
         units = len(transactions_of(shop)) - len(before)
         counts.append(len(statements) / units)
     assert counts[1] <= counts[0] + 1
@@ -164,21 +164,21 @@ def test_every_call_has_the_result_that_it_would_have_alone(shop):
             eventType="member-purchase-order-created",
             limitRules=[{"scope": "campaign", "type": "points", "period": "total", "limit": 1000}],
         )
-        ana, bo, gone = place.member(), place.member(), place.member()
-        member_id = place.integration.get(f"/members/{gone}")["loyaltyMember"]["memberId"]
+        ana, bo, inactive = place.member(), place.member(), place.member()
+        member_id = place.integration.get(f"/members/{inactive}")["loyaltyMember"]["memberId"]
         place.administration.patch(f"/members/{member_id}", {"active": False})
-        known = order(ana, 7)
-        assert call(place, known).status == 200
+        earlier_order = order(ana, 7)
+        assert call(place, earlier_order).status == 200
         calls = [
             partial(call, place, order(ana, 11)),
             # Refused, each in its own way; none of them touches the others.
             partial(call, place, event("nobody")),
             partial(call, place, event(bo, "no-such-type")),
-            partial(call, place, event(gone)),
-            partial(call, place, {**known, "payload": {"order": {"externalId": "other", "total": 1}}}),
+            partial(call, place, event(inactive)),
+            partial(call, place, {**earlier_order, "payload": {"order": {"externalId": "other", "total": 1}}}),
             partial(call, place, {"eventType": "without-the-rest"}),
             # The answer of before.
-            partial(call, place, known),
+            partial(call, place, earlier_order),
             # Not of the kind that can be joined.
             partial(call, place, order(bo, 13), executionMode="capture-only"),
             partial(call, place, order(bo, 17), dryRun=True),
@@ -187,22 +187,22 @@ def test_every_call_has_the_result_that_it_would_have_alone(shop):
             partial(call, place, order(bo, 23), order(ana, 29)),
         ]
         if place is shop:
-            with waiting(place, calls) as made:
+            with waiting(place, calls) as futures:
                 pass
-            replies.append([each.result() for each in made])
+            replies.append([future.result() for future in futures])
         else:
-            replies.append([each() for each in calls])
+            replies.append([send() for send in calls])
         assert (place.balance(ana), place.balance(bo)) == (47, 23)
     grouped, alone = replies
     assert [reply.status for reply in grouped] == [reply.status for reply in alone]
     for one, other in zip(grouped, alone, strict=True):
         if one.status == 200:
-            assert [_told(result) for result in one.json["results"]] == [
-                _told(result) for result in other.json["results"]
+            assert [_outcome_of(result) for result in one.json["results"]] == [
+                _outcome_of(result) for result in other.json["results"]
             ]
 
 
-def _told(result: dict[str, Any]) -> tuple[Any, ...]:
+def _outcome_of(result: dict[str, Any]) -> tuple[Any, ...]:
     error = result.get("error") or {}
     return result["status"], [effect["status"] for effect in result["effects"]], error.get("type")
 
@@ -215,16 +215,16 @@ def test_uses_of_coupons_that_wait_are_one_transaction_with_an_answer_for_each(s
         return shop.integration.request("POST", f"/members/{member}{path}", {"autoAssign": True})
 
     members = [shop.member() for _ in range(10)]
-    with waiting(shop, [partial(use, member) for member in (*members, "nobody")], first=use) as made:
+    with waiting(shop, [partial(use, member) for member in (*members, "nobody")], first=use) as futures:
         pass
-    replies = [each.result() for each in made]
+    replies = [future.result() for future in futures]
     assert [reply.status for reply in replies] == [200] * 10 + [404]
     # The one they waited for, and the group; a call that came late makes one more.
     assert len({row.xmin for row in shop.rows("coupon_usages", "xmin::text")}) < 10
     # Each entry of the audit log has the request that it came with, as has each event.
-    asked = {reply.headers["x-request-id"] for reply in replies[:10]}
-    assert asked <= {row.request_id for row in shop.rows("audit_log", "request_id")}
-    assert asked <= {row.e2e_tracking_id for row in shop.rows("events", "e2e_tracking_id")}
+    request_ids = {reply.headers["x-request-id"] for reply in replies[:10]}
+    assert request_ids <= {row.request_id for row in shop.rows("audit_log", "request_id")}
+    assert request_ids <= {row.e2e_tracking_id for row in shop.rows("events", "e2e_tracking_id")}
 
 
 def test_each_refused_call_of_a_batch_has_its_own_refusal(shop):
@@ -236,9 +236,9 @@ def test_each_refused_call_of_a_batch_has_its_own_refusal(shop):
         return shop.integration.request("POST", f"/members/{member}{path}", {"autoAssign": True, **body})
 
     calls = [partial(use, shop.member(), autoAssign="yes"), partial(use, "nobody")]
-    with waiting(shop, calls, first=use) as made:
+    with waiting(shop, calls, first=use) as futures:
         pass
-    assert [each.result().status for each in made] == [400, 404]
+    assert [future.result().status for future in futures] == [400, 404]
 
 
 def test_one_key_in_many_calls_counts_once(shop):
@@ -246,13 +246,13 @@ def test_one_key_in_many_calls_counts_once(shop):
     member, name = shop.member(), key()
     purchase = order(member, 10, systemUniqueKey=name)
     other = order(member, 11, systemUniqueKey=name)
-    with waiting(shop, [partial(call, shop, purchase)] * 6 + [partial(call, shop, other)] * 2) as made:
+    with waiting(shop, [partial(call, shop, purchase)] * 6 + [partial(call, shop, other)] * 2) as futures:
         pass
-    texts = {each.result().text for each in made}
+    texts = {future.result().text for future in futures}
     assert shop.balance(member) in (10, 11)
     # All calls of one request have one answer; the other request is refused.
     assert len(texts) == 2
-    assert sum("key-reused" in each for each in texts) == 1
+    assert sum("key-reused" in text for text in texts) == 1
 
 
 def test_a_call_that_meets_a_fault_fails_alone(shop, caplog):
@@ -267,9 +267,9 @@ def test_a_call_that_meets_a_fault_fails_alone(shop, caplog):
     calls.insert(3, partial(call, shop, order(members[0], 7, externalId="poisoned")))
     listeners.listen(shop.engine, "before_cursor_execute", fail)
     try:
-        with caplog.at_level(logging.CRITICAL), waiting(shop, calls) as made:
+        with caplog.at_level(logging.CRITICAL), waiting(shop, calls) as futures:
             pass
-        replies = [each.result() for each in made]
+        replies = [future.result() for future in futures]
     finally:
         listeners.remove(shop.engine, "before_cursor_execute", fail)
     assert [reply.status for reply in replies] == [200, 200, 200, 500, 200, 200, 200, 200, 200]
@@ -288,15 +288,15 @@ def test_a_member_whom_somebody_holds_holds_up_one_call_and_not_the_others(patie
     shop = patient_shop
     caplog.set_level(logging.INFO, "loyalty")
     shop.campaign(running(WHOLE_DOLLARS), eventType="member-purchase-order-created")
-    held, members = shop.member(), [shop.member() for _ in range(5)]
-    calls = [partial(call, shop, order(member, 5)) for member in (held, *members)]
-    with ThreadPoolExecutor(8) as clients, locked(shop, held):
-        with come_while_one_waits(shop, calls, clients) as made:
+    locked_member, members = shop.member(), [shop.member() for _ in range(5)]
+    calls = [partial(call, shop, order(member, 5)) for member in (locked_member, *members)]
+    with ThreadPoolExecutor(8) as clients, locked(shop, locked_member):
+        with come_while_one_waits(shop, calls, clients) as futures:
             pass
-        assert [each.result(120).status for each in made[1:]] == [200] * 5
-        assert not made[0].done(), made[0].result().text
-    assert made[0].result(120).status == 200
-    assert [shop.balance(member) for member in (held, *members)] == [5] * 6
+        assert [future.result(120).status for future in futures[1:]] == [200] * 5
+        assert not futures[0].done(), futures[0].result().text
+    assert futures[0].result(120).status == 200
+    assert [shop.balance(member) for member in (locked_member, *members)] == [5] * 6
     [line] = [record for record in caplog.records if "batch" in record.getMessage()]
     assert line.getMessage() == "a batch of 6 calls needs a row that is locked: they are run individually"
     assert (line.levelname, line.exc_info) == ("INFO", None)
@@ -321,14 +321,14 @@ def test_deadlines_of_calls_that_wait_and_of_those_under_way(hurried_shop):
         _until(lambda: _lock_waits(shop) > 0)
         others = [clients.submit(call, shop, order(two, 5)) for _ in range(3)]
         assert first.result(120).status == 503
-        replies = [each.result(120) for each in others]
+        replies = [future.result(120) for future in others]
         _until(lambda: _lock_waits(shop) == 0)
     assert {reply.status for reply in replies} <= {200, 503}
     # Those that still waited are told that nothing was changed; who was under way is told to look.
     undone = sum("Nothing was changed" in reply.text for reply in replies)
-    done = sum(reply.status == 200 for reply in replies)
+    successes = sum(reply.status == 200 for reply in replies)
     assert shop.balance(one) == 0
-    assert done <= shop.balance(two) / 5 <= 3 - undone
+    assert successes <= shop.balance(two) / 5 <= 3 - undone
     # The locks are given back, and the kind begins anew.
     assert call(shop, order(one, 7)).status == 200
 
@@ -357,9 +357,9 @@ def _organization(api: Api) -> Any:
 
 def test_calls_that_wait_long_overtake_the_one_under_way(patient_shop, monkeypatch):
     monkeypatch.setattr(threads, "PATIENCE_SECONDS", 0.05)
-    shop, held, other = patient_shop, patient_shop.member(), patient_shop.member()
-    with ThreadPoolExecutor(2) as clients, locked(shop, held):
-        first = clients.submit(call, shop, event(held))
+    shop, locked_member, other = patient_shop, patient_shop.member(), patient_shop.member()
+    with ThreadPoolExecutor(2) as clients, locked(shop, locked_member):
+        first = clients.submit(call, shop, event(locked_member))
         _until(lambda: _lock_waits(shop) > 0)
         assert call(shop, event(other)).status == 200
         assert not first.done(), first.result().text
@@ -378,9 +378,9 @@ class TestPayments:
     def paying(partner: Partner, bodies: list[dict[str, Any]]) -> list[Reply]:
         """The replies to payments that come while another one is under way."""
         calls = [partial(partner.send, body) for body in bodies]
-        with waiting(partner.shop, calls, first=lambda member: partner.send(partner.body(member))) as made:
-            assert not any(each.done() for each in made)
-        return [each.result() for each in made]
+        with waiting(partner.shop, calls, first=lambda member: partner.send(partner.body(member))) as futures:
+            assert not any(future.done() for future in futures)
+        return [future.result() for future in futures]
 
     def test_those_of_several_members_are_one_transaction(self, shop, partner):
         members = [shop.member() for _ in range(10)]
@@ -395,17 +395,17 @@ class TestPayments:
         assert sum("INSERT INTO partner_payments" in statement for statement in statements) == 2
 
     def test_an_answer_for_each_whatever_becomes_of_the_others(self, shop, partner):
-        known, sleeping, other = shop.member(), shop.member(), shop.member()
+        payer, sleeping, other = shop.member(), shop.member(), shop.member()
         shop.integration.patch(f"/members/{sleeping}", {"active": False})
-        paid = partner.body(other, 5)
-        assert partner.send(paid).status == 200
-        once = partner.body(known, 7)
+        earlier_payment = partner.body(other, 5)
+        assert partner.send(earlier_payment).status == 200
+        once = partner.body(payer, 7)
         bodies = [
             once,
             once,
-            partner.body(known, 8),
+            partner.body(payer, 8),
             partner.body(sleeping),
-            paid,
+            earlier_payment,
             partner.body("nobody"),
             partner.body(fresh("card"), 9, forceUserSubscription=True),
             {**partner.body(other), "organizationKey": str(uuid.uuid4())},
@@ -415,7 +415,7 @@ class TestPayments:
         assert [reply.status for reply in replies[2:]] == [200, 409, 409, 400, 200, 404]
         problem_types = [reply.json["type"] for reply in replies if reply.status == 409]
         assert sorted(problem_types) == sorted([*["/problems/payment-exists"] * 2, "/problems/member-inactive"])
-        assert shop.balance(known) == 15
+        assert shop.balance(payer) == 15
         assert shop.balance(other) == 5
 
     def test_what_one_payment_gives_the_member_of_another_is_reported_as_if_one_came_after_the_other(

@@ -75,9 +75,9 @@ def expiries(clock):
 def test_advances_to_one_moment_at_once_are_one(clock, points):
     to = (START + timedelta(days=DAYS)).isoformat()
     together([lambda: clock.advance(to) for _ in range(20)])
-    shown = clock.get()
-    assert (shown["status"], shown["steps"]) == ("ready", DAYS)
-    assert datetime.fromisoformat(shown["now"]) == START + timedelta(days=DAYS)
+    test_clock = clock.get()
+    assert (test_clock["status"], test_clock["steps"]) == ("ready", DAYS)
+    assert datetime.fromisoformat(test_clock["now"]) == START + timedelta(days=DAYS)
     assert expiries(clock) == [(START.replace(hour=12) + timedelta(days=day), 1) for day in range(DAYS)]
     assert clock.organization.administration.get("/audit-log", operationId="advanceTestClock")["totalCount"] == 1
 
@@ -90,13 +90,13 @@ def test_a_step_of_somebody_else_is_waited_for(clock, points, busy_api, monkeypa
         test_clocks.take(other, clock.organization.id)
         assert clock.advance(to)["status"] == "advancing"
         end = time.monotonic() + 1
-        shown = service.advance_clock(
+        advance = service.advance_clock(
             engine, busy_api.settings, clock.organization.id, lambda: time.monotonic() >= end
         ).test_clock
-        assert (shown.status, shown.steps) == ("advancing", 0)
+        assert (advance.status, advance.steps) == ("advancing", 0)
         other.rollback()
-        shown = service.advance_clock(engine, busy_api.settings, clock.organization.id, lambda: False).test_clock
-    assert (shown.status, shown.steps) == ("ready", DAYS)
+        advance = service.advance_clock(engine, busy_api.settings, clock.organization.id, lambda: False).test_clock
+    assert (advance.status, advance.steps) == ("ready", DAYS)
 
 
 def test_queued_events_under_evaluation_come_before_the_first_step(clock, busy_api, monkeypatch):
@@ -107,10 +107,10 @@ def test_queued_events_under_evaluation_come_before_the_first_step(clock, busy_a
     send(shop, event(member))
     monkeypatch.setattr(service, "CALL_SECONDS", 0)
     clock.advance(to.isoformat())
-    claimed, go = threading.Event(), threading.Event()
+    event_is_claimed, go = threading.Event(), threading.Event()
 
     def evaluate_late(*arguments):
-        claimed.set()
+        event_is_claimed.set()
         assert go.wait(10)
         evaluate_claimed(*arguments)
 
@@ -120,7 +120,7 @@ def test_queued_events_under_evaluation_come_before_the_first_step(clock, busy_a
     monkeypatch.setattr(drain_queue, "evaluate_claimed", evaluate_late)
     with ThreadPoolExecutor() as pool:
         first = pool.submit(advance)
-        assert claimed.wait(10)
+        assert event_is_claimed.wait(10)
         second = pool.submit(advance)
         time.sleep(0.5)
         assert not second.done()
@@ -199,24 +199,24 @@ def test_clocks_begun_at_once_are_one(busy_api, monkeypatch):
 
 def test_a_clock_begins_after_what_is_being_written(busy_api, monkeypatch):
     clock = Clock(busy_api.organization(environment="test"))
-    written, go = threading.Event(), threading.Event()
+    member_is_written, go = threading.Event(), threading.Event()
     enrol = members.enrol_members
 
     def enrol_slowly(*arguments):
         enrolled = enrol(*arguments)
-        written.set()
+        member_is_written.set()
         assert go.wait(10)
         return enrolled
 
     monkeypatch.setattr(members, "enrol_members", enrol_slowly)
     with ThreadPoolExecutor() as pool:
         member = pool.submit(clock.organization.member)
-        assert written.wait(10)
-        refused = pool.submit(clock.start, expect=409, startsAt=START.isoformat())
+        assert member_is_written.wait(10)
+        refusal = pool.submit(clock.start, expect=409, startsAt=START.isoformat())
         time.sleep(0.2)
         go.set()
         assert datetime.fromisoformat(member.result()["createdAt"]) > START
-        assert refused.result()["type"] == "/problems/test-clock-backwards"
+        assert refusal.result()["type"] == "/problems/test-clock-backwards"
 
 
 def test_what_is_written_meanwhile_is_refused_or_dated_before_or_after_it(clock, points):
@@ -232,7 +232,7 @@ def test_what_is_written_meanwhile_is_refused_or_dated_before_or_after_it(clock,
     assert set(statuses) <= {200, 409}
     events = organization.integration.get("/members/ana/events", eventType="member-generic-event")["results"]
     assert len(events) == statuses.count(200)
-    assert {datetime.fromisoformat(found["createdAt"]) for found in events} <= {START, to}
+    assert {datetime.fromisoformat(record["createdAt"]) for record in events} <= {START, to}
 
 
 def test_an_advance_that_was_begun_goes_on_where_it_was(clock, points, monkeypatch, busy_api):
@@ -241,9 +241,9 @@ def test_an_advance_that_was_begun_goes_on_where_it_was(clock, points, monkeypat
     monkeypatch.setattr(service, "CALL_SECONDS", 0)
     clock.advance(to)
     service.advance_clock(busy_api.engine, busy_api.settings, clock.organization.id, lambda: next(steps, None) is None)
-    begun = clock.get()
-    assert (begun["status"], begun["steps"]) == ("advancing", len(expiries(clock)))
-    assert 0 < begun["steps"] < DAYS
-    assert datetime.fromisoformat(begun["now"]) == expiries(clock)[-1][0]
+    interrupted_advance = clock.get()
+    assert (interrupted_advance["status"], interrupted_advance["steps"]) == ("advancing", len(expiries(clock)))
+    assert 0 < interrupted_advance["steps"] < DAYS
+    assert datetime.fromisoformat(interrupted_advance["now"]) == expiries(clock)[-1][0]
     monkeypatch.undo()
     assert clock.advance(to)["steps"] == DAYS

@@ -38,10 +38,13 @@ def test_nothing_changes_a_book_after_it_was_archived(shop):
     change = partial(books.surface.request, "PATCH", books.path(book))
     status = partial(books.surface.request, "PUT", f"{books.path(book)}/status")
     calls = [partial(change, {"name": f"N{n}"}) for n in range(4)]
-    calls += [partial(status, {"publishingStatus": each}) for each in ("archived", "draft", "archived", "disabled")]
+    calls += [
+        partial(status, {"publishingStatus": new_status})
+        for new_status in ("archived", "draft", "archived", "disabled")
+    ]
     replies = together(calls)
     assert {reply.status for reply in replies} <= {200, 409}
-    done = [reply.json["couponBook"] for reply in replies if reply.status == 200]
+    changed_books = [reply.json["couponBook"] for reply in replies if reply.status == 200]
     # Whatever came before it, archiving was the last change.
-    [archived] = [each for each in done if each["publishingStatus"] == "archived"]
+    [archived] = [changed_book for changed_book in changed_books if changed_book["publishingStatus"] == "archived"]
     assert books.get(book) == archived

@@ -34,36 +34,36 @@ def test_lots_assigned_used_and_reverted_at_once(shop):
     book = shop.book(**priced(shop, assignment_required_points=Decimal(1), usage_required_points=Decimal(1)))
     members = [shop.member(points=1000) for _ in range(3)]
     soon, late = shop.now + timedelta(hours=1), shop.now + timedelta(days=30)
-    refused = set()
+    refusals = set()
 
     def work(number):
         chance, member = random.Random(number), members[number % len(members)]
-        made = []
+        usages = []
         for _ in range(12):
             call = chance.choice(["assign", "assign", "use", "use", "revert"])
             try:
                 if call == "assign":
                     expires_at = chance.choice([None, soon, late])
-                    made += shop.assign(member, book, amount=Decimal(chance.randint(1, 3)), expires_at=expires_at)
+                    usages += shop.assign(member, book, amount=Decimal(chance.randint(1, 3)), expires_at=expires_at)
                 elif call == "use":
-                    made.append(shop.use(member, book))
-                elif made:
-                    shop.revert(made.pop(chance.randrange(len(made))), force=chance.random() < 0.2)
+                    usages.append(shop.use(member, book))
+                elif usages:
+                    shop.revert(usages.pop(chance.randrange(len(usages))), force=chance.random() < 0.2)
             except Conflict as refusal:
-                refused.add(refusal.slug)
+                refusals.add(refusal.slug)
 
     together([lambda n=n: work(n) for n in range(THREADS)])
-    assert refused <= {"coupon-not-assigned", "coupon-assignment-used"}
+    assert refusals <= {"coupon-not-assigned", "coupon-assignment-used"}
     shop.now += timedelta(hours=2)
     alive = """SELECT member_id, sum(amount - amount_used) FROM coupon_lots WHERE organization_id = :org
         AND amount > amount_used AND coalesce(expired_at > :now, true) GROUP BY 1"""
     left_of = dict(shop.ask(alive, now=shop.now))
-    left, before = sum(left_of.values()), shop.stored(book).total_usages
+    remaining_uses, before = sum(left_of.values()), shop.stored(book).total_usages
     calls = [lambda m=m: shop.use(m, book) for m in members for _ in range(int(left_of.get(m.member_id, 0)) + 3)]
-    found = outcomes(calls)
-    assert found.pop("done", 0) == left
-    assert set(found) <= {"coupon-expired", "coupon-not-assigned"}
-    assert shop.stored(book).total_usages == before + left
+    counts = outcomes(calls)
+    assert counts.pop("done", 0) == remaining_uses
+    assert set(counts) <= {"coupon-expired", "coupon-not-assigned"}
+    assert shop.stored(book).total_usages == before + remaining_uses
 
 
 def test_a_use_and_the_revert_of_one_of_two_lots_exclude_each_other(shop):
@@ -74,18 +74,18 @@ def test_a_use_and_the_revert_of_one_of_two_lots_exclude_each_other(shop):
     for _ in range(8):
         member = shop.member()
         [assigned] = shop.assign(member, book, expires_at=shop.now + timedelta(days=1))
-        [kept] = shop.assign(member, book)
-        seen = race(lambda m=member: shop.use(m, book), lambda a=assigned: shop.revert(a))
-        taken = shop.ask(
+        [other] = shop.assign(member, book)
+        results = race(lambda m=member: shop.use(m, book), lambda a=assigned: shop.revert(a))
+        used_lots = shop.ask(
             "SELECT coupon_lot_id FROM coupon_lots WHERE organization_id = :org AND member_id = :member"
             " AND amount_used = 1",
             member=member.member_id,
         )
-        if seen == ("done", "done"):
-            assert taken == [(kept.coupon_usage_id,)]
+        if results == ("done", "done"):
+            assert used_lots == [(other.coupon_usage_id,)]
         else:
-            assert seen == ("done", "coupon-assignment-used")
-            assert taken == [(assigned.coupon_usage_id,)]
+            assert results == ("done", "coupon-assignment-used")
+            assert used_lots == [(assigned.coupon_usage_id,)]
 
 
 def test_the_last_of_a_lot_is_used_once_and_comes_back_once(shop):
@@ -94,8 +94,8 @@ def test_the_last_of_a_lot_is_used_once_and_comes_back_once(shop):
     shop.assign(member, book)
     assert outcomes([lambda: shop.use(member, book)] * 20) == {"done": 2, "coupon-not-assigned": 18}
     uses = shop.ask("SELECT coupon_usage_id FROM coupon_usages WHERE organization_id = :org AND amount_used = 1")
-    found = [shop.run(lambda call, each=each: USAGES.find(call.db, shop.id, each)) for (each,) in uses]
-    assert outcomes([lambda u=u: shop.revert(u) for u in found * 6]) == {"done": 2, "coupon-usage-reverted": 10}
+    usages = [shop.run(lambda call, usage_id=usage_id: USAGES.find(call.db, shop.id, usage_id)) for (usage_id,) in uses]
+    assert outcomes([lambda u=u: shop.revert(u) for u in usages * 6]) == {"done": 2, "coupon-usage-reverted": 10}
     lots = shop.ask("SELECT amount, amount_used FROM coupon_lots WHERE organization_id = :org")
     assert lots == [(1, 0), (1, 0)]
 
@@ -104,9 +104,9 @@ def test_an_assignment_and_a_use_come_one_after_the_other(shop):
     book = shop.book()
     for _ in range(TURNS):
         member = shop.member()
-        seen = race(lambda m=member: shop.assign(m, book), lambda m=member: shop.use(m, book))
-        assert seen in (("done", "done"), ("done", "coupon-not-assigned"))
-        assert lots_of(shop, member) == [(1, int(seen[1] == "done"))]
+        results = race(lambda m=member: shop.assign(m, book), lambda m=member: shop.use(m, book))
+        assert results in (("done", "done"), ("done", "coupon-not-assigned"))
+        assert lots_of(shop, member) == [(1, int(results[1] == "done"))]
 
 
 def test_a_use_takes_what_expires_soonest_of_what_was_assigned_before_it(shop):
@@ -114,8 +114,8 @@ def test_a_use_takes_what_expires_soonest_of_what_was_assigned_before_it(shop):
     for _ in range(TURNS):
         member = shop.member()
         shop.assign(member, book)
-        seen = race(lambda m=member: shop.use(m, book), lambda m=member: shop.assign(m, book, expires_at=soon))
-        assert seen == ("done", "done")
+        results = race(lambda m=member: shop.use(m, book), lambda m=member: shop.assign(m, book, expires_at=soon))
+        assert results == ("done", "done")
         assert lots_of(shop, member) in ([(1, 1), (1, 0)], [(1, 0), (1, 1)])
         # Whichever is left is used next, and nothing after it.
         assert outcomes([lambda m=member: shop.use(m, book)] * 3) == {"done": 1, "coupon-not-assigned": 2}
@@ -126,11 +126,14 @@ def test_the_reverts_of_a_use_and_of_its_assignment(shop):
     for _ in range(TURNS):
         member = shop.member(points=3)
         [assigned] = shop.assign(member, book)
-        used = shop.use(member, book)
-        seen = race(lambda u=used: shop.revert(u), lambda a=assigned: shop.revert(a))
-        assert seen in (("done", "done"), ("done", "coupon-assignment-used"))
-        taken = seen[1] == "done"
-        assert (lots_of(shop, member), shop.points(member)) == ([(1 - taken, 0)], 3 if taken else 1)
+        usage = shop.use(member, book)
+        results = race(lambda u=usage: shop.revert(u), lambda a=assigned: shop.revert(a))
+        assert results in (("done", "done"), ("done", "coupon-assignment-used"))
+        is_assignment_reverted = results[1] == "done"
+        assert (lots_of(shop, member), shop.points(member)) == (
+            [(1 - is_assignment_reverted, 0)],
+            3 if is_assignment_reverted else 1,
+        )
 
 
 def test_the_revert_of_a_use_and_another_use(shop):
@@ -138,10 +141,10 @@ def test_the_revert_of_a_use_and_another_use(shop):
     for _ in range(TURNS):
         member = shop.member()
         shop.assign(member, book, expires_at=shop.now + timedelta(days=1))
-        used = shop.use(member, book)
-        seen = race(lambda u=used: shop.revert(u), lambda m=member: shop.use(m, book))
-        assert seen in (("done", "done"), ("done", "coupon-not-assigned"))
-        assert lots_of(shop, member) == [(1, int(seen[1] == "done"))]
+        usage = shop.use(member, book)
+        results = race(lambda u=usage: shop.revert(u), lambda m=member: shop.use(m, book))
+        assert results in (("done", "done"), ("done", "coupon-not-assigned"))
+        assert lots_of(shop, member) == [(1, int(results[1] == "done"))]
 
 
 def test_a_forced_revert_and_a_use(shop):
@@ -149,9 +152,9 @@ def test_a_forced_revert_and_a_use(shop):
     for _ in range(TURNS):
         member = shop.member()
         [assigned] = shop.assign(member, book)
-        seen = race(lambda a=assigned: shop.revert(a, force=True), lambda m=member: shop.use(m, book))
-        assert seen in (("done", "done"), ("done", "coupon-not-assigned"))
-        assert lots_of(shop, member) == [(0, int(seen[1] == "done"))]
+        results = race(lambda a=assigned: shop.revert(a, force=True), lambda m=member: shop.use(m, book))
+        assert results in (("done", "done"), ("done", "coupon-not-assigned"))
+        assert lots_of(shop, member) == [(0, int(results[1] == "done"))]
         assert outcomes([lambda m=member: shop.use(m, book)]) == {"coupon-not-assigned": 1}
 
 
@@ -159,9 +162,9 @@ def test_uses_of_many_lots_are_reverted_at_once_each_to_its_own(shop):
     book, member = shop.book(), shop.member()
     for days in range(6):
         shop.assign(member, book, amount=Decimal(2), expires_at=shop.now + timedelta(days=6 - days))
-    used = [shop.use(member, book) for _ in range(12)]
+    usages = [shop.use(member, book) for _ in range(12)]
     assert lots_of(shop, member) == [(2, 2)] * 6
-    assert outcomes([lambda u=u: shop.revert(u) for u in used * 2]) == {"done": 12, "coupon-usage-reverted": 12}
+    assert outcomes([lambda u=u: shop.revert(u) for u in usages * 2]) == {"done": 12, "coupon-usage-reverted": 12}
     assert lots_of(shop, member) == [(2, 0)] * 6
 
 
@@ -177,9 +180,9 @@ def test_nothing_is_used_from_the_moment_on_at_which_it_expires(shop):
 
     calls = [lambda m=m: use_at(m) for m in (expiry - timedelta(microseconds=1), expiry) for _ in range(10)]
     random.Random(7).shuffle(calls)
-    found = outcomes(calls)
-    assert found.pop("done") == 5
-    assert set(found) <= {"coupon-expired", "coupon-not-assigned"}
+    counts = outcomes(calls)
+    assert counts.pop("done") == 5
+    assert set(counts) <= {"coupon-expired", "coupon-not-assigned"}
     late = """SELECT count(*) FROM coupon_usages u JOIN coupon_lots l USING (organization_id, coupon_lot_id)
         WHERE u.organization_id = :org AND u.amount_used > 0 AND u.created_at >= l.expired_at"""
     assert shop.ask(late) == [(0,)]
@@ -191,25 +194,25 @@ def test_an_expiry_on_the_way_between_uses_and_reverts(shop):
     for _ in range(TURNS):
         member = shop.member()
         shop.assign(member, book, expires_at=expiry)
-        used = shop.use(member, book)
+        usage = shop.use(member, book)
 
         def use_late(m=member):
             return shop.use(m, book, now=expiry)
 
-        seen = race(lambda u=used: shop.revert(u), use_late)
-        assert seen in (("done", "coupon-expired"), ("done", "coupon-not-assigned"))
+        results = race(lambda u=usage: shop.revert(u), use_late)
+        assert results in (("done", "coupon-expired"), ("done", "coupon-not-assigned"))
         assert lots_of(shop, member) == [(1, 0)]
 
 
 @pytest.mark.parametrize(
-    ("type_", "rules", "refused"),
+    ("type_", "rules", "refusal"),
     [
         ("codeless", {"max_assigned_per_member": 10}, "coupon-quota"),
         ("codeless", {"max_coupon_count": 10}, "coupon-out-of-stock"),
         ("single", {"max_assigned_per_coupon": 10}, "coupon-out-of-stock"),
     ],
 )
-def test_amounts_stop_below_a_limit_that_they_would_pass(shop, type_, rules, refused):
+def test_amounts_stop_below_a_limit_that_they_would_pass(shop, type_, rules, refusal):
     book, member = shop.book(type_, **rules), shop.member()
     if type_ == "single":
         shop.add_codes(book, ["ALL"])
@@ -218,9 +221,9 @@ def test_amounts_stop_below_a_limit_that_they_would_pass(shop, type_, rules, ref
         lambda n=n: shop.assign(member, book, amount=Decimal(3), expires_at=moments[n % len(moments)])
         for n in range(20)
     ]
-    assert outcomes(calls) == {"done": 3, refused: 17}
+    assert outcomes(calls) == {"done": 3, refusal: 17}
     assert lots_of(shop, member) == [(3, 0)] * 3
-    assert outcomes([lambda: shop.assign(member, book)] * 5) == {"done": 1, refused: 4}
+    assert outcomes([lambda: shop.assign(member, book)] * 5) == {"done": 1, refusal: 4}
 
 
 def test_what_a_revert_gives_back_to_a_quota_is_assigned_once(shop):
@@ -230,7 +233,7 @@ def test_what_a_revert_gives_back_to_a_quota_is_assigned_once(shop):
         [first] = shop.assign(member, book, expires_at=shop.now + timedelta(days=1))
         shop.assign(member, book)
         again = [lambda m=member: shop.assign(m, book)] * 3
-        undone, *seen = race(lambda f=first: shop.revert(f), *again)
+        undone, *results = race(lambda f=first: shop.revert(f), *again)
         assert undone == "done"
-        assert sorted(seen) in (["coupon-quota", "coupon-quota", "done"], ["coupon-quota"] * 3)
-        assert sum(amount for amount, _ in lots_of(shop, member)) == 1 + seen.count("done")
+        assert sorted(results) in (["coupon-quota", "coupon-quota", "done"], ["coupon-quota"] * 3)
+        assert sum(amount for amount, _ in lots_of(shop, member)) == 1 + results.count("done")

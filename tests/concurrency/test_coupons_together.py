@@ -86,16 +86,16 @@ def test_using_and_taking_back_the_assignment_exclude_each_other(shop):
     for _ in range(12):
         member = shop.member()
         [assigned] = shop.assign(member, book)
-        seen = race(lambda m=member: shop.use(m, book), lambda a=assigned: shop.revert(a))
-        assert seen in (("done", "coupon-assignment-used"), ("coupon-not-assigned", "done"))
+        results = race(lambda m=member: shop.use(m, book), lambda a=assigned: shop.revert(a))
+        assert results in (("done", "coupon-assignment-used"), ("coupon-not-assigned", "done"))
 
 
 def test_a_usage_is_reverted_once_and_its_points_come_back_once(shop):
     book = shop.book(**priced(shop, usage_required_points=Decimal(4)))
     member = shop.member(points=4)
     shop.assign(member, book)
-    used = shop.use(member, book)
-    assert outcomes([lambda: shop.revert(used)] * 20) == {"done": 1, "coupon-usage-reverted": 19}
+    usage = shop.use(member, book)
+    assert outcomes([lambda: shop.revert(usage)] * 20) == {"done": 1, "coupon-usage-reverted": 19}
     assert shop.points(member) == 4
 
 
@@ -103,8 +103,8 @@ def test_the_same_key_makes_one_usage(shop):
     book = shop.book("generated")
     members = [shop.member(), shop.member()]
     calls = [lambda m=members[n % 2]: shop.assign(m, book, keys=("once",)) for n in range(40)]
-    found = outcomes(calls)
-    assert found == {"done": 20, "key-reused": 20}
+    counts = outcomes(calls)
+    assert counts == {"done": 20, "key-reused": 20}
     assert shop.stored(book).total_assigned == 1
 
 
@@ -126,7 +126,7 @@ def test_codes_that_come_back_go_out_again_under_load(shop):
 
 
 def test_a_coupon_that_twenty_lock_is_locked_by_one(shop):
-    shared, listed, own = shop.book(max_coupon_count=1), shop.book("list"), shop.book()
+    shared, listed, personal = shop.book(max_coupon_count=1), shop.book("list"), shop.book()
     shop.add_codes(listed, ["A"])
     members = [shop.member() for _ in range(20)]
     assert outcomes([lambda m=m: shop.lock(m, shared, auto_assign=True) for m in members]) == {
@@ -139,5 +139,5 @@ def test_a_coupon_that_twenty_lock_is_locked_by_one(shop):
     }
     # Nobody else is assigned what is locked.
     assert outcomes([lambda m=m: shop.assign(m, listed) for m in members]) == {"coupon-out-of-stock": 20}
-    shop.assign(members[0], own)
-    assert outcomes([lambda: shop.lock(members[0], own) for _ in range(20)]) == {"done": 1, "coupon-locked": 19}
+    shop.assign(members[0], personal)
+    assert outcomes([lambda: shop.lock(members[0], personal) for _ in range(20)]) == {"done": 1, "coupon-locked": 19}

@@ -37,8 +37,8 @@ def test_whoever_is_at_work_with_an_erased_member_leaves_nothing(shop):
         replies = [reply for reply in together(calls) if reply is not None]
         assert replies[0].status == 200
         for reply in replies:
-            refused = {reply.json["type"]} if reply.status >= 400 else errors(reply.json)
-            assert refused <= LATE, reply.text
+            refusals = {reply.json["type"]} if reply.status >= 400 else errors(reply.json)
+            assert refusals <= LATE, reply.text
         drain(shop)
         assert traces(shop.engine) == {}
 
@@ -48,30 +48,30 @@ def test_coupons_of_a_member_who_is_erased(shop):
     i, a = shop.integration, shop.administration
     book = CouponBooks(shop.organization).make(type="codeless", maxAssignedPerMember=9)
     path = f"/members/{NAME}/coupon-books/{book['couponBookKey']}"
-    said = {"description": word("a coupon"), "usageData": {WORD: word("of a coupon")}}
-    data = {**said, "couponData": {WORD: word("seat")}}
+    texts = {"description": word("a coupon"), "usageData": {WORD: word("of a coupon")}}
+    data = {**texts, "couponData": {WORD: word("seat")}}
     for _ in range(4):
         member_id = i.post("/members", {"loyaltyMemberId": NAME})["loyaltyMember"]["memberId"]
         for _ in range(4):
-            given = i.post(f"{path}/assign", data, expect=200)["couponUsage"]
-        used = i.post(f"{path}/use", said, expect=200)["couponUsage"]
-        revert = [f"/members/{NAME}/coupon-usages/{each['couponUsageKey']}/revert" for each in (given, used)]
+            assignment = i.post(f"{path}/assign", data, expect=200)["couponUsage"]
+        usage = i.post(f"{path}/use", texts, expect=200)["couponUsage"]
+        revert = [f"/members/{NAME}/coupon-usages/{change['couponUsageKey']}/revert" for change in (assignment, usage)]
         calls = [
             partial(a.request, "DELETE", f"/members/{member_id}"),
-            *[partial(i.request, "POST", f"{path}/use", said) for _ in range(4)],
+            *[partial(i.request, "POST", f"{path}/use", texts) for _ in range(4)],
             *[partial(i.request, "POST", f"{path}/assign", data) for _ in range(2)],
-            *[partial(i.request, "POST", each) for each in revert],
+            *[partial(i.request, "POST", revert_path) for revert_path in revert],
         ]
         replies = together(calls)
         assert replies[0].status == 200
-        refused = {reply.json["type"] for reply in replies if reply.status >= 400}
-        assert refused <= LATE | {"/problems/coupon-not-assigned", "/problems/coupon-assignment-used"}
+        refusals = {reply.json["type"] for reply in replies if reply.status >= 400}
+        assert refusals <= LATE | {"/problems/coupon-not-assigned", "/problems/coupon-assignment-used"}
         assert traces(shop.engine) == {}
-    [stored] = shop.rows("coupon_books", "total_assigned, total_usages")
+    [book_row] = shop.rows("coupon_books", "total_assigned, total_usages")
     lots = shop.rows("coupon_lots", "amount, amount_used, custom_attributes")
-    sums = sum(each.amount for each in lots), sum(each.amount_used for each in lots)
-    assert (stored.total_assigned, stored.total_usages) == sums
-    assert all(0 <= each.amount_used <= each.amount and each.custom_attributes == {} for each in lots)
+    sums = sum(lot.amount for lot in lots), sum(lot.amount_used for lot in lots)
+    assert (book_row.total_assigned, book_row.total_usages) == sums
+    assert all(0 <= lot.amount_used <= lot.amount and lot.custom_attributes == {} for lot in lots)
 
 
 def track(surface, path):
@@ -82,4 +82,4 @@ def track(surface, path):
 
 def errors(body):
     """The types of what was refused in a batch."""
-    return {each["error"]["type"] for each in body.get("results", ()) if "error" in each}
+    return {result["error"]["type"] for result in body.get("results", ()) if "error" in result}

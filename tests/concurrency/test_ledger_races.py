@@ -72,13 +72,21 @@ def test_of_two_reverts_of_a_transaction_one_succeeds(client):
     ids = client.post_batch(movements)
     before = {pair: view.current_balance for pair, view in client.balances(purses).items()}
 
-    tries = [each for each in ids for _ in range(2)]
+    tries = [transaction_id for transaction_id in ids for _ in range(2)]
     pick.shuffle(tries)
-    outcomes = at_once([lambda each=each: client.revert(each) for each in tries])
+    outcomes = at_once(
+        [lambda transaction_id=transaction_id: client.revert(transaction_id) for transaction_id in tries]
+    )
 
-    refused = [each for each, outcome in zip(tries, outcomes, strict=True) if outcome == "already-reverted"]
-    reversals = {each: outcome for each, outcome in zip(tries, outcomes, strict=True) if outcome != "already-reverted"}
-    assert sorted(refused) == sorted(ids) == sorted(reversals)
+    refusals = [
+        transaction_id for transaction_id, outcome in zip(tries, outcomes, strict=True) if outcome == "already-reverted"
+    ]
+    reversals = {
+        transaction_id: outcome
+        for transaction_id, outcome in zip(tries, outcomes, strict=True)
+        if outcome != "already-reverted"
+    }
+    assert sorted(refusals) == sorted(ids) == sorted(reversals)
     linked = client.ask(
         "SELECT ledger_transaction_id, reversal_ledger_transaction_id FROM ledger_transactions"
         " WHERE organization_id = :org AND reversal_ledger_transaction_id IS NOT NULL"
@@ -141,8 +149,8 @@ def test_debt_grows_to_the_limit_and_no_further(client):
     (ana,) = client.wallets(1)
     client.mint(points, ana, 20)
     outcomes = at_once([lambda: client.burn(points, ana, 1, allow_overdraft=True)] * 100, threads=CONNECTIONS)
-    refused = [outcome for outcome in outcomes if not isinstance(outcome, int)]
-    assert refused == ["overdraft-limit"] * 30
+    refusals = [outcome for outcome in outcomes if not isinstance(outcome, int)]
+    assert refusals == ["overdraft-limit"] * 30
     assert client.balance(points, ana).current_balance == 0
     assert client.balance(points, ana).current_overdraft_balance == 50
 
@@ -153,10 +161,10 @@ def test_a_balance_grows_to_its_maximum_and_no_further(client):
     client.mint(points, ben, 50)
     works = [lambda: client.mint(points, ana, 3), lambda: client.transfer(points, ben, ana, 1)] * 30
     outcomes = at_once(works, threads=CONNECTIONS)
-    moved = [3 if n % 2 == 0 else 1 for n, outcome in enumerate(outcomes) if isinstance(outcome, int)]
+    amounts = [3 if n % 2 == 0 else 1 for n, outcome in enumerate(outcomes) if isinstance(outcome, int)]
     assert {outcome for outcome in outcomes if not isinstance(outcome, int)} == {"balance-limit"}
     # Of the one that gives 1 there were enough to fill it.
-    assert client.balance(points, ana).current_balance == sum(moved) == 50
+    assert client.balance(points, ana).current_balance == sum(amounts) == 50
 
 
 def test_debt_that_is_repaid_while_it_grows(client):
@@ -166,9 +174,9 @@ def test_debt_that_is_repaid_while_it_grows(client):
     outcomes = at_once(works)
     burned = sum(isinstance(outcome, int) for outcome in outcomes[::2])
     assert all(isinstance(outcome, int) for outcome in outcomes[1::2])
-    found = client.balance(points, ana)
-    assert found.current_balance - found.current_overdraft_balance == 250 - 7 * burned
-    assert found.current_overdraft_balance <= 50
+    balance = client.balance(points, ana)
+    assert balance.current_balance - balance.current_overdraft_balance == 250 - 7 * burned
+    assert balance.current_overdraft_balance <= 50
 
 
 def test_no_more_is_minted_than_the_supply(client):
@@ -200,9 +208,9 @@ def test_a_supply_that_is_limited_while_mints_run(client):
         def work(db: Connection) -> Decimal:
             account = locked(client, db, points)
             so_far = ledger.issued(db, client.id, [points]).get(points, Decimal(0))
-            found = LEDGERS.find(db, client.id, client.ledger_id)
+            ledger_record = LEDGERS.find(db, client.id, client.ledger_id)
             values = {"max_supply": so_far + 10, "is_default_account": True}
-            ledger.store_account(db, found, account, values, client.now)
+            ledger.store_account(db, ledger_record, account, values, client.now)
             return so_far + 10
 
         limited.append(client.run(work))
@@ -224,10 +232,10 @@ def test_point_tracking_that_begins_while_mints_and_burns_run(client):
         def track(points=points):
             def work(db: Connection) -> None:
                 account = locked(client, db, points)
-                found = LEDGERS.find(db, client.id, client.ledger_id)
+                ledger_record = LEDGERS.find(db, client.id, client.ledger_id)
                 ledger.start_tracking(db, account, client.call(db).new_key(), client.now)
                 settings = {"point_tracking_enabled": True, "expires_in_months": 6, "is_default_account": True}
-                ledger.store_account(db, found, account, settings, client.now)
+                ledger.store_account(db, ledger_record, account, settings, client.now)
 
             client.run(work)
 
@@ -267,8 +275,8 @@ def test_batches_over_the_same_wallets_in_any_order(client):
         return all(isinstance(outcome, int) for outcome in outcomes)
 
     assert at_once([batch] * 40, threads=CONNECTIONS) == [True] * 40
-    held = client.balances(purses).values()
-    assert sum(view.current_balance for view in held) == 40 * 12
+    balances = client.balances(purses).values()
+    assert sum(view.current_balance for view in balances) == 40 * 12
 
 
 def test_a_key_that_many_send_at_once_is_done_once(client):
@@ -306,7 +314,7 @@ def test_what_has_expired_expires_once(client):
 
 def locked(client: LedgerClient, db: Connection, account_id: int) -> LedgerAccount:
     """The account, locked as a change of its settings locks it."""
-    found, account = LEDGERS.find(db, client.id, client.ledger_id), ACCOUNTS.find(db, client.id, account_id)
-    assert found is not None
+    ledger_record, account = LEDGERS.find(db, client.id, client.ledger_id), ACCOUNTS.find(db, client.id, account_id)
+    assert ledger_record is not None
     assert account is not None
-    return ledger.lock_account(db, found, account)
+    return ledger.lock_account(db, ledger_record, account)

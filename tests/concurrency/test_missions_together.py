@@ -14,12 +14,12 @@ def test_events_of_one_member_count_each_once(shop):
     ana = shop.member()
 
     def rounds(count):
-        return [each for _ in range(count) for each in shop.track(event(ana), event(ana))]
+        return [result for _ in range(count) for result in shop.track(event(ana), event(ana))]
 
-    found = [result for results in together([partial(rounds, 15)] * 2) for result in results]
-    moved = [each["missions"][0] for each in found]
-    assert sorted(each["newCounter"] for each in moved) == sorted(number % 7 + 1 for number in range(60))
-    assert sorted(each["timesAchieved"] for each in moved if each["achieved"]) == list(range(1, 9))
+    results = [result for batch in together([partial(rounds, 15)] * 2) for result in batch]
+    moves = [result["missions"][0] for result in results]
+    assert sorted(move["newCounter"] for move in moves) == sorted(number % 7 + 1 for number in range(60))
+    assert sorted(move["timesAchieved"] for move in moves if move["achieved"]) == list(range(1, 9))
     assert stand(shop, ana, mission) == (8, 4)
     assert shop.balance(ana) == 80
     shop.check_ledger()
@@ -55,7 +55,10 @@ def test_counting_and_cancelling_at_once_end_where_the_standing_events_do(shop):
         shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
 
     together(
-        [*(partial(cancel, each) for each in first[::2]), *(partial(shop.track_one, event(ana)) for _ in range(6))]
+        [
+            *(partial(cancel, tracked) for tracked in first[::2]),
+            *(partial(shop.track_one, event(ana)) for _ in range(6)),
+        ]
     )
     standing = shop.rows("mission_trackings", "counted, achieved, reversal_loyalty_event_id IS NULL AS stands")
     achieved = sum(row.achieved for row in standing if row.stands)

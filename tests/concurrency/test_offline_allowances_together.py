@@ -65,13 +65,13 @@ def test_20_repetitions_of_a_creation_open_one_allowance(shop, member):
 
 
 def test_a_redemption_and_a_cancellation_have_one_winner(shop, member):
-    for left in (100, 75, 50):
+    for balance in (100, 75, 50):
         allowance = creation(shop, member)().json["offlineAllowance"]
         cancel = f"/offline-allowances/{allowance['offlineAllowanceKey']}/cancel"
         redeemed, cancelled = together([redemption(shop, allowance), partial(shop.integration.request, "POST", cancel)])
         assert sorted([redeemed.status, cancelled.status]) == [200, 409]
         if redeemed.status == 409:
-            assert shop.balance(member) == left
+            assert shop.balance(member) == balance
             shop.give(member, 25, "burn")
 
 

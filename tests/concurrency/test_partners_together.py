@@ -33,8 +33,8 @@ def test_50_payments_of_one_new_customer_make_one_member(shop, partners, info):
     outcomes = together([partial(pay, number) for number in range(50)])
     assert sum(outcome["isNewMember"] for outcome in outcomes) == 1
     assert {outcome["loyaltyMemberId"] for outcome in outcomes} == {(info or {}).get("loyaltyMemberId", name)}
-    made = footprint(shop)
-    assert (made["members"], made["wallets"], made["partner_payments"]) == (1, 1, 50)
+    counts = footprint(shop)
+    assert (counts["members"], counts["wallets"], counts["partner_payments"]) == (1, 1, 50)
     member = outcomes[0]["loyaltyMemberId"]
     assert shop.balance(member) == 100 + sum(range(50)) + 5 * 1000
     # As if one came after the other: every count of the mission once, and all that was told is what there is.
@@ -52,12 +52,12 @@ def test_one_payment_id_is_taken_by_one_of_many(shop, partners):
 
     def pay(number):
         partner = partners[number % 2]
-        named = {"paymentId": "payment-1"} if number % 4 < 2 else {"paymentId": None, "referenceId": "payment-1"}
+        reference = {"paymentId": "payment-1"} if number % 4 < 2 else {"paymentId": None, "referenceId": "payment-1"}
         if partner.name == "partnera":
-            named = {"paymentId": "payment-1"}
+            reference = {"paymentId": "payment-1"}
         # Some of the customers are new.
         member = members[number] if number < 4 else customer()
-        return partner.send(partner.body(member, forceUserSubscription=True, **named))
+        return partner.send(partner.body(member, forceUserSubscription=True, **reference))
 
     replies = together([partial(pay, number) for number in range(16)])
     statuses = sorted(reply.status for reply in replies)

@@ -71,8 +71,8 @@ def test_20_refunds_give_back_no_more_than_the_payment(shop, member):
 def test_of_20_orders_with_one_payment_one_is_stored(shop, member):
     payment = creation(shop, member, 500)().json["pointsPayment"]
     tender = {"tender": "points", "amount": 5, "pointsPaymentKey": payment["pointsPaymentKey"]}
-    sent = [{"events": [order(member, 5, payments=[tender])]} for _ in range(20)]
-    replies = together([partial(shop.integration.request, "POST", "/events/track", body) for body in sent])
+    bodies = [{"events": [order(member, 5, payments=[tender])]} for _ in range(20)]
+    replies = together([partial(shop.integration.request, "POST", "/events/track", body) for body in bodies])
     results = [reply.json["results"][0] for reply in replies]
     assert Counter(result.get("error", {}).get("type") for result in results) == {
         None: 1,

@@ -52,8 +52,8 @@ def test_burns_by_events_and_by_calls_share_one_balance(shop):
         calls += [mover(shop, member, "burn", 3), partial(shop.track, event(member))]
     answers = together(calls)
     burned = sum(reply.status == 200 for reply in answers[::2])
-    spent = sum(result["effects"][0]["status"] == "executed" for [result] in answers[1::2])
-    assert burned + spent == 16
+    spending_events = sum(result["effects"][0]["status"] == "executed" for [result] in answers[1::2])
+    assert burned + spending_events == 16
     assert shop.balance(member) == 2
 
 
@@ -72,8 +72,8 @@ def test_one_key_moves_points_once_and_returns_all_alike(shop, action):
 def test_one_key_for_two_members_goes_to_one_of_them(shop):
     members = [shop.member() for _ in range(8)]
     for _ in range(5):
-        taken = key()
-        replies = together([mover(shop, member, "mint", 5, systemUniqueKey=taken) for member in members])
+        unique_key = key()
+        replies = together([mover(shop, member, "mint", 5, systemUniqueKey=unique_key) for member in members])
         assert statuses(replies) == {(200, None): 1, (409, "/problems/key-reused"): 7}
     assert sum(shop.balance(member) for member in members) == 25
 
@@ -94,10 +94,12 @@ def test_one_key_of_an_event_for_two_members_goes_to_one_of_them(shop):
     members = [shop.member() for _ in range(8)]
     shop.campaign(running(mint(5)))
     for _ in range(5):
-        taken = key()
-        answers = together([partial(shop.track, {**event(member), "systemUniqueKey": taken}) for member in members])
-        found = Counter(result.get("error", {}).get("type") for [result] in answers)
-        assert found == {None: 1, "/problems/key-reused": 7}
+        unique_key = key()
+        answers = together(
+            [partial(shop.track, {**event(member), "systemUniqueKey": unique_key}) for member in members]
+        )
+        counts = Counter(result.get("error", {}).get("type") for [result] in answers)
+        assert counts == {None: 1, "/problems/key-reused": 7}
     assert sum(shop.balance(member) for member in members) == 25
 
 
@@ -108,8 +110,8 @@ def test_a_supply_is_issued_to_the_last_point_and_not_beyond(shop):
     assert statuses(together(calls)) == {(200, None): 14, (409, "/problems/supply-exceeded"): 18}
     calls = [mover(shop, member, "mint", 1, ledgerAccountId=account["ledgerAccountId"]) for member in members]
     assert statuses(together(calls)) == {(200, None): 2, (409, "/problems/supply-exceeded"): 6}
-    held = sum(shop.balance(member, account["ledgerAccountId"]) for member in members)
-    assert held == 100
+    total = sum(shop.balance(member, account["ledgerAccountId"]) for member in members)
+    assert total == 100
 
 
 def test_a_supply_that_events_and_calls_issue_is_one_supply(shop):

@@ -61,7 +61,7 @@ def test_workers_keep_the_order_of_each_member(shop, batch):
 def test_events_that_come_meanwhile_keep_the_order_too(shop):
     shop.campaign(running(mint(1)), eventType=GENERIC)
     members = [shop.member() for _ in range(3)]
-    done = threading.Event()
+    clients_are_done = threading.Event()
 
     def client(seed):
         pick = random.Random(seed)
@@ -70,13 +70,13 @@ def test_events_that_come_meanwhile_keep_the_order_too(shop):
 
     def worker():
         drain = drain_of(shop, queue_batch=20)
-        while not done.is_set() or waiting(shop):
+        while not clients_are_done.is_set() or waiting(shop):
             if not drain.step():
                 time.sleep(0.01)
 
     def clients():
         together([lambda s=seed: client(s) for seed in range(6)])
-        done.set()
+        clients_are_done.set()
 
     together([clients, worker, worker])
     assert len(shop.rows("ledger_transactions", "1")) == 900

@@ -18,20 +18,23 @@ def refer(code, member, **more):
 
 
 @pytest.mark.parametrize(
-    ("limits", "codes", "applied"),
+    ("limits", "codes", "expected_uses"),
     [({"maxPerCode": 10}, 1, 10), ({"maxPerCode": 4}, 3, 12), ({"maxReferralsPerMember": 10}, 3, 10)],
 )
-def test_a_limit_is_used_to_the_last_use_and_not_beyond(shop, limits, codes, applied):
+def test_a_limit_is_used_to_the_last_use_and_not_beyond(shop, limits, codes, expected_uses):
     friends, ana = Friends(shop, **limits), shop.member()
-    own = [friends.code(ana) for _ in range(codes)]
+    ana_codes = [friends.code(ana) for _ in range(codes)]
     guests = [shop.member() for _ in range(THREADS)]
-    calls = [partial(shop.track_one, refer(own[n % codes], guest)) for n, guest in enumerate(guests)]
-    found = Counter(result["referrals"][0]["status"] for result in together(calls))
-    assert found == {"applied": applied, "skipped": THREADS - applied}
-    assert shop.balance(ana) == 100 * applied
-    assert sum(map(shop.balance, guests)) == 50 * applied
+    calls = [partial(shop.track_one, refer(ana_codes[n % codes], guest)) for n, guest in enumerate(guests)]
+    counts = Counter(result["referrals"][0]["status"] for result in together(calls))
+    assert counts == {"applied": expected_uses, "skipped": THREADS - expected_uses}
+    assert shop.balance(ana) == 100 * expected_uses
+    assert sum(map(shop.balance, guests)) == 50 * expected_uses
     assert (
-        sum(friends.usages().values()) == friends.record()["totalLogs"] == friends.record()["referredCount"] == applied
+        sum(friends.usages().values())
+        == friends.record()["totalLogs"]
+        == friends.record()["referredCount"]
+        == expected_uses
     )
 
 
@@ -63,14 +66,14 @@ def test_cancellations_beside_new_uses_keep_the_limit(shop):
     def cancel(result):
         return shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
 
-    calls = [partial(cancel, each) for each in first[:3]]
+    calls = [partial(cancel, tracked) for tracked in first[:3]]
     calls += [partial(shop.track_one, refer(code, guest)) for guest in guests[5:]]
     answers = together(calls)[3:]
-    applied = 2 + sum(answer["referrals"][0]["status"] == "applied" for answer in answers)
-    assert 2 <= applied <= 5
-    assert friends.usages() == {code: applied}
-    assert friends.record()["totalLogs"] == applied
-    assert shop.balance(ana) == 100 * applied
+    uses = 2 + sum(answer["referrals"][0]["status"] == "applied" for answer in answers)
+    assert 2 <= uses <= 5
+    assert friends.usages() == {code: uses}
+    assert friends.record()["totalLogs"] == uses
+    assert shop.balance(ana) == 100 * uses
 
 
 def test_one_of_many_gets_a_code(shop):
@@ -112,14 +115,14 @@ def test_members_who_are_changed_beside_their_referrers_never_fail(shop):
     chain = [shop.member()]
     for _ in range(5):
         chain.append(shop.member(referralCode=friends.code(chain[-1])))
-    own = friends.code(chain[-1])
+    last_code = friends.code(chain[-1])
     calls = [
         call
         for number in range(3)
         for member in chain[1:]
         for call in (
             partial(shop.integration.patch, f"/members/{member}", {"customAttributes": {"n": number}}),
-            partial(shop.track_one, event(chain[0], "member-updated", payload={"referralCode": own})),
+            partial(shop.track_one, event(chain[0], "member-updated", payload={"referralCode": last_code})),
         )
     ]
     together(calls)

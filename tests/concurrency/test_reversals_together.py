@@ -28,7 +28,7 @@ def test_an_event_is_cancelled_by_one_of_many(shop):
         assert Counter(reply.status for reply in replies) == {200: 1, 409: 15}
         assert {reply.json["type"] for reply in replies if reply.status == 409} == {"/problems/event-cancelled"}
         assert (shop.balance(member), shop.balance(sponsor)) == (0, 0)
-    assert len([each for each in shop.events(member) if each["reason"] == "cancelled"]) == 4
+    assert len([record for record in shop.events(member) if record["reason"] == "cancelled"]) == 4
     assert {row.used for row in shop.rows("campaign_limit_counters")} == {0}
 
 
@@ -56,9 +56,9 @@ def test_coupons_are_used_or_taken_back_and_nothing_is_left_in_the_end(shop):
         uses = [partial(shop.integration.request, "POST", f"/members/{member}/coupon-books/{book}/use", {})] * 4
         *replies, cancelled = together([*uses, partial(cancel, shop, tracked)])
         assert cancelled.status == 200
-        used = [reply.json["couponUsage"]["couponUsageKey"] for reply in replies if reply.status == 200]
-        assert len(used) <= 3
-        paths = [f"/members/{member}/coupon-usages/{key}/revert" for key in used]
+        usage_keys = [reply.json["couponUsage"]["couponUsageKey"] for reply in replies if reply.status == 200]
+        assert len(usage_keys) <= 3
+        paths = [f"/members/{member}/coupon-usages/{key}/revert" for key in usage_keys]
         outcomes(partial(shop.integration.post, path, expect=200) for path in paths)
         assert shop.integration.get(f"/members/{member}/coupons")["results"] == []
 
@@ -78,16 +78,16 @@ def test_an_order_is_returned_once(shop):
         wholes = [order(member, None, "returned", name) for _ in range(4)]
         calls = [partial(shop.track, part) for part in (*parts, *wholes)]
         *answers, cancelled = together([*calls, partial(cancel, shop, created)])
-        found = next(row.status for row in shop.rows("purchase_orders") if row.external_id == name)
+        order_status = next(row.status for row in shop.rows("purchase_orders") if row.external_id == name)
         # A cancellation that comes before any return leaves nothing to be returned.
-        returned = sum(result["status"] == "success" for [result] in answers[8:])
-        assert (found, returned) in {("returned", 1), ("cancelled", 0)}
+        returns = sum(result["status"] == "success" for [result] in answers[8:])
+        assert (order_status, returns) in {("returned", 1), ("cancelled", 0)}
         failures = {result["error"]["type"] for [result] in answers if result["status"] == "failed"}
         assert failures <= {"/problems/order-status"}
-        taken = [r["reverted"] for [r] in answers if "reverted" in r] + (
+        reversals = [r["reverted"] for [r] in answers if "reverted" in r] + (
             [cancelled.json["results"]] if cancelled.status == 200 else []
         )
-        amounts = [t["revertedAmount"] for each in taken for e in each for t in e["ledgerTransactions"]]
+        amounts = [t["revertedAmount"] for events in reversals for e in events for t in e["ledgerTransactions"]]
         assert sum(amounts) == 20
         assert shop.balance(member) == 0
     assert {row.used for row in shop.rows("campaign_limit_counters")} == {0}

@@ -17,12 +17,12 @@ def check(shop, ladder, members):
     """Every member is where the points belong, and what was reported leads there without a gap."""
     for member in members:
         balance = shop.balance(member)
-        expected = max(
+        highest_tier = max(
             (tier["minRequiredPoints"], name)
             for name, tier in ladder.tiers.items()
             if tier["minRequiredPoints"] <= balance
         )
-        assert ladder.of(member) == expected[1]
+        assert ladder.of(member) == highest_tier[1]
         moves = ladder.moves(member)
         assert [after for _, _, after in moves[:-1]] == [before for _, before, _ in moves[1:]]
         assert not moves or (moves[0][1], moves[-1][2]) == ("Basic", ladder.of(member))
@@ -39,7 +39,7 @@ def test_batches_and_calls_that_move_the_same_tiers(shop):
 
     def rounds(ordered):
         for _ in range(6):
-            for result in shop.track(*(event(each) for each in ordered)):
+            for result in shop.track(*(event(ordered_member) for ordered_member in ordered)):
                 assert result["status"] == "success", result
 
     def gifts(member):

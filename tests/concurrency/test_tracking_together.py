@@ -29,10 +29,10 @@ def test_batches_that_touch_the_same_members_in_opposite_order_never_fail(shop):
     def rounds(ordered, count):
         for _ in range(count):
             sponsors = ordered[1:] + ordered[:1]
-            batch = [event(each, sponsorLoyaltyMemberId=by) for each, by in zip(ordered, sponsors, strict=True)]
+            batch = [event(member, sponsorLoyaltyMemberId=by) for member, by in zip(ordered, sponsors, strict=True)]
             for result in shop.track(*batch):
                 assert result["status"] == "success", result
-                assert [each["status"] for each in result["effects"]] == ["executed"] * 6
+                assert [effect["status"] for effect in result["effects"]] == ["executed"] * 6
 
     together([partial(rounds, list(turned), 12) for turned in (members, members[::-1])] * 2)
     assert [shop.balance(member) for member in members] == [4 * 12 * 4] * 12
@@ -77,8 +77,8 @@ def test_a_limit_is_used_to_the_last_point_and_not_beyond(shop, limit, parts, to
     assert sum(shop.balance(member) for member in members) == total
     discarded = sum(result["limitDiscardedTotalAmount"] for result in results)
     assert discarded == 64 * 7 - total
-    [used] = {row.used for row in shop.rows("campaign_limit_counters")}
-    assert used == (9 if total == 63 else total)
+    [counter_value] = {row.used for row in shop.rows("campaign_limit_counters")}
+    assert counter_value == (9 if total == 63 else total)
 
 
 def test_effects_of_any_kind_use_a_limit_to_the_last_and_what_is_given_back_is_there_again(shop):
@@ -93,22 +93,23 @@ def test_effects_of_any_kind_use_a_limit_to_the_last_and_what_is_given_back_is_t
     )
     modes = ("full", "authorize")
     calls = [partial(shop.track_one, event(members[i % 8]), executionMode=modes[i % 2]) for i in range(32)]
-    done = [each for each in together(calls) if each["effects"][0]["status"] != "skipped"]
-    assert len(done) == 11
-    undone = done[:5]
+    executed = [result for result in together(calls) if result["effects"][0]["status"] != "skipped"]
+    assert len(executed) == 11
+    undone = executed[:5]
     cancels = [
-        partial(shop.integration.post, f"/events/{each['loyaltyEventKey']}/cancel", {}, expect=200) for each in undone
+        partial(shop.integration.post, f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
+        for result in undone
     ]
     again = [partial(shop.track_one, event(members[i % 8])) for i in range(27)]
     answers = together([*cancels, *again])[len(cancels) :]
-    taken = [answer for answer in answers if answer["effects"][0]["status"] == "executed"]
+    later_executed = [answer for answer in answers if answer["effects"][0]["status"] == "executed"]
     # Those that came before a cancellation found no room; one that comes after all of them finds what is left.
-    assert len(taken) <= len(undone)
-    left = [shop.track_one(event(members[0])) for _ in range(len(undone) - len(taken) + 1)]
-    statuses = [each["effects"][0]["status"] for each in left]
-    assert statuses == ["executed"] * (len(undone) - len(taken)) + ["skipped"]
-    used = {(row.type, row.used) for row in shop.rows("campaign_limit_counters")}
-    assert used == {("transactions", 11), ("points", 22)}
+    assert len(later_executed) <= len(undone)
+    last_results = [shop.track_one(event(members[0])) for _ in range(len(undone) - len(later_executed) + 1)]
+    statuses = [result["effects"][0]["status"] for result in last_results]
+    assert statuses == ["executed"] * (len(undone) - len(later_executed)) + ["skipped"]
+    counters = {(row.type, row.used) for row in shop.rows("campaign_limit_counters")}
+    assert counters == {("transactions", 11), ("points", 22)}
 
 
 def test_one_external_id_of_two_members_makes_one_order(shop):
@@ -135,8 +136,8 @@ def test_an_order_moves_once_to_one_of_its_next_states(shop):
         shop.track_one(order(member, 10, external_id=f"o-{number}"))
         moves = ("confirmed", "rejected") * 4
         answers = together([partial(shop.track, order(member, None, move, f"o-{number}")) for move in moves])
-        found = Counter(result.get("error", {}).get("type") for [result] in answers)
-        assert found == {None: 1, "/problems/order-status": 7}
+        counts = Counter(result.get("error", {}).get("type") for [result] in answers)
+        assert counts == {None: 1, "/problems/order-status": 7}
     assert shop.balance(member) == 20
 
 
@@ -153,23 +154,23 @@ def test_one_loyalty_member_id_is_enrolled_once(shop):
 
 
 def test_actions_created_at_once_take_places_of_their_own(shop):
-    made = shop.campaign()
-    path = f"/campaigns/{made['campaignId']}/actions"
+    campaign = shop.campaign()
+    path = f"/campaigns/{campaign['campaignId']}/actions"
     answers = together([partial(shop.administration.post, path, running(mint(1)))] * 12)
     assert sorted(answer["action"]["actionIndex"] for answer in answers) == list(range(12))
 
 
 def test_a_changed_campaign_holds_for_every_event_that_begins_after_the_change(shop):
     members = [shop.member() for _ in range(6)]
-    made = shop.campaign(running(mint(1)))
-    path = f"/campaigns/{made['campaignId']}/actions/{made['actions'][0]['actionId']}"
-    answered, done, faults = [1], threading.Event(), []
+    campaign = shop.campaign(running(mint(1)))
+    path = f"/campaigns/{campaign['campaignId']}/actions/{campaign['actions'][0]['actionId']}"
+    stored_amounts, changes_are_done, faults = [1], threading.Event(), []
 
     def purchases(member):
-        while not done.is_set():
-            least = answered[-1]
+        while not changes_are_done.is_set():
+            least = stored_amounts[-1]
             [result] = shop.track(event(member))
-            minted = [each["params"][0]["value"] for each in result["effects"]]
+            minted = [effect["params"][0]["value"] for effect in result["effects"]]
             if result["status"] != "success" or len(minted) != 1 or minted[0] < least:
                 faults.append((least, result))
 
@@ -177,28 +178,28 @@ def test_a_changed_campaign_holds_for_every_event_that_begins_after_the_change(s
         try:
             for amount in range(2, 20):
                 shop.administration.put(path, running(mint(amount)))
-                answered.append(amount)
+                stored_amounts.append(amount)
         finally:
-            done.set()
+            changes_are_done.set()
 
-    together([*(partial(purchases, each) for each in members), changes])
+    together([*(partial(purchases, member) for member in members), changes])
     assert faults == []
 
 
 def test_an_account_that_begins_to_track_points_under_load_tracks_all_of_them(shop):
     accounts = [shop.account() for _ in range(4)]
-    member_of = {each["ledgerAccountId"]: [shop.member() for _ in range(4)] for each in accounts}
-    shop.campaign(*(running(mint(1, ledgerAccountKey=each["ledgerAccountKey"])) for each in accounts))
-    done = threading.Event()
+    member_of = {account["ledgerAccountId"]: [shop.member() for _ in range(4)] for account in accounts}
+    shop.campaign(*(running(mint(1, ledgerAccountKey=account["ledgerAccountKey"])) for account in accounts))
+    changes_are_done = threading.Event()
 
     def load(index):
-        while not done.is_set():
+        while not changes_are_done.is_set():
             for account in accounts:
                 member = member_of[account["ledgerAccountId"]][index]
                 shop.give(member, 2, ledgerAccountId=account["ledgerAccountId"])
                 shop.give(member, 1, "burn", ledgerAccountId=account["ledgerAccountId"])
                 result = shop.track_one(event(member))
-                assert {each["status"] for each in result["effects"]} == {"executed"}
+                assert {effect["status"] for effect in result["effects"]} == {"executed"}
 
     def settings():
         try:
@@ -207,11 +208,11 @@ def test_an_account_that_begins_to_track_points_under_load_tracks_all_of_them(sh
                 body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
                 shop.administration.put(path, {**body, "pointTrackingEnabled": True})
         finally:
-            done.set()
+            changes_are_done.set()
 
     together([*(partial(load, index) for index in range(4)), settings])
     for account in accounts:
         for member in member_of[account["ledgerAccountId"]]:
-            held = shop.balance(member, account["ledgerAccountId"])
-            if held:
-                shop.give(member, held, "burn", ledgerAccountId=account["ledgerAccountId"])
+            balance = shop.balance(member, account["ledgerAccountId"])
+            if balance:
+                shop.give(member, balance, "burn", ledgerAccountId=account["ledgerAccountId"])

@@ -32,9 +32,9 @@ OF_ACCOUNT = {"alias": ("a", None), "formatString": ("b", None), "expiresInMonth
 def test_updates_of_one_record_at_once_all_last(shop, name, key, path, body):
     administration = shop.administration
     path = path.format(ledger=shop.organization.created.ledger_id)
-    made = administration.post(path, body)[name]
+    record = administration.post(path, body)[name]
     fields = OF_ACCOUNT if name == "ledgerAccount" else FIELDS
-    put = partial(administration.put, f"{path}/{made[key]}")
+    put = partial(administration.put, f"{path}/{record[key]}")
     for _ in range(3):
         together(partial(put, {**body, field: value}) for field, (value, _) in fields.items())
         last = put(body)[name]
@@ -51,5 +51,5 @@ def test_two_who_write_a_new_document_at_once_both_last(shop):
         path = f"{documents.documents}/{document_key()}"
         put = partial(shop.integration.put, f"{path}/locales/default")
         together([partial(put, {**body, "slug": "s"}), partial(put, {**body, "fromDate": "2026-01-01T00:00:00Z"})])
-        found = shop.integration.get(path, locale="")["document"]
-        assert (found["slug"], found["fromDate"]) == ("s", "2026-01-01T00:00:00Z")
+        document = shop.integration.get(path, locale="")["document"]
+        assert (document["slug"], document["fromDate"]) == ("s", "2026-01-01T00:00:00Z")

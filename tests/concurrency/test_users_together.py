@@ -24,8 +24,8 @@ def users(busy_api):
 
 
 def administrators(users):
-    found = users.surface.get("/users", includeAPIUsers=True)["results"]
-    return [result for result in found if result["active"] and result["organizations"][0]["isAdmin"]]
+    users = users.surface.get("/users", includeAPIUsers=True)["results"]
+    return [result for result in users if result["active"] and result["organizations"][0]["isAdmin"]]
 
 
 def test_administrators_who_take_each_other_away_leave_one(users):
@@ -48,7 +48,7 @@ def test_administrators_who_take_each_other_away_leave_one(users):
             {"isAdmin": False, "roles": []},
         ),
         partial(users.surface.request, "PUT", f"/permission-groups/{key}", {"isAdmin": False}),
-        *(partial(users.surface.request, "DELETE", f"/users/{each['userId']}") for each in first),
+        *(partial(users.surface.request, "DELETE", f"/users/{person['userId']}") for person in first),
     ]
     statuses = [reply.status for reply in together(calls)]
     assert statuses.count(409) == 1
@@ -61,7 +61,7 @@ def test_a_group_is_deleted_once_and_never_with_users(users):
         key, ana = users.group()["permissionGroupKey"], users.person()
         joining = {"isAdmin": False, "roles": [], "permissionGroupKeys": [key]}
         path = f"/permission-groups/{key}"
-        joined, changed, *deleted = together(
+        joined, renamed, *deleted = together(
             [
                 partial(users.surface.request, "PUT", f"/users/{ana['userId']}/permissions", joining),
                 partial(users.surface.request, "PUT", path, {"name": "Changed"}),
@@ -70,13 +70,13 @@ def test_a_group_is_deleted_once_and_never_with_users(users):
         )
         statuses = sorted(reply.status for reply in deleted)
         assert (joined.status, statuses) in [(200, [409, 409, 409]), (404, [204, 404, 404])]
-        assert changed.status in (200, 404)
+        assert renamed.status in (200, 404)
 
 
 def test_two_who_demote_each_other_do_not_both_succeed(users):
     for _ in range(3):
         ana, bob = (users.person(isAdmin=True) for _ in range(2))
-        hers, his = (users.by(users.token(each)) for each in (ana, bob))
+        hers, his = (users.by(users.token(person)) for person in (ana, bob))
         body = {"isAdmin": False, "roles": []}
         replies = together(
             [
@@ -95,9 +95,9 @@ def test_an_address_becomes_one_user(users):
 
 
 def test_a_client_id_is_given_once(users):
-    made = users.create()
-    users.surface.delete(f"/users/{made['userId']}")
-    body = {**{name: made[name] for name in ("name", "nickname", "profilePictureUrl", "authClientId")}}
+    user = users.create()
+    users.surface.delete(f"/users/{user['userId']}")
+    body = {**{name: user[name] for name in ("name", "nickname", "profilePictureUrl", "authClientId")}}
     body |= {"active": True, "isSystemAdmin": False, "pendingProvisioning": False, "isAdmin": False, "roles": []}
     replies = together([partial(users.surface.request, "POST", "/users", body)] * 8)
     assert sorted(reply.status for reply in replies) == [201] + [409] * 7

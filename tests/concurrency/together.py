@@ -13,19 +13,19 @@ from domain.problems import Conflict
 
 def together(calls: Iterable[Callable[[], Any]]) -> list[Any]:
     """Make the calls at once, each in a thread of its own; their answers in order, or the first exception raised."""
-    made: Sequence[Callable[[], Any]] = list(calls)
-    answers: list[Any] = [None] * len(made)
+    pending: Sequence[Callable[[], Any]] = list(calls)
+    answers: list[Any] = [None] * len(pending)
     failures: list[BaseException] = []
-    start = threading.Barrier(len(made))
+    start = threading.Barrier(len(pending))
 
     def run(index: int) -> None:
         try:
             start.wait()
-            answers[index] = made[index]()
+            answers[index] = pending[index]()
         except BaseException as failure:
             failures.append(failure)
 
-    threads = [threading.Thread(target=run, args=(index,)) for index in range(len(made))]
+    threads = [threading.Thread(target=run, args=(index,)) for index in range(len(pending))]
     for thread in threads:
         thread.start()
     for thread in threads:
