@@ -37,7 +37,7 @@ class Model:
     def total(self, name, **like):
         return sum(getattr(u, name) for u in self.standing(**like))
 
-    def left(self, lot):
+    def remaining_of(self, lot):
         return lot.assigned - self.used_of(lot)
 
     def used_of(self, lot):
@@ -45,8 +45,8 @@ class Model:
 
     def lots(self, **like):
         """What can still be used but for its expiry, in the order of use."""
-        left = [u for u in self.standing(**like) if u.assigned and self.left(u) > 0]
-        return sorted(left, key=lambda u: (u.expires is None, u.expires or self.now))
+        usable = [u for u in self.standing(**like) if u.assigned and self.remaining_of(u) > 0]
+        return sorted(usable, key=lambda u: (u.expires is None, u.expires or self.now))
 
     def has_expired(self, lot):
         return lot.expires is not None and lot.expires <= self.now
@@ -72,7 +72,9 @@ class Model:
         rule = self.rules[book]
         self.refuse_book(book)
         if rule.type != "list":
-            stocks = [each for each in (rule.stock, rule.cap if rule.type == "single" else None) if each is not None]
+            stocks = [
+                maximum for maximum in (rule.stock, rule.cap if rule.type == "single" else None) if maximum is not None
+            ]
             refuse(stocks and self.total("assigned", book=book) + amount > min(stocks), "coupon-out-of-stock")
         if rule.quota is not None:
             refuse(self.total("assigned", book=book, member=member) + amount > rule.quota, "coupon-quota")
@@ -88,12 +90,12 @@ class Model:
             refuse(had + amount > rule.cap, "coupon-out-of-stock")
         return code
 
-    def assign(self, member, book, amount, code, override, expires, data, made):
+    def assign(self, member, book, amount, code, override, expires, data, new_code):
         """`made` is the code that the server has made of a generated book."""
         code = self.check_assign(member, book, amount, code)
         self.pay(member, self.rules[book].assignment * amount if override is None else override)
         if self.rules[book].type == "generated" and code is None:
-            code = made()
+            code = new_code()
             self.codes[book].append(code)
         points = self.rules[book].assignment * amount if override is None else override
         return self.keep(member, book, code, assigned=amount, points=points, expires=expires, data=data or {})
@@ -118,7 +120,7 @@ class Model:
         refuse(not alive, "coupon-not-assigned")
         self.pay(member, rule.use if override is None else override)
         points = rule.use if override is None else override
-        return self.keep(member, book, alive[0].code, used=1, discount=discount, points=points, lot=alive[0])
+        return self.keep(member, book, alive[0].code, uses=1, discount=discount, points=points, lot=alive[0])
 
     def revert(self, usage, force):
         refuse(usage.reverted, "coupon-usage-reverted")
@@ -131,9 +133,9 @@ class Model:
         refuse(points > self.points[member], "insufficient-balance")
         self.points[member] -= points
 
-    def keep(self, member, book, code, assigned=0, used=0, discount=None, points=0, expires=None, data=None, lot=None):
+    def keep(self, member, book, code, assigned=0, uses=0, discount=None, points=0, expires=None, data=None, lot=None):
         usage = Record(
-            member=member, book=book, code=code, assigned=assigned, used=used, discount=discount, points=points,
+            member=member, book=book, code=code, assigned=assigned, used=uses, discount=discount, points=points,
             at=self.now, reverted=False, expires=expires, data=data, lot=lot,
         )  # fmt: skip
         self.usages.append(usage)

@@ -58,9 +58,9 @@ class Model:
                 self.expired[lot.origin] -= lot.amount
 
     def issued(self, account):
-        held = total(lot for pair, lots in self.lots.items() if pair[1] == account for lot in lots)
+        balances = total(lot for pair, lots in self.lots.items() if pair[1] == account for lot in lots)
         owed = sum(debt for pair, debt in self.debt.items() if pair[1] == account)
-        return held + self.pending(account) - owed if self.rules[account].revolving else self.minted[account]
+        return balances + self.pending(account) - owed if self.rules[account].revolving else self.minted[account]
 
     def check(self, account, amount, issuing=False, expires=None):
         rules = self.rules[account]
@@ -69,8 +69,8 @@ class Model:
         refuse(expires is not None and not rules.tracked, "points-not-tracked")
         refuse(issuing and rules.cap is not None and self.issued(account) + amount > rules.cap, "supply-exceeded")
 
-    def shortfall(self, pair, amount, allowed=False):
-        short, limit = amount - total(self.unexpired(pair)), self.rules[pair[1]].overdraft if allowed else 0
+    def shortfall(self, pair, amount, may_overdraw=False):
+        short, limit = amount - total(self.unexpired(pair)), self.rules[pair[1]].overdraft if may_overdraw else 0
         refuse(short > 0 and not limit, "insufficient-balance")
         refuse(short > 0 and self.debt[pair] + short > limit, "overdraft-limit")
         return max(short, Decimal(0))
@@ -110,12 +110,12 @@ class Model:
         for _, claim in sorted(self.missing.items()):
             if claim.pair == pair and t.n < claim.n:
                 claim.amount = max(Decimal(0), claim.amount - expired[claim.key])
-                left = min(claim.amount, arrived)
-                self.take(pair, left, first=claim.key, then=[lot.n for lot in lots])
-                debt = min(claim.amount - left, repaid)  # what has repaid a debt is debt again
-                arrived, repaid, claim.amount = arrived - left, repaid - debt, claim.amount - left - debt
+                part = min(claim.amount, arrived)
+                self.take(pair, part, first=claim.key, then=[lot.n for lot in lots])
+                debt = min(claim.amount - part, repaid)  # what has repaid a debt is debt again
+                arrived, repaid, claim.amount = arrived - part, repaid - debt, claim.amount - part - debt
                 self.debt[pair] += debt
-                self.minted[t.account] -= left + debt
+                self.minted[t.account] -= part + debt
 
     def settle(self, key, t):
         if t.kind == "mint":
@@ -148,19 +148,19 @@ class Model:
         refuse(amount > t.amount, "capture-exceeds-hold")
         self.check(t.account, amount, issuing=t.kind == "mint")
         self.lots[key] = t.pieces  # what is set aside, as if it were a wallet: captured soonest to expire first
-        kept = self.take(key, amount)
+        captured_pieces = self.take(key, amount)
         self.close(t, SETTLED if amount else REVERTED)
         released = self.lots.pop(key)
         self.give_back(t, released, released)
         if amount:
-            t.amount, t.pieces = amount, kept
+            t.amount, t.pieces = amount, captured_pieces
             self.settle(key, t)
 
     def revert(self, key, original, overdraft=False, available=False):
         t = self.done[original]
         account, target = t.account, (t.target, t.account)
-        gone = self.expired[original] if t.status == SETTLED and t.kind != "burn" else Decimal(0)
-        amount = wanted = t.amount - gone
+        expired_amount = self.expired[original] if t.status == SETTLED and t.kind != "burn" else Decimal(0)
+        amount = full_amount = t.amount - expired_amount
         rules, pieces = self.rules[account], t.pieces
         refuse(t.status == REVERTED, "already-reverted")
         refuse(t.kind == "revert", "not-revertible")
@@ -170,18 +170,18 @@ class Model:
             pieces = [self.lot(account, t.debt, key), *pieces]  # what was debt comes back first, as value of today
             pieces = [piece for piece in pieces if piece.amount]
         elif t.status == SETTLED:
-            mint, left = t.kind == "mint", total(self.unexpired(target))
+            mint, available_points = t.kind == "mint", total(self.unexpired(target))
             if mint and available and not (overdraft and rules.overdraft):
-                amount = min(amount, left)
+                amount = min(amount, available_points)
             debt = self.shortfall(target, amount, overdraft and mint)
             self.take(target, amount - debt, first=original)
             self.debt[target] += debt
             self.minted[account] -= amount if mint else 0
-            pieces = self.without_first(pieces, gone)
+            pieces = self.without_first(pieces, expired_amount)
         self.done[key] = Record(**{**vars(t), "kind": "revert", "amount": amount, "status": t.status or REVERTED})
         self.close(t, REVERTED)
-        if t.kind == "mint" and wanted > amount:
-            self.missing[t.n] = Record(pair=target, amount=wanted - amount, key=original, n=self.posted)
+        if t.kind == "mint" and full_amount > amount:
+            self.missing[t.n] = Record(pair=target, amount=full_amount - amount, key=original, n=self.posted)
         if t.source:
             self.give_back(t, pieces, t.pieces)
 
@@ -189,7 +189,7 @@ class Model:
         """Pieces without the first `amount` of them."""
         rest = []
         for piece in pieces:
-            left = piece.amount - min(piece.amount, amount)
-            amount -= piece.amount - left
-            rest += [Record(**{**vars(piece), "amount": left})] if left else []
+            remainder = piece.amount - min(piece.amount, amount)
+            amount -= piece.amount - remainder
+            rest += [Record(**{**vars(piece), "amount": remainder})] if remainder else []
         return rest

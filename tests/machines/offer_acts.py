@@ -17,7 +17,7 @@ class Acts:
     def __init__(self, program: Program) -> None:
         self.program, self.chance = program, program.chance
 
-    def some(self, steps: int, *without: str) -> None:
+    def do_random(self, steps: int, *without: str) -> None:
         """Do so many acts."""
         weights = {"buy": 30, "visit": 3, "bring_back": 10, "undo": 4, "give": 9, "burn": 8, "revert": 4, "pay": 12}
         weights |= {"settle": 12, "use": 6, "lock": 8, "unlock": 9, "extend": 3, "wait": 13, "release": 5, "hold": 5}
@@ -78,11 +78,11 @@ class Acts:
         body = {**amount, "orderTotal": total, "validFor": "P5D", "systemUniqueKey": self.program.name()}
         path = f"/members/{member}/points-payments"
         refusals = ("payment-exceeds-share", "points-not-multiple", "insufficient-balance", "payment-below-minimum")
-        made = self.program.ask("pay", self.program.integration, path, body, *refusals)
-        if made is None:
+        response = self.program.ask("pay", self.program.integration, path, body, *refusals)
+        if response is None:
             return None
-        self.program.payments.append(made["pointsPayment"]["pointsPaymentKey"])
-        return made["pointsPayment"]
+        self.program.payments.append(response["pointsPayment"]["pointsPaymentKey"])
+        return response["pointsPayment"]
 
     def settle(self) -> None:
         """Capture, release or refund the first of some payments that allows it."""
@@ -103,12 +103,12 @@ class Acts:
 
     def visit(self) -> None:
         """An event that burns points and extends the others."""
-        sent = event(self.member())
-        self.program.visits.append(self.program.track("visit", sent)[0]["loyaltyEventKey"])
+        visit_event = event(self.member())
+        self.program.visits.append(self.program.track("visit", visit_event)[0]["loyaltyEventKey"])
 
     def open_order(self) -> Order | None:
-        found = [each for each in self.program.orders.values() if each.left and not each.is_returned]
-        return self.chance.choice(found) if found else None
+        open_orders = [order for order in self.program.orders.values() if order.left and not order.is_returned]
+        return self.chance.choice(open_orders) if open_orders else None
 
     def bring_back(self, one: Order | None = None, share: Decimal | None = None) -> None:
         """Return a part of an order, or all."""
@@ -160,13 +160,13 @@ class Acts:
             "capture-not-supported",
         )
         path = f"{account.path}/transactions"
-        made = self.program.ask(what, self.program.administration, path, body, *refusals)
-        if made is not None:
-            transaction_id = made["transactions"][0]["ledgerTransactionId"]
+        response = self.program.ask(what, self.program.administration, path, body, *refusals)
+        if response is not None:
+            transaction_id = response["transactions"][0]["ledgerTransactionId"]
             self.program.movements.append((account, transaction_id))
             if what == "hold":
                 self.program.holds.append(transaction_id)
-            elif made["transactions"][0].get("availability") == "waiting":
+            elif response["transactions"][0].get("availability") == "waiting":
                 self.program.waiting.append((account, transaction_id))
 
     def give(self) -> None:
@@ -219,18 +219,18 @@ class Acts:
         _, path, amount = self.of_book()
         what, body = self.chance.choice([("use", amount), ("assign", {})])
         refusals = ("coupon-not-assigned", "coupon-value-exceeded", "coupon-locked", "coupon-out-of-stock")
-        made = self.program.ask(f"{what} coupon", self.program.integration, f"{path}/{what}", body, *refusals)
-        if made is not None:
-            self.program.usages.append(made["couponUsage"]["couponUsageId"])
+        response = self.program.ask(f"{what} coupon", self.program.integration, f"{path}/{what}", body, *refusals)
+        if response is not None:
+            self.program.usages.append(response["couponUsage"]["couponUsageId"])
 
     def lock(self) -> None:
         """Lock a coupon."""
         _, path, amount = self.of_book()
         body = {"validFor": "P1D", "systemUniqueKey": self.program.name(), "autoAssign": self.chance.random() < 0.5}
         refusals = ("coupon-not-assigned", "coupon-locked", "coupon-out-of-stock")
-        made = self.program.ask("lock", self.program.integration, f"{path}/lock", body, *refusals)
-        if made is not None:
-            self.program.locks.append((path, amount, made["couponLock"]["couponLockKey"]))
+        response = self.program.ask("lock", self.program.integration, f"{path}/lock", body, *refusals)
+        if response is not None:
+            self.program.locks.append((path, amount, response["couponLock"]["couponLockKey"]))
 
     def unlock(self) -> None:
         """Use what is locked, or release it."""
@@ -244,9 +244,9 @@ class Acts:
                 )
                 return
             body = {**amount, "couponLockKey": lock_key}
-            made = self.program.ask("use lock", self.program.integration, f"{path}/use", body, *refusals)
-            if made is not None:
-                self.program.usages.append(made["couponUsage"]["couponUsageId"])
+            response = self.program.ask("use lock", self.program.integration, f"{path}/use", body, *refusals)
+            if response is not None:
+                self.program.usages.append(response["couponUsage"]["couponUsageId"])
 
     def extend(self) -> None:
         """Let the points of a member live longer."""

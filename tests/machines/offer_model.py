@@ -92,16 +92,16 @@ class OfferModel:
                 lot.expired, lot.left = lot.expired + lot.left, 0
                 self.counts["expired"] += 1
 
-    def used(self) -> tuple[int, Decimal]:
+    def budget_counts(self) -> tuple[int, Decimal]:
         """What the budgets have counted."""
         return sum(sale.points for sale in self.sales), sum((sale.money for sale in self.sales), Decimal(0))
 
     def buy(self, member: str, totals: list[Decimal], now: datetime) -> Sale:
         """An order of items."""
-        points, money = self.used()
+        points, money = self.budget_counts()
         total = sum(totals, Decimal(0))
-        earned = min(int(total), POINTS - points)
-        self.counts["points cut"] += 0 < earned < int(total)
+        points_earned = min(int(total), POINTS - points)
+        self.counts["points cut"] += 0 < points_earned < int(total)
         offers = {"percentage": to_cents(total * PERCENT / 100), "amount": min(AMOUNT, total)}
         worths = {name: min(worth, MONEY - money) for name, worth in offers.items()}
         winner = max(worths, key=worths.__getitem__)
@@ -109,7 +109,7 @@ class OfferModel:
         self.counts["discount cut"] += 0 < discount < offers[winner]
         self.counts[winner] += discount > 0
         available = days_later(now)
-        lot = Lot(earned, available, months_later(available))
+        lot = Lot(points_earned, available, months_later(available))
         self.lots[member].append(lot)
         lot.left = 0
         allocation = allocate(discount, totals) if discount else []
@@ -119,7 +119,7 @@ class OfferModel:
 
     def visit(self, member: str) -> Sale:
         """A visit, which gets a voucher of the amount, or of what the budget has left."""
-        discount = min(AMOUNT, MONEY - self.used()[1])
+        discount = min(AMOUNT, MONEY - self.budget_counts()[1])
         self.counts["voucher"] += discount > 0
         self.counts["voucher cut"] += 0 < discount < AMOUNT
         no_points = Lot(0, datetime.max, datetime.max, is_waiting=False)
@@ -136,10 +136,13 @@ class OfferModel:
 
     def spend(self, member: str, amount: int, first: Lot | None = None) -> None:
         """Use points of one lot first, then of the soonest to expire."""
-        lots = sorted(enumerate(self.lots[member]), key=lambda each: (each[1] is not first, each[1].ends, each[0]))
+        lots = sorted(
+            enumerate(self.lots[member]),
+            key=lambda numbered_lot: (numbered_lot[1] is not first, numbered_lot[1].ends, numbered_lot[0]),
+        )
         for _, lot in lots:
-            used = min(lot.left, amount)
-            lot.left, amount = lot.left - used, amount - used
+            spent_points = min(lot.left, amount)
+            lot.left, amount = lot.left - spent_points, amount - spent_points
 
     def extend(self, member: str) -> int:
         """Let the points of a member live three months longer; the number of lots."""
@@ -156,7 +159,7 @@ class OfferModel:
             self.counts["cancelled while waiting"] += 1
             lot.amount = 0
         else:
-            wanted = lot.amount - lot.expired
+            remainder = lot.amount - lot.expired
             self.counts["cancelled"] += 1
-            self.spend(sale.member, min(wanted, self.holds(sale.member)[0]), lot)
+            self.spend(sale.member, min(remainder, self.holds(sale.member)[0]), lot)
         self.sales.remove(sale)

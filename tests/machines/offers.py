@@ -76,13 +76,13 @@ class Program:
         chance = random.Random(seed)
         clock = Clock.new(api, START)
         clock.organization.administration.put("", {"defaultLocale": "en", "currency": "EUR"})
-        books = CouponBooks(clock.organization)
-        made = [
-            books.make(type="codeless", isValueCoupon=True, faceValue=12, maxCouponCount=30),
-            books.make(type="codeless", restoreOnCancel=False, maxCouponCount=30),
+        coupon_books = CouponBooks(clock.organization)
+        books = [
+            coupon_books.make(type="codeless", isValueCoupon=True, faceValue=12, maxCouponCount=30),
+            coupon_books.make(type="codeless", restoreOnCancel=False, maxCouponCount=30),
         ]
         accounts = _accounts(clock, chance)
-        program = cls(clock, chance, *accounts, made)
+        program = cls(clock, chance, *accounts, books)
         for name in MEMBERS:
             member = clock.organization.member(name)
             program.wallets[name], program.member_ids[name] = member["ledgerWalletId"], member["memberId"]
@@ -123,10 +123,10 @@ class Program:
         assert {result["status"] for result in results} == {"success"}, results
         self.counts[what] += 1
         for result in results:
-            for applied in result["effects"]:
-                reason = applied.get("error", {}).get("type", "").removeprefix("/problems/")
-                self.counts[f"{applied['effectId']} {applied['status']} {reason}".strip()] += 1
-                self.counts["waiting effect"] += applied.get("availableAt") is not None
+            for outcome in result["effects"]:
+                reason = outcome.get("error", {}).get("type", "").removeprefix("/problems/")
+                self.counts[f"{outcome['effectId']} {outcome['status']} {reason}".strip()] += 1
+                self.counts["waiting effect"] += outcome.get("availableAt") is not None
             _check_discounts(events, result)
         return results
 
@@ -193,7 +193,7 @@ def _add_campaigns(program: Program) -> None:
     )
     group = {"name": "Offers", "mode": chance.choice(["first", "best", "worst", "all"])}
     group["scope"] = chance.choice(["order", "item"]) if group["mode"] != "all" else "order"
-    made = program.administration.post("/stacking-groups", group)["stackingGroup"]
+    stacking_group = program.administration.post("/stacking-groups", group)["stackingGroup"]
     offers = [
         effect("discount", type="percentage", value=chance.randint(5, 60), base=chance.choice(["reduced", "initial"])),
         effect(
@@ -205,9 +205,9 @@ def _add_campaigns(program: Program) -> None:
         {"scope": "campaign", "type": "money", "period": "total", "limit": 120},
         {"scope": "location", "type": "money", "period": "monthly", "limit": 40, "locationLimits": {"MAD": 25}},
     ]
-    joined = {"stackingGroupKey": made["stackingGroupKey"]}
+    joined = {"stackingGroupKey": stacking_group["stackingGroupKey"]}
     actions = [running(offer, priority=n, **joined) for n, offer in enumerate(offers, 1)]
-    if made["mode"] in ("best", "worst") and made["scope"] == "order":
+    if stacking_group["mode"] in ("best", "worst") and stacking_group["scope"] == "order":
         actions.append(running(mint(30), priority=9, **joined))
     add(*actions, limitRules=budgets, allowPartialApplicationOnLimit=chance.random() < 0.6, **returns)
     add(
@@ -229,16 +229,16 @@ def _add_campaigns(program: Program) -> None:
 
 def _check_discounts(events: Any, result: dict[str, Any]) -> None:
     """Each discount is spread to the cent, and all of them take no more than there is."""
-    discounts = [each for each in result["effects"] if each.get("discountAmount")]
-    sent = next(each for each in events if each["systemUniqueKey"] == result["systemUniqueKey"])
-    details = sent.get("payload", {}).get("order", {})
-    items = [Decimal(each["total"]) for each in details.get("items", ())]
-    taken: Counter[int] = Counter()
-    for each in discounts:
-        shares = each.get("allocation") or []
-        assert not items or sum(Decimal(share["amount"]) for share in shares) == each["discountAmount"]
+    discounts = [outcome for outcome in result["effects"] if outcome.get("discountAmount")]
+    tracked_event = next(candidate for candidate in events if candidate["systemUniqueKey"] == result["systemUniqueKey"])
+    details = tracked_event.get("payload", {}).get("order", {})
+    items = [Decimal(item["total"]) for item in details.get("items", ())]
+    discount_by_item: Counter[int] = Counter()
+    for discount in discounts:
+        shares = discount.get("allocation") or []
+        assert not items or sum(Decimal(share["amount"]) for share in shares) == discount["discountAmount"]
         for share in shares:
-            taken[share["itemIndex"]] += Decimal(share["amount"])
-    assert all(taken[place] <= items[place] for place in taken)
+            discount_by_item[share["itemIndex"]] += Decimal(share["amount"])
+    assert all(discount_by_item[place] <= items[place] for place in discount_by_item)
     if discounts:
-        assert sum(Decimal(each["discountAmount"]) for each in discounts) <= details["total"]
+        assert sum(Decimal(discount["discountAmount"]) for discount in discounts) <= details["total"]

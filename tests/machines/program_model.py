@@ -91,7 +91,7 @@ class Member:
 
     def total(self, name: str) -> int:
         """The sum of what all events did."""
-        return sum(getattr(done, name) for done in self.done.values())
+        return sum(getattr(outcome, name) for outcome in self.done.values())
 
     @property
     def balance(self) -> int:
@@ -151,22 +151,22 @@ class ProgramModel:
         self.effects.update(f"undo {name}" for name, number in vars(undone).items() if number)
 
     def _order(self, member: Member, total: int) -> Done:
-        done, on = Done(), lambda code: code not in self.off
+        outcome, on = Done(), lambda code: code not in self.off
         room = TIMES - member.total("achieved")
         if room > 0:
-            done.counted = 1
-            done.achieved = max(0, min(room, (member.total("counted") + 1) // GOAL - member.total("achieved")))
-        done.points = REWARD * done.achieved + total * on("a-dollars")
+            outcome.counted = 1
+            outcome.achieved = max(0, min(room, (member.total("counted") + 1) // GOAL - member.total("achieved")))
+        outcome.points = REWARD * outcome.achieved + total * on("a-dollars")
         if on("b-first-orders") and member.total("bonuses") < BONUSES:
-            done.bonuses = 1
-            done.points += BONUS
+            outcome.bonuses = 1
+            outcome.points += BONUS
         if on("c-badge") and total >= BADGE_TOTAL and member.total("badges") < BADGES:
-            done.badges = 1
+            outcome.badges = 1
         if on("e-gold") and member.tier == "Gold":
-            done.points += GOLD_BONUS
+            outcome.points += GOLD_BONUS
         if on("f-coupon") and total >= COUPON_TOTAL and member.total("coupons") < COUPONS:
-            done.coupons = 1
-        return done
+            outcome.coupons = 1
+        return outcome
 
 
 class Histories:
@@ -207,16 +207,16 @@ class Histories:
 
     def _event(self, name: str, *, generic: bool) -> dict[str, Any]:
         key = f"event-{uuid.UUID(int=self.pick.getrandbits(128))}"
-        own = {"loyaltyMemberId": name, "systemUniqueKey": key}
+        fields = {"loyaltyMemberId": name, "systemUniqueKey": key}
         if generic:
-            return {**own, "eventType": GENERIC, "payload": {}}
+            return {**fields, "eventType": GENERIC, "payload": {}}
         order = {"externalId": key, "total": self.pick.randint(1, 60), "items": []}
-        return {**own, "eventType": ORDER_CREATED, "payload": {"order": order}}
+        return {**fields, "eventType": ORDER_CREATED, "payload": {"order": order}}
 
     def _undo(self, name: str) -> Operation | None:
         """Cancel an event whose points are all still there, by its key, or an order by an event about it."""
         member = self.model.members[name]
-        keys = [key for key, done in member.done.items() if done.points <= member.balance]
+        keys = [key for key, outcome in member.done.items() if outcome.points <= member.balance]
         if not keys:
             return None
         key = self.pick.choice(keys)

@@ -67,15 +67,15 @@ class Coupons(RuleBasedStateMachine):
     effects: Effects
 
     @initialize(
-        each=st.lists(rules, min_size=BOOKS, max_size=BOOKS),
+        book_rules=st.lists(rules, min_size=BOOKS, max_size=BOOKS),
         start=st.sampled_from(STARTS),
         points=st.lists(st.sampled_from([0, 5, 30]), min_size=MEMBERS, max_size=MEMBERS),
     )
-    def begin(self, each, start, points):
+    def begin(self, book_rules, start, points):
         self.shop = CouponShop.new(self.engine, start)
-        self.model = Model(each, list(points), start)
+        self.model = Model(book_rules, list(points), start)
         self.members = [self.shop.member(points=have) for have in points]
-        self.books = [self.shop.book(rule.type, **self.settings(rule)) for rule in each]
+        self.books = [self.shop.book(rule.type, **self.settings(rule)) for rule in book_rules]
         for book in self.books:
             if book.type == "single":
                 self.shop.add_codes(book, ["ALL"])
@@ -98,15 +98,15 @@ class Coupons(RuleBasedStateMachine):
             usage_required_points=rule.use or None,
         )
 
-    def beside(self, expected, act):
+    def beside(self, model_act, act):
         """Do it on both sides; returns what both answer, or None where both refuse alike."""
         try:
             answer = act()
         except Refusal as refusal:
             with pytest.raises(Refused, match=f"^{refusal.slug}$"):
-                expected(None)
+                model_act(None)
             return None
-        return expected(answer), answer
+        return model_act(answer), answer
 
     @rule(hours=st.sampled_from([24, 1, 5, 13, 25, 24 * 3, 24 * 7, 24 * 31]))
     def wait(self, hours):
@@ -147,78 +147,80 @@ class Coupons(RuleBasedStateMachine):
         member=members,
         book=books,
         amount=st.sampled_from([1, 1, 2, 3]),
-        named=st.none() | st.integers(0, 5),
+        position=st.none() | st.integers(0, 5),
         override=overrides,
         days=st.sampled_from([1, None, 1, None, 1, 3]),
         data=st.none() | st.builds(dict, seat=st.integers(1, 9)),
     )
-    def assign(self, member, book, amount, named, override, days, data):
-        code = self.code(book, named)
+    def assign(self, member, book, amount, position, override, days, data):
+        code = self.code(book, position)
         expires = None if days is None else self.shop.now + timedelta(days=days)
-        asked = {
+        command = {
             "amount": Decimal(amount),
             "codes": () if code is None else (code,),
             "points_override": None if override is None else Decimal(override),
             "expires_at": expires,
             "coupon_data": data,
         }
-        done = self.beside(
+        results = self.beside(
             lambda answer: self.model.assign(
                 member, book, amount, code, override, expires, data, lambda: self.code_of(answer[0])
             ),
-            lambda: self.shop.assign(self.members[member], self.books[book], **asked),
+            lambda: self.shop.assign(self.members[member], self.books[book], **command),
         )
-        if done is not None:
-            usage, [stored] = done
-            assert self.code_of(stored) == stored.code == usage.code
-            self.remember(usage, stored)
+        if results is not None:
+            usage, [usage_row] = results
+            assert self.code_of(usage_row) == usage_row.code == usage.code
+            self.remember(usage, usage_row)
             self.effects["assign"] += 1
 
     @rule(
         member=members,
         book=books,
-        named=st.none() | st.integers(0, 5),
+        position=st.none() | st.integers(0, 5),
         discount=st.sampled_from([None, None, 0, 1, 2, 3]),
         bypass=rarely,
         override=overrides,
     )
-    def use(self, member, book, named, discount, bypass, override):
-        code = self.code(book, named)
-        asked = {
+    def use(self, member, book, position, discount, bypass, override):
+        code = self.code(book, position)
+        command = {
             "codes": () if code is None else (code,),
             "amount_discounted": None if discount is None else Decimal(discount),
             "bypass": bypass,
             "points_override": None if override is None else Decimal(override),
         }
-        done = self.beside(
+        results = self.beside(
             lambda answer: self.model.use(member, book, code, discount, bypass, override),
-            lambda: self.shop.use(self.members[member], self.books[book], **asked),
+            lambda: self.shop.use(self.members[member], self.books[book], **command),
         )
-        if done is not None:
-            usage, stored = done
-            assert (usage.code, self.books[book].coupon_book_key) == (stored.code, stored.coupon_book_key)
+        if results is not None:
+            usage, usage_row = results
+            assert (usage.code, self.books[book].coupon_book_key) == (usage_row.code, usage_row.coupon_book_key)
             # Of what could be used, that was used which expires soonest.
-            assert [lot.coupon_usage_id for model, lot in self.stored if model is usage.lot] == [stored.coupon_lot_id]
-            self.remember(usage, stored)
+            assert [lot.coupon_usage_id for model, lot in self.stored if model is usage.lot] == [
+                usage_row.coupon_lot_id
+            ]
+            self.remember(usage, usage_row)
             self.effects["use"] += 1
 
-    @rule(member=members, book=books, discount=st.sampled_from([None, None, 0, 1, 2]), reverted=rarely)
-    def use_at_once(self, member, book, discount, reverted):
+    @rule(member=members, book=books, discount=st.sampled_from([None, None, 0, 1, 2]), is_reverted=rarely)
+    def use_at_once(self, member, book, discount, is_reverted):
         """Use a coupon as soon as it is assigned, and revert the use now and then."""
         self.assign(member, book, 1, None, 0, None, None)
         self.use(member, book, None, discount, False, 0)
-        if reverted:
+        if is_reverted:
             self.revert(0, False)
 
     @rule(which=st.integers(0, 9), force=rarely)
     def revert(self, which, force):
         if self.stored:
-            usage, stored = self.stored[-1 - which % len(self.stored)]
-            done = self.beside(
-                lambda answer: self.model.revert(usage, force), lambda: self.shop.revert(stored, force=force)
+            usage, usage_row = self.stored[-1 - which % len(self.stored)]
+            results = self.beside(
+                lambda answer: self.model.revert(usage, force), lambda: self.shop.revert(usage_row, force=force)
             )
-            if done is not None:
-                reversal = done[1]
+            if results is not None:
+                reversal = results[1]
                 assert (reversal.amount_assigned, reversal.amount_used) == (-usage.assigned, -usage.used)
                 self.effects["revert"] += 1
 
@@ -226,20 +228,20 @@ class Coupons(RuleBasedStateMachine):
         """The number of lots that have something left and have expired."""
         return sum(self.model.has_expired(lot) for number in range(MEMBERS) for lot in self.model.lots(member=number))
 
-    def code(self, book, named):
+    def code(self, book, position):
         """A code of the book to name, where it has codes."""
         codes = [code for code in self.model.codes[book] if code is not None]
-        return None if named is None or not codes else codes[named % len(codes)]
+        return None if position is None or not codes else codes[position % len(codes)]
 
-    def code_of(self, stored):
+    def code_of(self, usage_row):
         statement = "SELECT code FROM coupons WHERE organization_id = :org AND coupon_id = :coupon"
-        return self.shop.ask(statement, coupon=stored.coupon_id)[0][0]
+        return self.shop.ask(statement, coupon=usage_row.coupon_id)[0][0]
 
-    def remember(self, usage, stored):
-        model, mine = self.model, {"book": usage.book, "code": usage.code, "member": usage.member}
-        assert stored.updated_total_assigned == model.total("assigned", **mine)
-        assert stored.updated_total_usages == model.total("used", **mine)
-        self.stored.append((usage, stored))
+    def remember(self, usage, usage_row):
+        model, criteria = self.model, {"book": usage.book, "code": usage.code, "member": usage.member}
+        assert usage_row.updated_total_assigned == model.total("assigned", **criteria)
+        assert usage_row.updated_total_usages == model.total("used", **criteria)
+        self.stored.append((usage, usage_row))
 
     @invariant()
     def everything_is_as_the_model_says(self):
@@ -254,9 +256,9 @@ class Coupons(RuleBasedStateMachine):
         for number in range(MEMBERS):
             self.lists_of_a_member_are_as_the_model_says(number)
         for number, book in enumerate(self.books):
-            stored = self.shop.stored(book)
+            current_book = self.shop.stored(book)
             sums = self.model.total("assigned", book=number), self.model.total("used", book=number)
-            assert (stored.total_assigned, stored.total_usages) == sums
+            assert (current_book.total_assigned, current_book.total_usages) == sums
 
     def lists_of_a_member_are_as_the_model_says(self, number):
         """What is left, when it expires and its data, lot by lot."""
@@ -278,13 +280,13 @@ class Coupons(RuleBasedStateMachine):
         assert {(numbers[result.coupon_book_id], result.code) for result in entries.results} == alive
         unused_only = {**ALL, "unusedOnly": True}
         unused = self.shop.run(lambda call: usages.find_page(call.db, member, unused_only, now)).results
-        ids = {stored.coupon_usage_id: lot for lot, stored in self.stored}
+        ids = {usage_row.coupon_usage_id: lot for lot, usage_row in self.stored}
         usable = [lot for lot in model.lots(member=number) if not model.has_expired(lot)]
         assert sorted(map(id, usable)) == sorted(id(ids[result.coupon_usage_id]) for result in unused)
         for of_book, amounts in self.shop.run(
             lambda call: amounts_of(call.db, member, [book.coupon_book_id for book in self.books], now)
         ).items():
-            assert amounts.unused == sum(model.left(lot) for lot in usable if lot.book == numbers[of_book])
+            assert amounts.unused == sum(model.remaining_of(lot) for lot in usable if lot.book == numbers[of_book])
 
     def teardown(self):
         self.steps = STEPS_BETWEEN_CHECKS - 1

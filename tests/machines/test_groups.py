@@ -47,16 +47,16 @@ class World:
     def new(cls, dispatcher: Dispatcher, api: Api, *, rewarding: bool) -> World:
         shop = Shop(api.organization())
         world = cls(dispatcher, shop)
-        paid = {"requiredPointsConfig": {"ledgerAccountKey": shop.organization.created.ledger_account_key}}
+        priced_in_points = {"requiredPointsConfig": {"ledgerAccountKey": shop.organization.created.ledger_account_key}}
         for key, body in {
             "free": {"type": "codeless"},
-            "paid": {"type": "codeless", "usageRequiredPoints": 7, **TWICE, **paid},
-            "capped": {"type": "codeless", "maxCouponCount": 3, "assignmentRequiredPoints": 5, **paid},
+            "paid": {"type": "codeless", "usageRequiredPoints": 7, **TWICE, **priced_in_points},
+            "capped": {"type": "codeless", "maxCouponCount": 3, "assignmentRequiredPoints": 5, **priced_in_points},
             "list": {"type": "list"},
-            "made": {"type": "generated", "codePattern": PATTERN, "assignmentRequiredPoints": 3, **paid},
+            "made": {"type": "generated", "codePattern": PATTERN, "assignmentRequiredPoints": 3, **priced_in_points},
         }.items():
-            made = {"name": key, "publishingStatus": "published", **body}
-            world.books[key] = shop.integration.post("/coupon-books", made)["couponBook"]["couponBookKey"]
+            book_body = {"name": key, "publishingStatus": "published", **body}
+            world.books[key] = shop.integration.post("/coupon-books", book_body)["couponBook"]["couponBookKey"]
         shop.integration.post(f"/coupon-books/{world.books['list']}/coupons", {"codes": list(CODES)})
         star = shop.integration.post("/badges", {"name": "Star", "active": True, "maxAmount": 3})
         world.badges["star"] = star["badge"]["badgeKey"]
@@ -132,18 +132,18 @@ class World:
                     [outcomes[position]] = self.dispatcher([requests[position]])
                 except Refusal as refusal:
                     outcomes[position] = refusal
-        return [_told(outcome) for outcome in outcomes]
+        return [_result_of(outcome) for outcome in outcomes]
 
     def state(self) -> list[Any]:
         """What is stored, as far as it is the same whenever it was made."""
         shop = self.shop
-        own: list[Any] = []
+        states: list[Any] = []
         for member in self.members:
             listed = shop.integration.get(f"/members/{member}/coupons", limit=25)["results"]
-            own.append(
+            states.append(
                 [
                     shop.balance(member),
-                    sorted(_held(coupon) for coupon in listed),
+                    sorted(_coupon_state(coupon) for coupon in listed),
                     shop.integration.get(f"/members/{member}/badges/{self.badges['star']}/balance")["balance"][
                         "assignedBalance"
                     ],
@@ -151,7 +151,7 @@ class World:
             )
         events = shop.rows("events", "event_type, status", "1, 2")
         entries = shop.rows("audit_log", "operation_id, entity_type", "1, 2")
-        return [own, events, entries]
+        return [states, events, entries]
 
 
 def _in_order(path: Mapping[str, Any]) -> dict[str, Any]:
@@ -159,12 +159,12 @@ def _in_order(path: Mapping[str, Any]) -> dict[str, Any]:
     return {name: path[name] for name in PATHS if name in path}
 
 
-def _held(coupon: Mapping[str, Any]) -> tuple[str, Decimal, Decimal]:
+def _coupon_state(coupon: Mapping[str, Any]) -> tuple[str, Decimal, Decimal]:
     """The book's name, and what a member has of it."""
     return coupon["couponBook"]["name"], coupon["amountAssigned"], coupon["amountUsed"]
 
 
-def _told(outcome: Answer | Exception) -> Any:
+def _result_of(outcome: Answer | Exception) -> Any:
     if isinstance(outcome, Answer):
         return outcome.status, _lasting(outcome.body)
     return type(outcome).__name__
@@ -175,9 +175,9 @@ _FLEETING = ("Id", "Key", "Keys", "At", "Date", "code", "Hash")
 
 def _lasting(value: Any, name: str = "") -> Any:
     if isinstance(value, Mapping):
-        return {key: _lasting(each, key) for key, each in value.items() if not key.endswith(_FLEETING)}
+        return {key: _lasting(member, key) for key, member in value.items() if not key.endswith(_FLEETING)}
     if isinstance(value, list):
-        return [_lasting(each) for each in value]
+        return [_lasting(member) for member in value]
     return value
 
 
@@ -246,9 +246,9 @@ def test_calls_of_a_batch_are_as_those_that_come_one_after_the_other(dispatcher,
         suppress_health_check=list(HealthCheck),
     )
     @given(st.lists(rounds, min_size=12, max_size=25))
-    def check(made: list[tuple[str, list[Any]]]) -> None:
+    def check(drawn_rounds: list[tuple[str, list[Any]]]) -> None:
         batched, one_by_one = (World.new(dispatcher, api, rewarding=rewarding) for _ in range(2))
-        for operation_id, calls in made:
+        for operation_id, calls in drawn_rounds:
             assert batched.do(operation_id, calls, batched=True) == one_by_one.do(operation_id, calls, batched=False)
         assert batched.state() == one_by_one.state()
         batched.shop.check_ledger()
@@ -291,5 +291,5 @@ def test_keys_in_capitals_are_found_in_a_batch_as_in_a_batch_of_one(dispatcher, 
         replace(request, path={**request.path, "badgeKey": request.path["badgeKey"].upper()})
         for request in (world.request("assignBadge", call) for call in calls)
     ]
-    assert [_told(outcome)[0] for outcome in dispatcher(requests)] == [200, 200]
-    assert [_told(outcome)[0] for outcome in dispatcher(requests[:1])] == [200]
+    assert [_result_of(outcome)[0] for outcome in dispatcher(requests)] == [200, 200]
+    assert [_result_of(outcome)[0] for outcome in dispatcher(requests[:1])] == [200]

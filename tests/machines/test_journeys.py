@@ -24,12 +24,12 @@ from tests.machines.effects import Effects
 @cache
 def operations() -> dict[str, tuple[str, str, Any]]:
     """operationId -> method, path and the declaration itself."""
-    found = {}
+    operations_by_id = {}
     for path, item in openapi.bundle("administration")["paths"].items():
         for method, declared in item.items():
             if isinstance(declared, dict) and "operationId" in declared:
-                found[declared["operationId"]] = (method.upper(), path, declared)
-    return found
+                operations_by_id[declared["operationId"]] = (method.upper(), path, declared)
+    return operations_by_id
 
 
 def looked_up(expression: str, path: dict[str, Any], answer: Any) -> Any:
@@ -54,7 +54,7 @@ class Journey:
 
     def follow(self, operation_id: str, body: Any = None) -> Journey:
         """Go on to an operation along the link to it."""
-        link = next(each for each in self._links.values() if each["operationId"] == operation_id)
+        link = next(candidate for candidate in self._links.values() if candidate["operationId"] == operation_id)
         path = {name: looked_up(value, self._path, self.answer) for name, value in link["parameters"].items()}
         return Journey(self._surface, operation_id, path, body)
 
@@ -93,19 +93,19 @@ class Journeys(RuleBasedStateMachine):
 
     def create_campaign(self, active):
         code = f"code-{uuid.uuid4()}"
-        made = self.begin("createCampaign", {"code": code, "name": "Campaign", "active": active})
-        self.active[made.answer["campaign"]["campaignId"]] = active
-        return made, code
+        creation = self.begin("createCampaign", {"code": code, "name": "Campaign", "active": active})
+        self.active[creation.answer["campaign"]["campaignId"]] = active
+        return creation, code
 
     @rule(campaign=campaigns)
     def update_campaign(self, campaign):
-        made, code = campaign
-        active = not self.active[made.answer["campaign"]["campaignId"]]
-        changed = made.follow("updateCampaign", {"code": code, "name": "Changed", "active": active})
-        seen = changed.follow("getCampaign").answer["campaign"]
-        assert (seen["active"], seen["name"]) == (active, "Changed")
+        creation, code = campaign
+        active = not self.active[creation.answer["campaign"]["campaignId"]]
+        update = creation.follow("updateCampaign", {"code": code, "name": "Changed", "active": active})
+        current = update.follow("getCampaign").answer["campaign"]
+        assert (current["active"], current["name"]) == (active, "Changed")
         self.effects["switch a campaign"] += 1
-        self.active[seen["campaignId"]] = active
+        self.active[current["campaignId"]] = active
 
     def note(self, action: Any, status: str, amount: int) -> None:
         place = (action["priority"], action["campaignId"], action["actionIndex"])
@@ -123,17 +123,17 @@ class Journeys(RuleBasedStateMachine):
 
     def create_action(self, campaign, status, amount, priority):
         body = {**running(mint(amount)), "status": status, "priority": priority}
-        made = campaign[0].follow("createAction", body)
-        self.note(made.answer["action"], status, amount)
-        self.actions.append(made)
+        creation = campaign[0].follow("createAction", body)
+        self.note(creation.answer["action"], status, amount)
+        self.actions.append(creation)
 
     @rule(which=st.integers(0, 9), status=st.sampled_from(["running", "disabled"]), amount=st.integers(1, 9))
     def update_action(self, which, status, amount):
-        changed = self.actions[which % len(self.actions)].follow(
+        update = self.actions[which % len(self.actions)].follow(
             "updateAction", {**running(mint(amount)), "status": status}
         )
         before = dict(self.amounts)
-        self.note(changed.follow("getAction").answer["action"], status, amount)
+        self.note(update.follow("getAction").answer["action"], status, amount)
         self.effects["change an action"] += before != self.amounts
 
     @rule(target=members)
@@ -142,11 +142,11 @@ class Journeys(RuleBasedStateMachine):
 
     def create_member(self):
         loyalty_member_id = f"member-{uuid.uuid4()}"
-        made = self.begin("createMember", {"loyaltyMemberId": loyalty_member_id})
-        self.balances[loyalty_member_id] = sum(self.expected().values())
-        return made, loyalty_member_id
+        creation = self.begin("createMember", {"loyaltyMemberId": loyalty_member_id})
+        self.balances[loyalty_member_id] = sum(self.expected_amounts().values())
+        return creation, loyalty_member_id
 
-    def expected(self) -> dict[int, int]:
+    def expected_amounts(self) -> dict[int, int]:
         """What each action that runs gives, in the order of their evaluation."""
         running_now = [
             action_id for action_id, amount in self.amounts.items() if amount and self.active[self.places[action_id][1]]
@@ -155,22 +155,22 @@ class Journeys(RuleBasedStateMachine):
 
     @rule(member=members)
     def track(self, member):
-        made, loyalty_member_id = member
-        sent = {
+        creation, loyalty_member_id = member
+        tracked_event = {
             "organizationId": self.shop.organization.id,
-            "memberId": made.answer["loyalMember"]["memberId"],
+            "memberId": creation.answer["loyalMember"]["memberId"],
             "eventType": GENERIC,
             "systemUniqueKey": key(),
         }
-        found = self.begin("trackEvent", sent).answer["effects"]
-        assert {effect["status"] for effect in found} <= {"executed"}
-        given = {effect["actionId"]: {p["id"]: p["value"] for p in effect["params"]}["amount"] for effect in found}
-        assert list(given.items()) == list(self.expected().items())
-        self.balances[loyalty_member_id] += sum(given.values())
-        self.effects["earn"] += bool(given)
-        self.effects["earn by several actions"] += len(given) > 1
-        [newest, *_] = made.follow("listMemberEvents").answer["results"]
-        assert (newest["systemUniqueKey"], newest["status"]) == (sent["systemUniqueKey"], "success")
+        effects = self.begin("trackEvent", tracked_event).answer["effects"]
+        assert {effect["status"] for effect in effects} <= {"executed"}
+        amounts = {effect["actionId"]: {p["id"]: p["value"] for p in effect["params"]}["amount"] for effect in effects}
+        assert list(amounts.items()) == list(self.expected_amounts().items())
+        self.balances[loyalty_member_id] += sum(amounts.values())
+        self.effects["earn"] += bool(amounts)
+        self.effects["earn by several actions"] += len(amounts) > 1
+        [newest, *_] = creation.follow("listMemberEvents").answer["results"]
+        assert (newest["systemUniqueKey"], newest["status"]) == (tracked_event["systemUniqueKey"], "success")
 
     @invariant()
     def points_are_what_the_effects_gave(self):

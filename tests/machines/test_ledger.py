@@ -36,7 +36,7 @@ STEPS_BETWEEN_VERIFICATIONS = 6
 
 # Of a debit also: all that can be spent, half of it, or ten more than there is.
 amounts = st.sampled_from(
-    [*(Decimal(each) for each in (1, 2, 5, 10, 10, 25, 60, "0.5")), "all", "half", "half", "more"]
+    [*(Decimal(number) for number in (1, 2, 5, 10, 10, 25, 60, "0.5")), "all", "half", "half", "more"]
 )
 days = st.sampled_from([-400, -62, -31, -1, 0, 1, 10, 31, 70])
 rarely = st.sampled_from([False, False, False, True])
@@ -60,7 +60,7 @@ rules = st.builds(
     overdraft=st.sampled_from([0, 0, 40, 25]),
     cap=st.sampled_from([None, None, 130]),
     decimals=st.sampled_from([0, 1, 6]),
-).map(lambda each: SimpleNamespace(**{**each, "overdraft": each["overdraft"] if each["revolving"] else 0}))
+).map(lambda values: SimpleNamespace(**{**values, "overdraft": values["overdraft"] if values["revolving"] else 0}))
 
 moves = st.fixed_dictionaries(
     {
@@ -99,9 +99,9 @@ class Units:
             self.model.expire(wallet_ids, account_ids)
             for act in acts:
                 act()
-        except Refused as refused:
+        except Refused as refusal:
             self.model.__dict__ = before
-            return str(refused)
+            return str(refusal)
         return None
 
     def batch(self, wallet_ids, account_ids, items):
@@ -134,38 +134,40 @@ class Ledger(RuleBasedStateMachine):
     effects: Effects
     model: Model | None = None
 
-    @initialize(chosen=st.lists(rules, min_size=ACCOUNTS, max_size=ACCOUNTS))
-    def open(self, chosen):
+    @initialize(rules_of_accounts=st.lists(rules, min_size=ACCOUNTS, max_size=ACCOUNTS))
+    def open(self, rules_of_accounts):
         self.client = LedgerClient.new(self.engine)
         self.wallets = self.client.wallets(WALLETS)
         self.accounts = [
             self.client.account(
-                active=each.active,
-                point_tracking_enabled=each.tracked,
-                expires_in_months=each.months,
-                expiration_policies=[{"expirationType": "lastTransaction", "period": each.idle}] if each.idle else [],
-                overdraft_limit=each.overdraft or None,
-                max_supply=each.cap,
-                is_revolving=each.revolving,
-                decimals=each.decimals,
+                active=account_rules.active,
+                point_tracking_enabled=account_rules.tracked,
+                expires_in_months=account_rules.months,
+                expiration_policies=[{"expirationType": "lastTransaction", "period": account_rules.idle}]
+                if account_rules.idle
+                else [],
+                overdraft_limit=account_rules.overdraft or None,
+                max_supply=account_rules.cap,
+                is_revolving=account_rules.revolving,
+                decimals=account_rules.decimals,
             )
-            for each in chosen
+            for account_rules in rules_of_accounts
         ]
-        self.model = Model(dict(zip(self.accounts, chosen, strict=True)), START)
+        self.model = Model(dict(zip(self.accounts, rules_of_accounts, strict=True)), START)
         self.units = Units(self.model)
         self.ids, self.done, self.requests, self.steps, self.expired = {}, [], 0, 0, 0
         # Something to spend, in lots that expire in another order than that in which they came.
-        given = {"kind": "mint", "source": 0, "manual": False, "overdraft": False, "event": None}
+        defaults = {"kind": "mint", "source": 0, "manual": False, "overdraft": False, "event": None}
         several = [
-            ({**given, "account": n, "target": target, "amount": Decimal(amount), "expires": days}, None)
-            for n, each in enumerate(chosen)
+            ({**defaults, "account": n, "target": target, "amount": Decimal(amount), "expires": days}, None)
+            for n, account_rules in enumerate(rules_of_accounts)
             for target, amount, days in (
                 (0, 20, None),
-                (0, 20, 31 if each.tracked else None),
-                (0, 15, 10 if each.tracked else None),
-                (0, 15, 5 if each.tracked else None),
-                (1, 20, 31 if each.tracked else None),
-                (1, 10, 5 if each.tracked else None),
+                (0, 20, 31 if account_rules.tracked else None),
+                (0, 15, 10 if account_rules.tracked else None),
+                (0, 15, 5 if account_rules.tracked else None),
+                (1, 20, 31 if account_rules.tracked else None),
+                (1, 10, 5 if account_rules.tracked else None),
             )
         ]
         self.each_for_itself(several)
@@ -177,45 +179,46 @@ class Ledger(RuleBasedStateMachine):
 
     def one(self, request):
         """Ask both for one movement; returns the slug of the refusal."""
-        made = self.understood(request)
-        slug, ids = self.tried(lambda: [self.client.post(made.movement)])
-        assert slug == self.units.do(made.wallets, made.accounts, made.act)
-        self.remember([made], ids)
+        plan = self.understood(request)
+        slug, ids = self.tried(lambda: [self.client.post(plan.movement)])
+        assert slug == self.units.do(plan.wallets, plan.accounts, plan.act)
+        self.remember([plan], ids)
         return slug
 
     @rule(several=st.lists(requests, min_size=1, max_size=3))
     def all_or_nothing(self, several):
         """A transaction set."""
-        made = [self.understood(each) for each in several]
-        slug, ids = self.tried(lambda: self.client.post_set([each.movement for each in made]))
-        assert slug == self.units.do(*self.concerned(made), *(each.act for each in made))
-        self.remember(made, ids)
+        plans = [self.understood(request) for request in several]
+        slug, ids = self.tried(lambda: self.client.post_set([plan.movement for plan in plans]))
+        assert slug == self.units.do(*self.concerned(plans), *(plan.act for plan in plans))
+        self.remember(plans, ids)
         self.effects["set"] += slug is None
 
     @rule(several=st.lists(st.tuples(requests, st.sampled_from([None, None, "a", "b"])), min_size=2, max_size=6))
     def each_for_itself(self, several):
         """A batch, with items that stand or fall together."""
         sets = {"a": str(uuid.uuid4()), "b": str(uuid.uuid4()), None: None}
-        made = [self.understood(request) for request, _ in several]
-        movements = [replace(m.movement, atomic_set_id=sets[name]) for m, (_, name) in zip(made, several, strict=True)]
+        plans = [self.understood(request) for request, _ in several]
+        movements = [replace(m.movement, atomic_set_id=sets[name]) for m, (_, name) in zip(plans, several, strict=True)]
         outcomes = self.client.post_batch(movements)
-        items = [(name, each.act) for each, (_, name) in zip(made, several, strict=True)]
+        items = [(name, plan.act) for plan, (_, name) in zip(plans, several, strict=True)]
         assert [None if isinstance(o, int) else o.slug for o in outcomes] == self.units.batch(
-            *self.concerned(made), items
+            *self.concerned(plans), items
         )
-        for each, movement, outcome in zip(made, movements, outcomes, strict=True):
-            each.movement = movement
-            self.remember([each], [outcome] if isinstance(outcome, int) else None)
+        for plan, movement, outcome in zip(plans, movements, outcomes, strict=True):
+            plan.movement = movement
+            self.remember([plan], [outcome] if isinstance(outcome, int) else None)
             self.effects["batch of sets"] += isinstance(outcome, int) and movement.atomic_set_id is not None
 
-    @precondition(lambda self: self.held())
+    @precondition(lambda self: self.pending_keys())
     @rule(several=st.lists(st.tuples(recent, st.sampled_from(["all", "half", "none", "more"])), min_size=1, max_size=2))
     def settle(self, several):
         """Capture what was set aside, in part or as a whole, or release it."""
         parts, portions = [], {}
         for which, part in several:
             # Now and then what is not pending, too.
-            key = [*self.held(), *self.held(), *self.held(), *list(self.ids)[-1:]][which % (3 * len(self.held()) + 1)]
+            pending = self.pending_keys()
+            key = [*pending, *pending, *pending, *list(self.ids)[-1:]][which % (3 * len(pending) + 1)]
             amount = self.model.done[key].amount
             portions[key] = part
             parts.append((key, {"all": amount, "half": amount // 2, "none": Decimal(0), "more": amount + 1}[part]))
@@ -248,16 +251,16 @@ class Ledger(RuleBasedStateMachine):
         n = free[which % len(free)]
         hold = {"kind": kind, "account": n, "source": source, "target": 1, "amount": "all" if greedy else "half"}
         self.one({**hold, "manual": True, "overdraft": False, "event": None, "expires": None})
-        wanted = {"account": n, "source": source} if then["kind"] != "revert" else {}
-        self.one({**then, **wanted})
-        if self.held():
-            self.settle([(which % len(self.held()), part)])
+        target = {"account": n, "source": source} if then["kind"] != "revert" else {}
+        self.one({**then, **target})
+        if self.pending_keys():
+            self.settle([(which % len(self.pending_keys()), part)])
 
-    @precondition(lambda self: self.held())
+    @precondition(lambda self: self.pending_keys())
     @rule(which=recent, part=st.sampled_from(["none", "half", "all"]), expiring=st.booleans())
     def settle_one(self, which, part, expiring):
         """Capture one of those that are pending; what is released may expire soon after."""
-        self.settle([(which % (3 * len(self.held())), part)])
+        self.settle([(which % (3 * len(self.pending_keys())), part)])
         if expiring:
             self.wait_for_an_expiry(early=False)
 
@@ -327,16 +330,17 @@ class Ledger(RuleBasedStateMachine):
         for active in (False, True):
             self.client.change(self.accounts[account], active=active)
             self.model.rules[self.accounts[account]].active = active
-            if not active and captured and self.held():
+            if not active and captured and self.pending_keys():
                 self.settle([(0, "all")])
             elif not active:
                 self.effects["refuse on a closed account"] += self.one(request) is not None
 
     @invariant()
     def the_same_is_shown(self):
-        expected = {pair: self.expected(*pair) for pair in product(self.wallets, self.accounts)}
-        nothing = dict.fromkeys(expected, (0, 0, 0, 0, 0, None, 0))
-        assert nothing | {pair: shown(view) for pair, view in self.client.balances(self.wallets).items()} == expected
+        expected_views = {pair: self.expected_view(*pair) for pair in product(self.wallets, self.accounts)}
+        nothing = dict.fromkeys(expected_views, (0, 0, 0, 0, 0, None, 0))
+        views = {pair: view_figures(view) for pair, view in self.client.balances(self.wallets).items()}
+        assert nothing | views == expected_views
         issued = dict.fromkeys(self.accounts, 0) | self.client.issued(*self.accounts)
         assert issued == {account: self.model.issued(account) for account in self.accounts}
         expired = sum(self.model.expired.values())
@@ -358,27 +362,28 @@ class Ledger(RuleBasedStateMachine):
             self.client.change(account, active=True)
             self.model.rules[account].active = True
         shuffled, before = Random(self.requests), None
-        while (left := [key for key in self.ids if self.stands(key)]) != before:
-            before = left
-            for key in shuffled.sample(left, len(left)):
+        while (standing_keys := [key for key in self.ids if self.stands(key)]) != before:
+            before = standing_keys
+            for key in shuffled.sample(standing_keys, len(standing_keys)):
                 self.one({"kind": "revert", "key": key, "overdraft": False, "available": True})
         self.the_same_is_shown()
-        if not left:
-            held = {pair: self.expected(*pair) for pair in product(self.wallets, self.accounts)}
-            assert {each[:3] for each in held.values()} == {(0, 0, 0)}
-            assert any(self.model.expired.values()) or {each[3] for each in held.values()} == {0}
+        if not standing_keys:
+            views = {pair: self.expected_view(*pair) for pair in product(self.wallets, self.accounts)}
+            assert {view[:3] for view in views.values()} == {(0, 0, 0)}
+            assert any(self.model.expired.values()) or {view[3] for view in views.values()} == {0}
 
     def stands(self, key):
         return self.model.done[key].status != REVERTED and self.model.done[key].kind != "revert"
 
-    def expected(self, wallet, account):
+    def expected_view(self, wallet, account):
         """What the model says that a wallet is shown to hold."""
         pair, model = (wallet, account), self.model
         debit, credit = model.pending(account, source=wallet), model.pending(account, target=wallet)
         current = total(model.unexpired(pair)) + debit
-        return current, debit, credit, model.debt[pair], model.repaid[pair], model.last.get(pair), self.earned(*pair)
+        earned_points = self.earned_points(*pair)
+        return current, debit, credit, model.debt[pair], model.repaid[pair], model.last.get(pair), earned_points
 
-    def earned(self, wallet, account):
+    def earned_points(self, wallet, account):
         """What the mints that stand gave the wallet: nothing but reverting them takes that away."""
         mints = (t for t in self.model.done.values() if t.kind == "mint" and t.status == SETTLED)
         return sum((t.amount for t in mints if (t.target, t.account) == (wallet, account)), Decimal(0))
@@ -434,19 +439,19 @@ class Ledger(RuleBasedStateMachine):
         concerned = {wallet for wallet in (t.source, t.target) if wallet}
         return Record(key=key, movement=movement, wallets=concerned, accounts={t.account}, act=act)
 
-    def amount(self, wanted, pair):
-        if isinstance(wanted, Decimal):
-            return wanted
+    def amount(self, request, pair):
+        if isinstance(request, Decimal):
+            return request
         available = total(self.model.unexpired(pair)) if pair[0] else Decimal(40)
         # Ten more than there is may still be less than what is there and set aside.
-        return {"all": available, "half": available // 2, "more": available + 10}[wanted] or Decimal(20)
+        return {"all": available, "half": available // 2, "more": available + 10}[request] or Decimal(20)
 
     def in_days(self, days):
         return None if days is None else self.model.now + timedelta(days=days)
 
-    def concerned(self, made):
+    def concerned(self, plans):
         """The wallets and accounts in which what has expired is burned, all of one unit of work."""
-        return set().union(*(each.wallets for each in made)), set().union(*(each.accounts for each in made))
+        return set().union(*(plan.wallets for plan in plans)), set().union(*(plan.accounts for plan in plans))
 
     def tried(self, work):
         """The slug of what refused, or None, and what work answered."""
@@ -455,13 +460,13 @@ class Ledger(RuleBasedStateMachine):
         except Refusal as refusal:
             return refusal.slug, None
 
-    def remember(self, made, ids):
-        for each, transaction_id in zip(made, ids or (), strict=bool(ids)):
-            self.ids[each.key] = transaction_id
-            self.done.append((each.movement, each.wallets, each.accounts, transaction_id))
-            self.effects["hold" if each.movement.manual else self.model.done[each.key].kind] += 1
+    def remember(self, plans, ids):
+        for plan, transaction_id in zip(plans, ids or (), strict=bool(ids)):
+            self.ids[plan.key] = transaction_id
+            self.done.append((plan.movement, plan.wallets, plan.accounts, transaction_id))
+            self.effects["hold" if plan.movement.manual else self.model.done[plan.key].kind] += 1
 
-    def held(self):
+    def pending_keys(self):
         return [key for key, t in self.model.done.items() if t.status == PENDING]
 
     def tick(self, passed):
@@ -469,7 +474,7 @@ class Ledger(RuleBasedStateMachine):
         self.client.now += passed
 
 
-def shown(view):
+def view_figures(view):
     """A wallet as it is shown."""
     return (
         view.current_balance,

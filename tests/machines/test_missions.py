@@ -40,11 +40,11 @@ class Missions(RuleBasedStateMachine):
         self.number = 0
 
     def room(self, member, day):
-        left = self.mission.max_repetitions - sum(times for _, _, times, _ in self.events[member])
+        remaining = self.mission.max_repetitions - sum(times for _, _, times, _ in self.events[member])
         if self.mission.period_limit is not None:
             today = sum(times for _, when, times, _ in self.events[member] if when == day)
-            left = min(left, self.mission.period_limit - today)
-        return left
+            remaining = min(remaining, self.mission.period_limit - today)
+        return remaining
 
     @rule(target=standing_events, member=MEMBERS, day=DAYS, amount=st.just(1) | st.integers(2, 9))
     def count(self, member, day, amount):
@@ -59,18 +59,18 @@ class Missions(RuleBasedStateMachine):
             assert (advance.counted, trackings) == (0, ())
             return multiple()
         rewarded = sum(times for _, _, times, _ in self.events[member])
-        before = sum(counted for _, _, _, counted in self.events[member])
+        before = sum(steps for _, _, _, steps in self.events[member])
         # Count one by one, until the last achievement that there is room for.
-        counted, times = 0, 0
-        while counted < amount and times < room:
-            counted += 1
-            times = min(room, max(0, (before + counted) // self.mission.goal_count - rewarded))
-        self.events[member].append((self.number, day, times, counted))
+        advanced, times = 0, 0
+        while advanced < amount and times < room:
+            advanced += 1
+            times = min(room, max(0, (before + advanced) // self.mission.goal_count - rewarded))
+        self.events[member].append((self.number, day, times, advanced))
         self.effects["count"] += 1
         self.effects["achieve"] += times > 0
-        self.effects["count in part"] += counted < amount
+        self.effects["count in part"] += advanced < amount
         [tracking] = trackings
-        assert (tracking.counted, tracking.achieved, tracking.loyalty_event_id) == (counted, times, self.number)
+        assert (tracking.counted, tracking.achieved, tracking.loyalty_event_id) == (advanced, times, self.number)
         return tracking
 
     @rule(tracking=consumes(standing_events))
@@ -86,10 +86,10 @@ class Missions(RuleBasedStateMachine):
     def the_balances_are_those_of_the_standing_events(self):
         for member, events in getattr(self, "events", {}).items():
             progress = self.state.progress(member, self.mission).progress
-            counted = sum(each for _, _, _, each in events)
-            assert progress.counted == counted
+            total = sum(steps for _, _, _, steps in events)
+            assert progress.counted == total
             assert progress.times_achieved == sum(times for _, _, times, _ in events) <= self.mission.max_repetitions
-            assert progress.counter == ((counted - 1) % self.mission.goal_count + 1 if counted else 0)
+            assert progress.counter == ((total - 1) % self.mission.goal_count + 1 if total else 0)
 
 
 def test_missions_count_the_events_that_remain():

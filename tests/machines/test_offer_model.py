@@ -77,11 +77,9 @@ class Offers:
         coming = coming and (coming["amount"], datetime.fromisoformat(coming["availableAt"]))
         return balance["balance"], balance["pending"], coming
 
-    def used(self):
-        rows = [
-            self.shop.administration.get(f"/campaigns/{made['campaignId']}", include="limits")["campaign"]["limits"][0]
-            for made in self.campaigns
-        ]
+    def budget_counts(self):
+        paths = [f"/campaigns/{campaign['campaignId']}" for campaign in self.campaigns]
+        rows = [self.shop.administration.get(path, include="limits")["campaign"]["limits"][0] for path in paths]
         assert [Decimal(row["used"]) + Decimal(row["left"]) for row in rows] == [POINTS, MONEY]
         return tuple(Decimal(row["used"]) for row in rows)
 
@@ -89,7 +87,7 @@ class Offers:
         """The event's key, the action that won, its discount, and what each item got of it."""
         items = [{"productCode": f"p-{n}", "quantity": 1, "total": total} for n, total in enumerate(totals)]
         result = self.shop.track_one(order(name, sum(totals), items=items))
-        discounts = [each for each in result["effects"] if each.get("discountAmount")]
+        discounts = [effect for effect in result["effects"] if effect.get("discountAmount")]
         assert len(discounts) <= 1
         if not discounts:
             return result["loyaltyEventKey"], None, Decimal(0), []
@@ -111,8 +109,8 @@ def step(offers, model, chance, number):
         totals = [Decimal(chance.randint(1, 4000)) / 100 for _ in range(chance.randint(1, 4))]
         now = datetime.fromisoformat(offers.clock.get()["now"])
         sale = model.buy(name, totals, now)
-        key, *seen = offers.buy(name, totals)
-        assert seen == [sale.winner, sale.discount, sale.allocation]
+        key, *discount = offers.buy(name, totals)
+        assert discount == [sale.winner, sale.discount, sale.allocation]
         offers.keys[id(sale)] = key
     elif kind == "visit":
         result = offers.shop.track_one(event(name))
@@ -137,8 +135,8 @@ def step(offers, model, chance, number):
     elif kind == "extend":
         body = {"ledgerAccountId": offers.points.account_id, "memberId": offers.members[name]["memberId"]}
         body |= {"months": MONTHS, "systemUniqueKey": f"extension-{number}"}
-        done = offers.shop.administration.post("/expiry-extensions", body, expect=200)
-        assert done["lots"] == model.extend(name)
+        extension = offers.shop.administration.post("/expiry-extensions", body, expect=200)
+        assert extension["lots"] == model.extend(name)
 
 
 def advance(offers, model, chance):
@@ -163,8 +161,8 @@ def run(api, seed, steps):
         advance(offers, model, chance)
         step(offers, model, chance, number)
         assert {name: offers.holds(name) for name in MEMBERS} == {name: model.holds(name) for name in MEMBERS}
-        if any(model.used()):
-            assert offers.used() == model.used()
+        if any(model.budget_counts()):
+            assert offers.budget_counts() == model.budget_counts()
     offers.shop.check_ledger()
     return model.counts
 

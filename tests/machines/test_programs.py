@@ -112,7 +112,7 @@ class Program:
             )
         return state
 
-    def used(self) -> tuple[int, int]:
+    def budget_counts(self) -> tuple[int, int]:
         """The points and the coupons that the budgets of all members have counted."""
         [(points, coupons)] = self._rows(USED)
         return points, coupons
@@ -156,23 +156,23 @@ def import_events(program: Program, events: Sequence[Mapping[str, Any]]) -> None
         keys.add(event["systemUniqueKey"])
     lines = "".join(f"{json.dumps(event)}\n" for event in events)
     imports = Imports(program.shop.organization)
-    done = imports.run(lines, kind="events", file_format="ndjson", emitEvents=True)
-    assert done["status"] == "done"
-    assert [reason for _, _, reason in imports.errors(done, limit=25)] == repeated
+    record = imports.run(lines, kind="events", file_format="ndjson", emitEvents=True)
+    assert record["status"] == "done"
+    assert [reason for _, _, reason in imports.errors(record, limit=25)] == repeated
 
 
 def track_at_once(program: Program, events: Sequence[Mapping[str, Any]]) -> None:
     """Many calls at the same time, of different members, so that their order does not matter."""
-    left = list(events)
-    while left:
+    pending = list(events)
+    while pending:
         calls, later = {}, []
-        for event in left:
+        for event in pending:
             if event["loyaltyMemberId"] in calls:
                 later.append(event)
             else:
                 calls[event["loyaltyMemberId"]] = event
         asyncio.run(_call_at_once(program, list(calls.values())))
-        left = later
+        pending = later
 
 
 async def _call_at_once(program: Program, events: Sequence[Mapping[str, Any]]) -> None:
@@ -213,7 +213,7 @@ class Run:
 
     def undo(self, model: ProgramModel) -> None:
         """Cancel and revert all that is not undone: first what takes points, then what gives them."""
-        pending = [(key, done.points) for member in model.members.values() for key, done in member.done.items()]
+        pending = [(key, outcome.points) for member in model.members.values() for key, outcome in member.done.items()]
         self._revert(self.burned)
         for key, _ in sorted(pending, key=lambda event: event[1] >= 0):
             self._cancel(key)
@@ -272,7 +272,7 @@ def api(settings: Settings) -> Iterator[Api]:
         yield running_one
 
 
-def expected(model: ProgramModel) -> dict[str, dict[str, Any]]:
+def expected_members(model: ProgramModel) -> dict[str, dict[str, Any]]:
     """What the model says that each member has."""
     return {
         name: {
@@ -297,8 +297,8 @@ def check(api: Api, way: Way, seed: int, *, steps: int, members: int, with_jobs:
     run = Run(Program.new(api, list(histories.model.members)), way, with_jobs=with_jobs)
     run.take(histories.steps(steps))
     histories.model.effects.check(EFFECTS, least=-(-LEAST // len(WAYS)))
-    assert run.program.state() == expected(histories.model)
-    points, coupons = run.program.used()
+    assert run.program.state() == expected_members(histories.model)
+    points, coupons = run.program.budget_counts()
     assert points > 0
     assert coupons == sum(member.total("coupons") for member in histories.model.members.values())
     assert run.program.value() == 12 * coupons
@@ -307,7 +307,7 @@ def check(api: Api, way: Way, seed: int, *, steps: int, members: int, with_jobs:
     run.undo(histories.model)
     nothing = {"balance": 0, "badges": 0, "coupons": 0, "bonuses": 0, "tier": "Basic", "achieved": 0}
     assert run.program.state() == {name: {"name": name, **nothing} for name in histories.model.members}
-    assert (run.program.used(), run.program.value()) == ((0, 0), 0)
+    assert (run.program.budget_counts(), run.program.value()) == ((0, 0), 0)
     run.program.shop.check_ledger()
 
 

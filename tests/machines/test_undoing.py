@@ -77,21 +77,21 @@ def api(settings):
         yield api
 
 
-def left(program):
+def remains(program):
     """What of everything is left, without what is 0."""
-    found, now = {}, program.clock.get()["now"]
+    amounts, now = {}, program.clock.get()["now"]
     with program.shop.engine.connect() as db:
         for name, columns in LEFT.items():
             condition = " AND " if "WHERE" in columns else " WHERE "
             statement = text(f"SELECT {columns}{condition}organization_id = :id")
             values = {"id": program.clock.organization.id} | ({"now": now} if ":now" in columns else {})
-            found[name] = db.execute(statement, values).scalar()
+            amounts[name] = db.execute(statement, values).scalar()
     payments = [program.integration.get(f"/points-payments/{key}")["pointsPayment"] for key in program.payments]
-    found["payments"] = sum(payment["status"] in ("held", "captured") for payment in payments)
-    if found.pop("expiries"):
+    amounts["payments"] = sum(payment["status"] in ("held", "captured") for payment in payments)
+    if amounts.pop("expiries"):
         # A reversal may have used other points in place of points that expired later.
-        del found["shortfalls"]
-    return {name: number for name, number in found.items() if number}
+        del amounts["shortfalls"]
+    return {name: number for name, number in amounts.items() if number}
 
 
 def undo_everything(program, acts):
@@ -146,23 +146,23 @@ def revert_effects(program):
 def take_back(program, account, transaction_id):
     """Revert a movement as far as it can be."""
     body = {"transactionIds": [str(transaction_id)], "burnAvailableBalance": True}
-    found = program.administration.post("/ledger-transactions/batch-revert", body, expect=200)
-    slugs = {each["error"]["type"].removeprefix("/problems/") for each in found["failed"]}
-    assert slugs <= {"already-reverted", "supply-exceeded"}, found
+    response = program.administration.post("/ledger-transactions/batch-revert", body, expect=200)
+    slugs = {failure["error"]["type"].removeprefix("/problems/") for failure in response["failed"]}
+    assert slugs <= {"already-reverted", "supply-exceeded"}, response
 
 
 def run(api, seed, steps):
     """Let a random program live, and undo it; what happened."""
     program = Program.new(api, seed)
     acts = Acts(program)
-    acts.some(steps)
+    acts.do_random(steps)
     program.shop.check_ledger()
-    assert left(program), "nothing happened"
+    assert remains(program), "nothing happened"
     undo_everything(program, acts)
-    assert left(program) == {}
+    assert remains(program) == {}
     now = datetime.fromisoformat(program.clock.get()["now"])
     program.clock.advance((now + timedelta(days=700)).isoformat())
-    assert left(program) == {}
+    assert remains(program) == {}
     assert {name: program.shop.balance(name) for name in program.wallets} == dict.fromkeys(program.wallets, 0)
     program.shop.check_ledger()
     for row in program.shop.rows("ledger_transactions", "is_expiry, available_on, available_at, description"):
@@ -188,28 +188,31 @@ def in_parts(acts, one):
             acts.bring_back(one, share)
 
 
-def returned(api, seed, steps, bring_back):
+def returned_program(api, seed, steps, bring_back):
     """What a program looks like once all of its orders have come back."""
     program = Program.new(api, seed)
     acts = Acts(program)
-    acts.some(steps, "bring_back", "undo")
+    acts.do_random(steps, "bring_back", "undo")
     orders = [one for one in program.orders.values() if one.left]
     for one in orders:
         bring_back(acts, one)
     program.shop.check_ledger()
     members = [program.integration.get(f"/members/{name}")["loyaltyMember"] for name in program.wallets]
-    balances = [sorted((each["balance"], each["pending"]) for each in member["ledgerBalances"]) for member in members]
+    balances = [
+        sorted((balance["balance"], balance["pending"]) for balance in member["ledgerBalances"]) for member in members
+    ]
     payments = [program.integration.get(f"/points-payments/{key}")["pointsPayment"] for key in program.payments]
-    paid = [(each["status"], each["refundedPoints"], each["refundedValue"]) for each in payments]
+    payment_states = [(payment["status"], payment["refundedPoints"], payment["refundedValue"]) for payment in payments]
     limits = program.shop.rows("campaign_limit_counters", "type, member_id, period_start, location, used", "1,2,3,4,5")
-    held = [len(program.integration.get(f"/members/{name}/coupons")["results"]) for name in program.wallets]
-    return len(orders), balances, paid, [(row[0], *row[2:]) for row in limits], held, left(program)
+    coupon_counts = [len(program.integration.get(f"/members/{name}/coupons")["results"]) for name in program.wallets]
+    counters = [(row[0], *row[2:]) for row in limits]
+    return len(orders), balances, payment_states, counters, coupon_counts, remains(program)
 
 
 def check_returns(api, seed, steps):
     """Returns in parts leave what one return of everything leaves."""
-    at_once = returned(api, seed, steps, lambda acts, one: acts.bring_back(one, Decimal(1)))
-    assert at_once == returned(api, seed, steps, in_parts)
+    at_once = returned_program(api, seed, steps, lambda acts, one: acts.bring_back(one, Decimal(1)))
+    assert at_once == returned_program(api, seed, steps, in_parts)
     assert at_once[0] > 5
 
 

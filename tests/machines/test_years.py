@@ -99,11 +99,11 @@ class Year:
 
     def balance(self, member: str) -> int:
         """The points of a member."""
-        found = self.shop.integration.get(f"/members/{member}")["loyaltyMember"]
-        return sum(each["balance"] for each in found["ledgerBalances"])
+        record = self.shop.integration.get(f"/members/{member}")["loyaltyMember"]
+        return sum(balance["balance"] for balance in record["ledgerBalances"])
 
     @property
-    def left(self) -> list[Any]:
+    def remains(self) -> list[Any]:
         """What the year has left, without ids."""
         return self.rows(LEFT, {"organization_id": self.clock.organization.id})
 
@@ -114,8 +114,8 @@ def advance(year: Year, to: datetime, chance: random.Random | None) -> None:
     for _ in range(chance.randrange(3) if chance else 0):
         now += (to - now) * chance.random()
         year.clock.advance(now.isoformat())
-    shown = year.clock.advance(to.isoformat())
-    assert (datetime.fromisoformat(shown["now"]), shown["status"]) == (to, "ready")
+    test_clock = year.clock.advance(to.isoformat())
+    assert (datetime.fromisoformat(test_clock["now"]), test_clock["status"]) == (to, "ready")
 
 
 def live(api: Any, steps: list[Step], chance: random.Random | None = None) -> Year:
@@ -129,14 +129,14 @@ def live(api: Any, steps: list[Step], chance: random.Random | None = None) -> Ye
         if step.bought:
             model[step.member].earn(points_of(step), step.at)
             effects.update(["earn", "bonus"] if points_of(step) > step.bought else ["earn"])
-        expected = True if step.bought else model[step.member].spend(step.spent)
-        effects["spend" if expected else "refuse"] += not step.bought
-        assert year.do(step) is expected, step
-        seen = {name: (year.balance(name), year.tiers.of(name)) for name in MEMBERS}
-        assert seen == {name: (member.balance, member.tier(step.at)) for name, member in model.items()}, step
-        moved = [name for name in MEMBERS if seen[name][1] != tiers[name]]
-        effects.update("reach a tier" if seen[name][1] in TIERS else "lose a tier" for name in moved)
-        tiers |= {name: tier for name, (_, tier) in seen.items()}
+        is_successful = True if step.bought else model[step.member].spend(step.spent)
+        effects["spend" if is_successful else "refuse"] += not step.bought
+        assert year.do(step) is is_successful, step
+        states = {name: (year.balance(name), year.tiers.of(name)) for name in MEMBERS}
+        assert states == {name: (member.balance, member.tier(step.at)) for name, member in model.items()}, step
+        movers = [name for name in MEMBERS if states[name][1] != tiers[name]]
+        effects.update("reach a tier" if states[name][1] in TIERS else "lose a tier" for name in movers)
+        tiers |= {name: tier for name, (_, tier) in states.items()}
     expired = {(name, at): amount for name, member in model.items() for at, amount in member.expired.items()}
     assert {(name, at): n for name, at, n in year.rows(EXPIRED, (year.clock.organization.id,))} == expired
     effects["expire"] += len(expired)
@@ -151,8 +151,8 @@ def live(api: Any, steps: list[Step], chance: random.Random | None = None) -> Ye
 def test_a_year_is_as_the_model_says_however_it_is_divided(api, seed):
     steps = random_year(seed, MEMBERS, 100)
     once, divided = live(api, steps), live(api, steps, random.Random(seed))
-    assert once.left == divided.left
-    kinds = {row[0] for row in once.left}
+    assert once.remains == divided.remains
+    kinds = {row[0] for row in once.remains}
     assert kinds == {"event", "points", "message"}
 
 
@@ -160,4 +160,4 @@ def test_a_year_is_as_the_model_says_however_it_is_divided(api, seed):
 @pytest.mark.parametrize("seed", range(2, 12))
 def test_years_are_as_the_model_says(api, seed):
     steps = random_year(seed, MEMBERS, 150)
-    assert live(api, steps).left == live(api, steps, random.Random(seed)).left
+    assert live(api, steps).remains == live(api, steps, random.Random(seed)).remains

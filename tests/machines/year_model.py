@@ -34,15 +34,15 @@ class Step:
 
 def random_year(seed: int, members: Sequence[str], steps: int) -> list[Step]:
     """Steps that are spread over a bit more than a year."""
-    chance, at, made = random.Random(seed), START, []
+    chance, at, year = random.Random(seed), START, []
     for _ in range(steps):
         at += timedelta(seconds=chance.randrange(1, 2 * 430 * 86400 // steps))
         member = chance.choice(members)
         if chance.random() < 0.7:
-            made.append(Step(at, member, bought=chance.randrange(1, 120)))
+            year.append(Step(at, member, bought=chance.randrange(1, 120)))
         else:
-            made.append(Step(at, member, spent=chance.randrange(1, 200)))
-    return made
+            year.append(Step(at, member, spent=chance.randrange(1, 200)))
+    return year
 
 
 def months_later(moment: datetime) -> datetime:
@@ -83,18 +83,18 @@ class Member:
         """Spend points, the earliest to expire first; False if there are fewer."""
         if amount > self.balance:
             return False
-        kept = []
-        for end, left in sorted(self.lots):
-            used = min(left, amount)
-            amount -= used
-            kept.append((end, left - used))
-        self.lots = kept
+        rest = []
+        for end, remaining in sorted(self.lots):
+            part = min(remaining, amount)
+            amount -= part
+            rest.append((end, remaining - part))
+        self.lots = rest
         return True
 
     def tier(self, now: datetime) -> str:
         """The tier by what was earned this year."""
-        earned = self.earned[now.astimezone(MADRID).year]
-        return max(((least, name) for name, least in TIERS.items() if earned >= least), default=(0, "Basic"))[1]
+        earned_points = self.earned[now.astimezone(MADRID).year]
+        return max(((least, name) for name, least in TIERS.items() if earned_points >= least), default=(0, "Basic"))[1]
 
 
 def points_of(step: Step) -> int:
