@@ -24,15 +24,15 @@ def shop(api):
 
 def statements(shop, call):
     """How many statements a call takes in all, and how many about badges."""
-    with counted(shop.organization.api.engine) as found:
+    with counted(shop.organization.api.engine) as texts:
         call()
-    return len(found), sum("badge" in statement for statement in found)
+    return len(texts), sum("badge" in statement for statement in texts)
 
 
 def test_badges_cost_the_same_for_1_event_as_for_100(shop):
     badges = Badges(shop)
-    made = [badges.create(maxAmount=10**6) for _ in range(3)]
-    shop.campaign(running(*map(assigns, made), unassigns(made[0])), eventType=GENERIC)
+    badge_keys = [badges.create(maxAmount=10**6) for _ in range(3)]
+    shop.campaign(running(*map(assigns, badge_keys), unassigns(badge_keys[0])), eventType=GENERIC)
     members = [shop.member() for _ in range(20)]
 
     def tracked(size):
@@ -47,9 +47,9 @@ def test_badges_cost_the_same_for_1_event_as_for_100(shop):
     small, large = tracked(1), tracked(100)
     assert large[0] - small[0] <= 10
     assert large[1] - small[1] <= 10
-    with counted(shop.organization.api.engine) as found:
+    with counted(shop.organization.api.engine) as texts:
         shop.track(*(event(members[n % 20]) for n in range(100)))
-    assert sum("badge" in each and "nextval" not in each for each in found) == 3
+    assert sum("badge" in statement and "nextval" not in statement for statement in texts) == 3
 
 
 def test_an_organization_without_badges_never_asks_for_any(shop):

@@ -39,12 +39,12 @@ def api(settings):
 
 def state(shop) -> dict[str, Any]:
     """What is held of badges, tiers and points."""
-    held = "member_id, loyalty_program_id, loyalty_tier_id, is_manual, expires_at"
+    columns = "member_id, loyalty_program_id, loyalty_tier_id, is_manual, expires_at"
     return {
         "badges": {
             row[:2]: row[2] for row in shop.rows("member_badges", "member_id, badge_id, assigned_balance") if row[2]
         },
-        "tiers": sorted(map(tuple, shop.rows("member_tiers", held, "1, 2"))),
+        "tiers": sorted(map(tuple, shop.rows("member_tiers", columns, "1, 2"))),
         "points": {row.wallet_id: row.current_balance for row in shop.rows("ledger_balances") if row.current_balance},
     }
 
@@ -52,9 +52,9 @@ def state(shop) -> dict[str, Any]:
 def effects_of(results):
     """What became of the effects, whether rehearsed or carried out."""
     return [
-        (each["effectId"], each["status"].replace("evaluated", "executed"), each.get("error", {}).get("type"))
+        (effect["effectId"], effect["status"].replace("evaluated", "executed"), effect.get("error", {}).get("type"))
         for result in results
-        for each in result["effects"]
+        for effect in result["effects"]
     ]
 
 
@@ -63,8 +63,8 @@ def effects_of(results):
 def test_what_events_do_is_foretold_and_taken_back(api, campaigns, given_before, by_hand):
     shop = Shop(api.organization())
     badges, ladder = Badges(shop), TierSchedule.new(shop, Silver=100, Gold=300)
-    made, member = [badges.create() for _ in given_before], shop.member()
-    for badge, amount in zip(made, given_before, strict=True):
+    new_badges, member = [badges.create() for _ in given_before], shop.member()
+    for badge, amount in zip(new_badges, given_before, strict=True):
         if amount:
             badges.assign(member, badge, amount)
     if by_hand:
@@ -76,18 +76,19 @@ def test_what_events_do_is_foretold_and_taken_back(api, campaigns, given_before,
         if kind == "set-tier":
             key = ladder.program["loyaltyProgramKey"]
             return effect(kind, loyaltyProgramKey=key, loyaltyTierKey=ladder.key(what), expiresAt=how)
-        return kind(made[what], amount=how)
+        return kind(new_badges[what], amount=how)
 
     for event_type, effects in campaigns:
-        shop.campaign(running(*(one(*each) for each in effects), rule=RULES[event_type]), eventType=event_type)
+        acts = [one(*arguments) for arguments in effects]
+        shop.campaign(running(*acts, rule=RULES[event_type]), eventType=event_type)
     states, tracked = [state(shop)], []
     for _ in range(3):
         body = event(member)
         foretold = shop.track(body, executionMode="dryRun")
         assert state(shop) == states[-1]
-        done = shop.track(body)
-        assert effects_of(done) == effects_of(foretold)
-        tracked += done
+        results = shop.track(body)
+        assert effects_of(results) == effects_of(foretold)
+        tracked += results
         states.append(state(shop))
     for result in reversed(tracked):
         states.pop()

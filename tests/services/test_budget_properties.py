@@ -48,7 +48,7 @@ class Sale:
     is_confirmed: bool = False
 
     @property
-    def used(self) -> Decimal:
+    def used_amount(self) -> Decimal:
         """What of the budget it uses."""
         return (self.discount * self.left / self.total).quantize(CENT, ROUND_HALF_UP)
 
@@ -78,7 +78,7 @@ def test_what_is_used_is_the_sum_over_all_orders(api, splitting, steps, partial,
         {"scope": "campaign", "type": "money", "period": "total", "limit": LIMIT, "alertShares": [50]},
         {"scope": "location", "type": "money", "period": "yearly", "limit": OF_LOCATION, "sharedKey": "stores"},
     ]
-    made = shop.campaign(
+    campaign = shop.campaign(
         running(effect("discount", type="percentage", value=percentage)),
         eventType=ORDER_CREATED,
         limitRules=rules,
@@ -87,14 +87,14 @@ def test_what_is_used_is_the_sum_over_all_orders(api, splitting, steps, partial,
     member, sales = shop.member(), {}
     for number, step in enumerate(steps):
         _take(shop, member, f"o-{number}", step, sales, partial, percentage)
-        used = _used(shop, made)
-        assert used == _expected(sales)
-        assert used[None] <= LIMIT
+        used_amounts = _used_amounts(shop, campaign)
+        assert used_amounts == _expected_amounts(sales)
+        assert used_amounts[None] <= LIMIT
     shop.check_ledger()
     for sale in sales.values():
         if sale.left:
             shop.integration.post(f"/events/{sale.event_key}/cancel", {}, expect=200)
-    assert set(_used(shop, made).values()) <= {0}
+    assert set(_used_amounts(shop, campaign).values()) <= {0}
     shop.check_ledger()
 
 
@@ -106,17 +106,17 @@ def _take(
     if step["kind"] in ("sale", "authorize", "dry run"):
         modes = {"authorize": {"executionMode": "authorize"}, "dry run": {"dryRun": True}}
         currency = {} if step["currency"] is None else {"currency": step["currency"]}
-        sent = order(member, step["total"], external_id=name, locationCode=step["location"], **currency)
-        result = shop.track_one(sent, **modes.get(step["kind"], {}))
-        [applied] = result["effects"]
-        discount = Decimal(0) if applied["status"] == "skipped" else Decimal(str(applied["discountAmount"]))
+        tracked_order = order(member, step["total"], external_id=name, locationCode=step["location"], **currency)
+        result = shop.track_one(tracked_order, **modes.get(step["kind"], {}))
+        [outcome] = result["effects"]
+        discount = Decimal(0) if outcome["status"] == "skipped" else Decimal(str(outcome["discountAmount"]))
         full = (step["total"] * percentage / 100).quantize(CENT, ROUND_HALF_UP)
         if step["currency"] == "USD":
             assert discount == full
             return
-        used = _expected(sales)
-        left = min(LIMIT - used[None], OF_LOCATION - used[step["location"]])
-        assert discount == (min(full, left) if partial else full if full <= left else 0)
+        used_amounts = _expected_amounts(sales)
+        remaining = min(LIMIT - used_amounts[None], OF_LOCATION - used_amounts[step["location"]])
+        assert discount == (min(full, remaining) if partial else full if full <= remaining else 0)
         if step["kind"] != "dry run":
             total = step["total"]
             sales[name] = Sale(step["location"], result["loyaltyEventKey"], total, discount, total)
@@ -135,16 +135,16 @@ def _take(
         sale.left -= part
 
 
-def _expected(sales: dict[str, Sale]) -> dict[str | None, Decimal]:
+def _expected_amounts(sales: dict[str, Sale]) -> dict[str | None, Decimal]:
     """What the orders use, in all and by location."""
-    used: dict[str | None, Decimal] = defaultdict(Decimal)
+    used_amounts: dict[str | None, Decimal] = defaultdict(Decimal)
     for sale in sales.values():
-        used[None] += sale.used
-        used[sale.location] += sale.used
-    return defaultdict(Decimal, {code: amount for code, amount in used.items() if amount})
+        used_amounts[None] += sale.used_amount
+        used_amounts[sale.location] += sale.used_amount
+    return defaultdict(Decimal, {code: amount for code, amount in used_amounts.items() if amount})
 
 
-def _used(shop: Shop, made: dict[str, Any]) -> dict[str | None, Decimal]:
-    found = shop.administration.get(f"/campaigns/{made['campaignId']}", include="limits")["campaign"]["limits"]
-    used = {limit["location"]: Decimal(str(limit["used"])) for limit in found}
-    return defaultdict(Decimal, {code: amount for code, amount in used.items() if amount})
+def _used_amounts(shop: Shop, campaign: dict[str, Any]) -> dict[str | None, Decimal]:
+    limits = shop.administration.get(f"/campaigns/{campaign['campaignId']}", include="limits")["campaign"]["limits"]
+    used_amounts = {limit["location"]: Decimal(str(limit["used"])) for limit in limits}
+    return defaultdict(Decimal, {code: amount for code, amount in used_amounts.items() if amount})

@@ -25,7 +25,7 @@ BOOK = "!ref 'couponBook/Free coffee'"
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
-def made(engine):
+def new_organization(engine):
     return transactions.run(
         engine, lambda db: create_organization(db, name="Corner Coffee", now=NOW, environment=TEST)
     ).organization_id
@@ -39,7 +39,7 @@ def api(engine, settings):
 @pytest.fixture(scope="module")
 def source(engine, api):
     """An organization with the sample."""
-    organization_id = made(engine)
+    organization_id = new_organization(engine)
     transactions.run(engine, lambda db: CoffeeShop(db, api.within(db, organization_id), datetime.now(UTC)).fill())
     return organization_id
 
@@ -59,7 +59,7 @@ def test_files_make_an_empty_organization_the_same(engine, api, source, files):
     assert "!ref 'badge/Early bird'" in texts["action/early-bird-0.yaml"]
     assert "secret" not in texts["trigger/mailer.yaml"]
     assert changes.validated(api, read_folder(files)) == []
-    target = made(engine)
+    target = new_organization(engine)
     first = apply(engine, api, target, files)
     assert first.in_no_file == []
     assert [str(ref) for ref, secret in first.secrets if secret] == ["trigger/mailer"]
@@ -69,7 +69,7 @@ def test_files_make_an_empty_organization_the_same(engine, api, source, files):
 
 
 def test_only_what_differs_is_changed(engine, api, source, files):
-    target = made(engine)
+    target = new_organization(engine)
     apply(engine, api, target, files)
     for name, old, new in (
         ("campaign/points.yaml", "name: A bean for each unit spent", "name: Beans"),
@@ -102,7 +102,7 @@ def test_accounts_may_name_tiers_which_are_made_after_them(engine, api, files):
         assert old in text
         text = text.replace(old, new)
     account.write_text(text)
-    target = made(engine)
+    target = new_organization(engine)
     outcome = apply(engine, api, target, files)
     ref = next(str(change.ref) for change in outcome.changes if change.ref.kind == "ledgerAccount")
     [names] = [[name for name, _, _ in change.fields] for change in outcome.changes if str(change.ref) == ref]
@@ -134,7 +134,7 @@ def test_a_broken_file_is_refused_with_file_line_and_field(engine, api, files, n
     text = (files / name).read_text()
     assert old in text, text
     (files / name).write_text(text.replace(old, new, 1))
-    target = made(engine)
+    target = new_organization(engine)
     before = export(engine, api, target)
     with pytest.raises(FaultyFiles, match=fault):
         apply(engine, api, target, files)
@@ -143,7 +143,7 @@ def test_a_broken_file_is_refused_with_file_line_and_field(engine, api, files, n
 
 
 def test_fields_that_never_change_are_reported(engine, api, files):
-    target = made(engine)
+    target = new_organization(engine)
     apply(engine, api, target, files)
     path = files / "couponBook" / "welcome.yaml"
     path.write_text(path.read_text().replace("type: list", "type: codeless"))
@@ -152,7 +152,7 @@ def test_fields_that_never_change_are_reported(engine, api, files):
 
 
 def test_records_that_no_name_tells_apart_are_not_exported(engine, api):
-    organization_id = made(engine)
+    organization_id = new_organization(engine)
 
     def twice(db):
         for _ in range(2):
@@ -191,26 +191,26 @@ def test_the_commands_export_plan_and_apply(engine, settings, source, tmp_path):
     assert exported.exit_code == 0, exported.output
     assert "--replace" in run("export", folder, "--organization", source).output
     assert run("validate", folder).exit_code == 0
-    target = made(engine)
+    target = new_organization(engine)
     for _ in range(2):
         # Nothing is changed by a plan.
-        planned = run("plan", folder, "--organization", target)
-        assert "\x1b[32m+ badge/Early bird\x1b[0m" in planned.output
-        assert "\x1b[33m~ ledgerAccount/default/default\x1b[0m" in planned.output
-        assert '    name: \x1b[31m"Points"\x1b[0m -> \x1b[32m"Beans"\x1b[0m' in planned.output
-    applied = run("apply", folder, "--organization", target)
-    assert "The secret of trigger/mailer, which cannot be read again: whsec_" in applied.output
+        plan = run("plan", folder, "--organization", target)
+        assert "\x1b[32m+ badge/Early bird\x1b[0m" in plan.output
+        assert "\x1b[33m~ ledgerAccount/default/default\x1b[0m" in plan.output
+        assert '    name: \x1b[31m"Points"\x1b[0m -> \x1b[32m"Beans"\x1b[0m' in plan.output
+    application = run("apply", folder, "--organization", target)
+    assert "The secret of trigger/mailer, which cannot be read again: whsec_" in application.output
     assert "0 would be made, 0 would be changed, " in run("plan", folder, "--organization", target).output
     (folder / "badge" / "early-bird.yaml").write_text("record: badge/Early bird\nfields:\n  name: 1\n")
     for command in (("validate", folder), ("plan", folder, "--organization", target)):
-        refused = run(*command)
-        assert refused.exit_code == 1
-        assert "badge/early-bird.yaml, line 3: name" in refused.output
+        refusal = run(*command)
+        assert refusal.exit_code == 1
+        assert "badge/early-bird.yaml, line 3: name" in refusal.output
     assert run("plan", folder, "--organization", "Nobody").exit_code == 1
 
 
 def test_hours_are_in_files_and_time_zones_of_locations_are_not(engine, api, tmp_path):
-    source, target = made(engine), made(engine)
+    source, target = new_organization(engine), new_organization(engine)
     hours = {"dayOfWeekSchedule": {"schedule": [{"day": 5, "from": "22:00", "to": "02:00"}]}}
     book = {"name": "Late coffee", "type": "codeless", "publishingStatus": "draft", **hours}
 
@@ -235,7 +235,7 @@ def test_hours_are_in_files_and_time_zones_of_locations_are_not(engine, api, tmp
 
 def test_a_plan_prints_warnings_about_expressions_that_it_changes(engine, api, settings, files, tmp_path):
     environment = {"LOYALTY_DATABASE_URL": settings.database_url, "LOYALTY_HOME": str(tmp_path / "home")}
-    target = made(engine)
+    target = new_organization(engine)
     apply(engine, api, target, files)
     action = next(path for path in files.rglob("action/*.yaml") if "getHours" in path.read_text())
     text = action.read_text()
@@ -243,8 +243,8 @@ def test_a_plan_prints_warnings_about_expressions_that_it_changes(engine, api, s
     [line] = [number for number, row in enumerate(text.splitlines(), 1) if "getHours" in row]
     warning = f"action/{action.name}, line {line}: `now` is when the event is evaluated; use `event.externalEventDate`"
     command = ["plan", str(files), "--organization", str(target)]
-    planned = CliRunner().invoke(config, command, env=environment)
-    assert f"Warning: {warning}.\n0 would be made, 1 would be changed, " in planned.output
+    plan = CliRunner().invoke(config, command, env=environment)
+    assert f"Warning: {warning}.\n0 would be made, 1 would be changed, " in plan.output
     as_json = json.loads(CliRunner().invoke(config, [*command, "--json"], env=environment).output)
     assert as_json["warnings"] == [warning]
     # What is in the organization already is not told again.
@@ -257,29 +257,29 @@ def test_the_commands_tell_programs_what_they_do(engine, settings, source, tmp_p
     folder = tmp_path / "files"
 
     def run(*arguments, code=0):
-        done = CliRunner().invoke(config, [*map(str, arguments), "--json"], env=environment)
-        assert done.exit_code == code, done.output
-        return json.loads(done.output)
+        result = CliRunner().invoke(config, [*map(str, arguments), "--json"], env=environment)
+        assert result.exit_code == code, result.output
+        return json.loads(result.output)
 
     exported = run("export", folder, "--organization", source)
     assert exported == {"folder": str(folder), "records": len(list(folder.rglob("*.yaml")))}
     assert run("validate", folder) == {"records": exported["records"], "faults": []}
-    target = made(engine)
-    planned = run("plan", folder, "--organization", target)
-    by_record = {change["record"]: change for change in planned["changes"]}
+    target = new_organization(engine)
+    plan = run("plan", folder, "--organization", target)
+    by_record = {change["record"]: change for change in plan["changes"]}
     assert by_record["badge/Early bird"] == {"record": "badge/Early bird", "action": "create", "fields": []}
     renamed = {"field": "name", "from": "Points", "to": "Beans"}
     assert renamed in by_record["ledgerAccount/default/default"]["fields"]
-    applied = run("apply", folder, "--organization", target)
-    [secret] = applied.pop("secrets")
+    changes = run("apply", folder, "--organization", target)
+    [secret] = changes.pop("secrets")
     assert (secret["record"], secret["secret"][:6]) == ("trigger/mailer", "whsec_")
-    assert applied == planned
+    assert changes == plan
 
     mission = folder / MISSION
     mission.write_text(mission.read_text().replace(BOOK, "!ref couponBook/Welcome"))
     [change] = run("plan", folder, "--organization", target)["changes"]
-    moved = {"field": "couponBookKey", "from": "couponBook/Free coffee", "to": "couponBook/Welcome"}
-    assert change == {"record": "mission/tenth-coffee", "action": "update", "fields": [moved]}
+    field_change = {"field": "couponBookKey", "from": "couponBook/Free coffee", "to": "couponBook/Welcome"}
+    assert change == {"record": "mission/tenth-coffee", "action": "update", "fields": [field_change]}
     (folder / BADGE).write_text("record: badge/Early bird\nfields:\n  name: 1\n")
     for command in (("validate", folder), ("plan", folder, "--organization", target)):
         faults = run(*command, code=1)["faults"]

@@ -42,8 +42,8 @@ def test_a_batch_of_100_members_costs_as_much_as_one(shop, members, type_):
         items = [BatchItem(member.member_id, None, None) for member in members[:size]]
 
         def call():
-            found = shop.run(lambda call: assign_to_members.assign_to_members(call, book, items, None))
-            assert all(each.usage is not None for each in found)
+            results = shop.run(lambda call: assign_to_members.assign_to_members(call, book, items, None))
+            assert all(result.usage is not None for result in results)
 
         return count(shop.engine, call)
 
@@ -76,8 +76,8 @@ def test_reverting_all_uses_of_a_code_costs_as_much_as_reverting_one(shop, membe
             shop.use(members[0], book)
 
         def call():
-            found = shop.run(lambda call: revert_code(call, members[0], coupon, all_of_them=True))
-            assert len(found.outcomes) == uses
+            response = shop.run(lambda call: revert_code(call, members[0], coupon, all_of_them=True))
+            assert len(response.outcomes) == uses
 
         return count(shop.engine, call)
 
@@ -85,7 +85,7 @@ def test_reverting_all_uses_of_a_code_costs_as_much_as_reverting_one(shop, membe
     assert revert(2) == revert(30)
 
 
-def given(shop, book, lots):
+def member_with_lots(shop, book, lots):
     """A member with so many lots of a book, of which a third have expired and a third never do."""
     member, now = shop.member(points=10_000), shop.now
     for expires_at in (now + timedelta(days=1), now + timedelta(days=30), None):
@@ -112,22 +112,22 @@ def test_a_coupon_costs_the_same_whatever_else_a_member_has_of_the_book(engine, 
     book = book_of(shop, type_)
 
     def assign(call, member):
-        [made] = assign_and_use.assign_coupons([call], [CouponRequest(member, book, CouponCommand())])
-        return made[0]
+        [assignments] = assign_and_use.assign_coupons([call], [CouponRequest(member, book, CouponCommand())])
+        return assignments[0]
 
     def use(call, member, bypass=False):
-        [used] = assign_and_use.use_coupons([call], [CouponRequest(member, book, CouponCommand(bypass=bypass))])
-        return used
+        [usage] = assign_and_use.use_coupons([call], [CouponRequest(member, book, CouponCommand(bypass=bypass))])
+        return usage
 
     def costs(member):
-        made, *of_assignment = reading(shop, lambda call: assign(call, member))
-        used, *of_use = reading(shop, lambda call: use(call, member))
+        assignment, *of_assignment = reading(shop, lambda call: assign(call, member))
+        usage, *of_use = reading(shop, lambda call: use(call, member))
         _, *of_expired = reading(shop, lambda call: use(call, member, bypass=True))
-        _, *of_revert = reading(shop, lambda call: revert_usages([call], [UsageToRevert(used)]))
-        _, *of_other_revert = reading(shop, lambda call: revert_usages([call], [UsageToRevert(made)]))
+        _, *of_revert = reading(shop, lambda call: revert_usages([call], [UsageToRevert(usage)]))
+        _, *of_other_revert = reading(shop, lambda call: revert_usages([call], [UsageToRevert(assignment)]))
         return of_assignment, of_use, of_expired, of_revert, of_other_revert
 
-    members = [given(shop, book, lots) for lots in (3, many)]
+    members = [member_with_lots(shop, book, lots) for lots in (3, many)]
     shop.now += timedelta(days=2)
     few, as_many = map(costs, members)
     assert few == as_many

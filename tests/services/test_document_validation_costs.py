@@ -104,9 +104,9 @@ def test_the_documents_of_one_call_have_a_limit_together():
     check_schema(schema)
     validator = DocumentValidator(schema)
     attrs = {"a": _AB[:10_000] + "c"}
-    refused = [bool(validator.faults(attrs, len(encode(attrs)))) for _ in range(20)]
+    refusals = [bool(validator.faults(attrs, len(encode(attrs)))) for _ in range(20)]
     details = [fault.detail for fault in validator.faults(attrs, len(encode(attrs)))]
-    assert refused == [False] * 12 + [True] * 8
+    assert refusals == [False] * 12 + [True] * 8
     assert details == ["attrs was not validated since the documents before it took too long; send fewer in one call."]
 
 

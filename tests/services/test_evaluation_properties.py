@@ -93,7 +93,7 @@ def rules(world: World) -> st.SearchStrategy[str | None]:
 
 def actions(world: World) -> st.SearchStrategy[dict[str, Any]]:
     return st.builds(
-        lambda given, rule, **more: running(*given, rule=rule, **more),
+        lambda action_effects, rule, **more: running(*action_effects, rule=rule, **more),
         st.lists(effects(world), min_size=1, max_size=3),
         rules(world),
         priority=st.integers(1, 3),
@@ -142,25 +142,25 @@ def events(sponsored: bool) -> st.SearchStrategy[list[dict[str, Any]]]:
 
 
 @contextmanager
-def running_campaigns(shop: Shop, drawn: Any) -> Iterator[list[str]]:
+def running_campaigns(shop: Shop, drawn_campaigns: Any) -> Iterator[list[str]]:
     """The keys of the campaigns, which are active meanwhile: members of other examples are not to meet them."""
-    made = [shop.campaign(*acts, **body) for body, acts in drawn]
-    yield [each["campaignKey"] for each in made]
-    for each in made:
-        body = {"code": each["code"], "name": each["name"], "active": False}
-        shop.administration.put(f"/campaigns/{each['campaignId']}", body)
+    campaigns = [shop.campaign(*acts, **body) for body, acts in drawn_campaigns]
+    yield [campaign["campaignKey"] for campaign in campaigns]
+    for campaign in campaigns:
+        body = {"code": campaign["code"], "name": campaign["name"], "active": False}
+        shop.administration.put(f"/campaigns/{campaign['campaignId']}", body)
 
 
-def sent(drawn: list[dict[str, Any]], names: dict[str, str]) -> list[dict[str, Any]]:
+def tracked_events(drawn_events: list[dict[str, Any]], names: dict[str, str]) -> list[dict[str, Any]]:
     """The events as they are tracked."""
-    found = []
-    for each in drawn:
-        member, more = names[each["member"]], {"tags": each["tags"]}
-        if each["sponsor"] is not None:
-            more["sponsorLoyaltyMemberId"] = names[each["sponsor"]]
-        one = event(member) if each["total"] is None else order(member, each["total"])
-        found.append({**one, **more})
-    return found
+    tracked = []
+    for draft in drawn_events:
+        member, more = names[draft["member"]], {"tags": draft["tags"]}
+        if draft["sponsor"] is not None:
+            more["sponsorLoyaltyMemberId"] = names[draft["sponsor"]]
+        one = event(member) if draft["total"] is None else order(member, draft["total"])
+        tracked.append({**one, **more})
+    return tracked
 
 
 def enrolled(shop: Shop) -> dict[str, str]:
@@ -220,33 +220,33 @@ STATE = {
 
 def state(shop: Shop) -> dict[str, set[tuple[Any, ...]]]:
     """What every member has, and what is counted for all together under no name."""
-    found: dict[str, set[tuple[Any, ...]]] = defaultdict(set)
+    rows_by_member: dict[str, set[tuple[Any, ...]]] = defaultdict(set)
     with shop.organization.api.engine.connect() as db:
         for subject, statement in STATE.items():
             for row in db.execute(text(statement), {"id": shop.organization.id}):
-                found[row[0]].add((subject, *row[1:]))
-    return found
+                rows_by_member[row[0]].add((subject, *row[1:]))
+    return rows_by_member
 
 
 def progress(world: World, names: dict[str, str]) -> dict[str, Any]:
     """Where the members stand in the mission."""
-    found = {name: missions.balance(world.shop, member, world.mission) for name, member in names.items()}
-    return {name: (each["timesAchieved"], each["currentCounterCount"]) for name, each in found.items()}
+    balances = {name: missions.balance(world.shop, member, world.mission) for name, member in names.items()}
+    return {name: (balance["timesAchieved"], balance["currentCounterCount"]) for name, balance in balances.items()}
 
 
 def foretold(result: dict[str, Any]) -> dict[str, Any]:
     """A result without what only a dry run, or only a full run, can tell."""
-    left = {name: value for name, value in result.items() if name not in ("loyaltyEventKey", "explain")}
-    left["effects"] = list(map(executed, result["effects"]))
-    left["missions"] = [
+    comparable = {name: value for name, value in result.items() if name not in ("loyaltyEventKey", "explain")}
+    comparable["effects"] = list(map(executed, result["effects"]))
+    comparable["missions"] = [
         {**mission, "rewards": list(map(executed, mission["rewards"]))} for mission in result["missions"]
     ]
-    return left
+    return comparable
 
 
-def executed(done: dict[str, Any]) -> dict[str, Any]:
+def executed(outcome: dict[str, Any]) -> dict[str, Any]:
     """An effect or a reward as if it had been executed."""
-    return {**done, "status": done["status"].replace("evaluated", "executed")}
+    return {**outcome, "status": outcome["status"].replace("evaluated", "executed")}
 
 
 POSTED = """
@@ -265,18 +265,20 @@ def posted(shop: Shop, names: dict[str, str]) -> dict[tuple[Any, ...], Decimal]:
         return {tuple(key): amount for *key, amount in rows}
 
 
-def answered(results: list[dict[str, Any]], default: str, mode: str) -> dict[tuple[Any, ...], Decimal]:
+def reported_sums(results: list[dict[str, Any]], default: str, mode: str) -> dict[tuple[Any, ...], Decimal]:
     """What the answers say was minted and burned, by effects and as rewards of missions, as `posted` has it."""
     sums: dict[tuple[Any, ...], Decimal] = defaultdict(Decimal)
     for result in results:
-        for done in result["effects"]:
-            if done["effectId"] in TYPES and done["status"] != "failed":
-                params = {each["id"]: each["value"] for each in done["params"]}
+        for outcome in result["effects"]:
+            if outcome["effectId"] in TYPES and outcome["status"] != "failed":
+                params = {param["id"]: param["value"] for param in outcome["params"]}
                 # What a limit has cut is partial, and reserved like the rest where points are authorized.
-                is_reserved = done["status"] == "authorized" or (done["status"] == "partial" and mode == "authorize")
+                is_reserved = outcome["status"] == "authorized" or (
+                    outcome["status"] == "partial" and mode == "authorize"
+                )
                 status = 0 if is_reserved else 1
-                sums[TYPES[done["effectId"]], params.get("ledgerAccountKey") or default, status] += params["amount"]
-        for reward in (each for mission in result["missions"] for each in mission["rewards"]):
+                sums[TYPES[outcome["effectId"]], params.get("ledgerAccountKey") or default, status] += params["amount"]
+        for reward in (reward for mission in result["missions"] for reward in mission["rewards"]):
             if reward["kind"] == "points":
                 sums[TYPES["mint-points"], reward["ledgerAccountKey"], 1] += reward["amount"]
     return {place: amount for place, amount in sums.items() if amount}
@@ -292,12 +294,12 @@ def test_a_dry_run_foretells_the_full_run_and_changes_nothing(world, data):
     types = [None, GENERIC, ORDER_CREATED, "badge-assigned", "member-tier-set", "mission-status-updated"]
     with running_campaigns(shop, data.draw(campaigns(world, types, ["member", "campaign"]))) as keys:
         names = enrolled(shop)
-        batch = sent(data.draw(events(sponsored=True)), names)
+        batch = tracked_events(data.draw(events(sponsored=True)), names)
         before = all_rows(shop)
         foreseen = shop.track(*batch, executionMode="dryRun", campaignKeys=keys, trace=data.draw(st.booleans()))
         assert all_rows(shop) == before
         results = shop.track(*batch, campaignKeys=keys)
-        assert [foretold(result) for result in results] == [foretold(each) for each in foreseen]
+        assert [foretold(result) for result in results] == list(map(foretold, foreseen))
 
 
 @QUICK
@@ -307,7 +309,7 @@ def test_cancelling_all_events_the_newest_first_leads_back_to_where_they_began(w
     with running_campaigns(shop, data.draw(campaigns(world, [GENERIC, ORDER_CREATED], ["member", "campaign"]))) as keys:
         names = enrolled(shop)
         before, missions_before = state(shop), progress(world, names)
-        results = shop.track(*sent(data.draw(events(sponsored=True)), names), campaignKeys=keys)
+        results = shop.track(*tracked_events(data.draw(events(sponsored=True)), names), campaignKeys=keys)
         for result in reversed(results):
             shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
         assert state(shop) == before
@@ -321,11 +323,11 @@ def test_cancelling_what_one_member_did_leaves_what_others_did_in_between(world,
     with running_campaigns(shop, data.draw(campaigns(world, [GENERIC, ORDER_CREATED], ["member"]))) as keys:
         names = enrolled(shop)
         before, missions_before = state(shop), progress(world, names)
-        drawn = data.draw(events(sponsored=False))
-        results = shop.track(*sent(drawn, names), campaignKeys=keys)
+        drawn_events = data.draw(events(sponsored=False))
+        results = shop.track(*tracked_events(drawn_events, names), campaignKeys=keys)
         between, missions_between = state(shop), progress(world, names)
-        for each, result in reversed(list(zip(drawn, results, strict=True))):
-            if each["member"] == "ana":
+        for drawn_event, result in reversed(list(zip(drawn_events, results, strict=True))):
+            if drawn_event["member"] == "ana":
                 shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
         after, missions_after = state(shop), progress(world, names)
         assert after[names["ana"]] == before[names["ana"]]
@@ -341,11 +343,13 @@ def test_the_sum_of_what_tracking_answers_is_the_sum_of_what_the_ledger_holds(wo
         names = enrolled(shop)
         before = posted(shop, names)
         mode = data.draw(st.sampled_from(["full", "full", "authorize"]))
-        results = shop.track(*sent(data.draw(events(sponsored=True)), names), campaignKeys=keys, executionMode=mode)
+        results = shop.track(
+            *tracked_events(data.draw(events(sponsored=True)), names), campaignKeys=keys, executionMode=mode
+        )
         after = posted(shop, names)
-        grown = {place: amount - before.get(place, 0) for place, amount in after.items()}
-        reported_amounts = answered(results, world.points, mode)
-        assert reported_amounts == {place: amount for place, amount in grown.items() if amount}
+        increases = {place: amount - before.get(place, 0) for place, amount in after.items()}
+        reported_amounts = reported_sums(results, world.points, mode)
+        assert reported_amounts == {place: amount for place, amount in increases.items() if amount}
         for result in results:
             assert shop.integration.get(f"/events/{result['loyaltyEventKey']}")["result"] == result
 
@@ -354,7 +358,7 @@ def test_the_examples_reach_what_they_are_about(world):
     """The strategies above are worth something only if effects of every kind are executed."""
     shop = world.shop
     names = enrolled(shop)
-    everything = [
+    all_effects = [
         mint(5),
         mint(Decimal("2.5"), ledgerAccountKey=world.stars),
         mint(1, recipient="sponsor"),
@@ -365,9 +369,9 @@ def test_the_examples_reach_what_they_are_about(world):
         effect("advance-mission", missionKey=world.mission),
         effect("notify", name="hello"),
     ]
-    with running_campaigns(shop, [({"eventType": GENERIC}, [running(*everything)])]) as keys:
+    with running_campaigns(shop, [({"eventType": GENERIC}, [running(*all_effects)])]) as keys:
         sponsored = event(names["ana"], sponsorLoyaltyMemberId=names["ben"])
         [result] = shop.track(sponsored, campaignKeys=keys)
-        assert [each["error"] for each in result["effects"] if each["status"] != "executed"] == []
+        assert [outcome["error"] for outcome in result["effects"] if outcome["status"] != "executed"] == []
         assert shop.balance(names["ana"]) >= 9
         assert state(shop)[names["ana"]]

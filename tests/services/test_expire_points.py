@@ -39,18 +39,20 @@ def minted(raw, account, amount, expires_at, **more):
 def expire_all(raw, limit, now=NOW):
     """Expire everything; returns the amounts by account and how many batches it took."""
     after, amounts, batches = 0, {}, 0
-    while (done := expire_next(raw.db, organizations.find(raw.db, raw.organization_id), after, now, limit)) is not None:
-        assert done.last_wallet_id > after
-        after, batches = done.last_wallet_id, batches + 1
-        assert all(len(wallets) <= limit for wallets in done.wallets.values())
-        for account_id, amount in done.amounts.items():
+    while (step := expire_next(raw.db, organizations.find(raw.db, raw.organization_id), after, now, limit)) is not None:
+        assert step.last_wallet_id > after
+        after, batches = step.last_wallet_id, batches + 1
+        assert all(len(wallets) <= limit for wallets in step.wallets.values())
+        for account_id, amount in step.amounts.items():
             amounts[account_id] = amounts.get(account_id, Decimal(0)) + amount
     return amounts, batches
 
 
 def balance(raw, wallet, account):
-    found = WALLETS.find(raw.db, raw.organization_id, wallet)
-    return ledger_wallets.wallet_view(raw.db, found, ACCOUNTS.find(raw.db, raw.organization_id, account), NOW, "UTC")
+    wallet_record = WALLETS.find(raw.db, raw.organization_id, wallet)
+    return ledger_wallets.wallet_view(
+        raw.db, wallet_record, ACCOUNTS.find(raw.db, raw.organization_id, account), NOW, "UTC"
+    )
 
 
 def test_only_what_is_due_expires(raw, account):

@@ -45,8 +45,8 @@ def never():
 def test_a_job_runs_once_an_interval_whoever_asks(api):
     runs = []
 
-    def run(given):
-        runs.append(given.last_result)
+    def run(context):
+        runs.append(context.last_result)
         return {"run": len(runs)}
 
     job = job_of(run)
@@ -65,7 +65,7 @@ def test_a_job_runs_once_an_interval_whoever_asks(api):
 
 
 def test_a_job_that_was_put_off_by_a_wrong_clock_or_a_longer_interval_comes_round(api):
-    job = job_of(lambda given: {})
+    job = job_of(lambda context: {})
     jobs.add_jobs(api.engine, [job])
     for minutes, runs in ((100, False), (200, True)):
         with api.engine.begin() as db:
@@ -76,13 +76,13 @@ def test_a_job_that_was_put_off_by_a_wrong_clock_or_a_longer_interval_comes_roun
 
 
 def test_a_job_of_no_interval_never_runs(api):
-    job = job_of(lambda given: pytest.fail("it ran"), minutes=0)
+    job = job_of(lambda context: pytest.fail("it ran"), minutes=0)
     jobs.add_jobs(api.engine, [job])
     assert not run_due_job(api.engine, api.settings, never, [job])
 
 
 def test_a_job_that_fails_comes_round_again_from_what_was_complete(api):
-    def run(given):
+    def run(context):
         raise RuntimeError("no such luck")
 
     job = job_of(run)
@@ -94,7 +94,7 @@ def test_a_job_that_fails_comes_round_again_from_what_was_complete(api):
 
 
 def test_a_job_that_breaks_off_is_due_at_once(api):
-    job = job_of(lambda given: None)
+    job = job_of(lambda context: None)
     jobs.add_jobs(api.engine, [job])
     assert run_due_job(api.engine, api.settings, never, [job])
     assert row_of(api.engine, job).next_run_at <= datetime.now(UTC)

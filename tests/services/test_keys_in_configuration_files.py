@@ -37,8 +37,8 @@ class Files:
     def __init__(self, engine, api, folder, organization_id=None):
         self.engine, self.api, self.folder = engine, api, folder
         if organization_id is None:
-            made = transactions.run(engine, lambda db: create_organization(db, name="Corner Coffee", now=NOW))
-            organization_id = made.organization_id
+            organization = transactions.run(engine, lambda db: create_organization(db, name="Corner Coffee", now=NOW))
+            organization_id = organization.organization_id
         self.organization_id = organization_id
 
     def call(self, work):
@@ -51,8 +51,8 @@ class Files:
         return [ref.name for ref in self.exported() if ref.kind == kind]
 
     def texts(self):
-        found = self.exported()
-        return {name: dump(ref, found[ref]) for ref, name in file_names(found).items()}
+        records = self.exported()
+        return {name: dump(ref, records[ref]) for ref, name in file_names(records).items()}
 
     def apply(self, **texts):
         """Apply files with these texts, by their names."""

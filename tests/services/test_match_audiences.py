@@ -36,11 +36,11 @@ def audience(shop, **body):
 
 def listing(shop, members, **body):
     """An audience that lists the members."""
-    made = audience(shop, matcherType="list-matcher", **body)
-    found = shop.integration.post("/members/exists", {"loyaltyMemberIds": members}, expect=200)["loyaltyMembers"]
-    ids = [loyalty_member["memberId"] for loyalty_member in found]
-    shop.administration.patch(f"/audiences/{made['audienceId']}/members", {"add": ids})
-    return made["audienceKey"]
+    record = audience(shop, matcherType="list-matcher", **body)
+    response = shop.integration.post("/members/exists", {"loyaltyMemberIds": members}, expect=200)
+    ids = [loyalty_member["memberId"] for loyalty_member in response["loyaltyMembers"]]
+    shop.administration.patch(f"/audiences/{record['audienceId']}/members", {"add": ids})
+    return record["audienceKey"]
 
 
 def test_one_statement_reads_the_lists_of_all_members(shop):
@@ -53,7 +53,7 @@ def test_one_statement_reads_the_lists_of_all_members(shop):
         shop.campaign(running(mint(1)), audienceKeys=[key])
     few, many = tracking(shop, members[:1], 3), tracking(shop, members * 8, 3)
     assert len(few) == len(many)
-    assert [sum("audience_members" in statement for statement in each) for each in (few, many)] == [1, 1]
+    assert [sum("audience_members" in statement for statement in statements) for statements in (few, many)] == [1, 1]
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,9 @@ def test_tracking_costs_as_many_statements_for_1_event_as_for_100(shop):
     def tracked(size):
         with counted(shop.engine) as statements:
             results = shop.track(*(event(members[number % 20]) for number in range(size)))
-        moved = [entry for result in results for entry in result["missions"]]
-        assert len(moved) == 3 * size
-        assert {reward["status"] for entry in moved for reward in entry["rewards"]} == {"executed"}
+        entries = [entry for result in results for entry in result["missions"]]
+        assert len(entries) == 3 * size
+        assert {reward["status"] for entry in entries for reward in entry["rewards"]} == {"executed"}
         # Ids of what the server reports are taken in doubling numbers.
         return len([statement for statement in statements if "nextval" not in statement])
 

@@ -38,11 +38,11 @@ def path(member, action):
     return f"/members/by-loyalty-member-id/{member}/{action}"
 
 
-def refused(shop, member, action, status, **body):
+def refusal_type(shop, member, action, status, **body):
     return shop.administration.post(path(member, action), {"amount": 1, **body}, expect=status)["type"]
 
 
-def kept(shop, member, **query):
+def transactions_of(shop, member, **query):
     return shop.integration.get(f"/members/{member}/ledger-transactions", **query)["results"]
 
 
@@ -50,7 +50,7 @@ def kept(shop, member, **query):
 def test_everything_that_is_said_is_kept(shop, member, action):
     created = shop.organization.created
     shop.give(member, 100)
-    said = {
+    details = {
         "description": "Birthday bonus",
         "tags": ["birthday", "ana"],
         "systemUniqueKey": key(),
@@ -58,11 +58,16 @@ def test_everything_that_is_said_is_kept(shop, member, action):
         "externalId": "bonus-1",
     }
     wallet = shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerWalletId"]
-    moved = shop.give(
-        member, Decimal("12.0"), action, ledgerId=created.ledger_id, ledgerAccountId=created.ledger_account_id, **said
+    transaction = shop.give(
+        member,
+        Decimal("12.0"),
+        action,
+        ledgerId=created.ledger_id,
+        ledgerAccountId=created.ledger_account_id,
+        **details,
     )
-    assert moved == {
-        "ledgerTransactionId": str(int(moved["ledgerTransactionId"])),
+    assert transaction == {
+        "ledgerTransactionId": str(int(transaction["ledgerTransactionId"])),
         "amount": 12,
         "fromWalletId": wallet if action == "burn" else None,
         "toWalletId": wallet if action == "mint" else None,
@@ -70,22 +75,22 @@ def test_everything_that_is_said_is_kept(shop, member, action):
         "ledgerId": created.ledger_id,
         "ledgerAccountId": created.ledger_account_id,
         "atomicSetId": None,
-        "systemUniqueKey": said["systemUniqueKey"],
+        "systemUniqueKey": details["systemUniqueKey"],
     }
-    [row] = kept(shop, member, systemUniqueKey=said["systemUniqueKey"])
-    stored_fields = {name: row[name] for name in said}
-    assert stored_fields == {**said, "externalEventDate": "2026-03-02T08:15:00Z"}
+    [row] = transactions_of(shop, member, systemUniqueKey=details["systemUniqueKey"])
+    stored_fields = {name: row[name] for name in details}
+    assert stored_fields == {**details, "externalEventDate": "2026-03-02T08:15:00Z"}
     assert (row["transactionType"], row["status"], row["amount"]) == (action, 1, 12)
     assert row["updatedBalance"] == shop.balance(member) == (112 if action == "mint" else 88)
     shop.check_ledger()
 
 
 def test_the_least_request_goes_to_the_default_account_under_a_generated_key(shop, member):
-    moved = shop.give(member, 5)
-    assert moved["ledgerAccountId"] == shop.organization.created.ledger_account_id
-    assert moved["systemUniqueKey"] == str(uuid.UUID(moved["systemUniqueKey"]))
+    transaction = shop.give(member, 5)
+    assert transaction["ledgerAccountId"] == shop.organization.created.ledger_account_id
+    assert transaction["systemUniqueKey"] == str(uuid.UUID(transaction["systemUniqueKey"]))
     again = shop.give(member, 5)
-    assert again["ledgerTransactionId"] != moved["ledgerTransactionId"]
+    assert again["ledgerTransactionId"] != transaction["ledgerTransactionId"]
     assert shop.balance(member) == 10
     assert shop.give(member, 5, "burn", ledgerId=None, ledgerAccountId=None, tags=[])["amount"] == 5
 
@@ -102,7 +107,7 @@ def test_an_account_may_be_named_without_its_ledger(shop, member):
 def test_nothing_may_be_moved(shop, member):
     assert shop.give(member, 0)["amount"] == 0
     assert shop.give(member, 0, "burn")["amount"] == 0
-    assert len(kept(shop, member)) == 2
+    assert len(transactions_of(shop, member)) == 2
     shop.check_ledger()
 
 
@@ -133,19 +138,19 @@ def test_nothing_may_be_moved(shop, member):
     ],
 )
 def test_what_is_malformed_is_400(shop, member, action, body):
-    before = len(kept(shop, member))
-    assert refused(shop, member, action, 400, **body) == "/problems/invalid-request"
-    assert len(kept(shop, member)) == before
+    before = len(transactions_of(shop, member))
+    assert refusal_type(shop, member, action, 400, **body) == "/problems/invalid-request"
+    assert len(transactions_of(shop, member)) == before
 
 
 @pytest.mark.parametrize("action", ["mint", "burn"])
 def test_what_is_not_there_is_404(shop, member, action, stranger):
     other = shop.administration.post("/ledgers", {"name": "Franchise"})["ledger"]["ledgerId"]
     created, foreign = shop.organization.created, stranger.created
-    assert refused(shop, "nobody", action, 404) == "/problems/not-found"
-    assert refused(shop, stranger.member()["loyaltyMemberId"], action, 404) == "/problems/not-found"
+    assert refusal_type(shop, "nobody", action, 404) == "/problems/not-found"
+    assert refusal_type(shop, stranger.member()["loyaltyMemberId"], action, 404) == "/problems/not-found"
     for ledger_id in (10**12, foreign.ledger_id):
-        assert refused(shop, member, action, 404, ledgerId=ledger_id) == "/problems/unknown-ledger"
+        assert refusal_type(shop, member, action, 404, ledgerId=ledger_id) == "/problems/unknown-ledger"
     cases = [
         {"ledgerAccountId": 10**12},
         {"ledgerAccountId": foreign.ledger_account_id},
@@ -153,7 +158,7 @@ def test_what_is_not_there_is_404(shop, member, action, stranger):
         {"ledgerId": other, "ledgerAccountId": created.ledger_account_id},
     ]
     for body in cases:
-        assert refused(shop, member, action, 404, **body) == "/problems/unknown-ledger-account"
+        assert refusal_type(shop, member, action, 404, **body) == "/problems/unknown-ledger-account"
 
 
 @pytest.mark.parametrize("action", ["mint", "burn"])
@@ -169,15 +174,15 @@ def test_an_account_of_another_ledger_holds_nothing_of_members(shop, member, act
 @pytest.mark.parametrize("action", ["mint", "burn"])
 def test_an_inactive_account_is_not_moved(shop, member, action):
     stars = shop.account(active=False)["ledgerAccountId"]
-    assert refused(shop, member, action, 409, ledgerAccountId=stars) == "/problems/account-inactive"
+    assert refusal_type(shop, member, action, 409, ledgerAccountId=stars) == "/problems/account-inactive"
 
 
 def test_no_more_is_burned_than_there_is(shop, member):
-    assert refused(shop, member, "burn", 409) == "/problems/insufficient-balance"
+    assert refusal_type(shop, member, "burn", 409) == "/problems/insufficient-balance"
     shop.give(member, 5)
-    assert refused(shop, member, "burn", 409, amount=6) == "/problems/insufficient-balance"
+    assert refusal_type(shop, member, "burn", 409, amount=6) == "/problems/insufficient-balance"
     shop.give(member, 5, "burn")
-    assert refused(shop, member, "burn", 409) == "/problems/insufficient-balance"
+    assert refusal_type(shop, member, "burn", 409) == "/problems/insufficient-balance"
     assert shop.balance(member) == 0
 
 
@@ -187,13 +192,15 @@ def test_no_more_is_minted_than_may_be(shop, member):
         (revolving, True),
         (shop.account(maxSupply=10, isRevolving=False)["ledgerAccountId"], False),
     ):
-        assert refused(shop, member, "mint", 409, amount=11, ledgerAccountId=account) == "/problems/supply-exceeded"
+        assert (
+            refusal_type(shop, member, "mint", 409, amount=11, ledgerAccountId=account) == "/problems/supply-exceeded"
+        )
         shop.give(member, 10, ledgerAccountId=account)
-        assert refused(shop, member, "mint", 409, ledgerAccountId=account) == "/problems/supply-exceeded"
+        assert refusal_type(shop, member, "mint", 409, ledgerAccountId=account) == "/problems/supply-exceeded"
         shop.give(member, 4, "burn", ledgerAccountId=account)
         if again:
             shop.give(member, 4, ledgerAccountId=account)
-        assert refused(shop, member, "mint", 409, ledgerAccountId=account) == "/problems/supply-exceeded"
+        assert refusal_type(shop, member, "mint", 409, ledgerAccountId=account) == "/problems/supply-exceeded"
     shop.check_ledger()
 
 
@@ -222,22 +229,22 @@ def test_the_same_key_returns_the_same_to_the_letter(shop, member, action):
 def test_the_same_key_with_other_content_is_refused(shop, member, change):
     body = {"amount": 5, "systemUniqueKey": key(), "description": "d", "tags": ["a"], "externalId": "e"}
     shop.give(member, **body)
-    assert refused(shop, member, "mint", 409, **{**body, **change}) == "/problems/key-reused"
+    assert refusal_type(shop, member, "mint", 409, **{**body, **change}) == "/problems/key-reused"
     assert shop.balance(member) == 5
 
 
 def test_a_key_belongs_to_one_member_account_and_direction(shop, member):
     stars, other, body = shop.account()["ledgerAccountId"], shop.member(), {"amount": 5, "systemUniqueKey": key()}
     shop.give(member, **body)
-    assert refused(shop, other, "mint", 409, **body) == "/problems/key-reused"
-    assert refused(shop, member, "burn", 409, **body) == "/problems/key-reused"
-    assert refused(shop, member, "mint", 409, **body, ledgerAccountId=stars) == "/problems/key-reused"
+    assert refusal_type(shop, other, "mint", 409, **body) == "/problems/key-reused"
+    assert refusal_type(shop, member, "burn", 409, **body) == "/problems/key-reused"
+    assert refusal_type(shop, member, "mint", 409, **body, ledgerAccountId=stars) == "/problems/key-reused"
     assert shop.balance(member) == 5
 
 
 def test_a_refused_request_leaves_its_key_free(shop, member):
     body = {"amount": 5, "systemUniqueKey": key()}
-    refused(shop, member, "burn", 409, **body)
+    refusal_type(shop, member, "burn", 409, **body)
     shop.give(member, 5)
     shop.give(member, action="burn", **body)
     assert shop.balance(member) == 0
@@ -246,10 +253,10 @@ def test_a_refused_request_leaves_its_key_free(shop, member):
 def test_what_has_expired_cannot_be_spent_and_is_not_shown(shop, member):
     stars = shop.account(pointTrackingEnabled=True, expiresInMonths=1)["ledgerAccountId"]
     shop.give(member, 10, ledgerAccountId=stars)
-    moved = shop.give(member, 90, ledgerAccountId=stars, externalEventDate=LONG_AGO)
-    assert moved["amount"] == 90
+    transaction = shop.give(member, 90, ledgerAccountId=stars, externalEventDate=LONG_AGO)
+    assert transaction["amount"] == 90
     assert shop.balance(member, stars) == 10
-    assert refused(shop, member, "burn", 409, amount=11, ledgerAccountId=stars) == "/problems/insufficient-balance"
+    assert refusal_type(shop, member, "burn", 409, amount=11, ledgerAccountId=stars) == "/problems/insufficient-balance"
     shop.give(member, 10, "burn", ledgerAccountId=stars)
     shop.check_ledger()
 
@@ -265,14 +272,14 @@ def test_what_expires_in_the_meantime_is_gone_before_the_next_movement(shop, mem
     assert shop.balance(member, stars) == 0
     shop.give(member, 3, ledgerAccountId=stars)
     assert shop.balance(member, stars) == 3
-    assert refused(shop, member, "burn", 409, amount=4, ledgerAccountId=stars) == "/problems/insufficient-balance"
+    assert refusal_type(shop, member, "burn", 409, amount=4, ledgerAccountId=stars) == "/problems/insufficient-balance"
     shop.check_ledger()
 
 
 def test_no_key_of_a_client_can_stand_in_the_way_of_an_expiry(shop, member):
     stars = shop.account(pointTrackingEnabled=True, expiresInMonths=1)["ledgerAccountId"]
-    for taken in ("a-expiry", "expiry-a", "expiry"):
-        shop.give(member, 1, systemUniqueKey=taken)
+    for unique_key in ("a-expiry", "expiry-a", "expiry"):
+        shop.give(member, 1, systemUniqueKey=unique_key)
     shop.give(member, 5, ledgerAccountId=stars, systemUniqueKey="a", externalEventDate=LONG_AGO)
     assert shop.balance(member, stars) == 0
     again = {"systemUniqueKey": "a", "externalEventDate": LONG_AGO, "ledgerAccountId": stars}
@@ -282,9 +289,9 @@ def test_no_key_of_a_client_can_stand_in_the_way_of_an_expiry(shop, member):
 
 
 def test_events_and_transactions_have_keys_apart(shop, member):
-    taken = key()
-    shop.give(member, 5, systemUniqueKey=taken)
-    shop.track_one({"loyaltyMemberId": member, "systemUniqueKey": taken, "eventType": "member-generic-event"})
+    unique_key = key()
+    shop.give(member, 5, systemUniqueKey=unique_key)
+    shop.track_one({"loyaltyMemberId": member, "systemUniqueKey": unique_key, "eventType": "member-generic-event"})
 
 
 def test_the_roles_of_the_ledger_are_needed(shop, member):

@@ -27,9 +27,9 @@ def shop(api):
 
 def about_triggers(shop, call):
     """The statements of a call that are about triggers, and how many it takes in all."""
-    with counted(shop.organization.api.engine) as found:
+    with counted(shop.organization.api.engine) as statements:
         call()
-    return [each for each in found if "trigger" in each], len(found)
+    return [statement for statement in statements if "trigger" in statement], len(statements)
 
 
 def batch(member, size):

@@ -24,7 +24,7 @@ def shop(api):
 
 
 def products(number):
-    return [{"sku": f"sku-{each}", "total": each, "quantity": 1} for each in range(number)]
+    return [{"sku": f"sku-{n}", "total": n, "quantity": 1} for n in range(number)]
 
 
 def campaigns(shop, number):
@@ -56,7 +56,7 @@ def test_a_new_customer_costs_a_fixed_number_more(shop):
     campaigns(shop, 1)
     partner.pay(customer(), forceUserSubscription=True)
     member = shop.member()
-    known = count(shop.engine, lambda: partner.pay(member))
-    info = {"userGovId": "30111222", "data": {str(each): each for each in range(200)}}
+    statements_of_member = count(shop.engine, lambda: partner.pay(member))
+    info = {"userGovId": "30111222", "data": {str(n): n for n in range(200)}}
     new = count(shop.engine, lambda: partner.pay(customer(), forceUserSubscription=True, memberInfo=info))
-    assert known < new <= known + 10
+    assert statements_of_member < new <= statements_of_member + 10

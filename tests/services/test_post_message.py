@@ -26,8 +26,8 @@ NOT_PUBLIC = (
 
 @pytest.fixture
 def there():
-    with receiver() as found:
-        yield found
+    with receiver() as hook:
+        yield hook
 
 
 def timed(poster, url, body=BODY):
@@ -42,8 +42,13 @@ def test_what_is_posted_arrives(there):
     assert reply == Reply(204)
     [request] = there.received
     assert (request.path, request.body) == ("/hook/a?b=c", BODY)
-    sent = {"x-source": "loyalty", "webhook-id": "one", "content-length": str(len(BODY)), "connection": "close"}
-    assert sent.items() <= request.headers.items()
+    expected_headers = {
+        "x-source": "loyalty",
+        "webhook-id": "one",
+        "content-length": str(len(BODY)),
+        "connection": "close",
+    }
+    assert expected_headers.items() <= request.headers.items()
     assert request.headers["host"] == there.url.removeprefix("http://").removesuffix("/hook")
 
 
@@ -103,20 +108,20 @@ def test_a_receiver_that_reads_a_little_now_and_then_is_left():
 
 
 def test_answers_are_read_to_a_bound_and_no_further(there):
-    sent = []
+    sizes = []
 
     def chatter(exchange):
         connection = exchange.handler.connection
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")
         while not exchange.receiver.closing.is_set():
             connection.sendall(b"x" * 65_536)
-            sent.append(65_536)
+            sizes.append(65_536)
 
     there.usual = chatter
     reply, seconds = timed(HERE, there.url)
     assert reply == Reply(200)
     assert seconds < PATIENCE
-    assert sum(sent) < 50_000_000
+    assert sum(sizes) < 50_000_000
 
 
 def test_an_answer_that_never_ends_counts_by_its_status(there):
@@ -142,8 +147,8 @@ def test_nonsense_is_a_failure(there, answer):
 
 
 def test_a_receiver_that_is_not_there():
-    with receiver() as gone:
-        url = gone.url
+    with receiver() as hook:
+        url = hook.url
     reply = HERE.post(url, {}, BODY)
     assert reply.status_code is None
     assert reply.error == "The receiver takes no connections."
@@ -185,15 +190,15 @@ class TestAddresses:
 
     def test_a_name_is_looked_up_once_and_what_was_checked_is_what_is_called(self, called):
         """A name server that answers a public address at first and a private one from then on changes nothing."""
-        asked = []
+        lookups = []
 
         def rebinding(host, port):
-            asked.append((host, port))
-            return ["8.8.8.8"] if len(asked) == 1 else ["127.0.0.1"]
+            lookups.append((host, port))
+            return ["8.8.8.8"] if len(lookups) == 1 else ["127.0.0.1"]
 
         poster = WebhookClient(http_allowed=True, resolve=rebinding)
         assert poster.post("http://rebound.example:81/", {}, BODY) == Reply(None, "The receiver takes no connections.")
-        assert (asked, called) == ([("rebound.example", 81)], ["8.8.8.8"])
+        assert (lookups, called) == ([("rebound.example", 81)], ["8.8.8.8"])
         assert poster.post("http://rebound.example:81/", {}, BODY).error == "The host has no address that is public."
         assert called == ["8.8.8.8"]
 
@@ -244,8 +249,8 @@ class TestEncryption:
     def encrypted(self, authority):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         authority.issue_cert("hooks.example").configure_cert(context)
-        with receiver(lambda each: context.wrap_socket(each, server_side=True)) as found:
-            yield found
+        with receiver(lambda plain_socket: context.wrap_socket(plain_socket, server_side=True)) as hook:
+            yield hook
 
     @staticmethod
     def poster(authority=None):

@@ -62,19 +62,19 @@ CAMPAIGNS = st.lists(
 
 def state(shop) -> dict[str, Any]:
     """Balances, lots, supplies and counters, without those that are zero."""
-    found: dict[str, Any] = defaultdict(Decimal)
+    amounts: dict[str, Any] = defaultdict(Decimal)
     for row in shop.rows("ledger_balances"):
-        found["balance", row.wallet_id, row.ledger_account_id] += row.current_balance
-        found["debt", row.wallet_id, row.ledger_account_id] += row.current_overdraft_balance
-        found["pending", row.wallet_id, row.ledger_account_id] += row.pending_debit_balance
+        amounts["balance", row.wallet_id, row.ledger_account_id] += row.current_balance
+        amounts["debt", row.wallet_id, row.ledger_account_id] += row.current_overdraft_balance
+        amounts["pending", row.wallet_id, row.ledger_account_id] += row.pending_debit_balance
     for row in shop.rows("ledger_lots"):
-        found["lot", row.wallet_id, row.ledger_account_id, row.expires_at] += row.remaining
+        amounts["lot", row.wallet_id, row.ledger_account_id, row.expires_at] += row.remaining
     for row in shop.rows("ledger_account_supplies"):
-        found["issued", row.ledger_account_id] += row.minted - row.burned
+        amounts["issued", row.ledger_account_id] += row.minted - row.burned
     for row in shop.rows("campaign_limit_counters"):
         assert row.used >= 0
-        found["counter", row.campaign_id, row.member_id, row.type, row.period, row.ledger_account_id] += row.used
-    return {key: value for key, value in found.items() if value}
+        amounts["counter", row.campaign_id, row.member_id, row.type, row.period, row.ledger_account_id] += row.used
+    return {key: value for key, value in amounts.items() if value}
 
 
 @many
@@ -85,21 +85,24 @@ def test_an_event_that_is_cancelled_might_as_well_not_have_been(api, campaigns, 
     member, sponsor = shop.member(), shop.member()
     wallet_id = shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerWalletId"]
     for account, amount in zip(accounts, given_before, strict=True):
-        for each in (member, sponsor):
+        for recipient in (member, sponsor):
             if amount:
-                shop.give(each, amount, ledgerAccountId=account["ledgerAccountId"])
+                shop.give(recipient, amount, ledgerAccountId=account["ledgerAccountId"])
     if debt:
         owing = accounts[3]
         path = f"/ledgers/{owing['ledgerId']}/accounts/{owing['ledgerAccountId']}/wallets/{wallet_id}/burn"
         shop.administration.post(path, {"amount": given_before[3] + debt, "allowOverdraft": True}, expect=200)
     for effects, limits, partly, event_type in campaigns:
-        made = [
+        effects_of_action = [
             kind(amount, ledgerAccountKey=accounts[index]["ledgerAccountKey"], recipient=recipient)
             for kind, amount, index, recipient in effects
         ]
         rule = None if event_type == GENERIC else SEVEN_MINTED
         shop.campaign(
-            running(*made, rule=rule), limitRules=limits, allowPartialApplicationOnLimit=partly, eventType=event_type
+            running(*effects_of_action, rule=rule),
+            limitRules=limits,
+            allowPartialApplicationOnLimit=partly,
+            eventType=event_type,
         )
     shop.track_one(event(member, sponsorLoyaltyMemberId=sponsor))
     before = state(shop)
@@ -133,7 +136,7 @@ def test_items_that_come_back_one_by_one_end_where_a_full_return_ends(api, items
     minted = {whole["ledgerAccountId"]: total.to_integral_value(ROUND_FLOOR)}
     minted[cents["ledgerAccountId"]] = (total * 3 / 2).quantize(Decimal("0.01"), ROUND_FLOOR)
     members = {name: shop.member() for name in ("parts", "full")}
-    spent = data.draw(st.sampled_from([0, Decimal("0.5"), 1]))
+    spent_share = data.draw(st.sampled_from([0, Decimal("0.5"), 1]))
     other = data.draw(st.integers(0, 20))
     for name, member in members.items():
         if other:
@@ -142,19 +145,19 @@ def test_items_that_come_back_one_by_one_end_where_a_full_return_ends(api, items
         shop.track_one(order(member, total, external_id=name, items=bought))
         shop.track_one(order(member, None, "confirmed", name))
         for account_id, amount in minted.items():
-            used = (amount * spent).to_integral_value(ROUND_FLOOR)
-            if used:
-                shop.give(member, used, "burn", ledgerAccountId=account_id)
+            spent_amount = (amount * spent_share).to_integral_value(ROUND_FLOOR)
+            if spent_amount:
+                shop.give(member, spent_amount, "burn", ledgerAccountId=account_id)
     came_back = Decimal(0)
     for n, item in data.draw(st.permutations(list(enumerate(items)))):
-        returned = [{"productCode": f"p{n}", "total": item}]
-        part = order(members["parts"], None, "partially-returned", "parts", items=returned)
+        returned_items = [{"productCode": f"p{n}", "total": item}]
+        part = order(members["parts"], None, "partially-returned", "parts", items=returned_items)
         shop.track_one(part)
         came_back += item
         # Once all items are back the order is returned as a whole.
         if came_back == sum(items):
             came_back = total
-        if not spent and minted[whole["ledgerAccountId"]]:
+        if not spent_share and minted[whole["ledgerAccountId"]]:
             stands = (minted[whole["ledgerAccountId"]] * (total - came_back) / total).to_integral_value(ROUND_FLOOR)
             assert shop.balance(members["parts"], whole["ledgerAccountId"]) == stands
     shop.track_one(order(members["full"], None, "returned", "full"))
@@ -173,12 +176,14 @@ def test_taking_back_more_than_was_minted_is_noticed(api):
     shop.track_one(order(member, None, "partially-returned", "o-1", items=[{"total": 4}]))
     shop.check_ledger()
     with api.engine.connect() as db, db.begin() as transaction:
-        broken = "UPDATE ledger_transactions SET amount = 11 WHERE is_partial AND organization_id = :id"
-        db.execute(text(broken), {"id": shop.organization.id})
-        assert any("11 of its 10 were clawed back" in each for each in map(str, verify(db, shop.organization.id)))
+        statement = "UPDATE ledger_transactions SET amount = 11 WHERE is_partial AND organization_id = :id"
+        db.execute(text(statement), {"id": shop.organization.id})
+        assert any(
+            "11 of its 10 were clawed back" in violation for violation in map(str, verify(db, shop.organization.id))
+        )
         transaction.rollback()
     with api.engine.connect() as db, db.begin() as transaction:
-        broken = "UPDATE ledger_transactions SET is_partial = false WHERE organization_id = :id"
-        db.execute(text(broken), {"id": shop.organization.id})
-        assert any("which has no link to it" in each for each in map(str, verify(db, shop.organization.id)))
+        statement = "UPDATE ledger_transactions SET is_partial = false WHERE organization_id = :id"
+        db.execute(text(statement), {"id": shop.organization.id})
+        assert any("which has no link to it" in violation for violation in map(str, verify(db, shop.organization.id)))
         transaction.rollback()

@@ -44,8 +44,8 @@ def shop(api):
 
 @pytest.fixture
 def there():
-    with receiver() as found:
-        yield found
+    with receiver() as hook:
+        yield hook
 
 
 def sender(shop, seconds=2.0, **changes):
@@ -119,10 +119,10 @@ class TestAttempts:
         assert request.headers["webhook-id"] == queued["triggerDeliveryKey"]
         assert request.headers["content-type"] == "application/json"
         assert request.headers["x-source"] == "loyalty"
-        done = only(shop, trigger)
-        assert (done["status"], done["attempts"], done["lastStatusCode"]) == ("succeeded", 1, 204)
-        assert (done["lastError"], done["nextAttemptAt"]) == (None, None)
-        assert done["deliveredAt"] == done["updatedAt"] >= done["lastAttemptAt"]
+        delivery = only(shop, trigger)
+        assert (delivery["status"], delivery["attempts"], delivery["lastStatusCode"]) == ("succeeded", 1, 204)
+        assert (delivery["lastError"], delivery["nextAttemptAt"]) == (None, None)
+        assert delivery["deliveredAt"] == delivery["updatedAt"] >= delivery["lastAttemptAt"]
         assert send(shop) == 0
         assert len(there.received) == 1
 
@@ -144,8 +144,8 @@ class TestAttempts:
         assert (delivery["status"], delivery["nextAttemptAt"], delivery["deliveredAt"]) == ("failed", None, None)
         make_due(shop)
         assert send(shop) == 0
-        assert len({each.headers["webhook-id"] for each in there.received}) == 1
-        assert len({each.body for each in there.received}) == 1
+        assert len({request.headers["webhook-id"] for request in there.received}) == 1
+        assert len({request.body for request in there.received}) == 1
 
     def test_a_receiver_that_fails_and_then_works(self, shop, there):
         trigger = add_webhook(shop, there)
@@ -156,8 +156,8 @@ class TestAttempts:
             assert error in only(shop, trigger)["lastError"]
             make_due(shop)
         send(shop)
-        done = only(shop, trigger)
-        assert (done["status"], done["attempts"], done["lastError"]) == ("succeeded", 4, None)
+        delivery = only(shop, trigger)
+        assert (delivery["status"], delivery["attempts"], delivery["lastError"]) == ("succeeded", 4, None)
         for request in there.received:
             Webhook(trigger["settings"]["secret"]).verify(request.body, request.headers)
 
@@ -175,7 +175,7 @@ class TestAttempts:
             )
         queue(shop)
         send(shop)
-        both, one = (each.headers["webhook-signature"].split(" ") for each in there.received)
+        both, one = (request.headers["webhook-signature"].split(" ") for request in there.received)
         assert (len(both), len(one)) == (2, 1)
         for request, secrets in zip(there.received, ([SECRET, old], [SECRET]), strict=True):
             for secret in secrets:
@@ -227,8 +227,8 @@ class TestAttempts:
         trigger = add_webhook(shop, there)
         queue(shop)
         send(shop)
-        done = only(shop, trigger)
-        path = f"/triggers/{trigger['triggerId']}/deliveries/{done['triggerDeliveryId']}/redeliver"
+        delivery = only(shop, trigger)
+        path = f"/triggers/{trigger['triggerId']}/deliveries/{delivery['triggerDeliveryId']}/redeliver"
         again = shop.administration.post(path, expect=202)["triggerDelivery"]
         assert (again["status"], again["attempts"], again["deliveredAt"]) == ("pending", 0, None)
         assert send(shop) == 1
@@ -293,12 +293,12 @@ class TestReceiversBesideEachOther:
             add_webhook(shop, stuck)
             add_webhook(shop, there)
             queue(shop, 20)
-            done = threading.Event()
+            others_are_sent = threading.Event()
             working = sender(shop, seconds=120, webhook_threads=16)
-            thread = threading.Thread(target=lambda: (working.send_due(done.is_set), done.set()))
+            thread = threading.Thread(target=lambda: (working.send_due(others_are_sent.is_set), others_are_sent.set()))
             thread.start()
             waited_for(lambda: len(there.received) >= 20, 100)
-            done.set()
+            others_are_sent.set()
             stuck.closing.set()
             thread.join()
             assert len(there.received) == 20
@@ -314,13 +314,14 @@ class TestReceiversBesideEachOther:
             queue(slow, 8)
             # Longer than both waits below, so that no attempt ends in between.
             poster = WebhookClient(http_allowed=True, private_allowed=True, seconds=300, resolve=know_this_machine)
-            working, done = Sender(api.engine, replace(api.settings, webhook_threads=8), poster), threading.Event()
-            thread = threading.Thread(target=lambda: working.send_due(done.is_set))
+            working = Sender(api.engine, replace(api.settings, webhook_threads=8), poster)
+            others_are_sent = threading.Event()
+            thread = threading.Thread(target=lambda: working.send_due(others_are_sent.is_set))
             thread.start()
             waited_for(lambda: len(stuck.received) >= 4, 100)
             queue(shop, 20)
             waited_for(lambda: len(there.received) >= 20, 100)
-            done.set()
+            others_are_sent.set()
             assert (len(stuck.received), len(there.received)) == (4, 20)
             stuck.closing.set()
             thread.join()
@@ -329,8 +330,8 @@ class TestReceiversBesideEachOther:
         busy, quiet = add_webhook(shop, there), add_webhook(shop, there, eventTypes=["member-created"])
         member = shop.member()
         shop.track(*(event(member) for _ in range(40)))
-        claimed = {delivery.trigger_id for _ in range(30) for delivery in claim_one(shop)}
-        assert claimed == {busy["triggerId"], quiet["triggerId"]}
+        trigger_ids = {delivery.trigger_id for _ in range(30) for delivery in claim_one(shop)}
+        assert trigger_ids == {busy["triggerId"], quiet["triggerId"]}
 
     def test_what_becomes_due_while_others_are_under_way_is_sent(self, shop, there):
         with receiver() as slow:
@@ -351,7 +352,7 @@ class TestReceiversBesideEachOther:
         queue(shop, 60)
         counts = together([lambda: send(shop) for _ in range(4)])
         assert sum(counts) == 60
-        assert len({each.headers["webhook-id"] for each in there.received}) == len(there.received) == 60
+        assert len({request.headers["webhook-id"] for request in there.received}) == len(there.received) == 60
         listed = shop.administration.get(f"/triggers/{trigger['triggerId']}/deliveries", status="succeeded")
         assert listed["totalCount"] == 60
 
@@ -359,11 +360,13 @@ class TestReceiversBesideEachOther:
         add_webhook(shop, there)
         queue(shop, 40)
         with shop.organization.api.engine.begin() as db:
-            claimed = triggers.claim_due(db, LEASE, ClaimLimits(30, 30, 30), organization_id=shop.organization.id)
-            assert len(claimed) == 30
+            first_claims = triggers.claim_due(db, LEASE, ClaimLimits(30, 30, 30), organization_id=shop.organization.id)
+            assert len(first_claims) == 30
             again = triggers.claim_due(db, LEASE, ClaimLimits(30, 30, 30), organization_id=shop.organization.id)
             assert len(again) == 10
-            assert {each.trigger_delivery_id for each in claimed}.isdisjoint(each.trigger_delivery_id for each in again)
+            assert {claim.trigger_delivery_id for claim in first_claims}.isdisjoint(
+                claim.trigger_delivery_id for claim in again
+            )
 
 
 class TestSendersThatDie:
@@ -377,27 +380,27 @@ class TestSendersThatDie:
     def test_what_was_sent_but_not_written_down_is_sent_again(self, shop, there):
         trigger = add_webhook(shop, there)
         queue(shop)
-        [claimed] = self.claim(shop, timedelta(seconds=0.3))
+        [delivery] = self.claim(shop, timedelta(seconds=0.3))
         # The message goes out, and the sender dies before it can say so.
         working = sender(shop)
-        assert working._send(claimed) == Reply(204)
+        assert working._send(delivery) == Reply(204)
         assert send(shop) == 0
         time.sleep(0.35)
         assert send(shop) == 1
-        assert [each.headers["webhook-id"] for each in there.received] == [claimed.trigger_delivery_key] * 2
-        done = only(shop, trigger)
-        assert (done["status"], done["attempts"]) == ("succeeded", 2)
+        assert [request.headers["webhook-id"] for request in there.received] == [delivery.trigger_delivery_key] * 2
+        record = only(shop, trigger)
+        assert (record["status"], record["attempts"]) == ("succeeded", 2)
 
     def test_a_sender_that_comes_too_late_changes_nothing(self, shop, there):
         trigger = add_webhook(shop, there)
         queue(shop)
         [late] = self.claim(shop, timedelta())
         assert send(shop) == 1
-        done = only(shop, trigger)
+        delivery = only(shop, trigger)
         working = sender(shop)
         row = outcome(late, Reply(500), 0.5)
         transactions.run(shop.organization.api.engine, lambda db: triggers.conclude(db, [row]))
-        assert only(shop, trigger) == done
+        assert only(shop, trigger) == delivery
         assert working.send_due() == 0
 
     def test_a_sender_that_stops_begins_nothing_and_writes_down_what_was_under_way(self, shop, there):
@@ -411,15 +414,15 @@ class TestSendersThatDie:
             exchange.answer(200)
 
         there.usual = slow
-        made = sender(shop, webhook_threads=2).send_due(stop.is_set)
-        assert 1 <= made <= 2
+        attempts = sender(shop, webhook_threads=2).send_due(stop.is_set)
+        assert 1 <= attempts <= 2
         statuses = [
             result["status"]
             for result in shop.administration.get(f"/triggers/{trigger['triggerId']}/deliveries", status="succeeded")[
                 "results"
             ]
         ]
-        assert len(statuses) == made
+        assert len(statuses) == attempts
 
     def test_what_fails_inside_is_a_failed_attempt(self, shop, there, monkeypatch):
         trigger = add_webhook(shop, there)
@@ -447,8 +450,8 @@ class TestRemoval:
                 )
         assert remove_old_deliveries(engine, organization_id, 30, lambda: True) == 0
         assert remove_old_deliveries(engine, organization_id, 30) == 2
-        left = [delivery["triggerDeliveryId"] for delivery in deliveries(shop.administration, trigger)]
-        assert left == ids[2:]
+        remaining_ids = [delivery["triggerDeliveryId"] for delivery in deliveries(shop.administration, trigger)]
+        assert remaining_ids == ids[2:]
         body = trigger_body(key=trigger["triggerKey"], url=there.url, active=False)
         shop.administration.put(f"/triggers/{trigger['triggerId']}", body)
         assert remove_old_deliveries(engine, organization_id, 30) == 1

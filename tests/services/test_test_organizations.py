@@ -30,7 +30,7 @@ from tests.builders.ledger import RawLedger
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
-def made(engine, environment):
+def new_organization(engine, environment):
     return transactions.run(
         engine, lambda db: create_organization(db, name="Corner Coffee", now=NOW, environment=environment)
     ).organization_id
@@ -44,7 +44,7 @@ def api(engine, settings):
 @pytest.fixture
 def coffee_shop(engine, api):
     """A test organization with the sample."""
-    organization_id, now = made(engine, TEST), datetime.now(UTC)
+    organization_id, now = new_organization(engine, TEST), datetime.now(UTC)
     transactions.run(engine, lambda db: CoffeeShop(db, api.within(db, organization_id), now).fill())
     return organization_id
 
@@ -52,18 +52,18 @@ def coffee_shop(engine, api):
 def rows_of(db, organization_id):
     """How many rows the organization has in each table that has any."""
     tables = [table for table in metadata.sorted_tables if "organization_id" in table.c]
-    counted = {
+    counts = {
         table.name: db.execute(
             select(func.count()).select_from(table).where(table.c.organization_id == organization_id)
         ).scalar_one()
         for table in tables
     }
-    return {name: count for name, count in counted.items() if count}
+    return {name: count for name, count in counts.items() if count}
 
 
 def test_the_timelines_of_the_sample_hold_everything_and_add_up(engine, coffee_shop):
     with engine.connect() as db:
-        seen = set()
+        kinds = set()
         for name in ("ana", "ben", "chloe"):
             member = MEMBERS.find_by(db, coffee_shop, loyalty_member_id=name)
             rows, query = [], TimelineQuery(7)
@@ -73,26 +73,28 @@ def test_the_timelines_of_the_sample_hold_everything_and_add_up(engine, coffee_s
                 if page.next is None:
                     break
                 query = TimelineQuery(7, positions=page.next)
-            seen |= {row.kind for row in rows}
+            kinds |= {row.kind for row in rows}
             total_of_rows = sum(row.details["amount"] for row in rows if row.kind == POINTS)
-            stored = db.execute(
+            stored_balance = db.execute(
                 text("SELECT current_balance FROM ledger_balances WHERE organization_id = :o AND wallet_id = :w"),
                 {"o": coffee_shop, "w": member.wallet_id},
             ).scalar_one()
-            assert total_of_rows == stored > Decimal(0)
+            assert total_of_rows == stored_balance > Decimal(0)
             # Each effect that did something is told by a row of its own.
-            effects = [each for row in rows if row.kind == "event" for each in row.details["effects"]]
-            mints = [each for each in effects if each["effectId"] == "mint-points" and each["status"] == "executed"]
+            effects = [effect for row in rows if row.kind == "event" for effect in row.details["effects"]]
+            mints = [
+                effect for effect in effects if effect["effectId"] == "mint-points" and effect["status"] == "executed"
+            ]
             by_campaign = [row for row in rows if row.kind == POINTS and row.details["source"] == "campaign"]
-            assert sum(each["amount"] for each in mints) == sum(row.details["amount"] for row in by_campaign)
+            assert sum(effect["amount"] for effect in mints) == sum(row.details["amount"] for row in by_campaign)
         # Its trigger-less shop sends no messages.
-        assert seen == set(KINDS) - {MESSAGE}
+        assert kinds == set(KINDS) - {MESSAGE}
         assert verify(db, coffee_shop) == []
 
 
 def test_an_emptied_organization_is_as_a_new_one(engine, api, coffee_shop):
     with engine.connect() as db:
-        others = rows_of(db, made(engine, TEST))
+        others = rows_of(db, new_organization(engine, TEST))
         before = db.execute(
             text("SELECT count(*) FROM audit_log WHERE organization_id = :o"), {"o": coffee_shop}
         ).scalar_one()
@@ -111,8 +113,8 @@ def test_an_emptied_organization_is_as_a_new_one(engine, api, coffee_shop):
         assert len(entries) == before + 1
         assert entries[-1].operation_id == "resetOrganization"
         assert not any(entry.changes for entry in entries)
-        left = {name: count for name, count in rows_of(db, coffee_shop).items() if "audit_log" not in name}
-        assert left == others
+        counts = {name: count for name, count in rows_of(db, coffee_shop).items() if "audit_log" not in name}
+        assert counts == others
         assert verify(db, coffee_shop) == []
     # And can be filled anew.
     transactions.run(engine, lambda db: CoffeeShop(db, api.within(db, coffee_shop), datetime.now(UTC)).fill())
@@ -135,7 +137,7 @@ def test_a_live_organization_is_never_emptied(engine):
 
 @pytest.mark.parametrize("environment", [LIVE, TEST])
 def test_a_token_names_the_environment(engine, environment):
-    organization_id, settings = made(engine, environment), Settings(database_url="", home=Path())
+    organization_id, settings = new_organization(engine, environment), Settings(database_url="", home=Path())
     token = transactions.run(
         engine,
         lambda db: tokens.issue_operator_token(

@@ -83,11 +83,11 @@ def test_an_event_that_cannot_be_written_leaves_nothing_behind(api, shop, monkey
     shop.campaign(running(mint(5)), maxTransactionsPerMember=3)
     before = len(shop.rows("events"))
 
-    def broken(*_):
+    def fail(*_):
         raise RuntimeError("out of luck")
 
     with monkeypatch.context() as patch:
-        patch.setattr("persistence.limit_counters.store", broken)
+        patch.setattr("persistence.limit_counters.store", fail)
         body = {"loyaltyMemberId": member, "systemUniqueKey": "k", "eventType": "member-generic-event"}
         shop.integration.post("/events/track", {"events": [body]}, expect=500)
     assert len(shop.rows("events")) == before

@@ -66,13 +66,13 @@ def session(db):
             {"debit": debit, "credit": credit, "wallet": wallet},
         )
     stars = ledger.account(point_tracking_enabled=True, decimals=2, max_supply=1000, overdraft_limit=50)
-    given = ledger.mint(ana, "12.5", stars)
-    lot = ledger.lot(ana, given, "2.25", START + timedelta(days=90), stars, amount="12.5")
-    taken = ledger.burn(ana, "10.25", stars)
+    minted = ledger.mint(ana, "12.5", stars)
+    lot = ledger.lot(ana, minted, "2.25", START + timedelta(days=90), stars, amount="12.5")
+    burned = ledger.burn(ana, "10.25", stars)
     db.execute(
         insert(ledger_lot_uses).values(
             organization_id=ledger.organization_id,
-            ledger_transaction_id=taken,
+            ledger_transaction_id=burned,
             ledger_lot_id=lot,
             amount=Decimal("10.25"),
         )
@@ -262,8 +262,8 @@ def test_right_books_have_nothing_broken(session):
 def test_a_fault_is_found_and_named(session, fault, words):
     points = session.ledger.account_id
     session.execute(fault, points=points)
-    expected = words.format(org=session.ledger.organization_id, points=points, **vars(session))
-    assert f"organization {session.ledger.organization_id}, {expected}" in session.verify()
+    message = words.format(org=session.ledger.organization_id, points=points, **vars(session))
+    assert f"organization {session.ledger.organization_id}, {message}" in session.verify()
 
 
 def test_other_organizations_are_left_out(session, db):
@@ -275,6 +275,6 @@ def test_other_organizations_are_left_out(session, db):
 def test_of_many_faults_of_a_kind_the_first_are_named(session):
     for _ in range(60):
         session.ledger.transaction(MINT, None, session.ana, 1)
-    found = session.verify()
-    assert len([finding for finding in found if "its entries move 0" in finding]) == 50
-    assert "and more of the last kind: the first 50 are named" in found
+    findings = session.verify()
+    assert len([finding for finding in findings if "its entries move 0" in finding]) == 50
+    assert "and more of the last kind: the first 50 are named" in findings

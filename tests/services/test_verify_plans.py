@@ -30,8 +30,8 @@ def ledger(db: Connection) -> RawLedger:
 def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Every node of a plan."""
     yield plan
-    for each in plan.get("Plans", ()):
-        yield from nodes(each)
+    for child in plan.get("Plans", ()):
+        yield from nodes(child)
 
 
 def joined_by(node: dict[str, Any]) -> set[str]:
@@ -46,14 +46,14 @@ def test_many_wallets_are_joined_by_all_their_keys(ledger: RawLedger) -> None:
     for check in (*ledger_checks.CHECKS, *record_checks.CHECKS):
         for organization_id in (ledger.organization_id, None):
             explain = text(f"EXPLAIN (ANALYZE, TIMING off, FORMAT JSON) {VIOLATIONS.format(check)}")
-            given = {"organization_id": organization_id, "most": 51}
-            [plan] = ledger.db.execute(explain, given).scalar_one()
+            parameters = {"organization_id": organization_id, "most": 51}
+            [plan] = ledger.db.execute(explain, parameters).scalar_one()
             for node in nodes(plan["Plan"]):
-                seen = node["Actual Rows"] + node.get("Rows Removed by Join Filter", 0)
-                assert seen * node["Actual Loops"] <= most, (check, node)
+                rows_read = node["Actual Rows"] + node.get("Rows Removed by Join Filter", 0)
+                assert rows_read * node["Actual Loops"] <= most, (check, node)
                 if node["Node Type"] == "Nested Loop":
                     # What is written beside each row: the two sides of a transaction or of a chain, counts of an event.
-                    inner = next(each for each in nodes(node["Plans"][1]) if each["Node Type"] != "Memoize")
+                    inner = next(child for child in nodes(node["Plans"][1]) if child["Node Type"] != "Memoize")
                     assert inner["Node Type"] in ("Values Scan", "Result", "Function Scan"), (check, node)
                 elif "Join" in node["Node Type"]:
                     assert joined_by(node) - {"organization_id"}, (check, node)
