@@ -23,7 +23,7 @@ from sqlalchemy import text
 from handlers.services.webhooks.send_deliveries import LEASE
 from persistence import embedded
 from persistence.engine import create_engine
-from tests.processes.fleet import Workers, asked, disposed, kill_database, patiently, wait_until
+from tests.processes.fleet import Workers, disposed, fetch_value, kill_database, patiently, wait_until
 from tests.processes.loyalty import ROOT, Server, curl_line, environment, free_port
 from tests.processes.moody_receiver import SECRETS
 from tests.processes.plain_model import CAMPAIGNS, POISON
@@ -155,14 +155,14 @@ class World:
         with ThreadPoolExecutor(CLIENTS) as pool:
             list(pool.map(lambda name: self.api.call("POST", "/members", {"loyaltyMemberId": name}), names))
         for body, rule, effect in CAMPAIGNS:
-            made = self.api.call("POST", "/organizations/1/campaigns", {"name": body["code"], **body})["campaign"]
+            campaign = self.api.call("POST", "/organizations/1/campaigns", {"name": body["code"], **body})["campaign"]
             action = {
                 "status": "running",
                 "priority": 1,
                 "rules": {"expression": rule} if rule else {},
                 "effects": {"items": [effect]},
             }
-            self.api.call("POST", f"/organizations/1/campaigns/{made['campaignId']}/actions", action)
+            self.api.call("POST", f"/organizations/1/campaigns/{campaign['campaignId']}/actions", action)
         for path, type_ in TYPES.items():
             settings = {"url": f"http://127.0.0.1:{self.receiver.port}{path}", "secret": SECRETS[path]}
             body = {"triggerKey": path[1:], "type": type_, "name": path, "settings": settings}
@@ -177,7 +177,7 @@ class World:
     def kill(self, what: str, pick: random.Random) -> None:
         """End one process of a kind without a word; another takes its place."""
         self.killed[what] += 1
-        self.killed_in_time[what] += asked(self.engine, ALIVE)
+        self.killed_in_time[what] += fetch_value(self.engine, ALIVE)
         if what == "worker":
             self.workers.kill_one(pick)
         elif what == "answering":
@@ -201,19 +201,19 @@ class World:
 
     def drain(self) -> None:
         """Wait until all is evaluated that can be, and told."""
-        wait_until(lambda: not asked(self.engine, ALIVE), 1800)
+        wait_until(lambda: not fetch_value(self.engine, ALIVE), 1800)
         self.evaluated_at = self.evaluated_at or time.monotonic()
         wait_until(self._all_is_told, 1800)
 
     def _all_is_told(self) -> bool:
         self.write(TIME_GOES_BY)
         time.sleep(0.5)
-        return not asked(self.engine, PENDING)
+        return not fetch_value(self.engine, PENDING)
 
 
 def children_of(pid: int) -> set[int]:
     """The processes that a process has started and that still run."""
-    return {int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+    return {int(child_pid) for child_pid in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
 
 
 @contextmanager

@@ -80,7 +80,7 @@ def patiently(work: Callable[[], Any], patience: float = 120) -> Any:
             time.sleep(0.1)
 
 
-def asked(engine: Engine, statement: str) -> Any:
+def fetch_value(engine: Engine, statement: str) -> Any:
     """The one value that a query answers, sooner or later."""
 
     def ask() -> Any:

@@ -66,7 +66,7 @@ async def serve(port: int, log: str, seed: int) -> None:
     async def receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             first, *rest = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-            headers = {name.lower(): value.strip() for name, _, value in (each.partition(":") for each in rest)}
+            headers = {name.lower(): value.strip() for name, _, value in (header.partition(":") for header in rest)}
             body = await reader.readexactly(int(headers["content-length"]))
             how = mood(pick)
             os.write(lines, line(first.split()[1], headers, body, how).encode())

@@ -34,11 +34,11 @@ POISON = "poison"
 def new_event(member: str, pick: random.Random, poisoned: bool = False) -> dict[str, Any]:
     """An order, or sometimes a generic event."""
     key = f"{POISON if poisoned else 'event'}-{uuid.UUID(int=pick.getrandbits(128))}"
-    own = {"loyaltyMemberId": member, "systemUniqueKey": key}
+    fields = {"loyaltyMemberId": member, "systemUniqueKey": key}
     if not poisoned and pick.random() < 0.3:
-        return {**own, "eventType": GENERIC, "payload": {}}
+        return {**fields, "eventType": GENERIC, "payload": {}}
     order = {"externalId": key, "total": pick.randint(1, 50), "items": []}
-    return {**own, "eventType": ORDER_CREATED, "payload": {"order": order}}
+    return {**fields, "eventType": ORDER_CREATED, "payload": {"order": order}}
 
 
 @dataclass

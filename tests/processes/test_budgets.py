@@ -38,13 +38,13 @@ def set_up(tenant: Tenant, *, partial: bool) -> int:
         "allowPartialApplicationOnLimit": partial,
         "limitRules": [rule],
     }
-    made = tenant.make(f"{tenant.administration}/campaigns", body)["campaign"]
+    campaign = tenant.make(f"{tenant.administration}/campaigns", body)["campaign"]
     action = {"status": "running", "priority": 1, "effects": {"items": [DISCOUNT]}}
-    tenant.make(f"{tenant.administration}/campaigns/{made['campaignId']}/actions", action)
+    tenant.make(f"{tenant.administration}/campaigns/{campaign['campaignId']}/actions", action)
     hook = {"triggerKey": "hook", "name": "Hook", "type": "WebHook", "active": True}
     settings = {"url": "https://hooks.invalid/x", "eventTypes": ["member-generic-event"]}
     tenant.make(f"{tenant.administration}/triggers", {**hook, "settings": settings})
-    return int(made["campaignId"])
+    return int(campaign["campaignId"])
 
 
 def sale(member: str, number: int) -> dict[str, Any]:
@@ -62,20 +62,22 @@ def sell(tenant: Tenant) -> list[Decimal]:
     members = [tenant.member() for _ in range(TILLS)]
 
     def work(till: int) -> list[Decimal]:
-        given = []
+        discounts = []
         with httpx.Client(headers=tenant.headers, timeout=240) as client:
             for number in range(till, SALES, TILLS):
                 answer = client.post(f"{tenant.url}/events/track", json={"events": [sale(members[till], number)]})
                 assert answer.status_code == 200, answer.text
                 [effect] = answer.json()["results"][0]["effects"]
-                given.append(Decimal(0) if effect["status"] == "skipped" else Decimal(str(effect["discountAmount"])))
-        return given
+                discounts.append(
+                    Decimal(0) if effect["status"] == "skipped" else Decimal(str(effect["discountAmount"]))
+                )
+        return discounts
 
     begin = time.monotonic()
     with ThreadPoolExecutor(TILLS) as pool:
-        given = [amount for amounts in pool.map(work, range(TILLS)) for amount in amounts]
+        discounts = [amount for amounts in pool.map(work, range(TILLS)) for amount in amounts]
     print(f"{SALES} sales of {TILLS} tills in {time.monotonic() - begin:.1f} s")
-    return given
+    return discounts
 
 
 @contextmanager
@@ -104,9 +106,9 @@ def test_two_thousand_sales_spend_a_budget_exactly(
     with serving(home) as (server, engine):
         tenant = Tenant.create(server, home, "Corner Coffee")
         campaign_id = set_up(tenant, partial=partial)
-        given = sell(tenant)
-        assert {amount: given.count(Decimal(amount)) for amount in amounts} == amounts
-        assert sum(given) == Decimal(total)
+        discounts = sell(tenant)
+        assert {amount: discounts.count(Decimal(amount)) for amount in amounts} == amounts
+        assert sum(discounts) == Decimal(total)
         answer = tenant.call("GET", f"{tenant.administration}/campaigns/{campaign_id}?include=limits").json()
         [limit] = answer["campaign"]["limits"]
         assert (Decimal(str(limit["used"])), Decimal(str(limit["left"]))) == (Decimal(total), BUDGET - Decimal(total))

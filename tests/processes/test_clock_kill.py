@@ -37,7 +37,7 @@ def test_an_advance_that_is_killed_goes_on_where_it_was(temporary_directory):
             wallet = points.wallet()
             for day in range(DAYS):
                 points.mint(wallet, 1, START + timedelta(days=day, hours=3))
-        name, seen = str(clock.organization.id), []
+        name, steps = str(clock.organization.id), []
         advance = ("clock", "advance", "--organization", name, "--to", END.isoformat())
         with disposed(create_engine(url, threads=1)) as engine:
             for _ in range(KILLS):
@@ -52,12 +52,12 @@ def test_an_advance_that_is_killed_goes_on_where_it_was(temporary_directory):
                     time.sleep(0.002)
                 process.kill()
                 process.wait()
-                seen.append(_steps(engine, clock))
-        assert sorted(set(seen)) == seen
-        assert 20 <= seen[0] < seen[-1] < DAYS
-        done = loyalty(home, *advance, "--json")
-        assert done.returncode == 0, done.stderr
-        assert (json.loads(done.stdout)["status"], json.loads(done.stdout)["steps"]) == ("ready", DAYS)
+                steps.append(_steps(engine, clock))
+        assert sorted(set(steps)) == steps
+        assert 20 <= steps[0] < steps[-1] < DAYS
+        completed = loyalty(home, *advance, "--json")
+        assert completed.returncode == 0, completed.stderr
+        assert (json.loads(completed.stdout)["status"], json.loads(completed.stdout)["steps"]) == ("ready", DAYS)
         with disposed(create_engine(url, threads=1)) as engine, engine.connect() as db:
             dated = [row[0] for row in db.execute(text(EXPIRIES), {"o": clock.organization.id})]
             assert dated == [START + timedelta(days=day, hours=3) for day in range(DAYS)]

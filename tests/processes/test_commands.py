@@ -100,10 +100,10 @@ def test_credentials_that_cannot_be_reset(shared_home, organization):
         (["--organization", str(identity)], "--client-id has to name one of the API users"),
         (["--organization", str(identity), "--client-id", "till-5"], "no API user with the client id till-5"),
     ]
-    for arguments, said in cases:
-        refused = loyalty(shared_home, "credentials", "reset", *arguments)
-        assert (refused.returncode, refused.stdout) == (1, "")
-        assert said in refused.stderr
+    for arguments, message in cases:
+        completed = loyalty(shared_home, "credentials", "reset", *arguments)
+        assert (completed.returncode, completed.stdout) == (1, "")
+        assert message in completed.stderr
     reset = loyalty(shared_home, "credentials", "reset", *cases[1][0], "--client-id", "till-4")
     assert [line.split()[0] for line in reset.stdout.splitlines()] == ["clientId", "clientSecret"]
     assert "till-4" in reset.stdout
@@ -111,16 +111,16 @@ def test_credentials_that_cannot_be_reset(shared_home, organization):
 
 @pytest.mark.parametrize("name", ["", "   ", "a" * 101, "a\nb"])
 def test_a_name_that_cannot_be_one_is_refused(shared_home, name):
-    refused = loyalty(shared_home, "organizations", "create", name)
-    assert refused.returncode == 2
-    assert "NAME" in refused.stderr
+    completed = loyalty(shared_home, "organizations", "create", name)
+    assert completed.returncode == 2
+    assert "NAME" in completed.stderr
 
 
 def test_a_token_carries_what_was_asked_for(shared_home, organization):
     identity = str(organization["organizationId"])
-    made = loyalty(shared_home, "token", "--organization", identity, "--role", "members:write", "--expires", "60")
-    assert made.returncode == 0, made.stderr
-    claims = jwt.decode(made.stdout.strip(), options={"verify_signature": False})
+    completed = loyalty(shared_home, "token", "--organization", identity, "--role", "members:write", "--expires", "60")
+    assert completed.returncode == 0, completed.stderr
+    claims = jwt.decode(completed.stdout.strip(), options={"verify_signature": False})
     assert claims["organizationId"] == organization["organizationId"]
     assert claims["roles"] == ["members:write"]
     assert claims["isAdmin"] is False
@@ -130,7 +130,7 @@ def test_a_token_carries_what_was_asked_for(shared_home, organization):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (["--organization", "999999"], 1, "there is no organization 999999"),
         (["--organization", "0"], 2, "--organization"),
@@ -140,11 +140,11 @@ def test_a_token_carries_what_was_asked_for(shared_home, organization):
         (["--organization", "1", "--expires", "0"], 2, "--expires"),
     ],
 )
-def test_a_token_that_cannot_be_made_is_refused(shared_home, arguments, code, said):
-    refused = loyalty(shared_home, "token", *arguments)
-    assert (refused.returncode, refused.stdout) == (code, "")
-    assert said in refused.stderr
-    assert "Traceback" not in refused.stderr
+def test_a_token_that_cannot_be_made_is_refused(shared_home, arguments, code, message):
+    completed = loyalty(shared_home, "token", *arguments)
+    assert (completed.returncode, completed.stdout) == (code, "")
+    assert message in completed.stderr
+    assert "Traceback" not in completed.stderr
 
 
 @pytest.mark.parametrize("surface", ["integration", "administration"])
@@ -161,9 +161,9 @@ def test_the_document_of_webhooks_is_printed(shared_home):
     document = json.loads(as_json.stdout)
     assert (document["asyncapi"], document["info"]["title"]) == ("3.0.0", "Loyalty webhooks")
     assert yaml.safe_load(loyalty(shared_home, "openapi", "asyncapi", "--format", "yaml").stdout) == document
-    refused = loyalty(shared_home, "openapi", "asyncapi", "--format", "postman")
-    assert refused.returncode == 2
-    assert "asyncapi has no requests to print as postman: choose json or yaml" in refused.stderr
+    completed = loyalty(shared_home, "openapi", "asyncapi", "--format", "postman")
+    assert completed.returncode == 2
+    assert "asyncapi has no requests to print as postman: choose json or yaml" in completed.stderr
 
 
 def test_the_examples_are_printed_as_requests(shared_home):
@@ -174,9 +174,9 @@ def test_the_examples_are_printed_as_requests(shared_home):
 
 
 def test_a_sound_ledger_is_found_sound(shared_home, organization):
-    found = loyalty(shared_home, "verify")
-    assert found.returncode == 0, found.stderr
-    assert found.stdout.endswith("Reports agree with the records.\nThe ledger is sound.\n")
+    completed = loyalty(shared_home, "verify")
+    assert completed.returncode == 0, completed.stderr
+    assert completed.stdout.endswith("Reports agree with the records.\nThe ledger is sound.\n")
     one = loyalty(shared_home, "verify", "--organization", str(organization["organizationId"]))
     assert one.returncode == 0
 
@@ -208,7 +208,7 @@ def test_tiers_that_have_expired_are_evaluated_once(shared_home, organization):
     with embedded.server(shared_home) as url:
         engine = create_engine(url, threads=1)
         with engine.begin() as db:
-            found = organizations.find(db, organization_id)
+            record = organizations.find(db, organization_id)
             values = {"name": "Gold", "active": True, "min_required_points": 10, "tier_order": 1}
             values |= {"loyalty_program_id": program_id, "loyalty_tier_key": str(uuid.uuid4()), "is_default": False}
             gold = TIERS.add(db, organization_id, values, START)
@@ -219,19 +219,19 @@ def test_tiers_that_have_expired_are_evaluated_once(shared_home, organization):
                     db,
                     organization_id,
                     [{**values, "wallet_key": str(uuid.uuid4())}],
-                    ledger_id=found.default_ledger_id,
+                    ledger_id=record.default_ledger_id,
                     loyalty_program_id=program_id,
                     now=START,
                 )
                 until = START if name == "ana" else None
-                held = {(member.member_id, program_id): HeldTier(gold.loyalty_tier_id, True, until)}
-                member_tiers.move(db, organization_id, held, START)
+                tiers = {(member.member_id, program_id): HeldTier(gold.loyalty_tier_id, True, until)}
+                member_tiers.move(db, organization_id, tiers, START)
         engine.dispose()
-    named = ("--organization", str(organization_id))
-    first, second = (loyalty(shared_home, "evaluate-tiers", *named) for _ in range(2))
+    options = ("--organization", str(organization_id))
+    first, second = (loyalty(shared_home, "evaluate-tiers", *options) for _ in range(2))
     assert first.stdout == f"Organization {organization_id}: 1 evaluated, 1 moved.\n", first.stderr
     assert (second.returncode, second.stdout) == (0, "Nothing to evaluate.\n"), second.stderr
-    everyone = loyalty(shared_home, "evaluate-tiers", "--all", *named)
+    everyone = loyalty(shared_home, "evaluate-tiers", "--all", *options)
     assert everyone.returncode == 0
     assert everyone.stdout.startswith(f"Organization {organization_id}: ")
     assert everyone.stdout.endswith(", 0 moved.\n")
@@ -244,84 +244,83 @@ def test_a_member_is_printed(shared_home, organization):
     with embedded.server(shared_home) as url:
         engine = create_engine(url, threads=1)
         with engine.begin() as db:
-            printed = MemberProperties(loyalty_member_id="printed", profile={"name": "Ana", "lastName": "Costa"})
+            properties = MemberProperties(loyalty_member_id="printed", profile={"name": "Ana", "lastName": "Costa"})
             members.add_members(
                 db,
                 organization_id,
-                [{**values_of(printed), "wallet_key": str(uuid.uuid4())}],
+                [{**values_of(properties), "wallet_key": str(uuid.uuid4())}],
                 ledger_id=organization["ledgerId"],
                 loyalty_program_id=organization["loyaltyProgramId"],
                 now=START,
             )
         engine.dispose()
-    named = ("--organization", str(organization_id))
-    printed = loyalty(shared_home, "member", "printed", *named)
-    assert printed.returncode == 0, printed.stderr
-    first, *rest = printed.stdout.splitlines()
+    options = ("--organization", str(organization_id))
+    completed = loyalty(shared_home, "member", "printed", *options)
+    assert completed.returncode == 0, completed.stderr
+    first, *rest = completed.stdout.splitlines()
     assert first == f"printed  Ana Costa, member since {START:%Y-%m-%d}"
     assert rest[:2] == ["Tier: Member", "Balance: 0 Points"]
-    view = json.loads(loyalty(shared_home, "member", "printed", *named, "--kind", "points", "--json").stdout)
+    view = json.loads(loyalty(shared_home, "member", "printed", *options, "--kind", "points", "--json").stdout)
     assert view["loyalMember"]["loyaltyMemberId"] == "printed"
     assert view["timeline"] == {"limit": 25, "nextCursor": None, "results": []}
-    unknown = loyalty(shared_home, "member", "nobody", *named)
+    unknown = loyalty(shared_home, "member", "nobody", *options)
     assert (unknown.returncode, unknown.stderr) == (1, f"Error: organization {organization_id} has no member nobody\n")
 
 
 def test_a_sample_is_filled_shown_and_emptied(shared_home, organization):
     live = str(organization["organizationId"])
-    refused = loyalty(shared_home, "sample", "coffee-shop", "--organization", live)
-    assert (refused.returncode, refused.stderr) == (1, f"Error: organization {live} is no test organization\n")
-    kept = loyalty(shared_home, "organizations", "reset", live, "--yes")
-    assert (kept.returncode, kept.stderr) == (1, f"Error: The organization {live} is no test organization.\n")
+    refusal = loyalty(shared_home, "sample", "coffee-shop", "--organization", live)
+    assert (refusal.returncode, refusal.stderr) == (1, f"Error: organization {live} is no test organization\n")
+    reset = loyalty(shared_home, "organizations", "reset", live, "--yes")
+    assert (reset.returncode, reset.stderr) == (1, f"Error: The organization {live} is no test organization.\n")
     filled = loyalty(shared_home, "sample", "coffee-shop")
     assert filled.returncode == 0, filled.stderr
-    made = filled.stdout.split()[1]
-    assert f"loyalty member ana --organization {made}" in filled.stdout
-    assert f"Try an event: loyalty playground --organization {made}\n" in filled.stdout
-    ana = loyalty(shared_home, "member", "ana", "--organization", made, "--limit", "100").stdout
+    identity = filled.stdout.split()[1]
+    assert f"loyalty member ana --organization {identity}" in filled.stdout
+    ana = loyalty(shared_home, "member", "ana", "--organization", identity, "--limit", "100").stdout
     assert "13 Beans were received by the campaign coffee-lovers; the balance was 96." in ana
-    again = loyalty(shared_home, "sample", "coffee-shop", "--organization", made)
+    again = loyalty(shared_home, "sample", "coffee-shop", "--organization", identity)
     assert again.returncode == 1
-    assert f"`loyalty organizations reset {made}`" in again.stderr
+    assert f"`loyalty organizations reset {identity}`" in again.stderr
     emptied = loyalty(shared_home, "organizations", "reset", "Coffee Shop", "--yes")
-    assert emptied.stdout.startswith(f"Organization {made} is empty: "), emptied.stderr
+    assert emptied.stdout.startswith(f"Organization {identity} is empty: "), emptied.stderr
     first = dict(line.split() for line in emptied.stdout.splitlines()[1:])
-    once_more = json.loads(loyalty(shared_home, "organizations", "reset", made, "--yes", "--json").stdout)
-    assert once_more["organizationId"] == int(made)
+    once_more = json.loads(loyalty(shared_home, "organizations", "reset", identity, "--yes", "--json").stdout)
+    assert once_more["organizationId"] == int(identity)
     for name in ("ledgerId", "ledgerAccountId", "loyaltyProgramId"):
         assert once_more[name] > int(first[name])
     assert uuid.UUID(once_more["ledgerAccountKey"])
     assert uuid.UUID(once_more["loyaltyProgramKey"])
-    assert loyalty(shared_home, "member", "ana", "--organization", made).returncode == 1
+    assert loyalty(shared_home, "member", "ana", "--organization", identity).returncode == 1
     unknown = loyalty(shared_home, "organizations", "reset", "Nobody", "--yes")
     assert (unknown.returncode, unknown.stderr) == (1, "Error: there is no organization Nobody\n")
 
 
 def test_the_doctor_finds_all_well(shared_home):
-    found = loyalty(shared_home, "doctor")
-    assert found.returncode == 0, found.stdout
-    assert "BAD" not in found.stdout
-    assert "embedded PostgreSQL" in found.stdout
+    completed = loyalty(shared_home, "doctor")
+    assert completed.returncode == 0, completed.stdout
+    assert "BAD" not in completed.stdout
+    assert "embedded PostgreSQL" in completed.stdout
 
 
 def test_the_doctor_finds_a_typing_error_in_a_setting(shared_home):
-    found = loyalty(shared_home, "doctor", LOYALTY_PROT="80")
-    assert found.returncode == 1
-    assert "LOYALTY_PROT" in found.stdout
+    completed = loyalty(shared_home, "doctor", LOYALTY_PROT="80")
+    assert completed.returncode == 1
+    assert "LOYALTY_PROT" in completed.stdout
 
 
 def test_the_doctor_changes_nothing_where_there_is_nothing(new_home):
-    found = loyalty(new_home, "doctor")
-    assert found.returncode == 1
-    assert "none in" in found.stdout
+    completed = loyalty(new_home, "doctor")
+    assert completed.returncode == 1
+    assert "none in" in completed.stdout
     assert not new_home.exists()
 
 
 def test_the_doctor_finds_a_database_away_and_keeps_its_password(new_home):
-    found = loyalty(new_home, "doctor", LOYALTY_DATABASE_URL=NO_SUCH_DATABASE)
-    assert found.returncode == 1
-    assert "BAD  connection" in found.stdout
-    assert "sesame" not in found.stdout + found.stderr
+    completed = loyalty(new_home, "doctor", LOYALTY_DATABASE_URL=NO_SUCH_DATABASE)
+    assert completed.returncode == 1
+    assert "BAD  connection" in completed.stdout
+    assert "sesame" not in completed.stdout + completed.stderr
 
 
 def test_the_doctor_finds_a_schema_that_lacks_migrations(shared_home):
@@ -330,18 +329,18 @@ def test_the_doctor_finds_a_schema_that_lacks_migrations(shared_home):
         connection.autocommit = True
         connection.cursor().execute("CREATE DATABASE empty")
         connection.close()
-        found = loyalty(shared_home, "doctor", LOYALTY_DATABASE_URL=url.replace("/loyalty?", "/empty?"))
-    assert found.returncode == 1
-    assert "run `loyalty migrate`" in found.stdout
+        completed = loyalty(shared_home, "doctor", LOYALTY_DATABASE_URL=url.replace("/loyalty?", "/empty?"))
+    assert completed.returncode == 1
+    assert "run `loyalty migrate`" in completed.stdout
 
 
 @pytest.mark.parametrize(
     "command", [["organizations", "create", "X"], ["token", "--organization", "1"], ["verify"], ["expire"]]
 )
 def test_commands_ask_for_migrations_first(new_home, command):
-    refused = loyalty(new_home, *command)
-    assert refused.returncode == 1
-    assert "run `loyalty migrate` first" in refused.stderr
+    completed = loyalty(new_home, *command)
+    assert completed.returncode == 1
+    assert "run `loyalty migrate` first" in completed.stderr
     # Somebody in the wrong folder gets no second, empty database.
     assert embedded.describe(new_home) is None
 
@@ -354,9 +353,9 @@ def test_migrating_twice_says_so(new_home):
 
 
 def test_a_database_without_citus_is_not_distributed(home):
-    refused = loyalty(home, "distribute")
-    assert (refused.returncode, refused.stdout) == (1, "")
-    assert refused.stderr.startswith("Error: The database has no extension citus")
+    completed = loyalty(home, "distribute")
+    assert (completed.returncode, completed.stdout) == (1, "")
+    assert completed.stderr.startswith("Error: The database has no extension citus")
 
 
 def test_a_check_tells_by_text_and_exit_code_how_the_database_stands(new_home):
@@ -388,42 +387,42 @@ def test_a_database_from_before_the_first_release_is_refused_with_the_way_out(ne
             ["migrate", "--check"],
             ["verify"],
         ):
-            refused = loyalty(new_home, *command)
-            assert (refused.returncode, refused.stdout, refused.stderr) == (1, "", f"Error: {TOO_OLD}\n"), command
-        found = loyalty(new_home, "doctor")
-    assert found.returncode == 1
-    assert f"BAD  schema: {TOO_OLD}\n" in found.stdout
+            refusal = loyalty(new_home, *command)
+            assert (refusal.returncode, refusal.stdout, refusal.stderr) == (1, "", f"Error: {TOO_OLD}\n"), command
+        diagnosis = loyalty(new_home, "doctor")
+    assert diagnosis.returncode == 1
+    assert f"BAD  schema: {TOO_OLD}\n" in diagnosis.stdout
 
 
 @pytest.mark.parametrize("command", ["serve", "migrate", "verify", "expire", "doctor"])
 def test_a_bad_setting_is_exit_code_two_without_a_traceback(new_home, command):
-    refused = loyalty(new_home, command, LOYALTY_THREADS="many")
-    assert refused.returncode == 2
-    assert refused.stderr == "Error: LOYALTY_THREADS must be a whole number from 1 to 64, not 'many'\n"
+    completed = loyalty(new_home, command, LOYALTY_THREADS="many")
+    assert completed.returncode == 2
+    assert completed.stderr == "Error: LOYALTY_THREADS must be a whole number from 1 to 64, not 'many'\n"
 
 
 @pytest.mark.parametrize("command", ["serve", "migrate", "verify", "expire"])
 def test_a_database_away_is_exit_code_one_without_a_traceback_or_a_password(new_home, command):
-    refused = loyalty(new_home, command, LOYALTY_DATABASE_URL=NO_SUCH_DATABASE)
-    assert refused.returncode == 1
-    assert refused.stderr.startswith("Error: the database cannot be used: ")
-    assert "Traceback" not in refused.stderr
-    assert "sesame" not in refused.stderr
+    completed = loyalty(new_home, command, LOYALTY_DATABASE_URL=NO_SUCH_DATABASE)
+    assert completed.returncode == 1
+    assert completed.stderr.startswith("Error: the database cannot be used: ")
+    assert "Traceback" not in completed.stderr
+    assert "sesame" not in completed.stderr
 
 
 @pytest.mark.parametrize("command", ["worker", "verify", "expire"])
 def test_commands_that_need_a_database_make_none(new_home, command):
-    refused = loyalty(new_home, command)
-    assert refused.returncode == 1
-    assert refused.stderr.startswith(f"Error: there is no database in {new_home}: ")
+    completed = loyalty(new_home, command)
+    assert completed.returncode == 1
+    assert completed.stderr.startswith(f"Error: there is no database in {new_home}: ")
     assert not new_home.exists()
 
 
 def test_a_home_that_cannot_be_one_is_reported(new_home):
     new_home.write_text("")
-    refused = loyalty(new_home, "migrate")
-    assert refused.returncode == 1
-    assert refused.stderr.startswith("Error: LOYALTY_HOME cannot be used")
+    completed = loyalty(new_home, "migrate")
+    assert completed.returncode == 1
+    assert completed.stderr.startswith("Error: LOYALTY_HOME cannot be used")
 
 
 def test_every_command_has_a_short_help():
@@ -446,7 +445,9 @@ def test_what_commands_find_is_reported_to_programs_too(shared_home):
 
 
 def test_every_command_that_prints_results_has_json():
-    without = {name for name, command in _commands() if "as_json" not in {each.name for each in command.params}}
+    without = {
+        name for name, command in _commands() if "as_json" not in {parameter.name for parameter in command.params}
+    }
     # They run until they are ended, or print for another program.
     assert without == {"serve", "worker", "mcp", "openapi", "completion", "export", "playground"}
 
@@ -456,7 +457,7 @@ def _main_commands():
 
 
 def test_commands_are_listed_with_the_first_sentence_of_their_help():
-    listed = {name: each.short_help for name, each in main.commands.items()}
+    listed = {name: command.short_help for name, command in main.commands.items()}
     assert len(listed) > 20
     assert listed == {name: command.get_short_help_str(200) for name, command in _main_commands()}
     assert [name for name, command in _main_commands() if command.name != name] == []
@@ -476,9 +477,9 @@ finally:
 def imported_by(home, *arguments: str) -> set[str]:
     """The modules that are imported when a command ends."""
     program = [sys.executable, "-c", IMPORTED, *arguments]
-    done = subprocess.run(program, env=environment(home), capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
-    return set(done.stderr.splitlines()[-1].split())
+    completed = subprocess.run(program, env=environment(home), capture_output=True, text=True, timeout=240)
+    assert completed.returncode == 0, completed.stderr
+    return set(completed.stderr.splitlines()[-1].split())
 
 
 def test_the_help_imports_no_command_and_no_database(shared_home):
@@ -499,16 +500,16 @@ def test_a_command_imports_only_what_it_needs(shared_home, command):
 
 def _commands():
     for name, command in _main_commands():
-        for below, each in getattr(command, "commands", {"": command}).items():
-            yield f"{name} {below}".strip(), each
+        for below, subcommand in getattr(command, "commands", {"": command}).items():
+            yield f"{name} {below}".strip(), subcommand
 
 
 @pytest.mark.parametrize(("shell", "word"), [("bash", "complete"), ("zsh", "compdef"), ("fish", "complete")])
 def test_shells_are_told_how_to_complete(shell, word):
-    made = CliRunner().invoke(main, ["completion", shell])
-    assert made.exit_code == 0
-    assert word in made.output
-    assert "_LOYALTY_COMPLETE" in made.output
+    result = CliRunner().invoke(main, ["completion", shell])
+    assert result.exit_code == 0
+    assert word in result.output
+    assert "_LOYALTY_COMPLETE" in result.output
 
 
 def test_colours_are_for_terminals_only(shared_home):
@@ -561,24 +562,26 @@ def test_an_order_in_a_payload_needs_no_external_id_and_other_events_are_sent_wh
 
 def test_the_clock_of_a_test_organization_is_moved(shared_home):
     name = f"Time {uuid.uuid4()}"
-    made = loyalty(shared_home, "organizations", "create", name, "--environment", "test", "--timezone", "Europe/Madrid")
-    assert made.returncode == 0, made.stderr
+    creation = loyalty(
+        shared_home, "organizations", "create", name, "--environment", "test", "--timezone", "Europe/Madrid"
+    )
+    assert creation.returncode == 0, creation.stderr
 
     def clock(*arguments, exit_code=0):
-        done = loyalty(shared_home, "clock", *arguments, "--organization", name)
-        assert done.returncode == exit_code, done.stderr
-        return done
+        completed = loyalty(shared_home, "clock", *arguments, "--organization", name)
+        assert completed.returncode == exit_code, completed.stderr
+        return completed
 
     assert "createTestClock creates a clock" in clock("show", exit_code=1).stderr
     started = json.loads(clock("start", "--at", "2026-03-20T09:00:00Z", "--json").stdout)
     assert (started["now"], started["status"]) == ("2026-03-20T09:00:00Z", "ready")
     # Clocks go forward in between.
-    moved = json.loads(clock("advance", "--by", "P14D", "--json").stdout)
-    assert (moved["now"], moved["status"], moved["steps"]) == ("2026-04-03T08:00:00Z", "ready", 0)
+    advance = json.loads(clock("advance", "--by", "P14D", "--json").stdout)
+    assert (advance["now"], advance["status"], advance["steps"]) == ("2026-04-03T08:00:00Z", "ready", 0)
     assert "which is after 2026-04-01T00:00:00Z" in clock("advance", "--to", "2026-04-01T00:00:00Z", exit_code=1).stderr
     assert "P1H is not a duration" in clock("advance", "--by", "P1H", exit_code=2).stderr
     assert "2026-04-03T08:00:00Z" in clock("show").stdout
     exported = loyalty(shared_home, "export", "audit-log", "--organization", name)
-    *_, own = [json.loads(line) for line in exported.stdout.splitlines()]
-    assert (own["operationId"], own["testClock"]) == ("export", "2026-04-03T08:00:00Z")
+    *_, entry = [json.loads(line) for line in exported.stdout.splitlines()]
+    assert (entry["operationId"], entry["testClock"]) == ("export", "2026-04-03T08:00:00Z")
     assert "uses the real time" in clock("remove").stdout

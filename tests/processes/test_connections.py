@@ -36,7 +36,7 @@ def connect(server: Server) -> socket.socket:
     return socket.create_connection(("127.0.0.1", server.port), timeout=60)
 
 
-def said(connection: socket.socket) -> tuple[int, dict[str, str], dict]:
+def read_response(connection: socket.socket) -> tuple[int, dict[str, str], dict]:
     """The status, headers and JSON of an answer that ends with its connection."""
     received = b""
     while part := connection.recv(65536):
@@ -62,8 +62,8 @@ def test_silent_connections_make_room_for_those_who_speak(serve):
     log = server.log.read_text()
     assert log.count("were closed to accept others") == 1
     assert "Too many open files" not in log
-    for each in silent:
-        each.close()
+    for connection in silent:
+        connection.close()
 
 
 def test_a_connection_that_never_speaks_is_closed(serve):
@@ -74,8 +74,8 @@ def test_a_connection_that_never_speaks_is_closed(serve):
 def test_a_head_that_does_not_end_is_answered_408(serve):
     with connect(serve()) as connection:
         connection.sendall(b"GET /health/live HTTP/1.1\r\nHost: here\r\n")
-        found, headers, problem = said(connection)
-    assert (found, problem["type"]) == (408, "/problems/request-timeout")
+        status_code, headers, problem = read_response(connection)
+    assert (status_code, problem["type"]) == (408, "/problems/request-timeout")
     assert headers["content-type"] == "application/problem+json"
 
 
@@ -86,24 +86,24 @@ def test_a_body_that_does_not_come_is_answered_408(serve):
             b"POST /v2/oauth/token HTTP/1.1\r\nHost: here\r\nContent-Length: 10\r\n"
             b"Content-Type: application/x-www-form-urlencoded\r\n\r\nclient"
         )
-        found, headers, problem = said(connection)
-    assert (found, problem["type"]) == (408, "/problems/request-timeout")
+        status_code, headers, problem = read_response(connection)
+    assert (status_code, problem["type"]) == (408, "/problems/request-timeout")
     assert headers["content-type"] == "application/problem+json"
 
 
 @pytest.mark.parametrize(
-    ("head", "expected", "kind"),
+    ("head", "expected_status", "kind"),
     [
         (b"GET / HTTP/9.9\r\n\r\n", 400, "invalid-request"),
         (b"GET /" + b"a" * 10_000 + b" HTTP/1.1\r\n\r\n", 414, "uri-too-long"),
         (b"GET / HTTP/1.1\r\nX-Much: " + b"a" * 100_000 + b"\r\n\r\n", 431, "http-error"),
     ],
 )
-def test_what_is_no_request_is_answered_by_a_problem(serve, head, expected, kind):
+def test_what_is_no_request_is_answered_by_a_problem(serve, head, expected_status, kind):
     with connect(serve()) as connection:
         connection.sendall(head)
-        found, headers, problem = said(connection)
-    assert (found, problem["status"], problem["type"]) == (expected, expected, f"/problems/{kind}")
+        status_code, headers, problem = read_response(connection)
+    assert (status_code, problem["status"], problem["type"]) == (expected_status, expected_status, f"/problems/{kind}")
     assert headers["content-type"] == "application/problem+json"
     assert headers["cache-control"] == "no-store"
 

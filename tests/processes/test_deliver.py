@@ -35,18 +35,18 @@ FROM triggers;
 
 @pytest.fixture
 def there():
-    with receiver() as found:
-        yield found
+    with receiver() as hook:
+        yield hook
         # The messages of these tests are none of the product's.
-        found.faults.clear()
+        hook.faults.clear()
 
 
 @pytest.fixture
 def database(home):
     """The database of a home with one organization."""
     for command in (["migrate"], ["organizations", "create", "Corner Coffee"]):
-        done = loyalty(home, *command)
-        assert done.returncode == 0, done.stderr
+        completed = loyalty(home, *command)
+        assert completed.returncode == 0, completed.stderr
     with embedded.server(home) as url:
         connection = psycopg2.connect(url)
         connection.autocommit = True

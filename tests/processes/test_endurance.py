@@ -20,7 +20,7 @@ import pytest
 from sqlalchemy import text
 
 from tests.processes.besieged import ALIVE, CLIENTS, CURED, TYPES, Api, World, time_going_by
-from tests.processes.fleet import WAITING, asked, wait_until
+from tests.processes.fleet import WAITING, fetch_value, wait_until
 from tests.processes.loyalty import loyalty
 from tests.processes.moody_receiver import RECEIVED
 from tests.processes.plain_model import Model, new_event
@@ -57,7 +57,7 @@ class Client:
     calls: int = 0
     repeats: int = 0
 
-    def send(self, share: float, wait_for: Callable[[float], None] = lambda sent: None) -> None:
+    def send(self, share: float, wait_for: Callable[[float], None] = lambda share_sent: None) -> None:
         """Send until this share of the events is sent; `wait_for` may hold up what follows the share sent so far."""
         while (start := self.calls * self.at_once) < share * len(self.events):
             wait_for(start / len(self.events))
@@ -71,7 +71,7 @@ class Client:
     def _call(self, part: Sequence[Mapping[str, Any]]) -> list[str]:
         results = self.api.call("POST", "/events/track-async", {"events": part})["results"]
         assert [(result["systemUniqueKey"], result["outcome"]) for result in results] == [
-            (each["systemUniqueKey"], "queued") for each in part
+            (tracked["systemUniqueKey"], "queued") for tracked in part
         ]
         return [result["loyaltyEventKey"] for result in results]
 
@@ -88,15 +88,15 @@ def check(world: World, events: Sequence[Mapping[str, Any]]) -> None:
     """Compare what is stored with the model, event by event and member by member."""
     model = Model.of(events)
     with world.engine.connect() as db:
-        found = db.execute(text(MOVEMENTS)).all()
-        assert {status for _, status, _, _ in found} == {"success"}
-        assert {count for _, _, count, _ in found} == {1}
-        assert {key: after for key, _, _, after in found} == model.movements
+        rows = db.execute(text(MOVEMENTS)).all()
+        assert {status for _, status, _, _ in rows} == {"success"}
+        assert {count for _, _, count, _ in rows} == {1}
+        assert {key: after for key, _, _, after in rows} == model.movements
         assert dict(map(tuple, db.execute(text(BALANCES)))) == model.balances
         assert dict(map(tuple, db.execute(text(BONUSES)))) == model.bonuses
         orders = db.execute(text("SELECT external_id FROM purchase_orders")).scalars().all()
     assert sorted(orders) == sorted(model.orders)
-    assert asked(world.engine, WAITING) == 0
+    assert fetch_value(world.engine, WAITING) == 0
     verified = loyalty(world.home, "verify")
     assert verified.returncode == 0, verified.stdout
 
@@ -161,7 +161,7 @@ def test_nothing_is_lost_and_nothing_is_done_twice(home, plan):
         world.write(CURED)
         for letter in letters:
             world.api.call("POST", f"/organizations/1/events/{letter['loyaltyEventKey']}/requeue")
-            wait_until(lambda: not asked(world.engine, ALIVE))
+            wait_until(lambda: not fetch_value(world.engine, ALIVE))
         world.drain()
         assert world.workers.stop() == [0, 0, 0]
         # What was dead comes last in its member's line.
@@ -184,8 +184,8 @@ def send_and_kill(
     clients = [Client(world.api, part, plan.at_once) for part in parts]
     messages = 2 * plan.events
 
-    def wait_for(sent: float) -> None:
-        wait_until(lambda: world.receiver.received >= (sent - 0.5) * 0.8 * messages, 1800)
+    def wait_for(share_sent: float) -> None:
+        wait_until(lambda: world.receiver.received >= (share_sent - 0.5) * 0.8 * messages, 1800)
 
     with ThreadPoolExecutor(CLIENTS) as pool, time_going_by(world):
         list(pool.map(lambda client: client.send(0.5), clients))
@@ -194,10 +194,10 @@ def send_and_kill(
         for at, what in moments(plan.kills, messages, pick):
             wait_until(lambda at=at: world.receiver.received >= at, 1800)
             # Sooner or later there is more in the queue, as long as anything is to be sent.
-            wait_until(lambda: asked(world.engine, ALIVE) or all(each.done() for each in sending))
+            wait_until(lambda: fetch_value(world.engine, ALIVE) or all(future.done() for future in sending))
             world.kill(what, pick)
-        for each in sending:
-            each.result()
+        for future in sending:
+            future.result()
         world.drain()
     assert world.killed_in_time["worker"]
     assert world.killed_in_time["database"]

@@ -44,7 +44,7 @@ def test_a_worker_that_is_killed_leaves_the_rest_to_the_next(temporary_directory
             answer = organization.administration.post("/expiry-extensions", body, expect=200)
             assert (answer["status"], answer["lots"]) == ("running", 0)
         with disposed(create_engine(url, threads=1)) as engine:
-            seen = []
+            counts = []
             for _ in range(KILLS):
                 before = _extended(engine)
                 process = subprocess.Popen([sys.executable, "-c", WORKER], env=environment(home), cwd=ROOT)
@@ -52,13 +52,13 @@ def test_a_worker_that_is_killed_leaves_the_rest_to_the_next(temporary_directory
                     time.sleep(0.002)
                 process.kill()
                 process.wait()
-                seen.append(_extended(engine))
+                counts.append(_extended(engine))
                 with engine.begin() as db:
                     # At once, and not after the interval of the job.
                     db.execute(text("UPDATE periodic_jobs SET next_run_at = now()"))
-            assert 0 < seen[0] < seen[-1] < MEMBERS
-            done = loyalty(home, "worker", "--once")
-            assert done.returncode == 0, done.stderr
+            assert 0 < counts[0] < counts[-1] < MEMBERS
+            completed = loyalty(home, "worker", "--once")
+            assert completed.returncode == 0, completed.stderr
             with engine.connect() as db:
                 ends = db.execute(text("SELECT expires_at, count(*) FROM ledger_lots GROUP BY 1")).all()
                 assert [tuple(row) for row in ends] == [(EXTENDED, MEMBERS)]

@@ -59,23 +59,23 @@ def run(site: Site, folder: Path, command: list[str], text: str) -> str:
     """What a program of the page prints, on this server."""
     text = text.replace("http://127.0.0.1:8080", site.server.url)
     environment = {**os.environ, **DIRECT, "TOKEN": site.token}
-    done = subprocess.run(
+    completed = subprocess.run(
         command, input=text, env=environment, cwd=folder, capture_output=True, text=True, timeout=240, check=False
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert completed.returncode == 0, completed.stderr
+    return completed.stdout
 
 
 @pytest.mark.parametrize("time", ["first", "second"])
 def test_the_quick_start_leads_to_points_however_often_it_is_pasted(site, tmp_path, time):
-    shown = blocks()
-    calls = [text for kind, text in shown if kind == "sh"]
+    page_blocks = blocks()
+    calls = [text for kind, text in page_blocks if kind == "sh"]
     assert len(calls) == 6
-    printed = run(site, tmp_path, ["bash", "-eu"], f"\necho {MARK}\n".join(calls)).split(MARK)
+    outputs = run(site, tmp_path, ["bash", "-eu"], f"\necho {MARK}\n".join(calls)).split(MARK)
     compared = 0
-    for (kind, text), (following, answer) in zip(shown, [*shown, ("", "")][1:], strict=True):
+    for (kind, text), (following, answer) in zip(page_blocks, [*page_blocks, ("", "")][1:], strict=True):
         if (kind, following) == ("sh", "json"):
-            compare(json.loads(answer), json.loads(printed[calls.index(text)]), {}, "answer")
+            compare(json.loads(answer), json.loads(outputs[calls.index(text)]), {}, "answer")
             compared += 1
     assert compared == 2
 
@@ -83,9 +83,9 @@ def test_the_quick_start_leads_to_points_however_often_it_is_pasted(site, tmp_pa
 @pytest.mark.parametrize("time", ["first", "second"])
 def test_the_same_in_python_prints_what_the_page_says_however_often_it_runs(site, tmp_path, time):
     [program] = [text for kind, text in blocks() if kind == "python"]
-    [printed] = [text for kind, text in blocks() if kind == "text"]
+    [output] = [text for kind, text in blocks() if kind == "text"]
     assert len([line for line in program.splitlines() if line]) <= 32
-    assert run(site, tmp_path, [sys.executable, "-"], program) == printed
+    assert run(site, tmp_path, [sys.executable, "-"], program) == output
 
 
 @pytest.fixture(scope="module")
@@ -108,8 +108,8 @@ def test_a_purchase_is_simulated_by_a_command_and_nothing_changes(site, carla):
     assert completed.returncode == 0, completed.stderr
     result = json.loads(completed.stdout)
     assert (result["earn"]["discounts"], result["errors"], result["nextComplete"]) == ([], [], True)
-    shown = json.loads(loyalty(site.home, "member", carla, "--json").stdout)
-    assert [row for row in shown["timeline"]["results"] if "order" in row["text"].lower()] == []
+    view = json.loads(loyalty(site.home, "member", carla, "--json").stdout)
+    assert [row for row in view["timeline"]["results"] if "order" in row["text"].lower()] == []
     failed = simulate(site, "nobody-has-this", "--total", "1")
     assert (failed.returncode, failed.stdout) == (1, "")
     assert "There is no member nobody-has-this." in failed.stderr
@@ -117,9 +117,9 @@ def test_a_purchase_is_simulated_by_a_command_and_nothing_changes(site, carla):
 
 @pytest.mark.parametrize("wrong", [["--total", "a lot"], ["--total", "NaN"], ["--payload", "{"], []])
 def test_what_cannot_be_simulated_is_reported_before_anything_is_asked(wrong):
-    refused = CliRunner().invoke(main, ["simulate", "carla", *wrong])
-    assert refused.exit_code == 2
-    assert "--payload" in refused.output or "--total" in refused.output
+    result = CliRunner().invoke(main, ["simulate", "carla", *wrong])
+    assert result.exit_code == 2
+    assert "--payload" in result.output or "--total" in result.output
 
 
 def test_a_server_that_is_not_there_is_reported(site):
@@ -134,8 +134,8 @@ def test_commands_find_the_server_of_this_folder_on_any_port(site, carla):
     assert completed.returncode == 0, completed.stderr
     assert json.loads(completed.stdout)["nextComplete"] is True
     doctor = json.loads(loyalty(site.home, "doctor", "--json", **DIRECT).stdout)
-    [found] = [finding for finding in doctor["findings"] if finding["subject"] == "server"]
-    assert (found["isWell"], found["detail"]) == (True, f"running, at {site.server.url}/v2")
+    [server_finding] = [finding for finding in doctor["findings"] if finding["subject"] == "server"]
+    assert (server_finding["isWell"], server_finding["detail"]) == (True, f"running, at {site.server.url}/v2")
 
 
 def test_a_wrong_base_path_is_reported(site, carla):
@@ -164,8 +164,8 @@ def test_an_assistant_reads_and_simulates(site, carla):
             assert not {"createMember", "trackEvents", "listCampaigns"} & names
             read = await client.call_tool("getMember", {"loyaltyMemberId": carla})
             assert json.loads(read.content[0].text)["loyaltyMember"]["loyaltyMemberId"] == carla
-            done = await client.call_tool("simulateEvents", {"events": events})
-            assert json.loads(done.content[0].text)["executionMode"] == "dryRun"
+            simulation = await client.call_tool("simulateEvents", {"events": events})
+            assert json.loads(simulation.content[0].text)["executionMode"] == "dryRun"
             wrong = await client.call_tool("getMember", {"loyaltyMemberId": "nobody-has-this"})
             assert wrong.is_error
             assert "404" in wrong.content[0].text

@@ -53,13 +53,13 @@ def test_the_command_imports_a_file(engine, home):
     file, columns, errors = (home.parent / name for name in ("members.csv", "columns.yaml", "errors.csv"))
     file.write_text("Customer,name\nana,Ana\nb/d,Ben\ncora,Cora\n", encoding="utf-8")
     columns.write_text("loyaltyMemberId: Customer\n", encoding="utf-8")
-    named = ("import", str(file), "--organization", "1", "--columns", str(columns))
-    dry = loyalty(home, *named, "--dry-run")
+    arguments = ("import", str(file), "--organization", "1", "--columns", str(columns))
+    dry = loyalty(home, *arguments, "--dry-run")
     assert (dry.returncode, count(engine, "SELECT count(*) FROM members")) == (1, 0), dry.stderr
     assert dry.stdout.splitlines()[0] == "3 rows: 2 would be done, 1 failed."
-    done = loyalty(home, *named, "--errors", str(errors))
-    assert done.returncode == 1
-    assert done.stdout.splitlines()[1].startswith("Line 3, Customer: ")
+    completed = loyalty(home, *arguments, "--errors", str(errors))
+    assert completed.returncode == 1
+    assert completed.stdout.splitlines()[1].startswith("Line 3, Customer: ")
     lines = errors.read_text(encoding="utf-8").splitlines()
     assert (len(lines), lines[0], lines[1].split(",")[-2:]) == (
         2,
@@ -75,27 +75,27 @@ def test_the_command_imports_a_file(engine, home):
 def test_the_command_reads_its_standard_input(engine, home):
     rows = "\n".join(json.dumps({"loyaltyMemberId": f"m{n}"}) for n in range(10)).encode()
     command = [sys.executable, "-m", "handlers", "import", "-", "--organization", "1", "--format", "ndjson"]
-    done = subprocess.run(command, env=environment(home), input=rows, capture_output=True, timeout=240)
-    assert (done.returncode, done.stdout) == (0, b"10 rows: 10 done, 0 failed.\n"), done.stderr
+    completed = subprocess.run(command, env=environment(home), input=rows, capture_output=True, timeout=240)
+    assert (completed.returncode, completed.stdout) == (0, b"10 rows: 10 done, 0 failed.\n"), completed.stderr
 
 
 def test_the_command_exports_rows(engine, home):
     file = home.parent / "members.csv"
     file.write_text("loyaltyMemberId,name\nana,Ana\nben,Ben\n", encoding="utf-8")
     assert loyalty(home, "import", str(file), "--organization", "1").returncode == 0
-    done = loyalty(home, "export", "members", "--organization", "Coffee")
-    assert done.returncode == 0, done.stderr
-    assert [json.loads(line)["name"] for line in done.stdout.splitlines()] == ["Ana", "Ben"]
+    completed = loyalty(home, "export", "members", "--organization", "Coffee")
+    assert completed.returncode == 0, completed.stderr
+    assert [json.loads(line)["name"] for line in completed.stdout.splitlines()] == ["Ana", "Ben"]
     last = count(engine, "SELECT max(member_id) FROM members")
-    assert done.stderr.splitlines()[-1] == f"2 rows, the last id is {last}."
+    assert completed.stderr.splitlines()[-1] == f"2 rows, the last id is {last}."
     table = loyalty(home, "export", "members", "--organization", "1", "--format", "csv", "--after", str(last))
     assert table.stdout.startswith("loyaltyMemberId,publicLoyaltyMemberId,")
-    mine = loyalty(home, "export", "members", "--organization", "1", "--filter", f"memberId={last}")
-    assert [json.loads(line)["name"] for line in mine.stdout.splitlines()] == ["Ben"]
+    of_ben = loyalty(home, "export", "members", "--organization", "1", "--filter", f"memberId={last}")
+    assert [json.loads(line)["name"] for line in of_ben.stdout.splitlines()] == ["Ben"]
     assert count(engine, "SELECT count(*) FROM audit_log WHERE operation_id = 'export'") == 3
     for wrong in ("memberId=0", "eventType=cup", "createdFrom=yesterday"):
-        refused = loyalty(home, "export", "members", "--organization", "1", "--filter", wrong)
-        assert (refused.returncode, refused.stdout) == (2, "")
+        refusal = loyalty(home, "export", "members", "--organization", "1", "--filter", wrong)
+        assert (refusal.returncode, refusal.stdout) == (2, "")
 
 
 def test_the_command_refuses_what_it_cannot_use(engine, home):
@@ -143,16 +143,16 @@ def wait_for(
             statement = "SELECT status, rows_read, rows_done, rows_failed FROM imports WHERE import_id = :id"
             return db.execute(text(statement), {"id": import_id}).one()
 
-    while (found := patiently(look)).status in ("queued", "running"):
-        assert time.monotonic() < deadline, found
+    while (row := patiently(look)).status in ("queued", "running"):
+        assert time.monotonic() < deadline, row
         time.sleep(pick.uniform(0.2, 1.0))
-        if kills < 10 and found.rows_read > kills * rows / 12:
+        if kills < 10 and row.rows_read > kills * rows / 12:
             kills += 1
             if kills in (3, 6):
                 kill_database(home)
             # The next worker starts the database if it is down.
             workers.kill_one(pick)
-    return found
+    return row
 
 
 def test_rows_are_imported_once_whatever_dies(engine, home):
@@ -227,12 +227,12 @@ def test_what_is_exported_was_imported_whatever_died_meanwhile(engine, home):
         with file.open("wb") as out:
             subprocess.run(command, env=environment(home), stdout=out, check=True)
         with file.open(newline="", encoding="utf-8") as lines:
-            seen = 0
+            row_count = 0
             for row in csv.DictReader(lines):
-                wanted = make(int(row["loyaltyMemberId"].removeprefix("member-")))
-                assert {name: row[name] for name in wanted} == wanted
-                seen += 1
-            assert seen == MANY_ROWS
+                expected_fields = make(int(row["loyaltyMemberId"].removeprefix("member-")))
+                assert {name: row[name] for name in expected_fields} == expected_fields
+                row_count += 1
+            assert row_count == MANY_ROWS
     assert count(engine, "SELECT count(*) FROM members") == MANY_ROWS
     assert count(engine, "SELECT count(*) FROM ledger_transactions") == MANY_ROWS
     assert transactions.run(engine, lambda db: verify(db, 1)) == []

@@ -88,9 +88,9 @@ class Shop:
                 {"scope": "location", "type": "transactions", "period": "daily", "limit": 10**9},
             ]
             body = {"code": "dollars", "name": "Dollars", "eventType": ORDER_CREATED, "limitRules": rules}
-            made = client.post("/organizations/1/campaigns", json=body).raise_for_status().json()["campaign"]
+            campaign = client.post("/organizations/1/campaigns", json=body).raise_for_status().json()["campaign"]
             action = {"status": "running", "priority": 1, "rules": {}, "effects": {"items": [WHOLE_DOLLARS]}}
-            path = f"/organizations/1/campaigns/{made['campaignId']}/actions"
+            path = f"/organizations/1/campaigns/{campaign['campaignId']}/actions"
             client.post(path, json=action).raise_for_status()
 
     def client(self, seed: int) -> None:
@@ -116,12 +116,12 @@ class Shop:
         except httpx.TransportError:
             return False
         assert answer.status_code == 200, answer.text
-        found = answer.json()
+        body = answer.json()
         if one.kind == "mint":
-            [row] = found["ledgerTransactions"]
+            [row] = body["ledgerTransactions"]
             identity = row["ledgerTransactionId"]
         else:
-            [result] = found["results"]
+            [result] = body["results"]
             assert result["status"] == "success", result
             identity = result["loyaltyEventKey"]
         assert self.acknowledged.setdefault(one.key, identity) == identity
@@ -147,7 +147,7 @@ def load(shop: Shop) -> Iterator[None]:
             client.result()
 
 
-def stored(db, shop: Shop) -> dict[str, Any]:
+def find_stored(db, shop: Shop) -> dict[str, Any]:
     """What there is under the keys that were sent, by key: whole, or the test fails."""
     amounts = {one.key: (one.kind, one.amount) for one in shop.sent}
     mints = db.execute(
@@ -168,11 +168,11 @@ def stored(db, shop: Shop) -> dict[str, Any]:
     ).all()
     assert [(key, amount) for key, _, amount in mints if amounts[key] != ("mint", amount)] == []
     assert [
-        (key, amount, made) for key, _, amount, made in orders if (amounts[key], made) != (("order", amount), 1)
+        (key, amount, count) for key, _, amount, count in orders if (amounts[key], count) != (("order", amount), 1)
     ] == []
-    found = {row[0]: row[1] for row in [*mints, *orders]}
-    assert len(found) == len(mints) + len(orders)
-    return found
+    amounts_by_key = {row[0]: row[1] for row in [*mints, *orders]}
+    assert len(amounts_by_key) == len(mints) + len(orders)
+    return amounts_by_key
 
 
 @pytest.mark.parametrize(
@@ -199,16 +199,16 @@ def test_a_killed_server_loses_nothing_and_does_nothing_by_half(home, kills, sec
                     shop.start()
             acknowledged = dict(shop.acknowledged)
             with engine.connect() as db:
-                found = stored(db, shop)
-                assert acknowledged.items() <= found.items()
+                stored_by_key = find_stored(db, shop)
+                assert acknowledged.items() <= stored_by_key.items()
                 assert verify_all(db) == []
             shop.send_again()
             with engine.connect() as db:
-                assert stored(db, shop) == shop.acknowledged
+                assert find_stored(db, shop) == shop.acknowledged
                 assert len(shop.acknowledged) == len(shop.sent)
                 assert verify_all(db) == []
-                held = db.execute(text("SELECT sum(current_balance) FROM ledger_balances")).scalar()
-            assert held == sum(one.amount for one in shop.sent)
+                total = db.execute(text("SELECT sum(current_balance) FROM ledger_balances")).scalar()
+            assert total == sum(one.amount for one in shop.sent)
             assert len(acknowledged) < len(shop.sent)  # or nothing was in flight when the server was killed
         finally:
             shop.kill()
@@ -222,19 +222,21 @@ def test_a_killed_database_keeps_what_it_has_committed(home):
         client = LedgerClient.new(engine)
         points = client.account(point_tracking_enabled=True)
         purses = client.wallets(CLIENTS)
-        done: dict[str, int] = {}
+        transaction_ids: dict[str, int] = {}
 
         def mint(purse: int) -> None:
             while True:
                 key = str(uuid.uuid4())
                 try:
-                    done[key] = client.post(Movement(points, Decimal(1), to_wallet_id=purse, system_unique_key=key))
+                    transaction_ids[key] = client.post(
+                        Movement(points, Decimal(1), to_wallet_id=purse, system_unique_key=key)
+                    )
                 except (DBAPIError, OSError):
                     return
 
         with ThreadPoolExecutor(CLIENTS) as pool:
             minting = [pool.submit(mint, purse) for purse in purses]
-            while len(done) < 50:
+            while len(transaction_ids) < 50:
                 assert not any(future.done() for future in minting)
                 time.sleep(0.01)
             data = embedded.describe(home).data
@@ -248,9 +250,9 @@ def test_a_killed_database_keeps_what_it_has_committed(home):
                 rows = db.execute(
                     text("SELECT system_unique_key, ledger_transaction_id FROM ledger_transactions")
                 ).all()
-                held = db.execute(text("SELECT sum(current_balance) FROM ledger_balances")).scalar()
+                total = db.execute(text("SELECT sum(current_balance) FROM ledger_balances")).scalar()
                 assert verify_all(db) == []
             engine.dispose()
-    assert done.items() <= dict(map(tuple, rows)).items()
+    assert transaction_ids.items() <= dict(map(tuple, rows)).items()
     # At most the one that each client waited for is there without its answer.
-    assert len(done) <= len(rows) == held <= len(done) + CLIENTS
+    assert len(transaction_ids) <= len(rows) == total <= len(transaction_ids) + CLIENTS

@@ -50,8 +50,8 @@ class Tenant:
 
     @classmethod
     def create(cls, server: Server, home: Path, name: str) -> Tenant:
-        made = json.loads(loyalty(home, "organizations", "create", name, "--json").stdout)
-        identity = str(made["organizationId"])
+        organization = json.loads(loyalty(home, "organizations", "create", name, "--json").stdout)
+        identity = str(organization["organizationId"])
         token = loyalty(home, "token", "--organization", identity, "--admin").stdout.strip()
         return cls(f"{server.url}/v2", identity, {"Authorization": f"Bearer {token}"})
 
@@ -71,8 +71,8 @@ class Tenant:
         return answer.json()
 
     def member(self) -> str:
-        made = self.make("/members", {"loyaltyMemberId": str(uuid.uuid4())})
-        return made["loyaltyMember"]["loyaltyMemberId"]
+        response = self.make("/members", {"loyaltyMemberId": str(uuid.uuid4())})
+        return response["loyaltyMember"]["loyaltyMemberId"]
 
     def begin_import(self, content: bytes, kind: str = "members", file_format: str = "csv") -> str:
         """Upload a file and start its import; its path."""
@@ -88,8 +88,8 @@ class Tenant:
     def seconds_of_worker(self, member: str) -> str:
         """How long a queued event, and then an import of one row, take until the worker has done them."""
         start = time.monotonic()
-        [sent] = self.make("/events/track-async", {"events": [event(member)]})["results"]
-        while self.call("GET", f"/events/{sent['loyaltyEventKey']}").json()["event"]["status"] != "success":
+        [result] = self.make("/events/track-async", {"events": [event(member)]})["results"]
+        while self.call("GET", f"/events/{result['loyaltyEventKey']}").json()["event"]["status"] != "success":
             time.sleep(0.05)
         queued = time.monotonic() - start
         path = self.begin_import(f"loyaltyMemberId\n{member}\n".encode())
@@ -232,14 +232,14 @@ def siege(server: Server, home: Path, seconds: float, capsys: pytest.CaptureFixt
             work = [pool.submit(attack, position) for position in range(ATTACKERS)]
             worker_seconds = pool.submit(quiet.seconds_of_worker, member)
             times = read_member(quiet, member, lambda count, end=end: time.monotonic() > end and count >= 20)
-            for done in work:
-                done.result()
+            for future in work:
+                future.result()
             worker = worker_seconds.result()
         assert loud.statuses.keys() <= {200, 201, 202, 400, 409, 429, 503}, name
-        shown = dict(loud.statuses)
+        statuses = dict(loud.statuses)
         lines.append(
             f"{name}: p99 {percentile(times):.0f} ms, most {max(times) * 1000:.0f} ms, of {len(times)} calls; "
-            f"{worker}; memory {memory(server)} MiB; answers to the other {shown}"
+            f"{worker}; memory {memory(server)} MiB; answers to the other {statuses}"
         )
         with capsys.disabled():
             print("", *lines[len(lines) - (2 if len(lines) == 2 else 1) :], sep="\n", flush=True)

@@ -46,7 +46,7 @@ def test_a_worker_that_is_killed_leaves_the_rest_to_the_next(temporary_directory
             amounts = dict(_members(organization, points))
         with disposed(create_engine(url, threads=1)) as engine:
             _prepare(engine, organization.id, points.account_id)
-            seen = []
+            counts = []
             for _ in range(KILLS):
                 before, deadline = len(_reported(engine, organization.id)), time.monotonic() + PATIENCE_SECONDS
                 process = subprocess.Popen([sys.executable, "-c", WORKER], env=environment(home), cwd=ROOT)
@@ -55,13 +55,13 @@ def test_a_worker_that_is_killed_leaves_the_rest_to_the_next(temporary_directory
                     time.sleep(0.002)
                 process.kill()
                 process.wait()
-                seen.append(len(_reported(engine, organization.id)))
+                counts.append(len(_reported(engine, organization.id)))
                 with engine.begin() as db:
                     # At once, and not after the interval of the job.
                     db.execute(text("UPDATE periodic_jobs SET next_run_at = now()"))
-            assert 0 < seen[0] < seen[-1] < MEMBERS
-            done = loyalty(home, "worker", "--once")
-            assert done.returncode == 0, done.stderr
+            assert 0 < counts[0] < counts[-1] < MEMBERS
+            completed = loyalty(home, "worker", "--once")
+            assert completed.returncode == 0, completed.stderr
             assert _reported(engine, organization.id) == [(i, str(amounts[i]), "1") for i in sorted(amounts)]
             with engine.connect() as db:
                 assert verify(db, organization.id) == []

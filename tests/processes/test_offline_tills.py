@@ -62,8 +62,8 @@ class Shop:
         client.put(f"{path}/{account_id}", json={**account, "offlineAllowance": allowance}).raise_for_status()
         post("/members", {"loyaltyMemberId": "ana"})
         post("/organizations/1/members/by-loyalty-member-id/ana/mint", {"amount": MINTED})
-        asked = {"amount": ALLOWANCE, "systemUniqueKey": "app-ana-1"}
-        self.token = post("/members/ana/offline-allowances", asked)["offlineAllowance"]["token"]
+        request = {"amount": ALLOWANCE, "systemUniqueKey": "app-ana-1"}
+        self.token = post("/members/ana/offline-allowances", request)["offlineAllowance"]["token"]
 
 
 class Till:
@@ -71,13 +71,13 @@ class Till:
 
     def __init__(self, shop: Shop, number: int) -> None:
         self._shop, chance = shop, random.Random(number)
-        opened = datetime.now(UTC) - timedelta(days=2)
+        opened_at = datetime.now(UTC) - timedelta(days=2)
         self.requests: list[tuple[str, Any]] = []
         for receipt in range(SALES):
             # The tills have kept the sales of the store together: each receipt comes from both, under another key.
             order = {"externalId": f"receipt-{receipt}", "total": TOTAL}
             sale = {"loyaltyMemberId": "ana", "eventType": ORDER_CREATED, "payload": {"order": order}}
-            sale |= {"externalEventDate": (opened + timedelta(minutes=receipt)).isoformat()}
+            sale |= {"externalEventDate": (opened_at + timedelta(minutes=receipt)).isoformat()}
             body = {"events": [{**sale, "systemUniqueKey": f"till-{number}/{receipt}"}]}
             self.requests += [("/events/track", body)] * 2
         redemption = {"token": shop.token, "amount": AMOUNTS[number], "systemUniqueKey": f"till-{number}/redemption"}
@@ -125,10 +125,11 @@ def test_tills_that_send_late_give_nothing_twice_and_overdraw_nothing(home):
             # Each receipt is taken from one of the tills, and its repetition answered as the first time.
             assert (answers.count(EXISTS), answers.count(REDEEMED)) == (2 * SALES, 2)
             assert answers.count("done") == 2 * SALES + 2
-            taken = next(AMOUNTS[n] for n, till in enumerate(tills) if REDEEMED not in till.answers)
+            redeemed_amount = next(AMOUNTS[n] for n, till in enumerate(tills) if REDEEMED not in till.answers)
             with shop.client() as client:
                 member = client.get("/members/ana").raise_for_status().json()["loyaltyMember"]
-            assert sum(held["balance"] for held in member["ledgerBalances"]) == MINTED + SALES * TOTAL - taken
+            balance = sum(account["balance"] for account in member["ledgerBalances"])
+            assert balance == MINTED + SALES * TOTAL - redeemed_amount
             with disposed(create_engine(url, threads=1)) as engine, engine.connect() as db:
                 assert verify_all(db) == []
         finally:

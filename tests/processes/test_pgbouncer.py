@@ -42,10 +42,10 @@ def pooled(pooled_url: str) -> Iterator[Engine]:
 
 
 def test_settings_go_with_each_transaction(pooled: Engine) -> None:
-    expected = [("UTC", "off", "12345ms")]
-    assert transactions.run(pooled, lambda db: query(db, ASKED, ())) == expected
-    assert transactions.read(autocommit(pooled), lambda db: query(db, ASKED, ())) == expected
-    assert transactions.run(pooled, lambda db: [tuple(row) for row in db.execute(text(ASKED))]) == expected
+    session_settings = [("UTC", "off", "12345ms")]
+    assert transactions.run(pooled, lambda db: query(db, ASKED, ())) == session_settings
+    assert transactions.read(autocommit(pooled), lambda db: query(db, ASKED, ())) == session_settings
+    assert transactions.run(pooled, lambda db: [tuple(row) for row in db.execute(text(ASKED))]) == session_settings
 
 
 def test_settings_stay_with_their_client(pooled: Engine, pooled_url: str) -> None:
@@ -69,8 +69,8 @@ def test_more_clients_than_connections(pooled: Engine) -> None:
         def add(db) -> int:
             defer(db, "SELECT set_config('loyalty.mine', %s, true)", (str(number),))
             query(db, "SELECT pg_sleep(0.002)", ())
-            [(found,)] = query(db, "SELECT current_setting('loyalty.mine')::int", ())
-            return found
+            [(setting,)] = query(db, "SELECT current_setting('loyalty.mine')::int", ())
+            return setting
 
         return transactions.run(pooled, add)
 
@@ -94,7 +94,7 @@ def test_a_server_and_a_worker_work_through_it(pooled_url: str, home: Path) -> N
             events = [{**event, "systemUniqueKey": f"visit-{number}"} for number in range(50)]
             accepted = client.post("/events/track-async", json={"events": events})
             assert accepted.status_code == 202, accepted.text
-            keys = [each["loyaltyEventKey"] for each in accepted.json()["results"]]
+            keys = [result["loyaltyEventKey"] for result in accepted.json()["results"]]
             deadline = time.monotonic() + 120
             while client.get(f"/events/{keys[-1]}").json()["event"]["status"] in ("pending", "running"):
                 assert time.monotonic() < deadline

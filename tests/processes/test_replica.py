@@ -70,7 +70,7 @@ def check_what_was_just_written(shop: Shop) -> None:
         member = shop.member()
         assert listed(shop) == number
         shop.track_one(order(member, 10))
-        assert [each["eventType"] for each in shop.events(member)] == ["member-purchase-order-created"]
+        assert [record["eventType"] for record in shop.events(member)] == ["member-purchase-order-created"]
 
 
 def test_lists_have_what_was_just_written(shop: Replicated, standby: Engine) -> None:
@@ -104,7 +104,7 @@ def test_reports_come_from_it(shop: Shop, standby: Engine) -> None:
     shop.give(member, 7)
     moments = {"sinceFrom": "2020-01-01T00:00:00Z", "sinceTo": "2100-01-01T00:00:00Z"}
     top = shop.administration.get("/reports/top-members", **moments)["results"]
-    assert [(each["key"], each["amount"]) for each in top] == [(member, 7)]
+    assert [(result["key"], result["amount"]) for result in top] == [(member, 7)]
     assert (served("replica"), served("primary")) == (before[0] + 1, before[1])
 
 

@@ -85,9 +85,9 @@ def test_logs_of_json_hold_nothing_else_and_no_secret(home, serve):
     assert server.stop() == 0
     assert server.process.stdout.read() == ""
     lines = [json.loads(line) for line in server.log.read_text().splitlines()]
-    [ready] = [line["message"] for line in lines if "ready" in line["message"]]
-    assert server.url in ready
-    assert "loyalty credentials reset --organization 1" in ready
+    [greeting] = [line["message"] for line in lines if "ready" in line["message"]]
+    assert server.url in greeting
+    assert "loyalty credentials reset --organization 1" in greeting
     assert not re.search(r"eyJ|lsk_", server.log.read_text())
 
 

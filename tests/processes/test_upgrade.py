@@ -24,7 +24,7 @@ from persistence import embedded, schema
 from tests.builders.api import running_api
 from tests.builders.campaigns import mint
 from tests.builders.tracking import Shop, event, running
-from tests.processes.fleet import WAITING, Workers, asked, wait_until
+from tests.processes.fleet import WAITING, Workers, fetch_value, wait_until
 from tests.processes.loyalty import ROOT, Server, loyalty
 
 pytestmark = pytest.mark.upgrade
@@ -35,10 +35,10 @@ VERSIONS = "persistence/migrations/versions"
 
 def git(*arguments: str) -> bytes:
     """What a command of git prints; skips where there is no history."""
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True)
-    if done.returncode:
-        pytest.skip(f"git {arguments[0]}: {done.stderr.decode().strip()}")
-    return done.stdout
+    completed = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True)
+    if completed.returncode:
+        pytest.skip(f"git {arguments[0]}: {completed.stderr.decode().strip()}")
+    return completed.stdout
 
 
 def commit_of(revision: str) -> str:
@@ -70,9 +70,9 @@ def test_a_database_of_the_first_release_is_migrated(new_home: Path, first_relea
     """What the first release wrote is there, and this version goes on with it."""
 
     def by(root: Path, *arguments: str) -> str:
-        done = loyalty(new_home, *arguments, PYTHONPATH=str(root))
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        completed = loyalty(new_home, *arguments, PYTHONPATH=str(root))
+        assert completed.returncode == 0, completed.stdout + completed.stderr
+        return completed.stdout
 
     with embedded.server(new_home):
         assert by(first_release, "migrate").startswith("Applied: 1000")
@@ -110,8 +110,8 @@ def call_server(url: str, token: str, method: str, path: str, body: Any = None) 
 
 def balance_of(url: str, token: str, member: str) -> float:
     """What a member has on all accounts."""
-    found = call_server(url, token, "GET", f"/members/{member}")["loyaltyMember"]
-    return sum(each["balance"] for each in found["ledgerBalances"])
+    record = call_server(url, token, "GET", f"/members/{member}")["loyaltyMember"]
+    return sum(balance["balance"] for balance in record["ledgerBalances"])
 
 
 def test_the_tests_of_the_older_version_pass_on_this_schema(older: Path) -> None:
@@ -119,14 +119,14 @@ def test_the_tests_of_the_older_version_pass_on_this_schema(older: Path) -> None
     command = [sys.executable, "-m", "pytest", "-p", "newer_schema", "-n", "auto", "--dist", "loadfile"]
     path = os.pathsep.join((str(older), str(ROOT / "tests" / "processes" / "older")))
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("LOYALTY_", "PYTEST_"))}
-    done = subprocess.run(
+    completed = subprocess.run(
         [*command, "tests/http", "tests/services"],
         cwd=older,
         env={**inherited, "PYTHONPATH": path, "NEWER_VERSION": str(ROOT)},
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stdout[-10_000:] + done.stderr[-3_000:]
+    assert completed.returncode == 0, completed.stdout[-10_000:] + completed.stderr[-3_000:]
 
 
 @pytest.fixture
@@ -174,7 +174,7 @@ def test_both_versions_work_side_by_side(home: Path, older: Path, shop: Shop) ->
             queued = [purchase(name) for name in names]
             for call in in_turn:
                 call("/events/track-async", {"events": queued})
-        wait_until(lambda: asked(shop.engine, WAITING) == 0)
+        wait_until(lambda: fetch_value(shop.engine, WAITING) == 0)
         assert {shop.balance(name) for name in names} == {(TRACKED + QUEUED) // MEMBERS}
     finally:
         server.stop()
@@ -182,5 +182,5 @@ def test_both_versions_work_side_by_side(home: Path, older: Path, shop: Shop) ->
             fleet.stop()
             fleet.kill()
     for root in (older, ROOT):
-        checked = loyalty(home, "verify", **{**variables, "PYTHONPATH": str(root)})
-        assert checked.returncode == 0, checked.stdout + checked.stderr
+        completed = loyalty(home, "verify", **{**variables, "PYTHONPATH": str(root)})
+        assert completed.returncode == 0, completed.stdout + completed.stderr

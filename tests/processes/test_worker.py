@@ -46,7 +46,7 @@ def eventually(question):
 
 def workers_of(parent: int) -> list[int]:
     """The process ids of workers that a server has started."""
-    found = []
+    process_ids = []
     for directory in Path("/proc").glob("[0-9]*"):
         try:
             words = (directory / "cmdline").read_bytes().split(b"\0")
@@ -54,8 +54,8 @@ def workers_of(parent: int) -> list[int]:
         except OSError:
             continue
         if b"--attached" in words and owner == parent:
-            found.append(int(directory.name))
-    return found
+            process_ids.append(int(directory.name))
+    return process_ids
 
 
 def is_running(pid: int) -> bool:
@@ -84,20 +84,20 @@ def test_a_worker_runs_the_jobs_until_it_is_told_to_stop(home, start, number):
 def test_a_worker_that_does_what_is_due_ends(home):
     with embedded.server(home, options={"fsync": "off"}) as url:
         assert loyalty(home, "migrate").returncode == 0
-        done = loyalty(home, "worker", "--once", LOYALTY_EXPIRE_MINUTES="0", LOYALTY_LOG_FORMAT="text")
-        assert done.returncode == 0, done.stderr
+        completed = loyalty(home, "worker", "--once", LOYALTY_EXPIRE_MINUTES="0", LOYALTY_LOG_FORMAT="text")
+        assert completed.returncode == 0, completed.stderr
         assert jobs_run(url) == len(JOBS) - 1
-        assert "the job evaluate-tiers is done: {'members': 0, 'moves': 0}" in done.stderr
+        assert "the job evaluate-tiers is done: {'members': 0, 'moves': 0}" in completed.stderr
         again = loyalty(home, "release-answers")
         assert (again.returncode, again.stdout) == (0, "Nothing to release.\n"), again.stderr
 
 
 def test_a_worker_refuses_a_database_that_lacks_migrations(new_home):
     with embedded.server(new_home, options={"fsync": "off"}):
-        refused = loyalty(new_home, "worker")
-        assert refused.returncode == 1
-        assert "run `loyalty migrate` first" in refused.stderr
-        assert "Traceback" not in refused.stderr
+        completed = loyalty(new_home, "worker")
+        assert completed.returncode == 1
+        assert "run `loyalty migrate` first" in completed.stderr
+        assert "Traceback" not in completed.stderr
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")

@@ -36,7 +36,7 @@ def go_variables() -> dict[str, str]:
 
 def run(command: Sequence[str | Path], *, cwd: Path, **variables: str) -> str:
     """Run a command to its end and return what it printed; one that fails is told with its output and errors."""
-    done = subprocess.run(
+    completed = subprocess.run(
         [str(part) for part in command],
         cwd=cwd,
         env={**os.environ, **variables},
@@ -44,9 +44,9 @@ def run(command: Sequence[str | Path], *, cwd: Path, **variables: str) -> str:
         text=True,
         check=False,
     )
-    if done.returncode:
-        raise AssertionError(f"{' '.join(map(str, command))}\n{done.stdout[-6000:]}\n{done.stderr[-6000:]}")
-    return done.stdout
+    if completed.returncode:
+        raise AssertionError(f"{' '.join(map(str, command))}\n{completed.stdout[-6000:]}\n{completed.stderr[-6000:]}")
+    return completed.stdout
 
 
 def python(*arguments: str | Path) -> list[str | Path]:
@@ -69,7 +69,7 @@ class Running:
     def journey(self, command: Sequence[str | Path], *, cwd: Path, decimal: str, **variables: str) -> Any:
         """What the journey saw that this command makes through an organization of its own."""
         organization = self.api.organization("Journey")
-        printed = run(
+        output = run(
             command,
             cwd=cwd,
             JOURNEY_URL=f"{self.url}/v2",
@@ -81,10 +81,10 @@ class Running:
             JOURNEY_DECIMAL=decimal,
             **variables,
         )
-        return json.loads(printed.splitlines()[-1])
+        return json.loads(output.splitlines()[-1])
 
 
-def seen(*, decimal: str) -> dict[str, Any]:
+def expected_results(*, decimal: str) -> dict[str, Any]:
     """What every journey has to have seen, whatever client made it."""
     return {
         "amounts": ["16777217", "16777217.55"],

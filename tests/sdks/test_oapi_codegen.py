@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sdks.running import JOURNEYS, SURFACES, TWENTY_DIGITS, Running, go_variables, run, seen
+from tests.sdks.running import JOURNEYS, SURFACES, TWENTY_DIGITS, Running, expected_results, go_variables, run
 
 GENERATOR = "github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2"
 MODULE = """\
@@ -42,4 +42,4 @@ def test_its_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
     run([go, "vet", "./..."], cwd=tmp_path, **go_variables())
     run([go, "build", "-o", "journey", "."], cwd=tmp_path, **go_variables())
     saw = running.journey([tmp_path / "journey"], cwd=tmp_path, decimal=TWENTY_DIGITS)
-    assert saw == seen(decimal=TWENTY_DIGITS)
+    assert saw == expected_results(decimal=TWENTY_DIGITS)

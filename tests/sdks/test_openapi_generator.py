@@ -19,10 +19,10 @@ from tests.sdks.running import (
     TWENTY_DIGITS,
     Running,
     cached,
+    expected_results,
     go_variables,
     python,
     run,
-    seen,
 )
 
 pytestmark = pytest.mark.sdks
@@ -76,10 +76,10 @@ STRICT_TYPESCRIPT = ("--strict", "--target", "es2022", "--lib", "es2022,dom")
 
 
 def _program(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
+    path = shutil.which(name)
+    if path is None:
         pytest.skip(f"needs {name}")
-    return found
+    return path
 
 
 def _generate(running: Running, folder: Path, generator: str, surface: str, *options: str) -> None:
@@ -117,7 +117,7 @@ def test_its_python_clients_make_the_journey(running: Running, tmp_path: Path) -
         (tmp_path / package).symlink_to(tmp_path / surface / package)
     journey = JOURNEYS / "openapi_generator.py"
     saw = running.journey(python(journey), cwd=tmp_path, decimal=FIFTEEN_DIGITS, PYTHONPATH=str(tmp_path))
-    assert saw == seen(decimal=FIFTEEN_DIGITS)
+    assert saw == expected_results(decimal=FIFTEEN_DIGITS)
 
 
 def test_its_typescript_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_its_typescript_clients_make_the_journey(running: Running, tmp_path: Pat
     options = (*STRICT_TYPESCRIPT, "--module", "nodenext", "--outDir", "out")
     run([node, modules / "typescript/bin/tsc", *options, "journey.ts"], cwd=tmp_path)
     saw = running.journey([node, "out/journey.js"], cwd=tmp_path, decimal=FIFTEEN_DIGITS)
-    assert saw == seen(decimal=FIFTEEN_DIGITS)
+    assert saw == expected_results(decimal=FIFTEEN_DIGITS)
 
 
 def test_its_go_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_its_go_clients_make_the_journey(running: Running, tmp_path: Path) -> No
     for command in (("mod", "tidy"), ("vet", "./..."), ("build", "-o", "journey", ".")):
         run([go, *command], cwd=tmp_path, **go_variables())
     saw = running.journey([tmp_path / "journey"], cwd=tmp_path, decimal=FIFTEEN_DIGITS)
-    assert saw == seen(decimal=FIFTEEN_DIGITS)
+    assert saw == expected_results(decimal=FIFTEEN_DIGITS)
 
 
 def test_its_java_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_its_java_clients_make_the_journey(running: Running, tmp_path: Path) -> 
     strict = [javac, "-Xlint:all", "-Werror", "-proc:none", "-encoding", "utf-8", "-d", "classes"]
     run([*strict, "-cp", os.pathsep.join(("classes", jars)), journey], cwd=tmp_path)
     command = [java, "-cp", os.pathsep.join(("classes", jars)), journey.stem]
-    assert running.journey(command, cwd=tmp_path, decimal=TWENTY_DIGITS) == seen(decimal=TWENTY_DIGITS)
+    assert running.journey(command, cwd=tmp_path, decimal=TWENTY_DIGITS) == expected_results(decimal=TWENTY_DIGITS)
 
 
 def test_its_kotlin_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_its_kotlin_clients_make_the_journey(running: Running, tmp_path: Path) -
     classes = os.pathsep.join(("classes", jars))
     run([*compiler, "-Werror", "-d", "classes", "-cp", classes, journey], cwd=tmp_path)
     command = [java, "-cp", classes, f"{journey.stem}Kt"]
-    assert running.journey(command, cwd=tmp_path, decimal=TWENTY_DIGITS) == seen(decimal=TWENTY_DIGITS)
+    assert running.journey(command, cwd=tmp_path, decimal=TWENTY_DIGITS) == expected_results(decimal=TWENTY_DIGITS)
 
 
 def test_its_php_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_its_php_clients_make_the_journey(running: Running, tmp_path: Path) -> N
     saw = running.journey(
         [php, *options, "journey.php"], cwd=tmp_path, decimal=FIFTEEN_DIGITS, JOURNEY_AUTOLOAD=str(GUZZLE)
     )
-    assert saw == seen(decimal=FIFTEEN_DIGITS)
+    assert saw == expected_results(decimal=FIFTEEN_DIGITS)
 
 
 def test_its_rust_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_its_rust_clients_make_the_journey(running: Running, tmp_path: Path) -> 
     run([cargo, "build", "--quiet"], cwd=tmp_path, CARGO_TARGET_DIR="target", CARGO_INCREMENTAL="0")
     command = [tmp_path / "target/debug/journey"]
     saw = running.journey(command, cwd=tmp_path, decimal=FIFTEEN_DIGITS, JOURNEY_EXACT=TWENTY_DIGITS)
-    assert saw == seen(decimal=FIFTEEN_DIGITS)
+    assert saw == expected_results(decimal=FIFTEEN_DIGITS)
 
 
 def test_its_ruby_clients_make_the_journey(running: Running, tmp_path: Path) -> None:
@@ -229,4 +229,4 @@ def test_its_ruby_clients_make_the_journey(running: Running, tmp_path: Path) -> 
     strict = "def Warning.warn(text, **) = raise(text); RubyVM::InstructionSequence.compile_file(ARGV[0])"
     run([ruby, "-w", "-e", strict, journey], cwd=tmp_path)
     saw = running.journey([ruby, *folders, journey], cwd=tmp_path, decimal=FIFTEEN_DIGITS, JOURNEY_EXACT=TWENTY_DIGITS)
-    assert saw == seen(decimal=FIFTEEN_DIGITS)
+    assert saw == expected_results(decimal=FIFTEEN_DIGITS)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sdks.running import FIFTEEN_DIGITS, JOURNEYS, SURFACES, Running, python, run, seen
+from tests.sdks.running import FIFTEEN_DIGITS, JOURNEYS, SURFACES, Running, expected_results, python, run
 
 JOURNEY = JOURNEYS / "openapi_python_client.py"
 
@@ -19,14 +19,14 @@ def clients(running: Running, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for surface in SURFACES:
         arguments = ("--meta", "none", "--config", "config.yaml", "--output-path", f"loyalty_{surface}_client")
         path = ("--path", running.document(surface))
-        printed = run(python("-m", "openapi_python_client", "generate", *path, *arguments), cwd=folder)
-        assert "warning" not in printed.lower(), printed
+        output = run(python("-m", "openapi_python_client", "generate", *path, *arguments), cwd=folder)
+        assert "warning" not in output.lower(), output
     return folder
 
 
 def test_its_clients_make_the_journey(running: Running, clients: Path) -> None:
     saw = running.journey(python(JOURNEY), cwd=clients, decimal=FIFTEEN_DIGITS, PYTHONPATH=str(clients))
-    assert saw == seen(decimal=FIFTEEN_DIGITS)
+    assert saw == expected_results(decimal=FIFTEEN_DIGITS)
 
 
 @pytest.mark.sdks

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests import npm
-from tests.sdks.running import FIFTEEN_DIGITS, JOURNEYS, SURFACES, Running, run, seen
+from tests.sdks.running import FIFTEEN_DIGITS, JOURNEYS, SURFACES, Running, expected_results, run
 
 PACKAGES = ("openapi-typescript@7.13.0", "openapi-fetch@0.17.0", "typescript@5.9.3")
 STRICT = ("--strict", "--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess", "--noUnusedLocals")
@@ -26,4 +26,4 @@ def test_its_types_and_openapi_fetch_make_the_journey(running: Running, tmp_path
     shutil.copy(JOURNEYS / "openapi_fetch.ts", tmp_path / "journey.ts")
     run([node, modules / "typescript/bin/tsc", *STRICT, *TARGET, "journey.ts"], cwd=tmp_path)
     saw = running.journey([node, "out/journey.js"], cwd=tmp_path, decimal=FIFTEEN_DIGITS)
-    assert saw == seen(decimal=FIFTEEN_DIGITS)
+    assert saw == expected_results(decimal=FIFTEEN_DIGITS)

@@ -158,12 +158,12 @@ def test_the_forms_of_paths_queries_and_decimals(client_of: Callable[..., Any]) 
 
 def test_a_token_is_fetched_once_and_renewed_before_it_expires(client_of: Callable[..., Any]) -> None:
     tokens = iter("ab")
-    sent: list[str] = []
+    authorizations: list[str] = []
 
     def respond(request: httpx.Request) -> httpx.Response:
         if request.url.path == "/v2/oauth/token":
             return httpx.Response(200, json={"access_token": next(tokens), "expires_in": 3600})
-        sent.append(request.headers["Authorization"])
+        authorizations.append(request.headers["Authorization"])
         return httpx.Response(200, json={})
 
     client = client_of(respond, client_id="till", client_secret="secret")
@@ -171,7 +171,7 @@ def test_a_token_is_fetched_once_and_renewed_before_it_expires(client_of: Callab
     client.get_member("ana")
     client._expires_at -= 3600
     client.get_member("ana")
-    assert sent == ["Bearer a", "Bearer a", "Bearer b"]
+    assert authorizations == ["Bearer a", "Bearer a", "Bearer b"]
 
 
 SECRET, OTHER_SECRET = ("whsec_" + base64.b64encode(letter * 32).decode() for letter in (b"a", b"b"))

@@ -64,12 +64,12 @@ with (
     gems = office.create_ledger_account(int(setting("LEDGER_ID")), account)["ledgerAccount"]["ledgerAccountId"]
     [minted] = office.mint_member_points("ben", {"amount": total, "ledgerAccountId": gems})["ledgerTransactions"]
     shop.track_events({"events": [order("member-purchase-order-created", total)]})
-    earned = points(shop)
+    points_earned = points(shop)
     book = shop.create_coupon_book({"publishingStatus": "published", "type": "list", "name": "Free flat white"})
     book_key = book["couponBook"]["couponBookKey"]
     shop.add_coupon_book_coupons(book_key, {"codes": ["FLAT-1"]})
     assigned = shop.assign_coupon("ana", book_key, {"amount": 1})["couponUsage"]
-    used = shop.use_coupon("ana", book_key, {"code": "FLAT-1"})["couponUsage"]
+    usage = shop.use_coupon("ana", book_key, {"code": "FLAT-1"})["couponUsage"]
     shop.track_events({"events": [order("member-purchase-order-confirmed", total)]})
     shop.track_events({"events": [order("member-purchase-order-returned", total)]})
     try:
@@ -86,15 +86,15 @@ with (
         json.dumps(
             {
                 "decimal": str(minted["amount"]),
-                "earned": earned,
+                "earned": points_earned,
                 "returned": points(shop),
-                "coupons": [assigned["code"], used["code"]],
+                "coupons": [assigned["code"], usage["code"]],
                 "refusal": refusal,
                 "pointers": pointers,
                 "members": [
                     member["loyaltyMemberId"] for member in shop.iterate_members(limit=2, order="createdAt,asc")
                 ],
-                "campaigns": [each["code"] for each in office.iterate_campaigns(limit=1)],
+                "campaigns": [campaign["code"] for campaign in office.iterate_campaigns(limit=1)],
             }
         )
     )

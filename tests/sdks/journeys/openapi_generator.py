@@ -16,8 +16,8 @@ def problem_of(call: Callable[[], object]) -> Seen:
     """The parts of the problem, by which programs decide, that a call is refused with."""
     try:
         call()
-    except ApiException as refused:
-        problem = refused.data
+    except ApiException as refusal:
+        problem = refusal.data
         assert isinstance(problem, integration.Problem), problem
         pointers = [fault.pointer for fault in problem.errors or []]
         return {"status": problem.status, "type": problem.type, "pointers": pointers}
@@ -108,7 +108,7 @@ purchase = integration.TrackedEvent(
     payload=integration.EventPayload(order=integration.OrderPayload(external_id="order-1", total=16777217.55)),
 )
 (result,) = integration.EventsApi(shop).track_events(integration.TrackRequest(events=[purchase])).results
-amounts = [str(given.value) for effect in result.effects for given in effect.params if given.id == "amount"]
+amounts = [str(parameter.value) for effect in result.effects for parameter in effect.params if parameter.id == "amount"]
 
 # A long decimal; floats have 15 digits.
 administration.MembersApi(office).mint_member_points(
@@ -119,14 +119,14 @@ administration.MembersApi(office).mint_member_points(
     ),
 )
 (balance,) = (
-    held.balance
-    for held in members.get_member("ben", include_balance=True).loyalty_member.ledger_balances or []
-    if held.ledger_account_id == gems.ledger_account_id
+    account_balance.balance
+    for account_balance in members.get_member("ben", include_balance=True).loyalty_member.ledger_balances or []
+    if account_balance.ledger_account_id == gems.ledger_account_id
 )
 
 # Updates: one field changes, the others stay; null clears.
-changed = integration.MemberUpdate(public_loyalty_member_id="A-2")
-patched = members.update_member("ana", changed).loyalty_member
+update = integration.MemberUpdate(public_loyalty_member_id="A-2")
+patched = members.update_member("ana", update).loyalty_member
 emptied = integration.MemberUpdate(public_loyalty_member_id=None)
 cleared = members.update_member("ana", emptied).loyalty_member
 
@@ -147,7 +147,7 @@ assigned = coupons.assign_coupon(
     "ana", book, integration.CouponAssignment(system_unique_key="assign-1", amount=1)
 ).coupon_usage
 use = integration.CouponUse(system_unique_key="use-1", code="FLAT-1")
-used = coupons.use_coupon("ana", book, use).coupon_usage
+usage = coupons.use_coupon("ana", book, use).coupon_usage
 
 # Lists: all pages, then filters.
 listed: list[str] = []
@@ -155,7 +155,7 @@ pages = 0
 while results := members.list_members(page=pages, limit=2, order="createdAt,asc").results:
     listed += [member.loyalty_member_id for member in results]
     pages += 1
-found = members.list_members(loyalty_member_id="cleo").results
+matches = members.list_members(loyalty_member_id="cleo").results
 later = members.list_members(from_created_at=datetime.datetime(2099, 1, 1, tzinfo=datetime.UTC))
 
 again = integration.CouponUse(system_unique_key="use-2", code="FLAT-1")
@@ -179,10 +179,10 @@ print(
                 "channels": renamed.channels,
                 "customAttributes": renamed.custom_attributes,
             },
-            "coupons": [assigned.code, used.code],
+            "coupons": [assigned.code, usage.code],
             "members": listed,
             "pages": pages,
-            "found": [member.loyalty_member_id for member in found],
+            "found": [member.loyalty_member_id for member in matches],
             "later": later.total,
             "problems": [
                 problem_of(lambda: members.create_member(faulty)),

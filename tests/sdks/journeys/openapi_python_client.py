@@ -188,8 +188,8 @@ ben = get_member.sync_detailed("ben", client=shop, include_balance=True)
 )
 
 # Updates: one field changes, the others stay; null clears.
-changed = MemberUpdate(public_loyalty_member_id="A-2")
-patched = expect(LoyaltyMemberEnvelope, update_member.sync("ana", client=shop, body=changed)).loyalty_member
+update = MemberUpdate(public_loyalty_member_id="A-2")
+patched = expect(LoyaltyMemberEnvelope, update_member.sync("ana", client=shop, body=update)).loyalty_member
 emptied = MemberUpdate(public_loyalty_member_id=None)
 cleared = expect(LoyaltyMemberEnvelope, update_member.sync("ana", client=shop, body=emptied)).loyalty_member
 
@@ -221,7 +221,7 @@ assigned = expect(
     ),
 ).coupon_usage
 use = CouponUse(system_unique_key="use-1", code="FLAT-1")
-used = expect(CouponUsageAnswer, use_coupon.sync("ana", book.coupon_book_key, client=shop, body=use)).coupon_usage
+usage = expect(CouponUsageAnswer, use_coupon.sync("ana", book.coupon_book_key, client=shop, body=use)).coupon_usage
 
 # Lists: all pages, then filters.
 listed: list[str] = []
@@ -232,7 +232,7 @@ while True:
         break
     listed += [member.loyalty_member_id for member in page.results]
     pages += 1
-found = expect(LoyaltyMemberPage, list_members.sync(client=shop, loyalty_member_id="cleo"))
+matches = expect(LoyaltyMemberPage, list_members.sync(client=shop, loyalty_member_id="cleo"))
 later = datetime.datetime(2099, 1, 1, tzinfo=datetime.UTC)
 none = expect(LoyaltyMemberPage, list_members.sync(client=shop, from_created_at=later))
 
@@ -255,10 +255,10 @@ print(
                 "channels": renamed.channels,
                 "customAttributes": renamed.custom_attributes.to_dict(),
             },
-            "coupons": [assigned.code, used.code],
+            "coupons": [assigned.code, usage.code],
             "members": listed,
             "pages": pages,
-            "found": [member.loyalty_member_id for member in found.results],
+            "found": [member.loyalty_member_id for member in matches.results],
             "later": none.total,
             "problems": [
                 problem_of(create_member.sync(client=shop, body=MemberCreate(" ana"))),
