@@ -35,7 +35,7 @@ def engine(settings: Settings) -> Iterator[Engine]:
 
 
 @pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def messages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The messages that go to the database."""
     messages: list[str] = []
 
@@ -47,11 +47,11 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return messages
 
 
-def stored(engine: Engine) -> list[tuple[int, str]]:
+def stored_rows(engine: Engine) -> list[tuple[int, str]]:
     return transactions.read(autocommit(engine), lambda db: query(db, "SELECT n, t FROM seen ORDER BY n", ()))
 
 
-def test_what_is_deferred_travels_with_the_next_read_and_with_the_commit(engine, sent):
+def test_what_is_deferred_travels_with_the_next_read_and_with_the_commit(engine, messages):
     def work(db: Connection) -> list[tuple[int, ...]]:
         defer(db, ADD, (1, "one"))
         defer(db, ADD, (2, "two"))
@@ -60,10 +60,10 @@ def test_what_is_deferred_travels_with_the_next_read_and_with_the_commit(engine,
         return rows
 
     assert transactions.run(engine, work) == [(2,)]
-    assert [message.count(";") for message in sent] == [3, 1]
-    assert sent[0].startswith("BEGIN ISOLATION LEVEL READ COMMITTED; INSERT")
-    assert sent[1].endswith("COMMIT")
-    assert stored(engine) == [(1, "one"), (2, "two"), (3, "three")]
+    assert [message.count(";") for message in messages] == [3, 1]
+    assert messages[0].startswith("BEGIN ISOLATION LEVEL READ COMMITTED; INSERT")
+    assert messages[1].endswith("COMMIT")
+    assert stored_rows(engine) == [(1, "one"), (2, "two"), (3, "three")]
 
 
 def test_percent_signs_quotes_and_placeholders_in_values_are_text(engine):
@@ -78,22 +78,22 @@ def test_percent_signs_quotes_and_placeholders_in_values_are_text(engine):
                 assert db.execute(text("SELECT '5%'")).scalar_one() == "5%"
 
     transactions.run(engine, work)
-    assert [value for _, value in stored(engine)] == values
+    assert [value for _, value in stored_rows(engine)] == values
 
 
-def test_nothing_is_sent_for_a_transaction_that_does_nothing(engine, sent):
+def test_nothing_is_sent_for_a_transaction_that_does_nothing(engine, messages):
     transactions.run(engine, lambda db: None)
-    assert sent == []
+    assert messages == []
 
 
-def test_a_read_of_the_engine_without_transactions_sends_itself_alone(engine, sent):
+def test_a_read_of_the_engine_without_transactions_sends_itself_alone(engine, messages):
     assert transactions.read(autocommit(engine), lambda db: query(db, "SELECT 1", ())) == [(1,)]
-    assert sent == ["SELECT 1"]
+    assert messages == ["SELECT 1"]
 
 
 def test_what_is_deferred_without_a_transaction_is_sent_at_once(engine):
     transactions.read(autocommit(engine), lambda db: defer(db, ADD, (1, "one")))
-    assert stored(engine) == [(1, "one")]
+    assert stored_rows(engine) == [(1, "one")]
 
 
 def test_an_error_of_a_deferred_statement_is_raised_by_the_commit_and_nothing_is_kept(engine):
@@ -104,10 +104,10 @@ def test_an_error_of_a_deferred_statement_is_raised_by_the_commit_and_nothing_is
     with pytest.raises(IntegrityError) as raised:
         transactions.run(engine, work)
     assert transactions.violated(raised.value, ["seen_n_key"]) == "seen_n_key"
-    assert stored(engine) == []
+    assert stored_rows(engine) == []
     # The connection serves on.
     transactions.run(engine, lambda db: defer(db, ADD, (2, "two")))
-    assert stored(engine) == [(2, "two")]
+    assert stored_rows(engine) == [(2, "two")]
 
 
 def test_an_error_of_a_deferred_statement_is_raised_by_the_next_read(engine):
@@ -119,7 +119,7 @@ def test_an_error_of_a_deferred_statement_is_raised_by_the_next_read(engine):
         transactions.run(engine, work)
 
 
-def test_what_is_deferred_by_work_that_fails_is_never_sent(engine, sent):
+def test_what_is_deferred_by_work_that_fails_is_never_sent(engine, messages):
     def work(db: Connection) -> None:
         defer(db, ADD, (1, "one"))
         raise RuntimeError("the work fails")
@@ -127,8 +127,8 @@ def test_what_is_deferred_by_work_that_fails_is_never_sent(engine, sent):
     with pytest.raises(RuntimeError):
         transactions.run(engine, work)
     transactions.run(engine, lambda db: query(db, "SELECT 1", ()))
-    assert not any("INSERT" in message for message in sent)
-    assert stored(engine) == []
+    assert not any("INSERT" in message for message in messages)
+    assert stored_rows(engine) == []
 
 
 def test_savepoints_keep_the_order_of_statements(engine):
@@ -138,7 +138,7 @@ def test_savepoints_keep_the_order_of_statements(engine):
         defer(db, ADD, (2, "two"))
         savepoint.rollback()
         defer(db, ADD, (3, "three"))
-    assert [number for number, _ in stored(engine)] == [1, 3]
+    assert [number for number, _ in stored_rows(engine)] == [1, 3]
 
 
 def test_a_cursor_that_the_server_keeps_reads_what_was_deferred(engine):
@@ -150,7 +150,7 @@ def test_a_cursor_that_the_server_keeps_reads_what_was_deferred(engine):
         )
         assert [row.n for row in rows] == list(range(50))
         db.rollback()
-    assert stored(engine) == []
+    assert stored_rows(engine) == []
 
 
 def test_levels_of_isolation_are_those_asked_for(engine):
@@ -176,12 +176,12 @@ def test_a_statement_that_travels_behind_a_lock_sees_what_the_holder_committed(s
 
     with engine.begin() as holder:
         holder.execute(text(f"UPDATE {name} SET n = 2"))
-        seen = waiter.submit(transactions.run, engine, work)
+        rows = waiter.submit(transactions.run, engine, work)
         waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE %s"
         sought = (f"%FOR UPDATE; SELECT n FROM {name}%",)
         while transactions.read(autocommit(engine), lambda db: query(db, waits, sought)) == [(0,)]:
             time.sleep(0.01)
-    assert seen.result() == [(2,)]
+    assert rows.result() == [(2,)]
     with engine.begin() as db:
         db.execute(text(f"DROP TABLE {name}"))
     waiter.shutdown()
@@ -204,64 +204,64 @@ def read_alone(engine: Engine, work: Callable[[Connection], Any]) -> Any:
     return transactions.read(autocommit(engine), work)
 
 
-def prepared(sent: list[str]) -> int:
+def count_prepared(messages: list[str]) -> int:
     """How many messages prepare a statement."""
-    return sum("PREPARE" in message for message in sent)
+    return sum("PREPARE" in message for message in messages)
 
 
 @pytest.mark.undistributed
 @pytest.mark.skipif("LOYALTY_TEST_POOLED" in os.environ, reason="behind a pooler nothing is prepared")
 class TestPrepared:
-    def test_a_statement_is_prepared_once_whatever_its_values(self, engine, sent):
+    def test_a_statement_is_prepared_once_whatever_its_values(self, engine, messages):
         for number, value in enumerate(["100 %", "%s", "it's", None]):
             transactions.run(engine, lambda db, row=(number, value): defer(db, ADD_PREPARED, row))
-        assert stored(engine) == [(0, "100 %"), (1, "%s"), (2, "it's"), (3, None)]
-        assert prepared(sent) == 1
-        assert sum("EXECUTE" in message for message in sent) == 4
+        assert stored_rows(engine) == [(0, "100 %"), (1, "%s"), (2, "it's"), (3, None)]
+        assert count_prepared(messages) == 1
+        assert sum("EXECUTE" in message for message in messages) == 4
 
-    def test_its_name_tells_people_what_it_is_about(self, engine, sent):
+    def test_its_name_tells_people_what_it_is_about(self, engine, messages):
         transactions.run(engine, lambda db: defer(db, ADD_PREPARED, (1, "one")))
         read_alone(engine, lambda db: query(db, FIND, ([1], "t", 1)))
-        assert "PREPARE insert_seen_1 AS INSERT INTO seen" in sent[0]
-        assert "; EXECUTE select_seen_2 (" in sent[1]
+        assert "PREPARE insert_seen_1 AS INSERT INTO seen" in messages[0]
+        assert "; EXECUTE select_seen_2 (" in messages[1]
 
-    def test_it_returns_what_it_would_return_otherwise(self, engine, sent):
+    def test_it_returns_what_it_would_return_otherwise(self, engine, messages):
         transactions.run(engine, lambda db: [defer(db, ADD, (number, f"t{number}")) for number in range(5)])
         for numbers, pattern, limit in [([1], "t%", 1), ([], "t%", 1), ([2], "t%", 1), ([1], "x", 1)]:
             rows = transactions.read(autocommit(engine), lambda db, v=(numbers, pattern, limit): query(db, FIND, v))
             assert rows == ([] if not numbers or pattern == "x" else [(numbers[0], f"t{numbers[0]}", "100 %")])
         # A list of one and an empty one are planned apart.
-        assert prepared(sent) == 2
+        assert count_prepared(messages) == 2
 
-    def test_several_records_are_prepared_for_a_few_sizes_of_lists(self, engine, sent):
+    def test_several_records_are_prepared_for_a_few_sizes_of_lists(self, engine, messages):
         transactions.run(engine, lambda db: [defer(db, ADD, (number, "t")) for number in range(20)])
         for size, statements in [(2, 1), (4, 1), (3, 1), (5, 2), (16, 2)]:
             rows = read_alone(engine, lambda db, size=size: query(db, FIND, (list(range(size)), "t", 16)))
             assert [row[0] for row in rows] == list(range(size))
-            assert prepared(sent) == statements
+            assert count_prepared(messages) == statements
 
     @pytest.mark.parametrize(("numbers", "limit"), [(list(range(17)), 1), ([1], 17)])
-    def test_many_records_are_planned_for_what_they_are(self, engine, sent, numbers, limit):
+    def test_many_records_are_planned_for_what_they_are(self, engine, messages, numbers, limit):
         transactions.run(engine, lambda db: [defer(db, ADD, (number, "t")) for number in range(5)])
         rows = transactions.read(autocommit(engine), lambda db: query(db, FIND, (numbers, "t", limit)))
         assert rows == [(numbers[0], "t", "100 %")]
-        assert prepared(sent) == 0
+        assert count_prepared(messages) == 0
 
-    def test_a_list_that_is_no_set_is_not_filled_up(self, engine, sent):
+    def test_a_list_that_is_no_set_is_not_filled_up(self, engine, messages):
         statement = Prepared("SELECT %s::int[], 3 = ANY(%s::int[])")
         for values, statements in [(([7], [1, 3]), 1), (([7], [1, 2]), 1), (([7, 7], [3]), 1)]:
             [(listed, is_found)] = read_alone(engine, lambda db, values=values: query(db, statement, values))
             assert (listed, is_found) == (values[0], 3 in values[1])
-            assert prepared(sent) == statements
+            assert count_prepared(messages) == statements
 
     def test_names_of_parameters_may_come_several_times(self, engine):
         statement = Prepared("SELECT %(n)s + 1, CAST(%(t)s AS text) || '%%', %(n)s * 2")
         for number in (1, 2):
-            given = {"t": "x", "n": number}
-            found = transactions.run(engine, lambda db, given=given: query(db, statement, given))
-            assert found == [(number + 1, "x%", number * 2)]
+            parameters = {"t": "x", "n": number}
+            rows = transactions.run(engine, lambda db, parameters=parameters: query(db, statement, parameters))
+            assert rows == [(number + 1, "x%", number * 2)]
 
-    def test_it_is_prepared_again_after_an_error_in_front_of_it(self, engine, sent):
+    def test_it_is_prepared_again_after_an_error_in_front_of_it(self, engine, messages):
         def work(db: Connection) -> None:
             defer(db, "SELECT 1 / %s", (0,))
             query(db, FIND, ([1], "t", 1))
@@ -270,9 +270,9 @@ class TestPrepared:
             with pytest.raises(DBAPIError, match="division by zero"):
                 transactions.run(engine, work)
         assert transactions.run(engine, lambda db: query(db, FIND, ([1], "t", 1))) == []
-        assert prepared(sent) == 3
+        assert count_prepared(messages) == 3
 
-    def test_it_is_prepared_again_if_the_work_fails_before_it_is_sent(self, engine, sent):
+    def test_it_is_prepared_again_if_the_work_fails_before_it_is_sent(self, engine, messages):
         def work(db: Connection) -> None:
             defer(db, ADD_PREPARED, (1, "one"))
             raise RuntimeError("the work fails")
@@ -280,8 +280,8 @@ class TestPrepared:
         with pytest.raises(RuntimeError):
             transactions.run(engine, work)
         transactions.run(engine, lambda db: defer(db, ADD_PREPARED, (2, "two")))
-        assert stored(engine) == [(2, "two")]
-        assert prepared(sent) == 1
+        assert stored_rows(engine) == [(2, "two")]
+        assert count_prepared(messages) == 1
 
     def test_an_error_of_its_own_is_raised_as_any_other(self, engine):
         transactions.run(engine, lambda db: defer(db, ADD_PREPARED, (1, "one")))
@@ -303,29 +303,29 @@ class TestPrepared:
             db.execute(text("ALTER TABLE seen ALTER COLUMN t TYPE varchar(9)"))
         assert run(engine, find) == [(1, "7", "100 %")]
 
-    def test_plans_are_made_again_from_time_to_time(self, engine, sent, monkeypatch):
+    def test_plans_are_made_again_from_time_to_time(self, engine, messages, monkeypatch):
         def read(_: Engine) -> None:
             read_alone(engine, lambda db: query(db, FIND, ([1], "t", 1)))
 
         monkeypatch.setattr("persistence.connections.PLANS_KEPT_SECONDS", 1e9)
         read(engine)
-        sent.clear()
+        messages.clear()
         for run in (read, lambda engine: transactions.run(engine, lambda db: query(db, FIND, ([1], "t", 1)))):
             run(engine)
-            assert not any("DISCARD" in message for message in sent)
+            assert not any("DISCARD" in message for message in messages)
         with engine.connect() as db:
             monkeypatch.setattr(db.connection.dbapi_connection.prepared, "_plans_until", 0.0)
         read(engine)
-        assert sent[-1].startswith("DISCARD PLANS; EXECUTE")
+        assert messages[-1].startswith("DISCARD PLANS; EXECUTE")
 
     def test_what_cannot_be_in_a_transaction_is_not_sent_with_anything_else(self, engine, monkeypatch):
         monkeypatch.setattr("persistence.connections.PLANS_KEPT_SECONDS", 0.0)
         read_alone(engine, lambda db: query(db, FIND, ([1], "t", 1)))
         read_alone(engine, lambda db: db.execute(text("VACUUM seen")))
 
-    def test_a_session_that_is_not_the_client_s_own_prepares_nothing(self, settings, sent, monkeypatch):
+    def test_a_session_that_is_not_the_client_s_own_prepares_nothing(self, settings, messages, monkeypatch):
         monkeypatch.setattr("persistence.engine._SESSION", "SELECT 'on', 1, false")
         engine = create_engine(settings.database_url, threads=1)
         assert transactions.run(engine, lambda db: query(db, Prepared("SELECT 1 + %s"), (1,))) == [(2,)]
-        assert prepared(sent) == 0
+        assert count_prepared(messages) == 0
         engine.dispose()

@@ -14,13 +14,13 @@ def test_the_next_free_codes_are_found_without_a_look_at_the_others(engine):
     shop.add_codes(book, [f"C-{n}" for n in range(3000)])
     with engine.begin() as db:
         db.execute(text("ANALYZE coupons"))
-        seen = []
-        listener = lambda c, cursor, statement, parameters, *rest: seen.append((statement, parameters))  # noqa: E731
+        statements = []
+        listener = lambda c, cursor, statement, parameters, *rest: statements.append((statement, parameters))  # noqa: E731
         event.listen(db, "before_cursor_execute", listener)
-        found = holdings.claim_free(db, book, 2, [], shop.now, lock=True)
+        coupons = holdings.claim_free(db, book, 2, [], shop.now, lock=True)
         event.remove(db, "before_cursor_execute", listener)
-        assert [coupon.code for coupon in found] == ["C-0", "C-1"]
+        assert [coupon.code for coupon in coupons] == ["C-0", "C-1"]
         db.execute(text("SET LOCAL enable_seqscan = off"))
-        plan = "\n".join(row[0] for row in db.exec_driver_sql("EXPLAIN " + seen[0][0], seen[0][1]))
+        plan = "\n".join(row[0] for row in db.exec_driver_sql("EXPLAIN " + statements[0][0], statements[0][1]))
     assert "ix_coupons_unassigned" in plan, plan
     assert "Sort" not in plan, plan

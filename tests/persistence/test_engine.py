@@ -28,17 +28,17 @@ def test_connections_carry_the_time_zone_and_the_limits(database_url):
     engine = create_engine(database_url, threads=1, statement_timeout_ms=1234, lock_timeout_ms=567)
     names = ("TimeZone", "statement_timeout", "lock_timeout", "application_name", "transaction_isolation")
     with engine.connect() as db:
-        found = [db.execute(text(f"SHOW {name}")).scalar_one() for name in names]
+        session_settings = [db.execute(text(f"SHOW {name}")).scalar_one() for name in names]
     engine.dispose()
-    assert found == ["UTC", "1234ms", "567ms", "loyalty", "read committed"]
+    assert session_settings == ["UTC", "1234ms", "567ms", "loyalty", "read committed"]
 
 
 def test_a_connection_that_is_silent_is_given_up_within_half_a_minute(engine):
     with engine.connect() as db:
-        given = db.connection.dbapi_connection.get_dsn_parameters()
-    tries = int(given["keepalives_interval"]) * int(given["keepalives_count"])
-    assert 0 < int(given["keepalives_idle"]) + tries <= 30
-    assert 0 < int(given["tcp_user_timeout"]) <= 30_000
+        parameters = db.connection.dbapi_connection.get_dsn_parameters()
+    tries = int(parameters["keepalives_interval"]) * int(parameters["keepalives_count"])
+    assert 0 < int(parameters["keepalives_idle"]) + tries <= 30
+    assert 0 < int(parameters["tcp_user_timeout"]) <= 30_000
 
 
 def test_there_are_as_many_connections_as_threads(database_url):

@@ -179,9 +179,9 @@ def test_a_marked_column_is_emptied_without_being_named_again():
 
 def test_no_column_is_listed_in_vain():
     listed = [(place, *place.split(".")) for place in STAYING]
-    gone = [place for place, table, name in listed if table not in TABLES or name not in TABLES[table].c]
+    unknown = [place for place, table, name in listed if table not in TABLES or name not in TABLES[table].c]
     erased = [place for place, table, name in listed if is_erased(TABLES[table].c[name])]
-    assert (gone, erased) == ([], [])
+    assert (unknown, erased) == ([], [])
 
 
 def test_a_forgotten_column_is_found():

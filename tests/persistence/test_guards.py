@@ -22,9 +22,9 @@ def check_now(db):
     db.execute(text("SET CONSTRAINTS ALL DEFERRED"))
 
 
-def refused_by(constraint, work, *arguments, **named):
+def refused_by(constraint, work, *arguments, **keywords):
     with pytest.raises(IntegrityError) as caught:
-        work(*arguments, **named)
+        work(*arguments, **keywords)
     assert violated(caught.value, [constraint]) == constraint
     return str(caught.value.orig)
 
@@ -56,10 +56,10 @@ def test_an_unbalanced_transaction_is_refused_at_the_commit(engine):
     refused_by("ledger_transaction_is_balanced", work.commit)
     connection.close()
     with engine.connect() as other:
-        found = other.execute(
+        result = other.execute(
             text("SELECT count(*) FROM ledger_transactions WHERE ledger_transaction_id = :id"), {"id": transaction_id}
         )
-        assert found.scalar_one() == 0
+        assert result.scalar_one() == 0
 
 
 def test_a_settled_amount_needs_two_entries(ledger, db):
@@ -110,14 +110,14 @@ def test_entries_may_come_in_a_savepoint(ledger, db):
 
 
 def test_a_transaction_of_another_connection_takes_no_entries(engine):
-    with engine.begin() as mine:
-        mine.execute(text("SELECT pg_current_xact_id()"))
+    with engine.begin() as later:
+        later.execute(text("SELECT pg_current_xact_id()"))
         with engine.begin() as theirs:
             ledger = RawLedger.new(theirs)
             transaction_id = ledger.mint(ledger.wallet(), 10)
-        ledger.db = mine
+        ledger.db = later
         late = [{"wallet_id": None, "amount": 0}]
-        with mine.begin_nested() as savepoint:
+        with later.begin_nested() as savepoint:
             refused_by("ledger_entries_come_with_their_transaction", ledger.entries, transaction_id, late, first=2)
             savepoint.rollback()
 

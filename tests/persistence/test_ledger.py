@@ -31,27 +31,27 @@ def balances(views):
 
 def test_balances_are_those_of_active_accounts_and_of_others_with_a_balance(ledger, db):
     ana, ben = ledger.wallet(), ledger.wallet()
-    closed = ledger.account(name="closed", active=False)
+    closed_account = ledger.account(name="closed", active=False)
     ledger.account(name="never used", active=False)
     ledger.account(name="stars")
     ledger.mint(ana, 5)
-    ledger.mint(ben, 7, closed)
-    found = ledger_wallets.balances_of_wallets(db, ledger.organization_id, [ana, ben], START, "UTC")
-    assert balances(found) == {
+    ledger.mint(ben, 7, closed_account)
+    views = ledger_wallets.balances_of_wallets(db, ledger.organization_id, [ana, ben], START, "UTC")
+    assert balances(views) == {
         (ana, "Points"): 5,
         (ana, "stars"): 0,
         (ben, "Points"): 0,
         (ben, "closed"): 7,
         (ben, "stars"): 0,
     }
-    assert [view.ledger_id for view in found[ana]] == [ledger.organization.ledger_id] * 2
-    assert found[ana][0].is_default_account
+    assert [view.ledger_id for view in views[ana]] == [ledger.organization.ledger_id] * 2
+    assert views[ana][0].is_default_account
 
 
 def test_every_wallet_asked_for_is_answered(ledger, db):
     strange = RawLedger.new(db).wallet()
-    found = ledger_wallets.balances_of_wallets(db, ledger.organization_id, [strange], START, "UTC")
-    assert found == {strange: []}
+    views = ledger_wallets.balances_of_wallets(db, ledger.organization_id, [strange], START, "UTC")
+    assert views == {strange: []}
     assert ledger_wallets.balances_of_wallets(db, ledger.organization_id, [], START, "UTC") == {}
 
 
@@ -60,24 +60,24 @@ def test_what_has_expired_by_the_moment_asked_for_is_left_out(ledger, db):
     ana, ben = ledger.wallet(), ledger.wallet()
     for wallet, days, amount in ((ana, 1, 5), (ana, 2, 7), (ben, 1, 11), (ben, 3, 13)):
         ledger.lot(wallet, ledger.mint(wallet, amount, tracked), amount, START + timedelta(days=days), tracked)
-    for days, expected in ((0, (12, 24)), (1, (7, 13)), (2, (0, 13)), (3, (0, 0))):
+    for days, expected_balances in ((0, (12, 24)), (1, (7, 13)), (2, (0, 13)), (3, (0, 0))):
         now = START + timedelta(days=days)
-        found = balances(ledger_wallets.balances_of_wallets(db, ledger.organization_id, [ana, ben], now, "UTC"))
-        assert (found[ana, "tracked"], found[ben, "tracked"]) == expected, days
+        amounts = balances(ledger_wallets.balances_of_wallets(db, ledger.organization_id, [ana, ben], now, "UTC"))
+        assert (amounts[ana, "tracked"], amounts[ben, "tracked"]) == expected_balances, days
         just_before = now - timedelta(microseconds=1)
         if days:
-            found = balances(
+            amounts = balances(
                 ledger_wallets.balances_of_wallets(db, ledger.organization_id, [ana, ben], just_before, "UTC")
             )
-            assert (found[ana, "tracked"], found[ben, "tracked"]) != expected, days
+            assert (amounts[ana, "tracked"], amounts[ben, "tracked"]) != expected_balances, days
 
 
 @pytest.mark.parametrize("number", [1, 40])
 def test_one_statement_answers_for_any_number_of_wallets(ledger, db, number):
     wallets = [ledger.wallet() for _ in range(number)]
     with counted(db) as statements:
-        found = ledger_wallets.balances_of_wallets(db, ledger.organization_id, wallets, START, "UTC")
-    assert len(found) == number
+        views = ledger_wallets.balances_of_wallets(db, ledger.organization_id, wallets, START, "UTC")
+    assert len(views) == number
     assert len(statements) == 1
 
 
@@ -94,13 +94,13 @@ def test_expired_lots_are_found_without_reading_the_others(ledger, db):
         {"o": ledger.organization_id, "w": wallet, "a": tracked, "t": mint, "at": START},
     )
     db.execute(text("ANALYZE ledger_lots"))
-    seen = []
-    listener = lambda c, cursor, statement, parameters, *rest: seen.append((statement, parameters))  # noqa: E731
+    statements = []
+    listener = lambda c, cursor, statement, parameters, *rest: statements.append((statement, parameters))  # noqa: E731
     event.listen(db, "before_cursor_execute", listener)
-    found = ledger_wallets.balances_of_wallets(db, ledger.organization_id, [wallet], START + timedelta(days=4), "UTC")
+    views = ledger_wallets.balances_of_wallets(db, ledger.organization_id, [wallet], START + timedelta(days=4), "UTC")
     event.remove(db, "before_cursor_execute", listener)
-    assert balances(found)[wallet, "tracked"] == 2996
-    plan = "\n".join(row[0] for row in db.exec_driver_sql("EXPLAIN ANALYZE " + seen[0][0], seen[0][1]))
+    assert balances(views)[wallet, "tracked"] == 2996
+    plan = "\n".join(row[0] for row in db.exec_driver_sql("EXPLAIN ANALYZE " + statements[0][0], statements[0][1]))
     lines = [line for line in plan.splitlines() if "ix_ledger_lots_spendable" in line]
     assert len(lines) == 1, plan
     assert "rows=4.00" in lines[0] or "rows=4 " in lines[0], plan
@@ -113,7 +113,7 @@ def test_a_locked_account_waits_for_those_who_post_and_they_for_it(engine):
         default = LEDGERS.find(db, ledger.organization_id, ledger.organization.ledger_id)
         account = ACCOUNTS.find(db, ledger.organization_id, ledger.account_id)
     posting, posted = Event(), Event()
-    found: list[LedgerAccount] = []
+    locked_accounts: list[LedgerAccount] = []
 
     def post():
         with engine.begin() as db:
@@ -124,20 +124,20 @@ def test_a_locked_account_waits_for_those_who_post_and_they_for_it(engine):
 
     def configure():
         with engine.begin() as db:
-            found.append(ledgers.lock_account(db, default, account))
-            assert ledgers.has_movements(db, found[0])
-            found.append(found[0])
+            locked_accounts.append(ledgers.lock_account(db, default, account))
+            assert ledgers.has_movements(db, locked_accounts[0])
+            locked_accounts.append(locked_accounts[0])
 
     first, second = Thread(target=post), Thread(target=configure)
     first.start()
     assert posting.wait(5)
     second.start()
     second.join(0.3)
-    assert not found
+    assert not locked_accounts
     posted.set()
     first.join()
     second.join()
-    assert len(found) == 2
+    assert len(locked_accounts) == 2
     with engine.begin() as db, engine.begin() as other:
         ledgers.lock_account(db, default, account)
         other.execute(text("SET LOCAL lock_timeout = '100ms'"))
@@ -166,7 +166,7 @@ def test_a_session_has_the_rules_that_its_account_has_when_it_is_locked(engine):
     assert open_session(before, {account_id: account}) == (10, 3)
     with engine.begin() as db:
         after = organizations.find(db, ledger.organization_id)
-        changed = ACCOUNTS.find(db, ledger.organization_id, account_id)
+        current_account = ACCOUNTS.find(db, ledger.organization_id, account_id)
     # Nothing has changed since: the accounts of the configuration are not read again.
-    assert open_session(after, {account_id: changed}) == (10, 2)
+    assert open_session(after, {account_id: current_account}) == (10, 2)
     assert open_session(after, {}) == (10, 3)

@@ -46,7 +46,7 @@ FILTERS = {
     "system_unique_key": "bulk-7",
     "tags": ["tag-7"],
 }
-SUBSETS = [dict(chosen) for size in range(4) for chosen in combinations(FILTERS.items(), size)]
+SUBSETS = [dict(filters) for size in range(4) for filters in combinations(FILTERS.items(), size)]
 
 
 def plans_of(db, query, *avoided):
@@ -55,20 +55,20 @@ def plans_of(db, query, *avoided):
     `avoided` names other ways of the planner that it is to take for want of a better one only: how many rows it expects
     depends on what other tests have left behind.
     """
-    seen = []
+    statements = []
 
     def note(connection, cursor, statement, parameters, context, many):
-        seen.append((statement, parameters))
+        statements.append((statement, parameters))
 
     event.listen(db, "before_cursor_execute", note)
     query()
     event.remove(db, "before_cursor_execute", note)
     for way in ("seqscan", *avoided):
         db.execute(text(f"SET LOCAL enable_{way} = off"))
-    return ["\n".join(row[0] for row in db.exec_driver_sql("EXPLAIN " + s, p)) for s, p in seen]
+    return ["\n".join(row[0] for row in db.exec_driver_sql("EXPLAIN " + s, p)) for s, p in statements]
 
 
-@pytest.mark.parametrize("filters", SUBSETS, ids=lambda chosen: "-".join(chosen) or "none")
+@pytest.mark.parametrize("filters", SUBSETS, ids=lambda filters: "-".join(filters) or "none")
 def test_every_combination_of_filters_has_an_index(db, ledger_ids, filters):
     organization_id, account_id, account_key, wallet_id = ledger_ids
     page = Page(0, 25)

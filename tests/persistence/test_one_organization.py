@@ -30,12 +30,12 @@ def test_statements_that_name_no_organization(statement, across):
 
 
 def test_what_the_product_sends_is_seen(monkeypatch):
-    sent = []
+    messages = []
     # In the place of the connection, and of the watch over this run.
-    monkeypatch.setattr(connections, "_transmit", lambda execute, message, parameters=None: sent.append(message))
+    monkeypatch.setattr(connections, "_transmit", lambda execute, message, parameters=None: messages.append(message))
     monkeypatch.setattr(one_organization, "_is_of_a_test", lambda: False)
     message = "BEGIN; SELECT 1 FROM badges WHERE organization_id = 5; SELECT count(*) FROM badges WHERE name = 'a;b'"
-    with one_organization.watched() as found:
+    with one_organization.watched() as statements:
         connections._transmit(None, message)
-    assert found == {"SELECT count(*) FROM badges WHERE name = ''"}
-    assert sent == [message]
+    assert statements == {"SELECT count(*) FROM badges WHERE name = ''"}
+    assert messages == [message]

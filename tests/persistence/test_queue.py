@@ -7,13 +7,13 @@ from sqlalchemy import text
 
 from persistence import organizations, queue
 
-MEMBERS, EACH = 3000, 10
+MEMBERS, EVENTS_OF_MEMBER = 3000, 10
 _EXPLAIN = "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF)"
 # An organization of no other test; nothing else is needed of it here.
 ORGANIZATION = 10**15
 
 
-_FOUND = text(
+_ADD_ORGANIZATION = text(
     "INSERT INTO organizations (organization_id, organization_key, name, created_at, updated_at)"
     " VALUES (:o, gen_random_uuid(), 'Coffee', now(), now())"
 )
@@ -27,10 +27,10 @@ _GROW = text(
 def long_queue(db, request):
     """Lines that have grown since the statistics were taken of few events, or of none."""
     db.execute(text("SET LOCAL session_replication_role = replica"))  # lines of events that are not there
-    db.execute(_FOUND, {"o": ORGANIZATION})
+    db.execute(_ADD_ORGANIZATION, {"o": ORGANIZATION})
     db.execute(_GROW, {"o": ORGANIZATION - 1, "m": MEMBERS, "all": request.param})
     db.execute(text("ANALYZE queued_events"))
-    db.execute(_GROW, {"o": ORGANIZATION, "m": MEMBERS, "all": MEMBERS * EACH})
+    db.execute(_GROW, {"o": ORGANIZATION, "m": MEMBERS, "all": MEMBERS * EVENTS_OF_MEMBER})
     return db
 
 

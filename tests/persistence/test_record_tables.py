@@ -101,8 +101,8 @@ def test_a_record_with_an_external_key_is_unique_by_it(make_table):
 def test_a_mark_of_personal_data_is_one_of_the_column(make_table):
     table = make_table("crates", Crate, "crate_id")
     assert [column.name for column in table.c if column.info.get("personal")] == ["owner_name"]
-    named = make_table("named_crates", Crate, "crate_id", Column("owner_name", Text, nullable=False))
-    assert (named.c.owner_name.info, named.c.owner_name.nullable) == ({"personal": True}, False)
+    table_with_column = make_table("named_crates", Crate, "crate_id", Column("owner_name", Text, nullable=False))
+    assert (table_with_column.c.owner_name.info, table_with_column.c.owner_name.nullable) == ({"personal": True}, False)
 
 
 def test_a_field_that_no_type_of_column_follows_from_is_refused(make_table):

@@ -60,7 +60,10 @@ def catalog_of(engine: Engine) -> dict[str, set[tuple[str, ...]]]:
     """The parts of a database's schema by their kind, without Alembic's own table."""
     with engine.connect() as db:
         rows = {kind: db.execute(text(query)).all() for kind, query in CATALOG.items()}
-    return {kind: {tuple(map(str, row)) for row in found if "alembic" not in row[0]} for kind, found in rows.items()}
+    return {
+        kind: {tuple(map(str, row)) for row in rows_of_kind if "alembic" not in row[0]}
+        for kind, rows_of_kind in rows.items()
+    }
 
 
 def test_the_migrations_make_exactly_the_tables_in_code(engine, empty_database):
@@ -171,19 +174,19 @@ def test_points_released_before_are_reported_on_the_day_of_their_release(empty_d
 
 
 def test_no_statistics_are_kept_of_the_tenant(db):
-    counted = db.execute(
+    result = db.execute(
         text(
             "SELECT c.relname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid WHERE c.relkind = 'r'"
             " AND a.attname = 'organization_id' AND coalesce(a.attstattarget, -1) <> 0"
         )
     )
-    assert counted.scalars().all() == ["organizations"]
+    assert result.scalars().all() == ["organizations"]
 
 
 def test_several_processes_may_migrate_at_once(empty_database):
     with ThreadPoolExecutor(4) as pool:
-        done = list(pool.map(lambda _: schema.migrate(empty_database), range(4)))
-    assert sorted(map(bool, done)) == [False, False, False, True]
+        migrations = list(pool.map(lambda _: schema.migrate(empty_database), range(4)))
+    assert sorted(map(bool, migrations)) == [False, False, False, True]
     assert schema.differences(empty_database) == []
 
 
@@ -219,6 +222,6 @@ def test_a_new_revision_holds_what_the_tables_have_more(temporary_directory, mon
     for script in (directory / "versions").glob("[0-9]*"):
         script.unlink()
     new.write("Create the schema", temporary_directory / "revision-home")
-    written = (directory / "versions" / "1000_create_the_schema.py").read_text()
-    assert 'op.create_table("organizations"' in written.replace("'", '"')
-    assert "alembic_version" not in written
+    revision = (directory / "versions" / "1000_create_the_schema.py").read_text()
+    assert 'op.create_table("organizations"' in revision.replace("'", '"')
+    assert "alembic_version" not in revision

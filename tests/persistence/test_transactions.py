@@ -35,9 +35,9 @@ def test_every_key_of_a_request_may_be_claimed_by_two_calls_at_once() -> None:
 
 def _terminate(db: Connection) -> None:
     """End the database's side of the connection, as its restart would, and notice it at the next statement."""
-    own = db.execute(text("SELECT pg_backend_pid()")).scalar_one()
+    process_id = db.execute(text("SELECT pg_backend_pid()")).scalar_one()
     with db.engine.connect() as other:
-        other.execute(text("SELECT pg_terminate_backend(:own)"), {"own": own})
+        other.execute(text("SELECT pg_terminate_backend(:id)"), {"id": process_id})
     db.execute(text("SELECT 1"))
 
 
@@ -59,9 +59,9 @@ def test_a_connection_lost_in_the_commit_is_not_done_over_since_the_commit_may_h
 
     def work(db: Connection) -> None:
         attempts.append(1)
-        own = db.execute(text("SELECT pg_backend_pid()")).scalar_one()
+        process_id = db.execute(text("SELECT pg_backend_pid()")).scalar_one()
         with db.engine.connect() as other:
-            other.execute(text("SELECT pg_terminate_backend(:own)"), {"own": own})
+            other.execute(text("SELECT pg_terminate_backend(:id)"), {"id": process_id})
 
     with pytest.raises(DBAPIError):
         transactions.run(engine, work)
@@ -161,20 +161,20 @@ def reads_in(db: Connection) -> int:
 class TestDeadlines:
     @pytest.fixture
     def deadline(self) -> Iterator[TransactionDeadline]:
-        found = TransactionDeadline()
-        token = deadline_of_thread.set(found)
-        yield found
+        new_deadline = TransactionDeadline()
+        token = deadline_of_thread.set(new_deadline)
+        yield new_deadline
         deadline_of_thread.reset(token)
 
     def test_the_statement_that_runs_is_ended_and_its_locks_are_given_back(self, engine, deadline) -> None:
-        begun = threading.Event()
+        statement_begins = threading.Event()
 
         def work(db: Connection) -> None:
             db.execute(text("SELECT pg_advisory_xact_lock(4711)"))
-            begun.set()
+            statement_begins.set()
             db.execute(text("SELECT pg_sleep(300)"))
 
-        ending = threading.Thread(target=lambda: (begun.wait(), sleeps(engine), deadline.expire()))
+        ending = threading.Thread(target=lambda: (statement_begins.wait(), sleeps(engine), deadline.expire()))
         ending.start()
         with pytest.raises(TransactionDeadlineExceeded):
             transactions.run(engine, work)
@@ -184,19 +184,19 @@ class TestDeadlines:
             assert db.execute(text("SELECT pg_try_advisory_xact_lock(4711)")).scalar_one()
 
     def test_nothing_is_begun_or_committed_after_it(self, engine, deadline) -> None:
-        done = []
+        steps = []
 
         def work(db: Connection) -> None:
             db.execute(text("SELECT 1"))
             deadline.expire()
-            done.append("first")
+            steps.append("first")
             db.execute(text("SELECT 1"))
-            done.append("second")
+            steps.append("second")
 
         for _ in range(2):
             with pytest.raises(TransactionDeadlineExceeded):
                 transactions.run(engine, work)
-        assert done == ["first"]
+        assert steps == ["first"]
 
     def test_work_that_ends_after_it_is_not_committed(self, engine, deadline) -> None:
         with engine.begin() as db:
@@ -216,12 +216,12 @@ class TestDeadlines:
 
     def test_work_that_is_over_in_time_is_not_disturbed(self, settings, deadline) -> None:
         engine = create_engine(settings.database_url, threads=1)
-        own = "SELECT pg_backend_pid()"
+        query = "SELECT pg_backend_pid()"
         assert transactions.run(engine, lambda db: db.execute(text("SELECT 17")).scalar_one()) == 17
-        before = transactions.read(autocommit(engine), lambda db: db.execute(text(own)).scalar_one())
+        before = transactions.read(autocommit(engine), lambda db: db.execute(text(query)).scalar_one())
         deadline_of_thread.set(None)
         deadline.expire()
-        assert transactions.read(autocommit(engine), lambda db: db.execute(text(own)).scalar_one()) == before
+        assert transactions.read(autocommit(engine), lambda db: db.execute(text(query)).scalar_one()) == before
         engine.dispose()
 
 

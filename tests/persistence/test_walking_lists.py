@@ -131,11 +131,11 @@ def filled(engine) -> Iterator[Filled]:
 def vast(engine) -> Iterator[Filled]:
     """An organization with enough rows for a plan to matter."""
     with engine.connect() as db, db.begin() as transaction:
-        made = _filled(db, 10 * COUNT)
+        lists_of_organization = _filled(db, 10 * COUNT)
         db.execute(text(f"ANALYZE {', '.join(sorted({table for *_, tables in INDEXED for table in tables}))}"))
         # A few thousand rows may be taken for cheaper to sort than to read in order.
         db.execute(text("SET LOCAL enable_sort = off"))
-        yield made
+        yield lists_of_organization
         transaction.rollback()
 
 
@@ -148,7 +148,7 @@ def _filled(db: Connection, count: int) -> Filled:
         db, organization_id, [ana], ledger_id=created.ledger_id, loyalty_program_id=None, now=START
     )
     plain = {"publishing_status": "published", "name": "Book"}
-    made = [
+    books = [
         BOOKS.add(db, organization_id, {"coupon_book_key": str(uuid.uuid4()), "type": kind, **plain}, START)
         for kind in ("list", "codeless", "codeless")
     ]
@@ -160,14 +160,14 @@ def _filled(db: Connection, count: int) -> Filled:
         "account": ledger.account_id,
         "member": member.member_id,
         "wallet": member.wallet_id,
-        "book": made[0].coupon_book_id,
+        "book": books[0].coupon_book_id,
         "trigger": trigger.trigger_id,
         "count": count,
     }
     for statement in _FILL:
         db.execute(text(statement), ids)
-    book = BOOKS.store(db, made[0], {"coupon_count": count}, START)
-    for other in made[1:]:
+    book = BOOKS.store(db, books[0], {"coupon_count": count}, START)
+    for other in books[1:]:
         codes.add_codes(db, other, [None], START)
     return Filled(
         db,
@@ -248,10 +248,10 @@ def walk(read: Callable[[Page], Paged[Any]], order: str | None, limits: Iterator
     return pages
 
 
-def some(seed: object) -> Iterator[int]:
-    drawn = random.Random(repr(seed))
+def limits_of(seed: object) -> Iterator[int]:
+    chance = random.Random(repr(seed))
     while True:
-        yield drawn.randint(1, 90)
+        yield chance.randint(1, 90)
 
 
 @contextmanager
@@ -270,7 +270,7 @@ def test_walking_by_cursor_gives_the_rows_of_one_great_page(filled, name, order)
     whole = read(Page(0, ALL.limit, order))
     assert whole.total_count >= COUNT * 2 / 3
     with counted(filled.db) as statements:
-        pages = walk(read, order, some((name, order)))
+        pages = walk(read, order, limits_of((name, order)))
     assert [row for page in pages for row in page.results] == whole.results
     assert [(page.page, page.total_count) for page in pages] == [(n, whole.total_count) for n in range(len(pages))]
     assert sum("OFFSET" in statement for statement in statements) <= 1
@@ -304,7 +304,7 @@ def test_rows_that_come_and_go_meanwhile_move_no_others(filled, order, data):
     limits = iter(lambda: data.draw(st.integers(30, 200)), None)
     with undone(db):
         before = [row.trigger_delivery_id for row in read(Page(0, ALL.limit, order)).results]
-        gone: set[int] = set()
+        vanished_ids: set[int] = set()
         pages = [read(Page(0, next(limits), order))]
         while pages[-1].next is not None:
             if data.draw(st.booleans()):
@@ -317,11 +317,11 @@ def test_rows_that_come_and_go_meanwhile_move_no_others(filled, order, data):
                     trigger_deliveries.c.trigger_delivery_id.in_(leaving),
                 )
             )
-            gone |= leaving - {row.trigger_delivery_id for page in pages for row in page.results}
+            vanished_ids |= leaving - {row.trigger_delivery_id for page in pages for row in page.results}
             pages.append(read(after(pages[-1], next(limits), order)))
-        seen = [row.trigger_delivery_id for page in pages for row in page.results]
-        assert len(seen) == len(set(seen))
-        assert [id_ for id_ in seen if id_ in set(before)] == [id_ for id_ in before if id_ not in gone]
+        delivery_ids = [row.trigger_delivery_id for page in pages for row in page.results]
+        assert len(delivery_ids) == len(set(delivery_ids))
+        assert [id_ for id_ in delivery_ids if id_ in set(before)] == [id_ for id_ in before if id_ not in vanished_ids]
 
 
 # Lists in an order that has an index, and the tables that they read.
@@ -351,10 +351,10 @@ def test_a_page_deep_in_a_list_reads_as_few_rows_as_the_first(vast, name, order,
         # Their ids have no gaps, and many rows of them at once would take long.
         assert first.next is not None
         far = 5 * COUNT if order else -5 * COUNT
-        found = replace(first, next=replace(first.next, last=[first.next.last[0] + far, *first.next.last[1:]]))
+        place = replace(first, next=replace(first.next, last=[first.next.last[0] + far, *first.next.last[1:]]))
     else:
-        found = read(Page(0, 5 * COUNT, order))
-    deep = after(found, 5, order)
+        place = read(Page(0, 5 * COUNT, order))
+    deep = after(place, 5, order)
 
     def cost(page: Page) -> int:
         before = sum(rows_read(db, table) for table in tables)
@@ -463,7 +463,7 @@ def test_whatever_a_cursor_tells_is_read_or_refused(filled, of_list, data):
     place = read(Page(0, 1, order)).next
     last = [data.draw(st.just(value) | VALUES) for value in place.last]
     try:
-        found = read(Page(1, 5, order, Position(place.listing, place.order, 1, 1, last)))
+        page = read(Page(1, 5, order, Position(place.listing, place.order, 1, 1, last)))
     except InvalidRequest:
         return
-    assert len(found.results) <= 5
+    assert len(page.results) <= 5
