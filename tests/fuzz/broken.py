@@ -66,8 +66,8 @@ def _ignore_unknown_members(exchange: Exchange) -> None:
     except ValueError:
         return
     if isinstance(body, dict):
-        known = {name: value for name, value in body.items() if name in ("name", "description")}
-        exchange.body = json.dumps(known).encode()
+        known_members = {name: value for name, value in body.items() if name in ("name", "description")}
+        exchange.body = json.dumps(known_members).encode()
 
 
 def _lose_what_was_created(exchange: Exchange) -> None:
@@ -105,22 +105,22 @@ def create() -> Callable[..., Any]:
     """The application as `handlers.server.asgi` makes it, with every bug in it."""
     app = asgi.create()
 
-    async def broken(scope: Scope, receive: Callable[..., Any], send: Callable[..., Any]) -> None:
+    async def serve_with_bugs(scope: Scope, receive: Callable[..., Any], send: Callable[..., Any]) -> None:
         bug = _bug_of(scope) if scope["type"] == "http" else None
         if bug is None:
             await app(scope, receive, send)
         else:
             await _serve(bug, app, scope, receive, send)
 
-    return broken
+    return serve_with_bugs
 
 
 def _bug_of(scope: Scope) -> Bug | None:
     parts = scope["path"].split("/")
     for bug in BUGS.values():
-        wanted = bug.path.split("/")
-        fits = zip(wanted, parts[-len(wanted) :], strict=True) if len(wanted) <= len(parts) else [("", "*")]
-        if scope["method"] == bug.method and all(part in ("*", given) for part, given in fits):
+        bug_parts = bug.path.split("/")
+        fits = zip(bug_parts, parts[-len(bug_parts) :], strict=True) if len(bug_parts) <= len(parts) else [("", "*")]
+        if scope["method"] == bug.method and all(part in ("*", actual_part) for part, actual_part in fits):
             return bug
     return None
 
@@ -130,21 +130,21 @@ async def _serve(bug: Bug, app: Any, scope: Scope, receive: Callable[..., Any], 
     if bug.before is not None:
         bug.before(exchange)
         exchange.headers[b"content-length"] = str(len(exchange.body)).encode()
-    sent: list[Message] = []
+    messages: list[Message] = []
 
     async def replay() -> Message:
         return {"type": "http.request", "body": exchange.body, "more_body": False}
 
     async def keep(message: Message) -> None:
-        sent.append(message)
+        messages.append(message)
 
     await app({**scope, "headers": list(exchange.headers.items())}, replay, keep)
-    exchange.status, exchange.answer_headers = sent[0]["status"], dict(sent[0]["headers"])
-    exchange.answer = b"".join(message.get("body", b"") for message in sent[1:])
+    exchange.status, exchange.answer_headers = messages[0]["status"], dict(messages[0]["headers"])
+    exchange.answer = b"".join(message.get("body", b"") for message in messages[1:])
     if bug.after is not None:
         bug.after(exchange)
     exchange.answer_headers[b"content-length"] = str(len(exchange.answer)).encode()
-    await send({**sent[0], "status": exchange.status, "headers": list(exchange.answer_headers.items())})
+    await send({**messages[0], "status": exchange.status, "headers": list(exchange.answer_headers.items())})
     await send({"type": "http.response.body", "body": exchange.answer})
 
 

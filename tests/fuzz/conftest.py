@@ -130,10 +130,10 @@ class RunningServer:
                 cursor.execute(_TABLES, (_WRITTEN_BY_WORKERS,))
                 digests = {}
                 for name, is_tenants in cursor.fetchall():
-                    mine = f"WHERE t.organization_id = {organization_id}" if is_tenants else ""
+                    condition = f"WHERE t.organization_id = {organization_id}" if is_tenants else ""
                     # That a key was used is written down even where the request is refused.
                     row = "(to_jsonb(t) - 'last_used_at')::text"
-                    cursor.execute(f'SELECT md5(string_agg({row}, chr(10) ORDER BY {row})) FROM "{name}" t {mine}')
+                    cursor.execute(f'SELECT md5(string_agg({row}, chr(10) ORDER BY {row})) FROM "{name}" t {condition}')
                     digests[name] = cursor.fetchone()[0]
                 return digests
         finally:
@@ -159,7 +159,7 @@ def fuzz_home(temporary_directory: Path) -> Iterator[Path]:
 def running_server(fuzz_home: Path) -> Iterator[RunningServer]:
     """The server as it runs in production, with one worker."""
     # A slow machine is no fault: only the long runs say how long an answer may take.
-    times = {f"LOYALTY_{each}_TIMEOUT_MS": str(SLOW_MS) for each in ("REQUEST", "STATEMENT", "LOCK")}
+    times = {f"LOYALTY_{kind}_TIMEOUT_MS": str(SLOW_MS) for kind in ("REQUEST", "STATEMENT", "LOCK")}
     server = Server(fuzz_home, "--workers", "1", LOYALTY_LOG_FORMAT="json", **times)
     server.wait_until_ready()
     with embedded.server(fuzz_home) as url:

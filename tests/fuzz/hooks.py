@@ -532,10 +532,10 @@ def _revert_batch(body: Body, path: Body) -> None:
 
 def _captures(body: Body, path: Body) -> None:
     if open_transactions[PENDING] and not _now_and_then():
-        identity, held = next(iter(open_transactions[PENDING].items()))
+        identity, held_amount = next(iter(open_transactions[PENDING].items()))
         item = {**body["transactions"][0], "ledgerTransactionId": str(identity)}
         if item.get("captureAmount") is not None:
-            item["captureAmount"] = int(min(item["captureAmount"], held))
+            item["captureAmount"] = int(min(item["captureAmount"], held_amount))
         body["transactions"] = [item]
 
 
@@ -701,7 +701,7 @@ def _book(body: Body, path: Body) -> None:
 def _book_status(body: Body, path: Body) -> None:
     # An archived book takes no more changes, and this one is needed again.
     if body["publishingStatus"] == "archived" and path.get("couponBookKey") in (
-        each["couponBookKey"] for each in WORLD.changeable.values() if "couponBookKey" in each
+        identifiers["couponBookKey"] for identifiers in WORLD.changeable.values() if "couponBookKey" in identifiers
     ):
         body["publishingStatus"] = "disabled"
 
@@ -752,7 +752,7 @@ def _audience_change(body: Body, path: Body) -> None:
 def _audience_list(body: Body, path: Body) -> None:
     _real(body, "add", [WORLD.ids["memberId"]])
     if "remove" in body:
-        body["remove"] = [each for each in body["remove"] if each not in body.get("add", ())]
+        body["remove"] = [member_id for member_id in body["remove"] if member_id not in body.get("add", ())]
 
 
 def _trigger(body: Body, path: Body) -> None:

@@ -43,8 +43,8 @@ def learn(operation: str, body: Any, answer: Any) -> None:
     elif operation == "trackEvents" and answer["executionMode"] == "full":
         open_events.update(dict.fromkeys(result["loyaltyEventKey"] for result in answer["results"]))
     elif operation in ("useCoupon", "useCouponCode"):
-        for each in answer.get("couponUsages") or [answer["couponUsage"]]:
-            open_coupon_uses[each["couponUsageKey"]] = each["couponUsageId"]
+        for usage in answer.get("couponUsages") or [answer["couponUsage"]]:
+            open_coupon_uses[usage["couponUsageKey"]] = usage["couponUsageId"]
     elif operation == "createUser":
         removable_users[answer["user"]["userId"]] = None
     elif operation in ("assignBadge", "unassignBadge"):
@@ -58,16 +58,16 @@ def learn(operation: str, body: Any, answer: Any) -> None:
 
 def _learn(value: Any) -> None:
     if isinstance(value, list):
-        for each in value:
-            _learn(each)
+        for member in value:
+            _learn(member)
     elif isinstance(value, dict):
         if "ledgerTransactionDetailIndex" in value:
             _learn_transaction(value)
-        for name, each in value.items():
-            if name in WORLD.ids and isinstance(each, int | str):
-                _ids.add((name, str(each)))
-            elif isinstance(each, list | dict):
-                _learn(each)
+        for name, member in value.items():
+            if name in WORLD.ids and isinstance(member, int | str):
+                _ids.add((name, str(member)))
+            elif isinstance(member, list | dict):
+                _learn(member)
 
 
 def _learn_transaction(row: Mapping[str, Any]) -> None:

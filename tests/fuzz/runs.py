@@ -48,9 +48,9 @@ class Run:
 
     def summary(self) -> str:
         """One line of figures."""
-        reached = len(self.operations) - len(self.unreached)
+        count = len(self.operations) - len(self.unreached)
         return (
-            f"{self.surface}: {reached} of {len(self.operations)} operations reached 2xx in {self.requests} requests,"
+            f"{self.surface}: {count} of {len(self.operations)} operations reached 2xx in {self.requests} requests,"
             f" {len(self.followed)} of {self.links} links followed in {self.scenarios['stateful']} scenarios"
         )
 
@@ -59,8 +59,8 @@ class Run:
         lines = [self.summary()]
         for key, name in self.operations.items():
             counts = self.statuses.get(key, Counter())
-            shown = ", ".join(f"{status}: {count}" for status, count in sorted(counts.items()))
-            lines.append(f"  {'  ' if self._successes(key) else '! '}{name:32} {shown}")
+            counts_by_status = ", ".join(f"{status}: {count}" for status, count in sorted(counts.items()))
+            lines.append(f"  {'  ' if self._successes(key) else '! '}{name:32} {counts_by_status}")
         return "\n".join(lines)
 
     def findings(self, longest: int = 20_000) -> str:
@@ -118,24 +118,24 @@ def linked_operations(document: Mapping[str, Any]) -> dict[str, list[str]]:
             leads[operation["operationId"]] = {
                 link["operationId"] for answer in answers for link in answer.get("links", {}).values()
             }
-    targets = {target for name, found in leads.items() for target in found if target != name}
+    targets = {target for name, target_names in leads.items() for target in target_names if target != name}
     groups = {}
-    for start in (name for name, found in leads.items() if found and name not in targets):
-        reached, pending = {start}, [start]
+    for start in (name for name, target_names in leads.items() if target_names and name not in targets):
+        reachable, pending = {start}, [start]
         while pending:
-            new = leads[pending.pop()] - reached
-            reached |= new
+            new = leads[pending.pop()] - reachable
+            reachable |= new
             pending.extend(new)
-        groups[start] = sorted(reached)
+        groups[start] = sorted(reachable)
     return groups
 
 
 def read_report(surface: str, report: Path) -> Run:
     """What the report of a run over a surface's document tells."""
-    found = _new(surface)
+    report_run = _new(surface)
     with report.open() as lines:
-        _read(found, (json.loads(line) for line in lines))
-    return found
+        _read(report_run, (json.loads(line) for line in lines))
+    return report_run
 
 
 def _new(surface: str) -> Run:
@@ -149,21 +149,21 @@ def _new(surface: str) -> Run:
 
 def _run(surface: str, target: Target, runs: Mapping[str, Sequence[str]]) -> Run:
     """Run over a document with the options of each name; what was found by all of them."""
-    found, directory = _new(surface), target.directory / surface
+    result, directory = _new(surface), target.directory / surface
     directory.mkdir(parents=True, exist_ok=True)
     source, listed = directory / "document.json", directory / "runs.json"
     source.write_text(json.dumps(_with_plain_bearer(fuzzed(surface))))
     always = ("--config-file", str(CONFIGURATION), "run", str(source), "--url", target.base_url, "--report", "ndjson")
     reports = {name: directory / f"{name}.ndjson" for name in runs}
     outputs = {name: directory / f"{name}.log" for name in runs}
-    given = [
+    runs_of_tool = [
         {
             "arguments": [*always, "--report-ndjson-path", str(reports[name]), *options],
             "output": str(outputs[name]),
         }
         for name, options in runs.items()
     ]
-    listed.write_text(json.dumps(given))
+    listed.write_text(json.dumps(runs_of_tool))
     world = target.world
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "FUZZ_TOKEN": world.token, "FUZZ_WORLD": world.to_json()}
     environment["FUZZ_URL"] = target.base_url
@@ -173,12 +173,12 @@ def _run(surface: str, target: Target, runs: Mapping[str, Sequence[str]]) -> Run
     command = [sys.executable, "-m", "tests.fuzz.forked", str(listed)]
     ended = subprocess.run(command, env=environment, cwd=directory, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
-    found.exit_code = max(map(int, ended.stdout.split()))
+    result.exit_code = max(map(int, ended.stdout.split()))
     for name in runs:
-        found.output += f"{_NEXT}{name}\n{outputs[name].read_text()}"
+        result.output += f"{_NEXT}{name}\n{outputs[name].read_text()}"
         with reports[name].open() as lines:
-            _read(found, (json.loads(line) for line in lines))
-    return found
+            _read(result, (json.loads(line) for line in lines))
+    return result
 
 
 def _with_plain_bearer(document: dict[str, Any]) -> dict[str, Any]:
@@ -199,22 +199,22 @@ def _operations(document: Mapping[str, Any]) -> Iterator[tuple[Operation, str]]:
                 yield (method.upper(), path), item[method]["operationId"]
 
 
-def _read(found: Run, events: Iterator[Mapping[str, Any]]) -> None:
+def _read(result: Run, events: Iterator[Mapping[str, Any]]) -> None:
     for event in events:
         (name, content), *_ = event.items()
         if name != "ScenarioFinished":
             continue
-        found.scenarios[content["phase"]] += 1
+        result.scenarios[content["phase"]] += 1
         recorder = content["recorder"]
         for identity, case in recorder.get("cases", {}).items():
             key = case["value"]["method"], case["value"]["path"]
             answer = recorder.get("interactions", {}).get(identity, {}).get("response")
             if answer is not None:
-                found.requests += 1
-                found.statuses.setdefault(key, Counter())[answer["status_code"]] += 1
+                result.requests += 1
+                result.statuses.setdefault(key, Counter())[answer["status_code"]] += 1
             if case.get("is_transition_applied"):
-                found.followed.add(case["transition"]["id"])
+                result.followed.add(case["transition"]["id"])
             checks = recorder.get("checks", {}).get(identity, ())
             failed = {check["name"] for check in checks if check["status"] == "failure"}
             if failed:
-                found.failed_checks.setdefault(found.operations.get(key, str(key)), set()).update(failed)
+                result.failed_checks.setdefault(result.operations.get(key, str(key)), set()).update(failed)

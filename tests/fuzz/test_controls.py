@@ -72,7 +72,7 @@ def test_a_token_that_is_refused_everywhere_fails_a_run(
 ) -> None:
     stranger = World.from_json(world.to_json().replace(world.token, "nobody"))
     options = ("--max-examples", "1", "--phases", "examples", "--include-operation-id", "listLedgers")
-    refused = run("administration", Target(running_server.base_url, stranger, tmp_path), *options)
-    assert refused.exit_code == 1, refused.output
-    assert refused.unreached
-    assert not refused.failed_checks
+    refused_run = run("administration", Target(running_server.base_url, stranger, tmp_path), *options)
+    assert refused_run.exit_code == 1, refused_run.output
+    assert refused_run.unreached
+    assert not refused_run.failed_checks

@@ -34,7 +34,7 @@ def both(
             threads.submit(run_completely, surface, target, *options, follow=follow)
             for surface, target in targets.items()
         ]
-        return {each.surface: each for each in (future.result() for future in running)}
+        return {finished_run.surface: finished_run for finished_run in (future.result() for future in running)}
 
 
 @pytest.fixture(scope="module")

@@ -122,16 +122,16 @@ def operations() -> Iterator[Operation]:
                     yield Operation(surface, name, method.upper(), path, media_type, example, needs_body)
 
 
-OPERATIONS = [pytest.param(each, id=f"{each.surface}-{each.name}") for each in operations()]
-WRITES = [each for each in OPERATIONS if each.values[0].media_type == JSON]  # type: ignore[union-attr]
+OPERATIONS = [pytest.param(operation, id=f"{operation.surface}-{operation.name}") for operation in operations()]
+WRITES = [operation for operation in OPERATIONS if operation.values[0].media_type == JSON]  # type: ignore[union-attr]
 
 
 @pytest.fixture(scope="module")
 def world(running_server: RunningServer) -> World:
-    made = running_server.new_world()
+    new_world = running_server.new_world()
     # What the worker writes of them is no change by a request.
-    running_server.wait_for_exports(made)
-    return made
+    running_server.wait_for_exports(new_world)
+    return new_world
 
 
 class Caller:
@@ -167,7 +167,7 @@ def call(running_server: RunningServer, world: World) -> Iterator[Caller]:
     assert [name for name in after if after[name] != before[name]] == []
 
 
-def refused(answer: tuple[int, bytes], *statuses: int) -> bool:
+def is_refusal(answer: tuple[int, bytes], *statuses: int) -> bool:
     """Whether the answer is a problem, or an error of OAuth or without a body, of one of these statuses."""
     status, body = answer
     if status == 400 and not body:
@@ -186,26 +186,26 @@ def test_a_change_would_be_noticed(running_server: RunningServer, world: World) 
 
 @pytest.mark.parametrize("operation", WRITES)
 def test_a_hostile_body_is_refused(call: Caller, world: World, operation: Operation) -> None:
-    taken = {}
+    accepted = {}
     for name, body in BODIES.items():
         if not body and not operation.needs_body:
             continue
         answer = call(operation.method, operation.target(world), body, JSON)
-        if not refused(answer, 413 if name == "2 MB" else 400):
-            taken[name] = answer
-    assert not taken
+        if not is_refusal(answer, 413 if name == "2 MB" else 400):
+            accepted[name] = answer
+    assert not accepted
 
 
 @pytest.mark.parametrize("operation", WRITES)
 def test_a_hostile_member_is_refused(call: Caller, world: World, operation: Operation) -> None:
-    taken = {}
+    accepted = {}
     for member in operation.example:
         for name, value in VALUES.items():
             body = json.dumps({**operation.example, member: "@@"}).replace('"@@"', value).encode()
             answer = call(operation.method, operation.target(world), body, JSON)
-            if not refused(answer, 400):
-                taken[member, name] = answer
-    assert not taken
+            if not is_refusal(answer, 400):
+                accepted[member, name] = answer
+    assert not accepted
 
 
 @pytest.mark.parametrize("operation", WRITES)
@@ -213,7 +213,7 @@ def test_an_unknown_member_is_refused(call: Caller, world: World, operation: Ope
     for member in ("unknownMember", "", "__proto__", "organization_id", "😀"):
         body = json.dumps({**operation.example, member: 1}).encode()
         answer = call(operation.method, operation.target(world), body, JSON)
-        assert refused(answer, 400), (member, answer)
+        assert is_refusal(answer, 400), (member, answer)
         if not answer[1]:
             # The partner wants no body with this error.
             continue
@@ -226,7 +226,7 @@ def test_an_unknown_parameter_is_refused(call: Caller, world: World, operation: 
     body = None if operation.media_type is None else json.dumps(operation.example).encode()
     for query in ("unknown=1", "%00=1", "%ff=1", "a%20b"):
         answer = call(operation.method, f"{operation.target(world)}?{query}", body, operation.media_type)
-        assert refused(answer, 400), (query, answer)
+        assert is_refusal(answer, 400), (query, answer)
 
 
 @pytest.mark.parametrize("operation", WRITES)
@@ -234,18 +234,18 @@ def test_another_media_type_is_refused(call: Caller, world: World, operation: Op
     body = json.dumps(operation.example).encode()
     for media_type in (*MEDIA_TYPES, FORM):
         answer = call(operation.method, operation.target(world), body, media_type)
-        assert refused(answer, 415), (media_type, answer)
+        assert is_refusal(answer, 415), (media_type, answer)
 
 
 def test_a_hostile_form_is_refused(call: Caller) -> None:
-    taken = {}
+    accepted = {}
     for name, body in FORMS.items():
         answer = call("POST", "/v2/oauth/token", body, FORM)
-        if not refused(answer, 413 if name == "2 MB" else 400, *([401] if name == "a broken escape" else [])):
-            taken[name] = answer
-    assert not taken
+        if not is_refusal(answer, 413 if name == "2 MB" else 400, *([401] if name == "a broken escape" else [])):
+            accepted[name] = answer
+    assert not accepted
     for media_type in (*MEDIA_TYPES, JSON):
-        assert refused(call("POST", "/v2/oauth/token", b"{}", media_type), 415), media_type
+        assert is_refusal(call("POST", "/v2/oauth/token", b"{}", media_type), 415), media_type
 
 
 @pytest.mark.parametrize("operation", WRITES)

@@ -40,7 +40,7 @@ class Bench:
 
     def operate(self, command: str) -> str:
         """Run a command of the operator; returns what it printed."""
-        arguments = [self._organization_id if each == "2" else each for each in command.split()[1:]]
+        arguments = [self._organization_id if argument == "2" else argument for argument in command.split()[1:]]
         return self._server.loyalty(*arguments)
 
     def run(self, commands: str) -> None:

@@ -148,7 +148,9 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         )
         for number in range(4)
     ]
-    held, paid, unpaid, refunded = (payment["pointsPayment"]["pointsPaymentKey"] for payment in payments)
+    held_payment, captured_payment, unpaid, refunded = (
+        payment["pointsPayment"]["pointsPaymentKey"] for payment in payments
+    )
     call("POST", f"/points-payments/{refunded}/capture", {})
     mint_path = f"{home}/members/by-loyalty-member-id/ana/mint"
     waiting_rows = [
@@ -165,7 +167,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     badges = [call("POST", "/badges", {**_BADGE, "name": name})["badge"] for name in ("Early bird", "Late bird")]
     grants = f"/members/ana/badges/{badges[0]['badgeKey']}/assign"
     assigned = call("POST", grants, {"amount": 1_000_000})["badgeTracking"]
-    reverted = call("POST", grants, {"amount": 1})["badgeTracking"]
+    reversible = call("POST", grants, {"amount": 1})["badgeTracking"]
     stacking_groups = [
         call("POST", f"{home}/stacking-groups", {"name": mode, "mode": mode})["stackingGroup"]
         for mode in ("all", "first")
@@ -186,8 +188,8 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     collections = [
         call("POST", "/content/collections", _collection(name))["collection"] for name in ("Drinks", "Cakes")
     ]
-    shown = _document(call, collections[0]["slug"], "flat-white")
-    changed = _document(call, collections[0]["slug"], "latte")
+    document = _document(call, collections[0]["slug"], "flat-white")
+    changeable_document = _document(call, collections[0]["slug"], "latte")
     deletable = [_document(call, collections[0]["slug"], None) for _ in range(40)]
     referral_programs = [
         call("POST", f"{home}/referral-programs", _referral_program(code))["referralProgram"]
@@ -198,10 +200,12 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     referral_code = call("POST", referral_codes, referring)["referrals"][0]
     partner_keys = {}
     for partner in ("partnera", "partnerb"):
-        made = call("POST", f"{home}/partner-api-keys", {"partner": partner, "name": partner})
-        partner_keys[partner] = made["apiKey"]
+        partner_key = call("POST", f"{home}/partner-api-keys", {"partner": partner, "name": partner})
+        partner_keys[partner] = partner_key["apiKey"]
     spare_key = call("POST", f"{home}/partner-api-keys", {"partner": "partnera", "name": "Spare"})["partnerApiKey"]
-    parsed = call("POST", f"{home}/expressions/parse", {"inputs": [{"expression": text} for text in CONDITIONS]})
+    parse_response = call(
+        "POST", f"{home}/expressions/parse", {"inputs": [{"expression": text} for text in CONDITIONS]}
+    )
     second = call(
         "POST",
         f"{home}/loyalty-programs",
@@ -236,7 +240,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "badgeTrackingKey": assigned["badgeTrackingKey"],
         "badgeTrackingIdentifier": str(assigned["badgeTrackingId"]),
         "offlineAllowanceKey": cancellable["offlineAllowance"]["offlineAllowanceKey"],
-        "pointsPaymentKey": held,
+        "pointsPaymentKey": held_payment,
         "couponLockKey": locked["couponLock"]["couponLockKey"],
         "stackingGroupId": stacking_groups[0]["stackingGroupId"],
         "matcherId": matchers[0]["matcherId"],
@@ -245,7 +249,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "couponBookId": books[0]["couponBookId"],
         "couponBookKey": books[0]["couponBookKey"],
         "collectionKeyOrSlug": collections[0]["collectionKey"],
-        "documentKeyOrSlug": shown["documentKey"],
+        "documentKeyOrSlug": document["documentKey"],
         "locale": "default",
         "couponId": coupons[0]["couponId"],
         "couponCode": GIFT,
@@ -277,13 +281,13 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "updateCustomEventType": {"apiCode": "cup-lost"},
         "updateBadge": {"badgeKey": badges[1]["badgeKey"]},
         "revertBadgeTracking": {
-            "badgeTrackingKey": reverted["badgeTrackingKey"],
-            "badgeTrackingIdentifier": reverted["badgeTrackingKey"],
+            "badgeTrackingKey": reversible["badgeTrackingKey"],
+            "badgeTrackingIdentifier": reversible["badgeTrackingKey"],
         },
         "startImport": {"importId": imports[1]["importId"]},
         "cancelImport": {"importId": imports[2]["importId"]},
         "cancelExport": {"exportId": exports[1]["exportId"]},
-        "capturePointsPayment": {"pointsPaymentKey": paid},
+        "capturePointsPayment": {"pointsPaymentKey": captured_payment},
         "releasePointsPayment": {"pointsPaymentKey": unpaid},
         "refundPointsPayment": {"pointsPaymentKey": refunded},
         "updateStackingGroup": {"stackingGroupId": stacking_groups[1]["stackingGroupId"]},
@@ -306,8 +310,8 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         },
         "updateCouponBookStatus": {"couponBookKey": books[2]["couponBookKey"]},
         "updateCollection": {"collectionKeyOrSlug": collections[1]["collectionKey"]},
-        "updateDocument": {"documentKeyOrSlug": changed["documentKey"]},
-        "upsertDocumentLocale": {"documentKeyOrSlug": changed["documentKey"]},
+        "updateDocument": {"documentKeyOrSlug": changeable_document["documentKey"]},
+        "upsertDocumentLocale": {"documentKeyOrSlug": changeable_document["documentKey"]},
         "deleteDocument": {"documentKeyOrSlug": deletable[0]["documentKey"]},
         "updateCouponCode": {"couponId": coupons[1]["couponId"]},
         **{
@@ -319,8 +323,8 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
             for operation in GIFTS
         },
     }
-    for operation, used in zip(("revertMemberCouponUsage", "revertCouponUsage"), usages[1:], strict=False):
-        changeable[operation] = {name: used[name] for name in ("couponUsageKey", "couponUsageId")}
+    for operation, usage in zip(("revertMemberCouponUsage", "revertCouponUsage"), usages[1:], strict=False):
+        changeable[operation] = {name: usage[name] for name in ("couponUsageKey", "couponUsageId")}
     keys = {
         "redemption": redemption_token,
         "campaign": campaigns[0]["campaignKey"],
@@ -332,8 +336,8 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "gift": gift["couponBookKey"],
         "program": first_program["loyaltyProgramKey"],
     }
-    assert not any(node["errors"] for node in parsed["nodes"]), parsed
-    trees = [node["node"] for node in parsed["nodes"]]
+    assert not any(node["errors"] for node in parse_response["nodes"]), parse_response
+    trees = [node["node"] for node in parse_response["nodes"]]
     captured = {"events": [_event("bob-8", "cup-returned") for _ in range(60)], "executionMode": "captureOnly"}
     dead_letters = [result["loyaltyEventKey"] for result in call("POST", "/events/track", captured)["results"]]
     waiting = {"events": [_event("bob-8", "cup-returned")], "executionMode": "captureOnly"}
@@ -341,10 +345,10 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     changeable["evaluateEvent"] = {"loyaltyEventKey": waits["loyaltyEventKey"]}
     secrets = created["clientId"], created["clientSecret"]
     organization_key = call("GET", home)["organization"]["organizationKey"]
-    documents = [each["documentKey"] for each in deletable]
-    made = (wallet_ids, posted, trees, dead_letters, organization_key, partner_keys, documents)
+    documents = [document["documentKey"] for document in deletable]
+    later_fields = (wallet_ids, posted, trees, dead_letters, organization_key, partner_keys, documents)
     waiting_mints = [row["ledgerTransactionId"] for row in waiting_rows]
-    return World(token, *secrets, ids, changeable, keys, *made, waiting_mints)
+    return World(token, *secrets, ids, changeable, keys, *later_fields, waiting_mints)
 
 
 _BADGE = {"maxAmount": 2**53 - 1, "active": True}
@@ -395,8 +399,8 @@ def _gift(call: Client, home: str) -> tuple[Any, Any, list[Any]]:
     [coupon] = call("POST", f"{home}/coupon-books/{book['couponBookId']}/coupons", {"codes": [GIFT]})["codes"]
     path = f"/members/ana/coupon-books/{book['couponBookKey']}"
     assigned = call("POST", f"{path}/assign", {"amount": 1_000_000})["couponUsage"]
-    used = [call("POST", f"{path}/use", {})["couponUsage"] for _ in range(20)]
-    return book, coupon, [assigned, *used]
+    uses = [call("POST", f"{path}/use", {})["couponUsage"] for _ in range(20)]
+    return book, coupon, [assigned, *uses]
 
 
 def _user(name: str) -> dict[str, Any]:

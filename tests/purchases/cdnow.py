@@ -13,8 +13,8 @@ from bench.demo import purchases_file
 
 ORDERS, MEMBERS = 69_659, 23_570
 # Enough for members with many orders a month, and for what the whole file would take too long for.
-SOME = 6_000
-AT_LENGTH = [pytest.param(SOME, id="some"), pytest.param(ORDERS, id="the whole file", marks=pytest.mark.stress)]
+FIRST_ORDERS = 6_000
+AT_LENGTH = [pytest.param(FIRST_ORDERS, id="some"), pytest.param(ORDERS, id="the whole file", marks=pytest.mark.stress)]
 # One point for each whole dollar.
 POINTS, TOP_MEMBER, TOP_POINTS = 2_453_159, "07592", 13_860
 
@@ -43,11 +43,11 @@ class Order:
 
 def orders(count: int = ORDERS) -> list[Order]:
     """The first orders of the file."""
-    found = []
+    read_orders = []
     for number, line in enumerate(purchases_file().read_text().splitlines()[1 : count + 1], 1):
         customer, date, _, total = line.split()
-        found.append(Order(number, customer, date, Decimal(total)))
-    return found
+        read_orders.append(Order(number, customer, date, Decimal(total)))
+    return read_orders
 
 
 @dataclass
@@ -65,14 +65,16 @@ def reckon(
     bought: Iterable[Order], mints: Sequence[Callable[[Decimal], int]], *, limit: int, partially: bool
 ) -> Reckoning:
     """Go through the orders, and through the mints of each; a mint that does not fit is cut, or left out as a whole."""
-    found = Reckoning()
+    reckoning = Reckoning()
     for order in bought:
         month = (order.customer, order.month)
         for mint in mints:
-            wanted, room = mint(order.total), limit - found.used.get(month, 0)
-            granted = wanted if wanted <= room else room if partially else 0
-            found.used[month] = found.used.get(month, 0) + granted
-            found.minted[order.customer] = found.minted.get(order.customer, 0) + granted
-            found.discarded[order.customer] = found.discarded.get(order.customer, 0) + wanted - granted
-            found.cut += granted < wanted
-    return found
+            full_amount, room = mint(order.total), limit - reckoning.used.get(month, 0)
+            minted_amount = full_amount if full_amount <= room else room if partially else 0
+            reckoning.used[month] = reckoning.used.get(month, 0) + minted_amount
+            reckoning.minted[order.customer] = reckoning.minted.get(order.customer, 0) + minted_amount
+            reckoning.discarded[order.customer] = (
+                reckoning.discarded.get(order.customer, 0) + full_amount - minted_amount
+            )
+            reckoning.cut += minted_amount < full_amount
+    return reckoning

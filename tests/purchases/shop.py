@@ -114,7 +114,7 @@ class Shop:
             "SELECT loyalty_member_id, to_char(period_start, 'YYYYMM'), used::bigint FROM campaign_limit_counters"
             " JOIN members USING (organization_id, member_id) WHERE organization_id = :organization_id AND used <> 0"
         )
-        return {(member, month): used for member, month, used in rows}
+        return {(member, month): amount for member, month, amount in rows}
 
     def sizes(self) -> dict[str, int]:
         """How many records there are of all that tracking writes."""

@@ -12,7 +12,7 @@ from tests.builders.person import traces
 from tests.purchases.cdnow import orders
 from tests.purchases.shop import EVENT_TYPE, Shop, mint
 
-SOME = 600
+FIRST_ORDERS = 600
 PERIOD = {"sinceFrom": "1997-01-01T00:00:00Z", "sinceTo": "1998-07-01T00:00:00Z"}
 # What the shop knows of the customer; nobody else has any of it.
 PROFILE = {
@@ -44,7 +44,7 @@ def reports(shop, account_id):
 
 
 def test_a_customer_is_erased_from_the_purchases(api):
-    bought = [replace(order, customer=f"customer-{order.customer}") for order in orders(SOME)]
+    bought = [replace(order, customer=f"customer-{order.customer}") for order in orders(FIRST_ORDERS)]
     shop = Shop.new(api, bought, joined_by_first_order=True)
     integration, administration = shop.organization.integration, shop.organization.administration
     for type_ in ("WebHook", "AsyncTrackWebhook", "EntityChangeWebhook"):
@@ -65,7 +65,7 @@ def test_a_customer_is_erased_from_the_purchases(api):
     administration.post(f"/members/by-loyalty-member-id/{customer}/mint", extra, expect=200)
     before, sizes = shop.balances(), shop.sizes()
     totals = "SELECT sum(total), count(*) FROM purchase_orders WHERE organization_id = :organization_id"
-    spent, reported = shop.ask(totals), reports(shop, shop.organization.created.ledger_account_id)
+    order_totals, reported = shop.ask(totals), reports(shop, shop.organization.created.ledger_account_id)
     words = (customer, *WORDS)
     assert all(traces(api.engine, word) for word in words)
 
@@ -74,7 +74,7 @@ def test_a_customer_is_erased_from_the_purchases(api):
     after = shop.balances()
     assert after.pop(erased["loyaltyMemberId"]) == before.pop(customer)
     assert after == before
-    assert (shop.sizes(), shop.ask(totals)) == (sizes, spent)
+    assert (shop.sizes(), shop.ask(totals)) == (sizes, order_totals)
     assert reports(shop, shop.organization.created.ledger_account_id) == reported
     while transactions.run(api.engine, move_changes):
         pass
@@ -85,8 +85,8 @@ def test_a_customer_is_erased_from_the_purchases(api):
         assert verify_reports(db, shop.organization.id) == []
     assert {word: traces(api.engine, word) for word in words} == {word: {} for word in words}
     order_numbers = [order.number for order in bought if order.customer == customer]
-    found = administration.get(f"/members/{member_id}/purchase-orders")["results"]
-    assert len(found) == min(25, len(order_numbers))
+    results = administration.get(f"/members/{member_id}/purchase-orders")["results"]
+    assert len(results) == min(25, len(order_numbers))
     assert shop.track([order for order in bought if order.customer == customer])[0]["error"]["type"] == (
         "/problems/unknown-member"
     )

@@ -44,7 +44,7 @@ class Reckoning:
                 self.burn(order.customer)
         for customer in self.lots:
             self.expire(customer, END)
-        self.balances = {customer: sum(left for _, left in lots) for customer, lots in self.lots.items()}
+        self.balances = {customer: sum(remaining for _, remaining in lots) for customer, lots in self.lots.items()}
 
     def expire(self, customer: str, now: datetime) -> None:
         for expiry, remaining in self.lots[customer]:
@@ -53,11 +53,11 @@ class Reckoning:
         self.lots[customer] = [lot for lot in self.lots[customer] if lot[0] > now]
 
     def burn(self, customer: str) -> None:
-        wanted = SPENT
+        remaining = SPENT
         for lot in sorted(self.lots[customer], key=lambda lot: lot[0]):
-            taken = min(wanted, lot[1])
-            lot[1] -= taken
-            wanted -= taken
+            taken_amount = min(remaining, lot[1])
+            lot[1] -= taken_amount
+            remaining -= taken_amount
         self.burned[customer] += SPENT
 
 
@@ -76,15 +76,15 @@ class Club:
         wallets = [self.wallets[order.customer] for order in bought]
         mints = [Decimal(int(order.total)) for order in bought]
         self.post(Movement(self.points, mint, to_wallet_id=to) for mint, to in zip(mints, wallets, strict=True))
-        held = self.client.balances(wallets)
-        rich = [wallet for wallet in wallets if held[wallet, self.points].current_balance >= ENOUGH]
+        balances = self.client.balances(wallets)
+        rich = [wallet for wallet in wallets if balances[wallet, self.points].current_balance >= ENOUGH]
         self.post(Movement(self.points, Decimal(SPENT), from_wallet_id=wallet) for wallet in rich)
 
     def post(self, movements: Iterator[Movement]) -> None:
         outcomes = self.client.post_batch(list(movements))
         assert [outcome for outcome in outcomes if not isinstance(outcome, int)] == []
 
-    def moved(self, side: str, condition: str) -> dict[str, int]:
+    def amounts_moved(self, side: str, condition: str) -> dict[str, int]:
         """What the transactions that meet a condition moved, by member."""
         rows = self.client.ask(
             f"SELECT {side}, sum(amount)::bigint FROM ledger_transactions WHERE organization_id = :org AND {condition}"
@@ -106,38 +106,39 @@ class Club:
         return {(self.customers[wallet], moment): amount for wallet, moment, amount in rows}
 
     def balances(self) -> dict[str, int]:
-        found = self.client.balances(self.customers)
-        return {self.customers[wallet]: int(view.current_balance) for (wallet, _), view in found.items()}
+        views = self.client.balances(self.customers)
+        return {self.customers[wallet]: int(view.current_balance) for (wallet, _), view in views.items()}
 
 
 def rounds(bought: Sequence[Order]) -> Iterator[list[Order]]:
     """The orders in their order of days, in parts that hold one order of a member at most."""
     for _, of_day in groupby(bought, key=lambda order: order.date):
-        left = list(of_day)
-        while left:
+        pending = list(of_day)
+        while pending:
             first = {}
-            for order in left:
+            for order in pending:
                 first.setdefault(order.customer, order)
             yield from (list(first.values())[start : start + BATCH] for start in range(0, len(first), BATCH))
-            left = [order for order in left if first[order.customer] is not order]
+            pending = [order for order in pending if first[order.customer] is not order]
 
 
 @pytest.mark.parametrize("count", AT_LENGTH)
 def test_points_that_expire(engine, count):
     bought = sorted(orders(count), key=lambda order: (order.date, order.number))
-    expected = Reckoning(bought)
-    club = Club(engine, sorted(expected.lots))
-    for some in rounds(bought):
-        club.take(some)
+    reckoning = Reckoning(bought)
+    club = Club(engine, sorted(reckoning.lots))
+    for part in rounds(bought):
+        club.take(part)
     club.client.now = END
 
-    minted, burned = club.moved("to_wallet_id", "transaction_type = 1"), club.moved("from_wallet_id", BURNS)
+    minted = club.amounts_moved("to_wallet_id", "transaction_type = 1")
+    burned = club.amounts_moved("from_wallet_id", BURNS)
     expired, balances = club.expired(), club.balances()
     assert sum(minted.values()) == sum(int(order.total) for order in bought)
-    assert minted == +expected.minted
-    assert burned == +expected.burned
-    assert expired == +expected.expired
-    assert balances == expected.balances
+    assert minted == +reckoning.minted
+    assert burned == +reckoning.burned
+    assert expired == +reckoning.expired
+    assert balances == reckoning.balances
     assert sum(minted.values()) == sum(burned.values()) + sum(expired.values()) + sum(balances.values())
     assert min(sum(minted.values()), sum(burned.values()), sum(expired.values()), sum(balances.values())) > 0
     assert club.client.verify() == []

@@ -9,30 +9,30 @@ from tests.builders.tracking import Shop as TrackingShop
 from tests.purchases.cdnow import orders
 from tests.purchases.shop import EVENT_TYPE, Shop
 
-SOME, GOAL, MOST = 20_000, 3, 5
+FIRST_ORDERS, GOAL, MOST = 20_000, 3, 5
 
 
 def test_three_orders_are_achieved_at_most_five_times(api):
-    bought = orders(SOME)
+    bought = orders(FIRST_ORDERS)
     shop = Shop.new(api, bought)
     create(TrackingShop(shop.organization), eventType=EVENT_TYPE, goalCount=GOAL, maxRepetitions=MOST, pointsAccrual=10)
     results = shop.track(bought)
 
     counts = Counter(order.customer for order in bought)
-    expected = {customer: min(MOST, count // GOAL) for customer, count in counts.items()}
-    assert set(expected.values()) == set(range(MOST + 1))
+    expected_times = {customer: min(MOST, count // GOAL) for customer, count in counts.items()}
+    assert set(expected_times.values()) == set(range(MOST + 1))
 
-    found = shop.ask(
+    rows = shop.ask(
         "SELECT loyalty_member_id, counted, times_achieved FROM member_missions JOIN members"
         " USING (organization_id, member_id) WHERE organization_id = :organization_id"
     )
-    assert {member: times for member, _, times in found} == expected
-    assert {member: counted for member, counted, _ in found} == {
+    assert {member: times for member, _, times in rows} == expected_times
+    assert {member: count for member, count, _ in rows} == {
         customer: min(count, GOAL * MOST) for customer, count in counts.items()
     }
-    assert shop.balances() == {customer: 10 * times for customer, times in expected.items() if times}
+    assert shop.balances() == {customer: 10 * times for customer, times in expected_times.items() if times}
 
-    achievements = sum(expected.values())
+    achievements = sum(expected_times.values())
     assert sum(mission["achieved"] for result in results for mission in result["missions"]) == achievements
     [[reported]] = shop.ask(
         "SELECT count(*) FROM events WHERE organization_id = :organization_id AND event_type = 'mission-status-updated'"

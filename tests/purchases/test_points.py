@@ -8,10 +8,10 @@ import pytest
 
 from tests.purchases.cdnow import (
     AT_LENGTH,
+    FIRST_ORDERS,
     MEMBERS,
     ORDERS,
     POINTS,
-    SOME,
     TOP_MEMBER,
     TOP_POINTS,
     Order,
@@ -45,14 +45,14 @@ def test_one_point_a_dollar(api, count):
     results = shop.track(bought)
     balances = shop.balances()
 
-    expected: Counter[str] = Counter()
+    expected_balances: Counter[str] = Counter()
     for order in bought:
-        expected[order.customer] += int(order.total)
-    assert balances == without_zeros(expected)
+        expected_balances[order.customer] += int(order.total)
+    assert balances == without_zeros(expected_balances)
     if count == ORDERS:
-        assert (len(bought), len(expected)) == (ORDERS, MEMBERS)
+        assert (len(bought), len(expected_balances)) == (ORDERS, MEMBERS)
         assert sum(balances.values()) == POINTS
-        assert max(balances.items(), key=lambda each: each[1]) == (TOP_MEMBER, TOP_POINTS)
+        assert max(balances.items(), key=lambda member_balance: member_balance[1]) == (TOP_MEMBER, TOP_POINTS)
     assert all(points_of(result) == int(order.total) for order, result in zip(bought, results, strict=True))
     assert shop.faults() == []
 
@@ -75,24 +75,24 @@ def test_double_points_under_a_monthly_limit(api, count, partially):
     )
     results = shop.track(bought)
 
-    expected = reckon(bought, [lambda total: int(total) * (2 if total >= 20 else 1)], limit=LIMIT, partially=partially)
-    assert shop.balances() == without_zeros(expected.minted)
-    assert shop.discarded() == without_zeros(expected.discarded)
-    assert shop.counters() == without_zeros(expected.used)
-    assert sum(result["limitDiscardedTotalAmount"] for result in results) == sum(expected.discarded.values())
+    reckoning = reckon(bought, [lambda total: int(total) * (2 if total >= 20 else 1)], limit=LIMIT, partially=partially)
+    assert shop.balances() == without_zeros(reckoning.minted)
+    assert shop.discarded() == without_zeros(reckoning.discarded)
+    assert shop.counters() == without_zeros(reckoning.used)
+    assert sum(result["limitDiscardedTotalAmount"] for result in results) == sum(reckoning.discarded.values())
     cut = [
         e
         for result in results
         for e in result["effects"]
         if e.get("error", {}).get("type", "").endswith("limit-reached")
     ]
-    assert len(cut) == expected.cut
+    assert len(cut) == reckoning.cut
     assert shop.faults() == []
 
 
 @pytest.mark.parametrize("partially", [False, True], ids=["whole mints only", "partial mints"])
 def test_a_bonus_of_its_own_is_cut_apart_from_the_points_it_doubles(api, partially):
-    bought = orders(SOME)
+    bought = orders(FIRST_ORDERS)
     shop = Shop.new(api, bought)
     shop.campaign(
         mint("floor(order.total)"),
@@ -102,10 +102,10 @@ def test_a_bonus_of_its_own_is_cut_apart_from_the_points_it_doubles(api, partial
     )
     shop.track(bought)
     mints = [int, lambda total: int(total) if total >= 20 else 0]
-    expected = reckon(bought, mints, limit=LIMIT, partially=partially)
-    assert shop.balances() == without_zeros(expected.minted)
-    assert shop.discarded() == without_zeros(expected.discarded)
-    assert shop.counters() == without_zeros(expected.used)
+    reckoning = reckon(bought, mints, limit=LIMIT, partially=partially)
+    assert shop.balances() == without_zeros(reckoning.minted)
+    assert shop.discarded() == without_zeros(reckoning.discarded)
+    assert shop.counters() == without_zeros(reckoning.used)
 
 
 def test_the_order_of_a_members_purchases_matters_under_a_limit():

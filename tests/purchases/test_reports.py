@@ -19,9 +19,9 @@ from persistence.reports.totals import move_changes
 from tests.purchases.cdnow import MEMBERS, ORDERS, POINTS, Order, orders
 from tests.purchases.shop import EVENT_TYPE, Shop, mint
 
-SOME = 1_500
+FIRST_ORDERS = 1_500
 # In the order of the file a customer's purchases come together, so customers are cancelled and given extras at random.
-AT_LENGTH = [pytest.param(SOME, id="some"), pytest.param(ORDERS, id="the whole file", marks=pytest.mark.stress)]
+AT_LENGTH = [pytest.param(FIRST_ORDERS, id="some"), pytest.param(ORDERS, id="the whole file", marks=pytest.mark.stress)]
 BEGIN, END = datetime(1997, 1, 1, tzinfo=UTC), datetime(1998, 7, 1, tzinfo=UTC)
 NEVER = datetime(2100, 1, 1, tzinfo=UTC)
 TAGS = ("spring", "web")
@@ -75,17 +75,17 @@ class Reports:
         self._surface = shop.organization.administration
 
     def __call__(self, name: str, begin: datetime, end: datetime, **query: Any) -> Any:
-        asked = {"sinceFrom": begin.isoformat(), "sinceTo": end.isoformat(), **query}
-        answer = self._surface.get(f"/reports/{name}", **asked)
+        parameters = {"sinceFrom": begin.isoformat(), "sinceTo": end.isoformat(), **query}
+        answer = self._surface.get(f"/reports/{name}", **parameters)
         return answer.get("results", answer.get("result"))
 
     def days(self, name: str, begin: datetime, end: datetime, **query: Any) -> dict[str, Any]:
         """A series without its zeros; each day of the range is in it once."""
         rows = self(name, begin, end, **query)
-        named = [row["date"] for row in rows]
-        assert named == sorted(set(named))
+        dates = [row["date"] for row in rows]
+        assert dates == sorted(set(dates))
         if "tz" not in query:
-            assert len(named) == (end - begin).days
+            assert len(dates) == (end - begin).days
         return {row["date"]: row["amount"] for row in rows if row["amount"]}
 
 
@@ -93,10 +93,10 @@ def without_zeros(figures: Counter[str]) -> dict[str, int]:
     return {key: value for key, value in figures.items() if value}
 
 
-def same_top(found: Sequence[Any], expected: Counter[str]) -> None:
-    amounts = [amount for amount in sorted(expected.values(), reverse=True)[:100] if amount > 0]
-    assert [row["amount"] for row in found] == amounts
-    assert all(expected[row["key"]] == row["amount"] for row in found)
+def same_top(rows: Sequence[Any], expected_amounts: Counter[str]) -> None:
+    amounts = [amount for amount in sorted(expected_amounts.values(), reverse=True)[:100] if amount > 0]
+    assert [row["amount"] for row in rows] == amounts
+    assert all(expected_amounts[row["key"]] == row["amount"] for row in rows)
 
 
 def check(shop: Shop, sums: Sums) -> None:
@@ -122,8 +122,8 @@ def check(shop: Shop, sums: Sums) -> None:
     members = sums.by_member(BEGIN, NEVER)
     same_top(report("top-members", BEGIN, NEVER, limit=100), members)
     assert report("tag-total", BEGIN, NEVER)["amount"] == members.total() == sum(shop.balances().values())
-    counted = sum(amount for _, amount in sums.events)
-    assert report("event-count", BEGIN, NEVER, eventType=EVENT_TYPE)["totalCount"] == counted
+    event_count = sum(amount for _, amount in sums.events)
+    assert report("event-count", BEGIN, NEVER, eventType=EVENT_TYPE)["totalCount"] == event_count
     account = shop.organization.created.ledger_account_id
     totals = report(f"ledger-accounts/{account}/totals", BEGIN, NEVER)
     receivers = {who for _, amount, who in sums.minted(BEGIN, NEVER) if amount > 0}

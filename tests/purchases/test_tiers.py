@@ -11,7 +11,7 @@ from tests.purchases.shop import Shop, mint
 
 THRESHOLDS = {"Silver": 200, "Gold": 500, "Platinum": 1000}
 # Enough for hundreds of members to climb, some of them all the way.
-SOME = 20_000
+FIRST_ORDERS = 20_000
 
 
 def tier_at(points):
@@ -19,7 +19,7 @@ def tier_at(points):
 
 
 def test_members_climb_as_their_points_add_up(api):
-    bought = orders(SOME)
+    bought = orders(FIRST_ORDERS)
     shop = Shop.new(api, bought)
     ladder = TierSchedule.new(TrackingShop(shop.organization), **THRESHOLDS)
     shop.campaign(mint("floor(order.total)"))
@@ -34,20 +34,20 @@ def test_members_climb_as_their_points_add_up(api):
         if after != before:
             moves.append((order.customer, before, after))
 
-    held = shop.ask(
+    rows = shop.ask(
         "SELECT loyalty_member_id, loyalty_tier_id FROM member_tiers JOIN members USING (organization_id, member_id)"
         " WHERE organization_id = :organization_id"
     )
-    expected = {member: tier_at(total) for member, total in points.items() if total}
-    assert {member: ladder.name(tier) for member, tier in held} == expected
-    assert all(Counter(expected.values())[name] > 10 for name in ("Basic", *THRESHOLDS))
+    expected_tiers = {member: tier_at(total) for member, total in points.items() if total}
+    assert {member: ladder.name(tier) for member, tier in rows} == expected_tiers
+    assert all(Counter(expected_tiers.values())[name] > 10 for name in ("Basic", *THRESHOLDS))
 
     reported = shop.ask(
         "SELECT loyalty_member_id, payload FROM events JOIN members USING (organization_id, member_id)"
         " WHERE organization_id = :organization_id AND event_type = 'member-tier-set' ORDER BY loyalty_event_id"
     )
-    found = [
-        (member, ladder.name(said["previousLoyaltyTierId"]), ladder.name(said["loyaltyTierId"]))
-        for member, said in reported
+    reported_moves = [
+        (member, ladder.name(payload["previousLoyaltyTierId"]), ladder.name(payload["loyaltyTierId"]))
+        for member, payload in reported
     ]
-    assert found == moves
+    assert reported_moves == moves

@@ -11,7 +11,7 @@ from tests.purchases.cdnow import ORDERS, orders
 from tests.purchases.shop import Shop, mint
 
 # The first orders are of as many customers; the whole file has customers with hundreds.
-SOME = 300
+FIRST_ORDERS = 300
 
 
 def timeline(db, member):
@@ -26,7 +26,8 @@ def timeline(db, member):
 
 
 @pytest.mark.parametrize(
-    "count", [pytest.param(SOME, id="some"), pytest.param(ORDERS, id="the whole file", marks=pytest.mark.stress)]
+    "count",
+    [pytest.param(FIRST_ORDERS, id="some"), pytest.param(ORDERS, id="the whole file", marks=pytest.mark.stress)],
 )
 def test_the_timelines_of_customers_hold_each_order_and_point_once(api, count):
     bought = orders(count)
@@ -47,11 +48,11 @@ def test_the_timelines_of_customers_hold_each_order_and_point_once(api, count):
                     points[row.loyalty_event_id] = points.get(row.loyalty_event_id, 0) + row.details["amount"]
             assert sum(points.values()) == balances.get(customer, 0)
             for event_id, details in events.items():
-                executed = [each for each in details["effects"] if each["status"] == "executed"]
-                assert [each["effectId"] for each in executed] == [
+                executed = [effect for effect in details["effects"] if effect["status"] == "executed"]
+                assert [effect["effectId"] for effect in executed] == [
                     effect["effectId"]
                     for effect in results[details["systemUniqueKey"]]["effects"]
                     if effect["status"] == "executed"
                 ]
-                assert sum(each["amount"] for each in executed) == points.get(event_id, 0)
+                assert sum(effect["amount"] for effect in executed) == points.get(event_id, 0)
     assert order_keys == {order.key for order in bought} == results.keys()
