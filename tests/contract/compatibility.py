@@ -68,7 +68,7 @@ class _Comparison:
         self._compared: set[tuple[str, str, str]] = set()
 
     def operations(self) -> Iterator[str]:
-        new_operations = {(each.method, each.path): each for each in operations(self._new)}
+        new_operations = {(operation.method, operation.path): operation for operation in operations(self._new)}
         for old in operations(self._old):
             new = new_operations.get((old.method, old.path))
             if new is None:
@@ -85,11 +85,13 @@ class _Comparison:
             )
 
     def _security(self, name: str, old: list[Any], new: list[Any]) -> Iterator[str]:
-        yield from (f"`{name}`: does not take {json.dumps(each)}" for each in old if each not in new)
+        yield from (
+            f"`{name}`: does not take {json.dumps(requirement)}" for requirement in old if requirement not in new
+        )
 
     def _parameters(self, name: str, old: Any, new: Any) -> Iterator[str]:
-        before = {(each["in"], each["name"]): each for each in old}
-        after = {(each["in"], each["name"]): each for each in new}
+        before = {(parameter["in"], parameter["name"]): parameter for parameter in old}
+        after = {(parameter["in"], parameter["name"]): parameter for parameter in new}
         for key, parameter in before.items():
             place = f"{name}.{parameter['name']}"
             if key not in after:

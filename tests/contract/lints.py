@@ -184,35 +184,35 @@ def answers(document: Document) -> list[str]:
     return faults
 
 
-def _expected_statuses(document: Document, each: Documented) -> set[str]:
+def _expected_statuses(document: Document, operation: Documented) -> set[str]:
     statuses = {"400", "401", "503"}
-    if each.operation_id not in OAUTH:
+    if operation.operation_id not in OAUTH:
         statuses.add("403")
-    if path_parameters(each.path):
+    if path_parameters(operation.path):
         statuses.add("404")
-    if body_contents(document, each):
+    if body_contents(document, operation):
         statuses |= {"413", "415"}
-    if longest_request_line(document, each) > LONGEST_REQUEST_LINE:
+    if longest_request_line(document, operation) > LONGEST_REQUEST_LINE:
         statuses.add("414")
     return statuses
 
 
-def _response_faults(each: Documented, status: str, response: dict[str, Any]) -> list[str]:
+def _response_faults(operation: Documented, status: str, response: dict[str, Any]) -> list[str]:
     faults = []
     headers = {"X-Request-Id"} | {"401": {"WWW-Authenticate"}, "503": {"Retry-After"}}.get(status, set())
     faults += [f"no header {name}" for name in sorted(headers - response.get("headers", {}).keys())]
     content = response.get("content", {})
-    if (each.operation_id, status) in BODILESS:
+    if (operation.operation_id, status) in BODILESS:
         return [*faults, *(["has a body"] if content else [])]
     if status == "304":
         return faults + (["a body"] if content else [])
-    if status.startswith("2") or (each.operation_id in OAUTH and status in ("400", "401", "403")):
+    if status.startswith("2") or (operation.operation_id in OAUTH and status in ("400", "401", "403")):
         media_type = "application/json"
     else:
         media_type = "application/problem+json"
         if content.get(media_type, {}).get("schema") != {"$ref": "#/components/schemas/Problem"}:
             faults.append("the body is no Problem")
-    further = FURTHER_TYPES if status.startswith("2") and "406" in each.operation["responses"] else ((),)
+    further = FURTHER_TYPES if status.startswith("2") and "406" in operation.operation["responses"] else ((),)
     possible_types = [[]] if status == "204" else [[media_type, *types] for types in further]
     if list(content) not in possible_types:
         faults.append(f"content is not exactly {', '.join(possible_types[0])}")
@@ -460,7 +460,7 @@ def twins(document: Document) -> list[str]:
     by_id = {operation.operation_id: operation.operation for operation in operations(document)}
     faults = []
     for name in sorted(name for name in by_id if name.removesuffix("Async") in by_id.keys() - {name}):
-        pair = [by_id[each].get("x-operation-name") for each in (name.removesuffix("Async"), name)]
+        pair = [by_id[twin].get("x-operation-name") for twin in (name.removesuffix("Async"), name)]
         is_apart = None not in pair and pair[1] != f"{pair[0]}Async" and pair[1] not in by_id
         faults += [] if is_apart else [f"{name}: is the name of a twin, and has no x-operation-name of its own"]
     return faults
@@ -530,7 +530,7 @@ def deprecations(document: Document) -> list[str]:
 
 def received(document: Document) -> list[str]:
     """Callbacks have a unique id of their own and ask for no token of ours: receivers check the signature."""
-    ids = Counter(each.operation_id for each in operations(document))
+    ids = Counter(operation.operation_id for operation in operations(document))
     ids.update(operation.get("operationId", "") for _, operation in callbacks(document))
     faults = []
     for place, operation in callbacks(document):
@@ -557,9 +557,9 @@ def links(document: Document) -> list[str]:
     """Links lead to operations of this document and give every path parameter, from where it can be found."""
     by_id = {operation.operation_id: operation for operation in operations(document)}
     faults = []
-    for each in by_id.values():
-        for name, link in responses(document, each)[each.success].get("links", {}).items():
-            at = f"{each.operation_id} -> {name}"
+    for source in by_id.values():
+        for name, link in responses(document, source)[source.success].get("links", {}).items():
+            at = f"{source.operation_id} -> {name}"
             target = by_id.get(link.get("operationId", ""))
             if target is None or name != target.operation_id:
                 faults.append(f"{at}: leads nowhere")
@@ -569,18 +569,18 @@ def links(document: Document) -> list[str]:
             faults += [
                 f"{at}: {expression} is not there"
                 for expression in link.get("parameters", {}).values()
-                if not _is_there(document, each, expression)
+                if not _is_there(document, source, expression)
             ]
     return faults
 
 
-def _is_there(document: Document, each: Documented, expression: str) -> bool:
+def _is_there(document: Document, source: Documented, expression: str) -> bool:
     kind, _, rest = expression.partition("#")
     if kind.startswith("$request.path."):
-        return kind.removeprefix("$request.path.") in path_parameters(each.path)
+        return kind.removeprefix("$request.path.") in path_parameters(source.path)
     if kind != "$response.body":
         return False
-    schema = responses(document, each)[each.success]["content"]["application/json"]["schema"]
+    schema = responses(document, source)[source.success]["content"]["application/json"]["schema"]
     for part in rest.strip("/").split("/"):
         schema = resolve(document, schema)
         if part == "0" and schema.get("minItems", 0) > 0:
@@ -600,9 +600,9 @@ def followable(document: Document) -> list[str]:
         if operation.success == "201" and operation.operation_id.startswith("create")
     ]
     return [
-        f"{each.operation_id}: no links"
-        for each in created
-        if not responses(document, each)["201"].get("links") and each.operation_id not in WITHOUT_RECORD
+        f"{operation.operation_id}: no links"
+        for operation in created
+        if not responses(document, operation)["201"].get("links") and operation.operation_id not in WITHOUT_RECORD
     ]
 
 

@@ -17,8 +17,8 @@ _BYTES_OF_FORMAT = {"date": 10, "date-time": 60, "uuid": 36}
 
 def longest_request_line(document: Document, operation: Documented) -> int:
     """The bytes of the longest request line that the schemas of the parameters allow."""
-    parameters = [each for each in operation.parameters if each["in"] in ("path", "query")]
-    lengths = (len(each["name"]) + 2 + _longest(document, each["schema"]) for each in parameters)
+    parameters = [parameter for parameter in operation.parameters if parameter["in"] in ("path", "query")]
+    lengths = (len(parameter["name"]) + 2 + _longest(document, parameter["schema"]) for parameter in parameters)
     return _FRAME + len(operation.path) + sum(lengths)
 
 

@@ -58,7 +58,7 @@ def _translated(schema: dict[str, Any]) -> dict[str, Any]:
             result[key] = _translated(schema[key])
     for key in ("allOf", "anyOf", "oneOf"):
         if key in schema:
-            result[key] = [_translated(each) for each in schema[key]]
+            result[key] = [_translated(variant) for variant in schema[key]]
     if schema.get("format") in _BOUNDS:
         del result["format"]
         least, most = _BOUNDS[schema["format"]]

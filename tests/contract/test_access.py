@@ -55,13 +55,14 @@ class Operation:
 
     @property
     def _alternatives(self) -> list[list[str]]:
-        return [each["oauth2"] for each in self.documented.operation["security"] if "oauth2" in each]
+        requirements = self.documented.operation["security"]
+        return [requirement["oauth2"] for requirement in requirements if "oauth2" in requirement]
 
     @property
     def partner(self) -> str | None:
         """The partner whose API key the operation takes."""
         schemes = DOCUMENTS[self.surface]["components"]["securitySchemes"]
-        schemes_used = [schemes[name] for each in self.documented.operation["security"] for name in each]
+        schemes_used = [schemes[name] for requirement in self.documented.operation["security"] for name in requirement]
         return next((scheme["x-partner"] for scheme in schemes_used if scheme["type"] == "apiKey"), None)
 
     @property
@@ -93,17 +94,23 @@ class Operation:
             for parameter in self.documented.parameters
             if parameter["in"] == "query" and parameter.get("required")
         ]
-        query = {each["name"]: each.get("example", "") for each in required}
+        query = {parameter["name"]: parameter.get("example", "") for parameter in required}
         return surface.request(self.documented.method.upper(), path, body, headers=headers, **query)
 
 
-EVERY = [Operation(surface, each) for surface, document in DOCUMENTS.items() for each in operations(document)]
-WITH_KEY = [each for each in EVERY if each.documented.operation_id not in PUBLIC and each.partner]
-SECURED = [each for each in EVERY if each.documented.operation_id not in PUBLIC and not each.partner]
-WITH_ROLE = [each for each in SECURED if each.scopes]
-WITH_RECORD = [each for each in SECURED if each.records]
+EVERY = [
+    Operation(surface, documented) for surface, document in DOCUMENTS.items() for documented in operations(document)
+]
+WITH_KEY = [operation for operation in EVERY if operation.documented.operation_id not in PUBLIC and operation.partner]
+SECURED = [
+    operation for operation in EVERY if operation.documented.operation_id not in PUBLIC and not operation.partner
+]
+WITH_ROLE = [operation for operation in SECURED if operation.scopes]
+WITH_RECORD = [operation for operation in SECURED if operation.records]
 INTEGRATION_READS = [
-    each for each in SECURED if each.surface == "integration" and not each.records and each.documented.method == "get"
+    operation
+    for operation in SECURED
+    if operation.surface == "integration" and not operation.records and operation.documented.method == "get"
 ]
 
 
@@ -250,7 +257,7 @@ def records(organization: Organization) -> dict[str, Any]:
 
 
 def test_nothing_but_the_token_operation_is_public():
-    public = [each.name for each in EVERY if not each.documented.operation["security"]]
+    public = [operation.name for operation in EVERY if not operation.documented.operation["security"]]
     assert public == [f"integration:{name}" for name in sorted(PUBLIC)]
 
 
@@ -311,7 +318,7 @@ def keys(organization: Organization) -> dict[str, str]:
 
 
 def test_the_partners_have_operations_with_keys():
-    assert {each.partner for each in WITH_KEY} == {"partnera", "partnerb"}
+    assert {operation.partner for operation in WITH_KEY} == {"partnera", "partnerb"}
 
 
 @by_name(WITH_KEY)
@@ -344,7 +351,7 @@ def test_a_partners_key_is_no_token(api: Api, records: dict[str, Any], keys: dic
         assert operation.call(api, None, records, key=key).status == 401
 
 
-@by_name([each for each in SECURED if each.surface == "administration"])
+@by_name([operation for operation in SECURED if operation.surface == "administration"])
 def test_a_token_of_another_organization_is_refused(
     api: Api, other: Organization, records: dict[str, Any], operation: Operation
 ):

@@ -49,7 +49,7 @@ def _administration() -> Document:
 
 
 def _operation(document: Document, operation_id: str) -> dict[str, Any]:
-    return next(each.operation for each in operations(document) if each.operation_id == operation_id)
+    return next(operation.operation for operation in operations(document) if operation.operation_id == operation_id)
 
 
 def _schema(document: Document, name: str) -> dict[str, Any]:
@@ -108,8 +108,8 @@ BREAKS = [
 def _parameter(document: Document, name: str) -> dict[str, Any]:
     """A parameter of `listMembers` itself, in place of a shared one."""
     parameters = _operation(document, "listMembers")["parameters"]
-    for place, each in enumerate(parameters):
-        shared = document["components"]["parameters"].get(each.get("$ref", "").rsplit("/", 1)[-1], each)
+    for place, parameter in enumerate(parameters):
+        shared = document["components"]["parameters"].get(parameter.get("$ref", "").rsplit("/", 1)[-1], parameter)
         if shared["name"] == name:
             parameters[place] = dict(shared)
             return parameters[place]
@@ -140,7 +140,7 @@ HARMLESS = [
 def test_a_change_that_breaks_programs_is_named(place: str, change: Any) -> None:
     new = openapi.bundle("administration")
     change(new)
-    assert place in {each.split(": ")[0] for each in breaking_changes(_administration(), new)}
+    assert place in {message.split(": ")[0] for message in breaking_changes(_administration(), new)}
 
 
 @pytest.mark.parametrize("change", HARMLESS)

@@ -99,7 +99,7 @@ def test_a_condition_is_a_text_or_a_tree(name: str) -> None:
     document = openapi.bundle("administration")
     schema = {"$ref": f"#/components/schemas/{name}"}
     text, tree = {"expression": "member.active"}, {"node": {"kind": "literal", "value": True}}
-    assert [schemas.faults(document, schema, each) for each in ({}, text, tree)] == [[], [], []]
+    assert [schemas.faults(document, schema, condition) for condition in ({}, text, tree)] == [[], [], []]
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)

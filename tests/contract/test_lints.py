@@ -30,8 +30,8 @@ def _receiver(document: Document) -> dict[str, Any]:
 
 
 def _success(document: Document, operation_id: str) -> dict[str, Any]:
-    each = _operation(document, operation_id)
-    return each.operation["responses"][each.success]
+    operation = _operation(document, operation_id)
+    return operation.operation["responses"][operation.success]
 
 
 def _add_parameter(document: Document, name: str, schema: dict[str, Any], place: str = "query") -> None:

@@ -192,13 +192,13 @@ def test_each_operation_has_a_handler_and_each_handler_an_operation() -> None:
 
 @pytest.mark.parametrize("key", DOCUMENTED, ids=lambda key: "-".join(key))
 def test_operation_is_as_planned(key: tuple[str, str]) -> None:
-    plan, each = PLANNED[key], DOCUMENTED[key]
+    plan, documented = PLANNED[key], DOCUMENTED[key]
     assert {
-        "tag": each.operation["tags"],
-        "method": each.method.upper(),
-        "path": each.path,
-        "security": each.operation["security"],
-        "success": each.success,
+        "tag": documented.operation["tags"],
+        "method": documented.method.upper(),
+        "path": documented.path,
+        "security": documented.operation["security"],
+        "success": documented.success,
     } == {
         "tag": [plan["tag"]],
         "method": plan["method"],
@@ -238,13 +238,13 @@ def test_operations_stand_in_the_file_of_their_tag(surface: str) -> None:
     bundled = openapi.bundle(surface)["paths"]
     for path, item in openapi.load(f"{surface}.yaml")["paths"].items():
         file = item["$ref"].partition("#")[0]
-        for each in DOCUMENTED.values():
-            if each.path == path and each.operation in bundled[path].values():
-                assert Path(file).stem == each.operation["tags"][0]
+        for operation in DOCUMENTED.values():
+            if operation.path == path and operation.operation in bundled[path].values():
+                assert Path(file).stem == operation.operation["tags"][0]
 
 
 def test_long_lists_take_a_cursor_and_tell_the_next_one() -> None:
-    takes = {key for key, each in DOCUMENTED.items() if any(p["name"] == "cursor" for p in each.parameters)}
+    takes = {key for key, operation in DOCUMENTED.items() if any(p["name"] == "cursor" for p in operation.parameters)}
     tells = {
         (surface, place[0])
         for surface, document in ((surface, openapi.bundle(surface)) for surface in openapi.SURFACES)
@@ -279,7 +279,9 @@ def test_every_list_pages_as_agreed() -> None:
 @pytest.mark.parametrize("surface", openapi.SURFACES)
 def test_operations_of_our_own_are_marked_as_extensions(surface):
     extensions = {
-        each.operation_id for each in operations(openapi.bundle(surface)) if each.operation.get("x-extension")
+        operation.operation_id
+        for operation in operations(openapi.bundle(surface))
+        if operation.operation.get("x-extension")
     }
     assert extensions == EXTENSIONS[surface]
 
@@ -288,6 +290,6 @@ def test_operations_of_our_own_are_marked_as_extensions(surface):
 def test_lists_that_can_be_walked_may_say_that_their_total_is_not_exact(surface):
     schemas = openapi.bundle(surface)["components"]["schemas"]
     fields = {name: {*schema.get("properties", ())} for name, schema in schemas.items()}
-    walked = [name for name, own in fields.items() if {"nextCursor", "totalCount"} <= own]
+    walked = [name for name, field_names in fields.items() if {"nextCursor", "totalCount"} <= field_names]
     assert len(walked) >= 4
     assert [name for name in walked if "totalIsExact" not in fields[name]] == []

@@ -20,8 +20,8 @@ SECTION = re.compile(r"^### `(?P<type>[^`]+)`\n\n(?P<text>.+?)\n\n```json\n(?P<e
 def sections() -> dict[str, tuple[str, Any]]:
     """The description and the example of each type on the page."""
     matches = list(SECTION.finditer(PAGE.read_text(encoding="utf-8")))
-    assert len(matches) == len({each["type"] for each in matches})
-    return {each["type"]: (each["text"], json.loads(each["example"])) for each in matches}
+    assert len(matches) == len({section["type"] for section in matches})
+    return {section["type"]: (section["text"], json.loads(section["example"])) for section in matches}
 
 
 def test_every_type_is_described_once_and_no_other() -> None:

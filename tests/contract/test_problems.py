@@ -29,7 +29,9 @@ def refusals() -> list[type[Refusal]]:
     """All refusals of the domain; the bases of others are answered as none of their own."""
     for module in pkgutil.walk_packages(domain.__path__, "domain."):
         import_module(module.name)
-    return [each for each in _below(Refusal) if each is not Conflict and each.__module__.startswith("domain.")]
+    return [
+        refusal for refusal in _below(Refusal) if refusal is not Conflict and refusal.__module__.startswith("domain.")
+    ]
 
 
 def _below(base: type[Refusal]) -> Iterator[type[Refusal]]:

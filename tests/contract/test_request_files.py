@@ -44,7 +44,9 @@ def _in_http_file(surface: str) -> Iterator[tuple[str, str, dict[str, str], str]
 def test_a_collection_has_every_operation_with_its_example(surface: str) -> None:
     document = openapi.bundle(surface)
     items = [item for folder in postman(document, URL)["item"] for item in folder["item"]]
-    assert sorted(item["name"] for item in items) == sorted(each.operation["summary"] for each in operations(document))
+    assert sorted(item["name"] for item in items) == sorted(
+        operation.operation["summary"] for operation in operations(document)
+    )
     raw = [(item["name"], item["request"].get("body", {})) for item in items]
     bodies = [(name, body["raw"]) for name, body in raw if body.get("options") == {"raw": {"language": "json"}}]
     assert {name: json.loads(text) for name, text in bodies} == _bodies(surface)
@@ -58,7 +60,7 @@ def test_a_collection_has_every_operation_with_its_example(surface: str) -> None
 def test_a_file_of_requests_has_every_operation_with_its_example(surface: str) -> None:
     document = openapi.bundle(surface)
     requests = list(_in_http_file(surface))
-    assert [name for name, *_ in requests] == [each.operation["summary"] for each in operations(document)]
+    assert [name for name, *_ in requests] == [operation.operation["summary"] for operation in operations(document)]
     bodies = {name: json.loads(body) for name, _, _, body in requests if body.startswith("{")}
     assert bodies == _bodies(surface)
 
