@@ -60,9 +60,10 @@ class Ruling:
         """What became of the mutant; it is equivalent if an entry describes it, which may leave out parts of it."""
         if self.is_killed:
             return "killed"
-        own = {"module": self.module, "before": self.before, "after": self.after}
+        description = {"module": self.module, "before": self.before, "after": self.after}
         is_listed = any(
-            own.items() >= {key: entry[key] for key in own if key in entry}.items() for entry in equivalents
+            description.items() >= {key: entry[key] for key in description if key in entry}.items()
+            for entry in equivalents
         )
         return "equivalent" if is_listed else "survived"
 
@@ -111,14 +112,14 @@ def sample(number: int, seed: int) -> list[MutationSpec]:
     chance = random.Random(seed)
     places = sorted(by_place)
     chance.shuffle(places)
-    chosen = []
+    mutations = []
     for place in places:
-        mutation = chance.choice(sorted(by_place[place], key=lambda each: (each.operator_name, each.occurrence)))
+        mutation = chance.choice(sorted(by_place[place], key=lambda spec: (spec.operator_name, spec.occurrence)))
         if is_worth_a_test(mutation):
-            chosen.append(mutation)
-        if len(chosen) == number:
+            mutations.append(mutation)
+        if len(mutations) == number:
             break
-    return chosen
+    return mutations
 
 
 def tests_of(module: Path) -> list[str]:
@@ -129,9 +130,9 @@ def tests_of(module: Path) -> list[str]:
 
 def judge(mutation: MutationSpec, unit_tests: list[str]) -> Ruling:
     """Change the copy that the process works in, run tests until one fails, and undo the change."""
-    own = tests_of(mutation.module_path)
-    others = [*unit_tests, *(f"--ignore={path}" for path in own)]
-    runs = " && ".join(shlex.join([*PYTEST, *tests]) for tests in (own, others) if tests)
+    own_tests = tests_of(mutation.module_path)
+    others = [*unit_tests, *(f"--ignore={path}" for path in own_tests)]
+    runs = " && ".join(shlex.join([*PYTEST, *tests]) for tests in (own_tests, others) if tests)
     result = mutate_and_test([mutation], shlex.join(["sh", "-c", runs]), SECONDS)
     if result.worker_outcome != WorkerOutcome.NORMAL:
         raise RuntimeError(f"{mutation}: {result.output}")

@@ -28,11 +28,11 @@ def run(*command: str | Path, cwd: Path, **variables: str) -> str:
     """What a command prints; its environment has nothing of the project."""
     inherited = {name: os.environ[name] for name in ("PATH", "HOME", "SSL_CERT_FILE") if name in os.environ}
     inherited |= {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
-    done = subprocess.run(
+    completed = subprocess.run(
         list(map(str, command)), cwd=cwd, env={**inherited, **variables}, capture_output=True, text=True, timeout=1200
     )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return done.stdout
+    assert completed.returncode == 0, completed.stdout[-3000:] + completed.stderr[-3000:]
+    return completed.stdout
 
 
 @pytest.fixture(scope="module")
@@ -63,29 +63,29 @@ def belonging(*suffixes: str) -> set[str]:
 def test_the_wheel_has_all_that_the_server_needs_and_no_more(built: Path) -> None:
     [wheel] = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
-        found = {name for name in archive.namelist() if ".dist-info/" not in name}
-    assert found == belonging(".py", ".yaml", ".lark", ".mako", ".md", ".sql", ".css", ".js", ".html", ".svg", ".ts")
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert names == belonging(".py", ".yaml", ".lark", ".mako", ".md", ".sql", ".css", ".js", ".html", ".svg", ".ts")
 
 
 def test_the_source_archive_has_the_project(built: Path) -> None:
     [archive] = built.glob("*.tar.gz")
-    with tarfile.open(archive) as opened:
-        found = {name.partition("/")[2] for name in opened.getnames()}
-    assert belonging(".py", ".yaml", ".lark", ".mako", ".md", ".sql", ".css", ".js", ".html", ".svg", ".ts") <= found
+    with tarfile.open(archive) as archive_file:
+        names = {name.partition("/")[2] for name in archive_file.getnames()}
+    assert belonging(".py", ".yaml", ".lark", ".mako", ".md", ".sql", ".css", ".js", ".html", ".svg", ".ts") <= names
     for name in ("deploy/Dockerfile", "tests/conftest.py", "bench/__init__.py", "constraints.txt", "CHANGELOG.md"):
-        assert name in found
+        assert name in names
 
 
 def test_the_clients_are_built_from_the_source_archive(built: Path, temporary_directory: Path) -> None:
-    folder, found = temporary_directory / "clients", temporary_directory / "built"
+    folder, packages = temporary_directory / "clients", temporary_directory / "built"
     [archive] = built.glob("*.tar.gz")
-    with tarfile.open(archive) as opened:
-        opened.extractall(temporary_directory / "unpacked", filter="data")
+    with tarfile.open(archive) as archive_file:
+        archive_file.extractall(temporary_directory / "unpacked", filter="data")
     [source] = (temporary_directory / "unpacked").iterdir()
-    run(sys.executable, "-m", "openapi.clients", folder, found, cwd=source)
-    run(sys.executable, "-m", "build", "--wheel", "--outdir", found, folder / "python", cwd=source)
+    run(sys.executable, "-m", "openapi.clients", folder, packages, cwd=source)
+    run(sys.executable, "-m", "build", "--wheel", "--outdir", packages, folder / "python", cwd=source)
     version = metadata.version("loyalty-server")
-    assert {path.name for path in found.iterdir()} == {
+    assert {path.name for path in packages.iterdir()} == {
         f"loyalty-client-{version}.tgz",
         f"loyalty_client-{version}-py3-none-any.whl",
     }
@@ -124,8 +124,8 @@ def test_the_command_works_anywhere(programs: Path, temporary_directory: Path) -
 def test_the_server_serves_its_pages(programs: Path, temporary_directory: Path) -> None:
     elsewhere, port = temporary_directory / "elsewhere", free_port()
     elsewhere.mkdir(exist_ok=True)
-    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    variables = {**kept, "LOYALTY_HOME": str(temporary_directory / f"package-{port}"), "LOYALTY_PORT": str(port)}
+    inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    variables = {**inherited, "LOYALTY_HOME": str(temporary_directory / f"package-{port}"), "LOYALTY_PORT": str(port)}
     with (temporary_directory / f"package-{port}.log").open("w+") as log:
         server = subprocess.Popen([programs / "loyalty", "serve"], cwd=elsewhere, env=variables, stdout=log, stderr=log)
         try:

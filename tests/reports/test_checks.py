@@ -24,18 +24,18 @@ def shop(api):
     return shop
 
 
-def found(api, shop, statement=None, **values):
+def findings_of(api, shop, statement=None, **values):
     with api.engine.connect() as db, db.begin() as transaction:
         if statement is not None:
-            changed = db.execute(text(statement), {"of": shop.organization.id, **values}).rowcount
-            assert changed > 0
+            row_count = db.execute(text(statement), {"of": shop.organization.id, **values}).rowcount
+            assert row_count > 0
         findings = verify_reports(db, shop.organization.id)
         transaction.rollback()
         return findings
 
 
 def test_right_figures_have_no_findings(api, shop):
-    assert found(api, shop) == []
+    assert findings_of(api, shop) == []
 
 
 @pytest.mark.parametrize("level", [QUARTER_HOUR, DAY, MONTH])
@@ -43,7 +43,7 @@ def test_right_figures_have_no_findings(api, shop):
 def test_a_wrong_total_is_found(api, shop, kind, level):
     where = "organization_id = :of AND kind = :kind AND level = :level"
     for statement in (f"UPDATE report_totals SET a = a + 1 WHERE {where}", f"DELETE FROM report_totals WHERE {where}"):
-        findings = found(api, shop, statement, kind=kind, level=level)
+        findings = findings_of(api, shop, statement, kind=kind, level=level)
         assert any(kind in finding for finding in findings)
 
 
@@ -51,8 +51,8 @@ def test_a_wrong_total_is_found(api, shop, kind, level):
 @pytest.mark.parametrize("change", ["minted = minted + 1", "mints = mints - 1"])
 def test_a_wrong_total_of_a_wallet_is_found(api, shop, change, level):
     statement = f"UPDATE report_wallet_totals SET {change} WHERE organization_id = :of AND level = :level"
-    assert any("report of mints" in finding for finding in found(api, shop, statement, level=level))
+    assert any("report of mints" in finding for finding in findings_of(api, shop, statement, level=level))
 
 
 def test_a_lost_change_is_found(api, shop):
-    assert found(api, shop, "DELETE FROM report_changes WHERE organization_id = :of")
+    assert findings_of(api, shop, "DELETE FROM report_changes WHERE organization_id = :of")

@@ -50,7 +50,7 @@ steps = st.one_of(
     st.tuples(st.just("undo"), st.integers(0, 9)),
     st.just(("move",)),
 )
-asked = st.tuples(moments, moments, st.sampled_from(ZONES))
+drawn_ranges = st.tuples(moments, moments, st.sampled_from(ZONES))
 
 
 @dataclass
@@ -99,9 +99,9 @@ class Client:
             self.tally.mints.append((now, member, -total, frozenset(), False))
 
     def _mint(self, member: int, amount: int, at: datetime, tags: set[str]) -> None:
-        given = self.shop.give(self.names[member], amount, tags=sorted(tags), externalEventDate=at.isoformat())
+        transaction = self.shop.give(self.names[member], amount, tags=sorted(tags), externalEventDate=at.isoformat())
         self.tally.mints.append((at, member, amount, frozenset(tags), True))
-        self.minted.append((given, member, amount, frozenset(tags)))
+        self.minted.append((transaction, member, amount, frozenset(tags)))
 
     def _revert(self, which: int, at: datetime) -> None:
         if which < len(self.minted):
@@ -115,8 +115,8 @@ class Client:
     def _path(self, member: int) -> str:
         return f"/members/{self.names[member]}/coupon-books/{self.book['couponBookKey']}"
 
-    def _coupons(self, assigned: Any = 0, used: Any = 0, discounted: Any = 0) -> None:
-        self.tally.coupons.append((datetime.now(UTC), Decimal(assigned), Decimal(used), Decimal(discounted)))
+    def _coupons(self, assigned: Any = 0, uses: Any = 0, discounted: Any = 0) -> None:
+        self.tally.coupons.append((datetime.now(UTC), Decimal(assigned), Decimal(uses), Decimal(discounted)))
 
     def _assign(self, member: int, amount: int) -> None:
         self.shop.integration.post(f"{self._path(member)}/assign", {"amount": amount}, expect=200)
@@ -129,7 +129,7 @@ class Client:
             body = {} if discounted is None else {"amountDiscounted": discounted}
             usage = self.shop.integration.post(f"{self._path(member)}/use", body, expect=200)["couponUsage"]
             self.used.append((member, usage["couponUsageKey"], Decimal(discounted or 0)))
-            self._coupons(used=1, discounted=discounted or 0)
+            self._coupons(uses=1, discounted=discounted or 0)
 
     def _undo(self, which: int) -> None:
         if which < len(self.used):
@@ -137,7 +137,7 @@ class Client:
             path = f"/members/{self.names[member]}/coupon-usages/{key}/revert"
             assert self.shop.integration.request("POST", path, {}).status in (200, 201)
             self.assigned.append(member)
-            self._coupons(used=-1, discounted=-discounted)
+            self._coupons(uses=-1, discounted=-discounted)
 
     def _move(self) -> None:
         transactions.run(self.shop.engine, move_changes)
@@ -147,12 +147,12 @@ class Client:
 
 
 def _series(rows: list[tuple[datetime, Any]], begin: datetime, end: datetime, zone: ZoneInfo) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    amounts_by_day: dict[str, Any] = {}
     for at, amount in rows:
         if begin <= at < end:
             day = at.astimezone(zone).date().isoformat()
-            found[day] = found.get(day, 0) + amount
-    return {day: amount for day, amount in found.items() if amount}
+            amounts_by_day[day] = amounts_by_day.get(day, 0) + amount
+    return {day: amount for day, amount in amounts_by_day.items() if amount}
 
 
 def _check(client: Client, begin: datetime, end: datetime, zone: str) -> None:
@@ -177,8 +177,8 @@ def _check(client: Client, begin: datetime, end: datetime, zone: str) -> None:
         assert top == {key: amount for key, amount in members.items() if amount > 0}
         assert list(top.values()) == sorted(top.values(), reverse=True)
         if end - begin < timedelta(days=3660):
-            expected = _series([(row[0], row[2]) for row in mints], begin, end, ZoneInfo(zone))
-            _same_series(report("tag-series", **by_tag), expected, "amount")
+            amounts_by_day = _series([(row[0], row[2]) for row in mints], begin, end, ZoneInfo(zone))
+            _same_series(report("tag-series", **by_tag), amounts_by_day, "amount")
     account = client.shop.organization.created.ledger_account_id
     totals = report(f"ledger-accounts/{account}/totals", **query)["result"]
     receivers = {row[1] for row in within(tally.mints) if row[4]}
@@ -191,14 +191,14 @@ def _check(client: Client, begin: datetime, end: datetime, zone: str) -> None:
     if end - begin < timedelta(days=3660):
         coupons = report("coupons-over-time", **query)
         for column, name in ((1, "assigned"), (2, "usages")):
-            expected = _series([(row[0], row[column]) for row in tally.coupons], begin, end, ZoneInfo(zone))
-            _same_series(coupons, expected, name)
+            amounts_by_day = _series([(row[0], row[column]) for row in tally.coupons], begin, end, ZoneInfo(zone))
+            _same_series(coupons, amounts_by_day, name)
 
 
-def _same_series(answer: Any, expected: dict[str, Any], name: str) -> None:
+def _same_series(answer: Any, amounts_by_day: dict[str, Any], name: str) -> None:
     days = [row["date"] for row in answer["results"]]
     assert days == sorted(set(days))
-    assert {row["date"]: row[name] for row in answer["results"] if row[name]} == expected
+    assert {row["date"]: row[name] for row in answer["results"] if row[name]} == amounts_by_day
 
 
 def _ranges(asked_for: list[tuple[datetime, datetime, str]]) -> list[tuple[datetime, datetime, str]]:
@@ -207,14 +207,14 @@ def _ranges(asked_for: list[tuple[datetime, datetime, str]]) -> list[tuple[datet
         lambda: (FIRST - timedelta(1), now + timedelta(1), "UTC"),
         lambda: (now - timedelta(days=40), now + timedelta(seconds=1), "Asia/Kathmandu"),
     ]
-    return [each() for each in fixed] + [(min(a, b), max(a, b), zone) for a, b, zone in asked_for]
+    return [make_range() for make_range in fixed] + [(min(a, b), max(a, b), zone) for a, b, zone in asked_for]
 
 
-@given(st.lists(steps, min_size=5, max_size=15), st.lists(asked, min_size=1, max_size=2))
+@given(st.lists(steps, min_size=5, max_size=15), st.lists(drawn_ranges, min_size=1, max_size=2))
 @settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-def test_every_report_is_what_a_count_by_hand_comes_to(api, done, asked_for):
+def test_every_report_is_what_a_count_by_hand_comes_to(api, drawn_steps, asked_for):
     client = Client(api.organization())
-    for step in done:
+    for step in drawn_steps:
         client.do(step)
     for begin, end, zone in _ranges(asked_for):
         _check(client, begin, end, zone)

@@ -72,14 +72,14 @@ def copied(db: Connection, organization_id: int) -> None:
 
 def test_changes_of_reports_are_noted_beside_the_records(sharded, organization_id):
     copied(sharded, organization_id)
-    expected = figures(sharded, "report_changes", organization_id)
-    assert {row.kind for row in expected} == {"members", "events", "mints"}
-    assert figures(sharded, shard("report_changes"), organization_id) == expected
+    changes = figures(sharded, "report_changes", organization_id)
+    assert {row.kind for row in changes} == {"members", "events", "mints"}
+    assert figures(sharded, shard("report_changes"), organization_id) == changes
     numbers = sharded.exec_driver_sql(f"SELECT report_change_id FROM {shard('report_changes')}").scalars().all()
     assert len(set(numbers)) == len(numbers)
     sharded.exec_driver_sql(f"UPDATE {shard('events')} SET status = 'failed'")
-    left = figures(sharded, shard("report_changes"), organization_id)
-    assert sum(row[6] for row in left if row.kind == "events") == 0
+    changes_of_shard = figures(sharded, shard("report_changes"), organization_id)
+    assert sum(row[6] for row in changes_of_shard if row.kind == "events") == 0
 
 
 def test_transactions_have_to_be_balanced(sharded, organization_id):
