@@ -100,8 +100,8 @@ class _Unsupported(Exception):
     """The test needs a type that this language leaves out."""
 
 
-def _type(given: Mapping[str, Any]) -> Type:
-    kind, value = next(iter(given.items()))
+def _type(encoded_type: Mapping[str, Any]) -> Type:
+    kind, value = next(iter(encoded_type.items()))
     if kind == "primitive" and value in _PRIMITIVES:
         return _PRIMITIVES[value]
     if kind == "wellKnown" and value in ("DURATION", "TIMESTAMP"):
@@ -114,11 +114,11 @@ def _type(given: Mapping[str, Any]) -> Type:
         return MapOf(_type(value["valueType"]), _type(value["keyType"]))
     if kind in ("dyn", "null"):
         return DYN if kind == "dyn" else NULL
-    raise _Unsupported(str(given))
+    raise _Unsupported(str(encoded_type))
 
 
-def _value(given: Mapping[str, Any]) -> Any:
-    kind, value = next(iter(given.items()))
+def _value(encoded_value: Mapping[str, Any]) -> Any:
+    kind, value = next(iter(encoded_value.items()))
     match kind:
         case "int64Value":
             return int(value)
@@ -134,19 +134,23 @@ def _value(given: Mapping[str, Any]) -> Any:
             return TypeValue(_TYPE_NAMES.get(value, value))
         case "objectValue" if value["@type"].endswith("google.protobuf.Duration"):
             return timedelta(seconds=float(value["value"].rstrip("s")))
-    raise _Unsupported(str(given)[:80])
+    raise _Unsupported(str(encoded_value)[:80])
 
 
-def _agree(got: Any, expected: Any) -> bool:
-    if isinstance(expected, TypeValue):
-        return isinstance(got, TypeValue) and got.name == expected.name
-    if isinstance(expected, list):
-        return isinstance(got, list) and len(got) == len(expected) and all(map(_agree, got, expected))
-    if isinstance(expected, dict):
-        return isinstance(got, dict) and got.keys() == expected.keys() and all(_agree(got[k], expected[k]) for k in got)
-    if isinstance(expected, Decimal):
-        return isinstance(got, Decimal) and got == expected
-    return type(got) is type(expected) and got == expected
+def _agree(got: Any, expected_value: Any) -> bool:
+    if isinstance(expected_value, TypeValue):
+        return isinstance(got, TypeValue) and got.name == expected_value.name
+    if isinstance(expected_value, list):
+        return isinstance(got, list) and len(got) == len(expected_value) and all(map(_agree, got, expected_value))
+    if isinstance(expected_value, dict):
+        return (
+            isinstance(got, dict)
+            and got.keys() == expected_value.keys()
+            and all(_agree(got[k], expected_value[k]) for k in got)
+        )
+    if isinstance(expected_value, Decimal):
+        return isinstance(got, Decimal) and got == expected_value
+    return type(got) is type(expected_value) and got == expected_value
 
 
 def _environment(case: Case) -> Environment:
@@ -172,18 +176,18 @@ def run(case: Case) -> Outcome:
         if original.get("checkOnly"):
             return Outcome(case, True)
         value = program.run(context)
-        expected = _value(typed["result"] if typed else original.get("value", {"boolValue": True}))
+        expected_value = _value(typed["result"] if typed else original.get("value", {"boolValue": True}))
     except _Unsupported as reason:
         return Outcome(case, False, f"not run: {reason}")
     except ExpressionError as error:
-        own = {"type", "argument", "literal"} | ({"unknown-variable", "unknown-function"} & {_unknown(case)})
+        allowed_codes = {"type", "argument", "literal"} | ({"unknown-variable", "unknown-function"} & {_unknown(case)})
         codes = {fault.code for fault in error.faults}
-        return Outcome(case, expects_error and codes <= own, f"refused: {error}")
+        return Outcome(case, expects_error and codes <= allowed_codes, f"refused: {error}")
     except EvaluationError as error:
         return Outcome(case, expects_error, f"error: {error}")
     if expects_error:
         return Outcome(case, False, f"value {value!r}, an error was expected")
-    return Outcome(case, _agree(value, expected), f"value {value!r}, expected {expected!r}")
+    return Outcome(case, _agree(value, expected_value), f"value {value!r}, expected {expected_value!r}")
 
 
 def _unknown(case: Case) -> str:
@@ -217,7 +221,7 @@ def _cel_name(kind: Type) -> str:
 def types_agree(case: Case) -> bool | None:
     """Whether the checker finds the official type; None where this language has no such expression."""
     try:
-        checked = check(parse(case.text), _environment(case))
+        result = check(parse(case.text), _environment(case))
     except (_Unsupported, ExpressionError):
         return None
-    return None if checked.faults else _cel_name(checked.type) == case.data["type"]
+    return None if result.faults else _cel_name(result.type) == case.data["type"]

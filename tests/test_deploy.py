@@ -32,7 +32,7 @@ DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
 SETTINGS = Settings()
 
 
-def named(path: Path) -> str:
+def relative_name(path: Path) -> str:
     return path.relative_to(DEPLOY).as_posix()
 
 
@@ -44,19 +44,19 @@ def documents(*names: str) -> Iterator[dict[str, Any]]:
 
 
 def pods() -> Iterator[dict[str, Any]]:
-    for each in documents():
-        if each["kind"] in ("Deployment", "Job"):
-            yield each["spec"]["template"]["spec"]
+    for document in documents():
+        if document["kind"] in ("Deployment", "Job"):
+            yield document["spec"]["template"]["spec"]
 
 
 def alerts() -> list[dict[str, Any]]:
     return [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
 
 
-@pytest.mark.parametrize("path", FILES, ids=named)
+@pytest.mark.parametrize("path", FILES, ids=relative_name)
 def test_variables_are_settings(path: Path) -> None:
-    found = re.findall(r"LOYALTY_[A-Z_]+", path.read_text())
-    assert unknown_variables(dict.fromkeys(found, "")) == []
+    variables = re.findall(r"LOYALTY_[A-Z_]+", path.read_text())
+    assert unknown_variables(dict.fromkeys(variables, "")) == []
 
 
 def measurements() -> dict[str, set[str]]:
@@ -69,40 +69,40 @@ def measurements() -> dict[str, set[str]]:
     figures = metrics.QueueFigures(0, 0.0, 0, 0), metrics.DeliveryFigures(0, 0.0, 0)
     text = metrics.exposition() + metrics.queue_exposition(figures[0]) + metrics.delivery_exposition(figures[1])
     text += metrics.replica_exposition(0.0)
-    found: dict[str, set[str]] = {}
+    labels_by_name: dict[str, set[str]] = {}
     for family in text_string_to_metric_families(text.decode()):
         name = f"{family.name}_total" if family.type == "counter" else family.name
-        found.setdefault(name, set())
+        labels_by_name.setdefault(name, set())
         for sample in family.samples:
-            found.setdefault(sample.name, set()).update(sample.labels)
-    return found
+            labels_by_name.setdefault(sample.name, set()).update(sample.labels)
+    return labels_by_name
 
 
 def expressions() -> list[tuple[str, str]]:
     """The expressions of alerts, panels and the adapter, each with its file."""
-    found = [(named(ALERTS), rule["expr"]) for rule in alerts()]
+    file_expressions = [(relative_name(ALERTS), rule["expr"]) for rule in alerts()]
     dashboard = json.loads((DEPLOY / "grafana" / "loyalty.json").read_text())
     targets = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ())]
-    found += [("grafana/loyalty.json", each) for each in targets]
+    file_expressions += [("grafana/loyalty.json", expression) for expression in targets]
     adapter = yaml.safe_load((DEPLOY / "prometheus" / "adapter.yaml").read_text())
-    found += [("prometheus/adapter.yaml", rule["metricsQuery"]) for rule in adapter["rules"]["external"]]
-    return found
+    file_expressions += [("prometheus/adapter.yaml", rule["metricsQuery"]) for rule in adapter["rules"]["external"]]
+    return file_expressions
 
 
 @pytest.mark.parametrize(("file", "expression"), expressions())
 def test_expressions_name_measurements_of_the_server(file: str, expression: str) -> None:
-    known = measurements()
-    used = set(re.findall(r"\bloyalty_\w+", expression))
-    assert used or expression.startswith("up{"), file
-    assert used <= set(known)
+    labels_by_name = measurements()
+    names = set(re.findall(r"\bloyalty_\w+", expression))
+    assert names or expression.startswith("up{"), file
+    assert names <= set(labels_by_name)
 
 
 def test_every_measurement_is_on_the_dashboard() -> None:
-    shown = " ".join(expression for file, expression in expressions() if file.startswith("grafana"))
+    dashboard_expressions = " ".join(expression for file, expression in expressions() if file.startswith("grafana"))
     parts = {name for name in measurements() if name.endswith(("_created", "_sum", "_count", "_seconds"))}
     named_parts = {name for name in parts if name.startswith("loyalty_http_request_seconds") or "_created" in name}
     assert {name for name in measurements() if name.startswith("loyalty_")} - named_parts <= set(
-        re.findall(r"\bloyalty_\w+", shown)
+        re.findall(r"\bloyalty_\w+", dashboard_expressions)
     )
 
 
@@ -126,8 +126,8 @@ def test_alerts_are_raised_when_they_should_be() -> None:
     if promtool is None:
         pytest.skip("needs promtool, which comes with Prometheus")
     for command in (["check", "rules", ALERTS.name], ["test", "rules", "loyalty-alerts-test.yaml"]):
-        done = subprocess.run([promtool, *command], cwd=ALERTS.parent, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
+        completed = subprocess.run([promtool, *command], cwd=ALERTS.parent, capture_output=True, text=True)
+        assert completed.returncode == 0, completed.stdout + completed.stderr
 
 
 def test_proxies_have_the_limits_of_the_server() -> None:
@@ -139,8 +139,8 @@ def test_proxies_have_the_limits_of_the_server() -> None:
     assert int(re.search(r"response_header_timeout (\d+)s", CADDY)[1]) > longest
     assert f"client_body_timeout {longest}s;" in NGINX
     assert f"read_body {longest}s" in CADDY
-    kept = [re.search(r"keepalive_timeout (\d+)s;", NGINX), re.search(r"keepalive (\d+)s", CADDY)]
-    assert all(int(found[1]) < gunicorn_server._KEEP_ALIVE_SECONDS for found in kept)
+    matches = [re.search(r"keepalive_timeout (\d+)s;", NGINX), re.search(r"keepalive (\d+)s", CADDY)]
+    assert all(int(match[1]) < gunicorn_server._KEEP_ALIVE_SECONDS for match in matches)
 
 
 def test_proxies_close_the_measurements() -> None:
@@ -156,11 +156,11 @@ def test_proxies_refuse_as_the_server_does() -> None:
     assert "error_page 502 504 =503 /refused/503;" in NGINX
     for status, text in [*texts, *by_caddy]:
         problem = json.loads(text)
-        expected = json.loads(problem_body(int(status), problem["detail"], problem["instance"]))
-        assert problem == expected
+        server_problem = json.loads(problem_body(int(status), problem["detail"], problem["instance"]))
+        assert problem == server_problem
 
 
-@pytest.mark.parametrize("path", UNITS, ids=named)
+@pytest.mark.parametrize("path", UNITS, ids=relative_name)
 def test_services_start_when_the_database_comes_back(path: Path) -> None:
     # Restart does not cover what a required unit failed of.
     assert not re.search(r"^Requires=", path.read_text(), re.M)
@@ -190,23 +190,23 @@ def test_containers_are_closed() -> None:
 
 def test_commands_exist() -> None:
     compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
-    used = [container["args"] for pod in pods() for container in pod["containers"]]
-    used += [service["command"] for service in compose.values() if "command" in service]
-    used += [
+    commands = [container["args"] for pod in pods() for container in pod["containers"]]
+    commands += [service["command"] for service in compose.values() if "command" in service]
+    commands += [
         re.search(r"^ExecStart=/opt/loyalty/bin/loyalty (.+)$", unit.read_text(), re.M)[1].split() for unit in UNITS
     ]
-    assert len(used) == 9
-    for name, *options in used:
-        known = {
+    assert len(commands) == 9
+    for name, *options in commands:
+        known_options = {
             option
             for parameter in main.commands[name].load().params
             for option in (*parameter.opts, *parameter.secondary_opts)
         }
-        assert set(options) <= known
+        assert set(options) <= known_options
 
 
 def test_ports_and_probes_are_those_of_the_server() -> None:
-    [server] = [each for each in documents("server.yaml") if each["kind"] == "Deployment"]
+    [server] = [document for document in documents("server.yaml") if document["kind"] == "Deployment"]
     [container] = server["spec"]["template"]["spec"]["containers"]
     [configuration] = documents("configuration.yaml")
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
@@ -221,17 +221,19 @@ def test_manifests_are_listed_and_select_each_other() -> None:
     [kustomization] = documents("kustomization.yaml")
     listed = {*kustomization["resources"], "kustomization.yaml"}
     assert listed == {path.name for path in (DEPLOY / "kubernetes").glob("*.yaml")}
-    made = {(each["kind"], each["metadata"]["name"]) for each in documents() if "metadata" in each}
-    for each in documents():
-        if each["kind"] == "HorizontalPodAutoscaler":
-            target = each["spec"]["scaleTargetRef"]
-            assert (target["kind"], target["name"]) in made
-        if each["kind"] == "Deployment":
-            labels = each["spec"]["template"]["metadata"]["labels"]
-            assert each["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    kinds_and_names = {
+        (document["kind"], document["metadata"]["name"]) for document in documents() if "metadata" in document
+    }
+    for document in documents():
+        if document["kind"] == "HorizontalPodAutoscaler":
+            target = document["spec"]["scaleTargetRef"]
+            assert (target["kind"], target["name"]) in kinds_and_names
+        if document["kind"] == "Deployment":
+            labels = document["spec"]["template"]["metadata"]["labels"]
+            assert document["spec"]["selector"]["matchLabels"].items() <= labels.items()
 
 
-@pytest.mark.parametrize("unit", UNITS, ids=named)
+@pytest.mark.parametrize("unit", UNITS, ids=relative_name)
 def test_units_are_hardened_alike(unit: Path) -> None:
     def hardening(path: Path) -> str:
         return path.read_text().partition("DynamicUser=yes")[2].partition("\n\n")[0].strip()

@@ -25,7 +25,7 @@ _DOTTED_NAME = re.compile(r"`[^`\n]*?(?<![\w./-])((?:bench|domain|handlers|opena
 _PROJECT_PATH = re.compile(r"(?<![\w./<>-])(?:bench|docs|domain|handlers|openapi|persistence|tests)/[\w./-]*")
 
 
-def _named(page: Path) -> str:
+def _relative_name(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
@@ -35,15 +35,15 @@ def _links(page: Path) -> list[str]:
     return [target for target in _LINK.findall(text) if not re.match(r"[a-z]+:", target)]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=_named)
+@pytest.mark.parametrize("page", PAGES, ids=_relative_name)
 def test_links_lead_to_pages_and_headings(page: Path) -> None:
-    broken = []
+    broken_links = []
     for target in _links(page):
         name, _, fragment = target.partition("#")
-        found = (page.parent / name).resolve() if name else page
-        if not found.exists() or (fragment and fragment not in anchors(found)):
-            broken.append(target)
-    assert broken == []
+        target_page = (page.parent / name).resolve() if name else page
+        if not target_page.exists() or (fragment and fragment not in anchors(target_page)):
+            broken_links.append(target)
+    assert broken_links == []
 
 
 def test_every_page_is_in_the_index() -> None:
@@ -58,10 +58,10 @@ def test_an_entry_of_the_index_is_one_line() -> None:
     assert [entry for entry in entries if not re.fullmatch(r"- \[[^\]]+\]\([^)]+\): .+\.", entry)] == []
 
 
-@pytest.mark.parametrize("page", CURRENT_PAGES, ids=_named)
+@pytest.mark.parametrize("page", CURRENT_PAGES, ids=_relative_name)
 def test_paths_of_the_project_exist(page: Path) -> None:
-    named = {found.rstrip(".") for found in _PROJECT_PATH.findall(page.read_text(encoding="utf-8"))}
-    assert {path for path in named if not (ROOT / path).exists()} == set()
+    paths = {path.rstrip(".") for path in _PROJECT_PATH.findall(page.read_text(encoding="utf-8"))}
+    assert {path for path in paths if not (ROOT / path).exists()} == set()
 
 
 def _is_defined(name: str) -> bool:
@@ -75,10 +75,10 @@ def _is_defined(name: str) -> bool:
     return all(re.search(rf"\b{part}\b", module.read_text(encoding="utf-8")) for part in parts[1:])
 
 
-@pytest.mark.parametrize("page", CURRENT_PAGES, ids=_named)
+@pytest.mark.parametrize("page", CURRENT_PAGES, ids=_relative_name)
 def test_dotted_names_of_the_project_exist(page: Path) -> None:
-    named = set(_DOTTED_NAME.findall(page.read_text(encoding="utf-8")))
-    assert {name for name in named if not _is_defined(name)} == set()
+    names = set(_DOTTED_NAME.findall(page.read_text(encoding="utf-8")))
+    assert {name for name in names if not _is_defined(name)} == set()
 
 
 def test_decisions_are_numbered_without_gaps() -> None:
@@ -117,10 +117,10 @@ def _lines(text: str) -> str:
 
 @pytest.mark.parametrize(("name", "text"), _quotations(), ids=[name for name, _ in _quotations()])
 def test_code_that_is_shown_is_that_of_the_project(name: str, text: str) -> None:
-    left = _lines((ROOT / name).read_text(encoding="utf-8"))
+    remaining_lines = _lines((ROOT / name).read_text(encoding="utf-8"))
     for part in re.split(r"^ *\.\.\.$", text, flags=re.M):
-        assert _lines(part) in left
-        left = left.partition(_lines(part))[2] if part.strip() else left
+        assert _lines(part) in remaining_lines
+        remaining_lines = remaining_lines.partition(_lines(part))[2] if part.strip() else remaining_lines
 
 
 def test_the_page_about_the_architecture_has_every_table() -> None:

@@ -26,7 +26,7 @@ def lines_of(operation: Operation) -> int:
 
 
 def test_handlers_have_at_most_twelve_lines():
-    longer = {name: lines for name, each in all_operations().items() if (lines := lines_of(each)) > MAX_LINES}
+    longer = {name: lines for name, operation in all_operations().items() if (lines := lines_of(operation)) > MAX_LINES}
     assert not longer
 
 
@@ -54,7 +54,7 @@ def test_the_dispatcher_alone_takes_the_steps_of_a_call(name, callers):
 
 
 def test_every_batch_handler_takes_calls_and_requests():
-    batched = {name: each.batch for name, each in all_operations().items() if each.batch is not None}
+    batched = {name: operation.batch for name, operation in all_operations().items() if operation.batch is not None}
     assert len(batched) >= 14
     for name, handler in batched.items():
         assert inspect.signature(handler.run).bind([], []), name

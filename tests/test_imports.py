@@ -48,12 +48,12 @@ def test_the_modules_are_found():
 
 @pytest.mark.parametrize("layer", BELOW)
 def test_a_layer_imports_only_what_is_below_it(layer):
-    allowed = BELOW[layer] | {layer}
+    allowed_layers = BELOW[layer] | {layer}
     upwards = {
         f"{path.relative_to(ROOT)}: {name}"
         for path in modules(layer)
         for name in imported(path)
-        if (top := name.split(".")[0]) in {*BELOW, "tests", "bench"} and top not in allowed
+        if (top := name.split(".")[0]) in {*BELOW, "tests", "bench"} and top not in allowed_layers
     }
     assert upwards == set()
 

@@ -87,13 +87,13 @@ def test_docstrings_say_what_a_thing_is_in_a_noun_phrase_or_an_imperative(folder
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_docstrings_and_identifiers_use_no_metaphors(folder):
-    found = {
+    places = {
         f"{name}:{line}: {', '.join(sorted(words))}"
         for name, module in modules(folder)
         for line, text in [*docstrings(module), *identifiers(module)]
         if (words := metaphors(text))
     }
-    assert found == set()
+    assert places == set()
 
 
 def test_the_rules_find_what_they_are_made_for():
@@ -118,7 +118,7 @@ def names_with_two_meanings(classes: Iterator[tuple[str, str]]) -> dict[str, lis
     places: dict[str, list[str]] = {}
     for place, name in classes:
         places.setdefault(name, []).append(place)
-    return {name: found for name, found in sorted(places.items()) if len(found) > 1}
+    return {name: places_of_name for name, places_of_name in sorted(places.items()) if len(places_of_name) > 1}
 
 
 def test_no_two_public_classes_have_one_name():
@@ -248,9 +248,9 @@ def count_phrases(folder: str) -> int:
 @pytest.mark.parametrize("folder", ALLOWED_PHRASES)
 def test_phrases_that_are_hard_to_read_become_fewer(folder):
     count = count_phrases(folder)
-    allowed = ALLOWED_PHRASES[folder]
-    assert count <= allowed, f"{folder} has {count - allowed} more of these phrases: {PHRASES}"
-    assert count >= allowed - 25, f"lower the number of {folder} to {count}"
+    maximum = ALLOWED_PHRASES[folder]
+    assert count <= maximum, f"{folder} has {count - maximum} more of these phrases: {PHRASES}"
+    assert count >= maximum - 25, f"lower the number of {folder} to {count}"
 
 
 def test_phrases_that_are_hard_to_read_are_found(tmp_path):

@@ -22,11 +22,11 @@ def test_the_table_of_settings_is_complete_and_exact():
 def test_the_page_of_limits_names_settings_that_exist():
     page = (ROOT / "docs" / "limits.md").read_text()
     rows = [row.split(" | ") for row in page.splitlines() if row.startswith("| ") and not row.startswith("| limit")]
-    named = {name for row in rows for name in re.findall(r"`(LOYALTY_\w+)`", row[1])}
-    assert named <= {variable(field) for field in FIELDS}
+    variables = {name for row in rows for name in re.findall(r"`(LOYALTY_\w+)`", row[1])}
+    assert variables <= {variable(field) for field in FIELDS}
     of_limits = ("_ms", "_bytes", "_per_address", "_per_token", "_per_client", "threads", "together", "connections")
     limits = {variable(field) for field in FIELDS if field.name.endswith(of_limits)}
-    assert limits - named == {"LOYALTY_QUEUE_POLL_MS", "LOYALTY_QUEUE_RETRY_MS"}
+    assert limits - variables == {"LOYALTY_QUEUE_POLL_MS", "LOYALTY_QUEUE_RETRY_MS"}
 
 
 def test_documented_defaults_are_the_real_ones():
@@ -37,12 +37,12 @@ def test_documented_defaults_are_the_real_ones():
 
 
 def test_without_variables_every_setting_has_its_default():
-    found = Settings.from_environment({"LOYALTY_PORT": "", "LOYALTY_HOST": "  "})
-    assert found == dataclasses.replace(Settings(), external_audience="loyalty-server")
+    settings = Settings.from_environment({"LOYALTY_PORT": "", "LOYALTY_HOST": "  "})
+    assert settings == dataclasses.replace(Settings(), external_audience="loyalty-server")
 
 
-@pytest.mark.parametrize("each", FIELDS, ids=lambda each: each.name)
-def test_every_setting_is_read_from_its_variable(each):
+@pytest.mark.parametrize("setting", FIELDS, ids=lambda setting: setting.name)
+def test_every_setting_is_read_from_its_variable(setting):
     samples = {
         "database_url": "postgresql://a:b@db/loyalty",
         "read_database_url": "postgresql://a:b@replica/loyalty",
@@ -59,15 +59,16 @@ def test_every_setting_is_read_from_its_variable(each):
         **{field.name: "7/hour" for field in FIELDS if field.name.startswith(("rate_per", "wrong_secrets"))},
     }
     kinds = {bool: "true", int: "17"}
-    value = samples.get(each.name, kinds.get(type(each.default), "value"))
-    if each.name in ("max_body_bytes", "import_unpacked_bytes", "import_stored_bytes"):
+    value = samples.get(setting.name, kinds.get(type(setting.default), "value"))
+    if setting.name in ("max_body_bytes", "import_unpacked_bytes", "import_stored_bytes"):
         value = "2048"
-    environ = {variable(each): value}
-    if each.name.startswith("external_"):
+    environ = {variable(setting): value}
+    if setting.name.startswith("external_"):
         environ = {**{f"LOYALTY_{n.upper()}": samples[n] for n in ("external_issuer", "external_jwks_url")}, **environ}
-    found = Settings.from_environment(environ)
-    assert getattr(found, each.name) != each.default
-    assert str(getattr(found, each.name)).lower() == value.rstrip("/").lower() or each.name == "external_issuer"
+    settings = Settings.from_environment(environ)
+    assert getattr(settings, setting.name) != setting.default
+    text = str(getattr(settings, setting.name)).lower()
+    assert text == value.rstrip("/").lower() or setting.name == "external_issuer"
 
 
 @pytest.mark.parametrize(
@@ -109,7 +110,7 @@ def test_a_password_is_never_told():
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("values", "public_url"),
     [
         ({}, "http://127.0.0.1:8080/v2"),
         ({"host": "0.0.0.0", "port": 9000}, "http://127.0.0.1:9000/v2"),
@@ -118,8 +119,8 @@ def test_a_password_is_never_told():
         ({"host": "0.0.0.0", "base_url": "https://loyalty.example/v2"}, "https://loyalty.example/v2"),
     ],
 )
-def test_the_public_url_is_one_that_a_client_can_use(given, expected):
-    assert Settings(**given).public_url == expected
+def test_the_public_url_is_one_that_a_client_can_use(values, public_url):
+    assert Settings(**values).public_url == public_url
 
 
 def test_variables_that_are_no_settings_are_found():

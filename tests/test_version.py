@@ -25,10 +25,10 @@ def version() -> str:
 
 @pytest.mark.parametrize("name", NAMED_BY)
 def test_files_name_the_version_of_the_package(name: str) -> None:
-    found = re.findall(NAMED_BY[name], (ROOT / name).read_text(encoding="utf-8"), re.M)
-    named = ["".join(each) for each in found]
+    matches = re.findall(NAMED_BY[name], (ROOT / name).read_text(encoding="utf-8"), re.M)
+    versions = ["".join(groups) for groups in matches]
     # Of the changelog the newest; of the others all.
-    assert set(named[:1] if name == "CHANGELOG.md" else named) == {version()}
+    assert set(versions[:1] if name == "CHANGELOG.md" else versions) == {version()}
 
 
 def test_the_changelog_begins_with_what_is_not_released() -> None:
