@@ -29,16 +29,16 @@ BENCHMARKS = (
 
 def main() -> int:
     """Run each benchmark in a process of its own, so that none warms up for another."""
-    wanted = sys.argv[1:] or list(BENCHMARKS)
-    unknown = sorted(set(wanted) - set(BENCHMARKS))
+    benchmark_names = sys.argv[1:] or list(BENCHMARKS)
+    unknown = sorted(set(benchmark_names) - set(BENCHMARKS))
     if unknown:
         print(f"there is no benchmark {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}", file=sys.stderr)
         return 2
-    for name in wanted:
+    for name in benchmark_names:
         print(f"## {name}", flush=True)
-        done = subprocess.run([sys.executable, "-m", f"bench.{name}"])
-        if done.returncode:
-            return done.returncode
+        completed = subprocess.run([sys.executable, "-m", f"bench.{name}"])
+        if completed.returncode:
+            return completed.returncode
     return 0
 
 

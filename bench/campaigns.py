@@ -59,10 +59,10 @@ class Program:
     def add(self, number: int, actions: int, **restrictions: Any) -> None:
         """Add a campaign with this many actions."""
         body = {"code": f"campaign-{number}", "name": f"Campaign {number}", **restrictions}
-        made = self.call("administration", "createCampaign", body)["campaign"]
+        campaign = self.call("administration", "createCampaign", body)["campaign"]
         for index in range(actions):
             body = action(number, index, self._audience_key)
-            self.call("administration", "createAction", body, campaignId=made["campaignId"])
+            self.call("administration", "createAction", body, campaignId=campaign["campaignId"])
 
     def track(self) -> float:
         """Track a batch of purchases. Returns the seconds that it took."""
@@ -119,7 +119,7 @@ def restrictions(number: int) -> dict[str, Any]:
 @contextmanager
 def timed() -> Iterator[list[float]]:
     """Gather the seconds that each evaluation takes."""
-    taken: list[float] = []
+    durations: list[float] = []
     run = Evaluator.run
 
     def timed_run(self: Evaluator, *arguments: Any) -> Any:
@@ -127,11 +127,11 @@ def timed() -> Iterator[list[float]]:
         try:
             return run(self, *arguments)
         finally:
-            taken.append(time.perf_counter() - start)
+            durations.append(time.perf_counter() - start)
 
     Evaluator.run = timed_run  # type: ignore[method-assign]
     try:
-        yield taken
+        yield durations
     finally:
         Evaluator.run = run  # type: ignore[method-assign]
 

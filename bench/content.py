@@ -104,12 +104,12 @@ def _searches() -> dict[str, Callable[[Connection, Tenant], Any]]:
     """The kinds of search by name; shares are those of the documents that match."""
 
     def ask(without_facets: bool = False, **query: Any) -> Callable[[Connection, Tenant], Any]:
-        def asked(db: Connection, tenant: Tenant) -> Any:
+        def run_search(db: Connection, tenant: Tenant) -> Any:
             if without_facets:
                 tenant = replace(tenant, collection=replace(tenant.collection, facet_fields={}))
             return search.find(db, tenant.search(**query))
 
-        return asked
+        return run_search
 
     narrow = {"range": ["price:500..599"]}
     return {
@@ -137,14 +137,14 @@ def _searches() -> dict[str, Callable[[Connection, Tenant], Any]]:
 
 def _median(engine: Engine, ask: Callable[[Connection, Tenant], Any], tenants: list[Tenant]) -> list[float]:
     """The median time of each tenant in milliseconds, measured in turns."""
-    taken: list[list[float]] = [[] for _ in tenants]
+    durations: list[list[float]] = [[] for _ in tenants]
     with engine.connect() as db:
         for _ in range(ROUNDS):
             for number, tenant in enumerate(tenants):
                 started = time.perf_counter()
                 ask(db, tenant)
-                taken[number].append((time.perf_counter() - started) * 1000)
-    return [statistics.median(each) for each in taken]
+                durations[number].append((time.perf_counter() - started) * 1000)
+    return [statistics.median(tenant_durations) for tenant_durations in durations]
 
 
 def main() -> None:
@@ -152,11 +152,11 @@ def main() -> None:
     with new_database(threads=2) as (engine, _):
         started = time.perf_counter()
         tenants = [transactions.run(engine, lambda db, n=n: _tenant(db, n)) for n in (SMALL, LARGE)]
-        written = (time.perf_counter() - started) / (SMALL + LARGE) * BATCH * 1000
+        milliseconds = (time.perf_counter() - started) / (SMALL + LARGE) * BATCH * 1000
         with autocommit(engine).connect() as db:
             db.execute(text("SET statement_timeout = 0"))
             db.execute(text("VACUUM ANALYZE"))
-        print(f"A batch of {BATCH} documents is written in {written:.0f} ms.\n", flush=True)
+        print(f"A batch of {BATCH} documents is written in {milliseconds:.0f} ms.\n", flush=True)
         print(f"| search | {SMALL:,} documents | {LARGE:,} documents | ratio |\n|---|---|---|---|")
         for name, ask in _searches().items():
             small, large = _median(autocommit(engine), ask, tenants)

@@ -75,7 +75,7 @@ def _tenant(db: Connection, count: int) -> Tenant:
     created = create_organization(db, name="Corner Coffee", now=NOW)
     organization_id = created.organization_id
     plain = {"publishing_status": "published", "type": "list"}
-    made = [
+    books = [
         BOOKS.add(
             db,
             organization_id,
@@ -84,7 +84,7 @@ def _tenant(db: Connection, count: int) -> Tenant:
         )
         for n in range(BOOK_COUNT)
     ]
-    book = BOOKS.store(db, made[0], {"coupon_count": count}, NOW)
+    book = BOOKS.store(db, books[0], {"coupon_count": count}, NOW)
     address = {"organization_id": organization_id, "coupon_book_id": book.coupon_book_id}
     db.execute(text("SET LOCAL statement_timeout = 0"))
     db.execute(text(_FILL), {**address, "count": count})
@@ -108,9 +108,10 @@ def _lists() -> dict[str, Callable[[Connection, Tenant], Any]]:
     def of_book(share: float, order: str | None = None) -> Callable[[Connection, Tenant], Any]:
         return lambda db, t: codes.find_page_of_book(db, t.book, Page(int(t.count / PAGE * share), PAGE, order))
 
-    def of_all(share: float, **wanted: Any) -> Callable[[Connection, Tenant], Any]:
+    def of_all(share: float, **criteria: Any) -> Callable[[Connection, Tenant], Any]:
         def ask(db: Connection, t: Tenant) -> Any:
-            return code_lists.find_page(db, t.id, Page(int(t.count / PAGE * share), PAGE), CouponFilter(**wanted), NOW)
+            page = Page(int(t.count / PAGE * share), PAGE)
+            return code_lists.find_page(db, t.id, page, CouponFilter(**criteria), NOW)
 
         return ask
 
@@ -140,14 +141,14 @@ def _lists() -> dict[str, Callable[[Connection, Tenant], Any]]:
 
 def _median(engine: Engine, ask: Callable[[Connection, Tenant], Any], tenants: list[Tenant]) -> list[float]:
     """The median time of each tenant in milliseconds, measured in turns."""
-    taken: list[list[float]] = [[] for _ in tenants]
+    durations: list[list[float]] = [[] for _ in tenants]
     with engine.connect() as db:
         for _ in range(ROUNDS):
             for number, tenant in enumerate(tenants):
                 started = time.perf_counter()
                 ask(db, tenant)
-                taken[number].append((time.perf_counter() - started) * 1000)
-    return [statistics.median(each) for each in taken]
+                durations[number].append((time.perf_counter() - started) * 1000)
+    return [statistics.median(tenant_durations) for tenant_durations in durations]
 
 
 def main() -> None:

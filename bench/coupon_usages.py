@@ -99,12 +99,12 @@ def new_place(url: str, engine: Engine) -> Place:
         db.execute(text("SET LOCAL statement_timeout = 0"))
         db.execute(text(_ENROL), {"organization": organization_id})
         now = datetime.now(UTC)
-        named = {"organization_id": organization_id, "coupon_book_key": str(uuid.uuid4()), "name": "Coffee"}
+        key_and_name = {"organization_id": organization_id, "coupon_book_key": str(uuid.uuid4()), "name": "Coffee"}
         rest = {"type": "codeless", "publishing_status": "published", "created_at": now, "updated_at": now}
-        book = add(db, coupon_books, CouponBook, {**named, **rest})
+        book = add(db, coupon_books, CouponBook, {**key_and_name, **rest})
         [coupon] = codes.add_codes(db, book, [None], now)
-        found = "SELECT member_id FROM members WHERE organization_id = :organization ORDER BY 1"
-        ids = db.execute(text(found), {"organization": organization_id}).scalars().all()
+        query = "SELECT member_id FROM members WHERE organization_id = :organization ORDER BY 1"
+        ids = db.execute(text(query), {"organization": organization_id}).scalars().all()
         return Place(
             url, organization_id, book, coupon.coupon_id, tuple(MEMBERS.find_all(db, organization_id, member_id=ids))
         )
@@ -139,18 +139,18 @@ def serve(engine: Engine, place: Place, work: Any) -> Any:
 
 
 def _work(place: Place, kind: str, seconds: float, start: Any, answers: Any) -> None:
-    engine, chance, done = create_engine(place.url, threads=1), random.Random(), 0
+    engine, chance, count = create_engine(place.url, threads=1), random.Random(), 0
 
     def once() -> int:
         if kind == "batch":
-            chosen = chance.sample(place.members, BATCH)
-            give = [BatchItem(member.member_id, None, None) for member in chosen]
+            members = chance.sample(place.members, BATCH)
+            give = [BatchItem(member.member_id, None, None) for member in members]
             serve(engine, place, lambda call: assign_to_members(call, place.book, give, None))
             return BATCH
         member = chance.choice(place.members)
         do = use_coupons if kind == "use" else assign_coupons
-        asked = CouponRequest(member, place.book, CouponCommand(auto_assign=kind == "use"))
-        [outcome] = serve(engine, place, lambda call: do([call], [asked]))
+        request = CouponRequest(member, place.book, CouponCommand(auto_assign=kind == "use"))
+        [outcome] = serve(engine, place, lambda call: do([call], [request]))
         assert not isinstance(outcome, Refusal), outcome
         return 1
 
@@ -158,8 +158,8 @@ def _work(place: Place, kind: str, seconds: float, start: Any, answers: Any) -> 
     start.wait()
     began = time.perf_counter()
     while time.perf_counter() - began < seconds:
-        done += once()
-    answers.put(done / (time.perf_counter() - began))
+        count += once()
+    answers.put(count / (time.perf_counter() - began))
 
 
 def rate(place: Place, kind: str, seconds: float) -> float:
@@ -169,10 +169,10 @@ def rate(place: Place, kind: str, seconds: float) -> float:
     workers = [context.Process(target=_work, args=(place, kind, seconds, start, answers)) for _ in range(CLIENTS)]
     for worker in workers:
         worker.start()
-    found = [answers.get(timeout=seconds + 120) for _ in workers]
+    rates = [answers.get(timeout=seconds + 120) for _ in workers]
     for worker in workers:
         worker.join()
-    return sum(found)
+    return sum(rates)
 
 
 def limit(place: Place, kind: str, seconds: float) -> float:
@@ -189,8 +189,8 @@ def limit(place: Place, kind: str, seconds: float) -> float:
 
 def pgbench_script(kind: str) -> str:
     """The statements of an assignment or a use."""
-    assigned, used = (0, 1) if kind == "use" else (1, 0)
-    return _SCRIPT.format(assigned=assigned, used=used, lot=_USE_LOT if used else _ADD_LOT)
+    assigned, amount_used = (0, 1) if kind == "use" else (1, 0)
+    return _SCRIPT.format(assigned=assigned, used=amount_used, lot=_USE_LOT if amount_used else _ADD_LOT)
 
 
 def main() -> None:
@@ -203,14 +203,14 @@ def main() -> None:
         place, baseline = new_place(url, engine), new_place(url, engine)
         print("\n| what | pgbench/s | loyalty/s | of pgbench |\n|---|---|---|---|", flush=True)
         for kind in KINDS:
-            found = [
+            rates = [
                 (limit(baseline, kind, arguments.seconds), rate(place, kind, arguments.seconds))
                 for _ in range(arguments.rounds)
             ]
-            most, done = (statistics.median(column) for column in zip(*found, strict=True))
-            share = statistics.median(each[1] / each[0] for each in found)
+            most, ours = (statistics.median(column) for column in zip(*rates, strict=True))
+            share = statistics.median(round_rates[1] / round_rates[0] for round_rates in rates)
             name = f"assign, in batches of {BATCH}" if kind == "batch" else kind
-            print(f"| {name} | {most:,.0f} | {done:,.0f} | {share:.2f} |", flush=True)
+            print(f"| {name} | {most:,.0f} | {ours:,.0f} | {share:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

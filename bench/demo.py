@@ -47,9 +47,9 @@ def main() -> int:
             ("The ledger is checked", ["verify"]),
         ):
             print(f"\n{title}: loyalty {arguments[0]} ...", flush=True)
-            done = subprocess.run([*command, *arguments], env=environment)
-            if done.returncode:
-                return done.returncode
+            completed = subprocess.run([*command, *arguments], env=environment)
+            if completed.returncode:
+                return completed.returncode
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     finally:

@@ -36,8 +36,8 @@ def enrolments_of(world: World, numbers: Iterator[int], operation: str, size: in
     def make() -> bytes:
         bodies = [new_member(next(numbers)) for _ in range(size)]
         path, body = ("/v2/members", bodies[0]) if operation == "createMember" else ("/v2/members/batch", bodies)
-        sent = body if operation == "createMember" else {"members": body}
-        return load.request("POST", path, world.token, json.dumps(sent).encode())
+        request_body = body if operation == "createMember" else {"members": body}
+        return load.request("POST", path, world.token, json.dumps(request_body).encode())
 
     return make
 
@@ -61,21 +61,22 @@ def _report(world: World, seconds: int, operation: str | None) -> None:
         for name, clients, size in MEASURED:
             if operation in (None, name):
                 make = enrolments_of(world, numbers, name, size)
-                load.closed(port, clients, 1, make)
-                done = load.closed(port, clients, seconds, make)
+                load.closed_loop(port, clients, 1, make)
+                result = load.closed_loop(port, clients, seconds, make)
                 print(
-                    f"| `{name}` | {clients} | {size} | {done.rate * size:.0f} | {done.percentile(50):.1f} "
-                    f"| {done.percentile(99):.1f} | {done.failures} |",
+                    f"| `{name}` | {clients} | {size} | {result.rate * size:.0f} | {result.percentile(50):.1f} "
+                    f"| {result.percentile(99):.1f} | {result.failures} |",
                     flush=True,
                 )
 
 
 def _add_campaign(client: tracking.Client, world: World) -> None:
     base = f"/v2/organizations/{world.organization.organization_id}/campaigns"
-    made = client.call("POST", base, {"code": "welcome", "name": "Welcome", "eventType": "member-created"})["campaign"]
+    body = {"code": "welcome", "name": "Welcome", "eventType": "member-created"}
+    campaign = client.call("POST", base, body)["campaign"]
     effect = {"effectId": "mint-points", "params": [{"id": "amount", "value": 10}]}
     action = {"status": "running", "priority": 1, "effects": {"items": [effect]}}
-    client.call("POST", f"{base}/{made['campaignId']}/actions", action)
+    client.call("POST", f"{base}/{campaign['campaignId']}/actions", action)
 
 
 if __name__ == "__main__":

@@ -67,13 +67,13 @@ def effect_by_hand(c: dict[str, Any]) -> Decimal:
 
 def best(run: Callable[[], object], count: int) -> float:
     """Seconds of one call, the best of the rounds."""
-    found = []
+    durations = []
     for _ in range(ROUNDS):
         start = time.process_time()
         for _ in range(count):
             run()
-        found.append((time.process_time() - start) / count)
-    return min(found)
+        durations.append((time.process_time() - start) / count)
+    return min(durations)
 
 
 def report(name: str, program: Program, by_hand: Callable[[dict[str, Any]], object], values: dict[str, Any]) -> None:
@@ -104,9 +104,9 @@ def main() -> None:
         compile_expression(parse(EFFECT.replace("0.05", f"0.0{n % 9 + 1}")), ENVIRONMENT, DECIMAL) for n in range(20)
     ]
     print(f"event with 100 conditions and 20 effects: {best(lambda: event(conditions, effects), 100) * 1e6:.0f} us")
-    missing = compile_expression(parse("payment.total > 5 || order.total > 5"), ENVIRONMENT, BOOL)
+    condition = compile_expression(parse("payment.total > 5 || order.total > 5"), ENVIRONMENT, BOOL)
     without = {**values, "payment": None}
-    print(f"condition with an absorbed error: {best(lambda: missing.run(without), 2_000) * 1e6:.1f} us")
+    print(f"condition with an absorbed error: {best(lambda: condition.run(without), 2_000) * 1e6:.1f} us")
     node = parse(CONDITION)
     tree = to_tree(node)
     print(f"parse {best(lambda: parse(CONDITION), 200) * 1e6:.0f} us", end=", ")

@@ -204,14 +204,14 @@ def cases() -> dict[str, Case]:
 
 
 async def _round(case: Case, requests: int) -> tuple[float, float]:
-    async def some() -> None:
+    async def call_repeatedly() -> None:
         for _ in range(requests // CONCURRENCY):
             await case()
 
     cpu, wall = time.process_time(), time.perf_counter()
-    await asyncio.gather(*(some() for _ in range(CONCURRENCY)))
-    done = requests // CONCURRENCY * CONCURRENCY
-    return (time.process_time() - cpu) / done * 1e6, done / (time.perf_counter() - wall)
+    await asyncio.gather(*(call_repeatedly() for _ in range(CONCURRENCY)))
+    count = requests // CONCURRENCY * CONCURRENCY
+    return (time.process_time() - cpu) / count * 1e6, count / (time.perf_counter() - wall)
 
 
 async def _measure(requests: int, measured: dict[str, Case]) -> dict[str, tuple[float, float]]:

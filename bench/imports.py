@@ -94,32 +94,32 @@ class Imports:
 
     def start(self, kind: str, make: Callable[[int], Row], count: int) -> int:
         """Upload so many rows and start their import; returns its id."""
-        begun = self.call("createImport", {"kind": kind, "format": "csv"})["import"]["importId"]
+        import_id = self.call("createImport", {"kind": kind, "format": "csv"})["import"]["importId"]
         parts = 0
         for parts, content in enumerate(_parts(make, count), 1):
             with closing(Upload()) as part:
                 part.append(content)
-                self.call("uploadImportPart", part, importId=begun, partNumber=parts)
-        self.call("startImport", {"parts": parts}, importId=begun)
-        return begun
+                self.call("uploadImportPart", part, importId=import_id, partNumber=parts)
+        self.call("startImport", {"parts": parts}, importId=import_id)
+        return import_id
 
     def is_done(self, import_id: int, count: int) -> bool:
         """Whether an import has ended, with so many rows and no fault."""
-        found = self.call("getImport", importId=import_id)["import"]
-        if found["status"] in ("queued", "running"):
+        record = self.call("getImport", importId=import_id)["import"]
+        if record["status"] in ("queued", "running"):
             return False
-        assert (found["status"], found["rowsDone"]) == ("done", count), found
+        assert (record["status"], record["rowsDone"]) == ("done", count), record
         return True
 
     def run(self, kind: str, make: Callable[[int], Row], count: int) -> float:
         """The seconds in which so many rows are imported."""
-        begun = self.start(kind, make, count)
+        import_id = self.start(kind, make, count)
         collect_rarely()
         began = time.perf_counter()
         while self._importer.step():
             pass
         seconds = time.perf_counter() - began
-        assert self.is_done(begun, count)
+        assert self.is_done(import_id, count)
         return seconds
 
 
@@ -144,23 +144,23 @@ def rows_of(engine: Engine) -> dict[str, int]:
 
 def copy_seconds(engine: Engine, tables: list[str]) -> float:
     """The seconds in which COPY writes all rows of tables into tables like them, in one transaction."""
-    taken = 0.0
+    seconds = 0.0
     with closing(engine.raw_connection()) as connection:
         driver: Any = connection.driver_connection
         with driver.cursor() as cursor:
             for table in tables:
-                written = io.BytesIO()
-                cursor.copy_expert(f'COPY "{table}" TO STDOUT', written)
+                copied_rows = io.BytesIO()
+                cursor.copy_expert(f'COPY "{table}" TO STDOUT', copied_rows)
                 cursor.execute(f'CREATE TABLE "copy_of_{table}" (LIKE "{table}" INCLUDING ALL)')
                 driver.commit()
-                written.seek(0)
+                copied_rows.seek(0)
                 began = time.perf_counter()
-                cursor.copy_expert(f'COPY "copy_of_{table}" FROM STDIN', written)
+                cursor.copy_expert(f'COPY "copy_of_{table}" FROM STDIN', copied_rows)
                 driver.commit()
-                taken += time.perf_counter() - began
+                seconds += time.perf_counter() - began
                 cursor.execute(f'DROP TABLE "copy_of_{table}"')
                 driver.commit()
-    return taken
+    return seconds
 
 
 def main() -> None:
@@ -185,8 +185,8 @@ def _report(engine: Engine, imports: Imports, count: int) -> None:
     for kind, make in KINDS:
         before = rows_of(engine)
         seconds = imports.run(kind, make, count)
-        written = {name: rows - before[name] for name, rows in rows_of(engine).items()}
-        tables = sorted(name for name, rows in written.items() if rows >= count)
+        rows_by_table = {name: rows - before[name] for name, rows in rows_of(engine).items()}
+        tables = sorted(name for name, rows in rows_by_table.items() if rows >= count)
         copied = copy_seconds(engine, tables)
         print(
             f"| {count:,} {kind} | {', '.join(tables)} | {count / seconds:,.0f} | {count / copied:,.0f} "
@@ -205,20 +205,20 @@ def _report_beside(world: World, imports: Imports, count: int, rate: float) -> N
         _print_beside("nothing", None, [load.at_rate(port, 8, _CHUNK_SECONDS, make_event, rate)])
         with workers(world, 1):
             for kind, make in KINDS:
-                begun, loads = imports.start(kind, make, count), []
-                while not imports.is_done(begun, count):
+                import_id, loads = imports.start(kind, make, count), []
+                while not imports.is_done(import_id, count):
                     loads.append(load.at_rate(port, 8, _CHUNK_SECONDS, make_event, rate))
                 _print_beside(f"{count:,} {kind}", count, loads)
 
 
 def _print_beside(what: str, rows: int | None, loads: list[load.Load]) -> None:
-    seconds = sum(each.seconds for each in loads)
-    latencies = [each for some in loads for each in some.latencies]
+    seconds = sum(load_part.seconds for load_part in loads)
+    latencies = [latency for load_part in loads for latency in load_part.latencies]
     every = load.Load(seconds, latencies)
     print(
         f"| {what} | {seconds:.0f} | {'' if rows is None else f'{rows / seconds:,.0f}'} "
         f"| {len(latencies) / seconds:.0f} | {every.percentile(50):.1f} | {every.percentile(99):.1f} "
-        f"| {sum(each.failures for each in loads)} |",
+        f"| {sum(load_part.failures for load_part in loads)} |",
         flush=True,
     )
 

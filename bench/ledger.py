@@ -80,20 +80,22 @@ def pgbench_script(kind: str, first: int, last: int) -> str:
     """
     wallets = f"\\set one random({first}, {max(first, last - 1)})\n\\set other :one + 1\nBEGIN;"
     if kind == "mint":
-        written = _TRANSACTION.format(kind=1, source="NULL", target=":one", first=":one", second="NULL", change="1")
-        moved = _BALANCE.format(change="1", wallet=":one") + _GIVE.format(wallet=":one")
-        moved += _SUPPLY.format(minted=1, burned=0)
+        transaction = _TRANSACTION.format(kind=1, source="NULL", target=":one", first=":one", second="NULL", change="1")
+        balance_changes = _BALANCE.format(change="1", wallet=":one") + _GIVE.format(wallet=":one")
+        balance_changes += _SUPPLY.format(minted=1, burned=0)
     elif kind == "burn":
-        written = _TRANSACTION.format(kind=2, source=":one", target="NULL", first=":one", second="NULL", change="-1")
-        moved = _BALANCE.format(change="-1", wallet=":one") + _TAKE.format(wallet=":one")
-        moved += _SUPPLY.format(minted=0, burned=1)
+        transaction = _TRANSACTION.format(
+            kind=2, source=":one", target="NULL", first=":one", second="NULL", change="-1"
+        )
+        balance_changes = _BALANCE.format(change="-1", wallet=":one") + _TAKE.format(wallet=":one")
+        balance_changes += _SUPPLY.format(minted=0, burned=1)
     else:
-        written = _TRANSACTION.format(
+        transaction = _TRANSACTION.format(
             kind=0, source=":one", target=":other", first=":one", second=":other", change="-1"
         )
-        moved = _BALANCE.format(change="-1", wallet=":one") + _BALANCE.format(change="1", wallet=":other")
-        moved += _TAKE.format(wallet=":one") + _GIVE.format(wallet=":other")
-    return f"{wallets}{written}{moved}COMMIT;\n"
+        balance_changes = _BALANCE.format(change="-1", wallet=":one") + _BALANCE.format(change="1", wallet=":other")
+        balance_changes += _TAKE.format(wallet=":one") + _GIVE.format(wallet=":other")
+    return f"{wallets}{transaction}{balance_changes}COMMIT;\n"
 
 
 @dataclass(frozen=True)
@@ -109,22 +111,22 @@ class LedgerSession:
         return self.organization.ledger_account_id
 
 
-def new_session(url: str, engine: Engine, stored: int = WALLETS) -> LedgerSession:
+def new_session(url: str, engine: Engine, transaction_count: int = WALLETS) -> LedgerSession:
     """Create an organization with about `stored` transactions, written in the past straight into the tables."""
     now = datetime.now(UTC)
-    made = transactions.run(engine, lambda db: create_organization(db, name="Benchmark", now=now))
-    each = -(-stored // WALLETS)
+    organization = transactions.run(engine, lambda db: create_organization(db, name="Benchmark", now=now))
+    transactions_per_wallet = -(-transaction_count // WALLETS)
 
     def fill(db: Connection) -> tuple[int, ...]:
         # Millions of rows that are right by construction: checking each would take longer than all measurements.
         db.execute(text("SET LOCAL session_replication_role = replica"))
         db.execute(text("SET LOCAL statement_timeout = 0"))
         values = {
-            "organization": made.organization_id,
-            "ledger": made.ledger_id,
-            "account": made.ledger_account_id,
+            "organization": organization.organization_id,
+            "ledger": organization.ledger_id,
+            "account": organization.ledger_account_id,
             "wallets": WALLETS,
-            "each": each,
+            "each": transactions_per_wallet,
             "plenty": PLENTY,
         }
         for statement in _FILL:
@@ -135,7 +137,7 @@ def new_session(url: str, engine: Engine, stored: int = WALLETS) -> LedgerSessio
     wallets = transactions.run(engine, fill)
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as db:
         db.execute(text("VACUUM ANALYZE"))
-    return LedgerSession(url, made, wallets)
+    return LedgerSession(url, organization, wallets)
 
 
 _FILL = (
@@ -180,9 +182,9 @@ class Teller:
         self.books = books
         self.engine = create_engine(books.url, threads=1)
         with self.engine.connect() as db:
-            found = organizations.find(db, books.organization.organization_id)
-        assert found is not None
-        self.organization: Organization = found
+            record = organizations.find(db, books.organization.organization_id)
+        assert record is not None
+        self.organization: Organization = record
 
     def post(self, movements: Sequence[Movement]) -> None:
         """Post the movements in one call and commit."""
@@ -198,9 +200,9 @@ class Teller:
                 settings=Settings(database_url="", home=Path()),
             )
             outcomes = post([call] * len(movements), movements)
-            refused = [outcome for outcome in outcomes if not isinstance(outcome, int)]
-            if refused:
-                raise refused[0]
+            refusals = [outcome for outcome in outcomes if not isinstance(outcome, int)]
+            if refusals:
+                raise refusals[0]
 
         transactions.run(self.engine, work)
 
@@ -214,14 +216,14 @@ def movement(books: LedgerSession, kind: str, hot: bool, chance: random.Random) 
 
 
 def _work(books: LedgerSession, kind: str, hot: bool, size: int, seconds: float, start: Any, answers: Any) -> None:
-    teller, chance, done = Teller(books), random.Random(), 0
+    teller, chance, count = Teller(books), random.Random(), 0
     teller.post([movement(books, kind, hot, chance)])
     start.wait()
     began = time.perf_counter()
     while time.perf_counter() - began < seconds:
         teller.post([movement(books, kind, hot, chance) for _ in range(size)])
-        done += size
-    answers.put(done / (time.perf_counter() - began))
+        count += size
+    answers.put(count / (time.perf_counter() - began))
 
 
 def rate(books: LedgerSession, kind: str, hot: bool, size: int, seconds: float) -> float:
@@ -232,10 +234,10 @@ def rate(books: LedgerSession, kind: str, hot: bool, size: int, seconds: float) 
     workers = [context.Process(target=_work, args=arguments) for _ in range(CLIENTS)]
     for worker in workers:
         worker.start()
-    found = [answers.get(timeout=seconds + 120) for _ in workers]
+    rates = [answers.get(timeout=seconds + 120) for _ in workers]
     for worker in workers:
         worker.join()
-    return sum(found)
+    return sum(rates)
 
 
 def compare(books: LedgerSession, limits: LedgerSession, seconds: float, rounds: int) -> None:
@@ -244,7 +246,7 @@ def compare(books: LedgerSession, limits: LedgerSession, seconds: float, rounds:
     print("|---|---|---|---|---|---|---|")
     for kind in KINDS:
         for hot in (False, True):
-            found = [
+            rates = [
                 (
                     limit(limits, kind, hot, seconds),
                     rate(books, kind, hot, 1, seconds),
@@ -252,8 +254,8 @@ def compare(books: LedgerSession, limits: LedgerSession, seconds: float, rounds:
                 )
                 for _ in range(rounds)
             ]
-            most, single, batched = (statistics.median(column) for column in zip(*found, strict=True))
-            shares = [statistics.median(each[n] / each[0] for each in found) for n in (1, 2)]
+            most, single, batched = (statistics.median(column) for column in zip(*rates, strict=True))
+            shares = [statistics.median(round_rates[n] / round_rates[0] for round_rates in rates) for n in (1, 2)]
             wallets = "one" if hot else f"{WALLETS:,}"
             print(
                 f"| {kind} | {wallets} | {most:,.0f} | {single:,.0f} | {shares[0]:.2f} | {batched:,.0f}"
@@ -314,20 +316,20 @@ def by_lots(engine: Engine, books: LedgerSession, rounds: int) -> None:
 
 def taking_turns(works: dict[Any, Callable[[], None]], times: int) -> dict[Any, float]:
     """The median milliseconds of each work, measured in turns."""
-    taken: dict[Any, list[float]] = {name: [] for name in works}
+    durations: dict[Any, list[float]] = {name: [] for name in works}
     for work in works.values():
         work()
     for _ in range(times):
         for name, work in works.items():
             began = time.perf_counter()
             work()
-            taken[name].append((time.perf_counter() - began) * 1000)
-    return {name: statistics.median(each) for name, each in taken.items()}
+            durations[name].append((time.perf_counter() - began) * 1000)
+    return {name: statistics.median(work_durations) for name, work_durations in durations.items()}
 
 
-def by_stored(few: LedgerSession, many: LedgerSession, stored: int, rounds: int) -> None:
+def by_stored(few: LedgerSession, many: LedgerSession, transaction_count: int, rounds: int) -> None:
     """Print the table of the time of movements in a database with few and in one with many transactions."""
-    print(f"\n| movement | ms with {WALLETS:,} stored | ms with {stored:,} stored | ratio |")
+    print(f"\n| movement | ms with {WALLETS:,} stored | ms with {transaction_count:,} stored | ratio |")
     print("|---|---|---|---|")
     tellers = {books: Teller(books) for books in (few, many)}
     chance = random.Random(1)
@@ -336,8 +338,9 @@ def by_stored(few: LedgerSession, many: LedgerSession, stored: int, rounds: int)
             name: lambda books=books, kind=kind: tellers[books].post([movement(books, kind, False, chance)])
             for name, books in (("few", few), ("many", many))
         }
-        found = taking_turns(works, rounds * 60)
-        print(f"| {kind} | {found['few']:.2f} | {found['many']:.2f} | {found['many'] / found['few']:.2f} |", flush=True)
+        medians = taking_turns(works, rounds * 60)
+        few_ms, many_ms = medians["few"], medians["many"]
+        print(f"| {kind} | {few_ms:.2f} | {many_ms:.2f} | {many_ms / few_ms:.2f} |", flush=True)
 
 
 def database(url: str, name: str) -> str:
@@ -360,7 +363,7 @@ def main() -> None:
         Path(directory).chmod(0o711)
         with embedded.server(Path(directory) / "home") as url:
             large = database(url, "large")
-            engines = [create_engine(each, threads=1, statement_timeout_ms=0) for each in (url, large)]
+            engines = [create_engine(address, threads=1, statement_timeout_ms=0) for address in (url, large)]
             for engine in engines:
                 schema.migrate(engine)
             few, many = new_session(url, engines[0]), new_session(large, engines[1], arguments.stored)
@@ -368,9 +371,9 @@ def main() -> None:
             by_lots(engines[0], new_session(url, engines[0]), arguments.rounds)
             books, limits = new_session(url, engines[0]), new_session(url, engines[0])
             compare(books, limits, arguments.seconds, arguments.rounds)
-            for engine, checked in ((engines[0], books), (engines[1], many)):
+            for engine, verified_session in ((engines[0], books), (engines[1], many)):
                 with engine.connect() as db:
-                    faults = verify(db, checked.organization.organization_id)
+                    faults = verify(db, verified_session.organization.organization_id)
                 if faults:
                     sys.exit("\n".join(faults))
                 engine.dispose()

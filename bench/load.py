@@ -84,8 +84,8 @@ class _Client(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
-        head, found, rest = self._buffer.partition(b"\r\n\r\n")
-        if not found:
+        head, separator, rest = self._buffer.partition(b"\r\n\r\n")
+        if not separator:
             return
         lowered = head.lower()
         at = lowered.find(b"content-length:")
@@ -102,16 +102,16 @@ class _Client(asyncio.Protocol):
 
 async def _connect(port: int, clients: int, on_answer: Callable[[_Client, int], None]) -> list[_Client]:
     loop = asyncio.get_running_loop()
-    made = [await loop.create_connection(lambda: _Client(on_answer), "127.0.0.1", port) for _ in range(clients)]
-    return [client for _, client in made]
+    connections = [await loop.create_connection(lambda: _Client(on_answer), "127.0.0.1", port) for _ in range(clients)]
+    return [client for _, client in connections]
 
 
-def closed(port: int, clients: int, seconds: float, make: MakeRequest) -> Load:
+def closed_loop(port: int, clients: int, seconds: float, make: MakeRequest) -> Load:
     """Load by clients that each wait for an answer before the next request."""
 
     async def run() -> Load:
         load, pending = Load(seconds), clients
-        end, done = 0.0, asyncio.Event()
+        end, all_clients_are_done = 0.0, asyncio.Event()
 
         def on_answer(client: _Client, status: int) -> None:
             nonlocal pending
@@ -123,14 +123,14 @@ def closed(port: int, clients: int, seconds: float, make: MakeRequest) -> Load:
                 return
             pending -= 1
             if not pending:
-                done.set()
+                all_clients_are_done.set()
 
         connected = await _connect(port, clients, on_answer)
         begin = time.perf_counter()
         end = begin + seconds
         for client in connected:
             client.send(make(), time.perf_counter())
-        await done.wait()
+        await all_clients_are_done.wait()
         load.seconds = time.perf_counter() - begin
         for client in connected:
             client.close()
@@ -185,9 +185,9 @@ def by_pgbench(url: str, script: str, variables: Mapping[str, object], seconds: 
         command += [f"-T{max(1, round(seconds))}", f"-f{path}", "-l", f"--log-prefix={directory}/log"]
         command += [f"--define={name}={value}" for name, value in variables.items()]
         libpq = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
-        done = subprocess.run([*command, libpq], capture_output=True, text=True)
-        if done.returncode:
-            sys.exit(f"pgbench failed: {done.stderr[-2000:]}")
+        completed = subprocess.run([*command, libpq], capture_output=True, text=True)
+        if completed.returncode:
+            sys.exit(f"pgbench failed: {completed.stderr[-2000:]}")
         # client, transaction, microseconds, ...
         lines = [line.split() for log in Path(directory).glob("log.*") for line in log.read_text().splitlines()]
     return Load(max(1, round(seconds)), [int(line[2]) / 1000 for line in lines], {200: len(lines)})

@@ -41,9 +41,9 @@ class ProcessorTimes:
         return result, ProcessorTime(server_after - server, database_after - database)
 
     def _seconds(self) -> tuple[float, float]:
-        own = self._postmaster.cpu_times()
+        times = self._postmaster.cpu_times()
         # Sessions that have ended count as children of the postmaster.
-        database = own.user + own.system + own.children_user + own.children_system
+        database = times.user + times.system + times.children_user + times.children_system
         return _seconds_below(psutil.Process()), database + _seconds_below(self._postmaster)
 
 

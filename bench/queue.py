@@ -82,10 +82,10 @@ def drained(engine: Engine, world: World, count: int) -> float:
     with workers(world, count):
         while waiting(engine) > before - 200 * count:
             time.sleep(0.005)
-        started, left = time.perf_counter(), waiting(engine)
+        started, event_count = time.perf_counter(), waiting(engine)
         while waiting(engine):
             time.sleep(0.02)
-        return left / (time.perf_counter() - started)
+        return event_count / (time.perf_counter() - started)
 
 
 def end_to_end(
@@ -124,8 +124,9 @@ def _report(engine: Engine, world: World, seconds: int, rate: float) -> None:
         measure(clients, SYNCHRONOUS_AT_ONCE, 1)
         synchronous = measure(clients, SYNCHRONOUS_AT_ONCE, seconds).events_a_second
         print(f"Synchronous tracking in batches of {SYNCHRONOUS_AT_ONCE}: {synchronous:.0f} events/s", flush=True)
-        taken = accepted(port, world, numbers, seconds)
-        print(f"Accepted in batches of {ACCEPTED_AT_ONCE}: {taken:.0f} events/s, {taken / synchronous:.2f} of that")
+        events_accepted = accepted(port, world, numbers, seconds)
+        share = events_accepted / synchronous
+        print(f"Accepted in batches of {ACCEPTED_AT_ONCE}: {events_accepted:.0f} events/s, {share:.2f} of that")
         for count in (1, 2):
             fill(port, world, numbers, int(synchronous * seconds))
             rates = drained(engine, world, count)

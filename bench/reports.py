@@ -155,7 +155,7 @@ def _fill(engine: Engine, count: int) -> tuple[int, int]:
     with autocommit(engine).connect() as db:
         db.execute(text("VACUUM ANALYZE"))
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
-    months = [LAST - timedelta(days=30 * each) for each in range(DAYS // 30 + 2, 0, -1)]
+    months = [LAST - timedelta(days=30 * months_ago) for months_ago in range(DAYS // 30 + 2, 0, -1)]
     for begin, end in pairwise([epoch, *months, LAST + timedelta(days=1)]):
         write((_ADD_TOTALS,), plainly=True, begin=begin, end=end)
         print(f"\r{begin:%Y-%m-%d}", end="", file=sys.stderr, flush=True)
@@ -205,13 +205,13 @@ def main() -> None:
         with autocommit(engine).connect() as db:
             for name, ask in reports.items():
                 medians = []
-                for wanted in ranges.values():
-                    taken = []
+                for date_range in ranges.values():
+                    durations = []
                     for _ in range(ROUNDS):
                         started = time.perf_counter()
-                        ask(db, wanted)
-                        taken.append((time.perf_counter() - started) * 1000)
-                    medians.append(f"{statistics.median(taken):.0f} ms")
+                        ask(db, date_range)
+                        durations.append((time.perf_counter() - started) * 1000)
+                    medians.append(f"{statistics.median(durations):.0f} ms")
                 print(f"| {name} | {' | '.join(medians)} |", flush=True)
         started = time.perf_counter()
         with engine.connect() as db:

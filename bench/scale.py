@@ -122,7 +122,7 @@ _IDS = (
     ("ledger_transactions", "ledger_transaction_id", "transaction"),
     ("ledger_lots", "ledger_lot_id", "lot"),
 )
-_SEQUENCES = [("members", "member_id"), ("wallets", "wallet_id"), *(each[:2] for each in _IDS)]
+_SEQUENCES = [("members", "member_id"), ("wallets", "wallet_id"), *(id_column[:2] for id_column in _IDS)]
 
 
 @dataclass(frozen=True)
@@ -156,11 +156,11 @@ def fill(engine: Engine, world: World, members: int, purchases: int) -> World:
         # Neither triggers nor foreign keys, which take longer than the rows.
         for setting in ("session_replication_role = replica", "maintenance_work_mem = '1GB'", "statement_timeout = 0"):
             db.execute(text(f"SET {setting}"))
-        found = text(
+        query = text(
             "SELECT indexname, indexdef FROM pg_indexes WHERE tablename = ANY(:tables) AND NOT EXISTS"
             " (SELECT FROM pg_constraint WHERE conname = indexname)"
         )
-        indexes = db.execute(found, {"tables": list(GROWING)}).all()
+        indexes = db.execute(query, {"tables": list(GROWING)}).all()
         for name, _ in indexes:
             db.execute(text(f'DROP INDEX "{name}"'))
         db.execute(text(_MEMBERS), values)
@@ -223,11 +223,11 @@ def _milliseconds(place: Place, kind: str, seconds: float) -> float:
     kinds = _kinds(place)
     if kind == USE:
         # Enough to be used.
-        load.closed(place.port, 8, 2 * seconds, kinds[ASSIGN])
-    done = load.closed(place.port, 8, seconds, kinds[kind])
-    if done.failures:
-        sys.exit(f"{kind}: {done.statuses}")
-    return 8000 / done.rate
+        load.closed_loop(place.port, 8, 2 * seconds, kinds[ASSIGN])
+    result = load.closed_loop(place.port, 8, seconds, kinds[kind])
+    if result.failures:
+        sys.exit(f"{kind}: {result.statuses}")
+    return 8000 / result.rate
 
 
 def main() -> None:
@@ -252,15 +252,15 @@ def main() -> None:
         for kind in _kinds(full):
             times: tuple[list[float], list[float]] = [], []
             for _ in range(options.rounds):
-                for place, taken in zip((small, full), times, strict=True):
-                    taken.append(_milliseconds(place, kind, options.seconds))
+                for place, durations in zip((small, full), times, strict=True):
+                    durations.append(_milliseconds(place, kind, options.seconds))
             before, after = map(statistics.median, times)
             print(f"| {kind} | {before:.2f} | {after:.2f} | {after / before:.2f} |", flush=True)
         with full.engine.connect() as db:
             began = time.perf_counter()
             faults = verify(db, full.world.organization.organization_id)
-            taken_ = time.perf_counter() - began
-        print(f"\n`loyalty verify`, the ledger: {taken_:.0f} s, {len(faults)} faults")
+            duration = time.perf_counter() - began
+        print(f"\n`loyalty verify`, the ledger: {duration:.0f} s, {len(faults)} faults")
 
 
 def _place(stack: ExitStack, prepare: Callable[[Engine, World], World]) -> Place:
@@ -272,7 +272,7 @@ def _place(stack: ExitStack, prepare: Callable[[Engine, World], World]) -> Place
     client = tracking.Client(port, world, numbers)
     tracking.add_campaign(client, world)
     book = single_calls.add_book(client, world, engine)
-    load.closed(port, 8, 3, single_calls.events_of(world, numbers))
+    load.closed_loop(port, 8, 3, single_calls.events_of(world, numbers))
     return Place(world, engine, port, numbers, book)
 
 

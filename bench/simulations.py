@@ -75,14 +75,14 @@ def calls_of(program: Program) -> Mapping[str, Callable[[], Any]]:
 
 def measure(calls: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
     """The median of the seconds of processor time of each call."""
-    taken: dict[str, list[float]] = {name: [] for name in calls}
+    durations: dict[str, list[float]] = {name: [] for name in calls}
     for number in range(WARM_UP + rounds):
         for name, call in calls.items():
             start = time.process_time()
             call()
             if number >= WARM_UP:
-                taken[name].append(time.process_time() - start)
-    return {name: statistics.median(seconds) for name, seconds in taken.items()}
+                durations[name].append(time.process_time() - start)
+    return {name: statistics.median(seconds) for name, seconds in durations.items()}
 
 
 def main() -> None:

@@ -85,11 +85,11 @@ class Book:
 def add_book(client: tracking.Client, world: World, engine: Engine) -> Book:
     """Create the book; none of its coupons is assigned yet."""
     body = {"name": "Coffee", "type": "codeless", "publishingStatus": "published"}
-    made = client.call("POST", "/v2/coupon-books", body)["couponBook"]
-    found = text("SELECT coupon_id FROM coupons WHERE organization_id = :id AND coupon_book_id = :book")
+    book = client.call("POST", "/v2/coupon-books", body)["couponBook"]
+    query = text("SELECT coupon_id FROM coupons WHERE organization_id = :id AND coupon_book_id = :book")
     with engine.connect() as db:
-        values = {"id": world.organization.organization_id, "book": made["couponBookId"]}
-        return Book(made, db.execute(found, values).scalar_one(), deque())
+        values = {"id": world.organization.organization_id, "book": book["couponBookId"]}
+        return Book(book, db.execute(query, values).scalar_one(), deque())
 
 
 def main() -> None:
@@ -129,7 +129,7 @@ def _report(world: World, engine: Engine, seconds: int, workers: int, clients: l
             "assignment": (book.assignments(world), pgbench(coupon_usages.pgbench_script("assign"), coupons)),
             "use": (book.uses(world), pgbench(coupon_usages.pgbench_script("use"), coupons)),
         }
-        load.closed(port, 8, 3, kinds["event"][0])
+        load.closed_loop(port, 8, 3, kinds["event"][0])
         print(
             "| call | clients | pgbench/s | p50 ms | p99 ms | calls/s | of pgbench | p50 ms | p99 ms | failures "
             "| CPU ms: server | PostgreSQL | PostgreSQL by pgbench |"
@@ -140,40 +140,40 @@ def _report(world: World, engine: Engine, seconds: int, workers: int, clients: l
             for kind, (make, limit) in kinds.items():
                 if kind == "use":
                     # Enough for all uses, whatever came of the last ones.
-                    load.closed(port, count, seconds, book.assignments(world))
-                done, cost = times.measure(load.closed, port, count, seconds, make)
+                    load.closed_loop(port, count, seconds, book.assignments(world))
+                result, cost = times.measure(load.closed_loop, port, count, seconds, make)
                 bound, bound_cost = times.measure(limit, count)
-                most = max(most, done.rate) if kind == "event" else most
+                most = max(most, result.rate) if kind == "event" else most
                 print(
                     f"| {kind} | {count} | {bound.rate:.0f} | {bound.percentile(50):.1f} | {bound.percentile(99):.1f} "
-                    f"| {done.rate:.0f} | {done.rate / bound.rate:.2f} | {done.percentile(50):.1f} "
-                    f"| {done.percentile(99):.1f} | {done.failures} "
-                    f"| {cost.columns(done.calls)} | {bound_cost.columns(bound.calls).split(' | ')[1]} |",
+                    f"| {result.rate:.0f} | {result.rate / bound.rate:.2f} | {result.percentile(50):.1f} "
+                    f"| {result.percentile(99):.1f} | {result.failures} "
+                    f"| {cost.columns(result.calls)} | {bound_cost.columns(bound.calls).split(' | ')[1]} |",
                     flush=True,
                 )
         print("\n| offered | events/s | p50 ms | p99 ms | failures |")
         print("|---|---|---|---|---|")
         for share in (0.5, 0.75, 0.9):
-            done = load.at_rate(port, max(clients), seconds, kinds["event"][0], share * most)
+            result = load.at_rate(port, max(clients), seconds, kinds["event"][0], share * most)
             print(
-                f"| {share:.0%} | {done.rate:.0f} | {done.percentile(50):.1f} | {done.percentile(99):.1f} "
-                f"| {done.failures} |",
+                f"| {share:.0%} | {result.rate:.0f} | {result.percentile(50):.1f} | {result.percentile(99):.1f} "
+                f"| {result.failures} |",
                 flush=True,
             )
         make = reads_of(world)
-        reads = {count: times.measure(load.closed, port, count, seconds, make) for count in clients}
+        reads = {count: times.measure(load.closed_loop, port, count, seconds, make) for count in clients}
     with serving_bare_flask(world, workers) as port:
         print(
             "\n| clients | bare Flask/s | p50 ms | p99 ms | reads/s | of bare Flask | p50 ms | p99 ms | failures "
             "| CPU ms: server | PostgreSQL |"
         )
         print(11 * "|---" + "|", flush=True)
-        for count, (done, cost) in reads.items():
-            bare = load.closed(port, count, seconds, reads_of(world))
+        for count, (result, cost) in reads.items():
+            bare = load.closed_loop(port, count, seconds, reads_of(world))
             print(
                 f"| {count} | {bare.rate:.0f} | {bare.percentile(50):.1f} | {bare.percentile(99):.1f} "
-                f"| {done.rate:.0f} | {done.rate / bare.rate:.2f} | {done.percentile(50):.1f} "
-                f"| {done.percentile(99):.1f} | {done.failures} | {cost.columns(done.calls)} |",
+                f"| {result.rate:.0f} | {result.rate / bare.rate:.2f} | {result.percentile(50):.1f} "
+                f"| {result.percentile(99):.1f} | {result.failures} | {cost.columns(result.calls)} |",
                 flush=True,
             )
 

@@ -89,10 +89,12 @@ def _fill(db: Connection, created: CreatedOrganization) -> int:
             now=NOW,
         )
         first = first or member.member_id
-    given = "WITH given AS (SELECT n, :now + n * interval '1 minute' AS at FROM generate_series(:first, -1) AS n) "
+    numbers_of_events = (
+        "WITH given AS (SELECT n, :now + n * interval '1 minute' AS at FROM generate_series(:first, -1) AS n) "
+    )
     values = {**owned, "m": first, "others": OTHERS, "first": -2 * EVENTS, "account": created.ledger_account_id}
     for number, statement in enumerate(_ROWS):
-        db.execute(text((given if number == 0 else "") + statement.replace("%%", "%")), values)
+        db.execute(text((numbers_of_events if number == 0 else "") + statement.replace("%%", "%")), values)
     mission = db.execute(
         text(
             "INSERT INTO missions (organization_id, mission_key, name, event_type, active, max_repetitions, goal_count,"
@@ -145,12 +147,12 @@ def _pages(db: Connection, member: Member) -> dict[str, TimelineQuery]:
 
 def _milliseconds(work: Callable[[], Any]) -> list[float]:
     work()
-    found = []
+    durations = []
     for _ in range(ROUNDS):
         began = time.perf_counter()
         work()
-        found.append((time.perf_counter() - began) * 1000)
-    return sorted(found)
+        durations.append((time.perf_counter() - began) * 1000)
+    return sorted(durations)
 
 
 def _measure(engine: Engine) -> None:
@@ -167,8 +169,8 @@ def _measure(engine: Engine) -> None:
             def page(query: TimelineQuery = query) -> Any:
                 return timeline_page(timeline_of(db, member, query))
 
-            found = _milliseconds(page)
-            print(f"| {name} | {found[0]:.1f} ms | {statistics.median(found):.1f} ms |")
+            durations = _milliseconds(page)
+            print(f"| {name} | {durations[0]:.1f} ms | {statistics.median(durations):.1f} ms |")
 
 
 def main() -> None:

@@ -110,21 +110,21 @@ def make_world(engine: Engine, url: str) -> World:
     """Create the organization of all measurements, its members written straight to the database."""
     now = datetime.now(UTC)
     settings = Settings(database_url=url)
-    made = transactions.run(engine, lambda db: create_organization(db, name="Benchmark", now=now))
+    organization = transactions.run(engine, lambda db: create_organization(db, name="Benchmark", now=now))
     token = transactions.run(
         engine,
         lambda db: issue_operator_token(
             db,
             settings,
-            organization_id=made.organization_id,
+            organization_id=organization.organization_id,
             roles=frozenset(),
             is_admin=True,
             lifetime=86_400,
             now=now,
         ),
     )
-    first = transactions.run(engine, lambda db: _enrol(db, made, now))
-    return World(url, made, token, *first)
+    first = transactions.run(engine, lambda db: _enrol(db, organization, now))
+    return World(url, organization, token, *first)
 
 
 @contextmanager
@@ -134,7 +134,7 @@ def new_world() -> Iterator[tuple[World, Engine]]:
         yield make_world(engine, url), engine
 
 
-def _enrol(db: Connection, made: CreatedOrganization, now: datetime) -> tuple[int, int]:
+def _enrol(db: Connection, organization: CreatedOrganization, now: datetime) -> tuple[int, int]:
     rows = [
         {
             "loyalty_member_id": f"m{number}",
@@ -146,17 +146,17 @@ def _enrol(db: Connection, made: CreatedOrganization, now: datetime) -> tuple[in
     ]
     members.add_members(
         db,
-        made.organization_id,
+        organization.organization_id,
         rows,
-        ledger_id=made.ledger_id,
-        loyalty_program_id=made.loyalty_program_id,
+        ledger_id=organization.ledger_id,
+        loyalty_program_id=organization.loyalty_program_id,
         now=now,
     )
-    found = db.execute(
+    row = db.execute(
         text("SELECT min(member_id), min(wallet_id) FROM members WHERE organization_id = :o"),
-        {"o": made.organization_id},
+        {"o": organization.organization_id},
     ).one()
-    return found[0], found[1]
+    return row[0], row[1]
 
 
 class Client:
@@ -199,10 +199,10 @@ def add_campaign(client: Client, world: World) -> None:
     """Add a campaign that gives one point for each whole dollar of an order."""
     base = f"/v2/organizations/{world.organization.organization_id}/campaigns"
     campaign = {"code": "whole-dollars", "name": "Whole dollars", "eventType": "member-purchase-order-created"}
-    made = client.call("POST", base, campaign)["campaign"]
+    campaign_record = client.call("POST", base, campaign)["campaign"]
     params = [{"id": "amount", "expression": "floor(order.total)"}]
     action = {"status": "running", "priority": 1, "effects": {"items": [{"effectId": "mint-points", "params": params}]}}
-    client.call("POST", f"{base}/{made['campaignId']}/actions", action)
+    client.call("POST", f"{base}/{campaign_record['campaignId']}/actions", action)
 
 
 def limit(world: World, seconds: int, clients: int = CLIENTS) -> Load:
@@ -244,12 +244,12 @@ def _free_port() -> int:
 
 
 @contextmanager
-def _running(world: World, module: list[str], environment: Mapping[str, str], ready: str) -> Iterator[None]:
+def _running(world: World, module: list[str], environment: Mapping[str, str], readiness_address: str) -> Iterator[None]:
     """Run a module of Python on the world's database; it has begun when it answers at `ready`, a port and a path."""
     environment = {**os.environ, "LOYALTY_DATABASE_URL": world.url, **environment}
     server = subprocess.Popen([sys.executable, "-m", *module], env=environment, stdout=subprocess.DEVNULL)
     try:
-        _wait_until_ready(server, f"http://127.0.0.1:{ready}")
+        _wait_until_ready(server, f"http://127.0.0.1:{readiness_address}")
         yield
     finally:
         server.send_signal(signal.SIGTERM)
@@ -301,18 +301,18 @@ def measure(clients: list[Client], size: int, seconds: float, rate: float | None
 
 def statements(world: World, engine: Engine, numbers: Iterator[int]) -> dict[int, int]:
     """The SQL statements of a call by its number of events, without BEGIN and COMMIT."""
-    counted: list[str] = []
+    sent_statements: list[str] = []
     dispatcher = Dispatcher(Settings(database_url=world.url), engine)
     caller = Caller("benchmark", world.organization.organization_id, frozenset(), is_admin=True)
-    event.listen(engine, "before_cursor_execute", lambda *arguments: counted.append(arguments[2]))
-    found = {}
+    event.listen(engine, "before_cursor_execute", lambda *arguments: sent_statements.append(arguments[2]))
+    counts = {}
     for size in (1, 100):
         for _ in range(2):  # the first call also loads the campaigns
-            counted.clear()
+            sent_statements.clear()
             body = {"events": [new_event(numbers, random.Random(size)) for _ in range(size)]}
             dispatcher([Request("integration", "trackEvents", {}, {}, body, caller, "benchmark", {})])
-        found[size] = len(counted)
-    return found
+        counts[size] = len(sent_statements)
+    return counts
 
 
 def main() -> None:
