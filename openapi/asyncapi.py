@@ -121,14 +121,14 @@ def _headers(administration: dict[str, Any], callback: dict[str, Any]) -> dict[s
 
 def _reached_schemas(administration: dict[str, Any], messages: list[_Message]) -> dict[str, Any]:
     schemas = administration["components"]["schemas"]
-    reached: dict[str, Any] = {}
+    schemas_by_name: dict[str, Any] = {}
     to_do = [name for message in messages for name in _references(message.content["schema"])]
     while to_do:
         name = to_do.pop()
-        if name not in reached:
-            reached[name] = _as_json_schema(schemas[name])
+        if name not in schemas_by_name:
+            schemas_by_name[name] = _as_json_schema(schemas[name])
             to_do += _references(schemas[name])
-    return dict(sorted(reached.items()))
+    return dict(sorted(schemas_by_name.items()))
 
 
 def _references(node: Any) -> Iterator[str]:

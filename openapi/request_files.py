@@ -86,7 +86,9 @@ def http_file(document: dict[str, Any], url: str) -> str:
     lines += [f"@{name} = {value}" for name, value in _variables(requests, url).items()]
     for request in requests:
         lines += ["", f"### {request.operation['summary']}", f"# @name {request.operation['operationId']}"]
-        optional = [f"{each['name']}={value}" for each, value in request.query if not each.get("required")]
+        optional = [
+            f"{parameter['name']}={value}" for parameter, value in request.query if not parameter.get("required")
+        ]
         if optional:
             lines.append(f"# It also takes: {'&'.join(optional)}")
         lines.append(f"{request.method} {_variable('baseUrl')}{_path(request, '{{{{{}}}}}')}{_required_query(request)}")
@@ -114,27 +116,37 @@ def _requests(document: dict[str, Any]) -> Iterator[_Request]:
             parameters = [resolved(document, parameter) for parameter in declared]
             contents = resolved(document, operation.get("requestBody", {})).get("content", {})
             media_type, content = next(iter(contents.items()), (None, {}))
-            named = next(iter(operation["security"][0]), None) if operation["security"] else None
-            is_key = named is not None and schemes[named]["type"] == "apiKey"
+            scheme_name = next(iter(operation["security"][0]), None) if operation["security"] else None
+            is_key = scheme_name is not None and schemes[scheme_name]["type"] == "apiKey"
             yield _Request(
                 operation=operation,
                 method=method.upper(),
                 path=path,
-                path_values={each["name"]: _value(document, each) for each in parameters if each["in"] == "path"},
-                query=[(each, _value(document, each)) for each in parameters if each["in"] == "query"],
+                path_values={
+                    parameter["name"]: _value(document, parameter)
+                    for parameter in parameters
+                    if parameter["in"] == "path"
+                },
+                query=[
+                    (parameter, _value(document, parameter)) for parameter in parameters if parameter["in"] == "query"
+                ],
                 media_type=media_type,
                 example=_example(document, content),
-                key_header=schemes[named]["name"] if is_key and named else None,
+                key_header=schemes[scheme_name]["name"] if is_key and scheme_name else None,
             )
 
 
 def _postman_item(request: _Request) -> dict[str, Any]:
     path = _path(request, ":{}")
     query = [
-        {**_pair(each["name"], value), "description": each["description"], "disabled": not each.get("required", False)}
-        for each, value in request.query
+        {
+            **_pair(parameter["name"], value),
+            "description": parameter["description"],
+            "disabled": not parameter.get("required", False),
+        }
+        for parameter, value in request.query
     ]
-    sent: dict[str, Any] = {
+    postman_request: dict[str, Any] = {
         "method": request.method,
         "description": request.operation["description"],
         "header": [_pair("Content-Type", request.media_type)] if request.media_type else [],
@@ -148,15 +160,18 @@ def _postman_item(request: _Request) -> dict[str, Any]:
     }
     if request.key_header:
         key = [_pair("key", request.key_header), _pair("value", _variable(_API_KEY)), _pair("in", "header")]
-        sent["auth"] = {"type": "apikey", "apikey": key}
+        postman_request["auth"] = {"type": "apikey", "apikey": key}
     elif request.is_open:
-        sent["auth"] = {"type": "noauth"}
+        postman_request["auth"] = {"type": "noauth"}
     if request.is_form:
-        sent["body"] = {"mode": "urlencoded", "urlencoded": [_pair(*field) for field in request.example.items()]}
+        postman_request["body"] = {
+            "mode": "urlencoded",
+            "urlencoded": [_pair(*field) for field in request.example.items()],
+        }
     elif request.body is not None:
         language = "text" if request.is_file else "json"
-        sent["body"] = {"mode": "raw", "raw": request.body, "options": {"raw": {"language": language}}}
-    return {"name": request.operation["summary"], "request": sent, "response": []}
+        postman_request["body"] = {"mode": "raw", "raw": request.body, "options": {"raw": {"language": language}}}
+    return {"name": request.operation["summary"], "request": postman_request, "response": []}
 
 
 def _variables(requests: list[_Request], url: str) -> dict[str, str]:
@@ -178,7 +193,11 @@ def _path(request: _Request, form: str) -> str:
 
 
 def _required_query(request: _Request) -> str:
-    required = [f"{each['name']}={quote(value, safe=',:')}" for each, value in request.query if each.get("required")]
+    required = [
+        f"{parameter['name']}={quote(value, safe=',:')}"
+        for parameter, value in request.query
+        if parameter.get("required")
+    ]
     return f"?{'&'.join(required)}" if required else ""
 
 
@@ -192,7 +211,7 @@ def _value(document: dict[str, Any], parameter: dict[str, Any]) -> str:
     else:
         value = schema["enum"][0] if "enum" in schema else {"integer": 1, "boolean": True}.get(schema["type"], "")
     if isinstance(value, list):
-        return ",".join(str(each) for each in value)
+        return ",".join(str(element) for element in value)
     return json.dumps(value) if isinstance(value, bool) else str(value)
 
 

@@ -77,17 +77,17 @@ def operations(document: dict[str, Any]) -> list[Operation]:
 
 def schemas() -> dict[str, Schema]:
     """The schemas of both documents by name. Those of requests need no key, since the client makes one."""
-    found: dict[str, Schema] = {}
-    returned: set[str] = set()
+    schemas_by_name: dict[str, Schema] = {}
+    names_of_results: set[str] = set()
     for surface in openapi.SURFACES:
         document = openapi.bundle(surface)
-        found |= document["components"]["schemas"]
+        schemas_by_name |= document["components"]["schemas"]
         results = [operation.result for operation in operations(document)]
-        returned |= _reach(document, references(results))
-    for name, schema in found.items():
-        if name not in returned and KEY in schema.get("required", ()):
+        names_of_results |= _reach(document, references(results))
+    for name, schema in schemas_by_name.items():
+        if name not in names_of_results and KEY in schema.get("required", ()):
             schema["required"].remove(KEY)
-    return dict(sorted(found.items()))
+    return dict(sorted(schemas_by_name.items()))
 
 
 def snake_case(name: str) -> str:
@@ -108,14 +108,14 @@ def references(node: Any) -> Iterator[str]:
 
 
 def _reach(document: dict[str, Any], names: Iterator[str]) -> set[str]:
-    reached: set[str] = set()
+    reachable: set[str] = set()
     to_do = list(names)
     while to_do:
         name = to_do.pop()
-        if name not in reached:
-            reached.add(name)
+        if name not in reachable:
+            reachable.add(name)
             to_do += references(document["components"]["schemas"][name])
-    return reached
+    return reachable
 
 
 def _read_operation(document: dict[str, Any], path: str, method: str, item: dict[str, Any]) -> Operation:

@@ -80,7 +80,7 @@ def _type_of(schema: Schema, module: str) -> str:
         return f"Literal[{', '.join(map(repr, schema['enum']))}]{suffix if None not in schema['enum'] else ''}"
     for keyword_ in ("allOf", "oneOf"):
         if keyword_ in schema:
-            return " | ".join(_type_of(each, module) for each in schema[keyword_]) + suffix
+            return " | ".join(_type_of(variant, module) for variant in schema[keyword_]) + suffix
     if schema.get("type") == "array":
         return f"list[{_type_of(schema['items'], module)}]{suffix}"
     if schema.get("type") == "object":
@@ -131,16 +131,19 @@ def _write_iterator(operation: Operation) -> Iterator[str]:
 
 
 def _path_arguments(operation: Operation) -> list[str]:
-    return [f"{snake_case(each['name'])}: {_type_of(each['schema'], 'types.')}" for each in operation.own_parameters]
+    return [
+        f"{snake_case(parameter['name'])}: {_type_of(parameter['schema'], 'types.')}"
+        for parameter in operation.own_parameters
+    ]
 
 
 def _query_arguments(query: tuple[dict[str, Any], ...]) -> list[str]:
     if not query:
         return []
     texts = ["*"]
-    for each in query:
-        text = f"{snake_case(each['name'])}: {_type_of(each['schema'], 'types.')}"
-        texts.append(text if each.get("required") else f"{text} | None = None")
+    for parameter in query:
+        text = f"{snake_case(parameter['name'])}: {_type_of(parameter['schema'], 'types.')}"
+        texts.append(text if parameter.get("required") else f"{text} | None = None")
     return texts
 
 
@@ -148,11 +151,11 @@ def _target(operation: Operation) -> tuple[str, str]:
     """The template of the path, and the values in it."""
     path = operation.path
     values = []
-    for each in operation.path_parameters:
-        path = path.replace(f"{{{each['name']}}}", "{}")
-        values.append("self._organization_id" if each["name"] == ORGANIZATION else snake_case(each["name"]))
+    for parameter in operation.path_parameters:
+        path = path.replace(f"{{{parameter['name']}}}", "{}")
+        values.append("self._organization_id" if parameter["name"] == ORGANIZATION else snake_case(parameter["name"]))
     return f'"{path}"', f"({', '.join(values)}{',' if values else ''})"
 
 
 def _query(query: tuple[dict[str, Any], ...]) -> str:
-    return "{" + ", ".join(f'"{each["name"]}": {snake_case(each["name"])}' for each in query) + "}"
+    return "{" + ", ".join(f'"{parameter["name"]}": {snake_case(parameter["name"])}' for parameter in query) + "}"

@@ -105,8 +105,8 @@ class BaseClient:
         for attempt in range(self._max_retries + 1):
             is_last = attempt == self._max_retries
             try:
-                sent = headers if is_open else headers | self._authorization()
-                response = self._http.request(method, url, params=params, content=content, headers=sent)
+                request_headers = headers if is_open else headers | self._authorization()
+                response = self._http.request(method, url, params=params, content=content, headers=request_headers)
             except httpx.TransportError as error:
                 is_unsent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
                 if is_last or not (is_repeatable or is_unsent):

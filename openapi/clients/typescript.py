@@ -71,8 +71,8 @@ def _write_schema(name: str, schema: Schema) -> str:
 
 
 def _write_field(name: str, schema: Schema, is_required: bool) -> str:
-    mark, missing = ("", "") if is_required else ("?", " | undefined")
-    return f"{_comment(schema, '  ')}  {json.dumps(name)}{mark}: {_type_of(schema, '')}{missing};\n"
+    mark, undefined_type = ("", "") if is_required else ("?", " | undefined")
+    return f"{_comment(schema, '  ')}  {json.dumps(name)}{mark}: {_type_of(schema, '')}{undefined_type};\n"
 
 
 def _comment(schema: Schema, indent: str) -> str:
@@ -88,7 +88,7 @@ def _type_of(schema: Schema, module: str) -> str:
         return " | ".join(map(json.dumps, schema["enum"])) + (suffix if None not in schema["enum"] else "")
     for keyword in ("allOf", "oneOf"):
         if keyword in schema:
-            return " | ".join(_type_of(each, module) for each in schema[keyword]) + suffix
+            return " | ".join(_type_of(variant, module) for variant in schema[keyword]) + suffix
     if schema.get("type") == "array":
         return f"Array<{_type_of(schema['items'], module)}>{suffix}"
     if schema.get("type") == "object":
@@ -104,7 +104,7 @@ def _declare_operation(operation: Operation) -> Iterator[str]:
     if operation.result is not None:
         is_text = operation.result_type != "application/json"
         result = "string" if is_text else _type_of(operation.result, "types.")
-    path = [f"{each['name']}: {_type_of(each['schema'], 'types.')}" for each in operation.own_parameters]
+    path = [f"{parameter['name']}: {_type_of(parameter['schema'], 'types.')}" for parameter in operation.own_parameters]
     arguments = list(path)
     if operation.body is not None:
         # A query that has to be given cannot follow a body that may be left out.
@@ -124,20 +124,20 @@ def _declare_query(query: tuple[dict[str, Any], ...]) -> list[str]:
     if not query:
         return []
     fields = [
-        f"{json.dumps(each['name'])}{'' if each.get('required') else '?'}: {_type_of(each['schema'], 'types.')}"
-        + ("" if each.get("required") else " | undefined")
-        for each in query
+        f"{json.dumps(parameter['name'])}{'' if parameter.get('required') else '?'}"
+        f": {_type_of(parameter['schema'], 'types.')}{'' if parameter.get('required') else ' | undefined'}"
+        for parameter in query
     ]
     mark = "" if _is_query_required(query) else "?"
     return [f"query{mark}: {{ {'; '.join(fields)} }}"]
 
 
 def _is_query_required(query: tuple[dict[str, Any], ...]) -> bool:
-    return any(each.get("required") for each in query)
+    return any(parameter.get("required") for parameter in query)
 
 
 def _write_operation(operation: Operation) -> Iterator[str]:
-    names = [each["name"] for each in operation.own_parameters]
+    names = [parameter["name"] for parameter in operation.own_parameters]
     arguments = [*names, *(["body"] if operation.body is not None else []), *(["query"] if operation.query else [])]
     options = ["query"] if operation.query else []
     if operation.body is not None:
@@ -160,7 +160,7 @@ def _write_operation(operation: Operation) -> Iterator[str]:
 def _target(operation: Operation) -> str:
     """The path with its values as a template of JavaScript."""
     path = operation.path
-    for each in operation.path_parameters:
-        value = "this.organizationId" if each["name"] == ORGANIZATION else each["name"]
-        path = path.replace(f"{{{each['name']}}}", f"${{encodeURIComponent({value})}}")
+    for parameter in operation.path_parameters:
+        value = "this.organizationId" if parameter["name"] == ORGANIZATION else parameter["name"]
+        path = path.replace(f"{{{parameter['name']}}}", f"${{encodeURIComponent({value})}}")
     return f"`{path}`"
