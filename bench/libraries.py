@@ -70,9 +70,9 @@ def routing() -> dict[str, Callable[[], Any]]:
         raise LookupError(path)
 
     def by_tree(method: str, path: bytes) -> None:
-        route = tree.find(path)
-        assert route is not None
-        assert method in route[0]
+        match = tree.find(path)
+        assert match is not None
+        assert method in match[0]
 
     raw_paths = [(method, path.encode()) for method, path in PATHS]
     return {

@@ -25,8 +25,8 @@ def splitting(request, monkeypatch):
 
 
 def limits(shop, campaign):
-    limits = shop.administration.get(f"/campaigns/{campaign['campaignId']}", include="limits")["campaign"]["limits"]
-    return [(limit["used"], limit["left"], limit["location"]) for limit in limits]
+    rows = shop.administration.get(f"/campaigns/{campaign['campaignId']}", include="limits")["campaign"]["limits"]
+    return [(limit["used"], limit["left"], limit["location"]) for limit in rows]
 
 
 def budgeted(shop, limit, *, parts, **more):

@@ -47,8 +47,8 @@ def work(engine, shop, moment):
 
 
 def payloads(shop, field):
-    payloads = [row[0] or {} for row in shop.rows("events", "payload", "loyalty_event_id")]
-    return [payload for payload in payloads if field in payload]
+    stored_payloads = [row[0] or {} for row in shop.rows("events", "payload", "loyalty_event_id")]
+    return [payload for payload in stored_payloads if field in payload]
 
 
 def test_a_confirmation_and_a_cancellation_at_once_leave_nothing_behind(shop, member):

@@ -24,8 +24,8 @@ def users(busy_api):
 
 
 def administrators(users):
-    users = users.surface.get("/users", includeAPIUsers=True)["results"]
-    return [result for result in users if result["active"] and result["organizations"][0]["isAdmin"]]
+    results = users.surface.get("/users", includeAPIUsers=True)["results"]
+    return [result for result in results if result["active"] and result["organizations"][0]["isAdmin"]]
 
 
 def test_administrators_who_take_each_other_away_leave_one(users):

@@ -72,8 +72,8 @@ def test_no_acknowledged_event_is_lost(shop: Shop, home: Path) -> None:
             wait_until(lambda: len(sent_keys) > before + 20)
         finally:
             tills_close.set()
-        for till in tills:
-            till.result()
+        for future in tills:
+            future.result()
         with standby.connect() as db:
             keys = db.execute(text("SELECT system_unique_key FROM events WHERE event_type = :t"), {"t": ORDER_CREATED})
             assert sorted(keys.scalars()) == sorted(sent_keys)

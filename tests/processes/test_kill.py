@@ -116,12 +116,12 @@ class Shop:
         except httpx.TransportError:
             return False
         assert answer.status_code == 200, answer.text
-        body = answer.json()
+        response = answer.json()
         if one.kind == "mint":
-            [row] = body["ledgerTransactions"]
+            [row] = response["ledgerTransactions"]
             identity = row["ledgerTransactionId"]
         else:
-            [result] = body["results"]
+            [result] = response["results"]
             assert result["status"] == "success", result
             identity = result["loyaltyEventKey"]
         assert self.acknowledged.setdefault(one.key, identity) == identity
