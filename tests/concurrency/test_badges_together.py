@@ -71,7 +71,7 @@ def test_a_mixture_never_leaves_the_bounds(shop, badges):
     check(badges, member, badge)
 
 
-def test_one_key_is_done_once_whoever_sends_it_first(shop, badges):
+def test_one_key_assigns_once_and_belongs_to_the_first_sender(shop, badges):
     badge, members = badges.create(maxAmount=100), [shop.member() for _ in range(4)]
     for _ in range(3):
         name = key()
@@ -95,7 +95,7 @@ def test_a_tracking_is_reverted_once(shop, badges):
     assert badges.balance(member, badge) == 0
 
 
-def test_assignments_against_reverts_and_cancellations(shop, badges):
+def test_a_balance_is_the_sum_of_assignments_reverts_and_cancellations(shop, badges):
     badge, member = badges.create(maxAmount=5), shop.member()
     shop.campaign(running(assigns(badge)), eventType=GENERIC)
     for _ in range(3):

@@ -122,7 +122,7 @@ def transactions_of(shop: Shop) -> list[int]:
         return sorted(db.execute(text(counts), {"organization_id": shop.organization.id}).scalars(), reverse=True)
 
 
-def test_calls_that_wait_are_one_transaction_with_an_answer_for_each(shop):
+def test_waiting_calls_are_one_transaction_with_a_response_for_each(shop):
     shop.campaign(running(WHOLE_DOLLARS), eventType="member-purchase-order-created")
     members = [shop.member() for _ in range(10)]
     calls = [partial(call, shop, order(member, 3 + number)) for number, member in enumerate(members)]
@@ -154,7 +154,7 @@ def test_statements_do_not_grow_with_the_calls(shop):
     assert counts[1] <= counts[0] + 1
 
 
-def test_every_call_has_the_result_that_it_would_have_alone(shop):
+def test_every_call_of_a_batch_has_the_result_of_an_unbatched_call(shop):
     """The same calls on a twin of the organization, one after the other, have the same outcomes."""
     twin = Shop(shop.organization.api.organization())
     replies: list[list[Reply]] = []
@@ -207,7 +207,7 @@ def _outcome_of(result: dict[str, Any]) -> tuple[Any, ...]:
     return result["status"], [effect["status"] for effect in result["effects"]], error.get("type")
 
 
-def test_uses_of_coupons_that_wait_are_one_transaction_with_an_answer_for_each(shop):
+def test_waiting_uses_of_coupons_are_one_transaction_with_a_response_for_each(shop):
     book = shop.integration.post("/coupon-books", {"name": "Tea", "type": "codeless", "publishingStatus": "published"})
     path = f"/coupon-books/{book['couponBook']['couponBookKey']}/use"
 
@@ -255,7 +255,7 @@ def test_one_key_in_many_calls_counts_once(shop):
     assert sum("key-reused" in text for text in texts) == 1
 
 
-def test_a_call_that_meets_a_fault_fails_alone(shop, caplog):
+def test_a_call_that_meets_a_fault_fails_while_its_batch_succeeds(shop, caplog):
     shop.campaign(running(WHOLE_DOLLARS), eventType="member-purchase-order-created")
     members = [shop.member() for _ in range(8)]
 
@@ -284,7 +284,7 @@ def patient_shop(settings: Settings) -> Iterator[Shop]:
         yield Shop(api.organization())
 
 
-def test_a_member_whom_somebody_holds_holds_up_one_call_and_not_the_others(patient_shop, caplog):
+def test_a_locked_member_delays_one_call_of_a_batch_only(patient_shop, caplog):
     shop = patient_shop
     caplog.set_level(logging.INFO, "loyalty")
     shop.campaign(running(WHOLE_DOLLARS), eventType="member-purchase-order-created")
@@ -312,7 +312,7 @@ def hurried_shop(settings: Settings) -> Iterator[Shop]:
         shop.check_ledger()
 
 
-def test_deadlines_of_calls_that_wait_and_of_those_under_way(hurried_shop):
+def test_calls_past_their_deadline_report_what_they_changed_and_release_their_locks(hurried_shop):
     shop = hurried_shop
     shop.campaign(running(WHOLE_DOLLARS), eventType="member-purchase-order-created")
     one, two = shop.member(), shop.member()
@@ -382,7 +382,7 @@ class TestPayments:
             assert not any(future.done() for future in futures)
         return [future.result() for future in futures]
 
-    def test_those_of_several_members_are_one_transaction(self, shop, partner):
+    def test_payments_of_several_members_are_one_transaction(self, shop, partner):
         members = [shop.member() for _ in range(10)]
         bodies = [partner.body(member, 3 + number) for number, member in enumerate(members)]
         with counted(shop.engine) as statements:
@@ -394,7 +394,7 @@ class TestPayments:
         assert transactions_of(shop) == [10, 1]
         assert sum("INSERT INTO partner_payments" in statement for statement in statements) == 2
 
-    def test_an_answer_for_each_whatever_becomes_of_the_others(self, shop, partner):
+    def test_each_payment_of_a_batch_has_its_own_response(self, shop, partner):
         payer, sleeping, other = shop.member(), shop.member(), shop.member()
         shop.integration.patch(f"/members/{sleeping}", {"active": False})
         earlier_payment = partner.body(other, 5)

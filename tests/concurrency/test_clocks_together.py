@@ -82,7 +82,7 @@ def test_advances_to_one_moment_at_once_are_one(clock, points):
     assert clock.organization.administration.get("/audit-log", operationId="advanceTestClock")["totalCount"] == 1
 
 
-def test_a_step_of_somebody_else_is_waited_for(clock, points, busy_api, monkeypatch):
+def test_a_step_waits_for_a_step_of_another_process(clock, points, busy_api, monkeypatch):
     to = (START + timedelta(days=DAYS)).isoformat()
     monkeypatch.setattr(service, "CALL_SECONDS", 0)
     clock.advance(to)
@@ -197,7 +197,7 @@ def test_clocks_begun_at_once_are_one(busy_api, monkeypatch):
     assert lost_races == []
 
 
-def test_a_clock_begins_after_what_is_being_written(busy_api, monkeypatch):
+def test_a_clock_begins_after_a_member_that_is_being_enrolled(busy_api, monkeypatch):
     clock = Clock(busy_api.organization(environment="test"))
     member_is_written, go = threading.Event(), threading.Event()
     enrol = members.enrol_members

@@ -29,7 +29,7 @@ def lots_of(shop, member):
     return shop.ask(statement, member=member.member_id)
 
 
-def test_lots_assigned_used_and_reverted_at_once(shop):
+def test_lots_assigned_used_and_reverted_at_once_agree_with_their_book(shop):
     """Whatever comes first, each lot has what was taken from it, and nothing that has expired is used."""
     book = shop.book(**priced(shop, assignment_required_points=Decimal(1), usage_required_points=Decimal(1)))
     members = [shop.member(points=1000) for _ in range(3)]
@@ -121,7 +121,7 @@ def test_a_use_takes_what_expires_soonest_of_what_was_assigned_before_it(shop):
         assert outcomes([lambda m=member: shop.use(m, book)] * 3) == {"done": 1, "coupon-not-assigned": 2}
 
 
-def test_the_reverts_of_a_use_and_of_its_assignment(shop):
+def test_an_assignment_is_reverted_only_after_its_use(shop):
     book = shop.book(**priced(shop, assignment_required_points=Decimal(2), usage_required_points=Decimal(1)))
     for _ in range(TURNS):
         member = shop.member(points=3)
@@ -136,7 +136,7 @@ def test_the_reverts_of_a_use_and_of_its_assignment(shop):
         )
 
 
-def test_the_revert_of_a_use_and_another_use(shop):
+def test_the_revert_of_a_use_leaves_one_coupon_for_another_use(shop):
     book = shop.book()
     for _ in range(TURNS):
         member = shop.member()
@@ -147,7 +147,7 @@ def test_the_revert_of_a_use_and_another_use(shop):
         assert lots_of(shop, member) == [(1, int(results[1] == "done"))]
 
 
-def test_a_forced_revert_and_a_use(shop):
+def test_a_forced_revert_wins_over_a_use_and_leaves_nothing_to_use(shop):
     book = shop.book()
     for _ in range(TURNS):
         member = shop.member()
@@ -188,7 +188,7 @@ def test_nothing_is_used_from_the_moment_on_at_which_it_expires(shop):
     assert shop.ask(late) == [(0,)]
 
 
-def test_an_expiry_on_the_way_between_uses_and_reverts(shop):
+def test_a_use_that_is_reverted_after_its_lot_expired_is_not_used_again(shop):
     """What is reverted after its lot expired comes back to that lot, where nobody can use it."""
     book, expiry = shop.book(), shop.now + timedelta(hours=1)
     for _ in range(TURNS):

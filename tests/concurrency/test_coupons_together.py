@@ -79,7 +79,7 @@ def test_a_value_coupon_of_12_is_good_for_twelve_uses_of_1(shop):
     assert shop.stored(book).total_usages == 1
 
 
-def test_using_and_taking_back_the_assignment_exclude_each_other(shop):
+def test_a_use_and_the_revert_of_its_assignment_exclude_each_other(shop):
     book = shop.book("list")
     shop.add_codes(book, [f"R-{n}" for n in range(12)])
 

@@ -13,7 +13,7 @@ from tests.concurrency.together import together
 LATE = {"/problems/unknown-member", "/problems/member-erased", "/problems/member-inactive", "/problems/not-found"}
 
 
-def test_whoever_is_at_work_with_an_erased_member_leaves_nothing(shop):
+def test_calls_about_a_member_during_its_erasing_leave_no_personal_data(shop):
     i, a = shop.integration, shop.administration
     badge = i.post("/badges", {"name": "Lark", "maxAmount": 99, "active": True})["badge"]["badgeKey"]
     program = {"name": "Friends", "code": "friends", "active": True, "maxPerCode": 9}
@@ -43,7 +43,7 @@ def test_whoever_is_at_work_with_an_erased_member_leaves_nothing(shop):
         assert traces(shop.engine) == {}
 
 
-def test_coupons_of_a_member_who_is_erased(shop):
+def test_coupons_of_an_erased_member_leave_no_personal_data(shop):
     """Whoever comes first, sums and lots agree, and nothing tells any more whose the coupons were."""
     i, a = shop.integration, shop.administration
     book = CouponBooks(shop.organization).make(type="codeless", maxAssignedPerMember=9)

@@ -59,7 +59,7 @@ def at_once(works, threads=20):
         return list(pool.map(one, range(len(works))))
 
 
-def test_of_two_reverts_of_a_transaction_one_succeeds(client):
+def test_one_of_two_reverts_of_a_transaction_succeeds(client):
     points = client.account(point_tracking_enabled=True, expires_in_months=12)
     purses = client.wallets(5)
     client.post_batch([Movement(points, Decimal(1_000_000), to_wallet_id=purse) for purse in purses])
@@ -98,7 +98,7 @@ def test_of_two_reverts_of_a_transaction_one_succeeds(client):
 
 
 @pytest.mark.parametrize("kind", ["burn", "transfer"])
-def test_of_a_hundred_captures_of_a_hold_one_succeeds(client, kind):
+def test_one_of_100_captures_of_a_hold_succeeds(client, kind):
     points = client.account(point_tracking_enabled=True)
     ana, ben = client.wallets(2)
     client.mint(points, ana, 150)
@@ -115,7 +115,7 @@ def test_of_a_hundred_captures_of_a_hold_one_succeeds(client, kind):
     assert client.balance(points, ben).current_balance == (captured if kind == "transfer" else 0)
 
 
-def test_captures_and_releases_of_one_hold(client):
+def test_a_capture_and_a_release_of_one_hold_restore_the_balance(client):
     points = client.account()
     (ana,) = client.wallets(1)
     for _ in range(25):
@@ -131,7 +131,7 @@ def test_captures_and_releases_of_one_hold(client):
 
 
 @pytest.mark.parametrize("tracked", [False, True])
-def test_a_burn_against_the_revert_of_its_mint(client, tracked):
+def test_a_burn_and_the_revert_of_its_mint_have_one_winner_and_leave_0(client, tracked):
     points = client.account(point_tracking_enabled=tracked)
     (ana,) = client.wallets(1)
     won = Counter()
@@ -167,7 +167,7 @@ def test_a_balance_grows_to_its_maximum_and_no_further(client):
     assert client.balance(points, ana).current_balance == sum(amounts) == 50
 
 
-def test_debt_that_is_repaid_while_it_grows(client):
+def test_debt_that_is_repaid_while_it_grows_keeps_to_its_limit(client):
     points = client.account(overdraft_limit=50)
     (ana,) = client.wallets(1)
     works = [lambda: client.burn(points, ana, 7, allow_overdraft=True), lambda: client.mint(points, ana, 5)] * 50
@@ -199,7 +199,7 @@ def test_reverts_of_burns_take_from_the_same_supply_as_mints(client):
     assert client.issued(points) == {points: 100}
 
 
-def test_a_supply_that_is_limited_while_mints_run(client):
+def test_a_maximum_supply_that_is_set_while_mints_run_holds(client):
     points = client.account()
     purses = client.wallets(8)
     limited = []
@@ -223,7 +223,7 @@ def test_a_supply_that_is_limited_while_mints_run(client):
     assert client.issued(points) == {points: minted}
 
 
-def test_point_tracking_that_begins_while_mints_and_burns_run(client):
+def test_point_tracking_that_begins_while_points_move_loses_no_point(client):
     for _ in range(4):
         points = client.account()
         purses = client.wallets(6)
@@ -250,7 +250,7 @@ def test_point_tracking_that_begins_while_mints_and_burns_run(client):
         assert sum(client.balance(points, purse).current_balance for purse in purses) == 60 + 3 * 40 - 40
 
 
-def test_transfers_in_opposite_directions(client):
+def test_transfers_in_opposite_directions_leave_every_balance_at_100(client):
     points = client.account(point_tracking_enabled=True)
     purses = client.wallets(3)
     client.post_batch([Movement(points, Decimal(100), to_wallet_id=purse) for purse in purses])
@@ -264,7 +264,7 @@ def test_transfers_in_opposite_directions(client):
     assert [client.balance(points, purse).current_balance for purse in purses] == [100, 100, 100]
 
 
-def test_batches_over_the_same_wallets_in_any_order(client):
+def test_batches_over_the_same_wallets_in_any_order_all_succeed(client):
     accounts = [client.account(max_supply=100_000), client.account(), client.account(point_tracking_enabled=True)]
     purses = client.wallets(6)
     pick = random.Random(4)

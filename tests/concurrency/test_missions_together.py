@@ -46,7 +46,7 @@ def test_one_request_that_is_sent_by_many_acts_once(shop):
     assert shop.balance(ana) == 10
 
 
-def test_counting_and_cancelling_at_once_end_where_the_standing_events_do(shop):
+def test_counting_and_cancelling_at_once_leave_the_count_of_active_events(shop):
     mission = create(shop, goalCount=3, pointsAccrual=10)
     ana = shop.member()
     first = shop.track(*(event(ana) for _ in range(12)))

@@ -37,7 +37,7 @@ def action(shop, payment, name, body=None):
     return partial(shop.integration.request, "POST", path, body)
 
 
-def test_of_20_payments_of_100_from_500_five_succeed(shop, member):
+def test_5_of_20_payments_of_100_points_from_500_succeed(shop, member):
     replies = together([creation(shop, member) for _ in range(20)])
     assert statuses(replies) == {(201, None): 5, (409, "/problems/insufficient-balance"): 15}
     payments = [reply.json["pointsPayment"] for reply in replies if reply.status == 201]
@@ -68,7 +68,7 @@ def test_20_refunds_give_back_no_more_than_the_payment(shop, member):
     shop.check_ledger()
 
 
-def test_of_20_orders_with_one_payment_one_is_stored(shop, member):
+def test_one_of_20_orders_with_one_payment_is_stored(shop, member):
     payment = creation(shop, member, 500)().json["pointsPayment"]
     tender = {"tender": "points", "amount": 5, "pointsPaymentKey": payment["pointsPaymentKey"]}
     bodies = [{"events": [order(member, 5, payments=[tender])]} for _ in range(20)]

@@ -144,7 +144,7 @@ def test_what_is_burned_of_a_revolving_supply_can_be_issued_again(shop):
     assert shop.balance(member, account) == 40 + changes <= 40
 
 
-def test_value_that_expires_is_burned_once_by_whoever_comes_first(shop):
+def test_expired_value_is_burned_once_by_the_first_call(shop):
     account = shop.account(pointTrackingEnabled=True, expiresInMonths=1)["ledgerAccountId"]
     member = shop.member()
     shop.give(member, 10, ledgerAccountId=account)

@@ -107,7 +107,7 @@ def test_orders_that_are_queued_by_many_at_once_are_created_once(shop):
     assert len(shop.rows("purchase_orders", "1")) == 1
 
 
-def test_a_member_whose_head_waits_holds_up_nobody_else(shop):
+def test_a_member_whose_first_event_waits_delays_no_other_member(shop):
     shop.campaign(running(mint(1)), eventType=GENERIC)
     ana, bob = shop.member(), shop.member()
     send(shop, *(event(member) for member in (ana, bob) * 5))

@@ -32,7 +32,7 @@ def test_an_event_is_cancelled_by_one_of_many(shop):
     assert {row.used for row in shop.rows("campaign_limit_counters")} == {0}
 
 
-def test_points_are_burned_or_taken_back_but_not_both(shop):
+def test_points_are_burned_or_clawed_back_but_not_both(shop):
     shop.campaign(running(mint(10)), eventType=GENERIC)
     member = shop.member()
     path = f"/members/by-loyalty-member-id/{member}/burn"
@@ -47,7 +47,7 @@ def test_points_are_burned_or_taken_back_but_not_both(shop):
         assert shop.balance(member) == 0
 
 
-def test_coupons_are_used_or_taken_back_and_nothing_is_left_in_the_end(shop):
+def test_coupons_are_used_or_reverted_and_none_remains(shop):
     book = CouponBooks(shop.organization).make(type="codeless")["couponBookKey"]
     shop.campaign(running(effect("assign-coupon", couponBookKey=book, amount=3)), eventType=GENERIC)
     member = shop.member()

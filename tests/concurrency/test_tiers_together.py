@@ -29,7 +29,7 @@ def check(shop, ladder, members):
         assert all(before != after for _, before, after in moves)
 
 
-def test_batches_and_calls_that_move_the_same_tiers(shop):
+def test_batches_and_calls_that_move_the_same_tiers_leave_no_gaps(shop):
     ladder = TierSchedule.new(shop, **{f"Tier{n}": 10 * n for n in range(1, 8)})
     members = [shop.member() for _ in range(6)]
     daily = {"scope": "campaign", "type": "points", "period": "daily", "limit": 10**9}

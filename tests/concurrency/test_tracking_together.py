@@ -81,7 +81,7 @@ def test_a_limit_is_used_to_the_last_point_and_not_beyond(shop, limit, parts, to
     assert counter_value == (9 if total == 63 else total)
 
 
-def test_effects_of_any_kind_use_a_limit_to_the_last_and_what_is_given_back_is_there_again(shop):
+def test_effects_use_a_limit_to_the_last_and_cancellations_give_it_back(shop):
     members = [shop.member() for _ in range(8)]
     shop.campaign(
         running(effect("discount", type="amount", value=1), mint(2)),
