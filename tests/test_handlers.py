@@ -49,7 +49,7 @@ def calls_in(folder: str, name: str) -> Iterator[tuple[str, str]]:
         ("wait_for_locks", {"_run_batch"}),
     ],
 )
-def test_the_dispatcher_alone_takes_the_steps_of_a_call(name, callers):
+def test_only_the_dispatcher_takes_the_steps_of_a_call(name, callers):
     assert set(calls_in("handlers", name)) == {("handlers/http/dispatch.py", caller) for caller in callers}
 
 

@@ -74,7 +74,7 @@ def test_a_part_of_the_handlers_imports_nothing_above_it(part):
     assert upwards == set()
 
 
-def test_the_domain_needs_the_standard_library_alone():
+def test_the_domain_needs_only_the_standard_library():
     foreign = {
         f"{path.relative_to(ROOT)}: {name}"
         for path in modules("domain")

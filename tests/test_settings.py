@@ -102,7 +102,7 @@ def test_a_bad_value_names_its_variable(name, value):
         Settings.from_environment({name: value})
 
 
-def test_a_password_is_never_told():
+def test_a_password_is_in_no_error_and_no_repr():
     with pytest.raises(SettingError) as caught:
         Settings.from_environment({"LOYALTY_DATABASE_URL": "mysql://root:sesame@db/loyalty"})
     assert "sesame" not in str(caught.value)
@@ -127,7 +127,7 @@ def test_variables_that_are_no_settings_are_found():
     assert unknown_variables({"LOYALTY_PROT": "1", "LOYALTY_PORT": "1", "PATH": "/bin"}) == ["LOYALTY_PROT"]
 
 
-def test_tokens_of_the_other_issuer_need_the_own_audience_unless_told():
+def test_external_tokens_need_the_token_audience_unless_another_is_set():
     environ = {"LOYALTY_EXTERNAL_ISSUER": "i", "LOYALTY_EXTERNAL_JWKS_URL": "https://i/jwks"}
     assert Settings.from_environment({**environ, "LOYALTY_TOKEN_AUDIENCE": "shop"}).external_audience == "shop"
     assert Settings.from_environment({**environ, "LOYALTY_EXTERNAL_AUDIENCE": "own"}).external_audience == "own"

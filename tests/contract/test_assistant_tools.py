@@ -60,5 +60,5 @@ def test_missing_arguments_are_reported():
         TOOLS["getMember"].request({}, 3)
 
 
-def test_tools_of_some_tags():
+def test_tools_can_be_limited_to_some_tags():
     assert {tool.tag for tool in tools(["members", "campaigns"])} == {"members", "campaigns"}

@@ -35,11 +35,11 @@ WRITES = {
 
 
 @pytest.mark.parametrize("operation_id", sorted(WRITES))
-def test_what_writes_is_audited(operation_id: str) -> None:
+def test_writes_are_audited(operation_id: str) -> None:
     assert (all_operations()[operation_id].audit is None) == (operation_id in NOT_AUDITED)
 
 
-def test_what_reads_is_not_audited() -> None:
+def test_reads_are_not_audited() -> None:
     assert [
         name
         for name, all_operation in all_operations().items()

@@ -22,7 +22,7 @@ def told_in_changelog() -> str:
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
-def test_what_breaks_programs_is_in_the_changelog(surface: str) -> None:
+def test_breaking_changes_are_in_the_changelog(surface: str) -> None:
     entries = told_in_changelog()
     changes = breaking_changes(released(surface), openapi.bundle(surface))
     unlisted = [change for change in changes if change.split(": ")[0] not in entries]

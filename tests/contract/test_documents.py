@@ -57,7 +57,7 @@ def test_connexion_loads_the_document(surface: str) -> None:
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
-def test_what_is_said_of_the_document_suits_generators(surface: str) -> None:
+def test_title_and_contact_of_the_document_suit_generators(surface: str) -> None:
     """Packages are named by the title, and some generators do not go without somebody to contact."""
     info = openapi.bundle(surface)["info"]
     assert len(info["title"].split()) <= 2

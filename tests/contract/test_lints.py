@@ -134,7 +134,7 @@ BREAKS = [
 
 
 @pytest.mark.parametrize(("rule", "break_it"), BREAKS, ids=[f"{n}-{rule}" for n, (rule, _) in enumerate(BREAKS)])
-def test_the_rule_notices(rule: str, break_it: Any) -> None:
+def test_a_rule_reports_a_document_that_breaks_it(rule: str, break_it: Any) -> None:
     document = openapi.bundle("administration")
     break_it(document)
     assert getattr(lints, rule)(document) != []

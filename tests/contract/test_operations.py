@@ -165,7 +165,7 @@ def test_every_planned_operation_is_documented_or_to_come() -> None:
     assert PLANNED.keys() == DOCUMENTED.keys() | TO_COME.keys()
 
 
-def test_what_is_documented_is_no_longer_to_come() -> None:
+def test_documented_operations_are_not_among_those_to_come() -> None:
     assert DOCUMENTED.keys() & TO_COME.keys() == set()
 
 
@@ -234,7 +234,7 @@ def test_a_partners_key_is_for_its_own_path() -> None:
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
-def test_operations_stand_in_the_file_of_their_tag(surface: str) -> None:
+def test_operations_are_in_the_file_of_their_tag(surface: str) -> None:
     bundled = openapi.bundle(surface)["paths"]
     for path, item in openapi.load(f"{surface}.yaml")["paths"].items():
         file = item["$ref"].partition("#")[0]
@@ -243,7 +243,7 @@ def test_operations_stand_in_the_file_of_their_tag(surface: str) -> None:
                 assert Path(file).stem == operation.operation["tags"][0]
 
 
-def test_long_lists_take_a_cursor_and_tell_the_next_one() -> None:
+def test_long_lists_take_a_cursor_and_return_the_next_one() -> None:
     takes = {key for key, operation in DOCUMENTED.items() if any(p["name"] == "cursor" for p in operation.parameters)}
     tells = {
         (surface, place[0])
@@ -287,7 +287,7 @@ def test_operations_of_our_own_are_marked_as_extensions(surface):
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
-def test_lists_that_can_be_walked_may_say_that_their_total_is_not_exact(surface):
+def test_lists_with_cursors_may_report_an_inexact_total(surface):
     schemas = openapi.bundle(surface)["components"]["schemas"]
     fields = {name: {*schema.get("properties", ())} for name, schema in schemas.items()}
     walked = [name for name, field_names in fields.items() if {"nextCursor", "totalCount"} <= field_names]

@@ -49,7 +49,7 @@ def test_examples_have_the_title_of_the_type() -> None:
     assert examples == titles
 
 
-def test_types_stand_under_the_heading_of_their_status() -> None:
+def test_types_are_under_the_heading_of_their_status() -> None:
     status = ""
     for line in PAGE.read_text(encoding="utf-8").splitlines():
         if line.startswith("## "):

@@ -57,7 +57,7 @@ def test_an_answer_has_all_fields_of_its_record_but_internal_ones():
     assert Shape(Cart).dump(CART) == ANSWER
 
 
-def test_an_answer_names_what_it_lacks_and_what_it_calls_otherwise():
+def test_a_shape_omits_and_renames_fields():
     shape = Shape(Cart, without=("made_at", "wheels"), names={"price": "amount"}, optional=("spare", "owner_name"))
     assert shape.dump(CART) == {"cartKey": "a-1", "amount": Decimal("7.5"), "options": {}}
     assert Shape(Cart, only=("cart_key", "options")).dump(CART) == {"cartKey": "a-1", "options": {}}

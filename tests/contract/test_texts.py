@@ -57,7 +57,7 @@ def _patterns(node: Any, where: str = "") -> Iterator[tuple[str, dict[str, Any]]
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
-def test_every_pattern_is_told_in_words(surface):
+def test_every_pattern_is_described_in_words(surface):
     document = openapi.bundle(surface)
     schemas = Schemas(surface, document)
     patterns = list(_patterns(document))

@@ -51,7 +51,7 @@ def stored_rows(engine: Engine) -> list[tuple[int, str]]:
     return transactions.read(autocommit(engine), lambda db: query(db, "SELECT n, t FROM seen ORDER BY n", ()))
 
 
-def test_what_is_deferred_travels_with_the_next_read_and_with_the_commit(engine, messages):
+def test_deferred_statements_are_sent_with_the_next_read_and_the_commit(engine, messages):
     def work(db: Connection) -> list[tuple[int, ...]]:
         defer(db, ADD, (1, "one"))
         defer(db, ADD, (2, "two"))
@@ -86,12 +86,12 @@ def test_nothing_is_sent_for_a_transaction_that_does_nothing(engine, messages):
     assert messages == []
 
 
-def test_a_read_of_the_engine_without_transactions_sends_itself_alone(engine, messages):
+def test_an_autocommit_read_is_sent_without_a_transaction(engine, messages):
     assert transactions.read(autocommit(engine), lambda db: query(db, "SELECT 1", ())) == [(1,)]
     assert messages == ["SELECT 1"]
 
 
-def test_what_is_deferred_without_a_transaction_is_sent_at_once(engine):
+def test_deferred_statements_without_a_transaction_are_sent_at_once(engine):
     transactions.read(autocommit(engine), lambda db: defer(db, ADD, (1, "one")))
     assert stored_rows(engine) == [(1, "one")]
 
@@ -119,7 +119,7 @@ def test_an_error_of_a_deferred_statement_is_raised_by_the_next_read(engine):
         transactions.run(engine, work)
 
 
-def test_what_is_deferred_by_work_that_fails_is_never_sent(engine, messages):
+def test_deferred_statements_of_failed_work_are_never_sent(engine, messages):
     def work(db: Connection) -> None:
         defer(db, ADD, (1, "one"))
         raise RuntimeError("the work fails")
@@ -141,7 +141,7 @@ def test_savepoints_keep_the_order_of_statements(engine):
     assert [number for number, _ in stored_rows(engine)] == [1, 3]
 
 
-def test_a_cursor_that_the_server_keeps_reads_what_was_deferred(engine):
+def test_a_server_side_cursor_reads_the_deferred_statements(engine):
     with engine.connect() as db:
         for number in range(50):
             defer(db, ADD, (number, "x"))
@@ -153,7 +153,7 @@ def test_a_cursor_that_the_server_keeps_reads_what_was_deferred(engine):
     assert stored_rows(engine) == []
 
 
-def test_levels_of_isolation_are_those_asked_for(engine):
+def test_transactions_have_the_requested_isolation_level(engine):
     show = text("SHOW transaction_isolation")
     for level in ("REPEATABLE READ", "SERIALIZABLE", "READ COMMITTED"):
         with engine.execution_options(isolation_level=level).begin() as db:
@@ -162,7 +162,7 @@ def test_levels_of_isolation_are_those_asked_for(engine):
         assert db.execute(show).scalar_one() == "read committed"
 
 
-def test_a_statement_that_travels_behind_a_lock_sees_what_the_holder_committed(settings):
+def test_a_statement_pipelined_after_a_lock_reads_what_the_lock_holder_committed(settings):
     """Each statement of a message looks at the database anew, as READ COMMITTED promises."""
     name = f"travel_{uuid.uuid4().hex}"
     engine = create_engine(settings.database_url, threads=3)
@@ -188,7 +188,7 @@ def test_a_statement_that_travels_behind_a_lock_sees_what_the_holder_committed(s
     engine.dispose()
 
 
-def test_a_connection_lost_before_the_commit_is_replaced_and_the_work_done_again(engine):
+def test_work_is_retried_after_its_connection_is_lost_before_the_commit(engine):
     attempts = []
 
     def work(db: Connection) -> int:
@@ -219,13 +219,13 @@ class TestPrepared:
         assert count_prepared(messages) == 1
         assert sum("EXECUTE" in message for message in messages) == 4
 
-    def test_its_name_tells_people_what_it_is_about(self, engine, messages):
+    def test_its_name_describes_the_statement(self, engine, messages):
         transactions.run(engine, lambda db: defer(db, ADD_PREPARED, (1, "one")))
         read_alone(engine, lambda db: query(db, FIND, ([1], "t", 1)))
         assert "PREPARE insert_seen_1 AS INSERT INTO seen" in messages[0]
         assert "; EXECUTE select_seen_2 (" in messages[1]
 
-    def test_it_returns_what_it_would_return_otherwise(self, engine, messages):
+    def test_a_prepared_statement_returns_the_rows_of_an_unprepared_one(self, engine, messages):
         transactions.run(engine, lambda db: [defer(db, ADD, (number, f"t{number}")) for number in range(5)])
         for numbers, pattern, limit in [([1], "t%", 1), ([], "t%", 1), ([2], "t%", 1), ([1], "x", 1)]:
             rows = transactions.read(autocommit(engine), lambda db, v=(numbers, pattern, limit): query(db, FIND, v))
@@ -241,7 +241,7 @@ class TestPrepared:
             assert count_prepared(messages) == statements
 
     @pytest.mark.parametrize(("numbers", "limit"), [(list(range(17)), 1), ([1], 17)])
-    def test_many_records_are_planned_for_what_they_are(self, engine, messages, numbers, limit):
+    def test_statements_about_many_records_are_planned_for_their_values(self, engine, messages, numbers, limit):
         transactions.run(engine, lambda db: [defer(db, ADD, (number, "t")) for number in range(5)])
         rows = transactions.read(autocommit(engine), lambda db: query(db, FIND, (numbers, "t", limit)))
         assert rows == [(numbers[0], "t", "100 %")]
@@ -283,7 +283,7 @@ class TestPrepared:
         assert stored_rows(engine) == [(2, "two")]
         assert count_prepared(messages) == 1
 
-    def test_an_error_of_its_own_is_raised_as_any_other(self, engine):
+    def test_an_error_of_a_prepared_statement_is_raised_with_its_constraint(self, engine):
         transactions.run(engine, lambda db: defer(db, ADD_PREPARED, (1, "one")))
         for _ in range(2):
             with pytest.raises(IntegrityError) as raised:
@@ -293,7 +293,7 @@ class TestPrepared:
     @pytest.mark.parametrize(
         "run", [transactions.run, lambda engine, work: transactions.read(autocommit(engine), work)]
     )
-    def test_a_column_of_another_type_makes_it_start_over(self, engine, run):
+    def test_a_statement_survives_another_type_of_its_column(self, engine, run):
         def find(db: Connection) -> list[tuple[Any, ...]]:
             return query(db, FIND, ([1], "%", 1))
 
@@ -303,7 +303,7 @@ class TestPrepared:
             db.execute(text("ALTER TABLE seen ALTER COLUMN t TYPE varchar(9)"))
         assert run(engine, find) == [(1, "7", "100 %")]
 
-    def test_plans_are_made_again_from_time_to_time(self, engine, messages, monkeypatch):
+    def test_plans_are_discarded_from_time_to_time(self, engine, messages, monkeypatch):
         def read(_: Engine) -> None:
             read_alone(engine, lambda db: query(db, FIND, ([1], "t", 1)))
 
@@ -318,7 +318,7 @@ class TestPrepared:
         read(engine)
         assert messages[-1].startswith("DISCARD PLANS; EXECUTE")
 
-    def test_what_cannot_be_in_a_transaction_is_not_sent_with_anything_else(self, engine, monkeypatch):
+    def test_a_vacuum_is_sent_separately_from_other_statements(self, engine, monkeypatch):
         monkeypatch.setattr("persistence.connections.PLANS_KEPT_SECONDS", 0.0)
         read_alone(engine, lambda db: query(db, FIND, ([1], "t", 1)))
         read_alone(engine, lambda db: db.execute(text("VACUUM seen")))

@@ -48,14 +48,14 @@ def test_balances_are_those_of_active_accounts_and_of_others_with_a_balance(ledg
     assert views[ana][0].is_default_account
 
 
-def test_every_wallet_asked_for_is_answered(ledger, db):
+def test_every_requested_wallet_is_returned(ledger, db):
     strange = RawLedger.new(db).wallet()
     views = ledger_wallets.balances_of_wallets(db, ledger.organization_id, [strange], START, "UTC")
     assert views == {strange: []}
     assert ledger_wallets.balances_of_wallets(db, ledger.organization_id, [], START, "UTC") == {}
 
 
-def test_what_has_expired_by_the_moment_asked_for_is_left_out(ledger, db):
+def test_lots_that_have_expired_by_the_requested_moment_are_left_out(ledger, db):
     tracked = ledger.account(name="tracked", point_tracking_enabled=True)
     ana, ben = ledger.wallet(), ledger.wallet()
     for wallet, days, amount in ((ana, 1, 5), (ana, 2, 7), (ben, 1, 11), (ben, 3, 13)):
@@ -73,7 +73,7 @@ def test_what_has_expired_by_the_moment_asked_for_is_left_out(ledger, db):
 
 
 @pytest.mark.parametrize("number", [1, 40])
-def test_one_statement_answers_for_any_number_of_wallets(ledger, db, number):
+def test_one_statement_reads_any_number_of_wallets(ledger, db, number):
     wallets = [ledger.wallet() for _ in range(number)]
     with counted(db) as statements:
         views = ledger_wallets.balances_of_wallets(db, ledger.organization_id, wallets, START, "UTC")
@@ -106,7 +106,7 @@ def test_expired_lots_are_found_without_reading_the_others(ledger, db):
     assert "rows=4.00" in lines[0] or "rows=4 " in lines[0], plan
 
 
-def test_a_locked_account_waits_for_those_who_post_and_they_for_it(engine):
+def test_a_locked_account_and_its_posters_wait_for_each_other(engine):
     with engine.begin() as db:
         ledger = RawLedger.new(db)
         wallet = ledger.wallet()

@@ -25,11 +25,11 @@ from tests.builders import one_organization
         ("SELECT members FROM unnest(%s) AS members", False),
     ],
 )
-def test_statements_that_name_no_organization(statement, across):
+def test_a_statement_without_an_organization_is_across_organizations(statement, across):
     assert one_organization.is_across(statement) == across
 
 
-def test_what_the_product_sends_is_seen(monkeypatch):
+def test_statements_of_the_product_are_watched(monkeypatch):
     messages = []
     # In the place of the connection, and of the watch over this run.
     monkeypatch.setattr(connections, "_transmit", lambda execute, message, parameters=None: messages.append(message))

@@ -109,7 +109,7 @@ def at_revision(engine: Engine, revision: str, note: str = "") -> None:
         db.execute(text(f"COMMENT ON TABLE alembic_version IS '{note}'"))
 
 
-def test_the_state_tells_what_is_pending(empty_database):
+def test_the_state_lists_the_pending_migrations(empty_database):
     before = schema.find_state(empty_database)
     assert not before.is_usable
     assert before.pending == tuple(schema.migrate(empty_database))
@@ -190,7 +190,7 @@ def test_several_processes_may_migrate_at_once(empty_database):
     assert schema.differences(empty_database) == []
 
 
-def test_a_database_of_a_newer_version_is_left_alone(empty_database):
+def test_a_database_of_a_newer_version_stays_unchanged(empty_database):
     schema.migrate(empty_database)
     at_revision(empty_database, "9999")
     with pytest.raises(schema.SchemaError, match="9999"):

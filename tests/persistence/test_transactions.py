@@ -41,7 +41,7 @@ def _terminate(db: Connection) -> None:
     db.execute(text("SELECT 1"))
 
 
-def test_work_that_loses_its_connection_is_done_over(engine: Engine) -> None:
+def test_work_that_loses_its_connection_is_retried(engine: Engine) -> None:
     attempts = []
 
     def work(db: Connection) -> str:
@@ -54,7 +54,7 @@ def test_work_that_loses_its_connection_is_done_over(engine: Engine) -> None:
     assert len(attempts) == 2
 
 
-def test_a_connection_lost_in_the_commit_is_not_done_over_since_the_commit_may_have_happened(engine: Engine) -> None:
+def test_work_is_not_retried_after_its_connection_is_lost_in_the_commit(engine: Engine) -> None:
     attempts = []
 
     def work(db: Connection) -> None:
@@ -68,7 +68,7 @@ def test_a_connection_lost_in_the_commit_is_not_done_over_since_the_commit_may_h
     assert len(attempts) == 1
 
 
-def test_work_that_needs_more_locks_is_done_over_and_knows_it(engine: Engine) -> None:
+def test_work_that_needs_more_locks_is_repeated_and_knows_it(engine: Engine) -> None:
     attempts = []
 
     def work(db: Connection) -> str:
@@ -96,7 +96,7 @@ def test_work_that_never_has_enough_locks_is_given_up(engine: Engine) -> None:
     assert not transactions.is_repeated()
 
 
-def test_a_deadlock_is_done_over_until_the_last_attempt(engine: Engine) -> None:
+def test_a_deadlock_is_retried_until_the_last_attempt(engine: Engine) -> None:
     attempts = []
 
     def work(db: Connection) -> None:
@@ -108,7 +108,7 @@ def test_a_deadlock_is_done_over_until_the_last_attempt(engine: Engine) -> None:
     assert len(attempts) == transactions.ATTEMPTS
 
 
-def test_what_is_no_race_is_raised_at_once(engine: Engine) -> None:
+def test_an_error_that_is_no_race_is_raised_at_the_first_attempt(engine: Engine) -> None:
     attempts = []
 
     def work(db: Connection) -> None:
@@ -120,7 +120,7 @@ def test_what_is_no_race_is_raised_at_once(engine: Engine) -> None:
     assert len(attempts) == 1
 
 
-def test_a_read_that_loses_its_connection_is_done_once_more(engine: Engine) -> None:
+def test_a_read_is_retried_once_after_its_connection_is_lost(engine: Engine) -> None:
     attempts = []
 
     def work(db: Connection) -> str:
@@ -133,7 +133,7 @@ def test_a_read_that_loses_its_connection_is_done_once_more(engine: Engine) -> N
     assert len(attempts) == 2
 
 
-def test_a_connection_lost_while_it_is_given_back_is_no_failure(settings) -> None:
+def test_a_connection_lost_on_its_return_to_the_pool_is_no_failure(settings) -> None:
     engine = create_engine(settings.database_url, threads=1)
 
     def reads() -> int:
@@ -166,7 +166,7 @@ class TestDeadlines:
         yield new_deadline
         deadline_of_thread.reset(token)
 
-    def test_the_statement_that_runs_is_ended_and_its_locks_are_given_back(self, engine, deadline) -> None:
+    def test_the_running_statement_ends_and_its_locks_are_released(self, engine, deadline) -> None:
         statement_begins = threading.Event()
 
         def work(db: Connection) -> None:

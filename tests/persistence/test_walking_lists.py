@@ -265,7 +265,7 @@ def undone(db: Connection) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("name", "order"), ORDERS)
-def test_walking_by_cursor_gives_the_rows_of_one_great_page(filled, name, order):
+def test_paging_by_cursor_returns_the_rows_of_one_large_page(filled, name, order):
     read = filled.lists[name]
     whole = read(Page(0, ALL.limit, order))
     assert whole.total_count >= COUNT * 2 / 3
@@ -289,7 +289,7 @@ def test_the_last_page_has_no_cursor_even_where_it_is_full(filled, name):
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-def test_a_walk_may_begin_at_any_page(filled, name):
+def test_paging_may_begin_at_any_page(filled, name):
     read = filled.lists[name]
     fourth = read(Page(3, 20))
     assert read(after(fourth, 20)) == read(Page(4, 20))
@@ -457,7 +457,7 @@ VALUES = (
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(ORDERS), st.data())
-def test_whatever_a_cursor_tells_is_read_or_refused(filled, of_list, data):
+def test_a_forged_cursor_is_read_or_refused(filled, of_list, data):
     name, order = of_list
     read = filled.lists[name]
     place = read(Page(0, 1, order)).next

@@ -86,7 +86,7 @@ def test_organizations_are_listed(shared_home, organization):
     assert for_people[rows.index(row)].split()[:2] == [str(row["organizationId"]), row["organizationKey"]]
 
 
-def test_credentials_that_cannot_be_reset(shared_home, organization):
+def test_credentials_that_cannot_be_reset_are_refused(shared_home, organization):
     identity = organization["organizationId"]
     with embedded.server(shared_home) as url:
         engine = create_engine(url, threads=1)
@@ -181,7 +181,7 @@ def test_a_sound_ledger_is_found_sound(shared_home, organization):
     assert one.returncode == 0
 
 
-def test_what_has_expired_is_posted_once(shared_home, organization):
+def test_expired_points_are_burned_once(shared_home, organization):
     organization_id = organization["organizationId"]
     with embedded.server(shared_home) as url:
         engine = create_engine(url, threads=1)
@@ -358,7 +358,7 @@ def test_a_database_without_citus_is_not_distributed(home):
     assert completed.stderr.startswith("Error: The database has no extension citus")
 
 
-def test_a_check_tells_by_text_and_exit_code_how_the_database_stands(new_home):
+def test_migrate_check_reports_the_state_of_the_schema_by_text_and_exit_code(new_home):
     with embedded.server(new_home, options={"fsync": "off"}) as url:
         pending = loyalty(new_home, "migrate", "--check")
         assert pending.returncode == 3
@@ -433,7 +433,7 @@ def test_every_command_has_a_short_help():
         assert [line for line in listed if len(line.split()) < 3 or line.endswith("...")] == [], group
 
 
-def test_what_commands_find_is_reported_to_programs_too(shared_home):
+def test_findings_of_commands_are_printed_as_json(shared_home):
     doctor = loyalty(shared_home, "doctor", "--json")
     report = json.loads(doctor.stdout)
     assert (doctor.returncode, report["isWell"]) == (0, True)
@@ -505,7 +505,7 @@ def _commands():
 
 
 @pytest.mark.parametrize(("shell", "word"), [("bash", "complete"), ("zsh", "compdef"), ("fish", "complete")])
-def test_shells_are_told_how_to_complete(shell, word):
+def test_completion_prints_the_script_of_each_shell(shell, word):
     result = CliRunner().invoke(main, ["completion", shell])
     assert result.exit_code == 0
     assert word in result.output

@@ -54,7 +54,7 @@ def until(happened: Callable[[], bool], seconds: float = 120) -> None:
         time.sleep(0.1)
 
 
-def test_silent_connections_make_room_for_those_who_speak(serve):
+def test_silent_connections_are_closed_to_accept_others(serve):
     server = serve(descriptors=500)
     silent = [connect(server) for _ in range(MANY)]
     for _ in range(5):
@@ -99,7 +99,7 @@ def test_a_body_that_does_not_come_is_answered_408(serve):
         (b"GET / HTTP/1.1\r\nX-Much: " + b"a" * 100_000 + b"\r\n\r\n", 431, "http-error"),
     ],
 )
-def test_what_is_no_request_is_answered_by_a_problem(serve, head, expected_status, kind):
+def test_bytes_that_are_no_request_get_a_problem(serve, head, expected_status, kind):
     with connect(serve()) as connection:
         connection.sendall(head)
         status_code, headers, problem = read_response(connection)

@@ -59,7 +59,7 @@ def statuses(database):
     return database.fetchall()
 
 
-def test_what_a_killed_sender_had_sent_is_sent_again(home, database, there):
+def test_messages_of_a_killed_sender_are_sent_again(home, database, there):
     database.execute(_QUEUE, (there.url,))
     process = subprocess.Popen(
         [sys.executable, "-m", "handlers", "deliver"],

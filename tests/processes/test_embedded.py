@@ -279,7 +279,7 @@ def test_a_home_that_is_a_file_is_refused(home):
         embedded.acquire(home)
 
 
-def test_data_of_another_major_version_are_left_alone(home):
+def test_data_of_another_major_version_stay_unchanged(home):
     with embedded.server(home, options={"fsync": "off"}):
         pass
     version = embedded.describe(home).data / "PG_VERSION"

@@ -116,13 +116,13 @@ def test_a_purchase_is_simulated_by_a_command_and_nothing_changes(site, carla):
 
 
 @pytest.mark.parametrize("wrong", [["--total", "a lot"], ["--total", "NaN"], ["--payload", "{"], []])
-def test_what_cannot_be_simulated_is_reported_before_anything_is_asked(wrong):
+def test_wrong_options_of_simulate_are_reported_before_any_request(wrong):
     result = CliRunner().invoke(main, ["simulate", "carla", *wrong])
     assert result.exit_code == 2
     assert "--payload" in result.output or "--total" in result.output
 
 
-def test_a_server_that_is_not_there_is_reported(site):
+def test_an_unreachable_server_is_reported(site):
     address = f"http://127.0.0.1:{free_port()}/v2"
     completed = loyalty(site.home, "simulate", "ana", "--total", "1", "--base-url", address, **DIRECT)
     assert completed.returncode == 1

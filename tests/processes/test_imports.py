@@ -207,7 +207,7 @@ def parts_of(make: Callable[[int], Mapping[str, str]], count: int) -> Iterator[s
 
 
 @pytest.mark.stress
-def test_what_is_exported_was_imported_whatever_died_meanwhile(engine, home):
+def test_exports_equal_imports_during_which_workers_died(engine, home):
     pick = random.Random(11)
     tier = {"name": "Silver", "minRequiredPoints": 500, "tierOrder": 2, "active": True}
     api = LocalApi(Settings(database_url="postgresql://"), engine, "test")

@@ -64,7 +64,7 @@ def test_statements_end_in_time(pooled: Engine, is_read: bool) -> None:
     assert run(engine, lambda db: query(db, "SELECT 1", ())) == [(1,)]
 
 
-def test_more_clients_than_connections(pooled: Engine) -> None:
+def test_more_clients_than_connections_are_served(pooled: Engine) -> None:
     def work(number: int) -> int:
         def add(db) -> int:
             defer(db, "SELECT set_config('loyalty.mine', %s, true)", (str(number),))

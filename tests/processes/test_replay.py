@@ -105,7 +105,7 @@ def test_purchases_become_points_once(site, lines):
     assert loyalty(site.home, "verify").returncode == 0
 
 
-def test_what_a_file_has_more_is_added(site, lines):
+def test_orders_that_a_file_has_more_are_added(site, lines):
     path = site.file("growing.txt", lines[:450])
     assert summary(site.replay(path))["Orders"].startswith("450: 450 new")
     report = summary(site.replay(site.file("growing.txt", lines[:600])))
@@ -190,7 +190,7 @@ def test_no_server_is_reported_in_one_line(site, lines):
 
 
 @pytest.mark.stress
-def test_the_whole_file(site):
+def test_the_whole_file_is_replayed_once(site):
     completed = site.replay(purchases_file(), timeout=1200)
     report = summary(completed)
     assert report["Orders"] == "69,659: 69,659 new, 0 repeated, 0 failed"

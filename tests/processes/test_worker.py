@@ -72,7 +72,7 @@ def jobs_run(url: str) -> int:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
-def test_a_worker_runs_the_jobs_until_it_is_told_to_stop(home, start, number):
+def test_a_worker_runs_the_jobs_until_it_is_stopped(home, start, number):
     with embedded.server(home, options={"fsync": "off"}) as url:
         assert loyalty(home, "migrate").returncode == 0
         process = start("worker")

@@ -123,7 +123,7 @@ def rounds(bought: Sequence[Order]) -> Iterator[list[Order]]:
 
 
 @pytest.mark.parametrize("count", AT_LENGTH)
-def test_points_that_expire(engine, count):
+def test_points_that_expire_are_those_that_a_count_by_hand_leaves(engine, count):
     bought = sorted(orders(count), key=lambda order: (order.date, order.number))
     reckoning = Reckoning(bought)
     club = Club(engine, sorted(reckoning.lots))

@@ -65,7 +65,7 @@ def test_one_point_a_dollar(api, count):
 
 @pytest.mark.parametrize("partially", [False, True], ids=["whole mints only", "partial mints"])
 @pytest.mark.parametrize("count", AT_LENGTH)
-def test_double_points_under_a_monthly_limit(api, count, partially):
+def test_double_points_stop_at_a_monthly_limit(api, count, partially):
     bought = orders(count)
     shop = Shop.new(api, bought)
     shop.campaign(

@@ -212,7 +212,7 @@ def _ranges(asked_for: list[tuple[datetime, datetime, str]]) -> list[tuple[datet
 
 @given(st.lists(steps, min_size=5, max_size=15), st.lists(drawn_ranges, min_size=1, max_size=2))
 @settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-def test_every_report_is_what_a_count_by_hand_comes_to(api, drawn_steps, asked_for):
+def test_every_report_equals_a_count_by_hand(api, drawn_steps, asked_for):
     client = Client(api.organization())
     for step in drawn_steps:
         client.do(step)

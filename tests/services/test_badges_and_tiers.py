@@ -60,7 +60,7 @@ def effects_of(results):
 
 @settings(max_examples=8, suppress_health_check=list(HealthCheck))
 @given(campaigns=CAMPAIGNS, given_before=st.tuples(st.integers(0, 3), st.integers(0, 3)), by_hand=st.booleans())
-def test_what_events_do_is_foretold_and_taken_back(api, campaigns, given_before, by_hand):
+def test_effects_of_events_are_foretold_and_reverted(api, campaigns, given_before, by_hand):
     shop = Shop(api.organization())
     badges, ladder = Badges(shop), TierSchedule.new(shop, Silver=100, Gold=300)
     new_badges, member = [badges.create() for _ in given_before], shop.member()

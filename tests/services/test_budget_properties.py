@@ -71,7 +71,7 @@ STEPS = st.lists(
 
 @many
 @given(steps=STEPS, partial=st.booleans(), percentage=st.integers(5, 60))
-def test_what_is_used_is_the_sum_over_all_orders(api, splitting, steps, partial, percentage):
+def test_the_used_budget_is_the_sum_over_all_orders(api, splitting, steps, partial, percentage):
     shop = Shop(api.organization())
     shop.administration.put("", {"defaultLocale": "en", "currency": "EUR"})
     rules = [

@@ -151,7 +151,7 @@ def test_fields_that_never_change_are_reported(engine, api, files):
         apply(engine, api, target, files)
 
 
-def test_records_that_no_name_tells_apart_are_not_exported(engine, api):
+def test_records_with_the_same_name_and_no_keys_are_not_exported(engine, api):
     organization_id = new_organization(engine)
 
     def twice(db):
@@ -252,7 +252,7 @@ def test_a_plan_prints_warnings_about_expressions_that_it_changes(engine, api, s
     assert json.loads(CliRunner().invoke(config, [*command, "--json"], env=environment).output)["warnings"] == []
 
 
-def test_the_commands_tell_programs_what_they_do(engine, settings, source, tmp_path):
+def test_the_commands_print_json_for_programs(engine, settings, source, tmp_path):
     environment = {"LOYALTY_DATABASE_URL": settings.database_url, "LOYALTY_HOME": str(tmp_path / "home")}
     folder = tmp_path / "files"
 

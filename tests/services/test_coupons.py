@@ -17,7 +17,7 @@ def shop(engine):
 
 
 @pytest.mark.parametrize("type_", ["single", "list", "generated", "codeless"])
-def test_a_coupon_is_assigned_used_and_taken_back(shop, type_):
+def test_a_coupon_is_assigned_used_and_reverted(shop, type_):
     book, member = shop.book(type_), shop.member()
     if type_ in ("single", "list"):
         shop.add_codes(book, ["A"])

@@ -25,9 +25,9 @@ def test_a_number_counts_by_its_value(spelling):
         ({"a": 1}, {"b": 1}),
     ],
 )
-def test_what_differs_in_value_differs(one, other):
+def test_different_values_have_different_digests(one, other):
     assert digest_of([one]) != digest_of([other])
 
 
-def test_the_order_of_members_says_nothing():
+def test_the_order_of_json_members_does_not_change_the_digest():
     assert digest_of({"a": 1, "b": 2}) == digest_of({"b": 2, "a": 1})

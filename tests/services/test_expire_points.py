@@ -71,7 +71,7 @@ def test_only_what_is_due_expires(raw, account):
     assert expire_all(raw, 10) == ({}, 0)
 
 
-def test_any_number_of_wallets_a_few_at_a_time(raw, account):
+def test_points_of_any_number_of_wallets_expire_in_batches(raw, account):
     other = raw.account(name="Moons", point_tracking_enabled=True)
     for number in range(7):
         minted(raw, account, 1 + number, START + timedelta(days=number))

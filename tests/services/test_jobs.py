@@ -42,7 +42,7 @@ def never():
     return False
 
 
-def test_a_job_runs_once_an_interval_whoever_asks(api):
+def test_a_job_runs_once_an_interval_for_four_workers(api):
     runs = []
 
     def run(context):

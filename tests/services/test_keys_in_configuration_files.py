@@ -117,7 +117,7 @@ def test_a_record_that_a_file_names_gets_no_key_by_another(files):
     assert outcome.unchanged == 1
 
 
-def test_what_belongs_to_a_record_goes_with_its_new_name(files):
+def test_references_to_a_record_follow_its_new_name(files):
     program = "record: loyaltyProgram/{}\nfields:\n  name: Club\n  description: A\n  ledgerId: !ref ledger/default\n"
     tier = "record: loyaltyTier/{}\nfields:\n  name: Gold\n  active: true\n  minRequiredPoints: 5\n  tierOrder: 2\n"
     book = "record: campaign/spring\nfields:\n  name: Spring\n  code: spring\n  loyaltyProgramId: !ref '{}'\n"
@@ -202,7 +202,7 @@ def test_a_name_that_is_the_key_of_another_record_is_reported(files):
         files.exported()
 
 
-def test_records_of_one_name_are_told_apart_by_their_keys(files):
+def test_records_of_one_name_are_distinguished_by_their_keys(files):
     twins = {name: KEYED.format(name, "Twin", name) for name in ("castor", "pollux")}
     files.apply(**twins)
     assert files.names("badge") == ["castor", "pollux"]

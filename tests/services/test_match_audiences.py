@@ -73,7 +73,7 @@ def test_lists_are_read_only_where_one_is_in_force(shop, body):
     assert not any("audience" in statement for statement in tracking(shop, [shop.member()], 1))
 
 
-def test_storing_alone_reads_no_lists(shop):
+def test_capturing_without_evaluation_reads_no_lists(shop):
     member = shop.member()
     listing(shop, [member])
     shop.campaign(running(mint(1)))

@@ -47,7 +47,7 @@ def transactions_of(shop, member, **query):
 
 
 @pytest.mark.parametrize("action", ["mint", "burn"])
-def test_everything_that_is_said_is_kept(shop, member, action):
+def test_every_field_of_the_request_is_stored(shop, member, action):
     created = shop.organization.created
     shop.give(member, 100)
     details = {
@@ -137,14 +137,14 @@ def test_nothing_may_be_moved(shop, member):
         {"expirationDate": "2030-01-01T00:00:00Z"},
     ],
 )
-def test_what_is_malformed_is_400(shop, member, action, body):
+def test_a_malformed_request_is_400(shop, member, action, body):
     before = len(transactions_of(shop, member))
     assert refusal_type(shop, member, action, 400, **body) == "/problems/invalid-request"
     assert len(transactions_of(shop, member)) == before
 
 
 @pytest.mark.parametrize("action", ["mint", "burn"])
-def test_what_is_not_there_is_404(shop, member, action, stranger):
+def test_an_unknown_member_ledger_or_account_is_404(shop, member, action, stranger):
     other = shop.administration.post("/ledgers", {"name": "Franchise"})["ledger"]["ledgerId"]
     created, foreign = shop.organization.created, stranger.created
     assert refusal_type(shop, "nobody", action, 404) == "/problems/not-found"
@@ -250,7 +250,7 @@ def test_a_refused_request_leaves_its_key_free(shop, member):
     assert shop.balance(member) == 0
 
 
-def test_what_has_expired_cannot_be_spent_and_is_not_shown(shop, member):
+def test_expired_points_cannot_be_spent_and_are_not_shown(shop, member):
     stars = shop.account(pointTrackingEnabled=True, expiresInMonths=1)["ledgerAccountId"]
     shop.give(member, 10, ledgerAccountId=stars)
     transaction = shop.give(member, 90, ledgerAccountId=stars, externalEventDate=LONG_AGO)
@@ -261,7 +261,7 @@ def test_what_has_expired_cannot_be_spent_and_is_not_shown(shop, member):
     shop.check_ledger()
 
 
-def test_what_expires_in_the_meantime_is_gone_before_the_next_movement(shop, member):
+def test_points_that_have_expired_are_burned_before_the_next_movement(shop, member):
     stars = shop.account(pointTrackingEnabled=True, expiresInMonths=1)["ledgerAccountId"]
     shop.give(member, 10, ledgerAccountId=stars)
     with shop.organization.api.engine.begin() as db:
@@ -276,7 +276,7 @@ def test_what_expires_in_the_meantime_is_gone_before_the_next_movement(shop, mem
     shop.check_ledger()
 
 
-def test_no_key_of_a_client_can_stand_in_the_way_of_an_expiry(shop, member):
+def test_no_key_of_a_client_prevents_an_expiry(shop, member):
     stars = shop.account(pointTrackingEnabled=True, expiresInMonths=1)["ledgerAccountId"]
     for unique_key in ("a-expiry", "expiry-a", "expiry"):
         shop.give(member, 1, systemUniqueKey=unique_key)

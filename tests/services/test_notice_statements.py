@@ -69,7 +69,7 @@ def test_any_number_of_events_takes_one_statement_for_each_kind_of_message(shop)
     assert shop.rows("trigger_deliveries", "count(*)")[0][0] > 2 * 3 * 50
 
 
-def test_so_does_asynchronous_tracking(shop):
+def test_asynchronous_tracking_takes_as_many_statements_for_1_event_as_for_40(shop):
     member = shop.member()
     add_trigger(shop.administration, "AsyncTrackWebhook")
     add_trigger(shop.administration, eventTypes=[GENERIC])

@@ -37,7 +37,7 @@ def timed(poster, url, body=BODY):
     return reply, time.monotonic() - started
 
 
-def test_what_is_posted_arrives(there):
+def test_a_posted_request_arrives_with_its_headers(there):
     reply = HERE.post(there.url + "/a?b=c", {"X-Source": "loyalty", "webhook-id": "one"}, BODY)
     assert reply == Reply(204)
     [request] = there.received
@@ -53,7 +53,7 @@ def test_what_is_posted_arrives(there):
 
 
 @pytest.mark.parametrize("path", ["/a;key=one", "/a;b/c;d=e?f=g;h", "/?a", "//a", "/%3B"])
-def test_the_path_arrives_as_it_is(there, path):
+def test_the_path_arrives_unchanged(there, path):
     assert HERE.post(there.url + path, {}, BODY) == Reply(204)
     assert there.received[0].path == "/hook" + path
 
@@ -146,7 +146,7 @@ def test_nonsense_is_a_failure(there, answer):
     assert reply.error in ("The receiver's response is not HTTP.", "The connection to the receiver was lost.")
 
 
-def test_a_receiver_that_is_not_there():
+def test_an_unreachable_receiver_is_reported():
     with receiver() as hook:
         url = hook.url
     reply = HERE.post(url, {}, BODY)
@@ -219,11 +219,11 @@ class TestAddresses:
         assert poster.post("http://hooks.example/", {}, BODY) == Reply(None, "The receiver takes no connections.")
         assert called == ["8.8.8.8"]
 
-    def test_a_name_that_is_not_there(self):
+    def test_an_unknown_host_name_is_reported(self):
         assert HERE.post("http://nowhere.invalid/", {}, BODY) == Reply(None, "The host name was not found.")
         assert HERE.post(f"http://{'a' * 70}.example/", {}, BODY) == Reply(None, "The host name was not found.")
 
-    def test_a_look_up_that_takes_too_long(self):
+    def test_a_slow_look_up_of_a_host_name_is_reported(self):
         stuck = threading.Event()
         poster = WebhookClient(True, True, seconds=0.3, resolve=lambda host, port: stuck.wait(5) or [])
         reply, seconds = timed(poster, "http://hooks.example/")

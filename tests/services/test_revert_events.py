@@ -167,7 +167,7 @@ def test_items_that_come_back_one_by_one_end_where_a_full_return_ends(api, items
     shop.check_ledger()
 
 
-def test_taking_back_more_than_was_minted_is_noticed(api):
+def test_a_clawback_of_more_than_was_minted_is_reported(api):
     shop = Shop(api.organization())
     member = shop.member()
     shop.campaign(running(mint(10)), eventType=ORDER_CREATED)

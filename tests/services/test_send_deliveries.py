@@ -147,7 +147,7 @@ class TestAttempts:
         assert len({request.headers["webhook-id"] for request in there.received}) == 1
         assert len({request.body for request in there.received}) == 1
 
-    def test_a_receiver_that_fails_and_then_works(self, shop, there):
+    def test_a_receiver_that_fails_and_then_works_gets_the_message(self, shop, there):
         trigger = add_webhook(shop, there)
         queue(shop)
         there.answers = [status(503), status(302, Location=there.url), hang]
@@ -236,7 +236,7 @@ class TestAttempts:
         first, second = there.received
         assert (first.headers["webhook-id"], first.body) == (second.headers["webhook-id"], second.body)
 
-    def test_what_is_queued_again_while_its_last_attempt_is_under_way_is_sent_again(self, shop, there):
+    def test_a_message_queued_during_its_last_attempt_is_sent_again(self, shop, there):
         trigger = add_webhook(shop, there)
         queue(shop)
         path = f"/triggers/{trigger['triggerId']}/deliveries/{only(shop, trigger)['triggerDeliveryId']}/redeliver"
@@ -326,14 +326,14 @@ class TestReceiversBesideEachOther:
             stuck.closing.set()
             thread.join()
 
-    def test_those_with_much_to_send_leave_room_for_others(self, shop, there):
+    def test_busy_triggers_leave_attempts_to_quiet_ones(self, shop, there):
         busy, quiet = add_webhook(shop, there), add_webhook(shop, there, eventTypes=["member-created"])
         member = shop.member()
         shop.track(*(event(member) for _ in range(40)))
         trigger_ids = {delivery.trigger_id for _ in range(30) for delivery in claim_one(shop)}
         assert trigger_ids == {busy["triggerId"], quiet["triggerId"]}
 
-    def test_what_becomes_due_while_others_are_under_way_is_sent(self, shop, there):
+    def test_messages_that_become_due_during_a_round_are_sent(self, shop, there):
         with receiver() as slow:
             slow.usual = lambda exchange: (time.sleep(1.5), exchange.answer(200))
             add_webhook(shop, slow, eventTypes=["member-created"])
@@ -347,7 +347,7 @@ class TestReceiversBesideEachOther:
             assert len(there.received) == 1
             thread.join()
 
-    def test_senders_beside_each_other_send_each_message_once(self, shop, there):
+    def test_concurrent_senders_send_each_message_once(self, shop, there):
         trigger = add_webhook(shop, there)
         queue(shop, 60)
         counts = together([lambda: send(shop) for _ in range(4)])
@@ -377,7 +377,7 @@ class TestSendersThatDie:
             lambda db: triggers.claim_due(db, lease, ClaimLimits(9, 9, 9), organization_id=shop.organization.id),
         )
 
-    def test_what_was_sent_but_not_written_down_is_sent_again(self, shop, there):
+    def test_a_message_whose_attempt_was_not_recorded_is_sent_again(self, shop, there):
         trigger = add_webhook(shop, there)
         queue(shop)
         [delivery] = self.claim(shop, timedelta(seconds=0.3))
@@ -424,7 +424,7 @@ class TestSendersThatDie:
         ]
         assert len(statuses) == attempts
 
-    def test_what_fails_inside_is_a_failed_attempt(self, shop, there, monkeypatch):
+    def test_an_error_of_the_client_is_a_failed_attempt(self, shop, there, monkeypatch):
         trigger = add_webhook(shop, there)
         queue(shop)
         working = sender(shop)
@@ -458,7 +458,7 @@ class TestRemoval:
         assert remove_old_deliveries(engine, organization_id, 30) == 0
         assert len(deliveries(shop.administration, trigger)) == 3
 
-    def test_any_number_goes_a_bounded_number_at_a_time(self, shop, there, monkeypatch):
+    def test_any_number_of_old_deliveries_is_removed_in_batches(self, shop, there, monkeypatch):
         monkeypatch.setattr("handlers.services.webhooks.send_deliveries._REMOVED_AT_ONCE", 4)
         add_webhook(shop, there)
         queue(shop, 15)
@@ -480,7 +480,7 @@ def moment(value):
     return datetime.fromisoformat(value)
 
 
-def test_messages_of_a_test_organization_tell_what_its_clock_showed(api, there):
+def test_messages_of_a_test_organization_have_the_time_of_its_clock(api, there):
     clock = test_clocks.Clock.new(api, "2026-03-01T09:00:00Z")
     shop = Shop(clock.organization)
     add_webhook(shop, there)

@@ -33,7 +33,7 @@ LIMITS = {
 
 
 @pytest.mark.parametrize("topics", [["member-tier-set"], ["member-tier-set", "ledger-transaction-created"]])
-def test_tiers_that_move_with_every_event_of_a_batch(shop, topics):
+def test_tiers_that_move_with_every_event_cost_the_same_for_1_event_as_for_100(shop, topics):
     TierSchedule.new(shop, **{f"Tier{n}": 100 * n for n in range(1, 8)})
     shop.campaign(running(mint(100)), eventType=GENERIC, **LIMITS)
     shop.campaign(running(mint(1)), enabledTopics=topics, maxTransactionsPerMember=3, **LIMITS)
@@ -51,7 +51,7 @@ def test_tiers_that_move_with_every_event_of_a_batch(shop, topics):
 
 
 @pytest.mark.parametrize("topics", [[], ["ledger-transaction-created"]])
-def test_tiers_that_move_with_every_item_of_a_set(shop, topics):
+def test_tiers_that_move_with_every_item_of_a_set_cost_the_same_for_1_item_as_for_50(shop, topics):
     TierSchedule.new(shop, Silver=100)
     shop.campaign(running(mint(1)), enabledTopics=["member-tier-set", *topics], maxTransactionsPerMember=2, **LIMITS)
     created = shop.organization.created

@@ -61,7 +61,7 @@ def test_the_events_of_a_dry_run_share_the_time_of_one(clock):
     assert [spend(clock, dry_run) for _ in range(2)] == [10, 0]
 
 
-def test_events_that_nobody_waits_for_only_have_their_own_time(clock):
+def test_queued_and_imported_events_each_have_their_own_time(clock):
     execution = Execution(db=None, organization=None, now=datetime(2026, 5, 1, tzinfo=UTC), request_id="queue")
     assert [spend(clock, unit(execution)) for _ in range(4)] == [10, 10, 10, 10]
     of_import = unit(call(None))

@@ -154,7 +154,7 @@ class TestPointsOnEvents:
         [balance] = shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerBalances"]
         return balance["balance"], balance["pending"]
 
-    def test_others_do_not_pay_for_what_waits(self, plain):
+    def test_waiting_points_of_one_member_cost_others_no_statement(self, plain):
         member, waiting = plain.member(), plain.member()
         plain.track(event(member, self.TYPE))
         before = self.statements(plain, [member])
