@@ -27,7 +27,7 @@ BASE = "http://loyalty.test/v2"
 
 @dataclass(frozen=True)
 class Reply:
-    """What the server answered; numbers of `json` are exact."""
+    """A response of the server; numbers of `json` are exact."""
 
     status: int
     headers: Mapping[str, str]
@@ -42,7 +42,7 @@ class Reply:
 class Surface:
     """One surface as one caller: paths are relative to it, keyword arguments are query parameters.
 
-    `get`, `post`, `put`, `patch` and `delete` answer the body and fail for another status than `expect`.
+    `get`, `post`, `put`, `patch` and `delete` return the body and fail for another status than `expect`.
     """
 
     app: Any
@@ -79,7 +79,7 @@ class Surface:
         form: Mapping[str, str] | None = None,
         **query: Any,
     ) -> Reply:
-        """One call; `body` is sent as JSON with exact numbers, bytes as they are, `form` as a form."""
+        """Make one call; `body` is sent as JSON with exact numbers, bytes unchanged, `form` as a form."""
         request_headers = dict(headers or {})
         if self.token is not None:
             request_headers.setdefault("Authorization", f"Bearer {self.token}")
@@ -130,11 +130,11 @@ class Organization:
         return Surface(self.api.app, f"/organizations/{self.id}", self.token)
 
     def token_of(self, *roles: str, is_admin: bool = False) -> str:
-        """A token of a caller with these roles alone."""
+        """A token of a caller with only these roles."""
         return self.api.token(self.id, roles, is_admin=is_admin)
 
     def member(self, loyalty_member_id: str | None = None, **properties: Any) -> Any:
-        """A new member, as the integration surface answers it."""
+        """A new member, as the integration surface returns it."""
         body = {"loyaltyMemberId": loyalty_member_id or f"member-{uuid.uuid4()}", **properties}
         return self.integration.post("/members", body)["loyaltyMember"]
 
@@ -145,7 +145,7 @@ class Organization:
 
 @dataclass(frozen=True)
 class Api:
-    """The application, with every answer checked against the documents."""
+    """The application, with every response checked against the documents."""
 
     app: Any
     engine: Engine

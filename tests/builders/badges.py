@@ -36,7 +36,7 @@ class Badges:
         return self.shop.integration.post("/badges", badge_body(**properties))["badge"]
 
     def change(self, badge: Any, **properties: Any) -> dict[str, Any]:
-        """The badge as it is after a change."""
+        """Change the badge and return it."""
         return self.shop.integration.patch(f"/badges/{badge['badgeKey']}", properties)["badge"]
 
     def assign(self, member: str, badge: Any, amount: int = 1, *, expect: int = 200, **body: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The time that the application goes by, moved at will."""
+"""The time that the application uses, moved at will."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from handlers.http import dispatch
 
 
 class Clock:
-    """Stands in for `datetime` where calls are told what time it is."""
+    """Replaces `datetime` where calls read the time."""
 
     def __init__(self) -> None:
         self.ahead = timedelta()
 
     def now(self, zone: Any = UTC) -> datetime:
-        """The time, so much later as the test has let go by."""
+        """The real time plus the time that the test has added."""
         return datetime.now(zone) + self.ahead
 
     def wait(self, **span: float) -> None:
-        """Let time go by."""
+        """Move the time forward."""
         self.ahead += timedelta(**span)
 
     def moment(self, **span: float) -> str:
-        """A moment from now, as requests say it."""
+        """A moment relative to now, as a text for requests."""
         return (self.now() + timedelta(**span)).isoformat().replace("+00:00", "Z")
 
 
 def installed(monkeypatch: Any) -> Clock:
-    """A clock that calls go by until the test ends."""
+    """A clock that all calls use until the test ends."""
     clock = Clock()
     monkeypatch.setattr(dispatch, "datetime", clock)
     return clock

@@ -47,7 +47,7 @@ class Content:
     def put(
         self, attrs: Any, *, key: str | None = None, locale: str = "default", expect: int = 200, **fields: Any
     ) -> Any:
-        """Write a version, published unless it says otherwise."""
+        """Write a version, published unless `status` is another one."""
         path = f"{self.documents}/{key or document_key()}/locales/{locale}"
         answer = self.integration.put(path, {"attrs": attrs, "status": "published", **fields}, expect=expect)
         return answer["document"] if expect == 200 else answer
@@ -59,7 +59,7 @@ class Content:
         return self.integration.get(self.documents, **query)
 
     def shown_to(self, member: str, *, token: str | None = None, **query: Any) -> list[str]:
-        """The keys of the documents that a member is shown, asked anew by another page size."""
+        """The keys of the documents that a member is shown, read again with another page size."""
         path = f"/members/{member}/content{self.path.removeprefix('/content')}/documents"
         surface = self.integration if token is None else self.integration.with_token(token)
         return [document["documentKey"] for document in surface.get(path, **query)["items"]]

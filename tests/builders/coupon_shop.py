@@ -65,7 +65,7 @@ class CouponShop:
         return self.created.organization_id
 
     def run(self, work: Callable[[Call], Result], now: datetime | None = None) -> Result:
-        """Do any work as the product does it: committed, and started over where it lost a race."""
+        """Run any work as the product runs it: committed, and retried where it lost a race."""
 
         def begin(db: Connection) -> Result:
             organization = organizations.find(db, self.id)
@@ -162,19 +162,19 @@ class CouponShop:
         return self.run(lambda call: only(revert_usages([call], [UsageToRevert(usage, force)])))
 
     def stored(self, book: CouponBook) -> CouponBook:
-        """A book as it is stored now."""
+        """The stored state of a book."""
         current_book = self.run(lambda call: BOOKS.find(call.db, self.id, book.coupon_book_id))
         assert current_book is not None
         return current_book
 
     def usage(self, usage: CouponUsage) -> CouponUsage:
-        """A usage as it is stored now."""
+        """The stored state of a usage."""
         current_usage = self.run(lambda call: USAGES.find(call.db, self.id, usage.coupon_usage_id))
         assert current_usage is not None
         return current_usage
 
     def coupons(self, book: CouponBook) -> list[Coupon]:
-        """The book's coupons as they are stored now, in their order."""
+        """The stored coupons of the book, in their order."""
         statement = (
             "SELECT coupon_id FROM coupons WHERE organization_id = :org AND coupon_book_id = :book ORDER BY position"
         )

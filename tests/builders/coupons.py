@@ -14,7 +14,7 @@ LEAST: dict[str, Any] = {"publishingStatus": "published", "type": "list", "name"
 
 @dataclass(frozen=True)
 class CouponBooks:
-    """Coupon books of an organization, as one of the surfaces makes and answers them."""
+    """Coupon books of an organization, as one of the surfaces creates and returns them."""
 
     organization: Organization
     surface_name: str = "integration"
@@ -44,7 +44,7 @@ class CouponBooks:
         return f"/coupon-books/{book['couponBookId' if self.is_administration else 'couponBookKey']}"
 
     def get(self, book: Mapping[str, Any]) -> dict[str, Any]:
-        """The book as it is now."""
+        """The current book."""
         return self.surface.get(self.path(book))["couponBook"]
 
     def add(self, book: Mapping[str, Any], *codes: str, expect: int = 201) -> Any:

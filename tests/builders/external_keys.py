@@ -149,11 +149,11 @@ class KeyedRecords:
         return records
 
     def refusal(self, **query: Any) -> Reply:
-        """What the list answers to a query that it may refuse."""
+        """The reply of the list to a query that it may refuse."""
         return self._call(self.kind.list, {}, None, **query)
 
     def identity(self, record: Mapping[str, Any]) -> Any:
-        """What tells a record from all others of its kind."""
+        """The field that distinguishes a record from all others of its kind."""
         return record[self.kind.identity]
 
     def _record_of(self, reply: Reply) -> Mapping[str, Any]:

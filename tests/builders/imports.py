@@ -42,7 +42,7 @@ class Imports:
         return path
 
     def get(self, path: str) -> Mapping[str, Any]:
-        """The import as it is."""
+        """The current import."""
         return self.organization.administration.get(path)["import"]
 
     def run(self, *parts: bytes | str, **options: Any) -> Mapping[str, Any]:

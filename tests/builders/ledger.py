@@ -54,7 +54,7 @@ SELECT :org, to_wallet_id, :account, 5, 5, now(), now() FROM minted
 
 @dataclass
 class RawLedger:
-    """An organization's default ledger; rows go in as they are, one transaction at a time."""
+    """An organization's default ledger; rows are inserted unchecked, one transaction at a time."""
 
     db: Connection
     organization: CreatedOrganization
@@ -155,7 +155,7 @@ class RawLedger:
         at: datetime = START,
         **values: Any,
     ) -> int:
-        """The row of a transaction alone; returns its id."""
+        """Insert only the row of a transaction; return its id."""
         row = {
             "organization_id": self.organization_id,
             "ledger_account_id": account_id or self.account_id,
@@ -175,7 +175,7 @@ class RawLedger:
     def entries(
         self, transaction_id: int, entries: Sequence[dict[str, Any]], account_id: int | None = None, first: int = 0
     ) -> None:
-        """The entries of a transaction alone, numbered from `first`."""
+        """Insert only the entries of a transaction, numbered from `first`."""
         owned = {
             "organization_id": self.organization_id,
             "ledger_transaction_id": transaction_id,
@@ -188,7 +188,7 @@ class RawLedger:
         self.db.execute(insert(ledger_entries), rows)
 
     def move(self, wallet_id: int, change: Any, account_id: int | None = None, at: datetime = START) -> Decimal:
-        """Change a balance alone and return it."""
+        """Change only a balance and return it."""
         values = {
             "organization_id": self.organization_id,
             "wallet_id": wallet_id,
@@ -214,7 +214,7 @@ class RawLedger:
         return self.db.execute(increase.returning(ledger_balances.c.current_balance)).scalar_one()
 
     def earn(self, wallet_id: int, amount: Any, account_id: int) -> None:
-        """Count as earned, alone."""
+        """Count points only as earned."""
         of_wallet = ledger_balances.c.wallet_id == wallet_id, ledger_balances.c.ledger_account_id == account_id
         total = ledger_balances.c.earned + Decimal(amount)
         self.db.execute(ledger_balances.update().where(*of_wallet).values(earned=total))

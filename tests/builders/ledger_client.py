@@ -58,7 +58,7 @@ class LedgerClient:
         return self.organization.organization_id
 
     def account(self, **settings: Any) -> int:
-        """A further account, revolving and without fraction digits unless `settings` say otherwise; returns its id."""
+        """Create another account, by default revolving and without fraction digits; return its id."""
         values = {
             "organization_id": self.id,
             "ledger_id": self.ledger_id,
@@ -95,7 +95,7 @@ class LedgerClient:
         return self.run(lambda db: list(db.execute(statement, rows).scalars()))
 
     def run(self, work: Callable[[Connection], Result]) -> Result:
-        """Do any work as the product does it: committed, and started over where it lost a race."""
+        """Run any work as the product runs it: committed, and retried where it lost a race."""
         return transactions.run(self.engine, work)
 
     def call(self, db: Connection, now: datetime | None = None) -> Call:

@@ -48,7 +48,7 @@ def member_id_of(shop: Shop, member: str) -> int:
 
 
 def balance(shop: Shop, member: str, mission_key: str) -> dict[str, Any]:
-    """Where the member stands in a mission."""
+    """The member's progress in a mission."""
     path = f"/members/{member_id_of(shop, member)}/missions"
     [progress] = shop.administration.get(path, missionKey=mission_key)["results"]
     return progress["balance"]
@@ -73,7 +73,7 @@ def assign(shop: Shop, member: str, badge: str, amount: int = 1) -> dict[str, An
 
 
 def counters(result: dict[str, Any]) -> list[tuple[int, int, bool, int]]:
-    """What a tracking result tells of each mission that moved."""
+    """The counts of each mission that a tracking result reports."""
     return [
         (move["currentCounter"], move["newCounter"], move["achieved"], move["timesAchieved"])
         for move in result["missions"]

@@ -1,4 +1,4 @@
-"""Watching that each statement of the product is about one organization, so that one shard can answer it."""
+"""Watches that each statement of the product is about one organization, so that one shard can run it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _TESTS = str(Path(__file__).parents[1])
 
 
 def is_across(statement: str) -> bool:
-    """True if a statement, without the texts in it, uses tables of organizations and does not say of which one."""
+    """True if a statement, without its texts, uses tables of organizations and names no organization."""
     return bool(_USED.search(statement)) and not (_CONFINED.search(statement) or _ADDED.search(statement))
 
 

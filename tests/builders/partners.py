@@ -13,7 +13,7 @@ PAYMENT = "member-payment-confirmed"
 
 
 def fresh(prefix: str = "payment") -> str:
-    """An id that nobody has used."""
+    """An unused id."""
     return f"{prefix}-{uuid.uuid4()}"
 
 
@@ -55,7 +55,7 @@ class Partner:
         return {name: value for name, value in {**fields, **more}.items() if value is not None}
 
     def send(self, body: Any, *, headers: dict[str, str] | None = None) -> Reply:
-        """The answer to a body."""
+        """The reply to a body."""
         api = self.shop.organization.api
         return api.surface().request("POST", self.path, body, headers=self.headers if headers is None else headers)
 
@@ -79,7 +79,7 @@ def organization_key(shop: Shop) -> str:
 
 
 def customer() -> str:
-    """A loyaltyMemberId that nobody has."""
+    """An unused loyaltyMemberId."""
     return fresh("customer")
 
 

@@ -19,7 +19,7 @@ def word(suffix: str) -> str:
 
 
 def key() -> str:
-    """A key of a request, which says nothing of anybody."""
+    """A key of a request, without personal data."""
     return str(uuid.uuid4())
 
 
@@ -28,7 +28,7 @@ _DETAILS = {"externalId": word("external"), "description": word("description"), 
 
 
 def enrol(organization: Organization) -> dict[str, Any]:
-    """The member, with all that enrolment and changes can say of it."""
+    """Enrol the member with every field that enrolment and changes can set."""
     organization.integration.post("/members", _enrolment())
     changes = {"profile": {"city": word("town")}, "updateReason": word("moved")}
     return organization.integration.patch(f"/members/{NAME}", changes)["loyaltyMember"]
@@ -51,20 +51,20 @@ def _enrolment() -> dict[str, Any]:
 
 
 def event(event_type: str = "cup-returned", **more: Any) -> dict[str, Any]:
-    """An event that says as much as an event can."""
+    """An event with every field of an event."""
     fields = {"payload": {"note": word("note"), WORD: 1}, **_DETAILS, **more}
     return {"loyaltyMemberId": NAME, "systemUniqueKey": key(), "eventType": event_type, **fields}
 
 
 def order(external_id: str = word("order"), **more: Any) -> dict[str, Any]:
-    """An order with all that an order can say."""
+    """An order with every field of an order."""
     item = {"productCode": "P-1", "description": word("item"), "total": 5, "quantity": 1, **_ATTRIBUTES}
     words = {name: word(name) for name in ("merchantId", "paymentMethod", "locationCode", "channel", "type")}
     return {"externalId": external_id, "total": 5, "items": [item], "description": word("an order"), **words, **more}
 
 
 def live(organization: Organization) -> dict[str, Any]:
-    """Let the member do all that members do, and others name it; what was answered, by name."""
+    """Let the member use every feature, and others name the member; return the created records by name."""
     a, i = organization.administration, organization.integration
     shop = _shop(organization)
     ana, ben = enrol(organization), organization.member("ben-8")
@@ -169,7 +169,7 @@ def give_up(engine: Engine, organization_id: int, loyalty_event_key: str) -> Non
 
 
 def _fail_a_delivery(engine: Engine, organization_id: int) -> None:
-    """Let half of the messages about the member have failed, with what their receiver said."""
+    """Let half of the messages about the member have failed, with the error of their receiver."""
     with engine.begin() as db:
         statement = (
             "UPDATE trigger_deliveries SET status = 'failed', last_error = :said, next_attempt_at = NULL"
@@ -179,7 +179,7 @@ def _fail_a_delivery(engine: Engine, organization_id: int) -> None:
 
 
 def traces(engine: Engine, word: str = WORD) -> dict[str, list[str]]:
-    """Every row of the database in which a word stands, in whatever column, by table."""
+    """Every row of the database that contains a word, in any column, by table."""
     rows_by_table = {}
     with engine.connect() as db:
         tables = db.execute(text("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")).scalars().all()

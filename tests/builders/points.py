@@ -19,7 +19,7 @@ SETTINGS = {"active": True, "isRevolving": True, "chainSyncEnabled": False}
 
 @dataclass(frozen=True)
 class Points:
-    """One account of the organization's default ledger; amounts of posts are answered as rows."""
+    """One account of the organization's default ledger; posts return rows with amounts."""
 
     organization: Organization
     account: dict[str, Any] = field(default_factory=dict)
@@ -95,7 +95,7 @@ class Points:
         return self.wallet_of(wallet)["currentBalance"]
 
     def rows(self, **query: Any) -> Any:
-        """The account's rows as they are listed, newest first."""
+        """The listed rows of the account, newest first."""
         return self.admin.get(f"{self.path}/transactions", **query)["results"]
 
     def change(self, sql: str, **values: Any) -> None:

@@ -32,7 +32,7 @@ def drain(shop: Shop, **settings: Any) -> None:
 
 
 def outcome(shop: Shop, result: Mapping[str, Any]) -> dict[str, Any]:
-    """The event of an outcome as it stands, with its result if it has one."""
+    """The current event of an outcome, with its result if it has one."""
     return shop.integration.get(f"/events/{result['loyaltyEventKey']}")
 
 

@@ -1,4 +1,4 @@
-"""A receiver of webhooks on this machine, which answers as it is told to."""
+"""A receiver of webhooks on this machine, which responds as a test sets it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Answer = Callable[["Exchange"], None]
 
 @dataclass
 class Exchange:
-    """One request on its way to an answer."""
+    """One request that waits for its response."""
 
     handler: BaseHTTPRequestHandler
     request: Received
@@ -44,7 +44,7 @@ class Exchange:
 
 @dataclass
 class Receiver:
-    """What came in so far, and how the next requests are answered: by `answers` in turn, then by `usual`."""
+    """The requests so far, and the responses to the next ones: those of `answers` in turn, then `usual`."""
 
     url: str = ""
     received: list[Received] = field(default_factory=list)
@@ -62,17 +62,17 @@ class Receiver:
 
 
 def status(code: int, **headers: str) -> Answer:
-    """Answer with a status."""
+    """Respond with a status."""
     return lambda exchange: exchange.answer(code, b"{}", **headers)
 
 
 def hang(exchange: Exchange) -> None:
-    """Answer nothing until the receiver closes."""
+    """Send no response until the receiver closes."""
     exchange.receiver.closing.wait(300)
 
 
 def drip(exchange: Exchange) -> None:
-    """Answer a byte at a time, without end."""
+    """Respond with a byte at a time, without end."""
     connection = exchange.handler.connection
     for byte in b"HTTP/1.1 200 OK\r\nX-Slow: " + b"x" * 10_000:
         if exchange.receiver.closing.is_set():

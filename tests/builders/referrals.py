@@ -49,7 +49,7 @@ class Friends:
         return self.codes(member)[0]["code"]
 
     def record(self) -> dict[str, Any]:
-        """The program as it is now."""
+        """The current program."""
         return self.shop.administration.get(self.path)["referralProgram"]
 
     def logs(self, code: str) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ class Clock:
 
     @classmethod
     def new(cls, api: Api, starts_at: str = "2026-03-01T09:00:00Z", **properties: Any) -> Clock:
-        """The clock of a new test organization, in Madrid unless told."""
+        """The clock of a new test organization, in Madrid by default."""
         organization = api.organization(environment="test", **{"timezone": "Europe/Madrid", **properties})
         clock = cls(organization)
         clock.start(startsAt=starts_at)

@@ -1,4 +1,4 @@
-"""Programs whose tiers go by points, and what members hold of them, through the API."""
+"""Programs whose tiers depend on points, and the tiers of members in them, through the API."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TierSchedule:
     def new(cls, shop: Shop, policy: Mapping[str, Any] | None = None, **thresholds: Any) -> TierSchedule:
         """The organization's default program, going by its default account, with these tiers above Basic at 0.
 
-        Its tiers go by the balance, unless there is a `policy`.
+        Its tiers depend on the balance, unless there is a `policy`.
         """
         created = shop.organization.created
         path = f"/loyalty-programs/{created.loyalty_program_id}"
@@ -54,7 +54,7 @@ class TierSchedule:
         return None if entry is None else self.name(entry["loyaltyTierId"])
 
     def entry(self, member: str) -> dict[str, Any] | None:
-        """The tier that a member has in the program, as the member's record says."""
+        """The tier that a member has in the program, from the member's record."""
         tiers = self.shop.integration.get(f"/members/{member}")["loyaltyMember"]["tiers"]
         return next((t for t in tiers if t["loyaltyProgramId"] == self.program["loyaltyProgramId"]), None)
 

@@ -1,4 +1,4 @@
-"""Campaigns and events through the API: short ways to set them up and to say what is tracked."""
+"""Campaigns and events through the API: short ways to set them up and to write what is tracked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WHOLE_DOLLARS = mint(("=", "floor(order.total)"))
 
 
 def key() -> str:
-    """A systemUniqueKey that nobody has used."""
+    """An unused systemUniqueKey."""
     return f"key-{uuid.uuid4()}"
 
 

@@ -187,7 +187,7 @@ def _trigger(organization: Organization) -> Sequence[Changeable]:
         body = {**names, "type": type_, "active": False, "settings": {**settings, **listened}}
         trigger = organization.administration.post("/triggers", body)["trigger"]
         path = f"/triggers/{trigger['triggerId']}"
-        # The answer shows the names of headers only, and the secret once.
+        # The response has only the names of headers, and the secret once.
         changeables.append(Changeable(path, body, not_answered=("settings.headers", "settings.secret")))
     return changeables
 

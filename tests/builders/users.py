@@ -32,13 +32,13 @@ def user_body(**fields: Any) -> dict[str, Any]:
 
 
 def address() -> str:
-    """An email address that nobody has."""
+    """An unused email address."""
     return f"{uuid.uuid4().hex}@corner-coffee.example"
 
 
 @dataclass(frozen=True)
 class Users:
-    """The users of an organization, administered by whoever `surface` is."""
+    """The users of an organization, administered by the caller of `surface`."""
 
     organization: Organization
     surface: Surface
@@ -70,7 +70,7 @@ class Users:
         return self.surface.get(f"/users/{user['userId']}")["user"]
 
     def sign_in(self, user: dict[str, Any], expect: int = 200, **form: str) -> Reply:
-        """The answer to a token request."""
+        """The reply to a token request."""
         credentials = {"client_id": user["authClientId"], "client_secret": user["password"]}
         anybody = self.organization.api.surface()
         return anybody.request("POST", "/oauth/token", form={**GRANT, **credentials, **form}, expect=expect)
