@@ -61,7 +61,7 @@ def _ask(statement: str, values: tuple[Any, ...]) -> list[dict[str, Any]]:
 
 @app.get("/v2/members/<loyalty_member_id>")
 def get_member(loyalty_member_id: str) -> flask.Response:
-    """Answer the member's record, with tiers and balances."""
+    """Return the member's record, with tiers and balances."""
     rows = _ask(_STATEMENT, (ORGANIZATION_ID, loyalty_member_id, ORGANIZATION_ID))
     balances = [{name: row[name] for name in _BALANCE} for row in rows]
     return flask.jsonify(loyaltyMember={**rows[0], "ledgerBalances": balances})

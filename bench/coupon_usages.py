@@ -1,6 +1,6 @@
-"""Coupons assigned and used a second, beside pgbench writing the same: `python -m bench.coupon_usages`.
+"""Coupons assigned and used a second, compared with pgbench writing the same: `python -m bench.coupon_usages`.
 
-As in `bench.ledger`, baseline and product take turns on one durable server, and a ratio is the median of the ratios of
+As in `bench.ledger`, baseline and product alternate on one durable server, and a ratio is the median of the ratios of
 the rounds. All coupons are of one codeless book, so every assignment and every use adds to the sums of the same row.
 """
 

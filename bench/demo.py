@@ -67,7 +67,7 @@ def purchases_file() -> Path:
 
 
 def wait_until_ready(server: subprocess.Popen[bytes], url: str) -> None:
-    """Wait until the server says that it is ready; exit if it ended instead."""
+    """Wait until the server reports that it is ready; exit if it ended instead."""
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline:
         if server.poll() is not None:

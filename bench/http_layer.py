@@ -1,4 +1,4 @@
-"""The cost of the HTTP layer: CPU per request in one process, beside bare Flask and unmodified connexion.
+"""The cost of the HTTP layer: CPU per request in one process, compared with bare Flask and unmodified connexion.
 
     python -m bench.http_layer [REQUESTS]
 
@@ -93,7 +93,7 @@ def __getattr__(name: str) -> Any:
 
 
 class _Dispatcher:
-    """Answers each request with what it says."""
+    """Responds to each request with its own content."""
 
     def __call__(self, requests: Sequence[Request]) -> list[Answer | Exception]:
         return [Answer(200, request.body or {"key": request.path["key"], **request.query}) for request in requests]

@@ -1,4 +1,4 @@
-"""Imports of members and of their balances, beside COPY of the rows they make: `python -m bench.imports`.
+"""Imports of members and of their balances, compared with COPY of the rows they make: `python -m bench.imports`.
 
 Every member has a profile, a tier that expires and a balance that expires. The database is durable as in production,
 and one process imports, without pauses. COPY then writes all rows of the same tables into tables with the same columns,
@@ -86,7 +86,7 @@ class Imports:
         self._organization_id = world.organization.organization_id
 
     def call(self, operation_id: str, body: Any = None, **path: Any) -> Any:
-        """What an operation answers."""
+        """The response of an operation."""
         return transactions.run(
             self._engine,
             lambda db: self._api.within(db, self._organization_id).administration(operation_id, body, **path),

@@ -1,6 +1,6 @@
-"""Movements of points posted a second, beside the limit of the database: `python -m bench.ledger`.
+"""Movements of points posted a second, compared with the limit of the database: `python -m bench.ledger`.
 
-One run on one durable server. Baseline and product take turns in every round, so that both meet the same load on the
+One run on one durable server. Baseline and product alternate in every round, so that both meet the same load on the
 machine; a ratio is the median of the ratios of the rounds. Prints tables for `docs/performance.md`.
 """
 
@@ -241,7 +241,7 @@ def rate(books: LedgerSession, kind: str, hot: bool, size: int, seconds: float) 
 
 
 def compare(books: LedgerSession, limits: LedgerSession, seconds: float, rounds: int) -> None:
-    """Print the table of single and batched movements beside pgbench."""
+    """Print the table of single and batched movements next to pgbench."""
     print(f"\n| movement | wallets | pgbench/s | single/s | of pgbench | in batches of {BATCH}/s | of pgbench |")
     print("|---|---|---|---|---|---|---|")
     for kind in KINDS:

@@ -1,4 +1,4 @@
-"""Routing, parameters and rates, beside the libraries that would replace them: the time of a call in one run.
+"""Routing, parameters and rates, compared with the libraries that would replace them: the time of a call in one run.
 
     python -m bench.libraries
 

@@ -1,7 +1,7 @@
 """A load generator that costs less than the server: one process, one thread, kept connections, requests made before.
 
-`closed` has each client send its next request when it has the answer; `at_rate` sends at fixed moments, whether or not
-answers have come, and counts a call from the moment it was due, so that a stall counts for all calls that it delays.
+`closed_loop` has each client send its next request when it has the response; `at_rate` sends at fixed moments, whether
+or not responses came, and counts a call from the moment it was due, so that a stall counts for all calls it delays.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MakeRequest = Callable[[], bytes]
 
 @dataclass
 class Load:
-    """The outcome of a load: the milliseconds of each answered call, and how many answers were of which status."""
+    """The outcome of a load: the milliseconds of each completed call, and the number of responses of each status."""
 
     seconds: float
     latencies: list[float] = field(default_factory=list)
@@ -45,11 +45,11 @@ class Load:
 
     @property
     def failures(self) -> int:
-        """Calls that were not answered with success."""
+        """Calls whose response was no success."""
         return sum(count for status, count in self.statuses.items() if status >= 300)
 
     def percentile(self, share: int) -> float:
-        """The milliseconds within which `share` percent of the calls were answered."""
+        """The milliseconds within which `share` percent of the calls had a response."""
         return statistics.quantiles(self.latencies, n=100)[share - 1] if len(self.latencies) > 1 else 0.0
 
 
@@ -66,7 +66,7 @@ def request(method: str, path: str, token: str, body: bytes = b"") -> bytes:
 
 
 class _Client(asyncio.Protocol):
-    """One kept connection; `on_answer` is called with the client and the status of each answer."""
+    """One persistent connection; `on_answer` is called with the client and the status of each response."""
 
     def __init__(self, on_answer: Callable[[_Client, int], None]) -> None:
         self._on_answer = on_answer
@@ -107,7 +107,7 @@ async def _connect(port: int, clients: int, on_answer: Callable[[_Client, int], 
 
 
 def closed_loop(port: int, clients: int, seconds: float, make: MakeRequest) -> Load:
-    """Load by clients that each wait for an answer before the next request."""
+    """Load by clients that each wait for a response before the next request."""
 
     async def run() -> Load:
         load, pending = Load(seconds), clients

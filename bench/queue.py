@@ -36,7 +36,7 @@ class Sender(Client):
     """A client that queues events over one kept connection."""
 
     def track(self, count: int) -> None:
-        """Queue `count` new purchases and wait for the answer."""
+        """Queue `count` new purchases and wait for the response."""
         events = [new_event(self._numbers, self._random) for _ in range(count)]
         self.call("POST", "/v2/events/track-async", {"events": events})
 

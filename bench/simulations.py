@@ -1,4 +1,4 @@
-"""Simulations beside dry runs: `python -m bench.simulations`.
+"""Simulations compared with dry runs: `python -m bench.simulations`.
 
 Two organizations as in `bench.campaigns`, with 1 campaign and with 40, each also with 20 coupon books. A purchase is
 simulated for a member, for a newcomer, and with single parts of the response, and tracked as a dry run, by the handler

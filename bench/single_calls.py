@@ -1,4 +1,4 @@
-"""Single calls beside the database: `python -m bench.single_calls`.
+"""Single calls compared with the database: `python -m bench.single_calls`.
 
 The world of `bench.tracking`, durable as in production. Clients that each send one event, mint, assignment or use of a
 coupon a call, and wait for the response, compared with as many clients of pgbench that write the rows of one in a

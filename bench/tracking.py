@@ -1,4 +1,4 @@
-"""Events tracked a second, beside the limit of the database: `python -m bench.tracking`.
+"""Events tracked a second, compared with the limit of the database: `python -m bench.tracking`.
 
 One run on one database, durable as in production. First pgbench writes the rows of an event (the limit). Then a server
 with one worker, and one with two, is given single events and batches of 100 over HTTP by as many clients, as fast as it
@@ -102,7 +102,7 @@ class Measured:
         return self.events / self.seconds
 
     def percentile(self, share: int) -> float:
-        """The milliseconds within which `share` percent of the calls were answered."""
+        """The milliseconds within which `share` percent of the calls had a response."""
         return statistics.quantiles(self.latencies, n=100)[share - 1]
 
 
@@ -169,7 +169,7 @@ class Client:
         self._random = random.Random(id(self))
 
     def track(self, count: int) -> None:
-        """Track a batch of `count` new purchases and wait for the answer."""
+        """Track a batch of `count` new purchases and wait for the response."""
         events = [new_event(self._numbers, self._random) for _ in range(count)]
         self.call("POST", "/v2/events/track", {"events": events})
 
@@ -245,7 +245,7 @@ def _free_port() -> int:
 
 @contextmanager
 def _running(world: World, module: list[str], environment: Mapping[str, str], readiness_address: str) -> Iterator[None]:
-    """Run a module of Python on the world's database; it has begun when it answers at `ready`, a port and a path."""
+    """Run a module of Python on the world's database, from when `readiness_address` responds, a port and a path."""
     environment = {**os.environ, "LOYALTY_DATABASE_URL": world.url, **environment}
     server = subprocess.Popen([sys.executable, "-m", *module], env=environment, stdout=subprocess.DEVNULL)
     try:
