@@ -82,7 +82,7 @@ def written_schemas(document: Document) -> list[tuple[Place, dict[str, Any]]]:
 
 
 def answered_schemas(document: Document) -> list[tuple[Place, dict[str, Any]]]:
-    """The schemas that the server answers with, and those of the messages that it sends."""
+    """The schemas of the server's responses, and of the messages that it sends."""
     schemas = [
         ((operation.operation_id, status), content["schema"])
         for operation in operations(document)
@@ -149,7 +149,7 @@ def texts(node: Any, place: Place = ()) -> Iterator[tuple[Place, str]]:
 
 
 def table(name: str) -> list[dict[str, str]]:
-    """The rows of a CSV file beside this module."""
+    """The rows of a CSV file next to this module."""
     with (Path(__file__).parent / name).open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 

@@ -31,7 +31,7 @@ rules:
 
 
 def faults(documents: Sequence[Path]) -> str:
-    """What the linters say against the documents, which are in one folder; empty if nothing."""
+    """The findings of the linters about the documents, which are in one folder; empty if there are none."""
     folder = documents[0].parent
     (folder / "spectral.yaml").write_text(SPECTRAL)
     (folder / "redocly.yaml").write_text(REDOCLY)
@@ -61,7 +61,7 @@ def faults(documents: Sequence[Path]) -> str:
 
 
 def main() -> None:
-    """Lint both documents; the exit code says whether anything was found."""
+    """Lint both documents; the exit code is 0 if nothing was found."""
     if npm.node() is None:
         print("The documents are not linted by Spectral and Redocly: that needs Node.")
         return

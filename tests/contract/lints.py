@@ -1,4 +1,4 @@
-"""House rules for the documents. Each takes a bundled document and answers its faults in words; none means fine."""
+"""House rules for the documents. Each takes a bundled document and returns its faults in words; none means fine."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from tests.contract.request_lines import longest_request_line
 
 Lint = Callable[[Document], list[str]]
 
-# Errors that are answered without a body, as the partner wants it.
+# Errors whose responses have no body, as the partner wants it.
 BODILESS = {("createPartnerAPaymentIntent", "400")}
-# Answered by the token operation of RFC 6749, whose errors have a form of their own.
+# Errors of the token operation of RFC 6749, which have a form of their own.
 OAUTH = {"createAccessToken"}
 # Written values of any scalar type, bounded by the server.
 UNTYPED = {("ActionEffectParam", "value"), ("ItemMatcherCondition", "value")}
 # The interface has the name of a path parameter in a query as well.
 IN_PATH_AND_QUERY = {("listUsers", "organizationid")}
-# Left out of answers for another reason than being an unset object.
+# Left out of responses for another reason than being an unset object.
 LEFT_OUT = {
     # Results are answered again as they were stored, some before these were told.
     ("AppliedEffect", "allocation"),
@@ -103,7 +103,7 @@ CLEARED = {
     "PartnerMemberInfoOrNull",
     "RequiredPointsConfigOrNull",
 }
-# What an operation that can refuse a header Accept answers beside JSON.
+# Further media types of an operation that can refuse a header Accept, besides JSON.
 FURTHER_TYPES = (("text/csv", "image/svg+xml"), ("text/csv",), ("application/x-ndjson", "text/csv"))
 BOUNDS_OF_TEXTS = {"maxLength", "x-max-bytes", "enum"}
 BOUNDED_FORMATS = {"uuid", "date", "date-time"}
@@ -133,7 +133,7 @@ def described(document: Document) -> list[str]:
 
 
 def brief(document: Document) -> list[str]:
-    """A description says what the operation does in 60 words, the rules in short lists, and the rest on a page."""
+    """A description explains the operation in 60 words, the rules in short lists, and the rest on a page."""
     faults = []
     for operation in operations(document):
         text = operation.operation.get("description", "")
@@ -420,7 +420,7 @@ def _components(document: Document) -> list[tuple[tuple[str, ...], dict[str, Any
 
 
 def counts(document: Document) -> list[str]:
-    """What is counted in answers is int64."""
+    """Counts in responses are int64."""
     return [
         f"{'.'.join(place)}: not int64"
         for place, schema in reachable_schemas(document, answered_schemas(document))
@@ -500,7 +500,7 @@ def portable_patterns(document: Document) -> list[str]:
 
 
 def deprecations(document: Document) -> list[str]:
-    """What is deprecated says since when, as a quoted date; an operation that has it answers `Deprecation`."""
+    """A deprecated part has the quoted date of its deprecation; such an operation responds with `Deprecation`."""
     faults = []
 
     def walk(node: Any, place: tuple[str, ...]) -> None:
@@ -593,7 +593,7 @@ def _is_there(document: Document, source: Documented, expression: str) -> bool:
 
 
 def followable(document: Document) -> list[str]:
-    """What a create answers can be followed: every 201 links to the operations on the new record."""
+    """The result of a create can be followed: every 201 links to the operations on the new record."""
     created = [
         operation
         for operation in operations(document)
@@ -611,7 +611,7 @@ WITHOUT_RECORD = {"createMemberAccessToken"}
 
 
 def examples(document: Document) -> list[str]:
-    """Bodies and answers have an example, and every example has the form of its schema."""
+    """Bodies and responses have an example, and every example has the form of its schema."""
     faults = []
     for operation in operations(document):
         contents = [

@@ -47,7 +47,7 @@ def _translated_all(schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 def _translated(schema: dict[str, Any]) -> dict[str, Any]:
-    """One OpenAPI 3.0 schema in the newer dialect: `nullable` and integer formats said in its words."""
+    """One OpenAPI 3.0 schema in the newer dialect: `nullable` and integer formats in its words."""
     result = {key: value for key, value in schema.items() if key not in ("nullable", "example", "default")}
     if "$ref" in schema:
         result["$ref"] = _BASE + schema["$ref"]

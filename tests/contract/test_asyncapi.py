@@ -16,7 +16,7 @@ from tests.contract.documents import callback_contents, resolve
 from tests.contract.messages import faults_of_message
 
 PARSER = "@asyncapi/parser@3.6.6"
-# Severities of the parser: 0 is an error and 1 a warning; 2 says that a newer version of AsyncAPI exists.
+# Severities of the parser: 0 is an error and 1 a warning; 2 means that a newer version of AsyncAPI exists.
 PARSE = """
 const { Parser } = require("@asyncapi/parser");
 new Parser().validate(require("fs").readFileSync(0, "utf8")).then((found) => {

@@ -1,4 +1,4 @@
-"""Every operation that writes is in the audit log, or stands here with the reason why it is not."""
+"""Every operation that writes is in the audit log, or is listed here with the reason why it is not."""
 
 from __future__ import annotations
 

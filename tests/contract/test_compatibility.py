@@ -16,7 +16,7 @@ HEADING = "### Breaking"
 
 
 def told_in_changelog() -> str:
-    """What the changelog says of breaking changes since the last release."""
+    """The breaking changes in the changelog since the last release."""
     unreleased = CHANGELOG.split("\n## ")[1]
     return unreleased.split(f"\n{HEADING}\n")[1].split("\n### ")[0] if f"\n{HEADING}\n" in unreleased else ""
 

@@ -58,7 +58,7 @@ def test_connexion_loads_the_document(surface: str) -> None:
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
 def test_title_and_contact_of_the_document_suit_generators(surface: str) -> None:
-    """Packages are named by the title, and some generators do not go without somebody to contact."""
+    """Packages are named by the title, and some generators need a contact."""
     info = openapi.bundle(surface)["info"]
     assert len(info["title"].split()) <= 2
     assert info["contact"]["name"]

@@ -122,7 +122,7 @@ WHOLE_LISTS = {
     ("administration", "listWallets"),
 }
 
-# Lists whose pages are found by their number or by cursor: those that can be very long.
+# Lists whose pages are found by their number or by cursor: the lists that can be very long.
 WALKED = {
     ("integration", "listCouponBookCoupons"),
     ("integration", "listCoupons"),
@@ -138,9 +138,9 @@ WALKED = {
     ("administration", "listPurchaseOrders"),
     ("administration", "listTriggerDeliveries"),
 }
-# Lists that are read by cursor alone.
+# Lists that are read only by cursor.
 CURSOR_PAGE_SIZES = {("integration", "listMemberTimeline"): 100, ("administration", "listMemberTimeline"): 100}
-# Tags whose answers are those of campaigns, or also sent as messages.
+# Tags whose responses are those of campaigns, or also sent as messages.
 WITHOUT_SCHEMAS = {"effects", "member-content"}
 ROOT = Path(__file__).parents[2]
 

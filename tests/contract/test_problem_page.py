@@ -1,4 +1,4 @@
-"""The page of problems describes each problem type of the product once, with an example as the product answers it."""
+"""The page of problems describes each problem type of the product once, with an example of a response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The documented problem types are those that the product answers."""
+"""The documented problem types are those that the product returns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import openapi
 from domain.problems import STATUS_OF_KIND, Conflict, Refusal
 from tests.contract.documents import problem_types
 
-# Answered by the HTTP layer alone.
+# Returned only by the HTTP layer.
 PROTOCOL = {
     "/problems/method-not-allowed": 405,
     "/problems/request-timeout": 408,
@@ -26,7 +26,7 @@ PROTOCOL = {
 
 
 def refusals() -> list[type[Refusal]]:
-    """All refusals of the domain; the bases of others are answered as none of their own."""
+    """All refusals of the domain, but not their base classes, which are never returned themselves."""
     for module in pkgutil.walk_packages(domain.__path__, "domain."):
         import_module(module.name)
     return [

@@ -1,4 +1,4 @@
-"""Answers follow from records: all their fields but internal ones, and but those that an answer names."""
+"""Responses follow from records: all their fields but internal ones, and but the ones that a response names."""
 
 from __future__ import annotations
 

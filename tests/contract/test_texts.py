@@ -15,11 +15,11 @@ from handlers.messages.validation import Schemas
 
 ROOT = Path(openapi.__file__).parent.parent
 LAYERS = ("domain", "persistence", "handlers")
-# Commands talk to whoever runs the server, in words of the command line.
+# Commands address the operator of the server, in words of the command line.
 OF_THE_COMMAND_LINE = ROOT / "handlers" / "server" / "commands"
 # What begins a text that is put together elsewhere, with the field's name before it.
 NAMELESS = {"UnreadableText", "UnreadableNumber", "UnusableText"}
-# Pieces of regular expressions, and of the paths that decoders of JSON tell.
+# Pieces of regular expressions, and of the paths that decoders of JSON report.
 OF_A_PATTERN = re.compile(r"\^\[|\[\^|\\[swdS]|\(\?|\$\[|\]\+|\]\*|\{\d+,\d*\}|\.\*")
 RULES_AS_FAULTS = re.compile(r"\b(must|has to|should|shall|ought)\b|\bis required\b|\bmay not\b|\bcannot both\b")
 # Shapes that are hard to read, each with the words that take their place.
@@ -48,7 +48,7 @@ def _patterns(node: Any, where: str = "") -> Iterator[tuple[str, dict[str, Any]]
         if isinstance(node.get("pattern"), str):
             yield where, node
         for name, child in node.items():
-            # Clients are told of what they send; headers are the server's.
+            # Errors describe what clients have sent; headers are the server's.
             if name not in ("headers", "example", "examples"):
                 yield from _patterns(child, f"{where}/{name}")
     elif isinstance(node, list):
@@ -108,7 +108,7 @@ def _classes(trees: dict[Path, ast.Module]) -> set[str]:
 
 
 def _string_parts(node: ast.expr | None) -> Iterator[str]:
-    """The texts that an expression can come to, with `{}` for what is put in."""
+    """The texts that an expression can evaluate to, with `{}` for what is put in."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield node.value
     elif isinstance(node, ast.JoinedStr):
@@ -121,7 +121,7 @@ def _string_parts(node: ast.expr | None) -> Iterator[str]:
 
 
 def _texts() -> Iterator[tuple[str, str, str]]:
-    """(where, class, text) of what refusals and faults say; names such as `detail` stand for what they are set to."""
+    """(where, class, text) of the texts of refusals and faults; names such as `detail` are replaced by their values."""
     files = [path for layer in LAYERS for path in sorted((ROOT / layer).rglob("*.py"))]
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in files if not _is_a_command(path)}
     refusals = _classes(trees)

@@ -1,4 +1,4 @@
-"""The page about webhooks names every type of message, and says of tries what the product does."""
+"""The page about webhooks names every type of message, and describes tries as the product makes them."""
 
 from __future__ import annotations
 

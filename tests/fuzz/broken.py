@@ -19,7 +19,7 @@ Scope = dict[str, Any]
 
 @dataclass
 class Exchange:
-    """A request and its answer, for a bug to spoil."""
+    """A request and its response, for a bug to spoil."""
 
     headers: dict[bytes, bytes]
     body: bytes

@@ -40,7 +40,7 @@ INSERT INTO queued_events
 SELECT organization_id, loyalty_event_id, member_id, loyalty_event_id, 8, now(), now(), now() FROM dead
 """
 
-# Parts of lines that tell of no fault.
+# Parts of lines that report no fault.
 _USUAL = (b'"level":"INFO"', b'"logger":"loyalty.security"')
 
 _EXPORTS_TO_DO = "SELECT count(*) FROM exports WHERE organization_id = %s AND status IN ('queued', 'running')"
@@ -119,11 +119,11 @@ class RunningServer:
         return self.log.errors()
 
     def verify(self) -> str:
-        """What `loyalty verify` says of the ledgers; fails if it finds them broken."""
+        """The output of `loyalty verify` about the ledgers; fails if it finds them broken."""
         return self.loyalty("verify")
 
     def tables(self, organization_id: int) -> dict[str, str]:
-        """A digest of what every table holds of an organization, or of all that it holds where it is nobody's."""
+        """A digest of each table: of the organization's rows, or of all rows where a table has no organizations."""
         connection = psycopg2.connect(self.database_url)
         try:
             with connection.cursor() as cursor:
@@ -158,7 +158,7 @@ def fuzz_home(temporary_directory: Path) -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def running_server(fuzz_home: Path) -> Iterator[RunningServer]:
     """The server as it runs in production, with one worker."""
-    # A slow machine is no fault: only the long runs say how long an answer may take.
+    # A slow machine is no fault: only the long runs limit the time of a response.
     times = {f"LOYALTY_{kind}_TIMEOUT_MS": str(SLOW_MS) for kind in ("REQUEST", "STATEMENT", "LOCK")}
     server = Server(fuzz_home, "--workers", "1", LOYALTY_LOG_FORMAT="json", **times)
     server.wait_until_ready()

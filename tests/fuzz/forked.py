@@ -14,7 +14,7 @@ from pathlib import Path
 
 import schemathesis.cli
 
-# What a run imports when it comes to it.
+# What a run imports when it needs it.
 _IMPORTED = (
     *("cli.commands.run.executor", "engine.core", "engine.run.stateful._executor", "engine.run.unit"),
     *("reporting.ndjson", "specs.openapi.coverage", "specs.openapi.stateful", "transport.requests"),

@@ -95,7 +95,7 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
 
 @schemathesis.hook
 def after_call(context: Any, case: Any, response: Any) -> None:
-    """Remember what an answer tells of records, which links and later requests use."""
+    """Remember the records of a response, which links and later requests use."""
     is_json = response.headers.get("content-type", [""])[0].startswith("application/json")
     if 200 <= response.status_code < 300 and response.content and is_json:
         learn(case.operation.definition.raw.get("operationId", ""), case.body, response.json())
@@ -107,10 +107,10 @@ def filter_failure(context: Any, failure: Any, case: Any, response: Any) -> bool
     if response.status_code == 414 and len(response.request.url) > LONGEST_URL:
         return False
     operation = case.operation.definition.raw.get("operationId")
-    # Whoever signed a token is not to be seen in its form.
+    # The form of a token does not show who signed it.
     if operation == "redeemOfflineAllowance" and response.status_code == 400:
         return not response.json()["type"].endswith("/offline-allowance-invalid")
-    # A document of a batch that has the wrong form is told in the answer, and refuses no other.
+    # A document of a batch that has the wrong form is reported in the response, and refuses no other.
     return not (operation == "batchUpsertDocuments" and response.status_code == 200 and response.json()["failureCount"])
 
 
@@ -145,7 +145,7 @@ def _use_real_ids(operation: str, path: dict[str, Any]) -> None:
         real["userId"] = removable_users.popitem()[0]
     if "organizationId" in path:
         path["organizationId"] = real["organizationId"]
-    # What was generated can be the id of the very record that others are to find as it was.
+    # A generated value can be the id of the very record that others are to find unchanged.
     for name, other in WORLD.changeable.get(operation, {}).items():
         if str(path.get(name)) == str(WORLD.ids.get(name)):
             path[name] = other
@@ -156,7 +156,7 @@ def _use_real_ids(operation: str, path: dict[str, Any]) -> None:
 
 
 def _done_export() -> int:
-    """An export that is done: each erasure of a member lets those that were done expire."""
+    """A completed export: each erasure of a member lets the completed exports expire."""
     call = Client(urlsplit(os.environ["FUZZ_URL"]).port or 0, WORLD.token)
     home = f"/organizations/{WORLD.ids['organizationId']}/exports"
     if not _done_exports or call("GET", f"{home}/{_done_exports[-1]}")["export"]["status"] != "done":
@@ -187,7 +187,7 @@ def _use_real_ranges(query: dict[str, Any]) -> None:
             query[name] = value
 
 
-# What the cursors of long lists tell of the list, and of its last row in the default order after the id.
+# The parts of the cursors of long lists: the list, and its last row in the default order after the id.
 _LONG_LISTS: dict[str, tuple[str, list[int]]] = {
     "listAuditLog": ("audit_log.audit_log_id", []),
     "listCouponBookCoupons": ("coupons.position", []),
@@ -203,7 +203,7 @@ _LONG_LISTS: dict[str, tuple[str, list[int]]] = {
 
 
 def _use_real_cursors(operation: str, query: dict[str, Any]) -> None:
-    """A place as if an answer had told it: in the events of a member, or in a long list in its default order."""
+    """A cursor like a returned one: in the events of a member, or in a long list in its default order."""
     if "cursor" not in query:
         return
     place: dict[str, Any] = {"events": next(_numbers)}
@@ -622,7 +622,7 @@ def _coupon(body: Body, path: Body) -> None:
     _unique(body, "systemUniqueKey")
     _real(body, "code", GIFT)
     _real(body, "memberId", WORLD.ids["memberId"])
-    # What the schema cannot say of these is a 400, and so is never left as it was generated.
+    # A schema cannot express these rules: a breach is a 400, and so no generated value is left unchanged.
     for name in ("pendingCaptureLedgerTransactionId", "numberOfCodes"):
         body.pop(name, None)
     for name, value in (("pointsOverride", 0), ("expiresAt", FUTURE), ("expiredAt", FUTURE)):
@@ -874,7 +874,7 @@ def _user(body: Body, path: Body) -> None:
         body["email"] = f"{next(_numbers)}@corner-coffee.example"
     if body.get("password") is not None:
         body["password"] = GOOD_PASSWORD
-    # What the schema cannot say of these is a 400.
+    # A schema cannot express these rules: a breach is a 400.
     if body.get("isExternal"):
         body.pop("password", None)
     if body.get("isExternal") or not is_person:

@@ -25,7 +25,7 @@ removable_users: dict[int, None] = {}
 dead_letters: dict[str, None] = dict.fromkeys(WORLD.dead_letters)
 # The keys of documents that can still be deleted.
 deletable_documents: dict[str, None] = dict.fromkeys(WORLD.documents)
-# Ids that answers have named so far, by the name of their path parameter.
+# Ids in responses so far, by the name of their path parameter.
 _ids: set[tuple[str, str]] = {(name, str(value)) for name, value in WORLD.ids.items()}
 
 
@@ -35,7 +35,7 @@ def are_known(path: Mapping[str, Any]) -> bool:
 
 
 def learn(operation: str, body: Any, answer: Any) -> None:
-    """Take in what an operation with this body has answered."""
+    """Take in the response of an operation to this body."""
     _learn(answer)
     if operation == "captureLedgerTransactions":
         for transaction in body["transactions"]:

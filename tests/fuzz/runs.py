@@ -17,7 +17,7 @@ from tests.fuzz.world import World
 
 ROOT = Path(__file__).parents[2]
 CONFIGURATION = Path(__file__).with_name("schemathesis.toml")
-# Stands between the outputs of several runs.
+# Between the outputs of several runs.
 _NEXT = "\n##### "
 _METHODS = ("get", "post", "put", "patch", "delete")
 
@@ -26,11 +26,11 @@ Operation = tuple[str, str]
 
 @dataclass
 class Run:
-    """What one run did, or several: the statuses each operation answered, and everything that was found."""
+    """What one run did, or several: the statuses of each operation's responses, and everything that was found."""
 
     surface: str
     operations: Mapping[Operation, str]
-    # Those that the document declares, however few of them a run follows.
+    # The links that the document declares, however few of them a run follows.
     links: int
     exit_code: int = 0
     output: str = ""
@@ -43,7 +43,7 @@ class Run:
 
     @property
     def unreached(self) -> list[str]:
-        """The operations that never answered a 2xx."""
+        """The operations that never responded with a 2xx."""
         return [name for key, name in self.operations.items() if not self._successes(key)]
 
     def summary(self) -> str:
@@ -55,7 +55,7 @@ class Run:
         )
 
     def table(self) -> str:
-        """How many requests of each operation were answered how."""
+        """The numbers of responses of each operation, by status."""
         lines = [self.summary()]
         for key, name in self.operations.items():
             counts = self.statuses.get(key, Counter())
@@ -64,7 +64,7 @@ class Run:
         return "\n".join(lines)
 
     def findings(self, longest: int = 20_000) -> str:
-        """What the output tells of failures, warnings and errors, with a command that repeats each."""
+        """The failures, warnings and errors in the output, with a command that repeats each."""
         parts = [
             part[max(part.find("=== FAILURES"), 0) :] for part in self.output.split(_NEXT) if "= SUMMARY =" in part
         ]
@@ -103,7 +103,7 @@ def run_completely(surface: str, target: Target, *options: str, follow: tuple[st
 
 
 def fuzzed(surface: str) -> dict[str, Any]:
-    """The document without the test clock: time would stand still, or pass, while other requests are sent."""
+    """The document without the test clock: time would stop, or pass, while other requests are sent."""
     document = openapi.bundle(surface)
     paths = {path: item for path, item in document["paths"].items() if "/test-clock" not in path}
     return {**document, "paths": paths}
@@ -131,7 +131,7 @@ def linked_operations(document: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def read_report(surface: str, report: Path) -> Run:
-    """What the report of a run over a surface's document tells."""
+    """The run that a report over a surface's document describes."""
     report_run = _new(surface)
     with report.open() as lines:
         _read(report_run, (json.loads(line) for line in lines))

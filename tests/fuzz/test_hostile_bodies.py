@@ -66,7 +66,7 @@ FORMS: Mapping[str, bytes] = {
     "100,000 parameters": b"grant_type=client_credentials" + b"&a=1" * 100_000,
     "2 MB": b"grant_type=client_credentials&client_id=" + b"a" * 2_000_000,
 }
-# In the place of each member of an otherwise valid body: no member of any kind takes one of them.
+# In the place of each member of a body that is valid apart from it: no member of any kind takes one of them.
 VALUES: Mapping[str, str] = {
     "NaN": "NaN",
     "a huge exponent": "1e999999999999",
@@ -135,18 +135,18 @@ def world(running_server: RunningServer) -> World:
 
 
 class Caller:
-    """Sends requests over one connection that is made anew when the server ends it."""
+    """Sends requests over one connection, and reconnects when the server ends it."""
 
     def __init__(self, port: int, world: World) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
         self._world = world
 
     def __call__(self, method: str, target: str, body: bytes | None, media_type: str | None) -> tuple[int, bytes]:
-        """The status and body of the answer."""
+        """The status and body of the response."""
         headers = self._world.credentials(target)
         if media_type is not None:
             headers["Content-Type"] = media_type
-        # The server refuses what is too large before it has read it all; the answer is there nevertheless.
+        # The server refuses what is too large before it has read it all; the response is there nevertheless.
         with suppress(BrokenPipeError, ConnectionResetError):
             self._connection.request(method, target, body, headers)
         try:
@@ -168,7 +168,7 @@ def call(running_server: RunningServer, world: World) -> Iterator[Caller]:
 
 
 def is_refusal(answer: tuple[int, bytes], *statuses: int) -> bool:
-    """Whether the answer is a problem, or an error of OAuth or without a body, of one of these statuses."""
+    """Whether the response is a problem, or an error of OAuth or without a body, of one of these statuses."""
     status, body = answer
     if status == 400 and not body:
         return status in statuses

@@ -20,7 +20,7 @@ REFERRAL_CODE = "BOB-8"
 
 _NAMES = ("ana", "bob-8", "cleo-9")
 
-# The redemption of an offline allowance, which is answered again whenever it is sent.
+# The redemption of an offline allowance, which has the same response whenever it is sent.
 REDEMPTION = {"amount": 1, "systemUniqueKey": "redeemed", "externalEventDate": "2026-01-01T00:00:00Z"}
 
 # The one code of a coupon book that never runs out, and the operations that are pointed at it.
@@ -50,7 +50,7 @@ class World:
     client_id: str
     client_secret: str
     ids: Mapping[str, Any]
-    # What operations that change a record are pointed at, so that the others keep finding theirs as they were.
+    # The records that changing operations use, so that the others keep finding theirs unchanged.
     changeable: Mapping[str, Any]
     keys: Mapping[str, str]
     # Who gives and who receives, and what they have: the rows of settled and of pending transactions.
@@ -60,7 +60,7 @@ class World:
     # Keys of events that are on the dead-letter list, where only faults of the system could bring them.
     dead_letters: list[str] = field(default_factory=list)
     organization_key: str = ""
-    # The API keys of the partners, by the names that stand in their paths.
+    # The API keys of the partners, by the names in their paths.
     partner_keys: Mapping[str, str] = field(default_factory=dict)
     # Keys of documents of which nothing else is asked, so that they can be deleted.
     documents: list[str] = field(default_factory=list)
@@ -105,7 +105,7 @@ class Client:
 
 
 def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
-    """Fill the organization that `loyalty organizations create` answered as `created`."""
+    """Fill the organization that `loyalty organizations create` returned as `created`."""
     call = Client(port, token)
     home = f"/organizations/{created['organizationId']}"
     ledger = f"{home}/ledgers/{created['ledgerId']}"
