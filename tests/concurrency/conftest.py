@@ -18,7 +18,7 @@ THREADS = 32
 
 @pytest.fixture(scope="session")
 def busy_api(settings: Settings) -> Iterator[Api]:
-    """The application with as many threads and connections as make calls meet; answers are not checked, to be quick."""
+    """The application with a thread and a connection for each call; responses are not checked, to be quick."""
     with running_api(replace(settings, threads=THREADS, validate_responses=False)) as api:
         yield api
 

@@ -1,4 +1,4 @@
-"""Single events of many clients, done together: the results are those of calls that come one after the other."""
+"""Single events of many clients, batched: the results are those of calls that come one after the other."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.builders.tracking import WHOLE_DOLLARS, Shop, event, key, order, runn
 from tests.concurrency.conftest import THREADS
 from tests.conftest import SLOW_MS
 
-# It sees who waits on one node alone.
+# It sees only who waits on one node.
 pytestmark = pytest.mark.undistributed
 
 LOCK = """
@@ -56,7 +56,7 @@ def call(shop: Shop, *events: Any, **body: Any) -> Reply:
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody overtakes, however slow the machine is."""
+    """No call overtakes, however slow the machine is."""
     monkeypatch.setattr(threads, "PATIENCE_SECONDS", 600.0)
 
 
@@ -177,7 +177,7 @@ def test_every_call_of_a_batch_has_the_result_of_an_unbatched_call(shop):
             partial(call, place, event(inactive)),
             partial(call, place, {**earlier_order, "payload": {"order": {"externalId": "other", "total": 1}}}),
             partial(call, place, {"eventType": "without-the-rest"}),
-            # The answer of before.
+            # A repetition, which has the first response.
             partial(call, place, earlier_order),
             # Not of the kind that can be joined.
             partial(call, place, order(bo, 13), executionMode="capture-only"),
@@ -250,7 +250,7 @@ def test_one_key_in_many_calls_counts_once(shop):
         pass
     texts = {future.result().text for future in futures}
     assert shop.balance(member) in (10, 11)
-    # All calls of one request have one answer; the other request is refused.
+    # All calls of one request have one response; the other request is refused.
     assert len(texts) == 2
     assert sum("key-reused" in text for text in texts) == 1
 
@@ -324,18 +324,18 @@ def test_calls_past_their_deadline_report_what_they_changed_and_release_their_lo
         replies = [future.result(120) for future in others]
         _until(lambda: _lock_waits(shop) == 0)
     assert {reply.status for reply in replies} <= {200, 503}
-    # Those that still waited are told that nothing was changed; who was under way is told to look.
+    # A response to a call that still waited reports no change; one to a call under way asks the client to look.
     undone = sum("Nothing was changed" in reply.text for reply in replies)
     successes = sum(reply.status == 200 for reply in replies)
     assert shop.balance(one) == 0
     assert successes <= shop.balance(two) / 5 <= 3 - undone
-    # The locks are given back, and the kind begins anew.
+    # The locks are released, and calls of this kind are served again.
     assert call(shop, order(one, 7)).status == 200
 
 
 @pytest.mark.parametrize("size", [1, 100])
 def test_the_last_point_of_a_limit_goes_to_one_call(settings: Settings, size: int) -> None:
-    """With calls done together and each alone."""
+    """With batched and with unbatched calls."""
     with running_api(replace(settings, threads=THREADS, validate_responses=False, calls_together=size)) as api:
         shop = Shop(_organization(api))
         shop.campaign(
@@ -421,7 +421,7 @@ class TestPayments:
     def test_what_one_payment_gives_the_member_of_another_is_reported_as_if_one_came_after_the_other(
         self, shop, partner
     ):
-        """The referrer of one payer pays, too: their answers are those of some order."""
+        """The referrer of one payer pays, too: their responses are those of some order."""
         friends = Friends(shop, eventType=PAYMENT)
         referrer = shop.member()
         payer = shop.member(referralCode=friends.code(referrer))

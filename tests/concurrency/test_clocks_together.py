@@ -1,4 +1,4 @@
-"""Test clocks that are advanced by many at once, and by nobody to the end."""
+"""Test clocks that many advance at once, and advances that end halfway."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def test_lots_assigned_used_and_reverted_at_once_agree_with_their_book(shop):
 
 
 def test_a_use_and_the_revert_of_one_of_two_lots_exclude_each_other(shop):
-    """The lot that expires first is used or reverted; the other one is there for whoever comes second."""
+    """The lot that expires first is used or reverted; the second call finds the other one."""
     book = shop.book("single")
     shop.add_codes(book, ["ALL"])
 
@@ -189,7 +189,7 @@ def test_nothing_is_used_from_the_moment_on_at_which_it_expires(shop):
 
 
 def test_a_use_that_is_reverted_after_its_lot_expired_is_not_used_again(shop):
-    """What is reverted after its lot expired comes back to that lot, where nobody can use it."""
+    """A coupon that is reverted after its lot expired returns to that lot, which cannot be used."""
     book, expiry = shop.book(), shop.now + timedelta(hours=1)
     for _ in range(TURNS):
         member = shop.member()

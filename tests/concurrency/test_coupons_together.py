@@ -137,7 +137,7 @@ def test_a_coupon_that_twenty_lock_is_locked_by_one(shop):
         "done": 1,
         "coupon-locked": 19,
     }
-    # Nobody else is assigned what is locked.
+    # A locked coupon is assigned to no other member.
     assert outcomes([lambda m=m: shop.assign(m, listed) for m in members]) == {"coupon-out-of-stock": 20}
     shop.assign(members[0], personal)
     assert outcomes([lambda: shop.lock(members[0], personal) for _ in range(20)]) == {"done": 1, "coupon-locked": 19}

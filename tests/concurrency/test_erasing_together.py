@@ -9,7 +9,7 @@ from tests.builders.person import NAME, WORD, event, order, traces, word
 from tests.builders.queue import drain
 from tests.concurrency.together import together
 
-# What those are told who come too late.
+# The refusals of calls that come too late.
 LATE = {"/problems/unknown-member", "/problems/member-erased", "/problems/member-inactive", "/problems/not-found"}
 
 
@@ -44,7 +44,7 @@ def test_calls_about_a_member_during_its_erasing_leave_no_personal_data(shop):
 
 
 def test_coupons_of_an_erased_member_leave_no_personal_data(shop):
-    """Whoever comes first, sums and lots agree, and nothing tells any more whose the coupons were."""
+    """In any order of calls, sums and lots agree, and no row shows whose the coupons were."""
     i, a = shop.integration, shop.administration
     book = CouponBooks(shop.organization).make(type="codeless", maxAssignedPerMember=9)
     path = f"/members/{NAME}/coupon-books/{book['couponBookKey']}"
@@ -75,7 +75,7 @@ def test_coupons_of_an_erased_member_leave_no_personal_data(shop):
 
 
 def track(surface, path):
-    """Send an event and an order, each with a key that nobody has used."""
+    """Send an event and an order, each with an unused key."""
     created = event("member-purchase-order-created", payload={"order": order(f"{WORD}-{event()['systemUniqueKey']}")})
     return surface.request("POST", path, {"events": [event("member-generic-event"), created]})
 

@@ -42,7 +42,7 @@ def client(crowd):
 def at_once(works, threads=20):
     """Do all of the works, as many at once as there are threads, which start together; the outcome of each in order.
 
-    An outcome is what a work answered, or the slug of what refused it; any other failure is the test's.
+    An outcome is the result of a work, or the slug of its refusal; any other failure is the test's.
     """
     start = Barrier(min(threads, len(works)))
     waited = set(range(start.parties))
@@ -288,7 +288,7 @@ def test_a_key_that_many_send_at_once_is_done_once(client):
         assert len(set(outcomes)) == 1
         assert isinstance(outcomes[0], int)
         assert client.balance(points, ana).current_balance == 10 * (n + 1)
-    # The wallet is no part of what is locked for a key: another request under it is refused, whoever came first.
+    # The wallet is no part of what is locked for a key: the second request under it is refused.
     works = [lambda n=n: client.mint(points, (ana, ben)[n % 2], 1, system_unique_key="other") for n in range(20)]
     outcomes = at_once(works)
     assert Counter(map(type, outcomes)) == {int: 10, str: 10}

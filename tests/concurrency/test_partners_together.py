@@ -37,7 +37,7 @@ def test_50_payments_of_one_new_customer_make_one_member(shop, partners, info):
     assert (counts["members"], counts["wallets"], counts["partner_payments"]) == (1, 1, 50)
     member = outcomes[0]["loyaltyMemberId"]
     assert shop.balance(member) == 100 + sum(range(50)) + 5 * 1000
-    # As if one came after the other: every count of the mission once, and all that was told is what there is.
+    # As if one came after the other: every count of the mission once, and all responses agree with what is stored.
     counters = sorted(outcome["missionsStatus"][0]["newCounter"] for outcome in outcomes)
     assert counters == sorted(number % 10 + 1 for number in range(50))
     account_balances = [outcome["accountBalances"][0] for outcome in outcomes if outcome["accountBalances"]]

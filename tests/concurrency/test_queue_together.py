@@ -18,7 +18,7 @@ from tests.concurrency.together import together
 def in_order(shop, members):
     """Fails unless every member's events were evaluated in the order in which they were accepted.
 
-    Each mints one point, so the balance after it says which one it was.
+    Each mints one point, so the balance after an event is its number.
     """
     rows = shop.rows(
         "events e JOIN ledger_transactions t USING (organization_id, loyalty_event_id)"

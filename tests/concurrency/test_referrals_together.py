@@ -92,7 +92,7 @@ def test_one_of_many_gets_a_code(shop):
 
 
 def test_points_moved_by_request_that_lead_to_referrals_never_fail(shop):
-    """A mint locks its member first; that it rewards whoever brought the member is only known afterwards."""
+    """A mint locks its member first; only afterwards it is known that the mint rewards the referrer."""
     capped = shop.account(maxSupply=10**9)
     friends = Friends(
         shop,
@@ -106,7 +106,7 @@ def test_points_moved_by_request_that_lead_to_referrals_never_fail(shop):
         chain.append(shop.member(referralCode=friends.code(chain[-1])))
     moves = [partial(shop.give, member, 1, ledgerAccountId=capped["ledgerAccountId"]) for member in chain[1:] * 6]
     together(moves)
-    # Each mint is reported, and so is each reward, up to the one who was brought by nobody.
+    # Each mint is reported, and so is each reward, up to the member without a referrer.
     assert friends.record()["totalLogs"] == 6 * (4 + 3 + 2 + 1)
 
 

@@ -1,4 +1,4 @@
-"""Cancellations and returns under many threads: what was given is taken back once."""
+"""Cancellations and returns under many threads: what was given is reverted once."""
 
 from __future__ import annotations
 

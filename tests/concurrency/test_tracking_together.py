@@ -103,7 +103,7 @@ def test_effects_use_a_limit_to_the_last_and_cancellations_give_it_back(shop):
     again = [partial(shop.track_one, event(members[i % 8])) for i in range(27)]
     answers = together([*cancels, *again])[len(cancels) :]
     later_executed = [answer for answer in answers if answer["effects"][0]["status"] == "executed"]
-    # Those that came before a cancellation found no room; one that comes after all of them finds what is left.
+    # Events before a cancellation were over the limit; an event after all cancellations gets what remains.
     assert len(later_executed) <= len(undone)
     last_results = [shop.track_one(event(members[0])) for _ in range(len(undone) - len(later_executed) + 1)]
     statuses = [result["effects"][0]["status"] for result in last_results]

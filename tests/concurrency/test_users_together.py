@@ -14,7 +14,7 @@ from tests.concurrency.together import together
 
 @pytest.fixture(autouse=True)
 def quick_hashes(monkeypatch):
-    """Argon2 as it is, but for its cost."""
+    """Argon2, unchanged but for its cost."""
     monkeypatch.setattr(passwords, "_HASHER", PasswordHasher(time_cost=1, memory_cost=64))
 
 

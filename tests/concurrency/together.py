@@ -12,7 +12,7 @@ from domain.problems import Conflict
 
 
 def together(calls: Iterable[Callable[[], Any]]) -> list[Any]:
-    """Make the calls at once, each in a thread of its own; their answers in order, or the first exception raised."""
+    """Make the calls at once, each in its own thread; return their results in order, or raise the first exception."""
     pending: Sequence[Callable[[], Any]] = list(calls)
     answers: list[Any] = [None] * len(pending)
     failures: list[BaseException] = []

@@ -1,4 +1,4 @@
-"""What coupon books should do, said as plainly as can be: usages in a list, without a database.
+"""The rules of coupon books, written as plainly as possible: usages in a list, without a database.
 
 Everything is added up anew from the usages that stand. An assignment is a lot: what expires, and what uses are taken
 from, the soonest to expire first. A book's rules: type, stock, quota, cap, uses and discount of a
@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 
 class Refused(Exception):
-    """Raised before anything has changed; says the slug of the problem."""
+    """Raised before anything has changed, with the slug of the problem."""
 
 
 def refuse(condition, slug):
@@ -91,7 +91,7 @@ class Model:
         return code
 
     def assign(self, member, book, amount, code, override, expires, data, new_code):
-        """`made` is the code that the server has made of a generated book."""
+        """Assign a coupon; `new_code` returns the code that the server has made for a generated book."""
         code = self.check_assign(member, book, amount, code)
         self.pay(member, self.rules[book].assignment * amount if override is None else override)
         if self.rules[book].type == "generated" and code is None:

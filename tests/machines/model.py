@@ -1,4 +1,4 @@
-"""What the ledger should do, said as plainly as can be: lots, debts and transactions in lists, without a database.
+"""The rules of the ledger, written as plainly as possible: lots, debts and transactions in lists, without a database.
 
 A balance is what its lots have left and what pending transactions took from them. An account without tracking has lots
 too, which never expire. Rules of an account: active, tracked, months, idle, overdraft, cap, revolving, decimals.
@@ -15,7 +15,7 @@ NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 class Refused(Exception):
-    """Raised before anything has changed; says the slug of the problem."""
+    """Raised before anything has changed, with the slug of the problem."""
 
 
 def refuse(condition, slug):
@@ -147,7 +147,7 @@ class Model:
         refuse(t.status != PENDING, "not-pending")
         refuse(amount > t.amount, "capture-exceeds-hold")
         self.check(t.account, amount, issuing=t.kind == "mint")
-        self.lots[key] = t.pieces  # what is set aside, as if it were a wallet: captured soonest to expire first
+        self.lots[key] = t.pieces  # the hold, as if it were a wallet: captured soonest to expire first
         captured_pieces = self.take(key, amount)
         self.close(t, SETTLED if amount else REVERTED)
         released = self.lots.pop(key)

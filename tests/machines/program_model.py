@@ -170,7 +170,7 @@ class ProgramModel:
 
 
 class Histories:
-    """Random steps that a model takes as they are made, so that none asks for more than the members have."""
+    """Random steps that a model takes while they are made, so that none asks for more than the members have."""
 
     def __init__(self, seed: int, members: int) -> None:
         self.pick = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Coupon books on PostgreSQL beside the plain model: whatever happens in whatever order, both say the same."""
+"""Coupon books on PostgreSQL and the plain model: after any steps in any order, both have the same state."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Coupons(RuleBasedStateMachine):
         )
 
     def beside(self, model_act, act):
-        """Do it on both sides; returns what both answer, or None where both refuse alike."""
+        """Run it on both sides; return both results, or None where both refuse alike."""
         try:
             answer = act()
         except Refusal as refusal:
@@ -206,7 +206,7 @@ class Coupons(RuleBasedStateMachine):
 
     @rule(member=members, book=books, discount=st.sampled_from([None, None, 0, 1, 2]), is_reverted=rarely)
     def use_at_once(self, member, book, discount, is_reverted):
-        """Use a coupon as soon as it is assigned, and revert the use now and then."""
+        """Use a coupon directly after it is assigned, and revert the use now and then."""
         self.assign(member, book, 1, None, 0, None, None)
         self.use(member, book, None, discount, False, 0)
         if is_reverted:

@@ -135,7 +135,7 @@ class World:
         return [_result_of(outcome) for outcome in outcomes]
 
     def state(self) -> list[Any]:
-        """What is stored, as far as it is the same whenever it was made."""
+        """The stored state, without the parts that depend on the time of the test."""
         shop = self.shop
         states: list[Any] = []
         for member in self.members:

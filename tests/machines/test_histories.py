@@ -1,4 +1,4 @@
-"""Short histories that once came out wrong, or that only a clock which stands still brings about."""
+"""Short histories that once had a wrong result, or that only a stopped clock can cause."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def expiries(client):
 
 
 def last_balance(client, wallet):
-    """The balance that the wallet's latest entry says it left."""
+    """The balance after the wallet's latest entry."""
     entries = client.ask(
         "SELECT updated_balance FROM ledger_entries WHERE organization_id = :org AND wallet_id = :wallet"
         " ORDER BY ledger_transaction_id DESC, entry_index DESC LIMIT 1",

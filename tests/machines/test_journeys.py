@@ -33,7 +33,7 @@ def operations() -> dict[str, tuple[str, str, Any]]:
 
 
 def looked_up(expression: str, path: dict[str, Any], answer: Any) -> Any:
-    """What a runtime expression of a link stands for (OpenAPI 3.0.3, 4.7.20.4)."""
+    """The value of a runtime expression of a link (OpenAPI 3.0.3, 4.7.20.4)."""
     if expression.startswith("$request.path."):
         return path[expression.removeprefix("$request.path.")]
     for name in expression.removeprefix("$response.body#/").split("/"):
@@ -42,7 +42,7 @@ def looked_up(expression: str, path: dict[str, Any], answer: Any) -> Any:
 
 
 class Journey:
-    """Where a caller has come to: the last operation, the parameters of its path, and its answer."""
+    """The current place of a caller: the last operation, the parameters of its path, and its response."""
 
     def __init__(self, surface: Any, operation_id: str, path: dict[str, Any], body: Any) -> None:
         method, template, self._declared = operations()[operation_id]

@@ -1,4 +1,4 @@
-"""The ledger on PostgreSQL beside the plain model: whatever happens in whatever order, both say the same."""
+"""The ledger on PostgreSQL and the plain model: after any steps in any order, both have the same state."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ EFFECTS = (
 
 
 class Units:
-    """What is done to a model as one unit of work, and taken back where it is refused."""
+    """Runs acts on a model as one unit of work, and undoes them where it is refused."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -196,7 +196,7 @@ class Ledger(RuleBasedStateMachine):
 
     @rule(several=st.lists(st.tuples(requests, st.sampled_from([None, None, "a", "b"])), min_size=2, max_size=6))
     def each_for_itself(self, several):
-        """A batch, with items that stand or fall together."""
+        """Post a batch with items that succeed or fail as a set."""
         sets = {"a": str(uuid.uuid4()), "b": str(uuid.uuid4()), None: None}
         plans = [self.understood(request) for request, _ in several]
         movements = [replace(m.movement, atomic_set_id=sets[name]) for m, (_, name) in zip(plans, several, strict=True)]
@@ -213,7 +213,7 @@ class Ledger(RuleBasedStateMachine):
     @precondition(lambda self: self.pending_keys())
     @rule(several=st.lists(st.tuples(recent, st.sampled_from(["all", "half", "none", "more"])), min_size=1, max_size=2))
     def settle(self, several):
-        """Capture what was set aside, in part or as a whole, or release it."""
+        """Capture a hold, in part or as a whole, or release it."""
         parts, portions = [], {}
         for which, part in several:
             # Now and then what is not pending, too.
@@ -246,7 +246,7 @@ class Ledger(RuleBasedStateMachine):
         part=st.sampled_from(["half", "half", "all", "none"]),
     )
     def hold(self, kind, source, which, greedy, then, part):
-        """Something is set aside, which the next request may want too, and settled after that."""
+        """Hold an amount that the next request may want too, and settle the hold after that."""
         free = [n for n, account in enumerate(self.accounts) if not self.model.rules[account].overdraft]
         n = free[which % len(free)]
         hold = {"kind": kind, "account": n, "source": source, "target": 1, "amount": "all" if greedy else "half"}
@@ -259,7 +259,7 @@ class Ledger(RuleBasedStateMachine):
     @precondition(lambda self: self.pending_keys())
     @rule(which=recent, part=st.sampled_from(["none", "half", "all"]), expiring=st.booleans())
     def settle_one(self, which, part, expiring):
-        """Capture one of those that are pending; what is released may expire soon after."""
+        """Capture one of the pending transactions; what is released may expire soon after."""
         self.settle([(which % (3 * len(self.pending_keys())), part)])
         if expiring:
             self.wait_for_an_expiry(early=False)
@@ -303,7 +303,7 @@ class Ledger(RuleBasedStateMachine):
     @precondition(lambda self: self.done)
     @rule(which=recent)
     def again(self, which):
-        """What was done is answered again, and does nothing."""
+        """Repeat a request: it has the first response, and changes nothing."""
         movement, *concerned, transaction_id = self.done[-1 - which % len(self.done)]
         assert self.client.post(movement) == transaction_id
         self.units.do(*concerned)
@@ -357,7 +357,7 @@ class Ledger(RuleBasedStateMachine):
             assert self.client.verify() == []
 
     def undo_everything(self):
-        """Whatever is undone in whatever order, nobody keeps anything; nor a debt, unless points had expired."""
+        """Undo everything in any order: no wallet keeps anything, nor a debt, unless points had expired."""
         for account in self.accounts:
             self.client.change(account, active=True)
             self.model.rules[account].active = True
@@ -376,7 +376,7 @@ class Ledger(RuleBasedStateMachine):
         return self.model.done[key].status != REVERTED and self.model.done[key].kind != "revert"
 
     def expected_view(self, wallet, account):
-        """What the model says that a wallet is shown to hold."""
+        """The figures of a wallet by the model."""
         pair, model = (wallet, account), self.model
         debit, credit = model.pending(account, source=wallet), model.pending(account, target=wallet)
         current = total(model.unexpired(pair)) + debit
@@ -384,7 +384,7 @@ class Ledger(RuleBasedStateMachine):
         return current, debit, credit, model.debt[pair], model.repaid[pair], model.last.get(pair), earned_points
 
     def earned_points(self, wallet, account):
-        """What the mints that stand gave the wallet: nothing but reverting them takes that away."""
+        """The points that unreverted mints gave the wallet: only reverting a mint takes them away."""
         mints = (t for t in self.model.done.values() if t.kind == "mint" and t.status == SETTLED)
         return sum((t.amount for t in mints if (t.target, t.account) == (wallet, account)), Decimal(0))
 
@@ -443,7 +443,7 @@ class Ledger(RuleBasedStateMachine):
         if isinstance(request, Decimal):
             return request
         available = total(self.model.unexpired(pair)) if pair[0] else Decimal(40)
-        # Ten more than there is may still be less than what is there and set aside.
+        # Ten more than there is may still be less than what is there and held.
         return {"all": available, "half": available // 2, "more": available + 10}[request] or Decimal(20)
 
     def in_days(self, days):
@@ -454,7 +454,7 @@ class Ledger(RuleBasedStateMachine):
         return set().union(*(plan.wallets for plan in plans)), set().union(*(plan.accounts for plan in plans))
 
     def tried(self, work):
-        """The slug of what refused, or None, and what work answered."""
+        """The slug of the refusal, or None, and the result of the work."""
         try:
             return None, work()
         except Refusal as refusal:
@@ -475,7 +475,7 @@ class Ledger(RuleBasedStateMachine):
 
 
 def view_figures(view):
-    """A wallet as it is shown."""
+    """The figures that a wallet is shown with."""
     return (
         view.current_balance,
         view.pending_debit_balance,

@@ -1,4 +1,4 @@
-"""Random histories of counting and undoing, beside a list of the events that stand."""
+"""Random histories of counting and undoing, compared with a list of the active events."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Missions(RuleBasedStateMachine):
             return multiple()
         rewarded = sum(times for _, _, times, _ in self.events[member])
         before = sum(steps for _, _, _, steps in self.events[member])
-        # Count one by one, until the last achievement that there is room for.
+        # Count one by one, until the last achievement that is allowed.
         advanced, times = 0, 0
         while advanced < amount and times < room:
             advanced += 1

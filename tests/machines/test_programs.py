@@ -1,6 +1,6 @@
 """One history in every way that events can come: each by itself, in batches, queued, imported, and many at once.
 
-All leave what the model says, with and without the periodic jobs between, and undoing everything leaves nothing.
+All leave the state of the model, with and without the periodic jobs between, and undoing everything leaves nothing.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Program:
         return value
 
     def statuses(self) -> dict[str, str]:
-        """The status of each event that somebody sent, by its key."""
+        """The status of each event that a caller has sent, by its key."""
         types = [ORDER_CREATED, GENERIC, program_model.ORDER_CANCELLED]
         return {row[0]: row[1] for row in self._rows(EVENTS, types)}
 
@@ -273,7 +273,7 @@ def api(settings: Settings) -> Iterator[Api]:
 
 
 def expected_members(model: ProgramModel) -> dict[str, dict[str, Any]]:
-    """What the model says that each member has."""
+    """The state of each member by the model."""
     return {
         name: {
             "name": name,

@@ -123,7 +123,7 @@ def sample(number: int, seed: int) -> list[MutationSpec]:
 
 
 def tests_of(module: Path) -> list[str]:
-    """The tests of a package, or of a module that is in none: those that are most likely to fail."""
+    """The tests of a package, or of a module outside packages: the tests that are most likely to fail."""
     package = TESTS_OF_RULES / module.relative_to(RULES).parts[0]
     return [str(package)] if package.is_dir() else sorted(map(str, TESTS_OF_RULES.glob(f"test_{module.stem}*.py")))
 

@@ -1,4 +1,4 @@
-"""The wheel and the source archive, each installed alone in an environment of its own, and used from elsewhere."""
+"""The wheel and the source archive, each installed in an environment of its own, and used from elsewhere."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_the_clients_are_built_from_the_source_archive(built: Path, temporary_di
 
 @pytest.fixture(scope="module", params=["*.whl", "*.tar.gz"])
 def programs(request, built: Path, temporary_directory: Path) -> Path:
-    """The `bin` of an environment in which the wheel, or the source archive, is installed with its packages alone."""
+    """The `bin` of an environment with only the wheel, or the source archive, and its packages."""
     environment = temporary_directory / f"environment-{len(request.param)}"
     run(sys.executable, "-m", "venv", environment, cwd=temporary_directory)
     [file] = built.glob(request.param)

@@ -1,4 +1,4 @@
-"""Statements that travel together: what is sent when, and what becomes of errors."""
+"""Pipelined statements: what is sent when, and what becomes of errors."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_transactions_have_the_requested_isolation_level(engine):
 
 
 def test_a_statement_pipelined_after_a_lock_reads_what_the_lock_holder_committed(settings):
-    """Each statement of a message looks at the database anew, as READ COMMITTED promises."""
+    """Each statement of a message has a snapshot of its own, as READ COMMITTED promises."""
     name = f"travel_{uuid.uuid4().hex}"
     engine = create_engine(settings.database_url, threads=3)
     with engine.begin() as db:

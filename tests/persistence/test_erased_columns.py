@@ -27,7 +27,7 @@ from persistence import erasing
 from persistence.tables import metadata
 from persistence.tables.base import personal
 
-# Numbers, keys and moments say nothing of who somebody is; the figures have to stay.
+# Numbers, keys and moments do not identify a person; the figures have to stay.
 IMPERSONAL_TYPES = (BigInteger, Boolean, DateTime, Integer, Numeric, SmallInteger, Uuid)
 
 REQUEST_KEY = "refuses the same request afterwards"
@@ -110,7 +110,7 @@ def erased_columns(statements: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     for statement in statements:
         yield from ((table, "*") for table in re.findall(r"DELETE FROM (\w+)", statement))
         for table, changes in re.findall(r"UPDATE (\w+)(?: \w)? SET (.*)", statement, re.DOTALL):
-            # Of assignments that stand in the list, not of comparisons in their values.
+            # Of assignments in the list, not of comparisons in their values.
             yield from ((table, name) for name in re.findall(r"(?:^|,)\s*(\w+) = ", changes))
 
 

@@ -239,7 +239,7 @@ def sleeps(engine: Engine) -> None:
     [
         ("uq_members_organization_id_loyalty_member_id", None, "uq_members_organization_id_loyalty_member_id"),
         ("uq_others_key", "duplicate key value violates unique constraint", None),
-        # As Citus tells of a shard: in the message alone, with a number, and cut where the name would be too long.
+        # As Citus names a shard: only in the message, with a number, and cut where the name would be too long.
         (None, 'unique constraint "uq_events_organization_id_key_102296"', "uq_events_organization_id_key"),
         (None, "«uq_permission_groups_organization_id_permission_27883420_1021370»", LONG_NAME),
         (None, 'unique constraint "uq_others_key_102296"', None),

@@ -101,7 +101,7 @@ class Receiver:
 
 
 class Api:
-    """The HTTP API of a running server, for clients who try again until they are answered."""
+    """The HTTP API of a running server, for clients who retry until they have a response."""
 
     def __init__(self, server: Server) -> None:
         _, self._headers = curl_line(server.greeting())
@@ -109,7 +109,7 @@ class Api:
         self.unanswered = 0
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
-        """The JSON of an answer; whoever gets none, or a 503, asks again."""
+        """The JSON of a response; a call without one, or with 503, is retried."""
         deadline = time.monotonic() + 120
         while True:
             assert time.monotonic() < deadline
@@ -200,7 +200,7 @@ class World:
         patiently(work)
 
     def drain(self) -> None:
-        """Wait until all is evaluated that can be, and told."""
+        """Wait until all that can be evaluated is evaluated and reported."""
         wait_until(lambda: not fetch_value(self.engine, ALIVE), 1800)
         self.evaluated_at = self.evaluated_at or time.monotonic()
         wait_until(self._all_is_told, 1800)

@@ -49,7 +49,7 @@ class Workers:
         self._processes[index] = self._start()
 
     def stop(self) -> list[int]:
-        """Tell all to end, and wait; their exit codes."""
+        """Stop all and wait; return their exit codes."""
         for process in self._processes:
             process.send_signal(signal.SIGTERM)
         return [process.wait(120) for process in self._processes]
@@ -70,7 +70,7 @@ def kill_database(home: Path) -> None:
 
 
 def patiently(work: Callable[[], Any], patience: float = 120) -> Any:
-    """What the work answers, which needs a database that may be away for a while."""
+    """The result of work that needs a database, which may be unavailable for a while."""
     deadline = time.monotonic() + patience
     while True:
         try:
@@ -81,7 +81,7 @@ def patiently(work: Callable[[], Any], patience: float = 120) -> Any:
 
 
 def fetch_value(engine: Engine, statement: str) -> Any:
-    """The one value that a query answers, sooner or later."""
+    """The one value that a query returns, sooner or later."""
 
     def ask() -> Any:
         with engine.connect() as db:
@@ -91,7 +91,7 @@ def fetch_value(engine: Engine, statement: str) -> Any:
 
 
 def wait_until(question: Callable[[], Any], patience: float = 600) -> None:
-    """Ask until the answer is yes."""
+    """Ask until the result is true."""
     deadline = time.monotonic() + patience
     while not question():
         assert time.monotonic() < deadline

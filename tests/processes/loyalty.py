@@ -45,7 +45,7 @@ def loyalty(home: Path, *arguments: str, **variables: str) -> subprocess.Complet
 class Server:
     """A running `loyalty serve` on a free port, with logs as text unless `variables` say otherwise.
 
-    `descriptors` is what `ulimit -n` would say.
+    `descriptors` is the limit of `ulimit -n`.
     """
 
     def __init__(self, home: Path, *arguments: str, descriptors: int | None = None, **variables: str) -> None:
@@ -68,7 +68,7 @@ class Server:
         return f"http://127.0.0.1:{self.port}"
 
     def greeting(self) -> str:
-        """What it says when it is ready; raises if it ends before that."""
+        """The lines that it prints when it is ready; raises if it ends before that."""
         lines = []
         assert self.process.stdout is not None
         for line in self.process.stdout:
@@ -78,7 +78,7 @@ class Server:
         raise AssertionError(self.log.read_text()[-3000:])
 
     def wait_until_ready(self) -> None:
-        """Wait until it answers, whatever it says; raises if it ends before that."""
+        """Wait until it responds that it is ready; raises if it ends before that."""
         deadline = time.monotonic() + 240
         while status(f"{self.url}/health/ready") != 200:
             is_late = self.process.poll() is not None or time.monotonic() > deadline
@@ -91,12 +91,12 @@ class Server:
         return self.process.wait(120)
 
     def workers(self) -> set[int]:
-        """The process ids of the workers that were started so far, as the log tells them."""
+        """The process ids of the workers that the log reports as started so far."""
         return {int(pid) for pid in re.findall(r"Booting worker with pid: (\d+)", self.log.read_text())}
 
 
 def copy_home(home: Path, target: Path) -> None:
-    """Copy a home whose database is not running, with its owner, whoever runs the tests."""
+    """Copy a home whose database is not running, with its owner, for any user who runs the tests."""
     subprocess.run(["cp", "-a", home, target], check=True)
 
 
@@ -124,7 +124,7 @@ def free_port() -> int:
 
 
 def status(url: str, **headers: str) -> int:
-    """The status that a GET is answered with; 0 if there is no answer."""
+    """The status of the response to a GET; 0 if there is none."""
     try:
         with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=30) as answer:
             return answer.status

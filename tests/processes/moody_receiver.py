@@ -20,12 +20,12 @@ SECRETS = {
     "/events": "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD",
 }
 RECEIVED = "received"
-# In a thousand; the rest are answered with 2xx.
+# In a thousand; the rest get a 2xx.
 MOODS = {"500": 40, "307": 5, "cut": 20, "half": 10, "hang": 1}
 
 
 def mood(pick: random.Random) -> str:
-    """How the next request is answered."""
+    """The kind of response to the next request."""
     number = pick.randrange(1000)
     for name, share in MOODS.items():
         if number < share:
@@ -47,7 +47,7 @@ def line(path: str, headers: dict[str, str], body: bytes, how: str) -> str:
 
 
 async def answer(how: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answer, or do what is done instead of it."""
+    """Respond, or do what replaces a response."""
     if how == "hang":
         await asyncio.wait_for(reader.read(1), 60)  # until the other side has had enough
     elif how == "half":

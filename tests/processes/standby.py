@@ -14,7 +14,7 @@ PRIMARY = {"fsync": "off", "wal_level": "replica", "max_wal_senders": "4"}
 
 
 def standby_of(primary: Path) -> tuple[Path, dict[str, str]]:
-    """The home of a standby, and its settings: a copy of the primary's files as they are while it is down."""
+    """The home of a standby, and its settings: a copy of the primary's files while the primary is down."""
     # A standby goes on from files that were last written with the log that it needs.
     with embedded.server(primary, options=PRIMARY) as url:
         pass

@@ -1,4 +1,4 @@
-"""kill -9 of whoever advances a test clock: each step is done once."""
+"""kill -9 of the process that advances a test clock: each step is done once."""
 
 from __future__ import annotations
 

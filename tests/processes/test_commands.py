@@ -341,7 +341,7 @@ def test_commands_ask_for_migrations_first(new_home, command):
     completed = loyalty(new_home, *command)
     assert completed.returncode == 1
     assert "run `loyalty migrate` first" in completed.stderr
-    # Somebody in the wrong folder gets no second, empty database.
+    # A command in the wrong folder creates no second, empty database.
     assert embedded.describe(new_home) is None
 
 

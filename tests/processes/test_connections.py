@@ -1,4 +1,4 @@
-"""Clients that connect and then say nothing, or too little, too late."""
+"""Clients that connect and then send nothing, or too little, too late."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def connect(server: Server) -> socket.socket:
 
 
 def read_response(connection: socket.socket) -> tuple[int, dict[str, str], dict]:
-    """The status, headers and JSON of an answer that ends with its connection."""
+    """The status, headers and JSON of a response that ends with its connection."""
     received = b""
     while part := connection.recv(65536):
         received += part

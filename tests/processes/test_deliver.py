@@ -67,7 +67,7 @@ def test_messages_of_a_killed_sender_are_sent_again(home, database, there):
         cwd=home.parent,
         stderr=subprocess.DEVNULL,
     )
-    # The message has arrived; before the answer is back, and anything can be written down, the sender is gone.
+    # The message has arrived; the sender dies before it has the response and can record anything.
     there.answers = [lambda exchange: os.kill(process.pid, signal.SIGKILL)]
     assert process.wait(60) == -signal.SIGKILL
     assert statuses(database) == [("pending", 1)]

@@ -49,7 +49,7 @@ def test_no_acknowledged_event_is_lost(shop: Shop, home: Path) -> None:
     tills_close = threading.Event()
 
     def till(member: str) -> None:
-        """Send one order after the other, each until it is answered."""
+        """Send one order after the other, each until it has a response."""
         number = 0
         while not tills_close.is_set():
             number += 1
@@ -82,7 +82,7 @@ def test_no_acknowledged_event_is_lost(shop: Shop, home: Path) -> None:
 
 
 def is_done(shop: Shop, sale: dict) -> bool:
-    """Whether the server has answered that the order is tracked; it may be without a database meanwhile."""
+    """Whether the server has confirmed that the order is tracked; it may be without a database meanwhile."""
     reply = shop.integration.request("POST", "/events/track", {"events": [sale]})
     if reply.status == 200:
         return True

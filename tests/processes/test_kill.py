@@ -53,7 +53,7 @@ class Sent:
 
 
 class Shop:
-    """A server that is killed and started again, and clients that send as fast as it answers."""
+    """A server that is killed and started again, and clients that send as fast as it responds."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -94,7 +94,7 @@ class Shop:
             client.post(path, json=action).raise_for_status()
 
     def client(self, seed: int) -> None:
-        """Send until the end; what was not answered is sent again, later, by nobody yet."""
+        """Send until the end; requests without a response are sent again later."""
         pick = random.Random(seed)
         while not self.ended.is_set():
             url = self.url
@@ -109,7 +109,7 @@ class Shop:
                         break
 
     def send(self, client: httpx.Client, one: Sent) -> bool:
-        """Send, and note the answer; False where the server was gone."""
+        """Send, and note the response; False where the server was gone."""
         path, body = one.request
         try:
             answer = client.post(path, json=body)
@@ -254,5 +254,5 @@ def test_a_killed_database_keeps_what_it_has_committed(home):
                 assert verify_all(db) == []
             engine.dispose()
     assert transaction_ids.items() <= dict(map(tuple, rows)).items()
-    # At most the one that each client waited for is there without its answer.
+    # At most one row for each client has no response: the one that the client waited for.
     assert len(transaction_ids) <= len(rows) == total <= len(transaction_ids) + CLIENTS

@@ -100,7 +100,7 @@ class Tenant:
 
 @contextmanager
 def locked(home: Path, member: str) -> Iterator[None]:
-    """The rows of a member, locked by somebody else."""
+    """Lock the rows of a member in another transaction."""
     with embedded.server(home) as url, closing(psycopg2.connect(url)) as connection, connection.cursor() as cursor:
         lock = (
             "SELECT 1 FROM members m JOIN wallets w USING (organization_id, wallet_id) WHERE m.loyalty_member_id = %s"
@@ -113,7 +113,7 @@ def locked(home: Path, member: str) -> Iterator[None]:
 def attacks(tenant: Tenant, hanging: str, locked_member: str) -> dict[str, Callable[[], httpx.Response]]:
     """The most expensive calls of each kind, by name; what they need is made.
 
-    `hanging` is the address of a receiver that never answers.
+    `hanging` is the address of a receiver that never responds.
     """
     campaign = tenant.make(f"{tenant.administration}/campaigns", {"code": "slow", "name": "Slow"})["campaign"]
     actions = f"{tenant.administration}/campaigns/{campaign['campaignId']}/actions"

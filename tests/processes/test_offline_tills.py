@@ -67,7 +67,7 @@ class Shop:
 
 
 class Till:
-    """A till: the requests that it has kept, which it sends until each is answered."""
+    """A till: the requests that it has kept, which it sends until each has a response."""
 
     def __init__(self, shop: Shop, number: int) -> None:
         self._shop, chance = shop, random.Random(number)
@@ -87,7 +87,7 @@ class Till:
         self.answers: list[str] = []
 
     def send(self) -> None:
-        """Send everything, each request again until it is answered."""
+        """Send everything, each request again until it has a response."""
         for path, body in self.requests:
             self.answers.append(self._answer(path, body))
 
@@ -122,7 +122,7 @@ def test_tills_that_send_late_give_nothing_twice_and_overdraw_nothing(home):
                 for future in sending:
                     future.result()
             answers = [answer for till in tills for answer in till.answers]
-            # Each receipt is taken from one of the tills, and its repetition answered as the first time.
+            # Each receipt is taken from one of the tills, and its repetition has the first response.
             assert (answers.count(EXISTS), answers.count(REDEEMED)) == (2 * SALES, 2)
             assert answers.count("done") == 2 * SALES + 2
             redeemed_amount = next(AMOUNTS[n] for n, till in enumerate(tills) if REDEEMED not in till.answers)

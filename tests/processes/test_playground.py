@@ -1,4 +1,4 @@
-"""The playground in a browser: a dry run and why, a member, the keyboard, a phone, and what axe says."""
+"""The playground in a browser: a dry run and why, a member, the keyboard, a phone, and the findings of axe."""
 
 from __future__ import annotations
 

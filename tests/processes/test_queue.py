@@ -101,7 +101,7 @@ def test_each_event_has_its_effects_once_whatever_is_killed(home, count, members
                     workers.kill_one(pick)
                 else:
                     kill_database(home)
-                    # Whoever comes next starts it again; workers and server connect anew.
+                    # The next process starts it again; workers and server reconnect.
                     stack.enter_context(embedded.server(home, options=FAST))
                 sending.result()
         assert any(met)  # or the kills come too late to matter

@@ -1,4 +1,4 @@
-"""What is read of a file of purchases, and what is said of one that cannot be read."""
+"""The content read from a file of purchases, and the error for a file that cannot be read."""
 
 from __future__ import annotations
 

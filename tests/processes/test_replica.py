@@ -57,7 +57,7 @@ def do(engine: Engine, statement: str) -> None:
 
 
 def served(database: str) -> float:
-    """How many reads that are meant for the replica this database has answered."""
+    """How many reads that are meant for the replica this database has served."""
     return REGISTRY.get_sample_value("loyalty_replica_reads_total", {"database": database}) or 0.0
 
 
@@ -83,7 +83,7 @@ def test_lists_have_what_was_just_written(shop: Replicated, standby: Engine) -> 
 
 @pytest.mark.parametrize("shop", ["off"], indirect=True)
 def test_lists_have_what_is_not_on_the_disk_yet(shop: Replicated) -> None:
-    """A commit that does not wait is told before the replica can receive it."""
+    """A commit that does not wait is reported before the replica can receive it."""
     check_what_was_just_written(shop)
 
 

@@ -92,7 +92,7 @@ def test_logs_of_json_hold_nothing_else_and_no_secret(home, serve):
 
 
 def token_of(server, client_id, secret):
-    """The answer to a token request, or the status where it is refused."""
+    """The response to a token request, or the status where it is refused."""
     form = {"grant_type": "client_credentials", "client_id": client_id, "client_secret": secret}
     request = urllib.request.Request(f"{server.url}/v2/oauth/token", data=urllib.parse.urlencode(form).encode())
     try:

@@ -42,7 +42,7 @@ def git(*arguments: str) -> bytes:
 
 
 def commit_of(revision: str) -> str:
-    """The commit that has a migration as it was released."""
+    """The commit that has a migration in its released form."""
     return git("log", "--format=%H", "-1", "--", f"{VERSIONS}/{revision}_*").decode().strip()
 
 
@@ -101,7 +101,7 @@ def test_a_database_of_the_first_release_is_migrated(new_home: Path, first_relea
 
 
 def call_server(url: str, token: str, method: str, path: str, body: Any = None) -> Any:
-    """What the integration surface of a server answers."""
+    """The response of the integration surface of a server."""
     headers = {"Authorization": f"Bearer {token}"}
     reply = httpx.request(method, f"{url}/v2{path}", json=body, headers=headers, timeout=60)
     assert reply.status_code < 300, reply.text

@@ -1,4 +1,4 @@
-"""`loyalty worker` as an operator runs it, alone and beside `loyalty serve`."""
+"""`loyalty worker` as an operator runs it, by itself and next to `loyalty serve`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.processes.loyalty import Server, environment, loyalty, status
 
 @pytest.fixture
 def start(home):
-    """Starts processes of the command; those that still run when the test ends are killed."""
+    """Starts processes of the command; kills the ones that still run when the test ends."""
     started = []
 
     def run(*arguments: str, **variables: str) -> subprocess.Popen:

@@ -21,7 +21,7 @@ POINTS, TOP_MEMBER, TOP_POINTS = 2_453_159, "07592", 13_860
 
 @dataclass(frozen=True)
 class Order:
-    """A line of the file; `date` as it is written there, such as 19970131."""
+    """A line of the file; `date` in the form of the file, such as 19970131."""
 
     number: int
     customer: str

@@ -41,13 +41,13 @@ _ENROL = text(
 
 @dataclass(frozen=True)
 class Shop:
-    """The organization, and what its books and records say by member."""
+    """The organization, and the figures of its books and records by member."""
 
     organization: Organization
 
     @classmethod
     def new(cls, api: Api, bought: Iterable[Order], joined_by_first_order: bool = False) -> Shop:
-        """A new organization with those who bought as its members, since now, or since they bought first."""
+        """A new organization with the buyers as its members, since now, or since their first order."""
         # The statistics that the planner has must do for an organization that came after them.
         with autocommit(api.engine).connect() as db:
             db.execute(text("ANALYZE members, wallets"))
@@ -90,7 +90,7 @@ class Shop:
         return [result.answer for result in track(UnitOfWork(execution), [incoming_event(body) for body in bodies])]
 
     def balances(self) -> dict[str, int]:
-        """What each member holds; those who never got anything are left out."""
+        """The balance of each member who ever got anything."""
         return dict(
             self.ask(
                 "SELECT loyalty_member_id, current_balance::bigint FROM ledger_balances JOIN members"

@@ -1,4 +1,4 @@
-"""A real customer is erased: nobody knows who it was, and books and reports are as before."""
+"""A real customer is erased: no record shows who it was, and books and reports are as before."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.purchases.shop import EVENT_TYPE, Shop, mint
 
 FIRST_ORDERS = 600
 PERIOD = {"sinceFrom": "1997-01-01T00:00:00Z", "sinceTo": "1998-07-01T00:00:00Z"}
-# What the shop knows of the customer; nobody else has any of it.
+# Texts about the customer; no other customer has any of them.
 PROFILE = {
     "name": "Hortensia",
     "lastName": "Quillfeather",

@@ -1,4 +1,4 @@
-"""What real purchases achieve in a mission, compared with a count beside the product."""
+"""What real purchases achieve in a mission, compared with a count outside the product."""
 
 from __future__ import annotations
 

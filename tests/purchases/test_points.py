@@ -1,4 +1,4 @@
-"""Real purchases turned into points: every point compared with totals that are reckoned beside the product."""
+"""Real purchases turned into points: every point compared with totals that are computed outside the product."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def without_zeros(figures):
 
 
 def points_of(result):
-    """The points that an answer says it minted."""
+    """The points that a result reports as minted."""
     return sum(
         param["value"]
         for effect in result["effects"]
@@ -109,7 +109,7 @@ def test_a_bonus_of_its_own_is_cut_apart_from_the_points_it_doubles(api, partial
 
 
 def test_the_order_of_a_members_purchases_matters_under_a_limit():
-    """What the comparisons above rest on: the reckoning itself tells other orders and other limits apart."""
+    """The comparisons above can fail: the reckoning itself distinguishes other orders and other limits."""
     first, second = (Order(n, "1", "19970105", total) for n, total in ((1, 60), (2, 90)))
     mints = [int]
     assert reckon([first, second], mints, limit=LIMIT, partially=False).minted == {"1": 60}

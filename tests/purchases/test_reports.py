@@ -1,4 +1,4 @@
-"""Reports of real purchases, compared with sums reckoned beside the product, also after random cancellations."""
+"""Reports of real purchases, compared with sums computed outside the product, also after random cancellations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tiers that real purchases lead to, compared with a reckoning beside the product."""
+"""The tiers that real purchases lead to, compared with a reckoning outside the product."""
 
 from __future__ import annotations
 

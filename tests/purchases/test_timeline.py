@@ -1,4 +1,4 @@
-"""Timelines of real customers: every order and every point is told, once."""
+"""Timelines of real customers: every order and every point is shown once."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from tests.builders.statements import rows_read
 
 
 def test_mints_are_noted_without_reading_all_others(db: Connection) -> None:
-    """A connection plans the statement once, while the tables are new and nobody has analyzed them."""
+    """A connection plans the statement once, while the tables are new and not analyzed."""
     ledger = RawLedger.new(db)
     account = ledger.account(point_tracking_enabled=True)
     for wallets in (10, 5_000):

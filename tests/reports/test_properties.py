@@ -63,7 +63,7 @@ class Tally:
 
 
 class Client:
-    """Does the steps through the API, and keeps the tally of what it was told."""
+    """Does the steps through the API, and keeps the tally of what was reported."""
 
     def __init__(self, organization: Any) -> None:
         self.shop = Shop(organization)

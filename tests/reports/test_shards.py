@@ -11,7 +11,7 @@ from tests.builders.tracking import ORDER_CREATED, Shop, order, running
 
 pytestmark = pytest.mark.undistributed
 
-# A catalog that Citus has: which numbers the shards of a table have, and which lie beside each other.
+# A catalog that Citus has: which numbers the shards of a table have, and which are colocated.
 _CATALOG = "CREATE TEMPORARY TABLE pg_dist_shard (logicalrelid regclass, shardid bigint, shardminvalue text)"
 _TABLES = ("organizations", "members", "events", "ledger_transactions", "ledger_entries", "report_changes")
 _FUNCTIONS = text(
@@ -32,7 +32,7 @@ def organization_id(api) -> int:
 
 @pytest.fixture
 def sharded(db: Connection) -> Connection:
-    """Two empty shards of each table: those beside each other have the same last digit."""
+    """Two empty shards of each table: colocated ones have the same last digit."""
     db.exec_driver_sql(_CATALOG)
     for place, table in enumerate(_TABLES, start=1):
         for number in (1, 2):

@@ -35,7 +35,7 @@ def go_variables() -> dict[str, str]:
 
 
 def run(command: Sequence[str | Path], *, cwd: Path, **variables: str) -> str:
-    """Run a command to its end and return what it printed; one that fails is told with its output and errors."""
+    """Run a command to its end and return what it printed; raise the output and errors of one that fails."""
     completed = subprocess.run(
         [str(part) for part in command],
         cwd=cwd,

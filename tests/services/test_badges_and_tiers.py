@@ -1,4 +1,4 @@
-"""Properties of badges and tiers that campaigns move: dry runs tell the truth, cancelling gives the prior state."""
+"""Badges and tiers that campaigns move: dry runs foretell full runs, and cancelling restores the prior state."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ LIMIT, OF_LOCATION = Decimal(60), Decimal(25)
 
 @pytest.fixture(scope="module")
 def api(settings):
-    # Answers are checked elsewhere; here there are many.
+    # Responses are checked elsewhere; here there are many.
     with running_api(replace(settings, validate_responses=False)) as api:
         yield api
 

@@ -247,7 +247,7 @@ def test_a_plan_prints_warnings_about_expressions_that_it_changes(engine, api, s
     assert f"Warning: {warning}.\n0 would be made, 1 would be changed, " in plan.output
     as_json = json.loads(CliRunner().invoke(config, [*command, "--json"], env=environment).output)
     assert as_json["warnings"] == [warning]
-    # What is in the organization already is not told again.
+    # The organization already has this expression, so the plan does not warn about it again.
     apply(engine, api, target, files)
     assert json.loads(CliRunner().invoke(config, [*command, "--json"], env=environment).output)["warnings"] == []
 

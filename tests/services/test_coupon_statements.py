@@ -95,7 +95,7 @@ def member_with_lots(shop, book, lots):
 
 
 def reading(shop, act):
-    """What an act in one transaction answers, and the rows that it fetched and that it read of the lots."""
+    """The result of an act in one transaction, and the rows that it fetched and that it read of the lots."""
 
     def work(call):
         before = rows_read(call.db, "coupon_lots")

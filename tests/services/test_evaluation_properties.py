@@ -152,7 +152,7 @@ def running_campaigns(shop: Shop, drawn_campaigns: Any) -> Iterator[list[str]]:
 
 
 def tracked_events(drawn_events: list[dict[str, Any]], names: dict[str, str]) -> list[dict[str, Any]]:
-    """The events as they are tracked."""
+    """The drawn events in the form in which they are tracked."""
     tracked = []
     for draft in drawn_events:
         member, more = names[draft["member"]], {"tags": draft["tags"]}
@@ -174,7 +174,7 @@ def enrolled(shop: Shop) -> dict[str, str]:
 
 
 def all_rows(shop: Shop) -> tuple[Any, ...]:
-    """A digest of every row of the organization in every table, and where every sequence stands."""
+    """A digest of every row of the organization in every table, and the value of every sequence."""
     with shop.organization.api.engine.connect() as db:
         tables = db.execute(
             text("SELECT table_name FROM information_schema.columns WHERE column_name = 'organization_id' ORDER BY 1")
@@ -229,13 +229,13 @@ def state(shop: Shop) -> dict[str, set[tuple[Any, ...]]]:
 
 
 def progress(world: World, names: dict[str, str]) -> dict[str, Any]:
-    """Where the members stand in the mission."""
+    """The members' progress in the mission."""
     balances = {name: missions.balance(world.shop, member, world.mission) for name, member in names.items()}
     return {name: (balance["timesAchieved"], balance["currentCounterCount"]) for name, balance in balances.items()}
 
 
 def foretold(result: dict[str, Any]) -> dict[str, Any]:
-    """A result without what only a dry run, or only a full run, can tell."""
+    """A result without the fields that only a dry run, or only a full run, has."""
     comparable = {name: value for name, value in result.items() if name not in ("loyaltyEventKey", "explain")}
     comparable["effects"] = list(map(executed, result["effects"]))
     comparable["missions"] = [
@@ -266,7 +266,7 @@ def posted(shop: Shop, names: dict[str, str]) -> dict[tuple[Any, ...], Decimal]:
 
 
 def reported_sums(results: list[dict[str, Any]], default: str, mode: str) -> dict[tuple[Any, ...], Decimal]:
-    """What the answers say was minted and burned, by effects and as rewards of missions, as `posted` has it."""
+    """The points minted and burned by the responses, by effects and as rewards of missions, in the form of `posted`."""
     sums: dict[tuple[Any, ...], Decimal] = defaultdict(Decimal)
     for result in results:
         for outcome in result["effects"]:

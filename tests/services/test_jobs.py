@@ -1,4 +1,4 @@
-"""The jobs that come round by the clock: each run once, whoever asks, and taken up again where they broke off."""
+"""The jobs that are due by the clock: each runs once for any number of workers, and resumes where it broke off."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def test_a_record_with_a_key_is_renamed(files):
     assert changes_by_record(outcome) == {"badge/early-bird": ("update", {"name": ("Early bird", "Lark")})}
     [after] = files.call(lambda calls: calls.integration("listBadges"))["results"]
     assert (after["badgeKey"], after["name"]) == (before["badgeKey"], "Lark")
-    # The file need not say again what it is called.
+    # The file need not repeat its own name.
     outcome = files.apply(a=BADGE.format("early-bird", "Owl"))
     assert changes_by_record(outcome) == {"badge/early-bird": ("update", {"name": ("Lark", "Owl")})}
     assert files.names("badge") == ["early-bird"]

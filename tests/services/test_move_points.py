@@ -209,7 +209,7 @@ def test_the_same_key_returns_the_same_to_the_letter(shop, member, action):
     shop.give(member, 10)
     body = {"amount": Decimal("5"), "systemUniqueKey": key(), "tags": ["a"], "externalEventDate": LONG_AGO}
     first = shop.administration.request("POST", path(member, action), body, expect=200)
-    # What was done is answered, whatever the balance would allow now.
+    # A repetition has the first response, whatever the balance would allow now.
     shop.give(member, shop.balance(member), "burn")
     again = shop.administration.request("POST", path(member, action), body, expect=200)
     assert first.text == again.text

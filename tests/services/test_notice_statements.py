@@ -1,4 +1,4 @@
-"""What telling triggers costs: one statement of a kind for any number of events, and none where nobody listens."""
+"""What notifying triggers costs: one statement of a kind for any number of events, and none where none subscribes."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ class TestAddresses:
         return addresses
 
     def test_a_name_is_looked_up_once_and_what_was_checked_is_what_is_called(self, called):
-        """A name server that answers a public address at first and a private one from then on changes nothing."""
+        """A name server that returns a public address at first and a private one from then on changes nothing."""
         lookups = []
 
         def rebinding(host, port):

@@ -20,7 +20,7 @@ from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, 
 
 @pytest.fixture(scope="module")
 def api(settings):
-    # Answers are checked elsewhere; here there are many.
+    # Responses are checked elsewhere; here there are many.
     with running_api(replace(settings, validate_responses=False)) as api:
         yield api
 
@@ -61,7 +61,7 @@ CAMPAIGNS = st.lists(
 
 
 def state(shop) -> dict[str, Any]:
-    """Balances, lots, supplies and counters, without those that are zero."""
+    """Balances, lots, supplies and counters that are not zero."""
     amounts: dict[str, Any] = defaultdict(Decimal)
     for row in shop.rows("ledger_balances"):
         amounts["balance", row.wallet_id, row.ledger_account_id] += row.current_balance

@@ -381,7 +381,7 @@ class TestSendersThatDie:
         trigger = add_webhook(shop, there)
         queue(shop)
         [delivery] = self.claim(shop, timedelta(seconds=0.3))
-        # The message goes out, and the sender dies before it can say so.
+        # The message goes out, and the sender dies before it can record it.
         working = sender(shop)
         assert working._send(delivery) == Reply(204)
         assert send(shop) == 0

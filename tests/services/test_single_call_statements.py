@@ -1,4 +1,4 @@
-"""How many statements the most frequent calls take, each alone."""
+"""How many statements the most frequent calls take, each unbatched."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_the_timelines_of_the_sample_hold_everything_and_add_up(engine, coffee_s
                 {"o": coffee_shop, "w": member.wallet_id},
             ).scalar_one()
             assert total_of_rows == stored_balance > Decimal(0)
-            # Each effect that did something is told by a row of its own.
+            # Each effect that did something has a row of its own.
             effects = [effect for row in rows if row.kind == "event" for effect in row.details["effects"]]
             mints = [
                 effect for effect in effects if effect["effectId"] == "mint-points" and effect["status"] == "executed"
@@ -116,7 +116,7 @@ def test_an_emptied_organization_is_as_a_new_one(engine, api, coffee_shop):
         counts = {name: count for name, count in rows_of(db, coffee_shop).items() if "audit_log" not in name}
         assert counts == others
         assert verify(db, coffee_shop) == []
-    # And can be filled anew.
+    # And can be filled again.
     transactions.run(engine, lambda db: CoffeeShop(db, api.within(db, coffee_shop), datetime.now(UTC)).fill())
 
 

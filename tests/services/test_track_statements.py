@@ -57,7 +57,7 @@ def test_tracking_costs_as_many_statements_for_1_event_as_for_100(rewarding):
 
     shop.track(*batch(20))
     one, ten, hundred = (tracked(size) for size in (1, 10, 100))
-    # Lots that the same batch spends need their ids before, which one event alone may not do.
+    # Lots that the same batch spends need their ids before, which a single event may not need.
     assert one <= ten <= hundred <= one + 1
     assert hundred < 40
 

@@ -52,7 +52,7 @@ def test_many_wallets_are_joined_by_all_their_keys(ledger: RawLedger) -> None:
                 rows_read = node["Actual Rows"] + node.get("Rows Removed by Join Filter", 0)
                 assert rows_read * node["Actual Loops"] <= most, (check, node)
                 if node["Node Type"] == "Nested Loop":
-                    # What is written beside each row: the two sides of a transaction or of a chain, counts of an event.
+                    # Rows that belong to each row: the two sides of a transaction or of a chain, counts of an event.
                     inner = next(child for child in nodes(node["Plans"][1]) if child["Node Type"] != "Memoize")
                     assert inner["Node Type"] in ("Values Scan", "Result", "Function Scan"), (check, node)
                 elif "Join" in node["Node Type"]:

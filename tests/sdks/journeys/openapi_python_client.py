@@ -67,7 +67,7 @@ Kind = TypeVar("Kind")
 
 
 def expect(kind: type[Kind], answer: object) -> Kind:
-    """The answer, which has to be of this class."""
+    """The response, which has to be of this class."""
     if not isinstance(answer, kind):
         raise TypeError(f"{kind.__name__} was expected, not {answer}")
     return answer
@@ -171,7 +171,7 @@ purchase = TrackedEvent(
 (result,) = expect(TrackResponse, track_events.sync(client=shop, body=TrackRequest([purchase]))).results
 amounts = [param.value for effect in result.effects for param in effect.params if param.id == "amount"]
 
-# A long decimal. The text of an answer has all of its digits, where floats have 15.
+# A long decimal. The text of a response has all of its digits, where floats have 15.
 amount = float(os.environ["JOURNEY_DECIMAL"])
 minted = mint_member_points.sync_detailed(
     organization_id,
