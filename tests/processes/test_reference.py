@@ -141,7 +141,7 @@ def test_common_parts_are_opened_on_demand(site, window):
 def test_nested_schemas_open_level_by_level(site, window):
     window.open(site.docs("integration", "#getMember"))
     window.find("#operation h1")
-    [include] = [text for text in shown(window, ".fields li") if text.startswith("include ")]
+    [include] = [text for text in visible_texts(window, ".fields li") if text.startswith("include ")]
     assert include.startswith("include array of string extension\nexactly 1 item\n")
     folds = "#operation .fields details:not([open]) > summary"
     assert not any(text.startswith("issuingCountry ") for text in visible_texts(window, ".fields li"))

@@ -56,7 +56,7 @@ def test_a_discount_is_cut_to_the_remaining_money():
     assert [dict(result.effects[0].params)["type"] for result in results] == ["percentage", "amount", "amount"]
     assert results[1].effects[0].error["detail"] == "The limit of 10 EUR of a campaign (total) is reached."
     assert dict(results[1].effects[0].params)["value"] == 4
-    assert [count.amount for count in bench.counters.journal] == [6, 4, 0]
+    assert [count.amount for count in bench.counters.count_log] == [6, 4, 0]
 
 
 def test_without_partial_application_a_discount_over_the_remaining_money_is_skipped():
@@ -106,10 +106,10 @@ def test_without_an_order_an_amount_is_cut_and_a_percentage_uses_nothing():
     results = [bench.run(facts()) for _ in range(3)]
     assert first_statuses(results) == ["executed", "partial", "skipped"]
     assert dict(results[1].effects[0].params)["value"] == 4
-    assert [count.amount for count in bench.counters.journal] == [6, 4, 0]
+    assert [count.amount for count in bench.counters.count_log] == [6, 4, 0]
     percentage = Bench(limited_campaign(off(6, "percentage"), limit=rule(10)))
     assert first_statuses([percentage.run(facts())]) == ["executed"]
-    assert [count.amount for count in percentage.counters.journal] == [0]
+    assert [count.amount for count in percentage.counters.count_log] == [0]
 
 
 def test_points_with_a_worth_use_money():
@@ -187,7 +187,7 @@ def test_a_limit_of_coupons_does_not_limit_badges():
         executors=assigning([]),
     )
     assert statuses(bench.run()) == [(1, "executed")] * 2
-    assert [count.amount for count in bench.counters.journal] == [1]
+    assert [count.amount for count in bench.counters.count_log] == [1]
 
 
 def test_a_limit_ignores_a_broken_effect_and_counts_those_after_it():

@@ -68,7 +68,7 @@ def test_an_executed_effect_counts_against_the_limit_of_transactions_and_a_refus
     limited_campaign = campaign(action(1, effect(WAVE, flag="red")), max_transactions_per_member=1)
     refusing_bench = Bench(limited_campaign, executors=refusing(TooTired("Later.")))
     assert [refusing_bench.run().effects[0].status for _ in range(2)] == ["skipped", "skipped"]
-    assert refusing_bench.counters.journal == []
+    assert refusing_bench.counters.count_log == []
     calls = []
     performing_bench = Bench(limited_campaign, executors={WAVE: lambda event, params: calls.append(params)})
     assert [performing_bench.run().effects[0].status for _ in range(2)] == ["executed", "skipped"]

@@ -58,7 +58,7 @@ def test_a_limit_counts_what_the_maximum_balance_allows():
     """Of the second 60 a limit of 110 leaves 50, and the account holds 40 of them."""
     bench = bench_of(mint(60), ledger_account=account(max_balance=Decimal(100)), **limit(110))
     results = [bench.run() for _ in range(2)]
-    assert [count.amount for count in bench.counters.journal] == [60, 40]
+    assert [count.amount for count in bench.counters.count_log] == [60, 40]
     assert [result.limit_discarded for result in results] == [0, 10]
 
 

@@ -122,7 +122,7 @@ def test_example_3_what_a_limit_leaves_decides():
     limited_campaign = a_b_c(limit_rules=(limit,), allow_partial_application_on_limit=True)
     bench = Bench(limited_campaign, accounts=[POINTS_ACCOUNT])
     bench.run(order(10))
-    [key] = [count.key for count in bench.counters.journal]
+    [key] = [count.key for count in bench.counters.count_log]
     evaluation = run(order(80), limited_campaign, used={key: Decimal(200)})
     assert discounts(evaluation) == [(1, 8)]
     assert reasons_of_actions(order(80), limited_campaign, used={key: Decimal(200)})[3] == (
@@ -267,7 +267,7 @@ def test_losers_use_no_limit_and_leave_no_points():
     bench = Bench(*tested, accounts=[POINTS_ACCOUNT])
     evaluation = bench.run(order(100))
     assert discounts(evaluation) == [(2, 5)]
-    assert (bench.session.steps, bench.counters.journal, evaluation.counted, bench.balance()) == ([], [], [], 0)
+    assert (bench.session.steps, bench.counters.count_log, evaluation.counted, bench.balance()) == ([], [], [], 0)
 
 
 def test_an_action_over_its_limit_does_not_compete():

@@ -229,7 +229,7 @@ def test_a_reversed_count_is_subtracted():
 def test_a_reversed_count_that_achieved_nothing_loses_no_achievement():
     missions = state(count=2)
     missions.reverse(tracking(count=1, achieved=0), mission(), 9)
-    assert missions.drain().lost == frozenset()
+    assert missions.drain().reversed_achievements == frozenset()
 
 
 def test_drained_changes_are_not_drained_again():
@@ -239,7 +239,8 @@ def test_drained_changes_are_not_drained_again():
     missions.reverse(stored_tracking, mission(), 9)
     missions.drain()
     changes = missions.drain()
-    assert (changes.progress_of_members, changes.trackings, changes.reversals, changes.lost) == ({}, (), {}, set())
+    assert (changes.progress_of_members, changes.trackings, changes.reversals) == ({}, (), {})
+    assert changes.reversed_achievements == set()
     # The unit of work still reports the reversal.
     assert missions.is_reversed(stored_tracking)
 
