@@ -53,7 +53,7 @@ def read_decimal(spelling: str, start: int) -> Decimal:
         raise fault("not a decimal number", start, end)
     value = Decimal(spelling)
     if len(value.as_tuple().digits) > PRECISION:
-        raise fault(f"a decimal has at most {PRECISION} significant digits", start, end)
+        raise fault(f"the decimal has more than {PRECISION} significant digits", start, end)
     if value and not DECIMALS.Emin <= value.adjusted() <= DECIMALS.Emax:
         raise fault("the decimal is too large or too small", start, end)
     return value

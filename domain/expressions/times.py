@@ -98,7 +98,7 @@ def duration_from_text(text: str) -> timedelta:
     if total != int(total):
         raise _invalid("a duration has no parts smaller than a microsecond")
     if total > _LONGEST // _MICROSECOND:
-        raise EvaluationError("overflow", "a duration is at most about 292 years")
+        raise EvaluationError("overflow", "the duration is longer than about 292 years")
     return timedelta(microseconds=-int(total) if text.startswith("-") else int(total))
 
 
@@ -112,7 +112,7 @@ def duration_to_text(value: timedelta) -> str:
 def _in_reach(value: timedelta) -> timedelta:
     if -_LONGEST <= value <= _LONGEST:
         return value
-    raise EvaluationError("overflow", "a duration is at most about 292 years")
+    raise EvaluationError("overflow", "the duration is longer than about 292 years")
 
 
 def move(value: datetime, by: timedelta) -> datetime:

@@ -74,7 +74,7 @@ def test_literals_are_constants(text, value):
         # More than 40 digits are not read, whatever they are.
         ("7".zfill(41), 0, 41, "the integer does not fit 64 bits"),
         ("1e7000", 0, 6, "the decimal is too large or too small"),
-        ("0." + "1" * 35, 0, 37, "a decimal has at most 34 significant digits"),
+        ("0." + "1" * 35, 0, 37, "the decimal has more than 34 significant digits"),
         ("'ab\\z'", 3, 5, "unknown escape \\z"),
         ("'\\ud800'", 1, 7, "\\ud800 is not a character"),
         ("'ab\\ud800'", 3, 9, "\\ud800 is not a character"),
