@@ -116,7 +116,7 @@ class PointsFact:
         """The fate of the points, as the end of a sentence."""
         if not self.moved:
             if self.status == PENDING:
-                return "are set aside" if self.is_outgoing else "are pending"
+                return "are held" if self.is_outgoing else "are pending"
             if self.is_timed and self.status == SETTLED:
                 return "were pending"
             return "could not be taken" if self.reserved_amount is None else "were released"

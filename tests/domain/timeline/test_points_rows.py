@@ -105,7 +105,7 @@ NOTHING_MOVED = {"moved": Decimal(0), "balance": None}
         (
             {**NOTHING_MOVED, "status": PENDING, "is_outgoing": True, "transaction_type": BURN},
             REQUEST,
-            "30 Points are set aside by request.",
+            "30 Points are held by request.",
         ),
         (
             {**NOTHING_MOVED, "status": REVERTED, "reserved_amount": Decimal(40)},
