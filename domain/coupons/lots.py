@@ -146,7 +146,7 @@ class LotSource(Protocol):
     def member_ids(self) -> Collection[int]:
         """The members of the unit of work."""
 
-    def lots(self, among: LotRange, after: Mapping[int, CouponLot | None], limit: int) -> Sequence[CouponLot]:
+    def lots(self, lot_range: LotRange, after: Mapping[int, CouponLot | None], limit: int) -> Sequence[CouponLot]:
         """Up to `limit` lots of each member, in the order of use; `after` is the member's last lot read so far."""
 
 
@@ -155,28 +155,30 @@ class LotReading:
 
     def __init__(self, source: LotSource) -> None:
         self._source = source
+        # By range and member: the last lot read, and whether all lots were read.
         self._last: dict[tuple[LotRange, int], CouponLot] = {}
         self._complete: set[tuple[LotRange, int]] = set()
+        # How many lots of each member the next statement reads.
         self._limits: dict[LotRange, int] = {}
 
-    def is_next(self, member_id: int, among: LotRange, lot: CouponLot | None) -> bool:
+    def is_next(self, member_id: int, lot_range: LotRange, lot: CouponLot | None) -> bool:
         """True if `lot`, the first one read, precedes all lots not read yet; None is the end of the lots."""
-        place = among, member_id
+        place = lot_range, member_id
         if place in self._complete:
             return True
         last = self._last.get(place)
         return lot is not None and last is not None and order_of_use(lot) <= order_of_use(last)
 
-    def further(self, member_id: int, among: LotRange, count: int) -> list[CouponLot]:
+    def read_more(self, member_id: int, lot_range: LotRange, count: int) -> list[CouponLot]:
         """Read the next lots of the range, at least `count` if there are so many.
 
         They are read for all members of the unit of work, each time eight times as many as before, so that the number
         of statements hardly grows with the amount used.
         """
-        places = {(among, holder_id) for holder_id in (member_id, *self._source.member_ids)} - self._complete
-        limit = max(count, self._limits.get(among, _FIRST))
-        self._limits[among] = _FACTOR * limit
-        lots = self._source.lots(among, {place[1]: self._last.get(place) for place in places}, limit)
+        places = {(lot_range, holder_id) for holder_id in (member_id, *self._source.member_ids)} - self._complete
+        limit = max(count, self._limits.get(lot_range, _FIRST))
+        self._limits[lot_range] = _FACTOR * limit
+        lots = self._source.lots(lot_range, {place[1]: self._last.get(place) for place in places}, limit)
         read: dict[int, list[CouponLot]] = {}
         for lot in lots:
             read.setdefault(lot.member_id, []).append(lot)

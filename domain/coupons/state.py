@@ -181,20 +181,22 @@ class CouponState(UndoableState):
         ]
 
     def _is_free(self, lot: CouponLot) -> bool:
-        """True if something of the lot is left that no lock keeps."""
+        """True if the lot has an unused coupon that is not locked."""
         locks = [lock for lock in self.locks.values() if lock.coupon_lot_id == lot.coupon_lot_id]
         return lot.unused_amount > sum(lock.is_active(self.at) for lock in locks)
 
-    def next_lot(self, member_id: int, among: LotRange, count: int) -> CouponLot | None:
+    def next_lot(self, member_id: int, lot_range: LotRange, count: int) -> CouponLot | None:
         """The member's next lot to be used, None if there is none; `count` lots are read at once."""
         while True:
-            ids = self._lots_of_book.get((member_id, among.coupon_book_id), ())
+            ids = self._lots_of_book.get((member_id, lot_range.coupon_book_id), ())
             lots = [lot for lot_id in ids if (lot := self.lots.get(lot_id)) is not None]
-            usable = [lot for lot in lots if among.contains(lot, self.at) and (not self.locks or self._is_free(lot))]
+            usable = [
+                lot for lot in lots if lot_range.contains(lot, self.at) and (not self.locks or self._is_free(lot))
+            ]
             next_lot = min(usable, key=order_of_use, default=None)
-            if self._reading.is_next(member_id, among, next_lot):
+            if self._reading.is_next(member_id, lot_range, next_lot):
                 return next_lot
-            self.put_lots(self._reading.further(member_id, among, count))
+            self.put_lots(self._reading.read_more(member_id, lot_range, count))
 
     def by_code(self, book: CouponBook, code: str) -> Coupon:
         """The book's coupon with this code; raises UnknownCoupon."""

@@ -224,7 +224,7 @@ def find_held_coupons(
 def next_lots(
     db: Connection,
     organization_id: int,
-    among: LotRange,
+    lot_range: LotRange,
     after: Mapping[int, CouponLot | None],
     at: datetime,
     limit: int,
@@ -234,16 +234,16 @@ def next_lots(
         {
             "member_id": member_id,
             # Lots without expiry come last; lots that expire at `at` cannot be used any more.
-            "expired_at": (lot.expired_at or "infinity") if lot else "-infinity" if among.with_expired else at,
+            "expired_at": (lot.expired_at or "infinity") if lot else "-infinity" if lot_range.with_expired else at,
             "created_at": lot.created_at if lot else "infinity",
             "lot_id": lot.coupon_lot_id if lot else 0,
         }
         for member_id, lot in after.items()
     ]
-    if among.coupon_id is None:
-        statement, whose = _NEXT_LOTS_OF_BOOK, among.coupon_book_id
+    if lot_range.coupon_id is None:
+        statement, whose = _NEXT_LOTS_OF_BOOK, lot_range.coupon_book_id
     else:
-        statement, whose = _NEXT_LOTS_OF_COUPON, among.coupon_id
+        statement, whose = _NEXT_LOTS_OF_COUPON, lot_range.coupon_id
     rows = query(db, statement, (as_json(places), organization_id, whose, limit))
     return [CouponLot(*row) for row in rows]
 

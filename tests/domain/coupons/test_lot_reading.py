@@ -69,16 +69,16 @@ def test_a_range_has_lots_with_an_amount_left():
 def test_each_reading_takes_eight_times_as_many():
     store = Store(*(lot(number) for number in range(1, 30)))
     reading = LotReading(store)
-    read = [len(reading.further(ANA, BOOK, 1)) for _ in range(3)]
+    read = [len(reading.read_more(ANA, BOOK, 1)) for _ in range(3)]
     assert (read, store.limits) == ([1, 8, 20], [([ANA], 1), ([ANA], 8), ([ANA], 64)])
-    assert len(LotReading(store).further(ANA, BOOK, 5)) == 5
+    assert len(LotReading(store).read_more(ANA, BOOK, 5)) == 5
 
 
 def test_lots_are_read_for_all_members_until_theirs_end():
     store = Store(lot(1), lot(2), lot(3, BEN), member_ids=(ANA, BEN))
     reading = LotReading(store)
-    reading.further(ANA, BOOK, 2)
-    reading.further(ANA, BOOK, 2)
+    reading.read_more(ANA, BOOK, 2)
+    reading.read_more(ANA, BOOK, 2)
     assert store.limits == [([ANA, BEN], 2), ([ANA], 16)]
 
 
@@ -86,10 +86,10 @@ def test_a_lot_is_the_next_one_if_no_earlier_one_can_follow():
     first, second = lot(1, expires_in=1), lot(2, expires_in=2)
     reading = LotReading(Store(first, second))
     assert not reading.is_next(ANA, BOOK, None)
-    reading.further(ANA, BOOK, 1)
+    reading.read_more(ANA, BOOK, 1)
     assert reading.is_next(ANA, BOOK, first)
     assert not reading.is_next(ANA, BOOK, second)
     assert not reading.is_next(ANA, BOOK, None)
-    reading.further(ANA, BOOK, 1)
+    reading.read_more(ANA, BOOK, 1)
     assert reading.is_next(ANA, BOOK, second)
     assert reading.is_next(ANA, BOOK, None)

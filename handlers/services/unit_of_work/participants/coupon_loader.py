@@ -161,10 +161,10 @@ class CouponLoader:
             return holdings.claim_free(self._db, book, count, at_hand, self.state.at, lock=not self._is_dry_run)
         return self._make(book, count)
 
-    def lots(self, among: LotRange, after: Mapping[int, CouponLot | None], limit: int) -> list[CouponLot]:
+    def lots(self, lot_range: LotRange, after: Mapping[int, CouponLot | None], limit: int) -> list[CouponLot]:
         """Further lots, in the order of use; if a code belongs to one member, all of its remaining lots."""
-        lots = holdings.next_lots(self._db, self._organization_id, among, after, self.state.at, limit)
-        if self.state.books[among.coupon_book_id].type in PERSONAL:
+        lots = holdings.next_lots(self._db, self._organization_id, lot_range, after, self.state.at, limit)
+        if self.state.books[lot_range.coupon_book_id].type in PERSONAL:
             new = {lot.coupon_id for lot in lots if (lot.member_id, lot.coupon_id) not in self.state.member_coupons}
             self._put(holdings.find_held_coupons(self._db, self._organization_id, after.keys(), new) if new else ())
         return lots
