@@ -83,7 +83,7 @@ def find_progress(db: Connection, account: LedgerAccount) -> NoticeProgress | No
 
 
 def lock_progress(db: Connection, account: LedgerAccount, begun_at: datetime) -> NoticeProgress:
-    """As `find_progress`, with a lock against other workers; they begin at a moment unless they have before."""
+    """Lock the progress of an account's notices against other workers; if there is none, they begin at `begun_at`."""
     key = (account.organization_id, account.ledger_account_id)
     db.exec_driver_sql(_BEGIN, (*key, begun_at))
     return NoticeProgress(*query(db, f"{_PROGRESS} FOR UPDATE", key)[0])

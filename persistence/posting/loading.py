@@ -229,13 +229,13 @@ class _IdleBalances:
         self._ends: dict[Pair, list[IdleTime]] = {}
 
     def make_available(self, transaction: Stored, account: LedgerAccount) -> None:
-        """Make a mint available, which is a movement; if the balance has expired before, what it gave is left."""
+        """Make a mint available, which is a movement; if the balance had expired before, only its points are left."""
         pair = transaction.credited_wallet_id, account.ledger_account_id
         self._expire_idle(pair, account, transaction.available_at or self._session.at)
         self._arrived.setdefault(pair, []).append(self._session.make_available(transaction, account))
 
     def ends(self, pairs: Iterable[Pair], accounts: Mapping[int, LedgerAccount]) -> dict[Pair, list[IdleTime]]:
-        """When stored balances had expired, because they were idle, first first."""
+        """The times in which stored balances had expired by inactivity, the earliest first."""
         for pair in pairs:
             if pair[1] in accounts and accounts[pair[1]].expiration_policies:
                 self._expire_idle(pair, accounts[pair[1]], self._session.at)

@@ -78,7 +78,7 @@ class CaptureSession(Returns):
     def make_available(self, transaction: Stored, account: LedgerAccount, early_at: datetime | None = None) -> Capture:
         """Settle a mint that waits, as of the moment that it waits for, or before that as of the moment `early_at`.
 
-        It was decided when it was minted: nothing prevents that. Raises NotPending for any other transaction.
+        The rules were checked when it was minted, so none is checked now. Raises NotPending for any other transaction.
         """
         if self.status_of(transaction) != PENDING or not transaction.is_timed:
             raise NotPending(f"Transaction {transaction.ledger_transaction_id} does not wait.")
@@ -95,7 +95,7 @@ class CaptureSession(Returns):
         if transaction.available_at is None:
             confirmation = Confirmation(moment, None if transaction.pending_expires_at is not None else by_policy)
             self.put(self._confirmed, transaction.ledger_transaction_id, confirmation)
-        # What counts as earned counts from this moment on, which may be an early one.
+        # The points count as earned from this moment on, which is `early_at` for an early release.
         transaction = replace(transaction, available_at=moment)
         qualifying = self._settle_qualifying(transaction, account, amount)
         expiry = transaction.pending_expires_at or by_policy

@@ -21,9 +21,10 @@ class Returns(MissingAmounts):
     def _restored(
         self, account: LedgerAccount, transaction: Stored, amount: Decimal, to_lots: Decimal, *, revives: bool = True
     ) -> tuple[LotMove, ...]:
-        """The lots of `amount` of a reverted debit, `to_lots` in total: the last to expire come back first.
+        """The moves that return `to_lots` points to the lots of a debit of which `amount` is reverted.
 
-        What was of lots that have expired becomes lots that live for a while, if the account `revives` it.
+        The lots that expire last get their points first. If `revives`, and the account has `restored_expiry_days`,
+        points of lots that have expired become new lots that live for so many days.
         """
         if not account.point_tracking_enabled:
             return ()
