@@ -22,7 +22,7 @@ MOST_LISTED = 20
 def sources_of(
     rules: Mapping[str, Any], rule: Node | None, effects: Mapping[str, Any], compiled: Collection[CompiledEffect]
 ) -> Sources:
-    """The rule and the expressions of the effects, which are the compiled ones, as written."""
+    """The nodes of the rule and of the expressions of effects, each with its pointer; `compiled` are these effects."""
     sources = [] if rule is None else [(f"/rules/{next(iter(rules))}", rule)]
     for index, (item, effect) in enumerate(zip(effects.get("items", ()), compiled, strict=True)):
         programs = {param.parameter.id: param.program for param in effect.params}

@@ -86,7 +86,7 @@ class _Explainer(Interpreter):
         self.silent = False
         self.in_loops = 0
         self.looped = 0
-        self.words: dict[int, tuple[str, str]] = {}
+        self.texts: dict[int, tuple[str, str]] = {}
 
     def observe(self, node: Node, scope: Scope) -> None:
         """Evaluate only for the trace."""
@@ -123,11 +123,13 @@ class _Explainer(Interpreter):
         return enough or isinstance(node, Constant) or _is_constant_list(node)
 
     def trace(self, node: Node, scope: Scope) -> Trace:
-        words = self.words.get(id(node))
-        if words is None:
-            words = self.words[id(node)] = (to_text(node), label(node, self.environment, self.analysis, tuple(scope)))
-        self.characters.take(len(words[0]) + len(words[1]))
-        trace: Trace = {"expression": words[0], "labelledExpression": words[1], "at": [node.start, node.end]}
+        texts = self.texts.get(id(node))
+        if texts is None:
+            texts = to_text(node), label(node, self.environment, self.analysis, tuple(scope))
+            self.texts[id(node)] = texts
+        expression, labelled = texts
+        self.characters.take(len(expression) + len(labelled))
+        trace: Trace = {"expression": expression, "labelledExpression": labelled, "at": [node.start, node.end]}
         if isinstance(node, Macro) or (isinstance(node, FunctionCall) and is_operator(node)):
             trace["operator"] = node.function
         return trace

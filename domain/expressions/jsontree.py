@@ -53,7 +53,7 @@ class _Writer:
         self.annotate = annotate
 
     def write(self, node: Node, required_parens: int) -> dict[str, Any]:
-        """Write the node; `needed` is the number of its parentheses that its place requires."""
+        """Write the node; `required_parens` is how many of its parentheses its place requires."""
         result = self.members(node)
         if node.parens > required_parens:
             result["parens"] = node.parens - required_parens
