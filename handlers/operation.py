@@ -132,9 +132,9 @@ def operation(
         if operation_id in _OPERATIONS:
             raise RuntimeError(f"{operation_id} has two handlers")
         if merge_into is not None and not (isinstance(audit, Audited) and audit.before == merge_into):
-            raise RuntimeError(f"{operation_id} keeps fields of a record that others may be changing")
+            raise RuntimeError(f"{operation_id} merges into a record that its audit does not lock")
         if batch is not None and isinstance(audit, Audited) and audit.is_change:
-            raise RuntimeError(f"{operation_id} changes records, whose callers are serialized")
+            raise RuntimeError(f"{operation_id} changes a record, so its calls are serialized and cannot be a batch")
         parameters = inspect.signature(function).parameters
         names = tuple(parameters)[1:]
         if "body" in names and body is None:

@@ -153,7 +153,7 @@ class SearchReader:
 
 
 def sort_of(collection: ContentCollection, text: str | None) -> Any:
-    """The sort keys of a `sort` parameter without a collection; raises InvalidRequest."""
+    """The sort keys of the text of a `sort` parameter; raises InvalidRequest."""
     reader = SearchReader(collection)
     keys = reader.sort(text)
     reader.refuse_faults()

@@ -140,7 +140,7 @@ class _Splitter:
         return RawRow(line, content.removesuffix(b"\r"), self._offset, self._line, fault)
 
     def _last(self, scan: int, is_quoted: bool, lines: int) -> RawRow | None:
-        """The row at the end of the file, which no line break follows."""
+        """The last row of a file that does not end with a line break; quotes are counted from `scan` on."""
         size = len(self._buffer)
         if self._start == size:
             return None

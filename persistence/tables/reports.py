@@ -77,7 +77,7 @@ report_wallet_totals = Table(
 
 
 # Each names the sequence of ids, which shards have no default for.
-def _noting(function: str, table: str, statement: str, values: Sequence[str] = ()) -> str:
+def _trigger_function(function: str, table: str, statement: str, values: Sequence[str] = ()) -> str:
     """A trigger function of the table that executes one statement."""
     return f"""
 CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -88,7 +88,7 @@ END $$
 """
 
 
-_MEMBERS = _noting(
+_MEMBERS = _trigger_function(
     "report_members_added",
     "members",
     """
@@ -99,7 +99,7 @@ _MEMBERS = _noting(
 )
 
 # A cancellation is stored as an event of the same type as the cancelled one, and does not count as an event.
-_EVENTS = _noting(
+_EVENTS = _trigger_function(
     "report_events_added",
     "events",
     """
@@ -115,7 +115,7 @@ _EVENTS = _noting(
 )
 
 # The previous figures of an event are subtracted and the new ones added; most of them are equal.
-_EVENT_CHANGED = _noting(
+_EVENT_CHANGED = _trigger_function(
     "report_event_changed",
     "events",
     """
@@ -143,7 +143,7 @@ _EVENT_CHANGED = _noting(
 # Entries of the issuance side are minted. A mint that waited counts from when it was available, the revert of a mint
 # for the tags and the wallet of that mint. Each transaction is looked up, for the reason that
 # `persistence/tables/guards.py` gives.
-_MINTS = _noting(
+_MINTS = _trigger_function(
     "report_entries_added",
     "ledger_entries",
     """
@@ -169,7 +169,7 @@ _MINTS = _noting(
     """,
 )
 
-_USAGES = _noting(
+_USAGES = _trigger_function(
     "report_usages_added",
     "coupon_usages",
     """

@@ -60,7 +60,7 @@ def export_rows(
 
 
 def _filters(kind: str, options: Sequence[str]) -> dict[str, Any]:
-    """The filters by their names in `createExport`, as its body has them."""
+    """The options `NAME=VALUE` as the `filters` of a body of `createExport`."""
     from handlers.messages.base import Body
     from handlers.services.exports.manage import ExportFilters, filters_on_wire
 

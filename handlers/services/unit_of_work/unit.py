@@ -354,7 +354,7 @@ class UnitOfWork(LockedMembers):
         """Store what was opened: points, tiers and counts of limits, then the changes of participants."""
         steps = self.ledger.steps
         postings = len([step for step in steps if isinstance(step, Posting)])
-        # What is missing beyond the reserved ids is reserved with the writing, exactly.
+        # If there are more postings than reserved ids, the statement that writes them also reserves the missing ids.
         self._transaction_ids += self.transaction_allocator.take_reserved(postings - len(self._transaction_ids))
         ids = posting.write_session(self.db, self.organization_id, self.ledger, self._transaction_ids)
         self._ids_of_steps = dict(zip(map(id, steps), ids, strict=True))
