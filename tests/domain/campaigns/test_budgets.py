@@ -81,8 +81,8 @@ def test_remaining_money_is_rounded_down_to_the_digits_of_the_currency():
 
 def test_remaining_points_are_not_rounded_to_the_currency():
     accounts = [account(decimals=3)]
-    tested = limited_campaign(mint(6), limit=rule(Decimal("3.339"), "points"), accounts=accounts)
-    bench = Bench(tested, accounts=accounts)
+    tested_campaign = limited_campaign(mint(6), limit=rule(Decimal("3.339"), "points"), accounts=accounts)
+    bench = Bench(tested_campaign, accounts=accounts)
     bench.run(euros(20))
     assert bench.balance() == Decimal("3.339")
 
@@ -165,16 +165,16 @@ def test_an_assignment_is_cut_to_the_remaining_coupons():
 
 def test_without_partial_application_more_than_the_remaining_coupons_are_not_assigned():
     assigned_amounts: list = []
-    tested = limited_campaign(coupons(2), coupons(2), limit=rule(5, "coupons"), parts=False)
-    bench = Bench(tested, executors=assigning(assigned_amounts))
+    tested_campaign = limited_campaign(coupons(2), coupons(2), limit=rule(5, "coupons"), parts=False)
+    bench = Bench(tested_campaign, executors=assigning(assigned_amounts))
     assert statuses(bench.run()) == [(1, "executed")] * 2
     assert statuses(bench.run()) == [(1, "skipped")] * 2
     assert assigned_amounts == [2, 2]
 
 
 def test_an_inactive_member_uses_no_coupon_of_a_limit():
-    tested = limited_campaign(coupons(9), effect("notify", name="n"), limit=rule(5, "coupons"), parts=False)
-    evaluation = Bench(tested, executors={"notify": lambda event, params: None}).run(facts(is_active=False))
+    tested_campaign = limited_campaign(coupons(9), effect("notify", name="n"), limit=rule(5, "coupons"), parts=False)
+    evaluation = Bench(tested_campaign, executors={"notify": lambda event, params: None}).run(facts(is_active=False))
     assert statuses(evaluation) == [(1, "skipped"), (1, "executed")]
     assert evaluation.effects[0].error["detail"] == "The member of the event is not active."
 
@@ -192,8 +192,8 @@ def test_a_limit_of_coupons_does_not_limit_badges():
 
 def test_a_limit_ignores_a_broken_effect_and_counts_those_after_it():
     broken_effect = effect("discount", type="amount", value=("=", "order.total"))
-    tested = limited_campaign(broken_effect, coupons(6), limit=rule(5, "coupons"), parts=False)
-    evaluation = Bench(tested, executors=assigning([])).run()
+    tested_campaign = limited_campaign(broken_effect, coupons(6), limit=rule(5, "coupons"), parts=False)
+    evaluation = Bench(tested_campaign, executors=assigning([])).run()
     assert [(outcome.status, outcome.error["type"]) for outcome in evaluation.effects] == [
         ("skipped", "/problems/effect-parameter"),
         ("skipped", "/problems/limit-reached"),
@@ -279,6 +279,6 @@ def test_a_trial_in_a_contest_reports_no_alert():
     rules = (rule(100, "points", alertShares=[50]),)
     points = action(1, mint(100), stacking_group_key="group")
     better = campaign(action(2, off(5), stacking_group_key="group"), campaign_id=2, groups=groups)
-    tested = campaign(points, limit_rules=rules, accounts=accounts, groups=groups)
-    assert Bench(tested, better, accounts=accounts).run(euros(20)).alerts == []
-    assert alerts(Bench(tested, accounts=accounts).run(euros(20))) == [(50, 100, 100, None)]
+    tested_campaign = campaign(points, limit_rules=rules, accounts=accounts, groups=groups)
+    assert Bench(tested_campaign, better, accounts=accounts).run(euros(20)).alerts == []
+    assert alerts(Bench(tested_campaign, accounts=accounts).run(euros(20))) == [(50, 100, 100, None)]

@@ -73,10 +73,10 @@ def problem(outcome):
     ],
 )
 def test_a_campaign_applies_only_if_all_of_its_restrictions_match(restriction, event, code):
-    tested = campaign(action(1, mint(5)), **restriction)
-    violation = first_violated(tested.restrictions, facts(**event))
+    tested_campaign = campaign(action(1, mint(5)), **restriction)
+    violation = first_violated(tested_campaign.restrictions, facts(**event))
     assert (violation and violation.code) == code
-    bench = Bench(tested)
+    bench = Bench(tested_campaign)
     evaluation = bench.run(facts(**event), explaining=True)
     assert bench.balance() == (0 if code else 5)
     assert why(evaluation)[0] == (1, None, code)
@@ -193,9 +193,9 @@ def test_groups_are_forgotten_between_events():
     ],
 )
 def test_abort_flags_stop_the_rest_of_their_campaign_and_of_no_other(flags, rule, second_runs):
-    tested = campaign(action(1, mint(1), rule=rule, **flags), action(2, mint(2)))
+    tested_campaign = campaign(action(1, mint(1), rule=rule, **flags), action(2, mint(2)))
     other = campaign(action(3, mint(4)), campaign_id=2)
-    evaluation = Bench(tested, other).run(explaining=True)
+    evaluation = Bench(tested_campaign, other).run(explaining=True)
     ran = {outcome.action_id for outcome in evaluation.effects}
     assert (2 in ran) is second_runs
     assert 3 in ran
@@ -204,10 +204,10 @@ def test_abort_flags_stop_the_rest_of_their_campaign_and_of_no_other(flags, rule
 
 def test_a_failed_effect_aborts_only_where_the_action_says_so():
     for aborts in (True, False):
-        tested = campaign(
+        tested_campaign = campaign(
             action(1, effect("burn-points", amount=1), abort_evaluation_on_error=aborts), action(2, mint(1))
         )
-        evaluation = Bench(tested).run()
+        evaluation = Bench(tested_campaign).run()
         assert statuses(evaluation) == [(1, "failed")] + ([] if aborts else [(2, "executed")])
         assert problem(evaluation.effects[0]) == "/problems/insufficient-balance"
 
@@ -234,10 +234,10 @@ def test_a_false_rule_is_explained_down_to_the_part_that_was_false():
 
 def test_a_mint_goes_to_the_named_account_of_the_member_or_the_sponsor():
     stars = account(2, decimals=2)
-    tested = campaign(
+    tested_campaign = campaign(
         action(1, mint(5), mint(Decimal("1.25"), ledgerAccountKey="account-2"), mint(3, recipient="sponsor"))
     )
-    bench = Bench(tested, accounts=[account(), stars])
+    bench = Bench(tested_campaign, accounts=[account(), stars])
     evaluation = bench.run(facts(sponsor_wallet_id=SPONSOR_WALLET_ID))
     assert [outcome.status for outcome in evaluation.effects] == ["executed"] * 3
     assert bench.balance() == 5
@@ -306,19 +306,19 @@ def test_an_invalid_amount_fails_only_its_effect(amount, slug):
 
 def test_an_amount_beyond_all_bounds_fails_under_a_limit_too():
     for partial in (True, False):
-        tested = campaign(
+        tested_campaign = campaign(
             action(1, mint(Decimal("1e300"))),
             points_monthly_limit_per_member=Decimal(10),
             allow_partial_application_on_limit=partial,
         )
-        evaluation = Bench(tested).run()
+        evaluation = Bench(tested_campaign).run()
         assert evaluation.effects[0].status in ("partial", "skipped", "failed")
         assert evaluation.limit_discarded >= 0
 
 
 def test_an_account_that_refuses_fails_only_the_effect():
     accounts = [account(), account(2, active=False), account(3, max_supply=Decimal(4))]
-    tested = campaign(
+    tested_campaign = campaign(
         action(
             1,
             mint(1, ledgerAccountKey="account-2"),
@@ -328,7 +328,7 @@ def test_an_account_that_refuses_fails_only_the_effect():
         ),
         accounts=accounts,
     )
-    evaluation = Bench(tested, accounts=accounts).run()
+    evaluation = Bench(tested_campaign, accounts=accounts).run()
     assert [outcome.error and outcome.error["type"] for outcome in evaluation.effects] == [
         "/problems/account-inactive",
         "/problems/supply-exceeded",
@@ -338,8 +338,8 @@ def test_an_account_that_refuses_fails_only_the_effect():
 
 
 def test_a_program_without_a_main_account_cannot_mint_without_a_key():
-    tested = replace(campaign(action(1, mint(1))), main_account=None)
-    evaluation = Bench(tested).run()
+    tested_campaign = replace(campaign(action(1, mint(1))), main_account=None)
+    evaluation = Bench(tested_campaign).run()
     assert statuses(evaluation) == [(1, "failed")]
     assert problem(evaluation.effects[0]) == "/problems/effect-parameter"
 
@@ -351,8 +351,8 @@ def test_a_burn_takes_what_an_earlier_action_of_the_event_gave():
 
 
 def test_a_discount_is_computed_and_executes_nothing():
-    tested = campaign(action(1, effect("discount", type="percentage", value=("=", "order.total / 10.0"))))
-    bench = Bench(tested)
+    tested_campaign = campaign(action(1, effect("discount", type="percentage", value=("=", "order.total / 10.0"))))
+    bench = Bench(tested_campaign)
     evaluation = bench.run(facts(45))
     assert statuses(evaluation) == [(1, "executed")]
     defaults = {"base": "reduced", "per": "order"}
@@ -361,8 +361,8 @@ def test_a_discount_is_computed_and_executes_nothing():
 
 
 def test_a_computed_choice_outside_the_choices_fails_the_effect():
-    tested = campaign(action(1, effect("discount", type=("=", '"free" + ""'), value=1)))
-    evaluation = Bench(tested).run()
+    tested_campaign = campaign(action(1, effect("discount", type=("=", '"free" + ""'), value=1)))
+    evaluation = Bench(tested_campaign).run()
     assert statuses(evaluation) == [(1, "failed")]
     assert problem(evaluation.effects[0]) == "/problems/effect-parameter"
 
@@ -370,10 +370,10 @@ def test_a_computed_choice_outside_the_choices_fails_the_effect():
 def test_the_expiry_and_the_description_of_a_mint_reach_its_posting():
     until = datetime(2026, 12, 31, tzinfo=UTC)
     accounts = [account(point_tracking_enabled=True)]
-    tested = campaign(
+    tested_campaign = campaign(
         action(1, mint(5, expirationDate="2026-12-31T00:00:00Z", description="Winter")), accounts=accounts
     )
-    bench = Bench(tested, accounts=accounts)
+    bench = Bench(tested_campaign, accounts=accounts)
     bench.run(facts(external_event_date=NOON))
     [posting] = bench.session.steps
     assert [move.expires_at for move in posting.lot_moves] == [until]
@@ -392,14 +392,14 @@ def test_postings_of_one_event_have_keys_of_their_own():
 
 
 def test_a_dry_run_reports_evaluated_where_a_full_run_reports_executed():
-    tested = campaign(action(1, mint(5), effect("burn-points", amount=99)))
-    assert statuses(Bench(tested).run(explaining=True)) == [(1, "evaluated"), (1, "failed")]
-    assert statuses(Bench(tested).run()) == [(1, "executed"), (1, "failed")]
+    tested_campaign = campaign(action(1, mint(5), effect("burn-points", amount=99)))
+    assert statuses(Bench(tested_campaign).run(explaining=True)) == [(1, "evaluated"), (1, "failed")]
+    assert statuses(Bench(tested_campaign).run()) == [(1, "executed"), (1, "failed")]
 
 
 def test_an_explanation_shows_which_actions_applied():
     limit = {"scope": "member", "type": "points", "period": "total", "limit": Decimal(5)}
-    tested = campaign(
+    tested_campaign = campaign(
         action(1, mint(5)),
         action(2, mint(1)),
         action(3, mint(0, qualifyingAmount=1), rule="false", abort_evaluation_if_false=True),
@@ -410,7 +410,9 @@ def test_an_explanation_shows_which_actions_applied():
         action(number, effect("discount", type="amount", value=number), stacking_group_key="g") for number in (5, 6)
     ]
     contest = campaign(*best, campaign_id=2, groups=[group(name="g")])
-    evaluation = Bench(tested, contest).run(facts(100, basket=Basket(7, Decimal(100), None, [])), explaining=True)
+    evaluation = Bench(tested_campaign, contest).run(
+        facts(100, basket=Basket(7, Decimal(100), None, [])), explaining=True
+    )
     assert [
         (explanation.action_id, explanation.applied, explanation.reason and explanation.reason.code)
         for explanation in evaluation.explanations
@@ -427,12 +429,12 @@ def test_an_explanation_shows_which_actions_applied():
 
 
 def test_the_rules_of_actions_are_traced_only_on_request():
-    tested = campaign(action(1, mint(1), rule="order.total > 3"), action(2, mint(1)))
-    explanations = Bench(tested).run(facts(7), explaining=True, tracing=True).explanations
+    tested_campaign = campaign(action(1, mint(1), rule="order.total > 3"), action(2, mint(1)))
+    explanations = Bench(tested_campaign).run(facts(7), explaining=True, tracing=True).explanations
     assert [explanation.trace and explanation.trace["value"] for explanation in explanations] == [None, True, None]
-    assert [explanation.trace for explanation in Bench(tested).run(facts(7), explaining=True).explanations] == [
-        None
-    ] * 3
+    assert [
+        explanation.trace for explanation in Bench(tested_campaign).run(facts(7), explaining=True).explanations
+    ] == [None] * 3
 
 
 def test_an_evaluation_is_explained_only_on_request():
@@ -494,8 +496,8 @@ def test_an_inactive_member_gets_nothing_else_but_receivers_are_notified():
 
 def test_an_action_that_is_not_running_is_explained():
     idle = action(2, mint(1), status="draft")
-    tested = replace(campaign(action(1, mint(1))), idle_actions=(idle,))
-    evaluation = Bench(tested).run(explaining=True)
+    tested_campaign = replace(campaign(action(1, mint(1))), idle_actions=(idle,))
+    evaluation = Bench(tested_campaign).run(explaining=True)
     assert why(evaluation) == [(1, None, None), (1, 2, "ACTION_NOT_RUNNING"), (1, 1, None)]
     assert evaluation.explanations[1].reason.label == "the action is draft"
     assert not evaluation.explanations[1].applied
@@ -532,14 +534,14 @@ def test_an_evaluation_reports_at_most_100_errors():
 def test_later_actions_see_the_balances_that_earlier_ones_have_left():
     event = facts()
     event.context["balancesAfter"] = {"account-1": Decimal(0)}
-    tested = campaign(action(1, mint(5)), action(2, mint(1), rule="balancesAfter['account-1'] == 5"))
-    assert statuses(Bench(tested).run(event)) == [(1, "executed"), (2, "executed")]
+    tested_campaign = campaign(action(1, mint(5)), action(2, mint(1), rule="balancesAfter['account-1'] == 5"))
+    assert statuses(Bench(tested_campaign).run(event)) == [(1, "executed"), (2, "executed")]
 
 
 def test_a_cut_mint_reports_the_requested_amount():
     limit = {"scope": "member", "type": "points", "period": "total", "limit": Decimal(3)}
-    tested = campaign(action(1, mint(5)), limit_rules=(limit,), allow_partial_application_on_limit=True)
-    evaluation = Bench(tested).run()
+    tested_campaign = campaign(action(1, mint(5)), limit_rules=(limit,), allow_partial_application_on_limit=True)
+    evaluation = Bench(tested_campaign).run()
     [outcome] = evaluation.effects
     assert (outcome.status, dict(outcome.params)["amount"], dict(outcome.params)["requestedAmount"]) == (
         "partial",

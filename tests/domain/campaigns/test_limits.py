@@ -36,8 +36,8 @@ def rule(limit, scope="member", kind="points", period="monthly", **more):
 
 
 def test_a_mint_over_a_limit_is_cut_where_parts_are_applied():
-    tested = campaign(action(1, AMOUNT), limit_rules=(rule(100),), allow_partial_application_on_limit=True)
-    bench = Bench(tested)
+    limited_campaign = campaign(action(1, AMOUNT), limit_rules=(rule(100),), allow_partial_application_on_limit=True)
+    bench = Bench(limited_campaign)
     results = [bench.run(facts(total)) for total in (60, 60, 60)]
     assert [result.effects[0].status for result in results] == ["executed", "partial", "skipped"]
     assert [result.limit_discarded for result in results] == [0, 20, 60]
@@ -59,10 +59,10 @@ def test_a_mint_over_a_limit_is_left_out_where_parts_are_not_applied():
 
 
 def test_an_action_is_left_out_as_a_whole_with_its_other_effects():
-    tested = campaign(
+    limited_campaign = campaign(
         action(1, mint(60), effect("discount", type="amount", value=1), mint(60)), limit_rules=(rule(100),)
     )
-    bench = Bench(tested)
+    bench = Bench(limited_campaign)
     evaluation = bench.run()
     assert statuses(evaluation) == [(1, "skipped")] * 3
     assert evaluation.limit_discarded == 120
@@ -75,10 +75,10 @@ def test_the_next_action_may_use_the_rest_of_a_limit():
 
 
 def test_a_limit_of_points_counts_what_the_account_can_hold():
-    tested = campaign(
+    limited_campaign = campaign(
         action(1, mint(Decimal("7.9"))), limit_rules=(rule(Decimal("10.5")),), allow_partial_application_on_limit=True
     )
-    bench = Bench(tested)
+    bench = Bench(limited_campaign)
     evaluations = [bench.run() for _ in range(3)]
     assert [evaluation.effects[0].status for evaluation in evaluations] == ["executed", "partial", "skipped"]
     assert bench.balance() == 10
@@ -86,13 +86,13 @@ def test_a_limit_of_points_counts_what_the_account_can_hold():
 
 def test_an_account_named_by_a_rule_is_the_only_one_that_counts():
     accounts = [account(), account(2)]
-    tested = campaign(
+    limited_campaign = campaign(
         action(1, mint(50), mint(50, ledgerAccountKey="account-2")),
         accounts=accounts,
         limit_rules=(rule(60, ledgerAccountKey="account-2"),),
         allow_partial_application_on_limit=True,
     )
-    bench = Bench(tested, accounts=accounts)
+    bench = Bench(limited_campaign, accounts=accounts)
     bench.run()
     bench.run()
     assert bench.balance() == 100
@@ -101,31 +101,31 @@ def test_an_account_named_by_a_rule_is_the_only_one_that_counts():
 
 def test_a_rule_without_an_account_counts_all_accounts_together():
     accounts = [account(), account(2)]
-    tested = campaign(
+    limited_campaign = campaign(
         action(1, mint(50), mint(50, ledgerAccountKey="account-2")),
         accounts=accounts,
         limit_rules=(rule(60),),
         allow_partial_application_on_limit=True,
     )
-    bench = Bench(tested, accounts=accounts)
+    bench = Bench(limited_campaign, accounts=accounts)
     bench.run()
     assert (bench.balance(), bench.balance(ledger_account_id=2)) == (50, 10)
 
 
 def test_points_of_a_sponsor_count_for_the_member_of_the_event():
-    tested = campaign(action(1, mint(60, recipient="sponsor"), mint(60)), limit_rules=(rule(100),))
-    with_sponsor = Bench(tested).run(facts(sponsor_wallet_id=SPONSOR_WALLET_ID))
+    limited_campaign = campaign(action(1, mint(60, recipient="sponsor"), mint(60)), limit_rules=(rule(100),))
+    with_sponsor = Bench(limited_campaign).run(facts(sponsor_wallet_id=SPONSOR_WALLET_ID))
     assert statuses(with_sponsor) == [(1, "skipped")] * 2
-    without_sponsor = Bench(tested).run()
+    without_sponsor = Bench(limited_campaign).run()
     assert statuses(without_sponsor) == [(1, "skipped"), (1, "executed")]
 
 
 def test_burns_and_discounts_count_no_points():
-    tested = campaign(
+    limited_campaign = campaign(
         action(1, mint(10), effect("burn-points", amount=10), effect("discount", type="amount", value=99)),
         limit_rules=(rule(10),),
     )
-    evaluation = Bench(tested).run()
+    evaluation = Bench(limited_campaign).run()
     assert {outcome.status for outcome in evaluation.effects} == {"executed"}
     assert [count.amount for count in evaluation.counted] == [10]
 
@@ -135,10 +135,10 @@ def test_burns_and_discounts_count_no_points():
 )
 @pytest.mark.parametrize("scope", ["member", "campaign"])
 def test_a_limit_of_transactions_counts_events_that_had_an_effect(scope, limit, allowed_events):
-    tested = campaign(
+    limited_campaign = campaign(
         action(1, mint(1), mint(1)), action(2, mint(1)), limit_rules=(rule(limit, scope, "transactions"),)
     )
-    bench = Bench(tested)
+    bench = Bench(limited_campaign)
     evaluations = [bench.run() for _ in range(4)]
     assert [{outcome.status for outcome in evaluation.effects} for evaluation in evaluations] == [
         {"executed"}
@@ -150,8 +150,8 @@ def test_a_limit_of_transactions_counts_events_that_had_an_effect(scope, limit, 
 
 
 def test_an_event_without_an_effect_uses_up_no_transaction():
-    tested = campaign(action(1, AMOUNT), max_transactions_per_member=1)
-    bench = Bench(tested)
+    limited_campaign = campaign(action(1, AMOUNT), max_transactions_per_member=1)
+    bench = Bench(limited_campaign)
     nothing = [facts(), facts(0), facts("0.5")]
     for event in nothing:
         assert bench.run(event).counted == []
@@ -176,8 +176,10 @@ def test_the_shorthands_are_limits_like_the_others():
 
 
 def test_two_rules_on_one_counter_count_once_and_the_stricter_decides():
-    tested = campaign(action(1, mint(10)), limit_rules=(rule(35), rule(25)), allow_partial_application_on_limit=True)
-    bench = Bench(tested)
+    limited_campaign = campaign(
+        action(1, mint(10)), limit_rules=(rule(35), rule(25)), allow_partial_application_on_limit=True
+    )
+    bench = Bench(limited_campaign)
     for _ in range(4):
         bench.run()
     assert bench.balance() == 25
@@ -191,28 +193,30 @@ def test_each_campaign_counts_for_itself():
 
 
 def test_members_are_counted_apart_and_a_campaign_as_a_whole():
-    tested = campaign(action(1, mint(10)), limit_rules=(rule(10, "member", period="total"), rule(15, "campaign")))
-    bench = Bench(tested)
+    limited_campaign = campaign(
+        action(1, mint(10)), limit_rules=(rule(10, "member", period="total"), rule(15, "campaign"))
+    )
+    bench = Bench(limited_campaign)
     effect_statuses = [bench.run(facts(member_id=m, wallet_id=m * 10)).effects[0].status for m in (1, 1, 2, 3)]
     assert effect_statuses == ["executed", "skipped", "skipped", "skipped"]
 
 
 def test_counts_of_earlier_events_use_up_a_limit():
     key = CounterKey(1, MEMBER_ID, ALL_ACCOUNTS, "points", "monthly", date(2026, 3, 1))
-    tested = campaign(action(1, mint(10)), limit_rules=(rule(100),), allow_partial_application_on_limit=True)
-    bench = Bench(tested, used={key: Decimal(95)})
+    limited_campaign = campaign(action(1, mint(10)), limit_rules=(rule(100),), allow_partial_application_on_limit=True)
+    bench = Bench(limited_campaign, used={key: Decimal(95)})
     bench.run()
     assert bench.balance() == 5
     assert [(row.key, row.used) for row in bench.counters.changes()] == [(key, 5)]
-    assert Bench(tested, used={key: Decimal(101)}).run().effects[0].status == "skipped"
+    assert Bench(limited_campaign, used={key: Decimal(101)}).run().effects[0].status == "skipped"
 
 
 def test_the_counts_of_an_event_are_reported_with_their_counters():
-    tested = campaign(
+    limited_campaign = campaign(
         action(1, mint(10)),
         limit_rules=(rule(100, "campaign", "transactions", "daily"), rule(50, ledgerAccountKey="account-1")),
     )
-    counts = Bench(tested).run().counted
+    counts = Bench(limited_campaign).run().counted
     assert sorted(counts, key=str) == sorted(
         [
             Count(CounterKey(1, ALL_MEMBERS, ALL_ACCOUNTS, "transactions", "daily", date(2026, 3, 4)), Decimal(1), 1),
@@ -224,10 +228,10 @@ def test_the_counts_of_an_event_are_reported_with_their_counters():
 
 def test_a_mint_that_fails_counts_nothing():
     accounts = [account(max_supply=Decimal(5))]
-    tested = campaign(
+    limited_campaign = campaign(
         action(1, mint(10)), limit_rules=(rule(100), rule(1, "member", "transactions")), accounts=accounts
     )
-    bench = Bench(tested, accounts=accounts)
+    bench = Bench(limited_campaign, accounts=accounts)
     assert bench.run().effects[0].status == "failed"
     assert bench.counters.count_log == []
 
@@ -247,13 +251,13 @@ purchases = st.tuples(
 
 @given(st.lists(limits, max_size=3), st.booleans(), st.lists(purchases, max_size=25))
 def test_limits_discard_what_a_plain_model_discards(rules, partial, events):
-    tested = campaign(
+    limited_campaign = campaign(
         action(1, AMOUNT),
         event_type=EVENT_TYPE,
         limit_rules=tuple(rule(limit, scope, kind, period) for scope, kind, period, limit in rules),
         allow_partial_application_on_limit=partial,
     )
-    bench = Bench(tested)
+    bench = Bench(limited_campaign)
     usage: dict[tuple, int] = {}
     for member, total, at in events:
         keys = {
@@ -280,18 +284,18 @@ def test_limits_discard_what_a_plain_model_discards(rules, partial, events):
 
 @given(st.integers(0, 200), st.lists(st.integers(0, 40), max_size=20), st.sampled_from(["member", "campaign"]))
 def test_parts_use_a_limit_up_to_the_last_point(limit, totals, scope):
-    tested = campaign(
+    limited_campaign = campaign(
         action(1, AMOUNT), limit_rules=(rule(limit, scope, period="total"),), allow_partial_application_on_limit=True
     )
-    bench = Bench(tested)
+    bench = Bench(limited_campaign)
     discarded_points = sum(bench.run(facts(total)).limit_discarded for total in totals)
     assert bench.balance() == min(limit, sum(totals))
     assert discarded_points == sum(totals) - bench.balance()
 
 
 def test_an_event_counts_in_the_period_in_which_it_happened():
-    tested = campaign(action(1, mint(10)), limit_rules=(rule(10, period="daily"),))
-    bench = Bench(tested)
+    limited_campaign = campaign(action(1, mint(10)), limit_rules=(rule(10, period="daily"),))
+    bench = Bench(limited_campaign)
     midnight = datetime(2026, 3, 5, tzinfo=UTC)
     for at, status in (
         (midnight - timedelta(microseconds=1), "executed"),

@@ -27,13 +27,13 @@ from tests.builders.campaigns import (
 
 def test_an_authorization_posts_pending_and_calls_no_executor():
     calls = []
-    tested = campaign(
+    tested_campaign = campaign(
         action(1, mint(5, expirationDate="2031-01-01T00:00:00Z"), effect("burn-points", amount=2)),
         action(2, effect("discount", type="amount", value=1), effect("assign-badge", badgeKey="b")),
         max_transactions_per_member=1,
     )
     bench = Bench(
-        tested,
+        tested_campaign,
         accounts=[account(point_tracking_enabled=True)],
         holdings={(WALLET_ID, 1): Holding(current=Decimal(9))},
         executors={"assign-badge": lambda event, params: calls.append(event)},

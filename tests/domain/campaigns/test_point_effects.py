@@ -114,8 +114,8 @@ def test_a_limit_that_prevents_a_mint_discards_its_points_and_not_their_worth():
     ],
 )
 def test_the_error_of_a_mint_without_an_account_names_the_account(key, detail):
-    tested = replace(campaign(action(1, mint(5, ledgerAccountKey=key))), main_account=None)
-    [outcome] = Bench(tested).run().effects
+    tested_campaign = replace(campaign(action(1, mint(5, ledgerAccountKey=key))), main_account=None)
+    [outcome] = Bench(tested_campaign).run().effects
     assert (outcome.status, outcome.error["detail"]) == ("failed", detail)
 
 

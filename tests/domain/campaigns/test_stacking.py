@@ -178,13 +178,13 @@ def test_example_9_without_the_winner_the_next_best_wins():
     ("mode", "action_numbers"), [("first", [1]), ("best", [3]), ("worst", [2]), ("all", [1, 2, 3])]
 )
 def test_the_mode_decides_which_actions_apply(mode, action_numbers):
-    tested = campaign(best(1, cash(5)), best(2, cash(3)), best(3, cash(9)), groups=[group(mode)])
-    assert [number for number, _ in discounts(run(order(100), tested))] == action_numbers
+    tested_campaign = campaign(best(1, cash(5)), best(2, cash(3)), best(3, cash(9)), groups=[group(mode)])
+    assert [number for number, _ in discounts(run(order(100), tested_campaign))] == action_numbers
 
 
 def test_an_inactive_group_does_not_restrict_its_actions():
-    tested = campaign(best(1, cash(5)), best(2, cash(3)), groups=[group("best", active=False)])
-    assert discounts(run(order(100), tested)) == [(1, 5), (2, 3)]
+    tested_campaign = campaign(best(1, cash(5)), best(2, cash(3)), groups=[group("best", active=False)])
+    assert discounts(run(order(100), tested_campaign)) == [(1, 5), (2, 3)]
 
 
 @pytest.mark.parametrize(
@@ -192,25 +192,27 @@ def test_an_inactive_group_does_not_restrict_its_actions():
     [("best", [(1, 20), (2, 5)]), ("worst", [(1, 2), (2, 5)]), ("first", [(1, 22)]), ("all", [(1, 22), (2, 10)])],
 )
 def test_the_mode_holds_for_each_item(mode, amounts):
-    tested = campaign(best(1, off(20)), best(2, cash(5, per="item")), groups=[group(mode, "item")])
-    assert discounts(run(order(coat=100, mug=10), tested)) == amounts
+    tested_campaign = campaign(best(1, off(20)), best(2, cash(5, per="item")), groups=[group(mode, "item")])
+    assert discounts(run(order(coat=100, mug=10), tested_campaign)) == amounts
 
 
 def test_the_worst_discount_applies_to_each_item():
-    tested = campaign(best(1, cash(5, per="item")), best(2, cash(1, per="item")), groups=[group("worst", "item")])
-    assert discounts(run(order(coat=100, mug=10), tested)) == [(2, 2)]
+    tested_campaign = campaign(
+        best(1, cash(5, per="item")), best(2, cash(1, per="item")), groups=[group("worst", "item")]
+    )
+    assert discounts(run(order(coat=100, mug=10), tested_campaign)) == [(2, 2)]
 
 
 def test_an_action_that_loses_two_items_equally_is_beaten_by_the_first_winner():
     """The 20 % win the coat, the 10.00 the mug; 3.00 off each lose 3.00 to both."""
-    tested = campaign(
+    tested_campaign = campaign(
         best(1, off(20)),
         best(2, cash(10, itemFilter=("=", "item.total == 10.0"))),
         best(3, cash(3, per="item")),
         groups=[group("best", "item")],
     )
-    assert discounts(run(order(coat=100, mug=10), tested)) == [(1, 20), (2, 10)]
-    assert reasons_of_actions(order(coat=100, mug=10), tested)[3] == (
+    assert discounts(run(order(coat=100, mug=10), tested_campaign)) == [(1, 20), (2, 10)]
+    assert reasons_of_actions(order(coat=100, mug=10), tested_campaign)[3] == (
         "BEATEN_BY",
         {"actionId": 1, "worth": 6, "winnerWorth": 22},
     )
@@ -230,23 +232,23 @@ def test_of_equal_actions_the_first_wins_by_priority_campaign_and_index():
 
 
 def test_a_group_takes_its_turn_at_its_first_action():
-    tested = campaign(
+    tested_campaign = campaign(
         best(1, cash(1), priority=1),
         action(2, off(50), priority=2),
         best(3, off(10), priority=3),
         groups=[group()],
     )
     # The group decides on 100: 10 % is better than 1, and comes before the 50 %.
-    assert discounts(run(order(100), tested)) == [(3, 10), (2, 45)]
+    assert discounts(run(order(100), tested_campaign)) == [(3, 10), (2, 45)]
 
 
 def test_an_exclusive_group_depends_on_the_turn_of_each_action():
-    tested = campaign(
+    tested_campaign = campaign(
         action(1, off(10), priority=1, rule="false", exclusive_group="g"),
         action(2, off(50), priority=2),
         action(3, off(10), priority=3, exclusive_group="g"),
     )
-    assert discounts(run(order(100), tested)) == [(2, 50), (3, 5)]
+    assert discounts(run(order(100), tested_campaign)) == [(2, 50), (3, 5)]
 
 
 def test_without_items_a_group_of_items_decides_on_the_order():
@@ -254,32 +256,32 @@ def test_without_items_a_group_of_items_decides_on_the_order():
 
 
 def test_an_action_without_a_discount_is_not_the_worst():
-    tested = campaign(best(1, off(20, itemFilter=("=", "false"))), best(2, cash(5)), groups=[group("worst")])
-    assert discounts(run(order(shirt=30), tested)) == [(2, 5)]
+    tested_campaign = campaign(best(1, off(20, itemFilter=("=", "false"))), best(2, cash(5)), groups=[group("worst")])
+    assert discounts(run(order(shirt=30), tested_campaign)) == [(2, 5)]
 
 
 def test_losers_use_no_limit_and_leave_no_points():
     limit = {"scope": "member", "type": "points", "period": "monthly", "limit": 300}
-    tested = [
+    tested_campaigns = [
         campaign(best(1, mint(100)), limit_rules=(limit,), groups=[group()], accounts=[POINTS_ACCOUNT]),
         campaign(best(2, cash(5)), groups=[group()], campaign_id=2),
     ]
-    bench = Bench(*tested, accounts=[POINTS_ACCOUNT])
+    bench = Bench(*tested_campaigns, accounts=[POINTS_ACCOUNT])
     evaluation = bench.run(order(100))
     assert discounts(evaluation) == [(2, 5)]
     assert (bench.session.steps, bench.counters.count_log, evaluation.counted, bench.balance()) == ([], [], [], 0)
 
 
 def test_an_action_over_its_limit_does_not_compete():
-    tested = campaign(best(1, off(50)), best(2, off(10)), groups=[group()], max_transactions_per_member=0)
+    tested_campaign = campaign(best(1, off(50)), best(2, off(10)), groups=[group()], max_transactions_per_member=0)
     other = campaign(best(3, cash(1)), groups=[group()], campaign_id=2)
-    evaluation = run(order(100), tested, other)
+    evaluation = run(order(100), tested_campaign, other)
     assert statuses(evaluation) == [(1, "skipped"), (2, "skipped"), (3, "executed")]
     assert evaluation.effects[0].error["type"] == "/problems/limit-reached"
 
 
 def test_the_worth_of_an_action_is_that_of_all_its_effects():
-    tested = campaign(
+    tested_campaign = campaign(
         best(1, cash(4), mint(100), effect("assign-coupon", couponBookKey="cup")),
         best(2, cash(8)),
         groups=[group()],
@@ -291,7 +293,7 @@ def test_the_worth_of_an_action_is_that_of_all_its_effects():
         assigned_keys.append(params["couponBookKey"])
         return Performed(Decimal(1), worth=Decimal(2))
 
-    bench = Bench(tested, accounts=[POINTS_ACCOUNT], executors={"assign-coupon": assign})
+    bench = Bench(tested_campaign, accounts=[POINTS_ACCOUNT], executors={"assign-coupon": assign})
     assert [(outcome.effect_id, outcome.worth) for outcome in bench.run(order(100)).effects] == [
         ("discount", 4),
         ("mint-points", 3),
@@ -317,14 +319,14 @@ def test_a_trial_of_coupons_is_undone_and_repeated_only_if_it_wins():
 
     cup = best(1, effect("assign-coupon", couponBookKey="cup"))
     badge = effect("assign-badge", badgeKey="b")
-    tested = campaign(cup, best(2, cash(1), badge), groups=[group()])
+    tested_campaign = campaign(cup, best(2, cash(1), badge), groups=[group()])
     bench = {"executors": {"assign-coupon": assign}, "attempt": attempt}
-    evaluation = run(order(100), tested, **bench)
+    evaluation = run(order(100), tested_campaign, **bench)
     assert [(outcome.effect_id, outcome.worth) for outcome in evaluation.effects] == [("assign-coupon", 2)]
     # Only the action with coupons was tried, before anything was assigned.
     assert (assignments_at_trials, assigned_keys) == ([0], ["cup"])
     better = campaign(best(3, cash(3)), groups=[group()], campaign_id=2)
-    assert discounts(run(order(100), tested, better, **bench)) == [(3, 3)]
+    assert discounts(run(order(100), tested_campaign, better, **bench)) == [(3, 3)]
     assert assigned_keys == ["cup"]
 
 
@@ -336,29 +338,33 @@ def test_an_authorization_tries_coupons_to_compare_them_and_assigns_none():
         return Performed(Decimal(1), worth=Decimal(2))
 
     cup = best(1, effect("assign-coupon", couponBookKey="cup"))
-    tested = campaign(cup, best(2, cash(1)), action(3, effect("assign-coupon", couponBookKey="mug")), groups=[group()])
-    bench = Bench(tested, accounts=[POINTS_ACCOUNT], executors={"assign-coupon": assign})
+    tested_campaign = campaign(
+        cup, best(2, cash(1)), action(3, effect("assign-coupon", couponBookKey="mug")), groups=[group()]
+    )
+    bench = Bench(tested_campaign, accounts=[POINTS_ACCOUNT], executors={"assign-coupon": assign})
     assert statuses(bench.run(order(100), mode="authorize")) == [(1, "authorized"), (3, "authorized")]
     # This was the trial.
     assert assigned_keys == ["cup"]
 
 
 def test_effects_of_a_winner_that_are_no_discounts_happen_once():
-    tested = campaign(best(1, off(20), mint(7)), best(2, cash(5, per="item"), mint(5)), groups=[group(scope="item")])
-    bench = Bench(tested)
+    tested_campaign = campaign(
+        best(1, off(20), mint(7)), best(2, cash(5, per="item"), mint(5)), groups=[group(scope="item")]
+    )
+    bench = Bench(tested_campaign)
     bench.run(order(coat=100, mug=10, cup=10))
     assert bench.balance() == 12
 
 
 def test_a_failed_rule_and_an_aborted_campaign_take_no_part():
-    tested = campaign(
+    tested_campaign = campaign(
         best(1, off(50), rule="order.total / 0 > 1", abort_evaluation_on_error=True),
         best(2, off(40)),
         groups=[group()],
     )
     other = campaign(best(3, cash(1)), groups=[group()], campaign_id=2)
-    assert discounts(run(order(100), tested, other)) == [(3, 1)]
-    assert reasons_of_actions(order(100), tested, other)[2][0] == "ABORTED"
+    assert discounts(run(order(100), tested_campaign, other)) == [(3, 1)]
+    assert reasons_of_actions(order(100), tested_campaign, other)[2][0] == "ABORTED"
 
 
 # --- exclusive campaigns ------------------------------------------------------------------------------------------
@@ -442,11 +448,11 @@ def test_an_amount_per_item_is_at_most_the_item():
 
 def test_the_remainder_of_the_order_follows_each_discount():
     event = order(shirt=30, mug=10)
-    tested = campaign(
+    tested_campaign = campaign(
         action(1, off(50, itemFilter=("=", SHIRTS))),
         action(2, mint(("=", "orderAfter.items[0].total")), rule="orderAfter.items[1].total == 10.0"),
     )
-    bench = Bench(tested)
+    bench = Bench(tested_campaign)
     bench.run(event)
     assert bench.balance() == 15
 
