@@ -1,6 +1,6 @@
 """The least that reads a member over HTTP: Flask and psycopg2, served by gunicorn, the limit of `bench.single_calls`.
 
-It sends the same statement as `getMember` (the organization, and the member with tiers and balances) and answers the
+It sends the same statement as `getMember` (the organization, and the member with tiers and balances) and returns the
 same records, without token, validation, log, measurements, deadline or expiry. `LOYALTY_DATABASE_URL` names the
 database. Connections commit by themselves, one for each thread.
 """

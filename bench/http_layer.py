@@ -2,8 +2,8 @@
 
     python -m bench.http_layer [REQUESTS]
 
-No sockets and no database: the ASGI (or WSGI) application is called directly, eight requests at a time, in rounds that
-take turns. Prints the median round as a table for `docs/performance.md`.
+No sockets and no database: the ASGI (or WSGI) application is called directly, eight requests at a time, in alternating
+rounds. Prints the median round as a table for `docs/performance.md`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ and one process imports, without pauses. COPY then writes all rows of the same t
 indexes and checks, but without triggers and foreign keys. Prints a table for `docs/performance.md`. Trust the ratios.
 
 With `--beside RATE`, a server tracks so many single events a second before and during the imports, which a worker
-process does with the pauses of its settings.
+process runs with the pauses of its settings.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python -m bench.libraries
 
-Routing and parameters are measured on the served documents, rates on one key, in rounds that take turns; the fastest
+Routing and parameters are measured on the served documents, rates on one key, in alternating rounds; the fastest
 round of each counts, which other work of the machine disturbs least. The libraries are bare: what would have to be
 built around them is left out.
 """
