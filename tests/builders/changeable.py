@@ -17,10 +17,10 @@ ORDER_CREATED = "member-purchase-order-created"
 
 @dataclass(frozen=True)
 class Changeable:
-    """A record that can be changed: `body` is a whole update of it, `get` the path that answers it.
+    """A record that can be changed: `body` is a whole update of it, `get` the path to read it from.
 
     With null for a field, those in `together` are sent, too. `follows` are fields of the record that others imply.
-    `unset` is what null for a field, by its dotted name, stands for where that is not empty.
+    `unset` has the values, by dotted field names, that null means where they are not empty.
     """
 
     path: str

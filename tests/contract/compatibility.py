@@ -1,6 +1,6 @@
 """Which changes between two documents break programs that were written against the older one.
 
-docs/versioning.md says what may change. `python -m tests.contract.compatibility` stores the documents as those of the
+docs/versioning.md lists what may change. `python -m tests.contract.compatibility` stores the documents as those of the
 release; it is run when one is made.
 """
 
@@ -42,7 +42,7 @@ def store() -> None:
 
 
 def bare(node: Any, *, are_names: bool = False) -> Any:
-    """The node without prose and extensions; `are_names` says that its keys are names and not keywords."""
+    """The node without prose and extensions; with `are_names` its keys are names and not keywords."""
     if isinstance(node, list):
         return [bare(child) for child in node]
     if not isinstance(node, dict):

@@ -21,7 +21,7 @@ PACKAGES = ("@stoplight/spectral-cli@6.16.3", "@redocly/cli@2.77.0")
 SPECTRAL = """\
 extends: ["spectral:oas"]
 """
-# The strict rules are the recommended ones, each an error. The interface has paths in which a word stands where others
+# The strict rules are the recommended ones, each an error. The interface has paths with a word where others
 # have a parameter, such as `members/by-loyalty-member-id/...` and `members/{memberId}/events`: words go first.
 REDOCLY = """\
 extends: [recommended-strict]

@@ -44,7 +44,7 @@ UNTYPED = {("ActionEffectParam", "value"), ("ItemMatcherCondition", "value")}
 IN_PATH_AND_QUERY = {("listUsers", "organizationid")}
 # Left out of responses for another reason than being an unset object.
 LEFT_OUT = {
-    # Results are answered again as they were stored, some before these were told.
+    # Repetitions return the stored results, some of which were stored before these fields existed.
     ("AppliedEffect", "allocation"),
     ("AppliedEffect", "availableAt"),
     ("AppliedEffect", "coupons"),
@@ -82,7 +82,7 @@ LEFT_OUT = {
     ("TrackResult", "refunds"),
     ("TrackResult", "reverted"),
 }
-# Written parts that null clears, as the interface has it; answers leave them out or have them empty.
+# Written parts that null clears, as the interface has it; responses leave them out or have them empty.
 CLEARED = {
     "RuleNode",
     "AddressOrNull",
@@ -272,7 +272,7 @@ def bounded(document: Document) -> list[str]:
 
 
 def numbers(document: Document) -> list[str]:
-    """Every `number` is a component by itself, which Go reads as text; its name tells people what it is."""
+    """Every `number` is a component by itself, which Go reads as text; its name describes it."""
     faults = []
     for place, schema in reachable_schemas(document, written_schemas(document) + answered_schemas(document)):
         at = ".".join(place)
@@ -289,7 +289,7 @@ def numbers(document: Document) -> list[str]:
 
 
 def closed_objects(document: Document) -> list[str]:
-    """Every object says whether it takes other members; only free objects do, which name no required ones."""
+    """Every object declares whether it takes other members; only free objects do, which name no required ones."""
     faults = []
     for place, schema in reachable_schemas(document, written_schemas(document) + answered_schemas(document)):
         if schema.get("type") != "object":
@@ -307,7 +307,7 @@ _OPEN = ("Problem", "ItemProblem")
 
 
 def complete_records(document: Document) -> list[str]:
-    """Answers always carry every member: null, [] or {} when unset; only an unset object with a name is left out.
+    """Responses always carry every member: null, [] or {} when unset; only an unset object with a name is left out.
 
     And `totalIsExact`, which marks the few lists whose total is not exact.
     """
@@ -352,7 +352,7 @@ def named_objects(document: Document) -> list[str]:
 
 
 def plain_nulls(document: Document) -> list[str]:
-    """`nullable` stands beside a scalar type only, or in a named enum that lists null: not on objects, arrays."""
+    """`nullable` is only on a scalar type, or in a named enum that lists null: not on objects, arrays."""
     return [
         f"{'.'.join(place)}: nullable"
         for place, schema in reachable_schemas(document, written_schemas(document) + answered_schemas(document))
@@ -371,7 +371,7 @@ def own_types(document: Document) -> list[str]:
 
 
 def enumerations(document: Document) -> list[str]:
-    """Enums of words are no patterns, those of integers tell names for code, choices between forms have a name."""
+    """Enums of words are no patterns, those of integers have names for code, choices between forms have a name."""
     faults = []
     for place, schema in reachable_schemas(document, written_schemas(document) + answered_schemas(document)):
         at = ".".join(place)
@@ -409,7 +409,7 @@ def shared_enumerations(document: Document) -> list[str]:
 
 
 def defaults(document: Document) -> list[str]:
-    """Defaults of fields are told in prose: generators make fields with a `default` required, or send it."""
+    """Defaults of fields are described in prose: generators make fields with a `default` required, or send it."""
     return [
         ".".join(place) for place, schema in reachable_schemas(document, _components(document)) if "default" in schema
     ]
@@ -431,7 +431,7 @@ def counts(document: Document) -> list[str]:
 
 
 def known_problems(document: Document) -> list[str]:
-    """The type of a problem lists those of the table, and leaves room for more."""
+    """The type of a problem lists those of the table, and allows more."""
     schema = document["components"]["schemas"]["ProblemType"]
     listed = schema.get("x-extensible-enum", [])
     faults = ["ProblemType: a closed enum"] if "enum" in schema else []
@@ -480,7 +480,7 @@ UNPORTABLE = {
 
 
 def portable_patterns(document: Document) -> list[str]:
-    """Patterns have a meaning in ECMA-262, PCRE, RE2 and Ruby; what the server refuses beyond is told in words."""
+    """Patterns have a meaning in ECMA-262, PCRE, RE2 and Ruby; what the server refuses beyond is described in words."""
     faults = []
     parameters = [
         ((operation.operation_id, parameter["name"]), parameter["schema"])

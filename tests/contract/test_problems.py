@@ -1,4 +1,4 @@
-"""The documented problem types are those that the product returns."""
+"""The documented problem types are the ones that the product returns."""
 
 from __future__ import annotations
 

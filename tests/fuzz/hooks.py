@@ -1,6 +1,6 @@
-"""Hooks of Schemathesis: valid requests are given what a schema cannot say, such as ids of records that exist.
+"""Hooks of Schemathesis: valid requests are given what a schema cannot express, such as ids of records that exist.
 
-Only the parts of a request that were generated as valid are touched, and one in eight is left as it was generated,
+Only the parts of a request that were generated as valid are touched, and one in eight stays as generated,
 but for requests that follow links, where a 404 means that a record got lost.
 """
 

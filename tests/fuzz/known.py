@@ -1,4 +1,4 @@
-"""What the hooks know of the records of the server: those of the world that was made, and what answers have told."""
+"""The records of the server that the hooks know: those of the world that was made, and those in responses."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The rules of coupon books, written as plainly as possible: usages in a list, without a database.
 
-Everything is added up anew from the usages that stand. An assignment is a lot: what expires, and what uses are taken
-from, the soonest to expire first. A book's rules: type, stock, quota, cap, uses and discount of a
+Every sum is computed again from the unreverted usages. An assignment is a lot: it expires, and uses are taken from the
+lot that expires soonest. A book's rules: type, stock, quota, cap, uses and discount of a
 period (a period and a limit), zone, highest discount, points of an assignment and of a use.
 """
 

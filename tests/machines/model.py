@@ -104,7 +104,7 @@ class Model:
         return arrived, back, expired
 
     def give_back(self, t, pieces, lots):
-        """What was set aside or taken comes back, and goes at once where reverted mints miss it."""
+        """Return what was held or taken; it goes at once to cover the shortfall of reverted mints."""
         pair = (t.source, t.account)
         arrived, repaid, expired = self.give(pair, pieces)
         for _, claim in sorted(self.missing.items()):

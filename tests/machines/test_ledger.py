@@ -105,9 +105,9 @@ class Units:
         return None
 
     def batch(self, wallet_ids, account_ids, items):
-        """Each of (set, act) for itself, those of a set together where the first of them stands.
+        """Run each of (set, act) individually, but all acts of a set at the position of its first one.
 
-        Answers the slug of each refusal or None.
+        Return the slug of each refusal or None.
         """
         self.model.expire(wallet_ids, account_ids)
         outcomes, units = [None] * len(items), {}

@@ -1,7 +1,7 @@
-"""A program whose rules depend on time, as plainly as can be: no database, no code of the product.
+"""A program whose rules depend on time, as plainly as possible: no database, no code of the product.
 
-Points expire three months after they were earned, by the calendar of Madrid. Whoever earns enough in a calendar year
-has a tier until it ends. Purchases between two and six in the afternoon earn a bonus.
+Points expire three months after they were earned, by the calendar of Madrid. A member who earns enough in a
+calendar year has a tier until it ends. Purchases between two and six in the afternoon earn a bonus.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ CREATE TRIGGER poisoned BEFORE INSERT ON purchase_orders FOR EACH ROW
 """
 CURED = "DROP FUNCTION poisoned CASCADE"
 
-# The hours of the published schedule go by: what has failed is due, and what a sender had in hand that has died by now,
+# The hours of the published schedule pass: failed messages are due, and so are those of a sender that has died by now,
 # since no attempt lasts longer than 15 seconds.
 TIME_GOES_BY = f"""
 UPDATE trigger_deliveries SET next_attempt_at = now()

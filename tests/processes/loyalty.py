@@ -43,7 +43,7 @@ def loyalty(home: Path, *arguments: str, **variables: str) -> subprocess.Complet
 
 
 class Server:
-    """A running `loyalty serve` on a free port, with logs as text unless `variables` say otherwise.
+    """A running `loyalty serve` on a free port, with logs as text unless `variables` set another format.
 
     `descriptors` is the limit of `ulimit -n`.
     """

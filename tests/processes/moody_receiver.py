@@ -1,7 +1,7 @@
-"""A receiver of webhooks with bad days: it answers 200, 500 or half a line, hangs up, or says nothing at all.
+"""A receiver of webhooks with bad days: it responds with 200, 500 or half a line, hangs up, or never responds.
 
 Run with a port, the name of its log and a seed. It checks every signature with the library that Standard Webhooks
-publishes, with the secret of the path, and logs a line before it answers: id, path, verdict, mood, and what was told.
+publishes, with the secret of the path, and logs a line before it responds: id, path, verdict, mood and payload.
 """
 
 from __future__ import annotations

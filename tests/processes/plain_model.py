@@ -13,7 +13,7 @@ from tests.builders.tracking import GENERIC, ORDER_CREATED
 
 BONUS, BONUSES = 10, 3
 PRICE, LEAST = 30, 40
-# A point a dollar; a bonus for the first orders; and whoever has enough pays for what is in a generic event. So what an
+# A point a dollar; a bonus for the first orders; and a member with enough points pays for a generic event. So what an
 # event does depends on which of the member's events came before it.
 CAMPAIGNS: Sequence[tuple[Mapping[str, Any], str | None, Mapping[str, Any]]] = (
     ({"code": "a-dollars", "eventType": ORDER_CREATED}, None, mint(("=", "floor(order.total)"))),

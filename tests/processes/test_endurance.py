@@ -102,7 +102,7 @@ def check(world: World, events: Sequence[Mapping[str, Any]]) -> None:
 
 
 def check_messages(world: World, dead: set[str]) -> Mapping[str, Any]:
-    """Each message was received, signed, and is written down as such; returns what there is to tell."""
+    """Each message was received, signed, and is recorded as received; return the figures to report."""
     lines = world.receiver.lines()
     assert {verdict for _, _, verdict, *_ in lines} == {"signed"}
     with world.engine.connect() as db:
@@ -178,7 +178,7 @@ def test_nothing_is_lost_and_nothing_is_done_twice(home, plan):
 def send_and_kill(
     world: World, plan: Plan, events: Sequence[Mapping[str, Any]], pick: random.Random
 ) -> Sequence[Client]:
-    """Half of the events before any worker is there, the others by and by; until all is evaluated and told."""
+    """Half of the events before any worker is there, the others by and by; until all is evaluated and reported."""
     # Who sends a member's events sends all of them.
     parts = [[event for event in events if hash_of(event) % CLIENTS == number] for number in range(CLIENTS)]
     clients = [Client(world.api, part, plan.at_once) for part in parts]

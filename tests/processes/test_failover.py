@@ -1,4 +1,4 @@
-"""The primary is lost under load and its standby takes over: the server finds it, and nothing that was told is lost."""
+"""The primary is lost under load and its standby takes over: the server finds it, and no reported event is lost."""
 
 from __future__ import annotations
 

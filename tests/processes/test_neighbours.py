@@ -1,4 +1,4 @@
-"""One organization sends the most expensive input that is accepted; the calls of another one are answered all the same.
+"""One organization sends the most expensive input that is accepted; the calls of another one are served nevertheless.
 
 Times are printed and not asserted, since machines differ: they are compared with the same calls on a quiet server.
 """

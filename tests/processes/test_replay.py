@@ -121,7 +121,7 @@ def test_a_replay_that_was_interrupted_is_completed(site, lines, number):
         env=environment(site.home, **site.variables),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        # Whoever starts the tests in the background of a shell has them ignore Ctrl-C, and with them what they start.
+        # Tests in the background of a shell ignore Ctrl-C, and so do the processes that they start.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     _wait_until_some_are_tracked(site, path.stem)

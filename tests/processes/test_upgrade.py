@@ -1,6 +1,6 @@
 """Upgrades: the database of the first release is migrated, and older versions work on the newest schema.
 
-The oldest version that is noted to be able to use this schema is tried on it, also beside this version. Versions are
+The oldest version that is noted to be able to use this schema is tried on it, also next to this version. Versions are
 taken from git: as long as no migration follows the first release, it is the older one. UPGRADE_FROM names another.
 """
 

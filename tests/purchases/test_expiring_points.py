@@ -1,4 +1,4 @@
-"""Real purchases turned into points that expire, spent soonest to expire first: every term reckoned beside the ledger.
+"""Real purchases turned into points that expire, spent soonest to expire first: every term computed outside the ledger.
 
 One point a whole dollar, good for six months; fifty are spent whenever an order leaves a hundred or more.
 """

@@ -16,7 +16,7 @@ from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, Shop, event, running
 
 FUTURE = "2099-12-31T23:00:00Z"
-# A tier that points move is reported in its turn when the points are taken back: only what was set is answered here.
+# A tier that points move is reported again when the points are clawed back: the rule accepts only tiers set by hand.
 RULES = {GENERIC: None, "badge-assigned": None, "badge-unassigned": None, "member-tier-set": "event.payload.isManual"}
 
 EFFECTS = st.lists(

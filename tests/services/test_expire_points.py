@@ -88,7 +88,7 @@ def test_idle_balances_expire_as_a_whole(raw):
     assert expire_all(raw, 10) == ({idle: 5}, 1)
     assert [balance(raw, w, idle).current_balance for w in (old, recent)] == [0, 7]
     assert verify(raw.db, raw.organization_id) == []
-    # What is due by the calendar of the database alone takes nothing and is passed.
+    # Points that are due only by the calendar of the database stay, and their wallets are skipped.
     assert expire_all(raw, 10) == ({}, 0)
 
 
