@@ -126,6 +126,10 @@ def _setting(
     return field(default=default, repr=not secret, metadata=metadata)
 
 
+def _minutes(default: int, job: str) -> Any:
+    return _setting(_whole(0, 525_600), default, f"Minutes between two runs of the job {job}; 0 switches it off.")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """All settings; a field `x` is the environment variable `LOYALTY_X`."""
@@ -315,37 +319,19 @@ class Settings:
         "Milliseconds before the second attempt, less up to half of it by chance; each further wait is twice as long, "
         "up to ten minutes.",
     )
-    expire_minutes: int = _setting(
-        _whole(0, 525_600),
-        60,
-        "Minutes between two runs of the job that does what `loyalty expire` does; 0 switches it off.",
-    )
-    evaluate_tiers_minutes: int = _setting(
-        _whole(0, 525_600), 60, "Minutes between two runs of the job for `loyalty evaluate-tiers`; 0 switches it off."
-    )
-    release_answers_minutes: int = _setting(
-        _whole(0, 525_600),
-        1440,
-        "Minutes between two runs of the job for `loyalty release-answers`; 0 switches it off.",
-    )
+    expire_minutes: int = _minutes(60, "that does what `loyalty expire` does")
+    evaluate_tiers_minutes: int = _minutes(60, "for `loyalty evaluate-tiers`")
+    release_answers_minutes: int = _minutes(1440, "for `loyalty release-answers`")
     answers_kept_days: int = _setting(
         _whole(0, 36_500),
         400,
         "Days for which the result of a tracked event is kept, to be returned again for the same key; 0 keeps all.",
     )
-    remove_deliveries_minutes: int = _setting(
-        _whole(0, 525_600),
-        1440,
-        "Minutes between two runs of the job for `loyalty remove-deliveries`; 0 switches it off.",
-    )
+    remove_deliveries_minutes: int = _minutes(1440, "for `loyalty remove-deliveries`")
     deliveries_kept_days: int = _setting(
         _whole(0, 36_500), 30, "Days for which messages to receivers of webhooks are kept; 0 keeps all."
     )
-    seal_audit_log_minutes: int = _setting(
-        _whole(0, 525_600),
-        10,
-        "Minutes between two runs of the job that seals the audit log's new entries; 0 switches it off.",
-    )
+    seal_audit_log_minutes: int = _minutes(10, "that seals the audit log's new entries")
     tracing_url: str = _setting(
         _http_url,
         "",

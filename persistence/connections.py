@@ -29,15 +29,13 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
 from itertools import count
 from typing import Any
 
 import psycopg2
 import psycopg2.errors
 import psycopg2.extensions as driver
-from sqlalchemy import Connection, Select
-from sqlalchemy.dialects.postgresql.psycopg2 import dialect as psycopg2_dialect
+from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 # Tables grow, and a plan that was good for a small one may be bad for a large one: plans are made again so often.
@@ -50,7 +48,7 @@ PLACEHOLDER = re.compile(r"(LIMIT |ANY ?\()?%(?:\((\w+)\))?s|%%")
 # A plan that knows no values takes an organization for one of average size. The longer the list, the sooner it reads
 # all rows of the organization, which may be the largest one: longer lists are planned for their values.
 _SCALAR, _EMPTY, _LIMIT_ONE, _ONE = -2, -1, 0, 1
-_LIST_SIZES = (4, 16)
+_LIST_SIZES = (1, 4, 16)
 _VERB = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
 _TABLE = re.compile(r"\b(?:FROM|INTO|UPDATE)\s+([a-z_]{3,40})\b(?!\()", re.IGNORECASE)
 
@@ -81,27 +79,16 @@ class Prepared(str):
         self._texts: dict[tuple[int, ...], str] = {}
 
     def form(self, parameters: Any) -> tuple[str, list[Any]] | None:
-        """The text for PREPARE and the values for EXECUTE; None if the planner has to see the values."""
-        kinds, values = [], []
+        """The text that PREPARE takes, and the values for EXECUTE; None if it is to be planned for its values."""
+        longest = 1
         for name, word in self._places:
-            value, kind = parameters[name], _SCALAR
+            value = parameters[name]
             if isinstance(value, list):
-                if len(value) > 1:
-                    return self._form_of_lists(parameters)
-                kind = _ONE if value else _EMPTY
-                values += value
-            elif word == "LIMIT" and value == 1:
-                kind = _LIMIT_ONE
-            elif word == "LIMIT" and value > _LIST_SIZES[-1]:
-                return None
-            else:
-                values.append(value)
-            kinds.append(kind)
-        return self._text(tuple(kinds)), values
-
-    def _form_of_lists(self, parameters: Any) -> tuple[str, list[Any]] | None:
-        """The form for lists of several values."""
-        longest = max([len(parameters[name]) for name, _ in self._places if isinstance(parameters[name], list)])
+                if len(value) > 1 and word != "ANY":
+                    return None
+                longest = max(longest, len(value))
+            elif word == "LIMIT":
+                longest = max(longest, value if value > _LIST_SIZES[-1] else 1)
         if longest > _LIST_SIZES[-1]:
             return None
         size = _LIST_SIZES[bisect_left(_LIST_SIZES, longest)]
@@ -109,15 +96,10 @@ class Prepared(str):
         for name, word in self._places:
             value, kind = parameters[name], _SCALAR
             if isinstance(value, list):
-                if len(value) > 1 and word != "ANY":
-                    return None
-                kind = min(len(value), 1) or _EMPTY
-                values += value
-                if value and word == "ANY":
-                    kind = size
-                    values += value[-1:] * (size - len(value))
-            elif word == "LIMIT" and value > _LIST_SIZES[-1]:
-                return None
+                kind = (size if word == "ANY" else _ONE) if value else _EMPTY
+                values += value + value[-1:] * (kind - len(value))
+            elif word == "LIMIT" and value == 1:
+                kind = _LIMIT_ONE
             else:
                 values.append(value)
             kinds.append(kind)
@@ -403,34 +385,3 @@ def _announce(db: Connection, statement: str, parameters: Any) -> None:
     db.dispatch.before_cursor_execute(db, None, statement, parameters, None, False)
     if not db.in_transaction() and db.connection.dbapi_connection.has_transactions:  # type: ignore[union-attr]
         db.begin()
-
-
-class CompiledStatement:
-    """A statement of SQLAlchemy that is compiled once, for reads of nearly every call.
-
-    Statements that are read together have the same values for parameters of the same names.
-    """
-
-    def __init__(self, statement: Select[Any]) -> None:
-        compiled = statement.compile(dialect=psycopg2_dialect())  # type: ignore[no-untyped-call]
-        # Constants are a part of the statement: an index of some rows is chosen by them.
-        constants = {name: bind.value for name, bind in compiled.binds.items() if not bind.required}
-        quoted = {name: driver.adapt(value).getquoted().decode() for name, value in constants.items()}
-
-        def insert_constant(match: re.Match[str]) -> str:
-            return f"{match[1] or ''}{quoted[match[2]]}" if match[2] in quoted else match[0]
-
-        self._text = Prepared(PLACEHOLDER.sub(insert_constant, str(compiled)))
-
-    def rows(self, db: Connection, **parameters: Any) -> list[tuple[Any, ...]]:
-        """The rows for values of its parameters, as `query`."""
-        return query(db, self._text, parameters)
-
-    def rows_with(self, db: Connection, other: CompiledStatement, **parameters: Any) -> list[tuple[Any, ...]]:
-        """The rows, each followed by each row of another statement, in no certain order; by NULLs if it has none."""
-        return query(db, _together(self._text, other._text), parameters)
-
-
-@cache
-def _together(first: str, second: str) -> Prepared:
-    return Prepared(f"SELECT * FROM ({first}) AS x LEFT JOIN ({second}) AS y ON true")

@@ -23,9 +23,9 @@ from domain.ledger.postings import Earning, Pair
 from domain.ledger.records import LedgerAccount, Wallet
 from domain.ledger.views import NextAvailable, WalletView
 from persistence.balance_columns import HOLDINGS, IN_ORDER, IS_RELEVANT, VIEW_COLUMNS
-from persistence.connections import CompiledStatement, query
+from persistence.connections import query
 from persistence.records import Records
-from persistence.rows import as_json
+from persistence.rows import CompiledStatement, as_json
 from persistence.tables.ledger import (
     ledger_accounts,
     wallets,

@@ -11,11 +11,10 @@ from domain.ledger.views import WalletView
 from domain.members import Member
 from domain.tiers import MemberTier
 from persistence.balance_columns import HOLDINGS, IS_RELEVANT, VIEW_COLUMNS
-from persistence.connections import CompiledStatement
 from persistence.ledger_wallets import view
 from persistence.member_tiers import TIERS, tiers_of
 from persistence.records import Lookup
-from persistence.rows import columns_of
+from persistence.rows import CompiledStatement, columns_of
 from persistence.tables.ledger import ledger_accounts, wallets
 from persistence.tables.members import members
 

@@ -10,13 +10,13 @@ from sqlalchemy import ColumnElement, Connection, bindparam, func, or_, select
 
 from domain.members import Member, MemberProperties, member_exists, public_id_taken
 from domain.tiers import HeldTier
-from persistence.connections import CompiledStatement, query
+from persistence.connections import query
 from persistence.filters import before_moment, equals, from_moment
 from persistence.paging import Paged
 from persistence.records import Lookup, Records
 from persistence.reports.figures import count_all
 from persistence.reports.records import MEMBERS as MEMBERS_KIND
-from persistence.rows import as_json, fields_of, typed
+from persistence.rows import CompiledStatement, as_json, fields_of, typed
 from persistence.tables.ledger import wallets
 from persistence.tables.members import member_tiers, members
 

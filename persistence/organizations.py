@@ -9,10 +9,10 @@ from sqlalchemy import ARRAY, BigInteger, Connection, bindparam, cast, func, ins
 
 from domain.access import Grant, merge_grants
 from domain.organizations import Organization, OrganizationDetails
-from persistence.connections import CompiledStatement, query
+from persistence.connections import query
 from persistence.permission_groups import groups_administer, roles_of_groups
 from persistence.records import Address
-from persistence.rows import add, change, columns_of
+from persistence.rows import CompiledStatement, add, change, columns_of
 from persistence.tables.organizations import organization_users, organizations, signing_keys, users
 
 Record = TypeVar("Record")

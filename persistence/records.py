@@ -15,11 +15,10 @@ from sqlalchemy import ARRAY, Connection, Table, bindparam, cast, func, select
 from domain.fields import wire_name
 from domain.organizations import Organization
 from domain.problems import Refusal
-from persistence.connections import CompiledStatement
 from persistence.counts import RowCount
 from persistence.filters import Filter, conditions_of, equals
 from persistence.paging import Page, Paged, paged_columns, sorting_of
-from persistence.rows import add, change, fields_of
+from persistence.rows import CompiledStatement, add, change, fields_of
 
 Kind = TypeVar("Kind")
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
+from psycopg2.extensions import adapt
 from sqlalchemy import Connection, Select, Table, insert, update
+from sqlalchemy.dialects.postgresql.psycopg2 import dialect as psycopg2_dialect
 from sqlalchemy.engine import Row
 from sqlalchemy.exc import DBAPIError
 
 from domain.problems import ExternalKeyTaken, Refusal
-from persistence.connections import Prepared, defer, query
+from persistence.connections import PLACEHOLDER, Prepared, defer, query
 from persistence.transactions import violated
 
 Kind = TypeVar("Kind")
@@ -307,3 +310,34 @@ _SEQUENCES = {
     "ledger_transactions": "ledger_transactions_ledger_transaction_id_seq",
     "ledger_lots": "ledger_lots_ledger_lot_id_seq",
 }
+
+
+class CompiledStatement:
+    """A statement of SQLAlchemy that is compiled once, for reads of nearly every call.
+
+    Statements that are read together have the same values for parameters of the same names.
+    """
+
+    def __init__(self, statement: Select[Any]) -> None:
+        compiled = statement.compile(dialect=psycopg2_dialect())  # type: ignore[no-untyped-call]
+        # Constants are a part of the statement: an index of some rows is chosen by them.
+        constants = {name: bind.value for name, bind in compiled.binds.items() if not bind.required}
+        quoted = {name: adapt(value).getquoted().decode() for name, value in constants.items()}
+
+        def insert_constant(match: re.Match[str]) -> str:
+            return f"{match[1] or ''}{quoted[match[2]]}" if match[2] in quoted else match[0]
+
+        self._text = Prepared(PLACEHOLDER.sub(insert_constant, str(compiled)))
+
+    def rows(self, db: Connection, **parameters: Any) -> list[tuple[Any, ...]]:
+        """The rows for values of its parameters, as `query`."""
+        return query(db, self._text, parameters)
+
+    def rows_with(self, db: Connection, other: CompiledStatement, **parameters: Any) -> list[tuple[Any, ...]]:
+        """The rows, each followed by each row of another statement, in no certain order; by NULLs if it has none."""
+        return query(db, _together(self._text, other._text), parameters)
+
+
+@cache
+def _together(first: str, second: str) -> Prepared:
+    return Prepared(f"SELECT * FROM ({first}) AS x LEFT JOIN ({second}) AS y ON true")

@@ -218,7 +218,7 @@ ALLOWED_PHRASES = {
     "handlers": 10,
     "persistence": 9,
     "openapi": 7,
-    "docs": 16,
+    "docs": 17,
     "tests": 104,
     "bench": 9,
 }
