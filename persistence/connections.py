@@ -27,7 +27,7 @@ from __future__ import annotations
 import re
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from typing import Any
@@ -103,28 +103,29 @@ class Prepared(str):
             else:
                 values.append(value)
             kinds.append(kind)
-        return self._text(tuple(kinds)), values
-
-    def _text(self, kinds: tuple[int, ...]) -> str:
-        """The statement with numbers in place of its placeholders, for such kinds of values."""
-        text = self._texts.get(kinds)
+        shape = tuple(kinds)
+        text = self._texts.get(shape)
         if text is None:
-            kinds_left, numbers = iter(kinds), count(1)
+            text = self._texts[shape] = self._text(iter(kinds))
+        return text, values
 
-            def numbered(placeholder: re.Match[str]) -> str:
-                if placeholder[0] == "%%":
-                    return "%"
-                kind, before = next(kinds_left), placeholder[1] or ""
-                if kind == _SCALAR:
-                    return f"{before}${next(numbers)}"
-                if kind == _LIMIT_ONE:
-                    return "LIMIT 1"
-                if kind == _EMPTY:
-                    return f"{before}'{{}}'"
-                return f"{before}ARRAY[{', '.join([f'${next(numbers)}' for _ in range(kind)])}]"
+    def _text(self, kinds: Iterator[int]) -> str:
+        """The statement with numbers in place of its placeholders, for such kinds of values."""
+        numbers = count(1)
 
-            text = self._texts[kinds] = PLACEHOLDER.sub(numbered, self)
-        return text
+        def numbered(placeholder: re.Match[str]) -> str:
+            if placeholder[0] == "%%":
+                return "%"
+            kind, before = next(kinds), placeholder[1] or ""
+            if kind == _SCALAR:
+                return f"{before}${next(numbers)}"
+            if kind == _LIMIT_ONE:
+                return "LIMIT 1"
+            if kind == _EMPTY:
+                return f"{before}'{{}}'"
+            return f"{before}ARRAY[{', '.join([f'${next(numbers)}' for _ in range(kind)])}]"
+
+        return PLACEHOLDER.sub(numbered, self)
 
 
 class PreparedStatements:
