@@ -133,4 +133,4 @@ def test_the_drawing_of_an_order_has_all_transitions_and_no_others() -> None:
     drawing = (DOCS / "images" / "life-of-an-order.svg").read_text(encoding="utf-8")
     arrows = re.findall(r'data-edge="(\S+) (\S+)"', drawing)
     assert len(arrows) == 8
-    assert set(arrows) == {(status, later) for status, reached in TRANSITIONS.items() for later in reached}
+    assert set(arrows) == {(status, later) for status, successors in TRANSITIONS.items() for later in successors}

@@ -34,7 +34,7 @@ _OPTIONS = (
 )
 
 
-def missing() -> str:
+def absent_programs() -> str:
     """What is not installed of the browser, as a reason to skip a test; empty if all is there."""
     absent = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
     return f"{' and '.join(absent)} not installed" if absent else ""

@@ -218,7 +218,7 @@ class Bench:
         *campaigns: CompiledCampaign,
         accounts: Sequence[LedgerAccount] = (),
         holdings: Mapping[tuple[int, int], Holding] | None = None,
-        used: Mapping[CounterKey, Decimal] | None = None,
+        used_amounts: Mapping[CounterKey, Decimal] | None = None,
         matchers: Mapping[str, ItemPredicate] | None = None,
         executors: Mapping[str, Executor] | None = None,
         attempt: Attempt | None = None,
@@ -229,7 +229,7 @@ class Bench:
         self.session = LedgerSession(
             {account.ledger_account_id: account for account in known_accounts}, holdings or {}, {}, NOON
         )
-        self.counters = Counters(used or {})
+        self.counters = Counters(used_amounts or {})
         self.matchers = matchers or {}
         self.executors = executors or {}
         self.attempt = attempt or (lambda execute: execute())

@@ -161,7 +161,7 @@ class CouponShop:
         """Revert a usage."""
         return self.run(lambda call: only(revert_usages([call], [UsageToRevert(usage, force)])))
 
-    def stored(self, book: CouponBook) -> CouponBook:
+    def find_book(self, book: CouponBook) -> CouponBook:
         """The stored state of a book."""
         current_book = self.run(lambda call: BOOKS.find(call.db, self.id, book.coupon_book_id))
         assert current_book is not None

@@ -64,7 +64,7 @@ class CouponBooks:
         answer = self.organization.integration.put(path, {"publishingStatus": status}, expect=expect)
         return answer["couponBook"] if expect == 200 else answer
 
-    def refused(self, expect: int = 400, **members: Any) -> Any:
+    def expect_refusal(self, expect: int = 400, **members: Any) -> Any:
         """Create a book that is refused; returns the pointers of the faults for 400, the type of the problem else."""
         problem = self.surface.post("/coupon-books", self.body(**members), expect=expect)
         return [fault["pointer"] for fault in problem["errors"]] if expect == 400 else problem["type"]

@@ -115,8 +115,8 @@ class KeyedRecords:
         """Make a record."""
         return self._call(self.kind.create, {}, {**_BODIES[self.kind.name](self.organization, word), **more})
 
-    def made(self, word: str, **more: Any) -> Mapping[str, Any]:
-        """A new record."""
+    def create(self, word: str, **more: Any) -> Mapping[str, Any]:
+        """Create a record; return it."""
         reply = self.add(word, **more)
         assert reply.status == 201, reply.text
         return self._record_of(reply)
@@ -135,8 +135,8 @@ class KeyedRecords:
         path = {self.kind.path_parameter: record[self.kind.path_parameter_field]}
         return self._call(self.kind.update, path, {**least, **changes})
 
-    def changed(self, record: Mapping[str, Any], **changes: Any) -> Mapping[str, Any]:
-        """A record after a change."""
+    def update(self, record: Mapping[str, Any], **changes: Any) -> Mapping[str, Any]:
+        """Change fields of a record; return it."""
         reply = self.change(record, **changes)
         assert reply.status == 200, reply.text
         return self._record_of(reply)

@@ -29,7 +29,7 @@ def session(of: LedgerAccount = POINTS, issued: Any = None, **wallets: Mapping[s
     return LedgerSession({1: of}, holdings, {1: Decimal(issued)} if issued else {}, NOON)
 
 
-def stored(
+def stored_transaction(
     transaction_type: int = BURN, status: int = SETTLED, amount: Any = 10, number: int = 8, **values: Any
 ) -> Stored:
     """A stored transaction of Ana, or a transfer from Ana to Ben."""
@@ -58,7 +58,7 @@ def entries(step: Step) -> list[tuple[int | None, Decimal]]:
     return [(entry.wallet_id, entry.amount) for entry in step.entries]
 
 
-def held(session: LedgerSession, wallet_id: int = ANA) -> tuple[Decimal, Decimal, Decimal]:
+def balances_of(session: LedgerSession, wallet_id: int = ANA) -> tuple[Decimal, Decimal, Decimal]:
     """What a wallet has: the balance, and what is pending as debit and as credit."""
     holding = session.holding(wallet_id, 1)
     return holding.current, holding.pending_debit, holding.pending_credit

@@ -65,7 +65,7 @@ class Partner:
         assert reply.status == 200, reply.text
         return reply.json
 
-    def refused(self, member: str, total: Any = 10, **more: Any) -> tuple[int, str]:
+    def expect_refusal(self, member: str, total: Any = 10, **more: Any) -> tuple[int, str]:
         """Report a payment that must be refused; the status and the problem's type."""
         reply = self.send(self.body(member, total, **more))
         assert reply.status >= 400, reply.text

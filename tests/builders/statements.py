@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, event, text
 
 
 @contextmanager
-def counted(where: Engine | Connection) -> Iterator[list[str]]:
+def count_statements(where: Engine | Connection) -> Iterator[list[str]]:
     """The statements that are executed meanwhile, by a server's engine or on one connection; none of them in a loop."""
     statements: list[str] = []
 
@@ -28,7 +28,7 @@ def counted(where: Engine | Connection) -> Iterator[list[str]]:
 
 def count(where: Engine | Connection, call: Callable[[], object]) -> int:
     """How many statements a call takes."""
-    with counted(where) as statements:
+    with count_statements(where) as statements:
         call()
     return len(statements)
 

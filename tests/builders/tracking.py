@@ -91,7 +91,7 @@ class Shop:
         assert result["status"] == "success", result
         return result
 
-    def refused(self, one: Mapping[str, Any], **body: Any) -> str:
+    def expect_refusal(self, one: Mapping[str, Any], **body: Any) -> str:
         """Track one event that must fail, and return the type of the problem."""
         [result] = self.track(one, **body)
         assert result["status"] == "failed", result

@@ -24,7 +24,7 @@ from tests.builders.api import Api, Reply, running_api
 from tests.builders.campaigns import mint
 from tests.builders.partners import PAYMENT, Partner, fresh
 from tests.builders.referrals import Friends
-from tests.builders.statements import counted
+from tests.builders.statements import count_statements
 from tests.builders.tracking import WHOLE_DOLLARS, Shop, event, key, order, running
 from tests.concurrency.conftest import THREADS
 from tests.conftest import SLOW_MS
@@ -146,7 +146,7 @@ def test_statements_do_not_grow_with_the_calls(shop):
     for size in (2, 12):
         calls = [partial(call, shop, order(shop.member(), 5)) for _ in range(size)]
         before = transactions_of(shop)
-        with waiting(shop, calls) as futures, counted(shop.engine) as statements:
+        with waiting(shop, calls) as futures, count_statements(shop.engine) as statements:
             pass
         assert {future.result().status for future in futures} == {200}
         units = len(transactions_of(shop)) - len(before)
@@ -385,7 +385,7 @@ class TestPayments:
     def test_payments_of_several_members_are_one_transaction(self, shop, partner):
         members = [shop.member() for _ in range(10)]
         bodies = [partner.body(member, 3 + number) for number, member in enumerate(members)]
-        with counted(shop.engine) as statements:
+        with count_statements(shop.engine) as statements:
             replies = self.paying(partner, bodies)
         assert [reply.status for reply in replies] == [200] * 10
         assert [reply.json["accountBalances"][0]["newAccrual"] for reply in replies] == list(range(3, 13))

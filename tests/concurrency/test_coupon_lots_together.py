@@ -58,12 +58,12 @@ def test_lots_assigned_used_and_reverted_at_once_agree_with_their_book(shop):
     alive = """SELECT member_id, sum(amount - amount_used) FROM coupon_lots WHERE organization_id = :org
         AND amount > amount_used AND coalesce(expired_at > :now, true) GROUP BY 1"""
     left_of = dict(shop.ask(alive, now=shop.now))
-    remaining_uses, before = sum(left_of.values()), shop.stored(book).total_usages
+    remaining_uses, before = sum(left_of.values()), shop.find_book(book).total_usages
     calls = [lambda m=m: shop.use(m, book) for m in members for _ in range(int(left_of.get(m.member_id, 0)) + 3)]
     counts = outcomes(calls)
     assert counts.pop("done", 0) == remaining_uses
     assert set(counts) <= {"coupon-expired", "coupon-not-assigned"}
-    assert shop.stored(book).total_usages == before + remaining_uses
+    assert shop.find_book(book).total_usages == before + remaining_uses
 
 
 def test_a_use_and_the_revert_of_one_of_two_lots_exclude_each_other(shop):

@@ -25,7 +25,7 @@ def test_one_of_the_records_made_at_once_gets_the_key(shop, name):
 @pytest.mark.parametrize("name", ["badge", "couponBook", "ledgerAccount"])
 def test_one_of_the_records_changed_at_once_gets_the_key(shop, name):
     keyed = KeyedRecords.of(shop.organization, name)
-    records = [keyed.made(f"word-{n}") for n in range(4)]
+    records = [keyed.create(f"word-{n}") for n in range(4)]
     replies = together(partial(keyed.change, record, externalKey="early-bird") for record in records)
     assert sorted(reply.status for reply in replies) == [200] + [409] * 3
     assert {reply.json["type"] for reply in replies if reply.status == 409} == {TAKEN}

@@ -101,13 +101,13 @@ class Client:
         if json_body is not None:
             body = json.dumps(json_body).encode()
         token = self.token if token == "" else token
-        given = {name.lower() for name, _ in pairs}
-        if token is not None and "authorization" not in given:
+        header_names = {name.lower() for name, _ in pairs}
+        if token is not None and "authorization" not in header_names:
             pairs.append(("Authorization", f"Bearer {token}"))
         chunks = [body] if isinstance(body, bytes) else list(body)
-        if any(chunks) and "content-type" not in given:
+        if any(chunks) and "content-type" not in header_names:
             pairs.append(("Content-Type", "application/json"))
-        if "host" not in given:
+        if "host" not in header_names:
             pairs.append(("Host", "loyalty.test"))
         pairs = [(name, value) for name, value in pairs if value != "(none)"]
         raw = target.encode() if isinstance(target, str) else target

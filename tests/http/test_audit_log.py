@@ -15,7 +15,7 @@ from handlers.services.organizations.reset import reset_credentials
 from handlers.services.verify import verify
 from persistence import transactions
 from tests.builders.audited_calls import HEADER, SECRET, make_all
-from tests.builders.statements import counted
+from tests.builders.statements import count_statements
 from tests.builders.users import Users, address
 
 
@@ -128,7 +128,7 @@ def test_entries_of_a_batch_take_one_statement(organization):
         "toWalletId": ana["ledgerWalletId"],
         "ledgerAccountId": organization.created.ledger_account_id,
     }
-    with counted(organization.api.engine) as statements:
+    with count_statements(organization.api.engine) as statements:
         organization.administration.post("/ledger-transactions/batch", {"items": [item] * 20}, expect=200)
     assert len([statement for statement in statements if "audit_log" in statement]) == 1
     assert len(entries_of(organization, operationId="batchLedgerTransactions")) == 20
@@ -137,7 +137,7 @@ def test_entries_of_a_batch_take_one_statement(organization):
 def test_tracked_events_leave_no_entries(organization):
     organization.member("ana-7")
     event = {"loyaltyMemberId": "ana-7", "systemUniqueKey": "e-1", "eventType": "member-login"}
-    with counted(organization.api.engine) as statements:
+    with count_statements(organization.api.engine) as statements:
         organization.integration.post("/events/track", {"events": [event]}, expect=200)
     assert not [statement for statement in statements if "audit_log" in statement or "advisory" in statement]
 

@@ -244,7 +244,7 @@ def test_the_ledger_of_the_points_is_optional(books, points):
     ],
 )
 def test_invalid_books_are_refused_with_pointers_to_the_faults(books, members, pointers):
-    assert books.refused(**members) == pointers
+    assert books.expect_refusal(**members) == pointers
 
 
 def test_a_fault_in_a_condition_has_a_position(books):
@@ -276,7 +276,7 @@ def test_a_book_that_references_an_unknown_record_is_refused(books, points):
         ({"requiredPointsConfig": {"ledgerAccountKey": new_key()}}, "unknown-ledger-account"),
         ({"requiredPointsConfig": {**points, "ledgerKey": new_key()}}, "unknown-ledger"),
     ):
-        assert books.refused(expect=404, **members) == f"/problems/{slug}"
+        assert books.expect_refusal(expect=404, **members) == f"/problems/{slug}"
     book = books.make()
     assert books.change(book, tierKeys=[new_key()], expect=404)["type"] == "/problems/unknown-tier"
     assert books.get(book) == book

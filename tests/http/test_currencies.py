@@ -115,7 +115,7 @@ def test_stored_orders_keep_their_currency_when_that_of_the_organization_changes
     shop.track_one(order(ana, None, "confirmed", "euro", currency="EUR"))
     # An order stored without a currency accepts later events in any currency.
     shop.track_one(order(ana, None, "confirmed", "none", currency="JPY"))
-    assert shop.refused(order(ana, None, "confirmed", "yen", currency="EUR")) == "/problems/currency-mismatch"
+    assert shop.expect_refusal(order(ana, None, "confirmed", "yen", currency="EUR")) == "/problems/currency-mismatch"
     assert found_orders(shop, ana) == {"none": None, "euro": "EUR", "yen": "JPY"}
 
 

@@ -241,7 +241,7 @@ def test_every_built_in_type_except_those_of_the_server_can_be_tracked(shop, mem
             continue
         one = event(member, event_type, payload={"payment": payment})
         if event_type in NOT_TRACKABLE:
-            assert shop.refused(one) == "/problems/event-type-not-trackable"
+            assert shop.expect_refusal(one) == "/problems/event-type-not-trackable"
         else:
             shop.track_one(one)
 
@@ -269,7 +269,7 @@ def test_a_refused_event_is_not_stored_and_its_key_stays_free(shop, member):
 
 def test_a_sponsor_must_exist(shop, member):
     one = event(member, sponsorLoyaltyMemberId="nobody")
-    assert shop.refused(one) == "/problems/unknown-member"
+    assert shop.expect_refusal(one) == "/problems/unknown-member"
 
 
 @pytest.mark.parametrize("asynchronously", [False, True])
@@ -292,7 +292,7 @@ def test_a_member_is_not_their_own_sponsor(shop, member, asynchronously):
 
 def test_a_payment_needs_its_payload(shop, member):
     for payload in ({}, {"payload": {}}, {"payload": {"order": {"externalId": "o"}}}):
-        assert shop.refused(event(member, "member-payment-confirmed", **payload)) == "/problems/payload-missing"
+        assert shop.expect_refusal(event(member, "member-payment-confirmed", **payload)) == "/problems/payload-missing"
 
 
 def test_the_administration_returns_refusals_as_problems(shop, member):
@@ -328,8 +328,8 @@ def test_the_administration_returns_refusals_as_problems(shop, member):
 
 def test_members_of_another_organization_are_unknown(shop, member, other_organization):
     stranger = other_organization.member()["loyaltyMemberId"]
-    assert shop.refused(event(stranger)) == "/problems/unknown-member"
-    assert shop.refused(event(member, sponsorLoyaltyMemberId=stranger)) == "/problems/unknown-member"
+    assert shop.expect_refusal(event(stranger)) == "/problems/unknown-member"
+    assert shop.expect_refusal(event(member, sponsorLoyaltyMemberId=stranger)) == "/problems/unknown-member"
     tracked = shop.track_one(event(member))
     other_organization.integration.get(f"/events/{tracked['loyaltyEventKey']}", expect=404)
 
@@ -379,7 +379,7 @@ def test_the_same_key_with_other_content_is_refused_and_changes_nothing(shop, me
     results = shop.track(*({**one, **change} for change in changes))
     assert [result["error"]["type"] for result in results] == ["/problems/key-reused"] * len(changes)
     assert {result["loyaltyEventKey"] for result in results} == {None}
-    assert shop.refused(one, executionMode="captureOnly") == "/problems/key-reused"
+    assert shop.expect_refusal(one, executionMode="captureOnly") == "/problems/key-reused"
     assert (shop.balance(member), shop.balance(other)) == (5, 0)
     assert shop.track_one(one)["loyaltyEventKey"]
 
@@ -449,7 +449,7 @@ def test_a_repeated_event_gets_its_first_result_whatever_has_changed_since(shop,
     shop.integration.patch("/custom-event-types/cup", {"active": False})
     shop.integration.patch(f"/members/{member}", {"active": False})
     assert shop.track(one, cup) == first
-    assert shop.refused(event(member)) == "/problems/member-inactive"
+    assert shop.expect_refusal(event(member)) == "/problems/member-inactive"
 
 
 def test_two_organizations_can_use_the_same_key(shop, member, other_organization):
@@ -579,7 +579,10 @@ def test_a_captured_event_is_stored_with_its_order_and_not_evaluated(shop, membe
     assert (event_record["evaluationStatus"], event_record["status"]) == (0, "success")
     assert [row.status for row in shop.rows("purchase_orders")] == ["created"]
     assert len(shop.rows("order_items")) == 1
-    assert shop.refused(order(member, external_id="captured"), executionMode="captureOnly") == "/problems/order-exists"
+    assert (
+        shop.expect_refusal(order(member, external_id="captured"), executionMode="captureOnly")
+        == "/problems/order-exists"
+    )
 
 
 def test_the_deprecated_dry_run_is_a_dry_run_with_a_deprecation_header(shop, member):
@@ -740,15 +743,15 @@ def test_the_status_of_an_order_follows_its_events(shop, member):
 def test_an_order_belongs_to_its_member(shop, member):
     shop.track_one(order(member, external_id="mine"))
     stranger = shop.member()
-    assert shop.refused(order(stranger, None, "confirmed", "mine")) == "/problems/unknown-order"
-    assert shop.refused(order(stranger, 5, external_id="mine")) == "/problems/order-exists"
-    assert shop.refused(order(member, None, "confirmed", "other")) == "/problems/unknown-order"
+    assert shop.expect_refusal(order(stranger, None, "confirmed", "mine")) == "/problems/unknown-order"
+    assert shop.expect_refusal(order(stranger, 5, external_id="mine")) == "/problems/order-exists"
+    assert shop.expect_refusal(order(member, None, "confirmed", "other")) == "/problems/unknown-order"
     shop.track_one(order(member, None, "confirmed", "mine"))
 
 
 def test_a_payload_with_another_status_is_refused(shop, member):
     one = event(member, ORDER_CREATED, payload={"order": {"externalId": "o", "total": 1, "status": "confirmed"}})
-    assert shop.refused(one) == "/problems/order-status"
+    assert shop.expect_refusal(one) == "/problems/order-status"
     assert shop.rows("purchase_orders") == []
 
 
@@ -774,7 +777,7 @@ def test_an_event_that_its_order_forbids_changes_only_its_record(shop, member):
     shop.campaign(running(mint(5)), maxTransactionsPerMember=10)
     shop.track_one(order(member, external_id="o"))
     before = [shop.rows(table) for table in ("purchase_orders", "ledger_transactions", "campaign_limit_counters")]
-    shop.refused(order(member, external_id="o"))
+    shop.expect_refusal(order(member, external_id="o"))
     assert [
         shop.rows(table) for table in ("purchase_orders", "ledger_transactions", "campaign_limit_counters")
     ] == before
@@ -988,15 +991,15 @@ def test_every_process_uses_a_changed_campaign_from_the_next_event_on(settings, 
 
 def test_a_custom_type_is_tracked_from_its_creation_on_and_not_while_inactive(shop, member):
     # The configuration is in memory before the type exists.
-    assert shop.refused(event(member, "cup")) == "/problems/unknown-event-type"
+    assert shop.expect_refusal(event(member, "cup")) == "/problems/unknown-event-type"
     shop.integration.post("/custom-event-types", {"name": "Cup", "apiCode": "cup", "schemaType": "custom"})
     shop.campaign(running(mint(2)), eventType="cup")
     shop.track_one(event(member, "cup"))
     shop.integration.patch("/custom-event-types/cup", {"active": False})
-    assert shop.refused(event(member, "cup")) == "/problems/unknown-event-type"
+    assert shop.expect_refusal(event(member, "cup")) == "/problems/unknown-event-type"
     body = {"name": "Cup", "apiCode": "cup", "schemaType": "custom"}
     shop.administration.put("/custom-event-types/cup", body)
-    assert shop.refused(event(member, "cup")) == "/problems/unknown-event-type"
+    assert shop.expect_refusal(event(member, "cup")) == "/problems/unknown-event-type"
     shop.administration.put("/custom-event-types/cup", {**body, "active": True})
     shop.track_one(event(member, "cup"))
     assert shop.balance(member) == 4

@@ -19,8 +19,8 @@ def records(request, organization):
 
 
 def test_a_record_is_shown_with_its_key_and_found_by_it(records):
-    first, second = records.made("one", externalKey="a:1"), records.made("two", externalKey="A:1")
-    third, fourth = records.made("three"), records.made("four", externalKey=None)
+    first, second = records.create("one", externalKey="a:1"), records.create("two", externalKey="A:1")
+    third, fourth = records.create("three"), records.create("four", externalKey=None)
     keys = {records.identity(record): record["externalKey"] for record in records.listed(limit=25)}
     identities = [records.identity(record) for record in (first, second, third, fourth)]
     assert [keys[identity] for identity in identities] == ["a:1", "A:1", None, None]
@@ -30,7 +30,7 @@ def test_a_record_is_shown_with_its_key_and_found_by_it(records):
 
 def test_a_key_in_use_is_refused_only_for_records_of_the_same_kind(organization, records):
     name = records.kind.name
-    first = records.made("one", externalKey="early-bird")
+    first = records.create("one", externalKey="early-bird")
     response = records.add("two", externalKey="early-bird")
     assert (response.status, response.json["type"]) == (409, TAKEN)
     assert "early-bird" in response.json["detail"]
@@ -38,27 +38,27 @@ def test_a_key_in_use_is_refused_only_for_records_of_the_same_kind(organization,
     assert [records.identity(record) for record in records.listed(externalKey="early-bird")] == [
         records.identity(first)
     ]
-    second = records.made("two", externalKey="late-bird")
+    second = records.create("two", externalKey="late-bird")
     if name in UPDATABLE:
         response = records.change(second, externalKey="early-bird")
         assert (response.status, response.json["type"]) == (409, TAKEN)
         # Its own key can be sent again.
-        assert records.changed(second, externalKey="late-bird")["externalKey"] == "late-bird"
+        assert records.update(second, externalKey="late-bird")["externalKey"] == "late-bird"
     elsewhere = KeyedRecords.of(organization.api.organization(), name)
-    assert elsewhere.made("one", externalKey="early-bird")["externalKey"] == "early-bird"
+    assert elsewhere.create("one", externalKey="early-bird")["externalKey"] == "early-bird"
 
 
 def test_records_of_all_kinds_may_have_the_same_key(organization):
     for name in KIND_OF:
         records = KeyedRecords.of(organization, name)
-        assert records.made("one", externalKey="early-bird")["externalKey"] == "early-bird", name
+        assert records.create("one", externalKey="early-bird")["externalKey"] == "early-bird", name
 
 
 def test_children_of_different_records_cannot_have_the_same_key(organization):
     programs = KeyedRecords.of(organization, "loyaltyProgram")
     tiers = KeyedRecords.of(organization, "loyaltyTier")
-    tiers.made("Gold", externalKey="gold")
-    other = KeyedRecords(organization, tiers.kind, {"loyaltyProgramId": programs.made("Club")["loyaltyProgramId"]})
+    tiers.create("Gold", externalKey="gold")
+    other = KeyedRecords(organization, tiers.kind, {"loyaltyProgramId": programs.create("Club")["loyaltyProgramId"]})
     assert other.add("Gold", externalKey="gold").json["type"] == TAKEN
     assert other.listed(externalKey="gold") == []
 
@@ -66,21 +66,21 @@ def test_children_of_different_records_cannot_have_the_same_key(organization):
 @pytest.mark.parametrize("name", UPDATABLE)
 def test_a_key_is_kept_changed_and_cleared_by_updates(organization, name):
     records = KeyedRecords.of(organization, name)
-    record = records.made("one", externalKey="a")
-    assert records.changed(record)["externalKey"] == "a"
-    assert records.changed(record, externalKey="b")["externalKey"] == "b"
+    record = records.create("one", externalKey="a")
+    assert records.update(record)["externalKey"] == "a"
+    assert records.update(record, externalKey="b")["externalKey"] == "b"
     # The first key is free again.
-    other = records.made("two", externalKey="a")
-    assert records.changed(record, externalKey=None)["externalKey"] is None
-    assert records.changed(other, externalKey="b")["externalKey"] == "b"
+    other = records.create("two", externalKey="a")
+    assert records.update(record, externalKey=None)["externalKey"] is None
+    assert records.update(other, externalKey="b")["externalKey"] == "b"
     assert [records.identity(row) for row in records.listed(externalKey="b")] == [records.identity(other)]
 
 
 @pytest.mark.parametrize("name", UPDATABLE)
 def test_the_audit_log_has_the_changes_of_a_key(organization, name):
     records = KeyedRecords.of(organization, name)
-    record = records.made("one", externalKey="a")
-    records.changed(record, externalKey="b")
+    record = records.create("one", externalKey="a")
+    records.update(record, externalKey="b")
     log = organization.administration.get("/audit-log", operationId=records.kind.update)["results"]
     assert [entry["changes"]["externalKey"] for entry in log] == [{"from": "a", "to": "b"}]
     [entry, *_] = organization.administration.get("/audit-log", operationId=records.kind.create)["results"]
@@ -98,13 +98,13 @@ def test_malformed_keys_are_refused(organization, key):
 
 
 def test_a_key_of_maximum_length_is_accepted(organization):
-    assert KeyedRecords.of(organization, "badge").made("one", externalKey="a" * 100)["externalKey"] == "a" * 100
+    assert KeyedRecords.of(organization, "badge").create("one", externalKey="a" * 100)["externalKey"] == "a" * 100
 
 
 def test_a_badge_and_a_mission_of_a_member_are_shown_with_their_keys(organization):
     a, i = organization.administration, organization.integration
-    badge = KeyedRecords.of(organization, "badge").made("one", externalKey="early-bird")
-    KeyedRecords.of(organization, "mission").made("one", externalKey="ten")
+    badge = KeyedRecords.of(organization, "badge").create("one", externalKey="early-bird")
+    KeyedRecords.of(organization, "mission").create("one", externalKey="ten")
     ana = organization.member("ana-7")
     [member_badge] = i.get("/members/ana-7/badges", badgeKeys=badge["badgeKey"])["results"]
     assert member_badge["externalKey"] == "early-bird"
@@ -117,8 +117,8 @@ def test_a_badge_and_a_mission_of_a_member_are_shown_with_their_keys(organizatio
 def test_both_interfaces_find_books_and_event_types_by_their_keys(organization):
     for name, path in (("couponBook", "/coupon-books"), ("eventType", "/custom-event-types")):
         records = KeyedRecords.of(organization, name)
-        records.made("one", externalKey="a")
-        records.made("two", externalKey="b")
+        records.create("one", externalKey="a")
+        records.create("two", externalKey="b")
         for surface in (organization.administration, organization.integration):
             [result] = surface.get(path, externalKey="b")["results"]
             assert (result["name"], result["externalKey"]) == ("two", "b")

@@ -326,7 +326,7 @@ def test_invalid_schedules_are_refused(shop, books, windows, pointer):
     problem = shop.administration.post("/campaigns", campaign, expect=400)
     pointers = [f"/dayOfWeekSchedule/schedule{pointer}"]
     assert [error["pointer"] for error in problem["errors"]] == pointers
-    assert books.refused(dayOfWeekSchedule=schedule) == pointers
+    assert books.expect_refusal(dayOfWeekSchedule=schedule) == pointers
 
 
 def test_fifty_windows_can_be_stored(shop):

@@ -17,7 +17,7 @@ from tests.builders.api import running_api
 from tests.builders.campaigns import mint
 from tests.builders.clock import earlier
 from tests.builders.imports import Imports, counts
-from tests.builders.statements import count, counted
+from tests.builders.statements import count, count_statements
 from tests.builders.tracking import Shop, running
 
 FULL = "\n".join(
@@ -185,7 +185,7 @@ def test_failed_rows_can_only_be_read_with_the_role_for_their_kind(imports):
 
 def test_changes_of_members_are_in_the_audit_log(imports):
     imports.run("loyaltyMemberId,name,city\nana,Ana,Rosario\nben,Ben,Salta\n")
-    with counted(imports.organization.api.engine) as statements:
+    with count_statements(imports.organization.api.engine) as statements:
         job = imports.run("loyaltyMemberId,name,city\nana,Anna,\nben,Ben,Jujuy\ncora,Cora,Salta\n", mode="upsert")
     # For the creation, for the start, and for all rows.
     assert sum("INSERT INTO audit_log" in statement for statement in statements) == 3

@@ -179,7 +179,7 @@ def test_an_order_of_an_inactive_member_can_be_undone(shop):
             shop.track_one(order(buyer, status=step, external_id=name))
         assert shop.balance(buyer) == 10
         deactivate(shop, buyer)
-        assert shop.refused(order(buyer)) == INACTIVE
+        assert shop.expect_refusal(order(buyer)) == INACTIVE
         shop.track_one(order(buyer, status=status, external_id=name))
         assert shop.balance(buyer) == 0
     shop.check_ledger()

@@ -11,7 +11,7 @@ from sqlalchemy import text
 from tests.builders import clock as clocks
 from tests.builders.campaigns import mint
 from tests.builders.queue import drain, send
-from tests.builders.statements import counted
+from tests.builders.statements import count_statements
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, ORDER_CREATED, WHOLE_DOLLARS, Shop, event, order, running
 
@@ -190,7 +190,7 @@ def test_the_default_tier_counts_before_the_enrolment(shop, clock, ladder, stars
 
 def test_many_late_events_take_one_more_statement(shop, clock, stars, member):
     def statements(*events):
-        with counted(shop.engine) as all_statements:
+        with count_statements(shop.engine) as all_statements:
             shop.track(*events)
         return [statement for statement in all_statements if "past_member_tiers" in statement]
 
@@ -243,7 +243,7 @@ def test_the_same_receipt_under_another_key_gives_nothing(shop):
     member = shop.member()
     shop.track_one(order(member, 50, external_id="receipt-17", systemUniqueKey="till-4-17"))
     again = order(member, 50, external_id="receipt-17", systemUniqueKey="till-9-sync-3")
-    assert shop.refused(again) == "/problems/order-exists"
+    assert shop.expect_refusal(again) == "/problems/order-exists"
     assert shop.balance(member) == 50
 
 

@@ -213,7 +213,7 @@ def test_a_key_that_looks_like_the_servers_own_is_a_request(shop):
 
 def test_a_failed_event_says_why(shop):
     ana = shop.member()
-    shop.refused(order(ana, None, "confirmed", external_id="order-1"))
+    shop.expect_refusal(order(ana, None, "confirmed", external_id="order-1"))
     text = of_kind(shop, ana, "event")[0]["text"]
     assert text.startswith("The order order-1 was confirmed. It failed: ")
 

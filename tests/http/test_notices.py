@@ -78,8 +78,8 @@ def test_a_new_delivery_is_listed_as_pending(shop, administration):
 def test_a_failed_event_is_reported_and_an_event_that_was_not_stored_is_not(shop, administration):
     trigger = add_trigger(administration, eventTypes=["member-purchase-order-confirmed", GENERIC])
     member = shop.member()
-    assert shop.refused(order(member, None, "confirmed", "nowhere")) == "/problems/unknown-order"
-    shop.refused(event("nobody"))
+    assert shop.expect_refusal(order(member, None, "confirmed", "nowhere")) == "/problems/unknown-order"
+    shop.expect_refusal(event("nobody"))
     [messages] = deliveries(administration, trigger)
     assert messages["payload"]["data"]["result"]["status"] == "failed"
     assert messages["payload"]["data"]["event"]["lastError"]["type"] == "/problems/unknown-order"

@@ -45,7 +45,7 @@ def bring_back(till: Till, total: Any, external_id: str = "1718") -> Any:
 
 def refusal(till: Till, *args: Any, **more: Any) -> str:
     """Track an order that must be refused; return the type of the problem."""
-    return till.shop.refused(order(*args, **more)).removeprefix("/problems/")
+    return till.shop.expect_refusal(order(*args, **more)).removeprefix("/problems/")
 
 
 def refunds(result: Any) -> list[tuple[Any, Any, Any]]:

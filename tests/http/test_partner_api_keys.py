@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from tests.builders.partners import Partner
-from tests.builders.statements import counted
+from tests.builders.statements import count_statements
 from tests.builders.tracking import Shop
 
 
@@ -127,13 +127,13 @@ def test_the_last_use_is_reported_to_the_minute(shop):
     partner.pay(member)
     [first] = listed(shop)
     assert first["lastUsedAt"] is not None
-    with counted(shop.engine) as statements:
+    with count_statements(shop.engine) as statements:
         partner.pay(member)
     # The last use was stored a moment ago, so it is not updated.
     assert not [statement for statement in statements if statement.startswith("UPDATE partner_api_keys")]
     assert listed(shop) == [first]
     set_last_use(shop, datetime(2026, 1, 1, tzinfo=UTC))
     # A refused intent is a use as well.
-    assert partner.refused("nobody-here")[0] == 404
+    assert partner.expect_refusal("nobody-here")[0] == 404
     [later] = listed(shop)
     assert later["lastUsedAt"] > first["lastUsedAt"]

@@ -153,7 +153,7 @@ def test_only_partner_a_sends_a_store(shop):
     partner_a, partner_b = (Partner.of(shop, name) for name in BOTH)
     member = shop.member()
     assert partner_a.pay(member, storeId="store-4")
-    assert partner_b.refused(member, storeId="store-4") == (400, "/problems/invalid-request")
+    assert partner_b.expect_refusal(member, storeId="store-4") == (400, "/problems/invalid-request")
 
 
 def test_campaigns_see_all_of_a_payment(shop):
@@ -191,9 +191,9 @@ def test_campaigns_see_all_of_a_payment(shop):
 def test_an_unknown_customer_is_404_unless_one_is_to_be_made(shop, either):
     before = footprint(shop)
     name = customer()
-    assert either.refused(name) == (404, "/problems/unknown-member")
-    assert either.refused(name, forceUserSubscription=False) == (404, "/problems/unknown-member")
-    assert either.refused(name, memberInfo=INFO) == (404, "/problems/unknown-member")
+    assert either.expect_refusal(name) == (404, "/problems/unknown-member")
+    assert either.expect_refusal(name, forceUserSubscription=False) == (404, "/problems/unknown-member")
+    assert either.expect_refusal(name, memberInfo=INFO) == (404, "/problems/unknown-member")
     assert footprint(shop) == before
 
 
@@ -279,7 +279,7 @@ def test_the_id_of_the_payment_becomes_the_government_id_of_a_member_with_anothe
 def test_a_customer_whom_the_next_payment_would_not_find_is_404(shop, either, name, gov_id):
     info = {"loyaltyMemberId": "card-0077", "userGovId": gov_id}
     before = footprint(shop)
-    refusal = either.refused(name, forceUserSubscription=True, memberInfo=info)
+    refusal = either.expect_refusal(name, forceUserSubscription=True, memberInfo=info)
     assert refusal == (404, "/problems/member-not-created")
     assert footprint(shop) == before
 
@@ -287,20 +287,20 @@ def test_a_customer_whom_the_next_payment_would_not_find_is_404(shop, either, na
 def test_a_government_id_that_several_members_have_is_409(shop, either):
     for _ in range(2):
         shop.member(profile={"govId": {"id": "30111222"}})
-    assert either.refused("30111222", forceUserSubscription=True) == (409, "/problems/ambiguous-member")
+    assert either.expect_refusal("30111222", forceUserSubscription=True) == (409, "/problems/ambiguous-member")
 
 
 @pytest.mark.parametrize("name", ["a/b/c/d/e", ".......", "tab\tbed-id"])
 def test_an_id_that_can_be_no_members_is_404(shop, either, name):
     before = footprint(shop)
-    assert either.refused(name, forceUserSubscription=True) == (404, "/problems/member-not-created")
+    assert either.expect_refusal(name, forceUserSubscription=True) == (404, "/problems/member-not-created")
     assert footprint(shop) == before
 
 
 def test_a_government_id_of_another_member_is_404(shop, either):
     shop.member(profile={"govId": {"id": "30111222"}})
     before = footprint(shop)
-    refusal = either.refused(customer(), forceUserSubscription=True, memberInfo=INFO)
+    refusal = either.expect_refusal(customer(), forceUserSubscription=True, memberInfo=INFO)
     assert refusal == (404, "/problems/member-not-created")
     assert footprint(shop) == before
 
@@ -341,7 +341,7 @@ def test_partner_bs_reference_is_no_payment_id_where_there_is_one(shop):
     member = shop.member()
     for payment in ("payment-1", "payment-2", None):
         partner.pay(member, paymentId=payment, referenceId="order-1")
-    assert partner.refused(member, referenceId="order-1") == (409, "/problems/payment-exists")
+    assert partner.expect_refusal(member, referenceId="order-1") == (409, "/problems/payment-exists")
     assert sorted(row.payment_id for row in shop.rows("partner_payments", "payment_id")) == [
         "order-1",
         "payment-1",
@@ -358,11 +358,11 @@ def test_the_same_payment_id_may_be_another_organizations(api, shop, partner):
 def test_the_organization_is_that_of_the_key(api, shop, either):
     other = Shop(api.organization())
     member = shop.member()
-    refusal = either.refused(member, organizationKey=organization_key(other))
+    refusal = either.expect_refusal(member, organizationKey=organization_key(other))
     assert refusal == (404, "/problems/unknown-organization")
     assert either.pay(member, organizationKey=organization_key(shop).upper())
     # Members of another organization are not found.
-    assert either.refused(other.member()) == (404, "/problems/unknown-member")
+    assert either.expect_refusal(other.member()) == (404, "/problems/unknown-member")
 
 
 def missions_of(outcome):

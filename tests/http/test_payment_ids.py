@@ -35,9 +35,9 @@ def test_a_payment_counts_once_whether_tracked_or_reported(shop, member):
     partner, first, second = Partner.of(shop), fresh(), fresh()
     tracked = payment_event(member, first)
     result = shop.track_one(tracked)
-    assert partner.refused(member, 10, paymentId=first) == (409, EXISTS)
+    assert partner.expect_refusal(member, 10, paymentId=first) == (409, EXISTS)
     partner.pay(member, 5, paymentId=second)
-    assert shop.refused(payment_event(member, second)) == EXISTS
+    assert shop.expect_refusal(payment_event(member, second)) == EXISTS
     # Only the first event of one request is tracked; the key of the refused one stays free.
     third = fresh()
     one, other = payment_event(member, third, 2), payment_event(member, third, 2)
@@ -58,8 +58,8 @@ def test_every_way_of_tracking_claims_the_id(shop, member):
     key = shop.track_one(payment_event(member, captured), executionMode="captureOnly")["loyaltyEventKey"]
     [receipt] = send(shop, payment_event(member, queued))
     for payment_id in (captured, queued):
-        assert shop.refused(payment_event(member, payment_id)) == EXISTS
-        assert shop.refused(payment_event(member, payment_id), executionMode="dryRun") == EXISTS
+        assert shop.expect_refusal(payment_event(member, payment_id)) == EXISTS
+        assert shop.expect_refusal(payment_event(member, payment_id), executionMode="dryRun") == EXISTS
         [rejected] = send(shop, payment_event(member, payment_id))
         assert (rejected["outcome"], rejected["error"]["type"]) == ("rejected", EXISTS)
     drain(shop)

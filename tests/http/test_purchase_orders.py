@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from tests.builders.campaigns import mint
-from tests.builders.statements import counted
+from tests.builders.statements import count_statements
 from tests.builders.tracking import ORDER_CREATED, WHOLE_DOLLARS, Shop, order, running
 
 
@@ -225,7 +225,7 @@ def test_orders_of_a_batch_succeed_or_fail_individually(shop):
 
 def statements(shop, *orders):
     """How many statements it takes to create the orders."""
-    with counted(shop.engine) as log:
+    with count_statements(shop.engine) as log:
         results = batch(shop, *orders)["results"]
     assert all(result["result"] for result in results)
     return len(log)

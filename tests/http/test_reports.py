@@ -262,7 +262,7 @@ def test_cancelled_events_count_negatively_and_failed_ones_do_not_count(shop, se
         shop.track_one(order(member, 10, external_id=f"o-{n}", externalEventDate="2024-03-10T12:00:00Z"))
         for n in range(2)
     )
-    shop.refused(order(member, 10, external_id="o-0"))
+    shop.expect_refusal(order(member, 10, external_id="o-0"))
     created = {"eventType": "member-purchase-order-created"}
     assert report(shop, "event-count", **created, **MARCH)["result"]["totalCount"] == 2
     shop.integration.post(f"/events/{cancelled_order['loyaltyEventKey']}/cancel", {}, expect=200)

@@ -126,7 +126,7 @@ def test_returning_all_items_is_the_full_return(shop, member, points):
     return_part(shop, member, 6, 4)
     assert (shop.balance(member), limit_usage(shop)) == (0, {"points": 0, "transactions": 0})
     assert [row.status for row in shop.rows("purchase_orders")] == ["returned"]
-    assert shop.refused(order(member, None, "returned", "o-1")) == "/problems/order-status"
+    assert shop.expect_refusal(order(member, None, "returned", "o-1")) == "/problems/order-status"
 
 
 def test_points_that_were_spent_are_taken_back_once_there_are_others(shop, member, points):
@@ -180,7 +180,7 @@ def test_the_value_of_a_returned_item_may_come_from_the_order(shop, member, poin
     assert shop.balance(member) == 2
     for unknown in ({"productCode": "x"}, {"description": "Something"}, {}):
         invalid_return = order(member, None, "partially-returned", "o-1", items=[unknown])
-        assert shop.refused(invalid_return) == "/problems/payload-missing"
+        assert shop.expect_refusal(invalid_return) == "/problems/payload-missing"
     assert [row.returned_total for row in shop.rows("purchase_orders")] == [8]
 
 
@@ -219,7 +219,7 @@ def test_a_dry_run_of_a_return_takes_nothing_back(shop, member, points):
 def test_an_event_that_undoes_an_order_cannot_be_captured_only(shop, member, points, status):
     buy(shop, member, 10, "confirmed")
     undoing = order(member, 4 if status == "partially-returned" else None, status, "o-1")
-    assert shop.refused(undoing, executionMode="captureOnly") == "/problems/event-type-not-trackable"
+    assert shop.expect_refusal(undoing, executionMode="captureOnly") == "/problems/event-type-not-trackable"
     assert [row.status for row in shop.rows("purchase_orders")] == ["confirmed"]
     # Its key is free.
     shop.track_one(undoing)
@@ -251,9 +251,9 @@ def test_a_return_that_came_before_its_confirmation_can_be_sent_again(shop, memb
 
 def test_an_event_that_came_before_its_order_can_be_sent_again_if_it_is_the_same(shop, member, points):
     early = order(member, None, "confirmed", "o-1")
-    assert shop.refused(early) == "/problems/unknown-order"
+    assert shop.expect_refusal(early) == "/problems/unknown-order"
     shop.track_one(order(member, 10, external_id="o-1"))
-    assert shop.refused({**early, "description": "other"}) == "/problems/key-reused"
+    assert shop.expect_refusal({**early, "description": "other"}) == "/problems/key-reused"
     shop.track_one(early)
     assert [row.status for row in shop.rows("purchase_orders")] == ["confirmed"]
 
@@ -323,7 +323,7 @@ def test_a_refused_return_changes_nothing_but_its_own_record(shop, member):
     path = f"/ledgers/{stars['ledgerId']}/accounts/{stars['ledgerAccountId']}"
     body = {"name": "Stars", "isRevolving": True, "chainSyncEnabled": False}
     shop.administration.put(path, {**body, "active": False})
-    assert shop.refused(order(member, None, "returned", "o-1")) == "/problems/account-inactive"
+    assert shop.expect_refusal(order(member, None, "returned", "o-1")) == "/problems/account-inactive"
     assert [row.status for row in shop.rows("purchase_orders")] == ["confirmed"]
     shop.administration.put(path, {**body, "active": True})
     shop.track_one(order(member, None, "returned", "o-1"))
@@ -381,7 +381,7 @@ CUPS = [{"productCode": "cup", "total": 60, "quantity": 4}, {"productCode": "jug
 def test_no_more_is_returned_than_the_order_has(shop, member, points, items):
     buy(shop, member, 100, "confirmed", items=CUPS)
     excessive_return = order(member, None, "partially-returned", "o-1", items=items)
-    assert shop.refused(excessive_return) == "/problems/return-exceeds-order"
+    assert shop.expect_refusal(excessive_return) == "/problems/return-exceeds-order"
     assert shop.balance(member) == 100
     assert [row.status for row in shop.rows("purchase_orders")] == ["confirmed"]
     assert {row.returned_total for row in shop.rows("order_items")} == {0}
@@ -395,9 +395,9 @@ def test_returns_of_one_item_add_up_until_nothing_is_left(shop, member, points):
 
     shop.track_one(back(productCode="cup", quantity=3))
     assert shop.balance(member) == 55
-    assert shop.refused(back(productCode="cup", quantity=2)) == "/problems/return-exceeds-order"
+    assert shop.expect_refusal(back(productCode="cup", quantity=2)) == "/problems/return-exceeds-order"
     shop.track_one(back(productCode="cup", quantity=1))
-    assert shop.refused(back(productCode="cup", total=1)) == "/problems/return-exceeds-order"
+    assert shop.expect_refusal(back(productCode="cup", total=1)) == "/problems/return-exceeds-order"
     assert shop.balance(member) == 40
     result = shop.track_one(back(productCode="jug"))
     assert [t["revertedAmount"] for reversal in result["reverted"] for t in reversal["ledgerTransactions"]] == [40]
@@ -409,7 +409,7 @@ def test_a_return_may_say_its_total_only(shop, member, points):
     buy(shop, member, 60, "confirmed")
     shop.track_one(order(member, 15, "partially-returned", "o-1"))
     assert shop.balance(member) == 45
-    assert shop.refused(order(member, 500, "partially-returned", "o-1")) == "/problems/return-exceeds-order"
+    assert shop.expect_refusal(order(member, 500, "partially-returned", "o-1")) == "/problems/return-exceeds-order"
     shop.track_one(order(member, 45, "partially-returned", "o-1"))
     assert shop.balance(member) == 0
     assert [row.status for row in shop.rows("purchase_orders")] == ["returned"]

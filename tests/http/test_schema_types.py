@@ -77,7 +77,7 @@ def test_every_way_in_is_checked(shop, member):
     [queued] = shop.integration.post("/events/track-async", {"events": [wrong]}, expect=202)["results"]
     assert (queued["outcome"], queued["error"]["type"]) == ("rejected", INVALID)
     for mode in ("dryRun", "captureOnly", "authorize"):
-        assert shop.refused(wrong, executionMode=mode) == INVALID
+        assert shop.expect_refusal(wrong, executionMode=mode) == INVALID
     # The key is still free.
     shop.track_one({**wrong, "payload": {"value": 12}})
 
@@ -95,7 +95,7 @@ def test_a_repeated_event_returns_its_result_after_the_type_has_changed(shop, me
     first = shop.track_one(one)
     shop.integration.patch(f"/custom-event-types/{api_code}", {"schemaType": "number"})
     assert shop.track_one(one) == first
-    assert shop.refused(event(member, api_code, payload={"value": "many"})) == INVALID
+    assert shop.expect_refusal(event(member, api_code, payload={"value": "many"})) == INVALID
     shop.track_one(event(member, api_code, payload={"value": 7}))
 
 

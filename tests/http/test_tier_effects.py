@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.builders.campaigns import effect, mint
-from tests.builders.statements import counted
+from tests.builders.statements import count_statements
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, Shop, event, running, spend
 
@@ -267,7 +267,7 @@ def test_the_number_of_statements_does_not_grow_with_events(shop, ladder):
     members = [shop.member() for _ in range(10)]
 
     def statements(size):
-        with counted(shop.organization.api.engine) as all_statements:
+        with count_statements(shop.organization.api.engine) as all_statements:
             shop.track(*(event(members[n % 10]) for n in range(size)))
         return sum("nextval" not in statement for statement in all_statements)
 

@@ -7,7 +7,7 @@ import pytest
 from persistence import counts, members
 from persistence.counts import RowCount
 from tests.builders.imports import Imports
-from tests.builders.statements import counted
+from tests.builders.statements import count_statements
 
 COUNT = 60
 # A filter that matches all members.
@@ -43,7 +43,7 @@ def test_few_rows_are_counted(find, monkeypatch):
 
 def test_many_rows_are_not_read_to_be_counted(find, organization, monkeypatch):
     monkeypatch.setattr(counts, "MOST_COUNTED", 20)
-    with organization.api.engine.connect() as db, counted(db) as statements:
+    with organization.api.engine.connect() as db, count_statements(db) as statements:
         assert members.find_page(db, organization.id, page_of(0, OF_A_TYPE)).total_count == 21
     [count] = [statement for statement in statements if statement.startswith("SELECT count(")]
     assert "LIMIT" in count
@@ -67,7 +67,7 @@ def test_all_members_are_known_exactly_however_many(find, organization, monkeypa
     monkeypatch.setattr(counts, "MOST_COUNTED", 3)
     assert find(0, {}).total_count == COUNT
     organization.member("ana")
-    with organization.api.engine.connect() as db, counted(db) as statements:
+    with organization.api.engine.connect() as db, count_statements(db) as statements:
         assert members.find_page(db, organization.id, page_of(0, {})).total_count == COUNT + 1
     assert not [statement for statement in statements if "count(" in statement]
 

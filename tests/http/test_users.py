@@ -13,7 +13,7 @@ from handlers.services import passwords
 from persistence import transactions
 from persistence.tables.organizations import users as users_table
 from persistence.tables.triggers import trigger_deliveries
-from tests.builders.statements import counted
+from tests.builders.statements import count_statements
 from tests.builders.triggers import add_trigger
 from tests.builders.users import PASSWORD, Users, address, user_body
 
@@ -419,7 +419,7 @@ class TestManyAtOnce:
 
     def test_bulk_operations_take_as_many_statements_for_1_user_as_for_300(self, users):
         def statements(kind, emails, **body):
-            with counted(users.organization.api.engine) as log:
+            with count_statements(users.organization.api.engine) as log:
                 self.bulk(users, kind, emails, **body)
             return len(log)
 

@@ -110,8 +110,8 @@ def test_the_value_is_that_of_the_time_of_the_assignment_and_uses_need_an_amount
         assert [fault["pointer"] for fault in card.use(amount, expect=400)["errors"]] == ["/amountDiscounted"]
     card.assign()
     assert card.standing() == (2, 0, 32)
-    assert card.books.refused(isValueCoupon=True) == ["/faceValue"]
-    assert card.books.refused(isValueCoupon=True, faceValue=0) == ["/faceValue"]
+    assert card.books.expect_refusal(isValueCoupon=True) == ["/faceValue"]
+    assert card.books.expect_refusal(isValueCoupon=True, faceValue=0) == ["/faceValue"]
     path = card.books.path(card.book)
     assert card.shop.integration.patch(path, {"faceValue": None}, expect=400)["errors"][0]["pointer"] == "/faceValue"
     card.shop.integration.patch(path, {"isValueCoupon": False}, expect=400)

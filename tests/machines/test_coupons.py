@@ -256,7 +256,7 @@ class Coupons(RuleBasedStateMachine):
         for number in range(MEMBERS):
             self.lists_of_a_member_are_as_the_model_says(number)
         for number, book in enumerate(self.books):
-            current_book = self.shop.stored(book)
+            current_book = self.shop.find_book(book)
             sums = self.model.total("assigned", book=number), self.model.total("used", book=number)
             assert (current_book.total_assigned, current_book.total_usages) == sums
 

@@ -19,7 +19,7 @@ from handlers.http.dispatch import Dispatcher
 from handlers.settings import Settings
 from tests.builders.api import Api, running_api
 from tests.builders.campaigns import mint
-from tests.builders.statements import counted
+from tests.builders.statements import count_statements
 from tests.builders.tracking import Shop, running
 
 MEMBERS, KEYS, CODES = 3, 3, ("A-1", "A-2", "A-3")
@@ -277,7 +277,7 @@ def test_statements_do_not_grow_with_the_calls(dispatcher, api, operation_id) ->
         calls = [
             {"path": {"loyaltyMemberId": number, **example["path"]}, "body": example["body"]} for number in range(size)
         ]
-        with counted(api.engine) as statements:
+        with count_statements(api.engine) as statements:
             assert {outcome[0] for outcome in world.do(operation_id, calls, batched=True)} == {200}
         counts.append(len(statements))
     # Ids are reserved in doubling numbers.

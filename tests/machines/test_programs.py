@@ -232,7 +232,7 @@ class Run:
             self._cancel(operation.key)
         elif kind == "reuse":
             event = {**(operation.event or {}), "description": "Another one."}
-            assert shop.refused(event) == "/problems/key-reused"
+            assert shop.expect_refusal(event) == "/problems/key-reused"
         elif kind == "dry-run":
             shop.track_one(operation.event or {}, executionMode="dryRun")
         elif kind == "capture":

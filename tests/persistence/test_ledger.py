@@ -15,7 +15,7 @@ from persistence import ledger as ledgers
 from persistence import ledger_wallets, organizations, posting
 from persistence.ledger import ACCOUNTS, LEDGERS
 from tests.builders.ledger import START, RawLedger
-from tests.builders.statements import counted
+from tests.builders.statements import count_statements
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_lots_that_have_expired_by_the_requested_moment_are_left_out(ledger, db)
 @pytest.mark.parametrize("number", [1, 40])
 def test_one_statement_reads_any_number_of_wallets(ledger, db, number):
     wallets = [ledger.wallet() for _ in range(number)]
-    with counted(db) as statements:
+    with count_statements(db) as statements:
         views = ledger_wallets.balances_of_wallets(db, ledger.organization_id, wallets, START, "UTC")
     assert len(views) == number
     assert len(statements) == 1
@@ -159,7 +159,7 @@ def test_a_session_has_the_rules_that_its_account_has_when_it_is_locked(engine):
         ledgers.store_account(db, default, locked, {"max_balance": Decimal(10)}, START)
 
     def open_session(organization, configured):
-        with engine.begin() as db, counted(db) as statements:
+        with engine.begin() as db, count_statements(db) as statements:
             session = posting.open_session(db, organization, [wallet], [account_id], START, configured)
         return session.accounts[account_id].max_balance, len(statements)
 

@@ -31,7 +31,7 @@ from persistence.tables.coupons import coupons
 from persistence.tables.triggers import trigger_deliveries
 from persistence.triggers import DELIVERIES, TRIGGERS
 from tests.builders.ledger import START, RawLedger
-from tests.builders.statements import counted, rows_read
+from tests.builders.statements import count_statements, rows_read
 
 COUNT = 400
 # More than a list has.
@@ -269,7 +269,7 @@ def test_paging_by_cursor_returns_the_rows_of_one_large_page(filled, name, order
     read = filled.lists[name]
     whole = read(Page(0, ALL.limit, order))
     assert whole.total_count >= COUNT * 2 / 3
-    with counted(filled.db) as statements:
+    with count_statements(filled.db) as statements:
         pages = walk(read, order, limits_of((name, order)))
     assert [row for page in pages for row in page.results] == whole.results
     assert [(page.page, page.total_count) for page in pages] == [(n, whole.total_count) for n in range(len(pages))]

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from handlers.server.cli import main
 from persistence import embedded
-from tests.builders.browser import browser, missing
+from tests.builders.browser import absent_programs, browser
 from tests.http.test_campaign_examples import compare
 from tests.processes.loyalty import Server, environment, free_port, loyalty
 
@@ -173,7 +173,7 @@ def test_an_assistant_reads_and_simulates(site, carla):
     asyncio.run(talk())
 
 
-needs_a_browser = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a browser")
+needs_a_browser = pytest.mark.skipif(bool(absent_programs()), reason=absent_programs() or "there is a browser")
 
 
 @needs_a_browser

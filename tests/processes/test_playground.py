@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from persistence import embedded
-from tests.builders.browser import browser, missing
+from tests.builders.browser import absent_programs, browser
 from tests.processes.loyalty import Server, free_port, loyalty
 
 TAB, ENTER, CONTROL, RIGHT = "\ue004", "\ue007", "\ue009", "\ue014"
@@ -16,7 +16,7 @@ TOMORROW = datetime.now(UTC) + timedelta(days=1)
 MORNING, AFTERNOON = f"{TOMORROW:%Y-%m-%d}T07:00", f"{TOMORROW:%Y-%m-%d}T14:00"
 DIRECT = {"no_proxy": "127.0.0.1", "NO_PROXY": "127.0.0.1"}
 
-pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a browser")
+pytestmark = pytest.mark.skipif(bool(absent_programs()), reason=absent_programs() or "there is a browser")
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +38,10 @@ def server(temporary_directory):
 
 def address_of(server, organization):
     """The address of the playground with a token of an organization."""
-    printed = loyalty(server.home, "playground", "--organization", organization, "--no-browser", **DIRECT)
-    assert printed.returncode == 0, printed.stderr
-    assert printed.stdout.startswith(f"{server.url}/playground#token=")
-    return printed.stdout.strip()
+    command = loyalty(server.home, "playground", "--organization", organization, "--no-browser", **DIRECT)
+    assert command.returncode == 0, command.stderr
+    assert command.stdout.startswith(f"{server.url}/playground#token=")
+    return command.stdout.strip()
 
 
 @pytest.fixture(scope="module")

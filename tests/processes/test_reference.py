@@ -9,7 +9,7 @@ import pytest
 
 from handlers.http import documentation
 from persistence import embedded
-from tests.builders.browser import browser, missing
+from tests.builders.browser import absent_programs, browser
 from tests.processes.loyalty import Server, free_port
 
 SURFACES = ("integration", "administration")
@@ -27,7 +27,7 @@ return [...performance.getEntriesByType("navigation"), ...performance.getEntries
   .map((entry) => entry.encodedBodySize)
 """
 
-pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a browser")
+pytestmark = pytest.mark.skipif(bool(absent_programs()), reason=absent_programs() or "there is a browser")
 
 
 class Site:

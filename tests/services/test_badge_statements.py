@@ -7,7 +7,7 @@ import pytest
 from tests.builders.api import running_api
 from tests.builders.badges import Badges, assigns, unassigns
 from tests.builders.campaigns import mint
-from tests.builders.statements import counted
+from tests.builders.statements import count_statements
 from tests.builders.tracking import GENERIC, Shop, event, running
 
 
@@ -24,7 +24,7 @@ def shop(api):
 
 def statements(shop, call):
     """How many statements a call takes in all, and how many about badges."""
-    with counted(shop.organization.api.engine) as texts:
+    with count_statements(shop.organization.api.engine) as texts:
         call()
     return len(texts), sum("badge" in statement for statement in texts)
 
@@ -47,7 +47,7 @@ def test_badges_cost_the_same_for_1_event_as_for_100(shop):
     small, large = tracked(1), tracked(100)
     assert large[0] - small[0] <= 10
     assert large[1] - small[1] <= 10
-    with counted(shop.organization.api.engine) as texts:
+    with count_statements(shop.organization.api.engine) as texts:
         shop.track(*(event(members[n % 20]) for n in range(100)))
     assert sum("badge" in statement and "nextval" not in statement for statement in texts) == 3
 

@@ -27,13 +27,13 @@ def test_a_coupon_is_assigned_used_and_reverted(shop, type_):
     [coupon] = shop.coupons(book)
     assert (coupon.total_assigned, coupon.total_usages) == (1, 1)
     assert (coupon.code is None) == (type_ == "codeless")
-    current_book = shop.stored(book)
+    current_book = shop.find_book(book)
     assert (current_book.total_assigned, current_book.total_usages, current_book.coupon_count) == (1, 1, 1)
     unused = shop.revert(usage)
     assert (unused.amount_used, unused.reverted_usage_id) == (-1, usage.coupon_usage_id)
     assert shop.usage(usage).reversal_usage_id == unused.coupon_usage_id
     shop.revert(assigned)
-    current_book = shop.stored(book)
+    current_book = shop.find_book(book)
     assert (current_book.total_assigned, current_book.total_usages) == (0, 0)
 
 

@@ -141,7 +141,7 @@ class TestReleasingAnswers:
         assert "result" not in shop.integration.get(f"/events/{old_key}")
         assert shop.integration.get(f"/events/{old_key}")["event"]["status"] == "success"
         assert shop.integration.get(f"/events/{new_key}")["result"]["loyaltyEventKey"] == new_key
-        assert shop.refused(old) == "/problems/key-reused"
+        assert shop.expect_refusal(old) == "/problems/key-reused"
         assert shop.track_one(new)["loyaltyEventKey"] == new_key
         again = self.release(shop, released.up_to)
         assert (again.answers, again.up_to) == (0, released.up_to)

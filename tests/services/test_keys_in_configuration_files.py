@@ -224,8 +224,8 @@ def test_files_of_records_with_keys_make_an_empty_organization_the_same(engine, 
     organization = http.organization()
     for name in KIND_OF:
         keyed = KeyedRecords.of(organization, name)
-        keyed.made("one", externalKey=f"{name}:1")
-        keyed.made("two")
+        keyed.create("one", externalKey=f"{name}:1")
+        keyed.create("two")
     source = Files(engine, api, tmp_path, organization.id)
     texts = source.texts()
     for name, kind in KIND_OF.items():

@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders.api import running_api
 from tests.builders.campaigns import mint
-from tests.builders.statements import counted
+from tests.builders.statements import count_statements
 from tests.builders.tracking import Shop, event, running
 
 
@@ -24,7 +24,7 @@ def shop(api):
 def tracking(shop, members, effects) -> list[str]:
     """The statements of tracking an event for each of the members, once the configuration is known."""
     shop.track(event(members[0]))
-    with counted(shop.engine) as statements:
+    with count_statements(shop.engine) as statements:
         results = shop.track(*(event(member) for member in members))
     assert {len(result["effects"]) for result in results} == {effects}
     return statements
@@ -78,7 +78,7 @@ def test_capturing_without_evaluation_reads_no_lists(shop):
     listing(shop, [member])
     shop.campaign(running(mint(1)))
     shop.track(event(member))
-    with counted(shop.engine) as statements:
+    with count_statements(shop.engine) as statements:
         shop.track(event(member), executionMode="captureOnly")
     assert not any("audience" in statement for statement in statements)
 
@@ -88,7 +88,7 @@ def test_changing_a_list_costs_the_same_for_1_member_and_for_12(shop):
     path = f"/audiences/{audience(shop, matcherType='list-matcher')['audienceId']}/members"
     counts = []
     for body in ({"add": members[:1]}, {"add": members[1:], "remove": members[:1]}):
-        with counted(shop.engine) as statements:
+        with count_statements(shop.engine) as statements:
             shop.administration.patch(path, body)
         counts.append(len(statements))
     assert counts[0] == counts[1]

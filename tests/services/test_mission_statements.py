@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders.api import running_api
 from tests.builders.missions import badge_of, create
-from tests.builders.statements import counted
+from tests.builders.statements import count_statements
 from tests.builders.tracking import ORDER_CREATED, Shop, event, order
 
 
@@ -24,7 +24,7 @@ def test_tracking_costs_as_many_statements_for_1_event_as_for_100(shop):
     members = [shop.member() for _ in range(20)]
 
     def tracked(size):
-        with counted(shop.engine) as statements:
+        with count_statements(shop.engine) as statements:
             results = shop.track(*(event(members[number % 20]) for number in range(size)))
         entries = [entry for result in results for entry in result["missions"]]
         assert len(entries) == 3 * size
@@ -40,9 +40,9 @@ def test_events_that_no_mission_counts_ask_nothing_of_missions(shop):
     create(shop, eventType=ORDER_CREATED)
     ana = shop.member()
     shop.track(event(ana))
-    with counted(shop.engine) as statements:
+    with count_statements(shop.engine) as statements:
         shop.track(event(ana))
     assert [statement for statement in statements if "mission" in statement] == []
-    with counted(shop.engine) as statements:
+    with count_statements(shop.engine) as statements:
         shop.track(order(ana, 5))
     assert len([statement for statement in statements if "mission" in statement]) == 3

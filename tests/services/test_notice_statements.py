@@ -7,7 +7,7 @@ import pytest
 from tests.builders.api import running_api
 from tests.builders.campaigns import effect
 from tests.builders.queue import drain, send
-from tests.builders.statements import counted
+from tests.builders.statements import count_statements
 from tests.builders.tracking import GENERIC, Shop, event, order, running
 from tests.builders.triggers import add_trigger, trigger_body
 
@@ -27,7 +27,7 @@ def shop(api):
 
 def about_triggers(shop, call):
     """The statements of a call that are about triggers, and how many it takes in all."""
-    with counted(shop.organization.api.engine) as statements:
+    with count_statements(shop.organization.api.engine) as statements:
         call()
     return [statement for statement in statements if "trigger" in statement], len(statements)
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders.api import running_api
 from tests.builders.referrals import Friends
-from tests.builders.statements import count, counted
+from tests.builders.statements import count, count_statements
 from tests.builders.tracking import Shop, event, order
 
 
@@ -34,7 +34,7 @@ def test_referrals_cost_as_many_statements_for_1_event_as_for_100(shop, mode):
 
     def cost(size):
         batch = referring(shop, friends, size)
-        with counted(shop.organization.api.engine) as statements:
+        with count_statements(shop.organization.api.engine) as statements:
             results = shop.track(*batch, executionMode=mode)
         assert {result["referrals"][0]["status"] for result in results} == {"applied"}
         return len(statements)
@@ -65,7 +65,7 @@ def test_events_that_no_program_looks_at_cost_nothing_more(shop):
     Friends(shop, active=False)
     shop.track(event(member))
     assert count(shop.organization.api.engine, lambda: shop.track(event(member))) == before
-    with counted(shop.organization.api.engine) as statements:
+    with count_statements(shop.organization.api.engine) as statements:
         shop.track(event(member))
     assert not any("referral_codes" in statement or "referral_logs" in statement for statement in statements)
 

@@ -204,11 +204,11 @@ def test_members_are_counted_apart_and_a_campaign_as_a_whole():
 def test_counts_of_earlier_events_use_up_a_limit():
     key = CounterKey(1, MEMBER_ID, ALL_ACCOUNTS, "points", "monthly", date(2026, 3, 1))
     limited_campaign = campaign(action(1, mint(10)), limit_rules=(rule(100),), allow_partial_application_on_limit=True)
-    bench = Bench(limited_campaign, used={key: Decimal(95)})
+    bench = Bench(limited_campaign, used_amounts={key: Decimal(95)})
     bench.run()
     assert bench.balance() == 5
     assert [(row.key, row.used) for row in bench.counters.changes()] == [(key, 5)]
-    assert Bench(limited_campaign, used={key: Decimal(101)}).run().effects[0].status == "skipped"
+    assert Bench(limited_campaign, used_amounts={key: Decimal(101)}).run().effects[0].status == "skipped"
 
 
 def test_the_counts_of_an_event_are_reported_with_their_counters():

@@ -123,9 +123,9 @@ def test_example_3_what_a_limit_leaves_decides():
     bench = Bench(limited_campaign, accounts=[POINTS_ACCOUNT])
     bench.run(order(10))
     [key] = [count.key for count in bench.counters.count_log]
-    evaluation = run(order(80), limited_campaign, used={key: Decimal(200)})
+    evaluation = run(order(80), limited_campaign, used_amounts={key: Decimal(200)})
     assert discounts(evaluation) == [(1, 8)]
-    assert reasons_of_actions(order(80), limited_campaign, used={key: Decimal(200)})[3] == (
+    assert reasons_of_actions(order(80), limited_campaign, used_amounts={key: Decimal(200)})[3] == (
         "BEATEN_BY",
         {"actionId": 1, "worth": 3, "winnerWorth": 8},
     )

@@ -11,45 +11,59 @@ from domain.ledger.lots import LotUse, TakeLots
 from domain.ledger.postings import Details
 from domain.ledger.records import BURN, MINT, PENDING, REVERTED
 from tests.builders.campaigns import NOON, account
-from tests.builders.ledger_sessions import ANA, BEN, KEY, POINTS, TRACKED, amounts, entries, held, session, stored
+from tests.builders.ledger_sessions import (
+    ANA,
+    BEN,
+    KEY,
+    POINTS,
+    TRACKED,
+    amounts,
+    balances_of,
+    entries,
+    session,
+    stored_transaction,
+)
 
 DAY = timedelta(days=1)
 
 
 def test_the_available_part_of_a_spent_mint_is_taken_and_the_shortfall_recorded():
     ledger = session(ana=amounts(current=4))
-    step = ledger.revert(stored(MINT), POINTS, KEY, burn_available=True)
-    assert (step.amount, held(ledger)) == (4, (0, 0, 0))
+    step = ledger.revert(stored_transaction(MINT), POINTS, KEY, burn_available=True)
+    assert (step.amount, balances_of(ledger)) == (4, (0, 0, 0))
     assert ledger.missing_amounts == {8: (6, step)}
 
 
 def test_the_shortfall_is_taken_when_an_earlier_debit_is_reverted():
     ledger = session(ana=amounts(current=6))
-    mint = stored(MINT, number=9)
+    mint = stored_transaction(MINT, number=9)
     ledger.revert(mint, POINTS, KEY, burn_available=True)
-    burn = ledger.revert(stored(BURN, amount=10), POINTS, Details("back", description="Why", loyalty_event_id=3))
+    burn = ledger.revert(
+        stored_transaction(BURN, amount=10), POINTS, Details("back", description="Why", loyalty_event_id=3)
+    )
     [part] = ledger.parts_of(burn)
     assert (part.amount, part.is_partial, part.reverts) == (4, True, mint)
     assert (part.details.description, part.details.loyalty_event_id) == ("Why", 3)
     assert part.details.system_unique_key.startswith("missing-9-after-8-")
-    assert (ledger.missing_amounts[9].amount, held(ledger)) == (0, (6, 0, 0))
+    assert (ledger.missing_amounts[9].amount, balances_of(ledger)) == (0, (6, 0, 0))
 
 
 def test_the_shortfall_is_taken_when_a_hold_is_captured_in_part():
-    mint = stored(MINT, status=REVERTED, number=9, missing=Decimal(4))
+    mint = stored_transaction(MINT, status=REVERTED, number=9, missing=Decimal(4))
     ledger = session(ana=amounts(current=10, pending_debit=10))
-    capture = ledger.capture(stored(status=PENDING, mints_to_repay=(mint,)), POINTS, Decimal(7))
+    capture = ledger.capture(stored_transaction(status=PENDING, mints_to_repay=(mint,)), POINTS, Decimal(7))
     [part] = ledger.parts_of(capture)
     assert (part.amount, part.details.description, part.details.loyalty_event_id) == (3, None, None)
-    assert (ledger.missing_of(mint), ledger.reverted_amount_of(mint), held(ledger)) == (1, 3, (0, 0, 0))
+    assert (ledger.missing_of(mint), ledger.reverted_amount_of(mint), balances_of(ledger)) == (1, 3, (0, 0, 0))
 
 
 def test_returned_points_pay_for_the_oldest_mint_first():
     old, young = (
-        stored(MINT, REVERTED, number=number, missing=Decimal(shortfall)) for number, shortfall in ((6, 3), (7, 8))
+        stored_transaction(MINT, REVERTED, number=number, missing=Decimal(shortfall))
+        for number, shortfall in ((6, 3), (7, 8))
     )
     ledger = session()
-    ledger.revert(stored(mints_to_repay=(young, old)), POINTS, KEY)
+    ledger.revert(stored_transaction(mints_to_repay=(young, old)), POINTS, KEY)
     # Of 10 points the old one takes 3, which leaves 7 of 8 for the young one.
     assert (ledger.missing_of(old), ledger.missing_of(young)) == (0, 1)
     assert [part.amount for part in ledger.parts_of(ledger.steps[0])] == [3, 7]
@@ -57,9 +71,9 @@ def test_returned_points_pay_for_the_oldest_mint_first():
 
 def test_points_that_repaid_debt_become_debt_again():
     overdraft_account = account(overdraft_limit=Decimal(50))
-    mint = stored(MINT, REVERTED, number=7, missing=Decimal(8))
+    mint = stored_transaction(MINT, REVERTED, number=7, missing=Decimal(8))
     ledger = session(overdraft_account, ana=amounts(overdraft=6))
-    ledger.revert(stored(mints_to_repay=(mint,)), overdraft_account, KEY)
+    ledger.revert(stored_transaction(mints_to_repay=(mint,)), overdraft_account, KEY)
     holding = ledger.holding(ANA, 1)
     # Of 10 points 6 repaid debt and 4 arrived; the mint takes these 4, and 4 of the repaid ones.
     assert (ledger.missing_of(mint), holding.current, holding.overdraft) == (0, 0, 4)
@@ -68,59 +82,64 @@ def test_points_that_repaid_debt_become_debt_again():
 
 
 def test_a_shortfall_is_taken_from_lots_of_the_mint_and_then_from_returned_ones():
-    mint = stored(MINT, REVERTED, number=7, missing=Decimal(4))
+    mint = stored_transaction(MINT, REVERTED, number=7, missing=Decimal(4))
     uses = (LotUse(1, Decimal(3), NOON), LotUse(2, Decimal(7), NOON + DAY))
     ledger = session(TRACKED)
-    ledger.revert(stored(uses=uses, mints_to_repay=(mint,)), TRACKED, KEY)
+    ledger.revert(stored_transaction(uses=uses, mints_to_repay=(mint,)), TRACKED, KEY)
     _, expiry_step, part = ledger.steps
     assert (expiry_step.amount, expiry_step.is_expiry) == (3, True)
     assert part.lot_moves == (TakeLots(ANA, 1, Decimal(4), first_of=7, preferred=frozenset({2})),)
-    assert held(ledger) == (3, 0, 0)
+    assert balances_of(ledger) == (3, 0, 0)
 
 
 def test_the_expired_part_of_a_mint_is_no_longer_a_shortfall():
-    mint = stored(MINT, REVERTED, number=7, missing=Decimal(8), lots=(1,))
+    mint = stored_transaction(MINT, REVERTED, number=7, missing=Decimal(8), lots=(1,))
     uses = (LotUse(1, Decimal(3), NOON), LotUse(2, Decimal(7), NOON + DAY))
     ledger = session(TRACKED)
-    ledger.revert(stored(uses=uses, mints_to_repay=(mint,)), TRACKED, KEY)
+    ledger.revert(stored_transaction(uses=uses, mints_to_repay=(mint,)), TRACKED, KEY)
     # 3 of the 8 points are gone, and 5 are taken of the 7 that arrive.
-    assert (ledger.missing_of(mint), ledger.reverted_amount_of(mint), held(ledger)) == (0, 5, (2, 0, 0))
+    assert (ledger.missing_of(mint), ledger.reverted_amount_of(mint), balances_of(ledger)) == (0, 5, (2, 0, 0))
 
 
 @pytest.mark.parametrize(("short", "other"), [(ANA, BEN), (BEN, ANA)])
 def test_points_that_return_to_a_wallet_do_not_pay_for_a_mint_of_another(short, other):
     ledger = session(**{"ana" if short == ANA else "ben": amounts(current=6)})
-    mint = stored(MINT, to_wallet_id=short)
+    mint = stored_transaction(MINT, to_wallet_id=short)
     ledger.revert(mint, POINTS, KEY, burn_available=True)
-    ledger.revert(stored(BURN, number=5, from_wallet_id=other), POINTS, KEY)
-    assert (ledger.missing_of(mint), held(ledger, other)) == (4, (10, 0, 0))
+    ledger.revert(stored_transaction(BURN, number=5, from_wallet_id=other), POINTS, KEY)
+    assert (ledger.missing_of(mint), balances_of(ledger, other)) == (4, (10, 0, 0))
 
 
 def test_a_spent_mint_becomes_debt_where_allowed_and_a_shortfall_elsewhere():
     overdraft_account = account(overdraft_limit=Decimal(50))
     for of, balance, debt, shortfall in ((overdraft_account, 0, 4, 0), (POINTS, 0, 0, 4)):
         ledger = session(of, ana=amounts(current=6))
-        ledger.revert(stored(MINT), of, KEY, allow_overdraft=True, burn_available=True)
+        ledger.revert(stored_transaction(MINT), of, KEY, allow_overdraft=True, burn_available=True)
         holding = ledger.holding(ANA, 1)
-        assert (holding.current, holding.overdraft, ledger.missing_of(stored(MINT))) == (balance, debt, shortfall)
+        assert (holding.current, holding.overdraft, ledger.missing_of(stored_transaction(MINT))) == (
+            balance,
+            debt,
+            shortfall,
+        )
     ledger = session(overdraft_account, ana=amounts(current=6))
-    ledger.revert(stored(MINT), overdraft_account, KEY, burn_available=True)
-    assert (ledger.holding(ANA, 1).overdraft, ledger.missing_of(stored(MINT))) == (0, 4)
+    ledger.revert(stored_transaction(MINT), overdraft_account, KEY, burn_available=True)
+    assert (ledger.holding(ANA, 1).overdraft, ledger.missing_of(stored_transaction(MINT))) == (0, 4)
 
 
 def test_each_point_that_repaid_debt_is_taken_once():
     """Of 10 points 6 repay debt and 4 arrive: the old mint takes these 4 and 2 of the 6, the young one 4 of its 5."""
     overdraft_account = account(overdraft_limit=Decimal(50))
     old, young = (
-        stored(MINT, REVERTED, number=number, missing=Decimal(shortfall)) for number, shortfall in ((6, 6), (7, 5))
+        stored_transaction(MINT, REVERTED, number=number, missing=Decimal(shortfall))
+        for number, shortfall in ((6, 6), (7, 5))
     )
     ledger = session(overdraft_account, ana=amounts(overdraft=6))
-    ledger.revert(stored(mints_to_repay=(old, young)), overdraft_account, KEY)
+    ledger.revert(stored_transaction(mints_to_repay=(old, young)), overdraft_account, KEY)
     assert (ledger.missing_of(old), ledger.missing_of(young), ledger.holding(ANA, 1).overdraft) == (0, 1, 6)
 
 
 def test_points_that_the_wallet_had_before_do_not_pay_for_a_mint():
-    mint = stored(MINT, REVERTED, number=7, missing=Decimal(18))
+    mint = stored_transaction(MINT, REVERTED, number=7, missing=Decimal(18))
     ledger = session(ana=amounts(current=5))
-    ledger.revert(stored(mints_to_repay=(mint,)), POINTS, KEY)
-    assert (ledger.missing_of(mint), held(ledger)) == (8, (5, 0, 0))
+    ledger.revert(stored_transaction(mints_to_repay=(mint,)), POINTS, KEY)
+    assert (ledger.missing_of(mint), balances_of(ledger)) == (8, (5, 0, 0))

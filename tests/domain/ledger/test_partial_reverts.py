@@ -12,53 +12,71 @@ from domain.ledger.postings import Details
 from domain.ledger.records import BURN, MINT, PENDING, REVERT, REVERTED, SETTLED, TRANSFER
 from domain.ledger.refusals import SupplyExceeded
 from tests.builders.campaigns import NOON, account
-from tests.builders.ledger_sessions import ANA, KEY, POINTS, amounts, entries, held, session, stored
+from tests.builders.ledger_sessions import ANA, KEY, POINTS, amounts, balances_of, entries, session, stored_transaction
 
 DAY = timedelta(days=1)
 
 
 def test_a_mint_is_reverted_in_part_up_to_the_given_total():
     ledger = session(ana=amounts(current=30, earned=30))
-    part = ledger.reverse_part(stored(MINT), POINTS, Decimal(4), KEY)
-    assert (part.amount, part.is_partial, entries(part), held(ledger)) == (4, True, [(ANA, -4), (None, 4)], (26, 0, 0))
-    assert ledger.reverse_part(stored(MINT), POINTS, Decimal(7), KEY).amount == 3
-    assert (ledger.reverted_amount_of(stored(MINT)), ledger.unearned, ledger.holding(ANA, 1).earned) == (7, {8: 7}, 23)
-    assert ledger.reverse_part(stored(MINT), POINTS, Decimal(7), KEY) is None
+    part = ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(4), KEY)
+    assert (part.amount, part.is_partial, entries(part), balances_of(ledger)) == (
+        4,
+        True,
+        [(ANA, -4), (None, 4)],
+        (26, 0, 0),
+    )
+    assert ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(7), KEY).amount == 3
+    assert (ledger.reverted_amount_of(stored_transaction(MINT)), ledger.unearned, ledger.holding(ANA, 1).earned) == (
+        7,
+        {8: 7},
+        23,
+    )
+    assert ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(7), KEY) is None
     # A revert of the whole takes the rest.
-    assert ledger.revert(stored(MINT), POINTS, KEY).amount == 3
+    assert ledger.revert(stored_transaction(MINT), POINTS, KEY).amount == 3
 
 
 def test_the_part_that_was_spent_is_recorded_as_a_shortfall():
     ledger = session(ana=amounts(current=3))
-    part = ledger.reverse_part(stored(MINT), POINTS, Decimal(5), KEY)
+    part = ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(5), KEY)
     assert (part.amount, ledger.missing_amounts[8].amount, ledger.missing_amounts[8].posting) == (3, 2, part)
     # Asked again, there is still nothing more.
-    assert ledger.reverse_part(stored(MINT), POINTS, Decimal(5), KEY) is None
-    assert ledger.reverse_part(stored(MINT), POINTS, Decimal(6), KEY).amount == 0
+    assert ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(5), KEY) is None
+    assert ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(6), KEY).amount == 0
     assert ledger.missing_amounts[8].amount == 3
 
 
 def test_expired_points_of_a_mint_are_unearned_though_nothing_is_taken():
     ledger = session(ana=amounts(current=30, earned=30))
-    part = ledger.reverse_part(stored(MINT), POINTS, Decimal(0), KEY, unearned=Decimal(6))
-    assert (part.amount, held(ledger), ledger.holding(ANA, 1).earned) == (0, (30, 0, 0), 24)
-    assert ledger.reverse_part(stored(MINT), POINTS, Decimal(0), KEY, unearned=Decimal(6)) is None
+    part = ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(0), KEY, unearned=Decimal(6))
+    assert (part.amount, balances_of(ledger), ledger.holding(ANA, 1).earned) == (0, (30, 0, 0), 24)
+    assert ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(0), KEY, unearned=Decimal(6)) is None
 
 
 def test_a_partial_revert_lowers_a_pending_mint():
     ledger = session(ana=amounts(pending_credit=10))
-    part = ledger.reverse_part(stored(MINT, PENDING), POINTS, Decimal(4), KEY)
+    part = ledger.reverse_part(stored_transaction(MINT, PENDING), POINTS, Decimal(4), KEY)
     assert (part.amount, part.status, part.is_partial, entries(part)) == (4, REVERTED, True, [(ANA, 0)])
-    assert (ledger.released_amounts, held(ledger), ledger.amount_of(stored(MINT, PENDING))) == ({8: 4}, (0, 0, 6), 6)
-    assert ledger.given_of(stored(MINT, PENDING)) == 10
-    assert ledger.reverse_part(stored(MINT, PENDING), POINTS, Decimal(4), KEY) is None
-    whole = ledger.reverse_part(stored(MINT, PENDING), POINTS, Decimal(10), KEY)
-    assert (whole.amount, whole.is_partial, held(ledger)) == (6, False, (0, 0, 0))
+    assert (ledger.released_amounts, balances_of(ledger), ledger.amount_of(stored_transaction(MINT, PENDING))) == (
+        {8: 4},
+        (0, 0, 6),
+        6,
+    )
+    assert ledger.given_of(stored_transaction(MINT, PENDING)) == 10
+    assert ledger.reverse_part(stored_transaction(MINT, PENDING), POINTS, Decimal(4), KEY) is None
+    whole = ledger.reverse_part(stored_transaction(MINT, PENDING), POINTS, Decimal(10), KEY)
+    assert (whole.amount, whole.is_partial, balances_of(ledger)) == (6, False, (0, 0, 0))
 
 
 @pytest.mark.parametrize(
     "transaction",
-    [stored(BURN), stored(TRANSFER), stored(MINT, REVERTED), stored(REVERT, from_wallet_id=None, to_wallet_id=ANA)],
+    [
+        stored_transaction(BURN),
+        stored_transaction(TRANSFER),
+        stored_transaction(MINT, REVERTED),
+        stored_transaction(REVERT, from_wallet_id=None, to_wallet_id=ANA),
+    ],
     ids=str,
 )
 def test_only_an_unreverted_mint_is_reversed_in_part(transaction):
@@ -70,54 +88,54 @@ def test_only_an_unreverted_mint_is_reversed_in_part(transaction):
 @pytest.mark.parametrize("status", [SETTLED, PENDING])
 def test_the_part_may_be_a_single_point(status):
     ledger = session(ana=amounts(current=30, pending_credit=30))
-    assert ledger.reverse_part(stored(MINT, status), POINTS, Decimal(1), KEY).amount == 1
-    assert held(ledger) == ((29, 0, 30) if status == SETTLED else (30, 0, 29))
+    assert ledger.reverse_part(stored_transaction(MINT, status), POINTS, Decimal(1), KEY).amount == 1
+    assert balances_of(ledger) == ((29, 0, 30) if status == SETTLED else (30, 0, 29))
 
 
 @pytest.mark.parametrize("status", [SETTLED, PENDING])
 def test_a_smaller_total_than_before_returns_nothing(status):
     ledger = session(ana=amounts(current=30, pending_credit=10))
-    assert ledger.reverse_part(stored(MINT, status), POINTS, Decimal(7), KEY).amount == 7
-    before = held(ledger)
-    assert ledger.reverse_part(stored(MINT, status), POINTS, Decimal(5), KEY) is None
-    assert held(ledger) == before
+    assert ledger.reverse_part(stored_transaction(MINT, status), POINTS, Decimal(7), KEY).amount == 7
+    before = balances_of(ledger)
+    assert ledger.reverse_part(stored_transaction(MINT, status), POINTS, Decimal(5), KEY) is None
+    assert balances_of(ledger) == before
 
 
 def test_a_revert_takes_the_lowered_amount_of_a_mint():
     ledger = session(ana=amounts(current=30))
-    assert ledger.revert(stored(MINT, amount=6, released=Decimal(4)), POINTS, KEY).amount == 6
+    assert ledger.revert(stored_transaction(MINT, amount=6, released=Decimal(4)), POINTS, KEY).amount == 6
 
 
 def test_points_that_come_after_a_partial_revert_can_be_taken_for_it():
     ledger = session(ana=amounts(current=3))
-    assert ledger.reverse_part(stored(MINT), POINTS, Decimal(5), KEY).amount == 3
+    assert ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(5), KEY).amount == 3
     ledger.mint(POINTS, ANA, Decimal(9), KEY)
-    assert ledger.reverse_part(stored(MINT), POINTS, Decimal(5), KEY).amount == 2
-    assert (ledger.missing_amounts[8].amount, held(ledger)) == (0, (7, 0, 0))
+    assert ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(5), KEY).amount == 2
+    assert (ledger.missing_amounts[8].amount, balances_of(ledger)) == (0, (7, 0, 0))
 
 
 def test_unearned_points_are_recorded_though_no_point_can_be_taken():
     ledger = session(ana=amounts(earned=30))
-    assert ledger.reverse_part(stored(MINT), POINTS, Decimal(5), KEY, unearned=Decimal(6)).amount == 0
-    part = ledger.reverse_part(stored(MINT), POINTS, Decimal(5), KEY, unearned=Decimal(7))
+    assert ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(5), KEY, unearned=Decimal(6)).amount == 0
+    part = ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(5), KEY, unearned=Decimal(7))
     assert (part.amount, ledger.unearned, ledger.holding(ANA, 1).earned) == (0, {8: 7}, 23)
-    assert ledger.reverse_part(stored(MINT), POINTS, Decimal(5), KEY, unearned=Decimal(7)) is None
+    assert ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(5), KEY, unearned=Decimal(7)) is None
 
 
 def test_a_part_that_exceeds_a_pending_mint_reverts_it():
     ledger = session(ana=amounts(pending_credit=10))
-    part = ledger.reverse_part(stored(MINT, PENDING), POINTS, Decimal(12), KEY)
-    assert (part.amount, part.is_partial, held(ledger)) == (10, False, (0, 0, 0))
-    assert ledger.status_of(stored(MINT, PENDING)) == REVERTED
+    part = ledger.reverse_part(stored_transaction(MINT, PENDING), POINTS, Decimal(12), KEY)
+    assert (part.amount, part.is_partial, balances_of(ledger)) == (10, False, (0, 0, 0))
+    assert ledger.status_of(stored_transaction(MINT, PENDING)) == REVERTED
 
 
 @pytest.mark.parametrize(("is_waiting", "lowered_supply"), [(True, -4), (False, 0)])
 def test_only_a_mint_that_waits_was_issued_before_it_is_settled(is_waiting, lowered_supply):
-    pending = stored(MINT, PENDING, available_at=NOON + DAY if is_waiting else None)
+    pending = stored_transaction(MINT, PENDING, available_at=NOON + DAY if is_waiting else None)
     ledger = session(ana=amounts(pending_credit=10))
     assert ledger.reverse_part(pending, POINTS, Decimal(4), KEY).minted == lowered_supply
     rest = ledger.revert(pending, POINTS, KEY)
-    assert (rest.amount, rest.minted, held(ledger)) == (6, -6 if is_waiting else 0, (0, 0, 0))
+    assert (rest.amount, rest.minted, balances_of(ledger)) == (6, -6 if is_waiting else 0, (0, 0, 0))
 
 
 def test_a_lowered_waiting_mint_frees_supply():
@@ -127,21 +145,21 @@ def test_a_lowered_waiting_mint_frees_supply():
     waiting = ledger.mint(limited_account, ANA, Decimal(10), KEY, availability=wait)
     with pytest.raises(SupplyExceeded):
         ledger.mint(limited_account, ANA, Decimal(1), KEY)
-    pending = stored(MINT, PENDING, available_at=waiting.wait.available_at)
+    pending = stored_transaction(MINT, PENDING, available_at=waiting.wait.available_at)
     ledger.reverse_part(pending, limited_account, Decimal(4), KEY)
     ledger.mint(limited_account, ANA, Decimal(4), KEY)
     ledger.revert(pending, limited_account, KEY)
     ledger.mint(limited_account, ANA, Decimal(6), KEY)
-    assert held(ledger) == (10, 0, 0)
+    assert balances_of(ledger) == (10, 0, 0)
 
 
 def test_a_mint_that_was_lowered_earlier_keeps_its_first_amount():
-    lowered_mint = stored(MINT, PENDING, amount=6, released=Decimal(4))
+    lowered_mint = stored_transaction(MINT, PENDING, amount=6, released=Decimal(4))
     ledger = session(ana=amounts(pending_credit=6))
     assert (ledger.amount_of(lowered_mint), ledger.given_of(lowered_mint)) == (6, 10)
     part = ledger.reverse_part(lowered_mint, POINTS, Decimal(6), KEY)
     assert (part.amount, ledger.amount_of(lowered_mint), ledger.given_of(lowered_mint)) == (2, 4, 10)
-    assert (ledger.released_amounts, ledger.released_of(lowered_mint), held(ledger)) == ({8: 6}, 6, (0, 0, 4))
+    assert (ledger.released_amounts, ledger.released_of(lowered_mint), balances_of(ledger)) == ({8: 6}, 6, (0, 0, 4))
 
 
 @pytest.mark.parametrize(
@@ -154,7 +172,7 @@ def test_a_mint_that_was_lowered_earlier_keeps_its_first_amount():
     ],
 )
 def test_points_released_before_the_capture_never_counted_as_earned(qualifying, unearned):
-    settled_mint = stored(MINT, amount=6, released=Decimal(4), qualifying=qualifying)
+    settled_mint = stored_transaction(MINT, amount=6, released=Decimal(4), qualifying=qualifying)
     ledger = session(ana=amounts(current=30, earned=30))
     part = ledger.reverse_part(settled_mint, POINTS, Decimal(7), KEY)
     assert (part.amount, ledger.unearned, ledger.holding(ANA, 1).earned) == (3, {8: unearned}, 30 - unearned)
@@ -162,7 +180,7 @@ def test_points_released_before_the_capture_never_counted_as_earned(qualifying, 
 
 def test_a_capture_after_a_partial_revert_earns_the_share_of_the_captured_points():
     """Of 10 points that qualify with 20, 4 are released and 3 captured: 7 qualify with 14, of which the 3 earn 6."""
-    pending = stored(MINT, PENDING, amount=6, released=Decimal(4), qualifying=Decimal(20))
+    pending = stored_transaction(MINT, PENDING, amount=6, released=Decimal(4), qualifying=Decimal(20))
     ledger = session(ana=amounts(pending_credit=6))
     step = ledger.capture(pending, POINTS, Decimal(3))
     assert (step.amount, step.qualifying, ledger.holding(ANA, 1).earned, ledger.unearned) == (3, 14, 6, {8: 8})
@@ -170,7 +188,7 @@ def test_a_capture_after_a_partial_revert_earns_the_share_of_the_captured_points
 
 def test_a_capture_without_partial_reverts_leaves_nothing_unearned():
     ledger = session(ana=amounts(pending_credit=10))
-    ledger.capture(stored(MINT, PENDING, qualifying=Decimal(20)), POINTS, Decimal(4))
+    ledger.capture(stored_transaction(MINT, PENDING, qualifying=Decimal(20)), POINTS, Decimal(4))
     assert (ledger.unearned, ledger.holding(ANA, 1).earned) == ({}, 8)
 
 
@@ -178,9 +196,9 @@ def test_a_capture_without_partial_reverts_leaves_nothing_unearned():
     ("transaction", "total", "unearned"),
     [
         # A pending mint is lowered, a spent one lacks its points, one that has expired does not count as earned.
-        (stored(MINT, PENDING), 4, 0),
-        (stored(MINT), 4, 0),
-        (stored(MINT), 0, 4),
+        (stored_transaction(MINT, PENDING), 4, 0),
+        (stored_transaction(MINT), 4, 0),
+        (stored_transaction(MINT), 0, 4),
     ],
 )
 def test_a_partial_revert_changes_the_stored_mint(transaction, total, unearned):

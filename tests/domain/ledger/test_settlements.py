@@ -26,7 +26,18 @@ from domain.ledger.refusals import (
 )
 from domain.problems import InvalidRequest
 from tests.builders.campaigns import NOON, account
-from tests.builders.ledger_sessions import ANA, BEN, KEY, POINTS, TRACKED, amounts, entries, held, session, stored
+from tests.builders.ledger_sessions import (
+    ANA,
+    BEN,
+    KEY,
+    POINTS,
+    TRACKED,
+    amounts,
+    balances_of,
+    entries,
+    session,
+    stored_transaction,
+)
 
 DAY = timedelta(days=1)
 
@@ -36,52 +47,52 @@ DAY = timedelta(days=1)
 
 def test_a_captured_burn_takes_its_amount_and_releases_the_rest():
     ledger = session(ana=amounts(current=30, pending_debit=10))
-    step = ledger.capture(stored(status=PENDING), POINTS, Decimal(4))
+    step = ledger.capture(stored_transaction(status=PENDING), POINTS, Decimal(4))
     assert entries(step) == [(ANA, -4), (None, 4)]
-    assert (step.minted, step.burned, held(ledger)) == (0, 4, (26, 0, 0))
+    assert (step.minted, step.burned, balances_of(ledger)) == (0, 4, (26, 0, 0))
 
 
 def test_a_capture_takes_all_by_default():
     ledger = session(ana=amounts(current=30, pending_debit=10))
-    step = ledger.capture(stored(status=PENDING), POINTS)
-    assert (step.amount, held(ledger)) == (10, (20, 0, 0))
+    step = ledger.capture(stored_transaction(status=PENDING), POINTS)
+    assert (step.amount, balances_of(ledger)) == (10, (20, 0, 0))
 
 
 def test_a_captured_mint_gives_its_amount():
     ledger = session(ana=amounts(pending_credit=10))
-    step = ledger.capture(stored(MINT, PENDING), POINTS, Decimal(4))
+    step = ledger.capture(stored_transaction(MINT, PENDING), POINTS, Decimal(4))
     assert entries(step) == [(ANA, 4), (None, -4)]
-    assert (step.minted, step.burned, held(ledger)) == (4, 0, (4, 0, 0))
+    assert (step.minted, step.burned, balances_of(ledger)) == (4, 0, (4, 0, 0))
     assert ledger.holding(ANA, 1).earned == 4
 
 
 def test_a_captured_transfer_moves_its_amount():
     ledger = session(ana=amounts(current=30, pending_debit=10), ben=amounts(pending_credit=10))
-    step = ledger.capture(stored(TRANSFER, PENDING), POINTS)
+    step = ledger.capture(stored_transaction(TRANSFER, PENDING), POINTS)
     assert entries(step) == [(ANA, -10), (BEN, 10)]
-    assert (step.minted, step.burned, held(ledger), held(ledger, BEN)) == (0, 0, (20, 0, 0), (10, 0, 0))
+    assert (step.minted, step.burned, balances_of(ledger), balances_of(ledger, BEN)) == (0, 0, (20, 0, 0), (10, 0, 0))
 
 
 def test_a_capture_of_nothing_releases_everything():
     ledger = session(ana=amounts(current=30, pending_debit=10))
-    step = ledger.capture(stored(status=PENDING), POINTS, Decimal(0))
-    assert (step.entries, held(ledger)) == ((), (30, 0, 0))
+    step = ledger.capture(stored_transaction(status=PENDING), POINTS, Decimal(0))
+    assert (step.entries, balances_of(ledger)) == ((), (30, 0, 0))
     with pytest.raises(NotPending):
-        ledger.capture(stored(status=PENDING), POINTS)
+        ledger.capture(stored_transaction(status=PENDING), POINTS)
     with pytest.raises(AlreadyReverted):
-        ledger.revert(stored(status=PENDING), POINTS, KEY)
+        ledger.revert(stored_transaction(status=PENDING), POINTS, KEY)
 
 
 def test_a_captured_mint_earns_on_the_date_of_its_event():
     ledger = session(ana=amounts(pending_credit=10))
-    ledger.capture(stored(MINT, PENDING, external_event_date=NOON - DAY), POINTS)
+    ledger.capture(stored_transaction(MINT, PENDING, external_event_date=NOON - DAY), POINTS)
     [earning] = ledger.earnings(ANA, 1)
     assert (earning.moment, earning.amount) == (NOON - DAY, 10)
 
 
 def test_a_captured_mint_earns_the_share_of_its_qualifying_points():
     ledger = session(ana=amounts(pending_credit=10))
-    pending = stored(MINT, PENDING, qualifying=Decimal(20), external_event_date=NOON - DAY)
+    pending = stored_transaction(MINT, PENDING, qualifying=Decimal(20), external_event_date=NOON - DAY)
     step = ledger.capture(pending, POINTS, Decimal(4))
     assert (step.amount, step.qualifying, ledger.holding(ANA, 1).earned) == (4, 8, 8)
     assert [(earning.moment, earning.amount) for earning in ledger.earnings(ANA, 1)] == [(NOON - DAY, 8)]
@@ -89,14 +100,14 @@ def test_a_captured_mint_earns_the_share_of_its_qualifying_points():
 
 def test_a_captured_burn_has_its_share_of_the_value_in_money():
     ledger = session(ana=amounts(current=30, pending_debit=10))
-    step = ledger.capture(stored(status=PENDING, fiat_value=Decimal("5.00")), POINTS, Decimal(3))
+    step = ledger.capture(stored_transaction(status=PENDING, fiat_value=Decimal("5.00")), POINTS, Decimal(3))
     assert (step.fiat_value, ledger.holding(ANA, 1).fiat) == (Decimal("1.5"), Decimal("1.5"))
 
 
 def test_lots_of_a_captured_burn_are_settled():
     uses = (LotUse(1, Decimal(6), NOON + DAY), LotUse(2, Decimal(4), NOON + 2 * DAY))
     ledger = session(TRACKED, ana=amounts(current=30, pending_debit=10))
-    step = ledger.capture(stored(status=PENDING, uses=uses), TRACKED, Decimal(6))
+    step = ledger.capture(stored_transaction(status=PENDING, uses=uses), TRACKED, Decimal(6))
     [move] = step.lot_moves
     assert isinstance(move, SettleLots)
     assert (move.kept, move.released) == (uses[:1], uses[1:])
@@ -105,19 +116,19 @@ def test_lots_of_a_captured_burn_are_settled():
 @pytest.mark.parametrize("expired_at", [NOON, NOON - DAY])
 def test_points_that_expired_while_pending_are_burned_on_capture(expired_at):
     ledger = session(TRACKED, ana=amounts(pending_credit=10))
-    ledger.capture(stored(MINT, PENDING, pending_expires_at=expired_at), TRACKED)
+    ledger.capture(stored_transaction(MINT, PENDING, pending_expires_at=expired_at), TRACKED)
     capture, expiry_step = ledger.steps
     assert (capture.amount, expiry_step.amount, expiry_step.is_expiry, expiry_step.part_of) == (10, 10, True, capture)
-    assert held(ledger) == (0, 0, 0)
+    assert balances_of(ledger) == (0, 0, 0)
     ledger_before_expiry = session(TRACKED, ana=amounts(pending_credit=10))
-    ledger_before_expiry.capture(stored(MINT, PENDING, pending_expires_at=NOON + DAY), TRACKED)
-    assert held(ledger_before_expiry) == (10, 0, 0)
+    ledger_before_expiry.capture(stored_transaction(MINT, PENDING, pending_expires_at=NOON + DAY), TRACKED)
+    assert balances_of(ledger_before_expiry) == (10, 0, 0)
 
 
 def test_released_points_whose_lots_have_expired_are_burned_at_once():
     uses = (LotUse(1, Decimal(6), NOON + DAY), LotUse(2, Decimal(4), NOON))
     ledger = session(TRACKED, ana=amounts(current=30, pending_debit=10))
-    ledger.revert(stored(status=PENDING, uses=uses), TRACKED, KEY)
+    ledger.revert(stored_transaction(status=PENDING, uses=uses), TRACKED, KEY)
     release, expiry_step = ledger.steps
     assert (release.status, expiry_step.amount, expiry_step.is_expiry, expiry_step.part_of) == (
         REVERTED,
@@ -125,17 +136,17 @@ def test_released_points_whose_lots_have_expired_are_burned_at_once():
         True,
         release,
     )
-    assert held(ledger) == (26, 0, 0)
+    assert balances_of(ledger) == (26, 0, 0)
 
 
 def test_a_capture_beyond_the_hold_is_refused():
     ledger = session(ana=amounts(current=30, pending_debit=10))
     with pytest.raises(CaptureExceedsHold, match=r"11 is more than the 10 that are held\."):
-        ledger.capture(stored(status=PENDING), POINTS, Decimal(11))
+        ledger.capture(stored_transaction(status=PENDING), POINTS, Decimal(11))
     with pytest.raises(InvalidRequest):
-        ledger.capture(stored(status=PENDING), POINTS, Decimal("0.5"))
+        ledger.capture(stored_transaction(status=PENDING), POINTS, Decimal("0.5"))
     with pytest.raises(NotPending, match=r"Transaction 8 is not pending\."):
-        ledger.capture(stored(), POINTS)
+        ledger.capture(stored_transaction(), POINTS)
     assert ledger.steps == []
 
 
@@ -145,20 +156,20 @@ def test_only_the_capture_of_a_mint_needs_a_supply(transaction_type):
     ledger = session(
         exhausted_account, issued=100, ana=amounts(current=30, pending_debit=10), ben=amounts(pending_credit=10)
     )
-    assert ledger.capture(stored(transaction_type, PENDING), exhausted_account).amount == 10
+    assert ledger.capture(stored_transaction(transaction_type, PENDING), exhausted_account).amount == 10
 
 
 def test_a_captured_mint_stays_below_the_maximum_supply():
     limited_account = account(max_supply=Decimal(100))
     ledger = session(limited_account, issued=95, ana=amounts(pending_credit=10))
     with pytest.raises(SupplyExceeded):
-        ledger.capture(stored(MINT, PENDING), limited_account)
-    assert ledger.capture(stored(MINT, PENDING), limited_account, Decimal(5)).minted == 5
+        ledger.capture(stored_transaction(MINT, PENDING), limited_account)
+    assert ledger.capture(stored_transaction(MINT, PENDING), limited_account, Decimal(5)).minted == 5
 
 
 @pytest.mark.parametrize(("transaction_type", "wallets"), [(MINT, (0, ANA)), (BURN, (ANA, 0)), (TRANSFER, (ANA, BEN))])
 def test_a_mint_takes_from_no_wallet_and_a_burn_gives_to_none(transaction_type, wallets):
-    transaction = stored(transaction_type)
+    transaction = stored_transaction(transaction_type)
     assert (transaction.debited_wallet_id, transaction.credited_wallet_id) == wallets
 
 
@@ -167,20 +178,20 @@ def test_a_mint_takes_from_no_wallet_and_a_burn_gives_to_none(transaction_type, 
 
 def test_a_reverted_burn_returns_its_points():
     ledger = session(ana=amounts(current=30))
-    step = ledger.revert(stored(), POINTS, KEY)
+    step = ledger.revert(stored_transaction(), POINTS, KEY)
     assert (step.transaction_type, step.status, step.burned, step.minted) == (REVERT, SETTLED, -10, 0)
     assert entries(step) == [(ANA, 10), (None, -10)]
-    assert (step.from_wallet_id, step.to_wallet_id, step.reverts) == (None, ANA, stored())
-    assert held(ledger) == (40, 0, 0)
+    assert (step.from_wallet_id, step.to_wallet_id, step.reverts) == (None, ANA, stored_transaction())
+    assert balances_of(ledger) == (40, 0, 0)
     assert ledger.changes_stored
 
 
 def test_a_reverted_mint_takes_its_points_and_its_earned_points():
     ledger = session(ana=amounts(current=30, earned=30))
-    step = ledger.revert(stored(MINT, happened_at=NOON - DAY), POINTS, KEY)
+    step = ledger.revert(stored_transaction(MINT, happened_at=NOON - DAY), POINTS, KEY)
     assert entries(step) == [(ANA, -10), (None, 10)]
     assert (step.minted, step.burned, step.from_wallet_id, step.to_wallet_id) == (-10, 0, ANA, None)
-    assert (held(ledger), ledger.holding(ANA, 1).earned) == ((20, 0, 0), 20)
+    assert (balances_of(ledger), ledger.holding(ANA, 1).earned) == ((20, 0, 0), 20)
     assert [(earning.moment, earning.amount) for earning in ledger.earnings(ANA, 1)] == [(NOON - DAY, -10)]
     assert ledger.missing_amounts == {}
     # It is reverted: nothing of it counts as earned anyway.
@@ -189,49 +200,49 @@ def test_a_reverted_mint_takes_its_points_and_its_earned_points():
 
 def test_a_reverted_transfer_returns_to_the_sender():
     ledger = session(ana=amounts(current=30), ben=amounts(current=15))
-    step = ledger.revert(stored(TRANSFER), POINTS, KEY)
+    step = ledger.revert(stored_transaction(TRANSFER), POINTS, KEY)
     assert entries(step) == [(BEN, -10), (ANA, 10)]
     assert (step.from_wallet_id, step.to_wallet_id) == (BEN, ANA)
     with pytest.raises(InsufficientBalance):
-        session(ben=amounts(current=9)).revert(stored(TRANSFER), POINTS, KEY)
+        session(ben=amounts(current=9)).revert(stored_transaction(TRANSFER), POINTS, KEY)
 
 
 def test_a_mint_that_was_spent_is_not_reverted_by_default():
     ledger = session(ana=amounts(current=6))
     with pytest.raises(InsufficientBalance, match=r"Only 6 of the 10 points to take back are left\."):
-        ledger.revert(stored(MINT), POINTS, KEY)
-    assert session(ana=amounts(current=10)).revert(stored(MINT), POINTS, KEY).amount == 10
+        ledger.revert(stored_transaction(MINT), POINTS, KEY)
+    assert session(ana=amounts(current=10)).revert(stored_transaction(MINT), POINTS, KEY).amount == 10
     # Points on hold are not available.
     with pytest.raises(InsufficientBalance):
-        session(ana=amounts(current=12, pending_debit=3)).revert(stored(MINT), POINTS, KEY)
+        session(ana=amounts(current=12, pending_debit=3)).revert(stored_transaction(MINT), POINTS, KEY)
 
 
 def test_the_revert_of_a_spent_mint_becomes_debt_where_allowed():
     overdraft_account = account(overdraft_limit=Decimal(5))
     ledger = session(overdraft_account, ana=amounts(current=6))
-    step = ledger.revert(stored(MINT), overdraft_account, KEY, allow_overdraft=True)
+    step = ledger.revert(stored_transaction(MINT), overdraft_account, KEY, allow_overdraft=True)
     assert [(entry.amount, entry.is_overdraft) for entry in step.entries] == [(-6, False), (-4, True), (10, False)]
     assert (ledger.holding(ANA, 1).current, ledger.holding(ANA, 1).overdraft) == (0, 4)
     with pytest.raises(OverdraftLimitExceeded):
         session(overdraft_account, ana=amounts(current=4)).revert(
-            stored(MINT), overdraft_account, KEY, allow_overdraft=True
+            stored_transaction(MINT), overdraft_account, KEY, allow_overdraft=True
         )
     with pytest.raises(InsufficientBalance):
-        session(overdraft_account, ana=amounts(current=6)).revert(stored(MINT), overdraft_account, KEY)
+        session(overdraft_account, ana=amounts(current=6)).revert(stored_transaction(MINT), overdraft_account, KEY)
 
 
 def test_a_revert_does_not_take_the_expired_part_of_a_mint():
     ledger = session(ana=amounts(current=30))
-    assert ledger.revert(stored(MINT, expired=Decimal(3)), POINTS, KEY).amount == 7
+    assert ledger.revert(stored_transaction(MINT, expired=Decimal(3)), POINTS, KEY).amount == 7
     ledger_of_lots = session(TRACKED, ana=amounts(current=30))
     ledger_of_lots.expire(TRACKED, ANA, (LotUse(5, Decimal(4)),), NOON, "expiry")
-    assert ledger_of_lots.revert(stored(MINT, lots=(5,)), TRACKED, KEY).amount == 6
+    assert ledger_of_lots.revert(stored_transaction(MINT, lots=(5,)), TRACKED, KEY).amount == 6
 
 
 def test_a_reverted_burn_restores_the_lots_that_expire_last_first():
     uses = (LotUse(1, Decimal(6), NOON + DAY), LotUse(2, Decimal(4), NOON + 2 * DAY))
     ledger = session(account(point_tracking_enabled=True, overdraft_limit=Decimal(9)), ana=amounts(overdraft=5))
-    step = ledger.revert(stored(uses=uses), ledger.accounts[1], KEY)
+    step = ledger.revert(stored_transaction(uses=uses), ledger.accounts[1], KEY)
     [move] = step.lot_moves
     assert isinstance(move, RestoreLots)
     # 5 points repaid debt.
@@ -242,14 +253,14 @@ def test_a_reverted_burn_restores_the_lots_that_expire_last_first():
 def test_lots_give_the_part_of_a_reverted_mint_that_does_not_become_debt():
     overdraft_account = account(overdraft_limit=Decimal(5), point_tracking_enabled=True)
     step = session(overdraft_account, ana=amounts(current=6)).revert(
-        stored(MINT), overdraft_account, KEY, allow_overdraft=True
+        stored_transaction(MINT), overdraft_account, KEY, allow_overdraft=True
     )
     assert step.lot_moves == (TakeLots(ANA, 1, Decimal(6), first_of=8),)
 
 
 def test_a_reverted_mint_takes_from_its_own_lots_first():
     ledger = session(TRACKED, ana=amounts(current=30))
-    [move] = ledger.revert(stored(MINT), TRACKED, KEY).lot_moves
+    [move] = ledger.revert(stored_transaction(MINT), TRACKED, KEY).lot_moves
     assert isinstance(move, TakeLots)
     assert (move.amount, move.first_of) == (10, 8)
 
@@ -257,9 +268,9 @@ def test_a_reverted_mint_takes_from_its_own_lots_first():
 @pytest.mark.parametrize(
     ("transaction", "why"),
     [
-        (stored(REVERT, from_wallet_id=ANA), "is a revert"),
-        (stored(BURN, is_expiry=True), "is an expiry"),
-        (stored(BURN, from_wallet_id=None), "moves no points"),
+        (stored_transaction(REVERT, from_wallet_id=ANA), "is a revert"),
+        (stored_transaction(BURN, is_expiry=True), "is an expiry"),
+        (stored_transaction(BURN, from_wallet_id=None), "moves no points"),
     ],
 )
 def test_a_transaction_that_cannot_be_reverted_is_refused(transaction, why):
@@ -270,23 +281,23 @@ def test_a_transaction_that_cannot_be_reverted_is_refused(transaction, why):
 
 def test_a_transaction_is_reverted_once():
     ledger = session(ana=amounts(current=30))
-    ledger.revert(stored(), POINTS, KEY)
+    ledger.revert(stored_transaction(), POINTS, KEY)
     with pytest.raises(AlreadyReverted):
-        ledger.revert(stored(), POINTS, KEY)
+        ledger.revert(stored_transaction(), POINTS, KEY)
     with pytest.raises(AlreadyReverted):
-        session().revert(stored(status=REVERTED), POINTS, KEY)
+        session().revert(stored_transaction(status=REVERTED), POINTS, KEY)
 
 
 def test_points_of_an_inactive_account_do_not_move():
     idle = account(active=False)
     with pytest.raises(AccountInactive):
-        session(idle).revert(stored(), idle, KEY)
+        session(idle).revert(stored_transaction(), idle, KEY)
     with pytest.raises(AccountInactive):
-        session(idle, ana=amounts(current=30)).reverse_part(stored(MINT), idle, Decimal(4), KEY)
+        session(idle, ana=amounts(current=30)).reverse_part(stored_transaction(MINT), idle, Decimal(4), KEY)
 
 
 def test_a_reverted_burn_returns_its_value_in_money_or_a_part_of_it():
-    burn = stored(fiat_value=Decimal(5), fiat_currency="EUR")
+    burn = stored_transaction(fiat_value=Decimal(5), fiat_currency="EUR")
     ledger = session(ana=amounts(fiat=5))
     step = ledger.revert(burn, POINTS, KEY)
     assert (step.fiat_value, step.details.fiat, ledger.holding(ANA, 1).fiat) == (5, Fiat(currency="EUR"), 0)
@@ -297,17 +308,17 @@ def test_a_reverted_burn_returns_its_value_in_money_or_a_part_of_it():
     with pytest.raises(FiatExceedsBurn, match=r"partialFiatValue is 6, the fiatValue of the burn is 5\."):
         session().revert(burn, POINTS, KEY, partial_fiat=Decimal(6))
     with pytest.raises(FiatExceedsBurn):
-        session().revert(stored(), POINTS, KEY, partial_fiat=Decimal(1))
+        session().revert(stored_transaction(), POINTS, KEY, partial_fiat=Decimal(1))
 
 
 @pytest.mark.parametrize(
     ("transaction", "details", "partial_fiat"),
     [
-        (stored(MINT), KEY, Decimal(1)),
-        (stored(TRANSFER), KEY, Decimal(0)),
-        (stored(BURN), Details("key", fiat=Fiat(Decimal(1))), None),
-        (stored(BURN), Details("key", fiat=Fiat(currency="EUR")), None),
-        (stored(BURN), Details("key", fiat=Fiat(gross_amount=Decimal(1))), None),
+        (stored_transaction(MINT), KEY, Decimal(1)),
+        (stored_transaction(TRANSFER), KEY, Decimal(0)),
+        (stored_transaction(BURN), Details("key", fiat=Fiat(Decimal(1))), None),
+        (stored_transaction(BURN), Details("key", fiat=Fiat(currency="EUR")), None),
+        (stored_transaction(BURN), Details("key", fiat=Fiat(gross_amount=Decimal(1))), None),
     ],
 )
 def test_only_the_revert_of_a_burn_has_a_value_in_money(transaction, details, partial_fiat):
@@ -319,12 +330,12 @@ def test_only_the_revert_of_a_burn_has_a_value_in_money(transaction, details, pa
 @pytest.mark.parametrize(
     ("transaction", "wallets"),
     [
-        (stored(BURN), [ANA]),
-        (stored(TRANSFER), [ANA, BEN]),
-        (stored(MINT), [ANA]),
-        (stored(BURN, PENDING), [ANA]),
-        (stored(TRANSFER, PENDING), [ANA, BEN]),
-        (stored(MINT, PENDING), [ANA]),
+        (stored_transaction(BURN), [ANA]),
+        (stored_transaction(TRANSFER), [ANA, BEN]),
+        (stored_transaction(MINT), [ANA]),
+        (stored_transaction(BURN, PENDING), [ANA]),
+        (stored_transaction(TRANSFER, PENDING), [ANA, BEN]),
+        (stored_transaction(MINT, PENDING), [ANA]),
     ],
 )
 def test_a_revert_changes_only_its_wallets_and_earned_points_only_of_a_settled_mint(transaction, wallets):
@@ -346,7 +357,7 @@ def test_points_that_a_burn_took_from_an_overdraft_return_in_a_new_lot():
     ledger = session(by_tier)
     ledger.tier_keys_at = lambda wallet_id, at: ["gold"] if (wallet_id, at) == (ANA, NOON) else []
     uses = (LotUse(1, Decimal(6), NOON + DAY),)
-    [move] = ledger.revert(stored(uses=uses), by_tier, KEY).lot_moves
+    [move] = ledger.revert(stored_transaction(uses=uses), by_tier, KEY).lot_moves
     assert (move.wallet_id, move.returned, move.extra) == (ANA, uses, 4)
     assert move.expires_at == NOON.replace(month=NOON.month + 2)
 
@@ -355,26 +366,28 @@ def test_points_that_a_burn_took_from_an_overdraft_return_in_a_new_lot():
 def test_restored_points_of_an_expired_lot_get_a_new_expiry_from_the_revert(expires_at, lives_until):
     reviving_account = account(point_tracking_enabled=True, restored_expiry_days=30)
     ledger = session(reviving_account)
-    moves = ledger.revert(stored(uses=(LotUse(1, Decimal(10), expires_at),)), reviving_account, KEY).lot_moves
+    moves = ledger.revert(
+        stored_transaction(uses=(LotUse(1, Decimal(10), expires_at),)), reviving_account, KEY
+    ).lot_moves
     new = [(move.amount, move.expires_at) for move in moves if isinstance(move, NewLot)]
     assert new == ([(10, NOON + lives_until * DAY)] if lives_until else [])
-    assert held(ledger) == (10, 0, 0)
+    assert balances_of(ledger) == (10, 0, 0)
 
 
 def test_restored_points_of_an_idle_balance_get_a_new_expiry_from_the_revert():
     policy = {"expirationType": "inactivity", "period": 1, "rounding": "none", "activities": ["spend"]}
     reviving_account = account(point_tracking_enabled=True, restored_expiry_days=30, expiration_policies=(policy,))
     ledger = session(reviving_account, ana={"last_activity_date": NOON - 40 * DAY})
-    _, new = ledger.revert(stored(uses=(LotUse(1, Decimal(10)),)), reviving_account, KEY).lot_moves
+    _, new = ledger.revert(stored_transaction(uses=(LotUse(1, Decimal(10)),)), reviving_account, KEY).lot_moves
     assert (new.amount, new.expires_at, new.kept_until, new.replaces) == (10, NOON + 30 * DAY, NOON + 30 * DAY, 1)
-    assert held(ledger) == (10, 0, 0)
+    assert balances_of(ledger) == (10, 0, 0)
 
 
 def test_the_release_of_a_hold_does_not_revive_expired_points():
     reviving_account = account(point_tracking_enabled=True, restored_expiry_days=30)
     ledger = session(reviving_account, ana=amounts(current=30, pending_debit=10))
-    ledger.revert(stored(status=PENDING, uses=(LotUse(1, Decimal(10), NOON),)), reviving_account, KEY)
-    assert held(ledger) == (20, 0, 0)
+    ledger.revert(stored_transaction(status=PENDING, uses=(LotUse(1, Decimal(10), NOON),)), reviving_account, KEY)
+    assert balances_of(ledger) == (20, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -390,8 +403,8 @@ def test_transferred_points_that_expired_while_pending_are_burned_at_once(debt, 
     """Ben gets 6 points of a lot that has expired and 4 of one that has not."""
     uses = (LotUse(1, Decimal(6), NOON), LotUse(2, Decimal(4), NOON + DAY))
     ledger = session(TRACKED, ana=amounts(current=30, pending_debit=10), ben=amounts(pending_credit=10, overdraft=debt))
-    ledger.capture(stored(TRANSFER, PENDING, uses=uses), TRACKED)
-    assert (held(ledger), held(ledger, BEN)) == ((20, 0, 0), (balance, 0, 0))
+    ledger.capture(stored_transaction(TRANSFER, PENDING, uses=uses), TRACKED)
+    assert (balances_of(ledger), balances_of(ledger, BEN)) == ((20, 0, 0), (balance, 0, 0))
     assert [(step.amount, step.from_wallet_id) for step in ledger.steps[1:]] == (
         [(expired_amount, BEN)] if expired_amount else []
     )
@@ -403,16 +416,16 @@ def test_a_reverted_burn_stays_below_the_maximum_supply_of_a_revolving_account()
         ledger = session(limited_account, issued=95)
         if revolves:
             with pytest.raises(SupplyExceeded):
-                ledger.revert(stored(), limited_account, KEY)
+                ledger.revert(stored_transaction(), limited_account, KEY)
         else:
-            assert ledger.revert(stored(), limited_account, KEY).amount == 10
+            assert ledger.revert(stored_transaction(), limited_account, KEY).amount == 10
 
 
 def test_a_reverted_hold_is_released():
     ledger = session(ana=amounts(current=30, pending_debit=10), ben=amounts(pending_credit=10))
-    step = ledger.revert(stored(TRANSFER, PENDING), POINTS, KEY)
+    step = ledger.revert(stored_transaction(TRANSFER, PENDING), POINTS, KEY)
     assert (step.status, step.amount, entries(step)) == (REVERTED, 10, [(ANA, 0), (BEN, 0)])
-    assert (held(ledger), held(ledger, BEN)) == ((30, 0, 0), (0, 0, 0))
+    assert (balances_of(ledger), balances_of(ledger, BEN)) == ((30, 0, 0), (0, 0, 0))
     assert (step.minted, step.burned) == (0, 0)
 
 
@@ -425,7 +438,11 @@ def test_a_transfer_is_between_two_wallets():
         ledger.transfer(POINTS, ANA, ANA, Decimal(1), KEY)
     assert [fault.pointer for fault in caught.value.faults] == ["/toWalletId"]
     step = ledger.transfer(POINTS, ANA, BEN, Decimal(12), KEY)
-    assert (entries(step), held(ledger), held(ledger, BEN)) == ([(ANA, -12), (BEN, 12)], (18, 0, 0), (12, 0, 0))
+    assert (entries(step), balances_of(ledger), balances_of(ledger, BEN)) == (
+        [(ANA, -12), (BEN, 12)],
+        (18, 0, 0),
+        (12, 0, 0),
+    )
     with pytest.raises(InsufficientBalance):
         ledger.transfer(POINTS, ANA, BEN, Decimal(19), KEY)
 
@@ -437,8 +454,8 @@ def test_a_manual_movement_is_a_hold(move):
     step = getattr(ledger, move)(POINTS, *wallets, Decimal(4), KEY, manual=True)
     assert (step.status, step.amount, step.minted, step.burned) == (PENDING, 4, 0, 0)
     assert entries(step) == [(wallet, 0) for wallet in wallets]
-    assert held(ledger) == {"mint": (30, 0, 4), "burn": (30, 4, 0), "transfer": (30, 4, 0)}[move]
-    assert held(ledger, BEN) == ((30, 0, 4) if move == "transfer" else (30, 0, 0))
+    assert balances_of(ledger) == {"mint": (30, 0, 4), "burn": (30, 4, 0), "transfer": (30, 4, 0)}[move]
+    assert balances_of(ledger, BEN) == ((30, 0, 4) if move == "transfer" else (30, 0, 0))
 
 
 def test_an_account_with_an_overdraft_allows_no_hold():
