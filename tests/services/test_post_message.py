@@ -219,6 +219,12 @@ class TestAddresses:
         assert poster.post("http://hooks.example/", {}, BODY) == Reply(None, "The receiver takes no connections.")
         assert called == ["8.8.8.8"]
 
+    def test_addresses_are_called_in_the_order_that_the_system_prefers(self, called):
+        addresses = ["2001:4860:4860::8888", "8.8.8.8", "1.1.1.1"]
+        poster = WebhookClient(http_allowed=True, resolve=lambda host, port: addresses)
+        assert poster.post("http://hooks.example/", {}, BODY) == Reply(None, "The receiver takes no connections.")
+        assert called == addresses
+
     def test_an_unknown_host_name_is_reported(self):
         assert HERE.post("http://nowhere.invalid/", {}, BODY) == Reply(None, "The host name was not found.")
         assert HERE.post(f"http://{'a' * 70}.example/", {}, BODY) == Reply(None, "The host name was not found.")

@@ -157,7 +157,7 @@ class _CheckedNetwork(httpcore.NetworkBackend):
         addresses = [address for address in resolved if self._private_allowed or is_public(address)]
         if not addresses:
             raise NotSent("The host has no address that is public.")
-        for index, address in enumerate(reversed(addresses)):
+        for index, address in enumerate(addresses):
             # Each address gets an equal share of the remaining time.
             seconds = self._deadline.remaining_seconds() / (len(addresses) - index)
             try:
