@@ -33,13 +33,13 @@ SELECT o.configuration_version, h.* FROM organizations o LEFT JOIN (
 SELECT wallet_id, ledger_account_id, current_balance, pending_credit_balance, pending_debit_balance,
        current_overdraft_balance, total_overdraft_credit_balance, total_fiat_value, last_transaction_date, earned,
        last_activity_date,
-       EXISTS (SELECT FROM ledger_lots l WHERE l.organization_id = b.organization_id AND l.wallet_id = b.wallet_id
+       EXISTS (SELECT FROM ledger_lots l WHERE l.organization_id = %s AND l.wallet_id = b.wallet_id
            AND l.ledger_account_id = b.ledger_account_id AND l.remaining > 0 AND l.expires_at <= %s),
        pending_debit_balance > 0 AND EXISTS (SELECT FROM ledger_transactions t
-           WHERE t.organization_id = b.organization_id AND t.from_wallet_id = b.wallet_id
+           WHERE t.organization_id = %s AND t.from_wallet_id = b.wallet_id
            AND t.ledger_account_id = b.ledger_account_id AND t.status = 0 AND t.held_until <= %s)
        OR pending_credit_balance > 0 AND EXISTS (SELECT FROM ledger_transactions t
-           WHERE t.organization_id = b.organization_id AND t.to_wallet_id = b.wallet_id
+           WHERE t.organization_id = %s AND t.to_wallet_id = b.wallet_id
            AND t.ledger_account_id = b.ledger_account_id AND t.status = 0 AND t.transaction_type = 1
            AND coalesce(t.available_at, t.held_until) <= %s)
 FROM ledger_balances b WHERE organization_id = %s AND wallet_id = ANY(%s::bigint[])
@@ -159,7 +159,8 @@ def open_session(
     organization_id, wallets, account_ids = organization.organization_id, list(wallet_ids), list(ledger_account_ids)
     if lock:
         defer(db, _SHARE_ACCOUNTS, (organization_id, account_ids))
-    rows = query(db, _HOLDINGS, (at, at, at, organization_id, wallets, organization_id))
+    due = (organization_id, at)
+    rows = query(db, _HOLDINGS, (*due, *due, *due, organization_id, wallets, organization_id))
     version = rows[0][0] if rows else None
     rows = [row[1:] for row in rows if row[1] is not None]
     if version == organization.configuration_version and configured.keys() >= set(account_ids):
