@@ -44,9 +44,9 @@ MovementOutcome = int | Refusal | NotBatchable
 def post(calls: Sequence[Call], movements: Sequence[Movement], *, atomic: bool = False) -> list[MovementOutcome]:
     """Post the movement of each call, one after the other, those of one set at the position of its first one.
 
-    The calls are of one organization and moment; a batch or set is several movements of one call. Returns an outcome
-    for each; if `atomic`, all are posted or none, and the first refusal is raised. A movement is NotBatchable if its
-    key is that of another call, which may be refused.
+    The calls are of one organization and moment; a batch or set is several movements of one call. All movements of a
+    set are posted or none. Returns an outcome for each movement; if `atomic`, all are posted or none, and the first
+    refusal is raised. A movement is NotBatchable if its key is that of another call, which may be refused.
     """
     if not movements:
         return []
@@ -67,7 +67,7 @@ def post(calls: Sequence[Call], movements: Sequence[Movement], *, atomic: bool =
 class MovementBatch:
     """Movements between locked wallets of a unit of work, each requested by its call, to be posted as by `post`.
 
-    `stored` are the transactions that they revert. It begins by looking for earlier transactions of their keys.
+    `transactions` are the ones that the movements revert. The constructor looks up earlier uses of the keys.
     """
 
     def __init__(
@@ -88,11 +88,15 @@ class MovementBatch:
         keys = [movement.system_unique_key or "" for movement in self.movements]
         self._posted, self._reserved = posting.look_up(unit.db, unit.organization_id, keys)
         self._outcomes: dict[int, MovementOutcome] = {}
-        # The positions of movements that repeat an earlier one, with the position of that one.
+        # For each movement that repeats an earlier one: the positions of the two.
         self._repeats: dict[int, int] = {}
 
     def post_all(self, account_ids: Collection[int], *, atomic: bool = False) -> list[MovementOutcome]:
-        """Post the movements, which are on these accounts, and flush the unit."""
+        """Post the movements, which are on these accounts, and flush the unit; return the outcome of each movement.
+
+        Movements with one `atomic_set_id` are a set: all of them are posted or none. If `atomic`, this holds for all
+        movements, and the first refusal is raised.
+        """
         self._answer_used_keys()
         sets = self._fail_refused_sets_and_group_others()
         postings: dict[int, Posting] = {}
