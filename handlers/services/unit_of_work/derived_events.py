@@ -159,7 +159,10 @@ class LedgerEvents:
         return self._unit.transaction_id(len([step for step in earlier if isinstance(step, Posting)]))
 
     def _expired(self, steps: Iterable[Step]) -> list[DerivedEvent]:
-        """The points that have expired, an event for each member, account and moment, if anything asks for them."""
+        """An event about expired points for each member, account and moment.
+
+        Inactive and erased members get no event. If nothing uses the type of the events, there are none at all.
+        """
         if POINTS_EXPIRED not in self._unit.possible_types:
             return []
         amounts: dict[tuple[int, int, datetime], Decimal] = {}

@@ -159,12 +159,15 @@ class UnitOfWork(LockedMembers):
         transaction_ids: IdAllocator | None = None,
         since: datetime | None = None,
     ) -> list[DerivedEvent]:
-        """Load the state that a request at these moments, and now, can affect.
+        """Load the state that a request can affect; it happens at these moments and now.
 
-        `account_ids` are the accounts whose points it moves, any if None; unless campaigns may move points as a
-        consequence, no others are locked. Expiries are then reported together with the movements, unless tiers that
-        depend on `settled_accounts` are to be evaluated at once. `since` is the earliest date of what it moves.
-        `transaction_ids` is as in `open_for_events`, and so is the result.
+        `account_ids` are the accounts whose points the request moves. If it is None, all are locked. Other accounts are
+        locked, too, if campaigns may move their points as a consequence. `since` is the earliest date of the movements.
+        `transaction_ids` is as in `open_for_events`.
+
+        Returns the derived events of points and tiers that have expired until now. If `account_ids` is set, it returns
+        none, and `take_derived` reports them later together with those of the movements. `settled_accounts` changes
+        this: the events are returned, and the tiers that depend on these accounts are evaluated at once.
         """
         self._close()
         self.moments, self.event_types = frozenset((self.now, *moments)), None
