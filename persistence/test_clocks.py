@@ -49,7 +49,11 @@ def find_and_hold_clock(db: Connection, organization_id: int) -> Organization | 
 
 
 def find_advancing(db: Connection, organization_id: int) -> Organization | None:
-    """The organization whose clock is being advanced, held still between two steps; None if another is at a step."""
+    """Hold the clock of an organization that is being advanced, and return the organization.
+
+    So the clock does not move until the transaction ends. None if another transaction is moving the clock, or if the
+    clock has no target.
+    """
     if not _try(db, _TRY_TO_HOLD, organization_id):
         return None
     organization = organizations.find(db, organization_id)

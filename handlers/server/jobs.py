@@ -132,6 +132,7 @@ def report_expiring(engine: Engine, organization_id: int, stopping: Callable[[],
     reported = 0
 
     def next_batch(db: Connection) -> int | None:
+        # None ends the loop: no notice is due, or another transaction changes or advances the test clock.
         if find_and_hold_clock(db, organization_id) is None:
             return None
         organization = organizations.find_details(db, organization_id)
