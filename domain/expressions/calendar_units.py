@@ -74,7 +74,7 @@ def end_of(value: datetime, unit: str, zone: tzinfo) -> datetime:
         else:
             following = months_later(first, _MONTHS_OF_UNIT[unit])
         moment = _moment(following, zone)
-        # Where clocks go back at midnight, that of the next day may come twice, and the first one be past.
+        # In a zone whose clocks go back at midnight, the next midnight occurs twice; the first one may be over.
         return moment if moment > value else _moment(following, zone, fold=1)
 
     return _in_calendar(end)

@@ -94,6 +94,10 @@ class _Explainer(Interpreter):
             self.value(node, scope)
 
     def value(self, node: Node, scope: Scope) -> Any:
+        """Evaluate a part and append its trace; the traces of its own parts become `children` and `elements`.
+
+        A path such as `order.total` has one trace: its parts are evaluated silently.
+        """
         if self.silent or self.goes_without_trace(node):
             return super().value(node, scope)
         self.looped += self.in_loops > 0
@@ -116,7 +120,7 @@ class _Explainer(Interpreter):
             self.traces.append(trace)
 
     def goes_without_trace(self, node: Node) -> bool:
-        """True for constants, which need no explanation, and beyond the limits of traces and characters."""
+        """True for constants, which need no explanation, and for all parts once a limit of the trace is reached."""
         if node is self.analysis.node:
             return False
         enough = self.characters.remaining <= 0 or (self.in_loops > 0 and self.looped >= MAX_TRACES)
