@@ -289,10 +289,10 @@ def find_usage_totals(
 def claim_free(
     db: Connection, book: CouponBook, count: int, at_hand: Collection[int], at: datetime, lock: bool
 ) -> list[Coupon]:
-    """Claim up to `count` unassigned codes of a list that are not locked at `at`, exclusively for this transaction.
+    """Claim up to `count` codes of a book that are not assigned, and not locked at `at`, except the ids in `at_hand`.
 
-    Codes that other transactions are claiming are skipped, unless no others are left: then it waits to see if they are
-    taken.
+    With `lock` the codes are locked for this transaction; without it, as in a dry run, they are only read. Codes that
+    other transactions are claiming are skipped. If no others are left, it waits to see whether those are assigned.
     """
     values = (book.organization_id, book.coupon_book_id, at, list(at_hand), count)
     if not lock:
