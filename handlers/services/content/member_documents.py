@@ -96,8 +96,8 @@ def member_content(
 ) -> Answer:
     """A page of the documents that the member is shown; 304 if the client has it already.
 
-    Changes of documents, of the configuration and of the member count at once, others after 15 minutes. Under a test
-    clock all count at once: its time does not move, so a change does not raise `updated_at`.
+    Changes of documents, of the configuration and of the member appear at once, others after 15 minutes. Under a test
+    clock nothing is cached: its time does not move, so `updated_at` does not show that a record has changed.
 
     Raises Forbidden for a member who is not active.
     """
@@ -105,7 +105,7 @@ def member_content(
         raise Forbidden(f"The member {member.loyalty_member_id} is not active, and is shown no content.")
     paging = {"sort": query.get("sort"), "page": query["page"], "limit": query["limit"]}
     locale = query["locale"]
-    # Includes what each process reads for each call, so that none shows older content than another one.
+    # These are read for each call, so after a change no process returns an older page from its own cache.
     version = collection.content_version, collection.updated_at, call.organization.configuration_version
     viewed_by = member.organization_id, member.member_id, member.updated_at
     key = (*viewed_by, collection.content_collection_id, *version, locale, *paging.values())
