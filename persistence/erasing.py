@@ -24,10 +24,10 @@ _EMPTIED_DIGEST = "CASE WHEN {0} IS NULL THEN NULL ELSE CAST('' AS bytea) END"
 
 
 def _emptied(table: Table, alias: str, **values: str) -> str:
-    """The assignments that empty the personal columns of a table; `values` are what else a column gets.
+    """The assignments that empty the personal columns of a table; a column in `values` gets its value there instead.
 
-    A column that may not be null is emptied to its default. Digests stay present, so that a repetition of a request is
-    refused as another one.
+    A column that may not be null gets its default. A digest becomes empty, but not null: a repeated request has another
+    digest and is refused as a reuse of its key.
     """
     assignments = {}
     for column in table.c:
