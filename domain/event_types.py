@@ -113,7 +113,7 @@ def _is_absolute_url(value: Any) -> bool:
         return False
     try:
         parts = urlsplit(value)
-        parts.port  # noqa: B018
+        parts.port  # noqa: B018  # raises ValueError for an invalid port
     except ValueError:
         return False
     return bool(parts.scheme and parts.hostname) and parts.scheme not in _SCRIPTING_SCHEMES

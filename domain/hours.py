@@ -58,7 +58,10 @@ def local_clock(at: datetime, zone: tzinfo) -> dict[str, Any]:
 
 
 def hours_faults(schedule: Mapping[str, Any] | None, *, names_days: bool) -> list[FieldFault]:
-    """The faults of a schedule that its document allows; `names_days` says that `daysOfWeek` is set beside it."""
+    """The faults of a schedule that the OpenAPI document cannot exclude.
+
+    `names_days` is true if the campaign or coupon book has `daysOfWeek` as well.
+    """
     if schedule is None:
         return []
     faults = list(_window_faults(schedule["schedule"]))

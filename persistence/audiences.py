@@ -46,7 +46,7 @@ def find_matching(db: Connection, organization_id: int) -> list[Audience]:
 
 
 def find_all_named(db: Connection, organization_id: int, names: Collection[str]) -> list[Audience]:
-    """The audiences with these keys or names, which several may have, by id."""
+    """The audiences that have one of these keys or names, by id; several audiences may have one name."""
     keys = [name.lower() for name in names if is_key(name.lower())]
     is_named = or_(table.c.audience_key.in_(keys), table.c.name.in_(list(names)))
     return AUDIENCES.find_where(db, organization_id, is_named, order=[AUDIENCES.id])

@@ -76,7 +76,7 @@ def faults_of_sharing(
 
 
 def _compared(rule: Mapping[str, Any], currency: str | None) -> dict[str, Any]:
-    """The fields in which rules that count together are equal."""
+    """The fields that must be equal in all rules with one `sharedKey`, by the names that an error shows."""
     return {
         **{name: rule[name] for name in ("scope", "type", "period", "limit")},
         "ledgerAccountKey": rule.get("ledgerAccountKey"),

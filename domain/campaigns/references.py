@@ -158,7 +158,7 @@ def unknown_keys(sources: Sources, names_by_kind: Mapping[str, Mapping[str, str]
 
 
 def _listed(key: str, keys: Mapping[str, str]) -> str:
-    """The key that comes close, by itself or by its name, and the first of all keys with their names."""
+    """The end of an error text: suggests the key that is similar, or has a similar name, and lists the first keys."""
     if not keys:
         return " There is none at all."
     close = nearest(key, keys)
