@@ -52,17 +52,17 @@ def sample(name: str, organization: str | None, as_json: bool) -> None:
 
         try:
             with elapsed_time("Filling"):
-                organization_id, sights = transactions.run(engine, fill)
+                organization_id, examples = transactions.run(engine, fill)
         except Refusal as refusal:
             raise click.ClickException(f"the sample does not fit this organization: {refusal}") from None
     if as_json:
         print_json(
-            {"organizationId": organization_id, "has": [{"what": what, "where": where} for what, where in sights]}
+            {"organizationId": organization_id, "has": [{"what": what, "where": where} for what, where in examples]}
         )
         return
     click.echo(f"Organization {organization_id} has now:")
-    width = max(len(what) for what, _ in sights)
-    for what, where in sights:
+    width = max(len(what) for what, _ in examples)
+    for what, where in examples:
         command = f"{where} --organization {organization_id}" if where.startswith("loyalty ") else where
         click.echo(f"  {what:<{width}}  {command}")
     click.echo(f"Try an event: loyalty playground --organization {organization_id}")
