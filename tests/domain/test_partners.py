@@ -93,6 +93,7 @@ def test_the_id_of_a_member_is_checked(text, may):
 
 
 def intent(**values):
+    """A payment intent of the member 30111222 with these values."""
     plain = {"payment_id": "p-1", "total": Decimal("12.50"), "type": "qr", "loyalty_member_id": "30111222"}
     return PaymentIntent(**{**plain, "organization_key": "shop", **values})
 
@@ -111,6 +112,7 @@ def test_the_next_payment_finds_a_new_member_of_another_id_by_the_government_id(
 
 
 def test_a_member_that_the_next_payment_would_not_find_is_not_created():
+    # The payment names 30111222; the data of its member names ana and the government id 77.
     with pytest.raises(MemberNotCreated) as caught:
         _ = intent(member_info=MemberInfo("ana", "77")).new_gov_id
     assert str(caught.value) == "30111222 is neither the loyaltyMemberId nor the userGovId of memberInfo."
