@@ -70,7 +70,8 @@ def balance_rows(db: Connection, export_range: ExportRange) -> Iterator[Exported
     """The rows of what members hold and have earned, by member; nothing that has expired.
 
     There is one for each lot, one for each balance of an account without lots, and one for all points that were earned
-    in the same quarter of an hour. Those among them that are not available yet have one for each moment of it.
+    in the same quarter of an hour. Points that are not available yet are separate rows: one for each moment at which
+    they become available.
     """
     for page in _pages(db, export_range):
         names = {member.wallet_id: member for member, _ in page}
