@@ -45,7 +45,10 @@ def _differences(
     recorded: str,
     only: str,
 ) -> str:
-    """Totals of the shortest buckets, and what is still to be added to them, next to a count of the records."""
+    """A query that finds the stored totals that differ from a count of the records.
+
+    It compares the totals of the shortest buckets, plus the changes that are not added to them yet.
+    """
     negated = ", ".join(f"-{figure}" for figure in figures)
     columns = ", ".join(figures)
     summands = f"""
@@ -60,7 +63,10 @@ def _differences(
 def _unlike_parts(
     table: str, keys: tuple[str, ...], figures: tuple[str, ...], words: str, levels: tuple[int, ...], only: str
 ) -> str:
-    """Totals of longer buckets and the sum of the shortest ones in them; what is still to be added is in neither."""
+    """A query that finds the totals of longer buckets that differ from the sum of the shortest buckets in them.
+
+    Changes that are not added yet are in neither.
+    """
     columns, others = ", ".join(figures), ", ".join(keys)
     parts = ", ".join(f"-sum(k.{figure})" for figure in figures)
     of_parts = ", ".join(f"k.{key}" for key in keys)

@@ -100,7 +100,7 @@ class FigureQuery:
         )
 
     def without(self, pieces: Sequence[Piece]) -> str:
-        """The condition that a change lies in none of the pieces: their records are read instead of changes."""
+        """The condition that excludes the changes in these pieces of time, whose records are read instead."""
         if not pieces:
             return ""
         begins = self.value([floor(piece.begin, QUARTER_HOUR) for piece in pieces])
