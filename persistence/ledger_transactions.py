@@ -286,8 +286,8 @@ def _page(
 ) -> Paged[TransactionRow]:
     """A page of the rows, by default newest first; the rows of one transaction always in their own order.
 
-    `transaction_id` is the id in the table that the rows are read from first, `twin` that in the other one, if there is
-    a row in both.
+    `transaction_id` is the column of the table that the query begins with. `twin` is the column with the same id in
+    the joined table, if each row has one.
     """
     columns = {**_ORDER_COLUMNS, "ledgerTransactionId": transaction_id}
     sorting = sorting_of(page.order, columns, transaction_id, _e.c.entry_index, twin)

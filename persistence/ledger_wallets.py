@@ -166,8 +166,8 @@ def _balance_by_now(
 ) -> Decimal:
     """The unexpired balance after mints that have arrived, in their order; `expired` of the stored balance has expired.
 
-    Each mint is a transaction. If the balance had expired by inactivity before it, the balance is then the amount of
-    the mint and the `kept_lots`.
+    Each mint counts as a transaction. If the balance had expired by inactivity before a mint, what is left is the
+    amount of the mint and the `kept_lots`, which inactivity does not expire until their `kept_until`.
     """
     balance, debt, reserved_amount = (
         values["current_balance"],
