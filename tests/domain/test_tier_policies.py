@@ -230,6 +230,7 @@ def points_of(history):
 
 @given(policies, histories, moments)
 def test_points_of_a_period_are_those_of_the_list(policy, history, at):
+    # The history has the moment and amount of each mint, and how many quarters of it were reverted.
     by_hand = sum(
         (Decimal(n) * (4 - quarters) / 4 for moment, n, quarters in history if counts_by_hand(policy, moment, at)),
         Decimal(0),

@@ -88,6 +88,7 @@ def test_a_receiver_that_reads_nothing_is_left():
 
 
 def test_a_receiver_that_reads_a_little_now_and_then_is_left():
+    """The client gives up after its time limit, although the receiver continues to read a few bytes."""
     over = threading.Event()
 
     def sip(listening):
