@@ -28,11 +28,9 @@ def server(temporary_directory):
         server = Server(home, "--workers", "1", LOYALTY_LOG_LEVEL="error")
         server.greeting()
         sample = loyalty(home, "sample", "coffee-shop")
-        [organization] = re.findall(r"loyalty token --organization (\d+)", sample.stdout)
-        completed = loyalty(home, "playground", "--organization", organization, "--no-browser", **DIRECT)
-        assert completed.returncode == 0, completed.stderr
-        assert completed.stdout.startswith(f"{server.url}/playground#token=")
-        yield completed.stdout.strip()
+        [server.coffee_shop] = re.findall(r"loyalty token --organization (\d+)", sample.stdout)
+        server.home = home
+        yield server
         assert server.stop() == 0
 
 
