@@ -20,6 +20,7 @@ _FILES = (
     "playground-code.js",
     "playground-editor.js",
     "playground-explain.js",
+    "playground-ledger.js",
     "playground-member.js",
 )
 

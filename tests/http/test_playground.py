@@ -43,7 +43,7 @@ def test_the_page_and_all_that_it_loads_come_from_the_server(client):
             sizes[name] = len(reply.content)
             if name.endswith(".js"):
                 to_do += re.findall(r'^import .* from "\./([^"]+)";$', (SITE / name).read_text(), re.M)
-    assert len(sizes) == 9
+    assert len(sizes) == 10
     assert sum(sizes.values()) < MOST_BYTES
 
 
@@ -123,6 +123,111 @@ def test_a_chosen_field_replaces_what_was_typed(before, after, expected_text):
         console.log(JSON.stringify(completed(before + after, before.length, "to", "total")));"""
     )
     assert result["text"] == expected_text
+
+
+BEANS = {"ledgerAccountKey": "beans", "ledgerAccountId": 1, "name": "Beans", "isDefaultAccount": True}
+STARS = {"ledgerAccountKey": "stars", "ledgerAccountId": 2, "name": "Stars", "isDefaultAccount": False}
+
+
+def effect_on_points(effect_id="mint-points", **more):
+    """An effect of campaign 5 as a response has it."""
+    values = {"ledgerAccountKey": None, "recipient": "member", "expirationDate": None} | more
+    wait = {"availableAt": values.pop("availableAt")} if "availableAt" in values else {}
+    params = [{"id": name, "value": value} for name, value in values.items()]
+    return {"effectId": effect_id, "campaignId": 5, "params": params, **wait}
+
+
+def entries_of(*effects, earn=None, accounts=(BEANS, STARS), **more):
+    """The rows of the ledger entries of a result; ana has 10.1 beans."""
+    result = {"effects": effects, "missions": [], "referrals": [], **more}
+    wallet = {"walletId": 7, "currentBalance": 10.1, "currentOverdraftBalance": 0, "pending": 0}
+    outcome = {"result": result, "wallets": [wallet | BEANS], "accounts": accounts, "mainAccounts": {"5": 1}}
+    return run(
+        f"""import {{ entriesOf }} from "./playground-ledger.js";
+        const outcome = {json.dumps({**outcome, "memberId": "ana"})};
+        console.log(JSON.stringify(entriesOf({{ ...outcome, earn: {json.dumps(earn)} ?? undefined }})));"""
+    )
+
+
+def test_each_ledger_entry_has_the_balances_around_it():
+    reward = {"kind": "points", "amount": 5, "ledgerAccountKey": "stars"}
+    rows = entries_of(
+        effect_on_points(amount=0.2),
+        effect_on_points("burn-points", amount=3),
+        effect_on_points(amount=0),
+        {"effectId": "assign-badge", "campaignId": 5, "params": [{"id": "amount", "value": 1}]},
+        missions=[{"rewards": [reward, {"kind": "badge", "amount": 1}]}],
+    )
+    assert [tuple(row[name] for name in ("account", "member", "amount", "before", "after")) for row in rows] == [
+        ("Stars", "ana", 5, 0, 5),
+        ("Beans", "ana", 0.2, 10.1, 10.3),
+        ("Beans", "ana", -3, 10.3, 7.3),
+    ]
+
+
+def test_points_that_wait_do_not_change_the_balance():
+    [waiting, awaiting] = entries_of(
+        effect_on_points(amount=4, availableAt="2026-12-24T00:00:00Z"), effect_on_points(amount=4, availableAt=None)
+    )
+    assert (waiting["before"], waiting["after"], waiting["availableAt"]) == (10.1, 10.1, "2026-12-24T00:00:00Z")
+    assert (awaiting["after"], awaiting["availableAt"]) == (10.1, None)
+
+
+def test_entries_expire_at_their_own_date_or_at_that_of_the_account():
+    own = effect_on_points(amount=1, expirationDate="2027-01-01T00:00:00Z")
+    mint = effect_on_points(amount=1)
+
+    def expiries(expires_at, *effects):
+        earn = {"effects": effects, "missions": [], "accounts": [BEANS | {"expiresAt": expires_at}]}
+        return [row.get("expires") for row in entries_of(earn=earn)]
+
+    later = "2027-06-01T00:00:00Z"
+    assert expiries(later, mint) == [{"at": later, "isFirst": False}]
+    assert expiries(later, mint, own) == [{"at": later, "isFirst": True}, {"at": own_date(own), "isFirst": False}]
+    assert expiries(None, mint) == [{"at": None, "isFirst": False}]
+    assert expiries(later, effect_on_points("burn-points", amount=1)) == [None]
+    assert [row.get("expires") for row in entries_of(mint)] == [None]
+
+
+def own_date(effect):
+    [date] = [param["value"] for param in effect["params"] if param["id"] == "expirationDate"]
+    return date
+
+
+def test_balances_that_the_responses_do_not_show_are_unknown():
+    referral = {"rewards": [{"recipient": "referrer", "memberId": 3, "points": 20, "ledgerAccountId": 1}]}
+    [sponsored, debt, referred] = entries_of(
+        effect_on_points(amount=2, recipient="sponsor"),
+        effect_on_points("burn-points", amount=11),
+        referrals=[referral],
+    )
+    assert (sponsored["member"], sponsored["before"], sponsored["after"]) == ("sponsor", None, None)
+    assert (debt["before"], debt["after"]) == (10.1, None)
+    assert (referred["member"], referred["account"], referred["after"]) == ("member 3", "Beans", None)
+    refunds = [{"tender": "points", "amount": 6, "points": 600}, {"tender": "card", "amount": 6, "points": None}]
+    [refund, mint] = entries_of(effect_on_points(amount=2), refunds=refunds)
+    assert (refund["account"], refund["amount"], refund["after"], mint["after"]) == ("unknown", 600, None, None)
+    [unnamed] = entries_of(effect_on_points(amount=2), accounts=[])
+    assert (unnamed["account"], unnamed["before"]) == ("Account 1", None)
+
+
+def test_a_return_lists_what_it_reverts():
+    def reverted(kind, amount, wallet_id, outcome="reverted"):
+        transaction = {"transactionType": kind, "revertedAmount": amount, "walletId": wallet_id, "outcome": outcome}
+        return transaction | {"ledgerAccountKey": "beans"}
+
+    transactions = [
+        reverted("burn", 2, 7),
+        reverted("mint", 5, 7),
+        reverted("mint", 1, 8),
+        reverted("mint", 9, 7, "released"),
+    ]
+    rows = entries_of(reverted=[{"ledgerTransactions": transactions}])
+    assert [(row["member"], row["amount"], row["after"]) for row in rows] == [
+        ("ana", 2, 12.1),
+        ("ana", -5, 7.1),
+        ("another member", -1, None),
+    ]
 
 
 def codes_of(**request):

@@ -72,7 +72,14 @@ def dry_run(window):
 
 
 def balance_rows(window):
-    return window.script("return [...document.querySelectorAll('#panel tbody tr')].map((row) => row.innerText)")
+    return rows_of(window, "changes")
+
+
+def rows_of(window, table):
+    """The rows of the table with a class, the cells separated by tabs."""
+    return window.script(
+        "return [...document.querySelectorAll(`#panel .${arguments[0]} tbody tr`)].map((row) => row.innerText)", table
+    )
 
 
 def test_an_open_page_takes_the_token_of_its_address(address, tmp_path):
@@ -100,6 +107,11 @@ def test_a_dry_run_shows_what_changes_and_why(window):
     _, before, after = beans.split("\t")
     assert int(after) - int(before) == 24
     assert tier.split("\t") == ["Tier", "Silver", "Gold"]
+    assert window.text(".entries caption") == "Ledger entries"
+    [first, second] = [row.split("\t") for row in rows_of(window, "entries")]
+    assert first[:5] == ["Beans", "ana", "+12", before, str(int(before) + 12)]
+    assert second[:5] == ["Beans", "ana", "+12", str(int(before) + 12), after]
+    assert re.fullmatch(r"expires .*20\d\d or later", first[5])
     why = window.text(".campaigns")
     assert "mint-points amount 12 recipient member evaluated" in why
     assert "A bean for each unit spent" in why
@@ -220,6 +232,10 @@ def test_it_fits_a_phone_and_has_no_barriers(window):
         window.script("document.querySelectorAll('#panel details').forEach((node) => { node.open = true; })")
         assert not window.is_too_wide()
         assert window.barriers() == []
+        if not tab:
+            assert window.script(
+                "return ((table) => table.scrollWidth <= table.clientWidth)(document.querySelector('.entries'))"
+            )
     window.wait_for("[...document.querySelectorAll('.chart img')].every((image) => image.complete)")
     scales = window.script(
         "return [...document.querySelectorAll('#panel svg, .chart img')].map((drawing) =>"

@@ -1,6 +1,7 @@
 // What a dry run found: what would change, and why each campaign and action applies or not.
 
 import { html, nothing } from "./lit-html.js";
+import { day, minute } from "./playground-member.js";
 
 const textOf = (value) => (typeof value === "string" ? value : JSON.stringify(value));
 const mark = (isTrue) => html`<span class=${isTrue ? "yes" : "no"} aria-hidden="true">${isTrue ? "✓" : "✗"}</span>`;
@@ -87,9 +88,31 @@ export const changesOf = (wallets, result, earn, tierNames) => {
 };
 
 export const changesTable = (changes) => (changes.length
-  ? html`<table><thead><tr><td></td><th scope="col">Before</th><th scope="col">After</th></tr></thead>
+  ? html`<table class="changes"><thead><tr><td></td><th scope="col">Before</th><th scope="col">After</th></tr></thead>
     <tbody>${changes.map(changeRow)}</tbody></table>`
   : html`<p>Balances, tiers and missions stay as they are.</p>`);
+
+const availability = (availableAt) => {
+  if (availableAt === undefined) return "";
+  return availableAt === null ? "waits for an event" : `available ${minute(availableAt)}`;
+};
+
+const expiry = (expires) => {
+  if (!expires) return "";
+  return expires.at === null ? "never expires" : `expires ${day(expires.at)}${expires.isFirst ? " or later" : ""}`;
+};
+
+const entryRow = ({ account, member, amount, before, after, availableAt, expires }) => html`<tr><td>${account}</td>
+  <td>${member}</td><td class="amount">${amount > 0 ? `+${amount}` : `−${-amount}`}</td>
+  <td class="amount">${before ?? "unknown"}</td><td class="amount">${after ?? "unknown"}</td>
+  <td>${[availability(availableAt), expiry(expires)].filter(Boolean).join(", ")}</td></tr>`;
+
+/** The ledger entries, one by one; a table of its own below what changes in total. */
+export const entriesTable = (entries) => (entries.length
+  ? html`<table class="entries"><caption>Ledger entries</caption><thead><tr><th scope="col">Account</th>
+    <th scope="col">Member</th><th scope="col">Amount</th><th scope="col">Before</th><th scope="col">After</th>
+    <th scope="col">When</th></tr></thead><tbody>${entries.map(entryRow)}</tbody></table>`
+  : nothing);
 
 /** One sentence on the outcome. */
 export const verdict = (result, isDryRun) => {

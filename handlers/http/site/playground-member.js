@@ -8,7 +8,7 @@ const LEFT = 56;
 const BOTTOM = 24;
 
 export const day = (moment) => new Date(moment).toLocaleDateString(undefined, { dateStyle: "medium" });
-const minute = (moment) => new Date(moment).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+export const minute = (moment) => new Date(moment).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
 
 /** The balances after each movement, oldest first, by account: `{accountId: [{at, balance}]}`. */
 export const balancesOverTime = (rows) => {

@@ -5,7 +5,8 @@ import { html, nothing, render } from "./lit-html.js";
 import { Api, cleanToken, orElse, Refused } from "./playground-api.js";
 import { codeOf, keepLanguage, languageOf } from "./playground-code.js";
 import { completed, placeAt, suggestions } from "./playground-editor.js";
-import { changesOf, changesTable, explanationTree, verdict } from "./playground-explain.js";
+import { changesOf, changesTable, entriesTable, explanationTree, verdict } from "./playground-explain.js";
+import { campaignsWithoutAccount, entriesOf } from "./playground-ledger.js";
 import { memberView } from "./playground-member.js";
 
 const ORDER_CREATED = "member-purchase-order-created";
@@ -17,7 +18,7 @@ const schema = fetch(new URL("event-schema.json", import.meta.url)).then((respon
 
 const state = {
   tab: "try", language: languageOf(), fault: "", isBusy: false,
-  api: null, organization: null, ledgerId: null, tierNames: {}, rewardNames: {}, types: [], members: [], hasMembers: true,
+  api: null, organization: null, ledgerId: null, accounts: [], programs: [], tierNames: {}, rewardNames: {}, types: [], members: [], hasMembers: true,
   memberId: "", eventType: ORDER_CREATED, payload: "", moment: "",
   found: [], chosen: -1, schema: {},
   outcome: null, view: null,
@@ -62,23 +63,23 @@ const connect = (text) => run(async () => {
   if (!api.organizationId) {
     throw new Refused({ title: "This is not a token of an organization. `loyalty token --admin` prints one." });
   }
-  const [{ organization }, ledgers, tierNames, badges, books, types, members] = await Promise.all([
+  const [{ organization }, ledger, { loyaltyPrograms: programs }, badges, books, types, members] = await Promise.all([
     api.get(api.administration("")),
-    orElse(api.get(api.administration("/ledgers")), { results: [] }),
-    orElse(tiersByKey(api), {}),
+    defaultLedger(api),
+    orElse(api.get(api.administration("/loyalty-programs")), { loyaltyPrograms: [] }),
     orElse(api.get("/badges", { limit: PAGE }), { results: [] }),
     orElse(api.get("/coupon-books", { limit: PAGE }), { results: [] }),
     orElse(api.get("/event-types"), { results: [] }),
     orElse(api.get("/members", { limit: PAGE }), { results: [], total: null }),
   ]);
+  const tierNames = await orElse(tiersByKey(api, programs), {});
   const { payload, reported } = await schema;
   const isSame = state.api?.organizationId === api.organizationId;
   // Another organization has other members.
   Object.assign(state, isSame ? {} : { outcome: null, view: null }, {
-    api, organization, tierNames, rewardNames: namesOf(badges.results, books.results),
+    api, organization, programs, tierNames, ...ledger, rewardNames: namesOf(badges.results, books.results),
     members: members.results, hasMembers: members.total !== 0, schema: payload,
     types: types.results.map((type) => type.apiCode).filter((code) => !reported.includes(code)),
-    ledgerId: ledgers.results.find((ledger) => ledger.isDefault)?.ledgerId ?? null,
     memberId: (isSame && state.memberId) || (members.results[0]?.loyaltyMemberId ?? ""),
     payload: state.payload || JSON.stringify(examplePayload(state.eventType), null, 2),
   });
@@ -89,9 +90,25 @@ const namesOf = (badges, books) => Object.fromEntries([
   ...badges.map((badge) => [badge.badgeKey, badge.name]), ...books.map((book) => [book.couponBookKey, book.name]),
 ]);
 
+/** The id of the default ledger, and its accounts. */
+const defaultLedger = async (api) => {
+  const ledgers = await orElse(api.get(api.administration("/ledgers")), { results: [] });
+  const ledgerId = ledgers.results.find((ledger) => ledger.isDefault)?.ledgerId ?? null;
+  return { ledgerId, accounts: ledgerId === null ? [] : await orElse(accountsOf(api, ledgerId), []) };
+};
+
+/** All accounts of a ledger. */
+const accountsOf = async (api, ledgerId) => {
+  const accounts = [];
+  for (let page = 0; ; page += 1) {
+    const { results, totalCount } = await api.get(api.administration(`/ledgers/${ledgerId}/accounts`), { page, limit: PAGE });
+    accounts.push(...results);
+    if (!results.length || accounts.length >= totalCount) return accounts;
+  }
+};
+
 /** The names of all tiers, by key. */
-const tiersByKey = async (api) => {
-  const { loyaltyPrograms: programs } = await api.get(api.administration("/loyalty-programs"));
+const tiersByKey = async (api, programs) => {
   const paths = programs.map(({ loyaltyProgramId }) => api.administration(`/loyalty-programs/${loyaltyProgramId}/tiers`));
   const pages = await Promise.all(paths.map((path) => api.get(path)));
   return Object.fromEntries(pages.flatMap((tiers) => tiers.results.map((tier) => [tier.loyaltyTierKey, tier.name])));
@@ -102,6 +119,19 @@ const walletsOf = async ({ ledgerWalletId }) => {
   const { api, ledgerId } = state;
   const path = api.administration(`/ledgers/${ledgerId}/wallets/${ledgerWalletId}`);
   return ledgerId === null ? [] : (await orElse(api.get(path, { include: "lots" }), { wallets: [] })).wallets;
+};
+
+/** The id of the main account of each campaign, by id: that of its program, else the default account. */
+const mainAccountsOf = async (campaignIds) => {
+  const { api, programs, accounts } = state;
+  const defaultAccount = accounts.find((account) => account.isDefaultAccount);
+  const find = async (campaignId) => {
+    const { campaign } = await api.get(api.administration(`/campaigns/${campaignId}`));
+    const program = programs.find(({ loyaltyProgramId, setAsDefault }) =>
+      (campaign.loyaltyProgramId === null ? setAsDefault : loyaltyProgramId === campaign.loyaltyProgramId));
+    return program?.mainLedgerAccountId ?? defaultAccount?.ledgerAccountId;
+  };
+  return Object.fromEntries(await Promise.all(campaignIds.map(async (id) => [id, await orElse(find(id), undefined)])));
 };
 
 /** The id of the chosen member; refuses if there is none. */
@@ -128,7 +158,10 @@ const track = (isDryRun) => run(async () => {
   const wallets = await walletsOf(loyaltyMember);
   const { simulation } = await orElse(api.post("/simulations", simulated), { simulation: null });
   const { results: [result] } = await api.post("/events/track", body);
-  state.outcome = { body, isDryRun, result, changes: changesOf(wallets, result, simulation?.earn, state.tierNames) };
+  const earn = simulation?.earn;
+  const mainAccounts = await mainAccountsOf(campaignsWithoutAccount((earn ?? result).effects));
+  const entries = entriesOf({ result, earn, wallets, mainAccounts, accounts: state.accounts, memberId });
+  state.outcome = { body, isDryRun, result, entries, changes: changesOf(wallets, result, earn, state.tierNames) };
 });
 
 const look = () => run(async () => {
@@ -243,9 +276,9 @@ const tryTab = () => html`<form class="event" @submit=${(event) => {
 </form>
 <div aria-live="polite">${state.outcome ? outcomeView(state.outcome) : nothing}</div>`;
 
-const outcomeView = ({ result, isDryRun, changes, body }) => html`
+const outcomeView = ({ result, isDryRun, changes, entries, body }) => html`
   <h2 id="outcome">${verdict(result, isDryRun)}</h2>
-  ${result.error ? nothing : html`<h3>What changes</h3>${changesTable(changes)}`}
+  ${result.error ? nothing : html`<h3>What changes</h3>${changesTable(changes)}${entriesTable(entries)}`}
   ${isDryRun && !result.error ? html`<h3>Why</h3>${explanationTree(result, state.rewardNames)}` : nothing}
   <h3>The request</h3>${requestView(codeOf({ base: state.api.base, path: "/events/track", body }))}
   <details><summary>The response</summary><pre tabindex="0"><code>${JSON.stringify(result, null, 2)}</code></pre></details>`;
