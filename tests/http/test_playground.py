@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pytest
 
 import handlers.http
+import openapi
+from openapi.clients.operations import KEY, METHODS
+from openapi.clients.packages import write_python, write_typescript
 from tests.http.support import operation, parameter, serve
 from tests.npm import node
 
@@ -19,6 +25,7 @@ PATHS = {
 }
 # The first view of a page, compressed, should not weigh more.
 MOST_BYTES = 300_000
+FORM = "application/x-www-form-urlencoded"
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +181,7 @@ def test_points_that_wait_do_not_change_the_balance():
 
 
 def test_entries_expire_at_their_own_date_or_at_that_of_the_account():
-    own = effect_on_points(amount=1, expirationDate="2027-01-01T00:00:00Z")
+    dated_mint = effect_on_points(amount=1, expirationDate="2027-01-01T00:00:00Z")
     mint = effect_on_points(amount=1)
 
     def expiries(expires_at, *effects):
@@ -183,7 +190,10 @@ def test_entries_expire_at_their_own_date_or_at_that_of_the_account():
 
     later = "2027-06-01T00:00:00Z"
     assert expiries(later, mint) == [{"at": later, "isFirst": False}]
-    assert expiries(later, mint, own) == [{"at": later, "isFirst": True}, {"at": own_date(own), "isFirst": False}]
+    assert expiries(later, mint, dated_mint) == [
+        {"at": later, "isFirst": True},
+        {"at": own_date(dated_mint), "isFirst": False},
+    ]
     assert expiries(None, mint) == [{"at": None, "isFirst": False}]
     assert expiries(later, effect_on_points("burn-points", amount=1)) == [None]
     assert [row.get("expires") for row in entries_of(mint)] == [None]
@@ -212,15 +222,15 @@ def test_balances_that_the_responses_do_not_show_are_unknown():
 
 
 def test_a_return_lists_what_it_reverts():
-    def reverted(kind, amount, wallet_id, outcome="reverted"):
+    def reversal(kind, amount, wallet_id, outcome="reverted"):
         transaction = {"transactionType": kind, "revertedAmount": amount, "walletId": wallet_id, "outcome": outcome}
         return transaction | {"ledgerAccountKey": "beans"}
 
     transactions = [
-        reverted("burn", 2, 7),
-        reverted("mint", 5, 7),
-        reverted("mint", 1, 8),
-        reverted("mint", 9, 7, "released"),
+        reversal("burn", 2, 7),
+        reversal("mint", 5, 7),
+        reversal("mint", 1, 8),
+        reversal("mint", 9, 7, "released"),
     ]
     rows = entries_of(reverted=[{"ledgerTransactions": transactions}])
     assert [(row["member"], row["amount"], row["after"]) for row in rows] == [
@@ -248,40 +258,222 @@ def test_the_request_is_written_as_code_with_its_exact_content():
     body = {
         "events": [{"loyaltyMemberId": "o'neill", "payload": {"order": {"total": 12.5, "tags": None, "paid": True}}}]
     }
-    codes = codes_of(path="/events/track", body=body)
+    codes = codes_of(name="trackEvents", path="/events/track", body=body)
     assert list(codes) == ["curl", "Python", "TypeScript", "PHP", "Java"]
     output = subprocess.run(
         ["bash", "-c", codes["curl"].replace("curl -sS", "printf '%s\\n'")], capture_output=True, text=True, check=True
     ).stdout
     assert json.loads(output.partition("-d\n")[2]) == body
-    [json_argument] = re.findall(r"json=(.*),\n\)\nresponse\.raise", codes["Python"], re.S)
-    assert eval(json_argument) == body
     for text in codes.values():
         assert "http://127.0.0.1:8080/v2" in text
 
 
-def test_a_request_without_a_body_has_its_parameters_in_every_language():
-    codes = codes_of(
-        method="GET", path="/members/{id}/balances", pathValues={"id": "o'neill/1"}, query={"tags": "a b,c"}
+def test_the_request_is_written_for_the_ready_made_clients():
+    codes = codes_of(name="createCoupon", path="/coupons/{code}", pathValues={"code": "A"}, body={"a": 1.5, "b": "2.5"})
+    assert (
+        codes["Python"]
+        == """import os
+from decimal import Decimal
+
+from loyalty_client import IntegrationClient
+
+with IntegrationClient("http://127.0.0.1:8080/v2", token=os.environ["TOKEN"]) as client:
+    print(client.create_coupon("A", {
+        "a": Decimal("1.5"),
+        "b": "2.5"
+    }))"""
     )
-    address = "http://127.0.0.1:8080/v2/members/o'neill%2F1/balances"
-    assert arguments_of(codes["curl"]) == [f"{address}?tags=a+b%2Cc", "-H", "Authorization: Bearer "]
-    assert f'httpx.get(\n    "{address}",' in codes["Python"]
-    assert 'params={\n        "tags": "a b,c"\n    },' in codes["Python"]
-    assert 'client.GET("/members/{id}/balances", {' in codes["TypeScript"]
-    assert '"path": {\n      "id": "o\'neill/1"\n    }' in codes["TypeScript"]
+    assert (
+        codes["TypeScript"]
+        == """import { IntegrationClient } from "loyalty-client";
+
+const client = new IntegrationClient("http://127.0.0.1:8080/v2", { token: process.env.TOKEN ?? "" });
+console.log(await client.createCoupon("A", {
+  "a": 1.5,
+  "b": "2.5"
+}));"""
+    )
+
+
+def test_a_request_without_a_body_has_its_parameters_in_every_language():
+    values = {"organizationId": "3", "memberId": "7"}
+    codes = codes_of(
+        surface="administration",
+        method="GET",
+        name="listThings",
+        path="/organizations/{organizationId}/members/{memberId}/things",
+        pathValues=values,
+        query={"tags": "a b,c", "isActive": "true", "search": "7"},
+        types={
+            "organizationId": "integer",
+            "memberId": "integer",
+            "tags": "array",
+            "isActive": "boolean",
+            "search": "string",
+        },
+    )
+    address = "http://127.0.0.1:8080/v2/organizations/3/members/7/things"
+    query = "tags=a+b%2Cc&isActive=true&search=7"
+    assert arguments_of(codes["curl"]) == [f"{address}?{query}", "-H", "Authorization: Bearer "]
+    assert 'with AdministrationClient("http://127.0.0.1:8080/v2", 3, token=os.environ["TOKEN"])' in codes["Python"]
+    assert re.sub(r"\s+", "", codes["Python"]).endswith(
+        'client.list_things(7,tags=["ab","c"],is_active=True,search="7"))'
+    )
+    assert 'new AdministrationClient("http://127.0.0.1:8080/v2", 3, {' in codes["TypeScript"]
+    assert re.sub(r"\s+", "", codes["TypeScript"]).endswith(
+        'client.listThings(7,{"tags":["ab","c"],"isActive":true,"search":"7"}));'
+    )
     assert ".GET()" in codes["Java"]
     assert not any("Content-Type" in code for code in codes.values())
 
 
 def test_a_form_and_a_key_are_written_as_such():
-    form = "application/x-www-form-urlencoded"
-    codes = codes_of(path="/oauth/token", type=form, body={"client_secret": "it's one"}, auth=None)
+    fields = {"client_secret": "it's one"}
+    codes = codes_of(name="createAccessToken", path="/oauth/token", type=FORM, body=fields, auth=None)
     assert arguments_of(codes["curl"])[-2:] == ["--data-urlencode", "client_secret=it's one"]
-    assert 'data={\n        "client_secret": "it\'s one"\n    },' in codes["Python"]
+    assert 'with IntegrationClient("http://127.0.0.1:8080/v2") as client:' in codes["Python"]
     assert not any("Authorization" in code for code in codes.values())
     key = {"header": "x-api-key", "prefix": "", "variable": "API_KEY"}
-    for language, code in codes_of(path="/a", body={}, auth=key).items():
-        assert "x-api-key" in code, language
+    for language, code in codes_of(name="doIt", path="/a", body={}, auth=key).items():
+        option = {"Python": "api_key=", "TypeScript": "apiKey: "}.get(language, "x-api-key")
+        assert option in code, language
         assert "API_KEY" in code, language
         assert "Bearer" not in code, language
+
+
+class Recorder(ThreadingHTTPServer):
+    """Responds to every request with an empty object, and records the method, target, body and credentials."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple] = []
+        super().__init__(("127.0.0.1", 0), _Recording)
+
+
+class _Recording(BaseHTTPRequestHandler):
+    def handle_one_request(self) -> None:
+        self.raw_requestline = self.rfile.readline()
+        if not self.raw_requestline or not self.parse_request():
+            self.close_connection = True
+            return
+        content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        url = urlsplit(self.path)
+        credentials = self.headers.get("Authorization") or self.headers.get("x-api-key")
+        self.server.requests.append((self.command, unquote(url.path), parse_qsl(url.query), content, credentials))
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture
+def recorder():
+    with Recorder() as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield server
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def clients_folder(tmp_path_factory):
+    """A folder with the ready-made clients, where programs of both languages find them."""
+    folder = tmp_path_factory.mktemp("clients")
+    write_python(folder, "1.2.3")
+    write_typescript(folder / "node_modules" / "loyalty-client", "1.2.3")
+    (folder / "file").write_bytes(b"content")
+    return folder
+
+
+def sample_requests(surface, base):
+    """A request of each operation, with a value for each parameter of a plain type."""
+    document = openapi.bundle(surface)
+    samples = {"integer": "12", "number": "1.5", "boolean": "true", "array": "a,b"}
+    for path, item in document["paths"].items():
+        for method in METHODS:
+            if method not in item:
+                continue
+            operation_ = item[method]
+            parameters = [
+                openapi.resolved(document, node)
+                for node in (*item.get("parameters", ()), *operation_.get("parameters", ()))
+            ]
+            types = {node["name"]: openapi.resolved(document, node["schema"]).get("type") for node in parameters}
+            values = {
+                place: {
+                    node["name"]: samples.get(types[node["name"]], "a b")
+                    for node in parameters
+                    if node["in"] == place and "x-parameter-family" not in node
+                }
+                for place in ("path", "query")
+            }
+            content = openapi.resolved(document, operation_.get("requestBody", {})).get("content", {})
+            media_type = next(iter(content), None)
+            fields = {"name": "it's"} if media_type == FORM else {"name": "it's", "amount": 12.5, "tags": None}
+            body = {} if media_type is None else {"type": media_type, "body": fields}
+            is_partner = any("apiKey" in name for scheme in operation_["security"] for name in scheme)
+            bearer = {"header": "Authorization", "prefix": "Bearer ", "variable": "TOKEN"}
+            key = {"header": "x-api-key", "prefix": "", "variable": "API_KEY"}
+            auth = None if not operation_["security"] else key if is_partner else bearer
+            yield {
+                "base": base,
+                "surface": surface,
+                "name": operation_.get("x-operation-name", operation_["operationId"]),
+                "method": method.upper(),
+                "path": path,
+                "pathValues": values["path"],
+                "query": values["query"],
+                "types": types,
+                "auth": auth,
+                **body,
+            }
+
+
+def expected_record(request):
+    path = "/v2" + request["path"].format(**request["pathValues"])
+    content = {"application/json": request.get("body"), "application/octet-stream": b"content"}.get(request.get("type"))
+    if request.get("type") == FORM:
+        content = b"name=it%27s"
+    credentials = {None: None, "TOKEN": "Bearer t", "API_KEY": "k"}[(request["auth"] or {}).get("variable")]
+    return request["method"], path, list(request["query"].items()), content, credentials
+
+
+def records_of(recorder):
+    """The recorded requests; bodies as values without what clients add: keys, and the empty list of their items."""
+    records = []
+    for method, path, query, content, credentials in recorder.requests:
+        body = content or None
+        if content.startswith(b"{"):
+            body = {name: value for name, value in json.loads(content).items() if name != KEY and value != []}
+        records.append((method, path, query, body, credentials))
+    recorder.requests.clear()
+    return records
+
+
+@pytest.mark.parametrize("surface", openapi.SURFACES)
+def test_the_ready_made_clients_send_the_request_of_every_operation(surface, recorder, clients_folder, monkeypatch):
+    requests = list(sample_requests(surface, f"http://127.0.0.1:{recorder.server_port}/v2"))
+    codes = run(
+        f"""import {{ codeOf }} from "./playground-code.js";
+        console.log(JSON.stringify({json.dumps(requests)}.map(codeOf)));"""
+    )
+    expected_records = [expected_record(request) for request in requests]
+    monkeypatch.syspath_prepend(clients_folder)
+    monkeypatch.chdir(clients_folder)
+    monkeypatch.setenv("TOKEN", "t")
+    monkeypatch.setenv("API_KEY", "k")
+    for code in codes:
+        exec(code["Python"], {})
+    assert records_of(recorder) == expected_records
+    for number, code in enumerate(codes):
+        (clients_folder / f"{surface}-{number}.mjs").write_text(code["TypeScript"])
+    program = "".join(f'await import("./{surface}-{number}.mjs");\n' for number in range(len(codes)))
+    (clients_folder / f"{surface}.mjs").write_text(program)
+    process = subprocess.run(
+        [node(), f"{surface}.mjs"], cwd=clients_folder, capture_output=True, text=True, check=False
+    )
+    assert process.returncode == 0, process.stderr
+    assert records_of(recorder) == expected_records

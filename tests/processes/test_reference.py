@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -176,6 +177,33 @@ def test_the_language_is_kept_for_all_operations(site, window):
     window.open(site.docs("administration", "#createCampaign"))
     window.find(".panel.request")
     assert "HttpRequest.newBuilder" in window.text(".panel.request .code")
+
+
+@pytest.mark.parametrize(
+    ("surface", "name", "python", "typescript"),
+    [
+        ("integration", "trackEventsAsync", "print(client.queue_events({", "console.log(await client.queueEvents({"),
+        (
+            "administration",
+            "listCampaigns",
+            "print(client.list_campaigns(limit=1))",
+            'client.listCampaigns({\n  "limit": 1\n})',
+        ),
+        ("administration", "removeUser", "    client.remove_user(", "\nawait client.removeUser("),
+    ],
+)
+def test_the_request_is_written_for_the_ready_made_clients(site, window, surface, name, python, typescript):
+    window.open(site.docs(surface, f"#{name}"))
+    window.find(".try")
+    window.click(".try summary")
+    if name == "listCampaigns":
+        window.type("#try-limit", "1")
+    for language, code in (("Python", python), ("TypeScript", typescript)):
+        window.script(
+            "[...document.querySelectorAll('.choices button')].find((node) => node.innerText === arguments[0]).click()",
+            language,
+        )
+        window.wait_for(f"document.querySelector('.panel.request .code').innerText.includes({json.dumps(code)})")
 
 
 def test_code_is_copied_whole(site, window):

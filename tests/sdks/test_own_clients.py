@@ -18,10 +18,12 @@ import httpx
 import pytest
 from standardwebhooks.webhooks import Webhook
 
+import handlers.http
 from openapi.clients.packages import write_packages
 from tests import npm
 from tests.sdks.running import FIFTEEN_DIGITS, JOURNEYS, TWENTY_DIGITS, Running, python, run
 
+SITE = Path(handlers.http.__file__).with_name("site")
 JOURNEY = JOURNEYS / "loyalty_client_journey.py"
 STRICT = ("--strict", "--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess", "--noUnusedLocals")
 TARGET = ("--target", "es2022", "--module", "nodenext", "--lib", "es2022,dom,dom.asynciterable")
@@ -239,10 +241,11 @@ def test_the_python_client_its_journey_and_its_readme_are_typed(packages: Path) 
     if importlib.util.find_spec("mypy") is None:
         pytest.skip("needs mypy")
     folder = packages / "python"
-    example = folder / "example.py"
+    example, sample = folder / "example.py", folder / "sample.py"
     example.write_text(_example(folder, "python"))
+    sample.write_text(_sample("Python"))
     run(
-        python("-m", "mypy", "--strict", "--no-incremental", "loyalty_client", JOURNEY, example),
+        python("-m", "mypy", "--strict", "--no-incremental", "loyalty_client", JOURNEY, example, sample),
         cwd=folder,
         MYPYPATH=str(folder),
     )
@@ -255,8 +258,10 @@ def test_the_typescript_client_makes_the_journey_and_its_readme_is_typed(
     node = _install_typescript(packages, tmp_path)
     shutil.copy(JOURNEYS / "loyalty_client_journey.ts", tmp_path / "journey.ts")
     (tmp_path / "example.ts").write_text(_example(packages / "typescript", "typescript"))
+    (tmp_path / "sample.ts").write_text(_sample("TypeScript"))
+    (tmp_path / "node.d.ts").write_text("declare const process: { env: Record<string, string | undefined> };")
     modules = npm.installed("typescript@5.9.3")
-    options = (*STRICT, *TARGET, "--outDir", "out", "journey.ts", "example.ts")
+    options = (*STRICT, *TARGET, "--outDir", "out", "journey.ts", "example.ts", "sample.ts", "node.d.ts")
     run([node, modules / "typescript/bin/tsc", *options], cwd=tmp_path)
     saw = running.journey([node, "out/journey.js"], cwd=tmp_path, decimal=FIFTEEN_DIGITS)
     assert saw == journey_result(FIFTEEN_DIGITS)
@@ -290,6 +295,20 @@ def _install_typescript(packages: Path, folder: Path) -> str:
         archive.extractall(folder / "node_modules", filter="data")
     (folder / "node_modules/package").rename(folder / "node_modules/loyalty-client")
     return node
+
+
+def _sample(language: str) -> str:
+    """The request of a dry run as the playground writes it."""
+    node = npm.node()
+    if node is None:
+        pytest.skip("needs Node")
+    order = {"externalId": "1", "total": 12.5, "items": [{"productCode": "flat-white", "quantity": 1, "total": 12.5}]}
+    event = {"loyaltyMemberId": "ana", "eventType": "member-purchase-order-created", "payload": {"order": order}}
+    body = {"events": [event], "executionMode": "dryRun", "trace": True, "now": "2026-03-06T15:30:00Z"}
+    request = {"base": "http://127.0.0.1:8080/v2", "name": "trackEvents", "path": "/events/track", "body": body}
+    program = f"""import {{ codeOf }} from "./playground-code.js";
+        console.log(codeOf({json.dumps(request)}).{language});"""
+    return run([node, "--input-type=module", "-e", program], cwd=SITE)
 
 
 def _example(package: Path, language: str) -> str:

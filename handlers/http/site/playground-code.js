@@ -7,9 +7,29 @@ const BEARER = { header: "Authorization", prefix: "Bearer ", variable: "TOKEN" }
 const quoted = (text) => `'${text.replaceAll("'", String.raw`'\''`)}'`;
 const indented = (text, by) => text.replaceAll("\n", `\n${by}`);
 const literal = (value) => JSON.stringify(value, null, 2);
+/** A value as Python writes it; amounts with decimals are exact. */
 const python = (value) => JSON.stringify(value, null, 4)
-  .replace(/("(?:[^"\\]|\\.)*")|\b(true|false|null)\b/g, (_, text, word) =>
-    text ?? { true: "True", false: "False", null: "None" }[word]);
+  .replace(/("(?:[^"\\]|\\.)*")|\b(true|false|null)\b|-?\d+[.e][\d.e+-]*/g, (found, text, word) => text
+    ?? { true: "True", false: "False", null: "None" }[word] ?? `Decimal("${found}")`);
+const snakeCase = (name) => name.replace(/(?<=[a-z0-9])(?=[A-Z])/g, "_").toLowerCase();
+
+/** The value of a parameter in the type that it is declared with; the unchanged text where it is none of it. */
+const typed = (text, type) => {
+  if (type === "array") return text.split(",");
+  if (type === "boolean" && ["true", "false"].includes(text)) return text === "true";
+  if (["integer", "number"].includes(type) && text.trim() && !Number.isNaN(Number(text))) return Number(text);
+  return text;
+};
+
+/** A call of a ready-made client: the values of its path, in their order, and those of its query, by name. */
+const callOf = ({ path, pathValues = {}, query = {}, types = {} }) => {
+  const valueOf = (name) => ((pathValues[name] ?? "") === "" ? `{${name}}` : typed(String(pathValues[name]), types[name]));
+  const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name).filter((name) => name !== "organizationId");
+  return {
+    organization: valueOf("organizationId"), values: names.map(valueOf),
+    query: Object.entries(query).map(([name, value]) => [name, typed(value, types[name])]),
+  };
+};
 
 /** The path with its parameters, and the query. */
 export const addressOf = ({ path, pathValues = {}, query = {} }) => {
@@ -34,41 +54,41 @@ const curl = ({ base, method, type, body, auth, ...request }) => {
   return lines.join(" \\\n  ");
 };
 
-const inPython = ({ base, method, path, pathValues, query, type, body, auth }) => {
-  const lines = [`"${base}${addressOf({ path, pathValues })}",`];
-  if (auth) lines.push(`headers={"${auth.header}": f"${auth.prefix}{os.environ['${auth.variable}']}"},`);
-  if (query && Object.keys(query).length) lines.push(`params=${python(query)},`);
-  if (body !== undefined && type === JSON_TYPE) lines.push(`json=${python(body)},`);
-  if (body !== undefined && type === FORM_TYPE) lines.push(`data=${python(body)},`);
-  if (body !== undefined && ![JSON_TYPE, FORM_TYPE].includes(type)) lines.push('content=open("file", "rb"),');
-  return `${auth ? "import os\n\n" : ""}import httpx
+const inPython = ({ base, surface, name, body, type, auth, hasResult, ...request }) => {
+  const { organization, values, query } = callOf(request);
+  const client = surface === "administration" ? "AdministrationClient" : "IntegrationClient";
+  const isFile = body !== undefined && ![JSON_TYPE, FORM_TYPE].includes(type);
+  const settings = [`"${base}"`];
+  if (surface === "administration") settings.push(python(organization));
+  if (auth) settings.push(`${auth.prefix ? "token" : "api_key"}=os.environ["${auth.variable}"]`);
+  const given = values.map(python);
+  if (body !== undefined) given.push(isFile ? 'Path("file").read_bytes()' : python(body));
+  given.push(...query.map(([key, value]) => `${snakeCase(key)}=${python(value)}`));
+  const call = `client.${snakeCase(name)}(${indented(given.join(", "), "    ")})`;
+  const imports = [
+    auth && "import os", call.includes("Decimal(") && "from decimal import Decimal", isFile && "from pathlib import Path",
+  ].filter(Boolean);
+  return `${imports.length ? `${imports.join("\n")}\n\n` : ""}from loyalty_client import ${client}
 
-response = httpx.${method.toLowerCase()}(
-${lines.map((line) => `    ${indented(line, "    ")}`).join("\n")}
-)
-response.raise_for_status()
-print(response.json())`;
+with ${client}(${settings.join(", ")}) as client:
+    ${hasResult ? `print(${call})` : call}`;
 };
 
-const inTypeScript = ({ base, surface, method, path, pathValues = {}, query = {}, type, body, auth }) => {
-  const params = Object.fromEntries(Object.entries({ path: pathValues, query })
-    .filter(([, values]) => Object.keys(values).length));
-  const options = [];
-  if (Object.keys(params).length) options.push(`params: ${literal(params)},`);
-  if (body !== undefined) options.push(`body: ${[JSON_TYPE, FORM_TYPE].includes(type) ? literal(body) : "file"},`);
-  if (body !== undefined && type === FORM_TYPE) options.push("bodySerializer: (body) => new URLSearchParams(body),");
-  if (body !== undefined && ![JSON_TYPE, FORM_TYPE].includes(type)) options.push("bodySerializer: (body) => body,");
-  const lines = options.map((line) => `  ${indented(line, "  ")}\n`).join("");
-  const header = auth && (auth.prefix
-    ? `\`${auth.prefix}\${process.env.${auth.variable}}\`` : `process.env.${auth.variable}!`);
-  const name = /^\w+$/.test(auth?.header ?? "") ? auth.header : `"${auth?.header}"`;
-  return `import createClient from "openapi-fetch";
-import type { paths } from "./${surface}"; // npx openapi-typescript ${base}/${surface}/openapi.json -o ${surface}.ts
+const inTypeScript = ({ base, surface, name, body, type, auth, hasResult, ...request }) => {
+  const { organization, values, query } = callOf(request);
+  const client = surface === "administration" ? "AdministrationClient" : "IntegrationClient";
+  const isFile = body !== undefined && ![JSON_TYPE, FORM_TYPE].includes(type);
+  const settings = [`"${base}"`];
+  if (surface === "administration") settings.push(literal(organization));
+  if (auth) settings.push(`{ ${auth.prefix ? "token" : "apiKey"}: process.env.${auth.variable} ?? "" }`);
+  const given = values.map(literal);
+  if (body !== undefined) given.push(isFile ? 'await openAsBlob("file")' : literal(body));
+  if (query.length) given.push(literal(Object.fromEntries(query)));
+  const call = `await client.${name}(${given.join(", ")})`;
+  return `${isFile ? 'import { openAsBlob } from "node:fs";\n' : ""}import { ${client} } from "loyalty-client";
 
-const client = createClient<paths>({
-  baseUrl: "${base}",${auth ? `\n  headers: { ${name}: ${header} },` : ""}
-});
-const { data, error } = await client.${method}("${path}"${lines ? `, {\n${lines}}` : ""});`;
+const client = new ${client}(${settings.join(", ")});
+${hasResult ? `console.log(${call})` : call};`;
 };
 
 const inPhp = ({ base, method, type, body, auth, ...request }) => {
@@ -113,9 +133,11 @@ System.out.println(response.body());`;
 /**
  * A request in each language, `{name: text}`. It has `base`, `surface`, `method`, `path` with `pathValues` for its
  * parameters, `query`, `body` with its media type as `type`, and `auth`: the header and the variable of the credentials.
+ * For the ready-made clients it also has the `name` of the operation, the `types` of its parameters, and `hasResult`.
  */
 export const codeOf = (request) => {
-  const complete = { surface: "integration", method: "POST", type: JSON_TYPE, auth: BEARER, ...request };
+  const defaults = { surface: "integration", method: "POST", type: JSON_TYPE, auth: BEARER, hasResult: true };
+  const complete = { ...defaults, ...request };
   const languages = { curl, Python: inPython, TypeScript: inTypeScript, PHP: inPhp, Java: inJava };
   return Object.fromEntries(Object.entries(languages).map(([name, write]) => [name, write(complete)]));
 };

@@ -280,7 +280,7 @@ const outcomeView = ({ result, isDryRun, changes, entries, body }) => html`
   <h2 id="outcome">${verdict(result, isDryRun)}</h2>
   ${result.error ? nothing : html`<h3>What changes</h3>${changesTable(changes)}${entriesTable(entries)}`}
   ${isDryRun && !result.error ? html`<h3>Why</h3>${explanationTree(result, state.rewardNames)}` : nothing}
-  <h3>The request</h3>${requestView(codeOf({ base: state.api.base, path: "/events/track", body }))}
+  <h3>The request</h3>${requestView(codeOf({ base: state.api.base, name: "trackEvents", path: "/events/track", body }))}
   <details><summary>The response</summary><pre tabindex="0"><code>${JSON.stringify(result, null, 2)}</code></pre></details>`;
 
 const requestView = (codes) => html`<div role="tablist" aria-label="Language">${Object.keys(codes).map((name) => tab(

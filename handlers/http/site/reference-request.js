@@ -23,7 +23,7 @@ const authOf = (operation, { securitySchemes = {} }) => {
 };
 
 /** A request to begin with: the examples of the document, and the organization of the reader's token. */
-export const exampleRequest = ({ operation, parameters, method, path }, { schemas, surface, base }) => {
+export const exampleRequest = ({ operation, parameters, responses, method, path }, { schemas, surface, base }) => {
   const token = sessionStorage.getItem("token") ?? "";
   const filled = parameters.map((parameter) => {
     const known = parameter.name === "organizationId" ? new Api(token).organizationId : null;
@@ -34,7 +34,9 @@ export const exampleRequest = ({ operation, parameters, method, path }, { schema
     .map(({ name, value }) => [name, String(value)]));
   const [[type, { example } = {}] = []] = Object.entries(operation.requestBody?.content ?? {});
   return {
-    base, surface, method: method.toUpperCase(), path, type, token,
+    base, surface, name: operation["x-operation-name"] ?? operation.operationId, method: method.toUpperCase(), path, type, token,
+    types: Object.fromEntries(parameters.map(({ name, schema }) => [name, schemas.flat(schema).type])),
+    hasResult: responses.some(({ status, type: media }) => status.startsWith("2") && media !== undefined),
     pathValues: valuesIn("path"), query: valuesIn("query"), auth: authOf(operation, schemas.document.components),
     text: example === undefined ? "" : asText(example), language: languageOf(), status: null, areErrorsOpen: false, result: null, isBusy: false,
   };
