@@ -313,7 +313,7 @@ def _run_batch_handler(handler: BatchHandler, batch: Sequence[BatchedCall], max_
 def _answer(route: Route, batch: Sequence[BatchedCall]) -> None:
     """Render the responses of the calls that were executed, and write their audit log."""
     audited = route.operation.audit
-    logged_entries: set[tuple[str, str]] = set()
+    logged_entries: set[audit_log.NewEntry] = set()
     audited_calls = []
     for batched in batch:
         if batched.outcome is not None:
@@ -323,9 +323,8 @@ def _answer(route: Route, batch: Sequence[BatchedCall]) -> None:
             audited.add(batched.call, batched.records, batched.result)
         if len(batch) > 1:
             # Calls with one key made one record, which the log has once, under the first of them.
-            new = {(entry.entity_type, entry.entity_id): entry for entry in trail.entries}
-            trail.entries = [entry for name, entry in new.items() if name not in logged_entries]
-            logged_entries |= new.keys()
+            trail.entries = [entry for entry in trail.entries if entry not in logged_entries]
+            logged_entries.update(trail.entries)
         if trail.entries:
             audited_calls.append(batched.call)
         batched.outcome = _rendered(route, batched.request, batched.result)

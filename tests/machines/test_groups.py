@@ -256,6 +256,14 @@ def test_calls_of_a_batch_are_as_those_that_come_one_after_the_other(dispatcher,
     check()
 
 
+def test_a_batch_logs_the_progress_of_each_member_in_one_mission(dispatcher, api) -> None:
+    world = World.new(dispatcher, api, rewarding=False)
+    calls = [{"path": {"member": member, "mission": 0}, "body": {"amount": 1}} for member in range(2)]
+    assert [status for status, _ in world.do("updateMissionProgress", calls, batched=True)] == [200, 200]
+    _, _, entries = world.state()
+    assert entries.count(("updateMissionProgress", "mission-progress")) == 2
+
+
 EXAMPLES: Mapping[str, Mapping[str, Any]] = {
     "useCoupon": {"path": {"couponBookKey": "free"}, "body": {"autoAssign": True}},
     "assignCoupon": {"path": {"couponBookKey": "made"}, "body": {}},

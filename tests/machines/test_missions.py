@@ -80,7 +80,7 @@ class Missions(RuleBasedStateMachine):
             event for event in self.events[tracking.member_id] if event[0] != tracking.loyalty_event_id
         ]
         self.effects["undo a count" if not tracking.achieved else "undo an achievement"] += 1
-        assert self.state.drain().lost == ({(tracking.member_id, 1)} if tracking.achieved else set())
+        assert self.state.drain().reversed_achievements == ({(tracking.member_id, 1)} if tracking.achieved else set())
 
     @invariant()
     def the_balances_are_those_of_the_standing_events(self):

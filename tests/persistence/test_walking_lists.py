@@ -449,7 +449,8 @@ VALUES = (
     | st.booleans()
     | st.integers()
     | st.text()
-    | st.sampled_from([value for values in HOSTILE.values() for value in values])
+    # A cursor is UTF-8, which has no surrogates.
+    | st.sampled_from([value for values in HOSTILE.values() for value in values if value != "\ud800"])
     | st.datetimes(timezones=st.just(UTC)).map(datetime.isoformat)
     | st.decimals().map(str)
 )
