@@ -87,8 +87,8 @@ class Prepared(str):
                 if len(value) > 1 and word != "ANY":
                     return None
                 longest = max(longest, len(value))
-            elif word == "LIMIT":
-                longest = max(longest, value if value > _LIST_SIZES[-1] else 1)
+            elif word == "LIMIT" and value > _LIST_SIZES[-1]:
+                return None
         if longest > _LIST_SIZES[-1]:
             return None
         size = _LIST_SIZES[bisect_left(_LIST_SIZES, longest)]
