@@ -15,7 +15,7 @@ from domain.campaigns.context import EventFacts, Executor, Performed
 from domain.campaigns.cooldowns import CooldownActive
 from domain.campaigns.counters import Counters
 from domain.campaigns.discounts import Discount, DiscountShare, DiscountTerms
-from domain.campaigns.effects import ASSIGN_COUPON, BURN_POINTS, DISCOUNT, EXTEND_EXPIRY, MINT_POINTS, NOTIFY
+from domain.campaigns.effects import ASSIGN_COUPON, DISCOUNT, MINT_POINTS, NOTIFY
 from domain.campaigns.limited_effects import LimitedEffects, use_of_coupons
 from domain.campaigns.limits import EventLimit, LimitUse
 from domain.campaigns.outcomes import (
@@ -29,7 +29,7 @@ from domain.campaigns.outcomes import (
     LimitReached,
     Reason,
 )
-from domain.campaigns.point_effects import PointEffects
+from domain.campaigns.point_effects import POINT_EFFECTS, PointEffects
 from domain.campaigns.stacking import EFFECTS_WITH_WORTH, Bid, WonItems
 from domain.expressions import Budget, EvaluationError
 from domain.ledger.session import LedgerSession
@@ -139,12 +139,8 @@ class EffectRunner:
         """Execute one effect, or return why it was not executed; of a discount only the `share` if there is one."""
         if effect.fault is not None:
             return Done(FAILED, effect.fault, ZERO)
-        if effect.effect_id == MINT_POINTS:
-            return self._points.mint(campaign, effect.params)
-        if effect.effect_id == BURN_POINTS:
-            return self._points.burn(campaign, effect.params)
-        if effect.effect_id == EXTEND_EXPIRY:
-            return self._points.extend(campaign, effect.params)
+        if effect.effect_id in POINT_EFFECTS:
+            return self._points.execute(campaign, effect.effect_id, effect.params)
         if not self._event.is_active and effect.effect_id != NOTIFY:
             return Done(SKIPPED, MemberInactive("The member of the event is not active."), ZERO)
         if effect.effect_id == DISCOUNT:

@@ -1,13 +1,13 @@
 """The effects that move points: mint-points within the limits of its campaign, and burn-points."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import ROUND_DOWN, Context, Decimal
 from typing import Any
 
 from domain.campaigns.budgets import LimitBudget
 from domain.campaigns.compiled import CompiledCampaign
 from domain.campaigns.context import EventFacts
-from domain.campaigns.effects import SPONSOR
+from domain.campaigns.effects import BURN_POINTS, EXTEND_EXPIRY, MINT_POINTS, SPONSOR
 from domain.campaigns.limits import MONEY, POINTS, EventLimit, LimitUse
 from domain.campaigns.outcomes import (
     AUTHORIZED,
@@ -64,38 +64,40 @@ class PointEffects:
         """Forget the points since the savepoint."""
         self.transaction_count, self.discarded = savepoint
 
-    def mint(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> Done:
-        """Mint as much of the amount as the limits and the account's maximum balance allow."""
+    def execute(self, campaign: CompiledCampaign, effect_id: str, params: Mapping[str, Any]) -> Done:
+        """Execute one of the effects on points, or return why it was not executed."""
         try:
-            wallet_id = self._wallet_id(params)
-            account = self._account(campaign, params)
-            amount = round_down(account, params["amount"])
-            granted_amount, limit = (
-                self._within_limits(campaign, account, amount) if campaign.limits else (amount, None)
-            )
-            refusal: Conflict | None = None if limit is None else LimitReached.of(limit)
-            self.discarded += amount - granted_amount
-            if account.max_balance is not None:
-                granted_amount, over = self._session.within_max_balance(account, wallet_id, granted_amount)
-                refusal = over or refusal
-            qualifying = self._qualifying(account, params, granted_amount, amount)
-            if not (granted_amount or qualifying):
-                return Done(SKIPPED, refusal or NothingToDo("There is nothing to mint."), ZERO)
-            expires_at = params["expirationDate"]
-            minted = self._session.mint(
-                account,
-                wallet_id,
-                granted_amount,
-                self._details(campaign, params),
-                expires_at,
-                manual=self._pending,
-                qualifying=qualifying,
-                availability=_availability(params),
-            )
+            wallet_id, account = self._wallet_id(params), self._account(campaign, params)
+            return _EXECUTORS[effect_id](self, campaign, account, wallet_id, params)
         except (NoSponsor, MemberInactive) as reason:
             return Done(SKIPPED, reason, ZERO)
         except Refusal as failure:
             return Done(FAILED, failure, ZERO)
+
+    def _mint(
+        self, campaign: CompiledCampaign, account: LedgerAccount, wallet_id: int, params: Mapping[str, Any]
+    ) -> Done:
+        """Mint as much of the amount as the limits and the account's maximum balance allow."""
+        amount = round_down(account, params["amount"])
+        granted_amount, limit = self._within_limits(campaign, account, amount) if campaign.limits else (amount, None)
+        refusal: Conflict | None = None if limit is None else LimitReached.of(limit)
+        self.discarded += amount - granted_amount
+        if account.max_balance is not None:
+            granted_amount, over = self._session.within_max_balance(account, wallet_id, granted_amount)
+            refusal = over or refusal
+        qualifying = self._qualifying(account, params, granted_amount, amount)
+        if not (granted_amount or qualifying):
+            return Done(SKIPPED, refusal or NothingToDo("There is nothing to mint."), ZERO)
+        minted = self._session.mint(
+            account,
+            wallet_id,
+            granted_amount,
+            self._details(campaign, params),
+            params["expirationDate"],
+            manual=self._pending,
+            qualifying=qualifying,
+            availability=_availability(params),
+        )
         worth = self._worth(account, granted_amount)
         if campaign.limits:
             self._allowances.count(campaign, *self._uses(account, granted_amount))
@@ -138,47 +140,34 @@ class PointEffects:
         qualifying = round_down(account, qualifying)
         return share_of(account, qualifying, granted_amount, amount) if amount else qualifying
 
-    def burn(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> Done:
+    def _burn(
+        self, campaign: CompiledCampaign, account: LedgerAccount, wallet_id: int, params: Mapping[str, Any]
+    ) -> Done:
         """Burn the whole amount, or nothing."""
-        try:
-            wallet_id = self._wallet_id(params)
-            account = self._account(campaign, params)
-            amount = round_down(account, params["amount"])
-            if not amount:
-                return Done(SKIPPED, NothingToDo("There is nothing to burn."), ZERO)
-            self._burn(account, wallet_id, amount, self._details(campaign, params))
-        except (NoSponsor, MemberInactive) as reason:
-            return Done(SKIPPED, reason, ZERO)
-        except Refusal as failure:
-            return Done(FAILED, failure, ZERO)
-        return Done(EXECUTED, None, amount)
-
-    def _burn(self, account: LedgerAccount, wallet_id: int, amount: Decimal, details: Details) -> None:
-        savepoint = self._session.savepoint()
+        amount = round_down(account, params["amount"])
+        if not amount:
+            return Done(SKIPPED, NothingToDo("There is nothing to burn."), ZERO)
+        details, savepoint = self._details(campaign, params), self._session.savepoint()
         try:
             self._session.burn(account, wallet_id, amount, details, manual=self._pending)
         except Refusal:
             # It is no activity then that gives points of an idle balance back.
             self._session.rollback_to(savepoint)
             raise
+        return Done(EXECUTED, None, amount)
 
-    def extend(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> Done:
+    def _extend(
+        self, campaign: CompiledCampaign, account: LedgerAccount, wallet_id: int, params: Mapping[str, Any]
+    ) -> Done:
         """Extend the expiry of all lots of the balance; if there is one, post a transaction of 0."""
-        try:
-            wallet_id = self._wallet_id(params)
-            account = self._account(campaign, params)
-            extension = Extension(params["until"], params["months"])
-            for _, detail in extension.faults():
-                raise BadParameter(f"{detail}.")
-            if not self._session.holding(wallet_id, account.ledger_account_id).available:
-                return Done(SKIPPED, NothingToDo("There is nothing to extend."))
-            if self._pending:
-                return Done(AUTHORIZED, None)
-            self._session.extend(account, wallet_id, extension, self._details(campaign, params))
-        except (NoSponsor, MemberInactive) as reason:
-            return Done(SKIPPED, reason)
-        except Refusal as failure:
-            return Done(FAILED, failure)
+        extension = Extension(params["until"], params["months"])
+        for _, detail in extension.faults():
+            raise BadParameter(f"{detail}.")
+        if not self._session.holding(wallet_id, account.ledger_account_id).available:
+            return Done(SKIPPED, NothingToDo("There is nothing to extend."))
+        if self._pending:
+            return Done(AUTHORIZED, None)
+        self._session.extend(account, wallet_id, extension, self._details(campaign, params))
         return Done(EXECUTED, None)
 
     def uses_before_limits(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> list[LimitUse]:
@@ -230,6 +219,14 @@ class PointEffects:
             loyalty_event_id=self._event.loyalty_event_id,
             order_external_id=self._event.order_external_id,
         )
+
+
+_EXECUTORS: Mapping[str, Callable[[PointEffects, CompiledCampaign, LedgerAccount, int, Mapping[str, Any]], Done]] = {
+    MINT_POINTS: PointEffects._mint,
+    BURN_POINTS: PointEffects._burn,
+    EXTEND_EXPIRY: PointEffects._extend,
+}
+POINT_EFFECTS = _EXECUTORS.keys()
 
 
 def transaction_number(event_key: str, system_unique_key: str) -> int | None:
