@@ -9,7 +9,7 @@ from typing import Any
 from domain.calendar import localized, zone_faults
 from domain.ledger.availability import NONE, Availability
 from domain.ledger.refusals import UnknownLedgerAccount, unknown_account
-from domain.ledger.session import round_down
+from domain.ledger.session.balances import refuse_fractions
 from domain.problems import FieldFault, InvalidRequest
 from domain.referrals import MOST_REFERRALS, REFERRED, REFERRER, ReferralProgram
 from handlers.call import Call
@@ -108,6 +108,4 @@ def _check_side(call: Call, configuration: Configuration, body: ReferralProgramP
         return
     if account is None:
         raise UnknownLedgerAccount("The default ledger has no account that points could go to.")
-    if points != round_down(account, points):
-        fault = f"{side}PointsAccrual has more than the {account.decimals} fraction digits of this account"
-        raise InvalidRequest([FieldFault(fault, pointer=f"/{side}PointsAccrual")])
+    refuse_fractions(account, points, f"{side}PointsAccrual")

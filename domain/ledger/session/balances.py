@@ -315,14 +315,14 @@ def check_amount(account: LedgerAccount, amount: Decimal, name: str = "amount") 
         raise AccountInactive(f"The ledger account {account.name} is inactive.")
     if amount > MAX_AMOUNT:
         raise InvalidRequest([FieldFault(f"{name} is more than {MAX_AMOUNT}", pointer=f"/{name}")])
+    refuse_fractions(account, amount, name)
+
+
+def refuse_fractions(account: LedgerAccount, amount: Decimal, name: str) -> None:
+    """Refuse an amount with too many fraction digits; `name` is that of the field that holds it."""
     if amount != round_down(account, amount):
-        raise InvalidRequest(
-            [
-                FieldFault(
-                    f"{name} has more than the {account.decimals} fraction digits of this account", pointer=f"/{name}"
-                )
-            ]
-        )
+        detail = f"{name} has more than the {account.decimals} fraction digits of this account"
+        raise InvalidRequest([FieldFault(detail, pointer=f"/{name}")])
 
 
 def round_down(account: LedgerAccount, amount: Decimal) -> Decimal:

@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from domain.ledger.records import Ledger, LedgerAccount, fraction_fault
+from domain.ledger.records import Ledger, LedgerAccount
 from domain.ledger.refusals import SupplyBelowIssued
-from domain.problems import InvalidRequest
+from domain.ledger.session.balances import refuse_fractions
 from handlers.call import Call
 from handlers.messages.json_text import digest_of
 from persistence import ledger as ledgers
@@ -67,9 +67,7 @@ def _digest(account: LedgerAccount, change: SupplyChange) -> bytes:
 def _refuse(call: Call, account: LedgerAccount, max_supply: Decimal | None) -> None:
     if max_supply is None:
         return
-    fault = fraction_fault("maxSupply", max_supply, account.decimals)
-    if fault is not None:
-        raise InvalidRequest([fault])
+    refuse_fractions(account, max_supply, "maxSupply")
     issued = ledgers.issued(call.db, account.organization_id, [account.ledger_account_id])
     amount = issued.get(account.ledger_account_id, Decimal(0))
     if amount > max_supply:

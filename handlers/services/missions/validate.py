@@ -9,7 +9,7 @@ from typing import Any
 from domain.calendar import localized, zone_faults
 from domain.campaigns.references import unknown_keys, unknown_matchers
 from domain.ledger.availability import NONE
-from domain.ledger.session import round_down
+from domain.ledger.session.balances import refuse_fractions
 from domain.matchers import compile_matcher
 from domain.missions.progress import count_sources
 from domain.missions.records import Mission
@@ -134,9 +134,7 @@ def _check_points(call: Call, body: MissionProperties) -> None:
     if amount is None:
         return
     account = references.account_of_members(call, body.ledger_id, body.ledger_account_id)
-    if amount != round_down(account, amount):
-        detail = f"pointsAccrual has more than the {account.decimals} fraction digits of this account"
-        raise InvalidRequest([FieldFault(detail, pointer="/pointsAccrual")])
+    refuse_fractions(account, amount, "pointsAccrual")
     if body.manual_expiration is not None and not account.point_tracking_enabled:
         detail = "manualExpiration needs a ledger account with pointTrackingEnabled, whose points can expire"
         raise InvalidRequest([FieldFault(detail, pointer="/manualExpiration")])
