@@ -26,9 +26,7 @@ from handlers.services.configuration import Configuration
 from handlers.services.unit_of_work.derived_events import tier_points_of
 from handlers.services.unit_of_work.participants.badges import BadgeWork
 from handlers.services.unit_of_work.participants.missions import MissionWork
-from handlers.services.unit_of_work.tracked import TrackedEvent
 from handlers.services.unit_of_work.unit import UnitOfWork
-from persistence.rows import IdAllocator
 
 NOBODY = -1
 """The id of the member and of the wallet: no record has it."""
@@ -76,15 +74,8 @@ class HypotheticalUnit(UnitOfWork):
         self._tiers = dict(self._assumed_tiers(person.tier_keys))
         self.adopt([(_member(execution, person), self._tiers)])
 
-    def _open(
-        self,
-        tracked: Sequence[TrackedEvent],
-        spare_ids: int,
-        account_ids: Collection[int] | None = None,
-        transaction_ids: IdAllocator | None = None,
-        since: datetime | None = None,
-    ) -> None:
-        super()._open(tracked, spare_ids, account_ids, transaction_ids, since)
+    def _open(self, *arguments: Any, **options: Any) -> None:
+        super()._open(*arguments, **options)
         for account_id, balance in self._balances.items():
             self.ledger.assume(NOBODY, account_id, Holding(current=balance, earned=balance))
         earnings = {

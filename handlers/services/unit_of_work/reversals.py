@@ -55,13 +55,15 @@ class Reversal:
 
 
 class Participant(Protocol):
-    """The part of a unit of work that is about one subject."""
+    """The part of a unit of work that is about one subject; by default it reports no events and reverses nothing."""
 
     def take_derived(self) -> Sequence[DerivedEvent]:
         """Returns the derived events of this subject, each once."""
+        return ()
 
     def reverse(self, event_id: int, reversal: Reversal) -> Sequence[ReversedPart]:
         """Reverse the effects of a stored event here, as far as possible; the ledger reverses points."""
+        return ()
 
     def flush(self) -> None:
         """Store the changes since the last flush."""

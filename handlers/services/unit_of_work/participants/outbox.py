@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, Any
 from domain.campaigns.context import EventFacts, Executor
 from domain.campaigns.effects import NOTIFY
 from domain.campaigns.limits import Alert
-from domain.reversals import ReversedPart
 from handlers.messages.json_text import json_able
 from handlers.messages.webhooks import LIMIT_REACHED, NOTIFICATION, limit_alert
-from handlers.services.unit_of_work.derived_events import DerivedEvent
-from handlers.services.unit_of_work.reversals import Reversal
+from handlers.services.unit_of_work.reversals import Participant
 from handlers.services.webhooks.outbox import queue_notifications
 
 if TYPE_CHECKING:
     from handlers.services.unit_of_work.unit import UnitOfWork
 
 
-class OutboxWork:
-    """Notifications and alerts for the triggers of type `WebHook`; neither is ever reversed."""
+class OutboxWork(Participant):
+    """Notifications and alerts for the triggers of type `WebHook`: no events, and never reversed.
+
+    The cancellation of the event is reported instead.
+    """
 
     def __init__(self, unit: UnitOfWork) -> None:
         self._unit = unit
@@ -31,14 +32,6 @@ class OutboxWork:
     def executors(self) -> Mapping[str, Executor]:
         """The executor of the effect `notify`."""
         return {NOTIFY: self._notify}
-
-    def take_derived(self) -> Sequence[DerivedEvent]:
-        """Empty: a notification is no event."""
-        return ()
-
-    def reverse(self, event_id: int, reversal: Reversal) -> Sequence[ReversedPart]:
-        """Empty: the cancellation of the event is reported instead."""
-        return ()
 
     def flush(self) -> None:
         """Queue the notifications and the alerts."""

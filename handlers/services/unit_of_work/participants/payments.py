@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -14,10 +14,8 @@ from domain.orders import CREATED, POINTS, UNDONE, Order
 from domain.points_payments import CAPTURED, HELD, RELEASED, PointsPayment, Tendered, captured_value, refuse_unheld
 from domain.problems import NotFound, Refusal
 from domain.redemptions import refuse_other_currency
-from domain.reversals import ReversedPart
 from domain.tenders import PaidPoints, Payment, TenderRefund, refunds_of, refuse_greater, with_refunds
-from handlers.services.unit_of_work.derived_events import DerivedEvent
-from handlers.services.unit_of_work.reversals import Reversal
+from handlers.services.unit_of_work.reversals import Participant
 from handlers.services.unit_of_work.tracked import TrackedEvent
 from persistence import points_payments, posting
 from persistence.points_payments import PAYMENTS
@@ -29,10 +27,11 @@ _DESCRIPTION = "Points payment"
 _STATUSES = {PENDING: HELD, SETTLED: CAPTURED, REVERTED: RELEASED}
 
 
-class PaymentWork:
+class PaymentWork(Participant):
     """The payments with these keys, which events of orders name, or the orders have that events undo.
 
-    All are loaded at once. Their members are those of the orders, who are locked.
+    All are loaded at once. Their members are those of the orders, who are locked. What happens to a payment is no
+    event, and payments are refunded with their orders, so `reverse` does nothing.
     """
 
     def __init__(self, unit: UnitOfWork, keys: Collection[str]) -> None:
@@ -143,14 +142,6 @@ class PaymentWork:
         refunded = ledger.fiat_returned_of(transaction)
         rest = Tendered(ledger.unreverted_of(transaction), (transaction.fiat_value or Decimal(0)) - refunded)
         return PaidPoints(payment.rate(self._account_of(payment).decimals), refunded, rest)
-
-    def take_derived(self) -> Sequence[DerivedEvent]:
-        """Empty: what happens to a payment is no event."""
-        return ()
-
-    def reverse(self, event_id: int, reversal: Reversal) -> Sequence[ReversedPart]:
-        """Empty: payments are refunded with their orders."""
-        return ()
 
     def flush(self) -> None:
         """Store which orders have captured the payments."""
