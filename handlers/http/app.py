@@ -98,12 +98,21 @@ def _replica(settings: Settings) -> Engine | None:
     """The engine of the read replica, which connects at its first query; None if there is no replica."""
     if not settings.read_database_url:
         return None
+    return _engine(settings, settings.read_database_url, settings.threads, "loyalty-read")
+
+
+def serving_engine(settings: Settings) -> Engine:
+    """The engine of a process that serves requests."""
+    return _engine(settings, settings.database_url, settings.threads + EXTRA_THREADS, "loyalty-serve")
+
+
+def _engine(settings: Settings, url: str, threads: int, application_name: str) -> Engine:
     return create_engine(
-        settings.read_database_url,
-        threads=settings.threads,
+        url,
+        threads=threads,
         statement_timeout_ms=settings.statement_timeout_ms,
         lock_timeout_ms=settings.lock_timeout_ms,
-        application_name="loyalty-read",
+        application_name=application_name,
     )
 
 

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from handlers.http.app import EXTRA_THREADS, create_app
+from handlers.http.app import create_app, serving_engine
 from handlers.settings import Settings
 from persistence import embedded
-from persistence.engine import create_engine
 
 
 def create() -> Callable[..., Any]:
@@ -27,11 +26,4 @@ def create() -> Callable[..., Any]:
         lease = embedded.acquire(settings.home)
         atexit.register(lease.close)
         settings = replace(settings, database_url=lease.url)
-    engine = create_engine(
-        settings.database_url,
-        threads=settings.threads + EXTRA_THREADS,
-        statement_timeout_ms=settings.statement_timeout_ms,
-        lock_timeout_ms=settings.lock_timeout_ms,
-        application_name="loyalty-serve",
-    )
-    return create_app(settings, engine)
+    return create_app(settings, serving_engine(settings))

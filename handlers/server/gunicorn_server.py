@@ -19,7 +19,6 @@ import handlers
 from handlers.server.garbage import collect_rarely
 from handlers.settings import Settings
 from persistence import embedded
-from persistence.engine import create_engine
 
 # A thread that computes, as a dry run does for long, lets others go on this soon: they mostly wait for it but briefly.
 _SWITCH_SECONDS = 0.0005
@@ -121,16 +120,10 @@ class _Server(BaseApplication):  # type: ignore[misc]
 
     def load(self) -> Callable[..., Any]:
         """Create the ASGI application; its engine connects in the workers, at the first call."""
-        from handlers.http.app import EXTRA_THREADS, create_app
+        from handlers.http.app import create_app, serving_engine
 
         settings = self._settings
-        self._engine = create_engine(
-            settings.database_url,
-            threads=settings.threads + EXTRA_THREADS,
-            statement_timeout_ms=settings.statement_timeout_ms,
-            lock_timeout_ms=settings.lock_timeout_ms,
-            application_name="loyalty-serve",
-        )
+        self._engine = serving_engine(settings)
         return create_app(settings, self._engine)
 
     def _options(self) -> dict[str, Any]:
