@@ -14,9 +14,9 @@ from handlers.services.imports.reading import (
     RecordsByName,
     do_all,
     find_members,
-    keep_new_keys,
     key_of,
     member_of,
+    read_new_rows,
     read_rows,
     values_of,
 )
@@ -64,17 +64,14 @@ _COLUMN_OF_POINTER = {f"/{name}": name for name in _CHECKED_FIELDS}
 def import_badges(call: Call, job: ImportJob, rows: Sequence[ImportRow], name_of: NameOf) -> list[FailedRow]:
     """Assign the badges of rows; returns the rows that failed."""
     failed: list[FailedRow] = []
-    members_by_name, organization = find_members(call, rows), call.organization
-    existing = configuration_of(call.db, organization).badges.values()
+    members_by_name = find_members(call, rows)
+    existing = configuration_of(call.db, call.organization).badges.values()
     names = RecordsByName("badge", "badge", [(badge, (badge.badge_key, badge.name)) for badge in existing])
 
-    def read(row: ImportRow) -> tuple[ImportRow, BadgeGrant]:
-        return row, _grant(job, row, names.of(row, name_of), member_of(row, members_by_name, name_of), name_of)
+    def read(row: ImportRow) -> BadgeGrant:
+        return _grant(job, row, names.of(row, name_of), member_of(row, members_by_name, name_of), name_of)
 
-    items = read_rows(job, rows, failed, name_of, read)
-    keys = [key_of(job, row) for row, _ in items]
-    trackings = TRACKINGS.find_all(call.db, organization.organization_id, system_unique_key=keys)
-    new_items = keep_new_keys(job, items, (tracking.system_unique_key for tracking in trackings), failed, name_of)
+    new_items = read_new_rows(call, job, rows, failed, name_of, read, TRACKINGS)
     do_all(new_items, failed, lambda grants: assign_badges([call] * len(grants), grants))
     return failed
 

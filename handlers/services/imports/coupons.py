@@ -16,9 +16,9 @@ from handlers.services.imports.reading import (
     RecordsByName,
     do_all,
     find_members,
-    keep_new_keys,
     key_of,
     member_of,
+    read_new_rows,
     read_rows,
     values_of,
 )
@@ -47,13 +47,10 @@ def import_coupons(call: Call, job: ImportJob, rows: Sequence[ImportRow], name_o
     failed: list[FailedRow] = []
     names, members_by_name = book_names(call, rows), find_members(call, rows)
 
-    def read(row: ImportRow) -> tuple[ImportRow, CouponRequest]:
-        return row, _request(call, job, row, names.of(row, name_of), member_of(row, members_by_name, name_of), name_of)
+    def read(row: ImportRow) -> CouponRequest:
+        return _request(call, job, row, names.of(row, name_of), member_of(row, members_by_name, name_of), name_of)
 
-    items = read_rows(job, rows, failed, name_of, read)
-    keys = [key_of(job, row) for row, _ in items]
-    usages = USAGES.find_all(call.db, call.organization.organization_id, system_unique_key=keys)
-    new_items = keep_new_keys(job, items, (usage.system_unique_key for usage in usages), failed, name_of)
+    new_items = read_new_rows(call, job, rows, failed, name_of, read, USAGES)
     do_all(new_items, failed, lambda requests: assign_coupons([call] * len(requests), requests))
     return failed
 

@@ -14,14 +14,13 @@ from handlers.services.imports.reading import (
     detail_of,
     do_all,
     find_members,
-    keep_new_keys,
     key_of,
     member_of,
-    read_rows,
+    read_new_rows,
 )
 from handlers.services.imports.rows import ImportRow, NameOf, check_body, field_at, moment_in
 from handlers.services.unit_of_work.unit import UnitOfWork
-from persistence import events
+from persistence.events import EVENTS
 
 # As many as a request may track.
 _TRACKED_AT_ONCE = 100
@@ -42,14 +41,11 @@ def import_events(call: Call, job: ImportJob, rows: Sequence[ImportRow], name_of
     failed: list[FailedRow] = []
     members_by_name = find_members(call, rows)
 
-    def read(row: ImportRow) -> tuple[ImportRow, IncomingEvent]:
+    def read(row: ImportRow) -> IncomingEvent:
         member_of(row, members_by_name, name_of)
-        return row, _event(call, job, row, name_of)
+        return _event(call, job, row, name_of)
 
-    items = read_rows(job, rows, failed, name_of, read)
-    keys = [key_of(job, row) for row, _ in items]
-    existing_keys = events.find_answered(call.db, call.organization.organization_id, keys)
-    new_items = keep_new_keys(job, items, existing_keys, failed, name_of)
+    new_items = read_new_rows(call, job, rows, failed, name_of, read, EVENTS)
     for begin in range(0, len(new_items), _TRACKED_AT_ONCE):
         do_all(new_items[begin : begin + _TRACKED_AT_ONCE], failed, lambda incoming: _tracked(call, incoming))
     return failed

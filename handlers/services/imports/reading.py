@@ -10,6 +10,7 @@ from domain.problems import InvalidRequest, Refusal
 from handlers.call import Call
 from handlers.services.imports.rows import ImportRow, NameOf
 from persistence.members import MEMBERS
+from persistence.records import Records
 
 T = TypeVar("T")
 
@@ -80,16 +81,22 @@ def key_of(job: ImportJob, row: ImportRow) -> str:
     return row.values.get("systemUniqueKey") or f"import-{job.import_id}-{row.line}"
 
 
-def keep_new_keys(
+def read_new_rows(
+    call: Call,
     job: ImportJob,
-    items: Iterable[tuple[ImportRow, T]],
-    existing_keys: Iterable[str],
+    rows: Sequence[ImportRow],
     failed: list[FailedRow],
     name_of: NameOf,
+    read: Callable[[ImportRow], T],
+    records: Records[Any],
 ) -> list[tuple[ImportRow, T]]:
-    """Return the rows to import; add rows with one of the `existing_keys` to `failed`, unless the import may repeat
-    them."""
-    keys = set(existing_keys)
+    """The rows to import, with what `read` makes of them; adds the others to `failed`, as `read_rows` does.
+
+    Those are also rows whose key one of the `records` has, unless the import may repeat them.
+    """
+    items = read_rows(job, rows, failed, name_of, lambda row: (row, read(row)))
+    all_keys = [key_of(job, row) for row, _ in items]
+    keys = records.find_values(call.db, call.organization.organization_id, system_unique_key=all_keys)
     new_items = []
     for row, request in items:
         key = key_of(job, row)
