@@ -9,7 +9,7 @@ from sqlalchemy import Connection, and_, func, or_, select
 from domain.badges import Badge, BadgeBalance, BadgeChanges, BadgeTracking, MemberBadge, Place
 from domain.members import Member
 from persistence.connections import Prepared, defer, query
-from persistence.filters import conditions_of, has_all, is_any_of
+from persistence.filters import conditions_of, has_all, is_any_of, is_same
 from persistence.paging import Page, Paged, paged_columns, sorting_of
 from persistence.records import Records
 from persistence.rows import add_all, as_json, as_rows, change_all, fields_of, update_by_id, upsert
@@ -19,13 +19,7 @@ BADGES = Records(badges, Badge, equal=("active",), filters={"tags": has_all(badg
 TRACKINGS = Records(
     badge_trackings,
     BadgeTracking,
-    source=badge_trackings.join(
-        badges,
-        and_(
-            badges.c.organization_id == badge_trackings.c.organization_id,
-            badges.c.badge_id == badge_trackings.c.badge_id,
-        ),
-    ),
+    source=badge_trackings.join(badges, is_same(badges, badge_trackings, "badge_id")),
     columns={"badge_key": badges.c.badge_key},
 )
 
@@ -51,11 +45,7 @@ def find_page_of_member(db: Connection, member: Member, query: Mapping[str, Any]
     """A page of the badges that the member holds, or of those with the `badgeKeys` of the query, held or not."""
     source = badges.outerjoin(
         member_badges,
-        and_(
-            member_badges.c.organization_id == badges.c.organization_id,
-            member_badges.c.badge_id == badges.c.badge_id,
-            member_badges.c.member_id == member.member_id,
-        ),
+        is_same(member_badges, badges, "badge_id") & (member_badges.c.member_id == member.member_id),
     )
     page, filters = Page.of(query), {**BADGES.filters, "badgeKeys": is_any_of(badges.c.badge_key)}
     conditions = [badges.c.organization_id == member.organization_id, *conditions_of(filters, query)]
@@ -69,9 +59,7 @@ def find_balance(db: Connection, member: Member, badge: Badge) -> BadgeBalance:
     """The amount of the badge that the member holds."""
     balance = db.execute(
         select(member_badges.c.assigned_balance).where(
-            member_badges.c.organization_id == member.organization_id,
-            member_badges.c.member_id == member.member_id,
-            member_badges.c.badge_id == badge.badge_id,
+            is_same(member_badges, member, "member_id"), member_badges.c.badge_id == badge.badge_id
         )
     ).scalar()
     return BadgeBalance(badge.badge_id, badge.badge_key, member.member_id, member.loyalty_member_id, balance or 0)

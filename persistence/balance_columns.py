@@ -6,6 +6,8 @@ They are computed at the moment `now`, whether or not the periodic jobs have pos
 from decimal import Decimal
 
 from sqlalchemy import (
+    ColumnElement,
+    Table,
     Text,
     and_,
     bindparam,
@@ -20,6 +22,7 @@ from sqlalchemy import (
 )
 
 from domain.ledger.records import MINT, PENDING
+from persistence.filters import is_same
 from persistence.tables.ledger import (
     ledger_accounts,
     ledger_balances,
@@ -32,13 +35,17 @@ from persistence.tables.ledger import (
 
 _ZERO = Decimal(0)
 
+
+def _is_of_balance(table: Table, wallet: str = "wallet_id") -> ColumnElement[bool]:
+    """A row of the table is of the wallet and the account of a balance."""
+    return is_same(table, ledger_balances, "ledger_account_id") & (table.c[wallet] == ledger_balances.c.wallet_id)
+
+
 # Evaluated per balance: the index of spendable lots directly finds the expired ones of each.
 _EXPIRED_LOTS = (
     select(func.coalesce(func.sum(ledger_lots.c.remaining), literal(_ZERO)))
     .where(
-        ledger_lots.c.organization_id == ledger_balances.c.organization_id,
-        ledger_lots.c.wallet_id == ledger_balances.c.wallet_id,
-        ledger_lots.c.ledger_account_id == ledger_balances.c.ledger_account_id,
+        _is_of_balance(ledger_lots),
         ledger_lots.c.remaining > 0,
         ledger_lots.c.expires_at <= bindparam("now"),
     )
@@ -49,9 +56,7 @@ _EXPIRED_LOTS = (
 # Holds of a balance that have ended and are not released yet: their points belong to the wallet again.
 _t, _uses = ledger_transactions, ledger_lot_uses
 _HAS_ENDED = and_(
-    _t.c.organization_id == ledger_balances.c.organization_id,
-    _t.c.from_wallet_id == ledger_balances.c.wallet_id,
-    _t.c.ledger_account_id == ledger_balances.c.ledger_account_id,
+    _is_of_balance(_t, "from_wallet_id"),
     _t.c.status == PENDING,
     _t.c.held_until <= bindparam("now"),
 )
@@ -61,18 +66,8 @@ _ENDED_HOLDS = (
     .correlate(ledger_balances)
     .scalar_subquery()
 )
-_USED_LOTS = _t.join(
-    _uses,
-    and_(
-        _uses.c.organization_id == _t.c.organization_id,
-        _uses.c.ledger_transaction_id == _t.c.ledger_transaction_id,
-    ),
-).join(
-    ledger_lots,
-    and_(
-        ledger_lots.c.organization_id == _uses.c.organization_id,
-        ledger_lots.c.ledger_lot_id == _uses.c.ledger_lot_id,
-    ),
+_USED_LOTS = _t.join(_uses, is_same(_uses, _t, "ledger_transaction_id")).join(
+    ledger_lots, is_same(ledger_lots, _uses, "ledger_lot_id")
 )
 _EXPIRED_IN_HOLDS = (
     select(func.coalesce(func.sum(_uses.c.amount), literal(_ZERO)))
@@ -88,9 +83,7 @@ _OWN_DATE_IS_LATER = or_(ledger_lots.c.expires_at.is_(None), ledger_lots.c.expir
 _kept_rows = union_all(
     select(ledger_lots.c.kept_until, ledger_lots.c.remaining.label("amount"))
     .where(
-        ledger_lots.c.organization_id == ledger_balances.c.organization_id,
-        ledger_lots.c.wallet_id == ledger_balances.c.wallet_id,
-        ledger_lots.c.ledger_account_id == ledger_balances.c.ledger_account_id,
+        _is_of_balance(ledger_lots),
         ledger_lots.c.remaining > 0,
         ledger_lots.c.kept_until.is_not(None),
         _OWN_DATE_IS_LATER,
@@ -107,9 +100,7 @@ _KEPT = select(
 
 # Mints of a balance that are not available yet, or that are by now and are not posted.
 _IS_WAITING = and_(
-    _t.c.organization_id == ledger_balances.c.organization_id,
-    _t.c.to_wallet_id == ledger_balances.c.wallet_id,
-    _t.c.ledger_account_id == ledger_balances.c.ledger_account_id,
+    _is_of_balance(_t, "to_wallet_id"),
     _t.c.status == PENDING,
     _t.c.transaction_type == MINT,
     or_(_t.c.available_at.is_not(None), _t.c.available_on.is_not(None)),
@@ -190,22 +181,12 @@ VIEW_COLUMNS = (
 )
 # Each wallet with all accounts of its ledger, and its balances where it ever had something.
 HOLDINGS = (
-    wallets.join(
-        ledgers,
-        and_(ledgers.c.organization_id == wallets.c.organization_id, ledgers.c.ledger_id == wallets.c.ledger_id),
-    )
-    .join(
-        ledger_accounts,
-        and_(
-            ledger_accounts.c.organization_id == wallets.c.organization_id,
-            ledger_accounts.c.ledger_id == wallets.c.ledger_id,
-        ),
-    )
+    wallets.join(ledgers, is_same(ledgers, wallets, "ledger_id"))
+    .join(ledger_accounts, is_same(ledger_accounts, wallets, "ledger_id"))
     .outerjoin(
         ledger_balances,
         and_(
-            ledger_balances.c.organization_id == wallets.c.organization_id,
-            ledger_balances.c.wallet_id == wallets.c.wallet_id,
+            is_same(ledger_balances, wallets, "wallet_id"),
             ledger_balances.c.ledger_account_id == ledger_accounts.c.ledger_account_id,
         ),
     )

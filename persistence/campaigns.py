@@ -8,7 +8,7 @@ from sqlalchemy import Connection, select, update
 
 from domain.campaigns.records import RUNNING, Action, Campaign, StackingGroup
 from domain.problems import NameTaken
-from persistence.filters import has_all, is_any_of
+from persistence.filters import has_all, is_any_of, is_same
 from persistence.records import Records
 from persistence.tables.campaigns import campaign_actions, campaigns, stacking_groups
 
@@ -49,11 +49,7 @@ def find_idle(
         of_campaigns.append(campaigns.c.campaign_key.in_(list(keys)))
     idle_actions = (
         select(*ACTIONS.columns)
-        .join(
-            campaigns,
-            (campaigns.c.organization_id == campaign_actions.c.organization_id)
-            & (campaigns.c.campaign_id == campaign_actions.c.campaign_id),
-        )
+        .join(campaigns, is_same(campaigns, campaign_actions, "campaign_id"))
         .where(*of_campaigns, campaigns.c.active, campaign_actions.c.status != RUNNING)
         .order_by(campaign_actions.c.action_id)
     )
@@ -98,10 +94,7 @@ def next_action_index(db: Connection, campaign: Campaign) -> int:
     """One above the greatest index of the campaign's actions; at the maximum several actions share it."""
     greatest = db.execute(
         select(campaign_actions.c.action_index)
-        .where(
-            campaign_actions.c.organization_id == campaign.organization_id,
-            campaign_actions.c.campaign_id == campaign.campaign_id,
-        )
+        .where(is_same(campaign_actions, campaign, "campaign_id"))
         .order_by(campaign_actions.c.action_index.desc())
         .limit(1)
     ).scalar()

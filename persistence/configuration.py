@@ -2,12 +2,15 @@
 
 from dataclasses import replace
 
-from sqlalchemy import Connection, and_, select
+from sqlalchemy import Connection, select
 
 from domain.organizations import Organization
 from domain.tier_policies import TierPolicy
 from domain.tiers import KnownTier, Step, TierSchedule
+from persistence.filters import is_same
 from persistence.tables.organizations import loyalty_programs, loyalty_tiers
+
+_OF_PROGRAM = is_same(loyalty_tiers, loyalty_programs, "loyalty_program_id")
 
 
 def programs(db: Connection, organization_id: int) -> list[tuple[int, str, int | None]]:
@@ -24,9 +27,6 @@ def programs(db: Connection, organization_id: int) -> list[tuple[int, str, int |
 def tiers(db: Connection, organization_id: int) -> list[KnownTier]:
     """Every loyalty tier, active or not, with its program, by id."""
     programs, tiers = loyalty_programs.c, loyalty_tiers.c
-    of_program = and_(
-        tiers.organization_id == programs.organization_id, tiers.loyalty_program_id == programs.loyalty_program_id
-    )
     rows = db.execute(
         select(
             tiers.loyalty_tier_id,
@@ -36,7 +36,7 @@ def tiers(db: Connection, organization_id: int) -> list[KnownTier]:
             tiers.name,
             tiers.active,
         )
-        .select_from(loyalty_tiers.join(loyalty_programs, of_program))
+        .select_from(loyalty_tiers.join(loyalty_programs, _OF_PROGRAM))
         .where(tiers.organization_id == organization_id)
         .order_by(tiers.loyalty_tier_id)
     )
@@ -46,9 +46,6 @@ def tiers(db: Connection, organization_id: int) -> list[KnownTier]:
 def tier_schedules(db: Connection, organization: Organization) -> list[TierSchedule]:
     """The tiers of every active program, by program id; one statement for all."""
     programs, tiers = loyalty_programs.c, loyalty_tiers.c
-    of_program = and_(
-        tiers.organization_id == programs.organization_id, tiers.loyalty_program_id == programs.loyalty_program_id
-    )
     rows = db.execute(
         select(
             programs.loyalty_program_id,
@@ -61,7 +58,7 @@ def tier_schedules(db: Connection, organization: Organization) -> list[TierSched
             tiers.tier_order,
             tiers.active,
         )
-        .select_from(loyalty_programs.outerjoin(loyalty_tiers, of_program))
+        .select_from(loyalty_programs.outerjoin(loyalty_tiers, _OF_PROGRAM))
         .where(programs.organization_id == organization.organization_id, programs.active)
         .order_by(programs.loyalty_program_id)
     )

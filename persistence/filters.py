@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sqlalchemy import cast, func, or_
+from sqlalchemy import ColumnElement, and_, cast, func, or_
 
 from domain.calendar import instant_of
 
@@ -12,6 +12,12 @@ Filter = Callable[[Any], Any]
 
 # Parameters that select the rows and fields that a response shows, but not the rows that the list has.
 _OF_PAGES = frozenset({"page", "limit", "order", "cursor", "include"})
+
+
+def is_same(table: Any, other: Any, *names: str) -> ColumnElement[bool]:
+    """A row of the table has the organization, and the values of these columns, of another table's row or a record."""
+    values = getattr(other, "c", other)
+    return and_(*(table.c[name] == getattr(values, name) for name in ("organization_id", *names)))
 
 
 def equals(column: Any) -> Filter:

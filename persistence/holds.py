@@ -4,10 +4,11 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import TypeVar
 
-from sqlalchemy import Connection, and_, exists, func, select
+from sqlalchemy import Connection, exists, func, select
 
 from domain.ledger.holds import HoldState
 from domain.ledger.records import PENDING, SETTLED, LedgerAccount
+from persistence.filters import is_same
 from persistence.records import Records
 from persistence.tables.ledger import ledger_transactions
 
@@ -78,12 +79,7 @@ def has_holding_records(db: Connection, records: Records[Kind], account: LedgerA
 
 
 def _is_held(records: Records[Kind], now: datetime) -> tuple[object, ...]:
-    columns = records.table.c
     pending = select(_t.c.ledger_transaction_id).where(
-        and_(
-            _t.c.organization_id == columns.organization_id,
-            _t.c.ledger_transaction_id == columns.ledger_transaction_id,
-            _t.c.status == PENDING,
-        )
+        is_same(_t, records.table, "ledger_transaction_id"), _t.c.status == PENDING
     )
-    return columns.held_until > now, exists(pending)
+    return records.table.c.held_until > now, exists(pending)

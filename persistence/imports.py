@@ -10,6 +10,7 @@ from sqlalchemy import Connection, func, select, update
 from domain.imports.records import FAILED, QUEUED, RUNNING, UPLOADING, FailedRow, ImportEnded, ImportJob, ImportPart
 from persistence.connections import defer, query
 from persistence.file_jobs import FileJobs
+from persistence.filters import is_same
 from persistence.rows import add, add_all, columns_of, fields_of
 from persistence.tables.imports import failed_import_rows, import_blocks, import_parts, imports
 
@@ -85,8 +86,7 @@ def forgive_begin(db: Connection, job: ImportJob) -> None:
 def advance(db: Connection, job: ImportJob, **values: Any) -> None:
     """Change an import that is worked on; raises ImportEnded if it was cancelled or moved meanwhile."""
     statement = update(imports).where(
-        imports.c.organization_id == job.organization_id,
-        imports.c.import_id == job.import_id,
+        is_same(imports, job, "import_id"),
         imports.c.status.in_((QUEUED, RUNNING)),
         imports.c.next_byte == job.next_byte,
     )
@@ -96,9 +96,8 @@ def advance(db: Connection, job: ImportJob, **values: Any) -> None:
 
 def find_parts(db: Connection, job: ImportJob) -> list[ImportPart]:
     """The parts of the file that are stored, in their order."""
-    conditions = import_parts.c.organization_id == job.organization_id, import_parts.c.import_id == job.import_id
-    statement = select(*columns_of(import_parts, ImportPart)).where(*conditions).order_by(import_parts.c.part_number)
-    return [ImportPart(*row) for row in db.execute(statement).all()]
+    statement = select(*columns_of(import_parts, ImportPart)).where(is_same(import_parts, job, "import_id"))
+    return [ImportPart(*row) for row in db.execute(statement.order_by(import_parts.c.part_number)).all()]
 
 
 def add_part(db: Connection, job: ImportJob, part_number: int, blocks: Iterable[bytes], **values: Any) -> ImportPart:
@@ -136,11 +135,7 @@ def find_failed(db: Connection, job: ImportJob, after_line: int, limit: int) -> 
     table = failed_import_rows
     statement = (
         select(*(table.c[name] for name in fields_of(FailedRow)))
-        .where(
-            table.c.organization_id == job.organization_id,
-            table.c.import_id == job.import_id,
-            table.c.line > after_line,
-        )
+        .where(is_same(table, job, "import_id"), table.c.line > after_line)
         .order_by(table.c.line)
         .limit(limit)
     )

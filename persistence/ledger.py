@@ -10,6 +10,7 @@ from sqlalchemy import Connection, and_, case, func, insert, literal, or_, selec
 from domain.ledger.records import PENDING, Ledger, LedgerAccount, LedgerAccountInUse
 from domain.problems import NameTaken
 from persistence import organizations
+from persistence.filters import is_same
 from persistence.ledger_transactions import add_zero
 from persistence.records import Records
 from persistence.tables.ledger import (
@@ -48,10 +49,7 @@ def keys_of_accounts(
         .join_from(
             ledger_accounts,
             ledgers,
-            and_(
-                ledgers.c.organization_id == ledger_accounts.c.organization_id,
-                ledgers.c.ledger_id == ledger_accounts.c.ledger_id,
-            ),
+            is_same(ledgers, ledger_accounts, "ledger_id"),
         )
         .where(
             ledger_accounts.c.organization_id == organization_id,
@@ -70,10 +68,7 @@ def issued(db: Connection, organization_id: int, ledger_account_ids: Collection[
         .join_from(
             supplies,
             accounts,
-            and_(
-                accounts.c.organization_id == supplies.c.organization_id,
-                accounts.c.ledger_account_id == supplies.c.ledger_account_id,
-            ),
+            is_same(accounts, supplies, "ledger_account_id"),
         )
         .where(supplies.c.organization_id == organization_id, supplies.c.ledger_account_id.in_(ledger_account_ids))
         .group_by(supplies.c.ledger_account_id)
@@ -110,35 +105,22 @@ def store_account(
 
 
 def _has_accounts(db: Connection, ledger: Ledger) -> bool:
-    accounts = ledger_accounts.c
-    is_of_ledger = (accounts.organization_id == ledger.organization_id, accounts.ledger_id == ledger.ledger_id)
-    return bool(db.execute(select(select(literal(1)).where(*is_of_ledger).exists())).scalar())
+    is_of_ledger = is_same(ledger_accounts, ledger, "ledger_id")
+    return bool(db.execute(select(select(literal(1)).where(is_of_ledger).exists())).scalar())
 
 
 def _make_room_for_default(db: Connection, ledger: Ledger) -> None:
     db.execute(
         update(ledger_accounts)
-        .where(
-            ledger_accounts.c.organization_id == ledger.organization_id,
-            ledger_accounts.c.ledger_id == ledger.ledger_id,
-            ledger_accounts.c.is_default_account,
-        )
+        .where(is_same(ledger_accounts, ledger, "ledger_id"), ledger_accounts.c.is_default_account)
         .values(is_default_account=False)
     )
 
 
 def has_movements(db: Connection, account: LedgerAccount) -> bool:
     """True if any amount was ever moved or reserved on the account."""
-    transactions = ledger_transactions.c
-    movement_exists = (
-        select(literal(1))
-        .where(
-            transactions.organization_id == account.organization_id,
-            transactions.ledger_account_id == account.ledger_account_id,
-            transactions.amount > 0,
-        )
-        .exists()
-    )
+    is_of_account = is_same(ledger_transactions, account, "ledger_account_id")
+    movement_exists = select(literal(1)).where(is_of_account, ledger_transactions.c.amount > 0).exists()
     return bool(db.execute(select(movement_exists)).scalar())
 
 
@@ -151,9 +133,8 @@ def has_pending(db: Connection, account: LedgerAccount) -> bool:
     to_capture = (
         select(literal(1))
         .where(
-            transactions.organization_id == balances.organization_id,
+            is_same(ledger_transactions, ledger_balances, "ledger_account_id"),
             transactions.to_wallet_id == balances.wallet_id,
-            transactions.ledger_account_id == balances.ledger_account_id,
             transactions.status == PENDING,
             transactions.available_at.is_(None),
             transactions.available_on.is_(None),
@@ -164,8 +145,7 @@ def has_pending(db: Connection, account: LedgerAccount) -> bool:
     pending = (
         select(literal(1))
         .where(
-            balances.organization_id == account.organization_id,
-            balances.ledger_account_id == account.ledger_account_id,
+            is_same(ledger_balances, account, "ledger_account_id"),
             or_(balances.pending_debit_balance > 0, and_(balances.pending_credit_balance > 0, to_capture)),
         )
         .exists()
@@ -182,10 +162,6 @@ def start_tracking(db: Connection, account: LedgerAccount, key: str, now: dateti
     if has_pending(db, account):
         raise LedgerAccountInUse("pointTrackingEnabled cannot change while transactions of the account are pending.")
     balances = ledger_balances.c
-    of_account = (
-        balances.organization_id == account.organization_id,
-        balances.ledger_account_id == account.ledger_account_id,
-    )
     transaction_id = add_zero(
         db, account, system_unique_key=key, description="Point tracking begins", created_at=now, updated_at=now
     )
@@ -197,7 +173,7 @@ def start_tracking(db: Connection, account: LedgerAccount, key: str, now: dateti
         balances.current_balance,
         balances.current_balance,
         literal(now, ledger_lots.c.created_at.type),
-    ).where(*of_account, balances.current_balance > 0)
+    ).where(is_same(ledger_balances, account, "ledger_account_id"), balances.current_balance > 0)
     names = (
         "organization_id",
         "wallet_id",

@@ -11,6 +11,7 @@ from domain.ledger.availability import AVAILABLE, WAITING
 from domain.ledger.records import MINT, PENDING, REVERT, SETTLED, LedgerAccount, StoredTransaction
 from domain.ledger.views import TransactionRow
 from persistence.counts import MOST_COUNTED, RowCount
+from persistence.filters import is_same
 from persistence.paging import Page, Paged, paged_columns, sorting_of
 from persistence.records import Records
 from persistence.tables.ledger import ledger_accounts, ledger_entries, ledger_transactions
@@ -25,27 +26,19 @@ _ORDER_COLUMNS = {
     "updatedAt": _t.c.updated_at,
 }
 
-_SAME_TRANSACTION = and_(
-    _other.c.organization_id == _e.c.organization_id,
-    _other.c.ledger_transaction_id == _e.c.ledger_transaction_id,
-)
+_SAME_TRANSACTION = is_same(_other, _e, "ledger_transaction_id")
 
 # A pending transaction has entries of zero; once others show what it moved, the zeros are hidden. The others are
 # counted, since the planner would evaluate a mere "exists" by a scan of the whole table.
 _MOVING_ENTRIES = select(func.count()).where(_SAME_TRANSACTION, _other.c.amount != 0).correlate(_e).scalar_subquery()
 _SHOWN = or_(_e.c.amount.is_(None), _e.c.amount != 0, _MOVING_ENTRIES == 0)
 
-_DETAIL_INDEX = (
+_EARLIER_ENTRIES = (
     select(func.count())
-    .where(
-        _SAME_TRANSACTION,
-        _other.c.wallet_id.is_not(None),
-        _other.c.entry_index < _e.c.entry_index,
-        or_(_other.c.amount != 0, _e.c.amount == 0),
-    )
+    .where(_SAME_TRANSACTION, _other.c.wallet_id.is_not(None), _other.c.entry_index < _e.c.entry_index)
     .correlate(_e)
-    .scalar_subquery()
 )
+_DETAIL_INDEX = _EARLIER_ENTRIES.where(or_(_other.c.amount != 0, _e.c.amount == 0)).scalar_subquery()
 
 # The part of a transaction that had expired on arrival is gone at once: its balance is shown without it.
 _expiry, _expired = ledger_transactions.alias("expiry"), ledger_entries.alias("expired")
@@ -55,8 +48,7 @@ _BALANCE_WITHOUT_EXPIRED = (
         _expiry.c.organization_id == _t.c.organization_id,
         _expiry.c.part_of_ledger_transaction_id == _t.c.ledger_transaction_id,
         _expiry.c.is_expiry,
-        _expired.c.organization_id == _expiry.c.organization_id,
-        _expired.c.ledger_transaction_id == _expiry.c.ledger_transaction_id,
+        is_same(_expired, _expiry, "ledger_transaction_id"),
         _expired.c.wallet_id == _e.c.wallet_id,
     )
     .order_by(_expired.c.ledger_transaction_id.desc())
@@ -97,19 +89,9 @@ _COLUMNS = [_COMPUTED.get(name, _t.c.get(name)).label(name) for name in _STORED]
 # The transaction as it was created, without changes by its capture and its revert.
 _MADE_PENDING = _t.c.reserved_amount.is_not(None)
 _FIRST_AMOUNT = func.coalesce(_t.c.reserved_amount, _t.c.amount)
-_FIRST_DETAIL_INDEX = (
-    select(func.count())
-    .where(
-        _SAME_TRANSACTION,
-        _other.c.wallet_id.is_not(None),
-        _other.c.entry_index < _e.c.entry_index,
-    )
-    .correlate(_e)
-    .scalar_subquery()
-)
 _FIRST: Mapping[str, Any] = {
     **_COMPUTED,
-    "ledger_transaction_detail_index": _FIRST_DETAIL_INDEX,
+    "ledger_transaction_detail_index": _EARLIER_ENTRIES.scalar_subquery(),
     "amount": case((func.coalesce(_e.c.amount, 0) == 0, _FIRST_AMOUNT), else_=func.abs(_e.c.amount)),
     # A revert that released what was pending is made released, and none changes later.
     "status": case((_MADE_PENDING, PENDING), (_t.c.transaction_type == REVERT, _t.c.status), else_=SETTLED),
@@ -122,14 +104,8 @@ _FIRST: Mapping[str, Any] = {
 }
 _FIRST_COLUMNS = [_FIRST.get(name, _t.c.get(name)).label(name) for name in _STORED]
 
-_ENTRY_OF_TRANSACTION = and_(
-    _e.c.organization_id == _t.c.organization_id,
-    _e.c.ledger_transaction_id == _t.c.ledger_transaction_id,
-    _e.c.wallet_id.is_not(None),
-)
-_ACCOUNT_OF_TRANSACTION = and_(
-    _a.c.organization_id == _t.c.organization_id, _a.c.ledger_account_id == _t.c.ledger_account_id
-)
+_ENTRY_OF_TRANSACTION = is_same(_e, _t, "ledger_transaction_id") & _e.c.wallet_id.is_not(None)
+_ACCOUNT_OF_TRANSACTION = is_same(_a, _t, "ledger_account_id")
 
 
 TRANSACTIONS = Records(_t, StoredTransaction)

@@ -24,6 +24,7 @@ from domain.ledger.records import LedgerAccount, Wallet
 from domain.ledger.views import NextAvailable, WalletView
 from persistence.balance_columns import HOLDINGS, IN_ORDER, IS_RELEVANT, VIEW_COLUMNS
 from persistence.connections import query
+from persistence.filters import is_same
 from persistence.records import Records
 from persistence.rows import CompiledStatement, as_json
 from persistence.tables.ledger import (
@@ -102,9 +103,7 @@ _VIEWS = select(*VIEW_COLUMNS).select_from(HOLDINGS).order_by(*IN_ORDER)
 def _views(
     db: Connection, wallet: Wallet, now: datetime, timezone: str, conditions: tuple[Any, ...]
 ) -> list[WalletView]:
-    statement = _VIEWS.where(
-        wallets.c.organization_id == wallet.organization_id, wallets.c.wallet_id == wallet.wallet_id, *conditions
-    )
+    statement = _VIEWS.where(is_same(wallets, wallet, "wallet_id"), *conditions)
     return [view(row, now, timezone) for row in db.execute(statement, {"now": now})]
 
 

@@ -9,7 +9,15 @@ from sqlalchemy import Connection, and_, case, func, literal, or_, select
 from domain.calendar import PERIODS, next_period, period_start, start_of_day, zone_named
 from domain.members import Member
 from domain.missions.records import MemberMission, Mission, MissionBalance
-from persistence.filters import conditions_of, equals, from_moment_or_open, is_at_least, is_true, to_moment_or_open
+from persistence.filters import (
+    conditions_of,
+    equals,
+    from_moment_or_open,
+    is_at_least,
+    is_same,
+    is_true,
+    to_moment_or_open,
+)
 from persistence.missions import MISSIONS
 from persistence.paging import Page, Paged, paged_columns, sorting_of
 from persistence.tables.missions import member_missions as progress_rows
@@ -62,11 +70,7 @@ def find_page(
 
     `timezones` are the time zones of missions; the first one is for missions without one.
     """
-    is_of_member = and_(
-        progress_rows.c.organization_id == missions.c.organization_id,
-        progress_rows.c.mission_id == missions.c.mission_id,
-        progress_rows.c.member_id == member.member_id,
-    )
+    is_of_member = is_same(progress_rows, missions, "mission_id") & (progress_rows.c.member_id == member.member_id)
     filters = {**_FILTERS, "available": is_true(_available(member, audience_ids, now, timezones))}
     conditions = [missions.c.organization_id == member.organization_id, *conditions_of(filters, query)]
     split = len(MISSIONS.columns)
@@ -105,9 +109,8 @@ def _achieved_this_period(member: Member, now: datetime, timezones: Sequence[str
     return (
         select(func.coalesce(func.sum(trackings.c.achieved), 0))
         .where(
-            trackings.c.organization_id == missions.c.organization_id,
+            is_same(trackings, missions, "mission_id"),
             trackings.c.member_id == member.member_id,
-            trackings.c.mission_id == missions.c.mission_id,
             trackings.c.happened_at >= begins,
             trackings.c.happened_at < ends,
             trackings.c.achieved > 0,

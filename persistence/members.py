@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, bindparam, func, or_, select
 from domain.members import Member, MemberProperties, member_exists, public_id_taken
 from domain.tiers import HeldTier
 from persistence.connections import query
-from persistence.filters import before_moment, equals, from_moment
+from persistence.filters import before_moment, equals, from_moment, is_same
 from persistence.paging import Paged
 from persistence.records import Lookup, Records
 from persistence.reports.figures import count_all
@@ -128,11 +128,7 @@ def find_page(db: Connection, organization_id: int, query: Mapping[str, Any]) ->
     """A page of members; a `loyaltyTierId` needs its `loyaltyProgramId`."""
     source = None
     if "loyaltyProgramId" in query:
-        source = members.join(
-            member_tiers,
-            (member_tiers.c.organization_id == members.c.organization_id)
-            & (member_tiers.c.member_id == members.c.member_id),
-        )
+        source = members.join(member_tiers, is_same(member_tiers, members, "member_id"))
     count = None if query.keys() & MEMBERS.filters.keys() else partial(count_all, db, organization_id, MEMBERS_KIND)
     return MEMBERS.find_page(db, organization_id, query, source=source, count=count)
 
@@ -178,11 +174,8 @@ def lock(db: Connection, member: Member) -> Member:
     """Lock the member's wallet (see `persistence.locks`) until the transaction ends; return the current member."""
     row = db.execute(
         select(*_COLUMNS)
-        .join(
-            wallets,
-            (wallets.c.organization_id == members.c.organization_id) & (wallets.c.wallet_id == members.c.wallet_id),
-        )
-        .where(members.c.organization_id == member.organization_id, members.c.member_id == member.member_id)
+        .join(wallets, is_same(wallets, members, "wallet_id"))
+        .where(is_same(members, member, "member_id"))
         # Both rows, so that the member is read in its state after the lock is held.
         .with_for_update(of=[wallets, members], key_share=True)
     ).one()

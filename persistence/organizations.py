@@ -10,6 +10,7 @@ from sqlalchemy import ARRAY, BigInteger, Connection, bindparam, cast, func, ins
 from domain.access import Grant, merge_grants
 from domain.organizations import Organization, OrganizationDetails
 from persistence.connections import query
+from persistence.filters import is_same
 from persistence.permission_groups import groups_administer, roles_of_groups
 from persistence.records import Address
 from persistence.rows import CompiledStatement, add, change, columns_of
@@ -46,8 +47,7 @@ _WITH_RIGHTS = CompiledStatement(
             users, users.c.user_id == func.any(cast(bindparam("user_ids"), ARRAY(BigInteger)))
         ).outerjoin(
             organization_users,
-            (organization_users.c.organization_id == organizations.c.organization_id)
-            & (organization_users.c.user_id == users.c.user_id),
+            is_same(organization_users, organizations) & (organization_users.c.user_id == users.c.user_id),
         )
     )
     .where(organizations.c.organization_id == bindparam("organization_id"))

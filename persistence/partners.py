@@ -7,7 +7,7 @@ from sqlalchemy import Connection, text, update
 
 from domain.partners import LAST_USE_KEPT_FOR, PartnerApiKey
 from persistence.connections import Prepared, query
-from persistence.filters import is_true
+from persistence.filters import is_same, is_true
 from persistence.records import Records
 from persistence.rows import as_json
 from persistence.tables.organizations import partner_api_keys
@@ -48,8 +48,7 @@ def record_use(db: Connection, key: PartnerApiKey, now: datetime) -> None:
     db.execute(
         update(partner_api_keys)
         .where(
-            partner_api_keys.c.organization_id == key.organization_id,
-            partner_api_keys.c.partner_api_key_id == key.partner_api_key_id,
+            is_same(partner_api_keys, key, "partner_api_key_id"),
             last.is_(None) | (last <= now - LAST_USE_KEPT_FOR),
         )
         .values(last_used_at=now)
@@ -61,8 +60,7 @@ def revoke(db: Connection, key: PartnerApiKey, at: datetime) -> bool:
     result = db.execute(
         update(partner_api_keys)
         .where(
-            partner_api_keys.c.organization_id == key.organization_id,
-            partner_api_keys.c.partner_api_key_id == key.partner_api_key_id,
+            is_same(partner_api_keys, key, "partner_api_key_id"),
             partner_api_keys.c.revoked_at.is_(None),
         )
         .values(revoked_at=at, updated_at=at)

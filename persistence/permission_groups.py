@@ -6,6 +6,7 @@ from sqlalchemy import ARRAY, Connection, Table, Text, delete, func, select
 
 from domain.problems import NameTaken
 from domain.users import PermissionGroup
+from persistence.filters import is_same
 from persistence.records import Records
 from persistence.tables.organizations import permission_groups as table
 from persistence.tables.organizations import user_permission_groups as links
@@ -45,14 +46,8 @@ def _select_from_groups(members: Table, *columns: Any) -> Any:
     """Select columns of the permission groups of the user in each row of `members`."""
     return (
         select(*columns)
-        .select_from(
-            links.join(
-                table,
-                (table.c.organization_id == links.c.organization_id)
-                & (table.c.permission_group_id == links.c.permission_group_id),
-            )
-        )
-        .where(links.c.organization_id == members.c.organization_id, links.c.user_id == members.c.user_id)
+        .select_from(links.join(table, is_same(table, links, "permission_group_id")))
+        .where(is_same(links, members, "user_id"))
         .correlate(members)
     )
 

@@ -20,7 +20,7 @@ from domain.queue import DeadLetter, QueuedEvent, QueueFigures
 from persistence import organizations
 from persistence.connections import defer
 from persistence.events import EVENTS
-from persistence.filters import conditions_of, equals
+from persistence.filters import conditions_of, equals, is_same
 from persistence.paging import Page, Paged, paged_columns, sorting_of
 from persistence.rows import as_json, columns_of, reserve_ids
 from persistence.tables.events import events, queued_events
@@ -197,11 +197,7 @@ def note_failure(db: Connection, organization_id: int, queued: QueuedEvent, wait
 
 def requeue(db: Connection, event: LoyaltyEvent) -> bool:
     """Put a dead event at the end of its member's line, as if it had never been tried; False if it is not dead."""
-    db.execute(
-        select(members.c.member_id)
-        .where(members.c.organization_id == event.organization_id, members.c.member_id == event.member_id)
-        .with_for_update(key_share=True)
-    )
+    db.execute(select(members.c.member_id).where(is_same(members, event, "member_id")).with_for_update(key_share=True))
     [place] = reserve_ids(db, events=1)["events"]
     parameters = {
         "organization_id": event.organization_id,
@@ -213,11 +209,7 @@ def requeue(db: Connection, event: LoyaltyEvent) -> bool:
 
 def find_page_of_dead_letters(db: Connection, organization_id: int, query: Mapping[str, Any]) -> Paged[DeadLetter]:
     """A page of the dead-letter list."""
-    queued_with_events = queued_events.join(
-        events,
-        (events.c.organization_id == queued_events.c.organization_id)
-        & (events.c.loyalty_event_id == queued_events.c.loyalty_event_id),
-    )
+    queued_with_events = queued_events.join(events, is_same(events, queued_events, "loyalty_event_id"))
     conditions = [
         queued_events.c.organization_id == organization_id,
         queued_events.c.dead_at.is_not(None),

@@ -11,6 +11,7 @@ from domain.content.documents import ContentDocument, derived_values
 from domain.content.values import searchable_values
 from domain.coupons.books import CouponBook
 from persistence.connections import defer
+from persistence.filters import is_same
 from persistence.rows import as_json, columns_of, record
 from persistence.tables.content import content_documents as table
 
@@ -137,8 +138,7 @@ def locales_of(db: Connection, collection: ContentCollection, document_key: str)
 
 def _within(collection: ContentCollection) -> tuple[Any, ...]:
     return (
-        table.c.organization_id == collection.organization_id,
-        table.c.content_collection_id == collection.content_collection_id,
+        is_same(table, collection, "content_collection_id"),
         table.c.deleted_at.is_(None),
     )
 
@@ -198,10 +198,7 @@ def delete(db: Connection, document: ContentDocument, now: datetime) -> ContentD
     """Delete a version: its row remains, but searches and addresses do not find it any more."""
     ids = (document.organization_id, [document.content_document_id])
     defer(db, _FORGET_VALUES, ids)
-    statement = update(table).where(
-        table.c.organization_id == document.organization_id,
-        table.c.content_document_id == document.content_document_id,
-    )
+    statement = update(table).where(is_same(table, document, "content_document_id"))
     return ContentDocument(*db.execute(statement.values(deleted_at=now).returning(*COLUMNS)).one())
 
 

@@ -11,6 +11,7 @@ from domain.content.documents import DEFAULT_LOCALE, PUBLISHED, ContentDocument,
 from domain.content.searching import SortKey
 from persistence.content.documents import series_of
 from persistence.content.search import find_by_ids, order_by
+from persistence.filters import is_same
 from persistence.tables.content import content_documents as documents
 
 
@@ -66,8 +67,7 @@ def find_page(
 
 def _within(collection: ContentCollection) -> tuple[ColumnElement[bool], ...]:
     return (
-        documents.c.organization_id == collection.organization_id,
-        documents.c.content_collection_id == collection.content_collection_id,
+        is_same(documents, collection, "content_collection_id"),
         documents.c.deleted_at.is_(None),
     )
 
@@ -104,8 +104,7 @@ def _is_published_in(collection: ContentCollection, locales: Collection[str]) ->
     """The condition that the document has a published version in one of the locales."""
     other = documents.alias()
     return exists().where(
-        other.c.organization_id == collection.organization_id,
-        other.c.content_collection_id == collection.content_collection_id,
+        is_same(other, collection, "content_collection_id"),
         other.c.document_key == documents.c.document_key,
         other.c.locale.in_(locales),
         other.c.status == PUBLISHED,

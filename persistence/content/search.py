@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import CTE, ColumnElement, Connection, and_, cast, func, intersect, literal, select
+from sqlalchemy import CTE, ColumnElement, Connection, cast, func, intersect, literal, select
 from sqlalchemy.dialects.postgresql import ARRAY, REGCONFIG
 from sqlalchemy.types import Text
 
@@ -21,6 +21,7 @@ from domain.content.searching import Bounds, Search, SortKey
 from domain.content.values import LONGEST_TEXT, moment_of
 from persistence.content.documents import COLUMNS, series_of
 from persistence.content.languages import SIMPLE, languages_of
+from persistence.filters import is_same
 from persistence.rows import AnySelect
 from persistence.tables.content import content_documents as documents
 from persistence.tables.content import content_values as values
@@ -236,13 +237,7 @@ class _Query:
             *self._matching(id_),
         )
         if self._further_keys_need_documents():
-            statement = statement.join(
-                documents,
-                and_(
-                    documents.c.organization_id == values.c.organization_id,
-                    documents.c.content_document_id == values.c.content_document_id,
-                ),
-            )
+            statement = statement.join(documents, is_same(documents, values, "content_document_id"))
         return statement.order_by(directed(column, key), *self._order_of_equals(id_))
 
     def _without_value(self, key: SortKey, columns: Sequence[Any]) -> AnySelect:

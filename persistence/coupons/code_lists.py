@@ -12,6 +12,7 @@ from domain.members import Member
 from persistence.counts import RowCount, count_rows
 from persistence.coupons.codes import COUPONS
 from persistence.coupons.member_coupons import expiry_of_member
+from persistence.filters import is_same
 from persistence.keysets import Section
 from persistence.paging import Page, Paged, page_of, sorting_of
 from persistence.rows import AnyRow, AnySelect
@@ -73,9 +74,7 @@ def _source(organization_id: int, filters: CouponFilter, at: datetime) -> tuple[
         conditions.append(table.c.coupon_book_id == filters.book.coupon_book_id)
     if filters.member is not None:
         holders = member_coupons
-        source = table.join(
-            holders, (holders.c.organization_id == table.c.organization_id) & (holders.c.coupon_id == table.c.coupon_id)
-        )
+        source = table.join(holders, is_same(holders, table, "coupon_id"))
         conditions += [holders.c.member_id == filters.member.member_id, holders.c.amount_assigned > 0]
         expiry = expiry_of_member(at)
     if filters.expired is True:

@@ -17,6 +17,7 @@ from persistence.filters import (
     from_moment_or_open,
     has_all,
     has_any,
+    is_same,
     is_true_if_asked,
     to_moment_or_open,
 )
@@ -44,13 +45,9 @@ _FILTERS = {
     **TAG_FILTERS,
 }
 
-_JOINED = table.join(
-    coupons,
-    (coupons.c.organization_id == table.c.organization_id) & (coupons.c.coupon_id == table.c.coupon_id),
-).join(
-    coupon_books,
-    (coupon_books.c.organization_id == table.c.organization_id)
-    & (coupon_books.c.coupon_book_id == table.c.coupon_book_id),
+_SAME_COUPON = is_same(lots, table, "member_id", "coupon_id")
+_JOINED = table.join(coupons, is_same(coupons, table, "coupon_id")).join(
+    coupon_books, is_same(coupon_books, table, "coupon_book_id")
 )
 
 
@@ -83,7 +80,7 @@ def find_page(
     With a program, only coupons of its books and of those of no program.
     """
     page = Page.of(query)
-    usable = usable_lots(table.c.organization_id, now).where(*_same_coupon()).exists()
+    usable = usable_lots(table.c.organization_id, now).where(_SAME_COUPON).exists()
     filters = {**_FILTERS, "notUsedOnly": is_true_if_asked(usable)}
     conditions = [*_of_member(member), *conditions_of(filters, query)]
     if loyalty_program_id is not None:
@@ -124,7 +121,7 @@ def expiry_of_member(at: datetime) -> ColumnElement[Any]:
 def _remaining_value(at: datetime) -> ColumnElement[Any]:
     """The value that is left of a member's coupon at a moment; null unless it is a value coupon."""
     is_left = (lots.c.amount > lots.c.amount_used) & (_lot_expiry > at)
-    total = select(func.coalesce(func.sum(lots.c.remaining_value).filter(is_left), 0)).where(*_same_coupon())
+    total = select(func.coalesce(func.sum(lots.c.remaining_value).filter(is_left), 0)).where(_SAME_COUPON)
     return case((coupon_books.c.is_value_coupon, total.scalar_subquery()), else_=None).label("remaining_value")
 
 
@@ -134,7 +131,7 @@ _lot_expiry: ColumnElement[Any] = func.coalesce(lots.c.expired_at, literal_colum
 
 def _of_next_lot(name: str, at: datetime) -> ColumnElement[Any]:
     """A column of the lot that is used next, else of the one that expired last, else of the last one."""
-    lot_column = select(lots.c[name]).where(*_same_coupon(), lots.c.amount > lots.c.amount_used)
+    lot_column = select(lots.c[name]).where(_SAME_COUPON, lots.c.amount > lots.c.amount_used)
     usable, expired = lot_column.where(_lot_expiry > at), lot_column.where(_lot_expiry <= at)
     age = lots.c.created_at, lots.c.coupon_lot_id
     return case(
@@ -142,14 +139,6 @@ def _of_next_lot(name: str, at: datetime) -> ColumnElement[Any]:
         (expired.exists(), expired.order_by(_lot_expiry.desc(), *age).limit(1).scalar_subquery()),
         else_=table.c[name],
     ).label(name)
-
-
-def _same_coupon() -> tuple[ColumnElement[bool], ...]:
-    return (
-        lots.c.organization_id == table.c.organization_id,
-        lots.c.member_id == table.c.member_id,
-        lots.c.coupon_id == table.c.coupon_id,
-    )
 
 
 def usable_lots(organization_id: Any, at: datetime) -> Select[Any]:
@@ -185,7 +174,6 @@ def totals(
 
 def _of_member(member: Member) -> list[ColumnElement[bool]]:
     return [
-        table.c.organization_id == member.organization_id,
-        table.c.member_id == member.member_id,
+        is_same(table, member, "member_id"),
         or_(table.c.amount_assigned != 0, table.c.amount_used != 0),
     ]

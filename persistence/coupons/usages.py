@@ -11,7 +11,7 @@ from domain.coupons.usages import CouponUsage
 from domain.members import Member
 from persistence.connections import Prepared, query
 from persistence.coupons.member_coupons import TAG_FILTERS, usable_lots
-from persistence.filters import before_moment, equals, from_moment, is_any_of
+from persistence.filters import before_moment, equals, from_moment, is_any_of, is_same
 from persistence.paging import Paged
 from persistence.records import Records
 from persistence.rows import Statement, additions, as_rows, fields_of, next_ids, recordset_of, update_by_id
@@ -24,13 +24,8 @@ _ELSEWHERE = {"code": coupons.c.code, "coupon_book_key": coupon_books.c.coupon_b
 USAGES = Records(
     table,
     CouponUsage,
-    source=table.outerjoin(
-        coupons,
-        (coupons.c.organization_id == table.c.organization_id) & (coupons.c.coupon_id == table.c.coupon_id),
-    ).outerjoin(
-        coupon_books,
-        (coupon_books.c.organization_id == table.c.organization_id)
-        & (coupon_books.c.coupon_book_id == table.c.coupon_book_id),
+    source=table.outerjoin(coupons, is_same(coupons, table, "coupon_id")).outerjoin(
+        coupon_books, is_same(coupon_books, table, "coupon_book_id")
     ),
     columns=_ELSEWHERE,
     filters={
@@ -92,8 +87,7 @@ def last_uses(db: Connection, member: Member, book_ids: Collection[int]) -> dict
         .select_from(USAGES.source)
         .ext(distinct_on(table.c.coupon_book_id))
         .where(
-            table.c.organization_id == member.organization_id,
-            table.c.member_id == member.member_id,
+            is_same(table, member, "member_id"),
             table.c.coupon_book_id.in_(book_ids),
             *_IS_USE,
             table.c.reversal_usage_id.is_(None),
