@@ -59,7 +59,7 @@ from handlers.services.members.timeline import TimelinePage, timeline_of
 from handlers.services.members.view import current_tiers, view_holdings, view_member, view_members
 from handlers.services.tiers import set_tier
 from persistence import members
-from persistence.member_holdings import MemberWithHoldings
+from persistence.member_lookups import MemberWithHoldings
 from persistence.members import MEMBERS
 from persistence.paging import Page, Paged
 from persistence.programs import TIERS

@@ -10,16 +10,11 @@ from sqlalchemy import Connection
 
 from domain.campaigns.cooldowns import Application
 from domain.events import LoyaltyEvent
-from domain.ledger.availability import ORDER
-from domain.members import Member
-from domain.tiers import HeldTier
-from persistence.connections import Prepared, defer, query
+from persistence.connections import Prepared, query
 from persistence.filters import before_moment, from_moment
-from persistence.member_tiers import HELD_TIERS, held_tiers
 from persistence.records import Records
-from persistence.rows import add_all, change_all, columns_of, fields_of, next_ids, update_by_id
+from persistence.rows import add_all, change_all, fields_of, next_ids, update_by_id
 from persistence.tables.events import events
-from persistence.tables.members import members
 
 EVENTS = Records(
     events,
@@ -29,45 +24,6 @@ EVENTS = Records(
 )
 
 _FIELDS = fields_of(LoyaltyEvent)
-_MEMBER_COLUMNS = ", ".join(f"m.{column.name}" for column in columns_of(members, Member))
-
-# Mints that wait for an event which has not come; no row of their index is read where there are none.
-_AWAITING = "t.status = 0 AND t.transaction_type = 1 AND t.available_at IS NULL AND t.available_on IS NOT NULL"
-_AWAITED_TYPES = f"""ARRAY(
-    SELECT DISTINCT jsonb_array_elements_text(t.available_on -> 'eventTypes') FROM ledger_transactions t
-    WHERE t.organization_id = m.organization_id AND t.to_wallet_id = m.wallet_id AND {_AWAITING}
-)"""
-
-_NOTHING_AWAITED = "ARRAY[]::text[]"
-
-_BY_LOYALTY_IDS = "m.loyalty_member_id = ANY(%s)"
-_BY_IDS = "m.member_id = ANY(%s::bigint[])"
-_OF_ORDERS = f"""m.wallet_id = ANY(ARRAY(
-    SELECT t.to_wallet_id FROM ledger_transactions t
-    WHERE t.organization_id = %s AND t.available_on ->> '{ORDER}' = ANY(%s) AND {_AWAITING}
-))"""
-_BY_WALLETS = "m.wallet_id = ANY(%s::bigint[])"
-
-
-@cache
-def _wallet_lock_statement(condition: str) -> Prepared:
-    """The statement that locks the wallets of the members that match a condition, in the order of their ids."""
-    return Prepared(f"""
-SELECT w.wallet_id FROM members m JOIN wallets w USING (organization_id, wallet_id)
-WHERE m.organization_id = %s AND ({condition})
-ORDER BY w.wallet_id FOR NO KEY UPDATE OF w
-""")
-
-
-@cache
-def _select_of_members(condition: str, awaited_types: str) -> Prepared:
-    return Prepared(f"""
-SELECT {_MEMBER_COLUMNS}, w.ledger_id, {HELD_TIERS}, {awaited_types}
-FROM members m JOIN wallets w USING (organization_id, wallet_id)
-WHERE m.organization_id = %s AND ({condition})
-""")
-
-
 _ANSWERED = Prepared("""
 SELECT system_unique_key, request_digest, result, loyalty_event_id, created_at FROM events
 WHERE organization_id = %s AND system_unique_key = ANY(%s)
@@ -120,18 +76,6 @@ SELECT (SELECT max(loyalty_event_id) FROM page), (SELECT first_id FROM newer), (
 """
 
 
-class FoundMember(NamedTuple):
-    """A member with the tiers held, by program id, and the ledger of the wallet.
-
-    `awaited_types` are the types of events that points of the member wait for, none where they were not looked for.
-    """
-
-    member: Member
-    held_tiers: Mapping[int, HeldTier]
-    ledger_id: int
-    awaited_types: Collection[str] = ()
-
-
 class AnsweredEvent(NamedTuple):
     """A tracked event as its key repeats it: the digest of the request, its result, its id, and when it came."""
 
@@ -147,66 +91,6 @@ class ReleasedPage(NamedTuple):
     last_id: int | None
     first_newer_id: int | None
     released: int
-
-
-def lock_members(db: Connection, organization_id: int, loyalty_member_ids: Collection[str]) -> None:
-    """Lock members with all their records, in the order of `locks`; unknown ids are ignored."""
-    defer(db, _wallet_lock_statement(_BY_LOYALTY_IDS), (organization_id, list(loyalty_member_ids)))
-
-
-def find_members(
-    db: Connection,
-    organization_id: int,
-    loyalty_member_ids: Collection[str],
-    member_ids: Collection[int],
-    order_ids: Collection[str] | None = None,
-    *,
-    lock: bool,
-) -> list[FoundMember]:
-    """The members with these ids, perhaps locked as by `lock_members`.
-
-    With `order_ids`, which may be none, also those whose points wait for events of these orders, and of all of them the
-    types that their points wait for.
-    """
-    condition, values = _condition(organization_id, loyalty_member_ids, member_ids, order_ids or ())
-    if lock:
-        defer(db, _wallet_lock_statement(condition), (organization_id, *values))
-    statement = _select_of_members(condition, _NOTHING_AWAITED if order_ids is None else _AWAITED_TYPES)
-    return _members_of_rows(query(db, statement, (organization_id, *values)))
-
-
-def _condition(
-    organization_id: int,
-    loyalty_member_ids: Collection[str],
-    member_ids: Collection[int],
-    order_ids: Collection[str],
-) -> tuple[str, list[Any]]:
-    """The condition of a statement about members, and its parameters, without what has none.
-
-    PostgreSQL takes ten times as long to plan a condition with OR, also where a list is empty.
-    """
-    conditions: list[str] = []
-    values: list[Any] = []
-    for condition, ids in ((_BY_LOYALTY_IDS, loyalty_member_ids), (_BY_IDS, member_ids)):
-        if ids:
-            conditions.append(condition)
-            values.append(list(ids))
-    if order_ids:
-        conditions.append(_OF_ORDERS)
-        values += organization_id, list(order_ids)
-    return " OR ".join(conditions) or "false", values
-
-
-def find_members_of_wallets(
-    db: Connection, organization_id: int, wallet_ids: Collection[int], with_awaited_types: bool
-) -> list[FoundMember]:
-    """The members who own these wallets; other wallets are left out."""
-    statement = _select_of_members(_BY_WALLETS, _AWAITED_TYPES if with_awaited_types else _NOTHING_AWAITED)
-    return _members_of_rows(query(db, statement, (organization_id, list(wallet_ids))))
-
-
-def _members_of_rows(rows: Sequence[Any]) -> list[FoundMember]:
-    return [FoundMember(Member(*row[:-3]), held_tiers(row[-2]), row[-3], row[-1]) for row in rows]
 
 
 @cache

@@ -6,7 +6,6 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select
 
-from domain.members import Member
 from domain.tier_history import TierPeriod
 from domain.tier_log import TierTracking
 from domain.tiers import HeldTier, MemberProgram, MemberTier, TierFloor
@@ -26,27 +25,13 @@ from persistence.tables.members import member_tier_trackings, member_tiers, memb
 TRACKINGS = Records(member_tier_trackings, TierTracking)
 
 # When a tier that a member holds ends: at the latest when it was made inactive.
-_EXPIRES_AT = "CASE WHEN l.active THEN t.expires_at ELSE least(t.expires_at, l.updated_at) END"
-_FLOOR = "t.floor_tier_id, t.floor_expires_at"
+EXPIRES_AT = "CASE WHEN l.active THEN t.expires_at ELSE least(t.expires_at, l.updated_at) END"
+FLOOR_COLUMNS = "t.floor_tier_id, t.floor_expires_at"
 
-
-def _tiers_held_by(members_: str, further: str) -> str:
-    return f"""(
-    SELECT json_agg(json_build_array(t.loyalty_program_id, t.loyalty_tier_id, t.is_manual, {_EXPIRES_AT}{further})
-                    ORDER BY t.loyalty_program_id)
-    FROM member_tiers t JOIN loyalty_tiers l USING (organization_id, loyalty_tier_id)
-    WHERE t.organization_id = {members_}.organization_id AND t.member_id = {members_}.member_id
-)"""
-
-
-# A column of a query on `members m`; `held_tiers` reads its value.
-HELD_TIERS = _tiers_held_by("m", f", {_FLOOR}")
-# A column of a query on `members`; `tiers_of` reads its value.
-TIERS = _tiers_held_by("members", f", t.created_at, {_FLOOR}")
 
 _OF_MEMBERS = Prepared(f"""
-SELECT t.organization_id, t.member_id, t.loyalty_program_id, t.loyalty_tier_id, t.is_manual, {_EXPIRES_AT},
-    t.created_at, {_FLOOR}
+SELECT t.organization_id, t.member_id, t.loyalty_program_id, t.loyalty_tier_id, t.is_manual, {EXPIRES_AT},
+    t.created_at, {FLOOR_COLUMNS}
 FROM member_tiers t JOIN loyalty_tiers l USING (organization_id, loyalty_tier_id)
 WHERE t.organization_id = %s AND t.member_id = ANY(%s::bigint[])
 ORDER BY t.loyalty_program_id
@@ -99,7 +84,8 @@ WHERE created_at < %s
 """
 
 _PERIODS = Prepared(f"""
-SELECT t.member_id, t.loyalty_program_id, t.loyalty_tier_id, t.is_manual, {_EXPIRES_AT}, {_FLOOR}, t.created_at, NULL
+SELECT t.member_id, t.loyalty_program_id, t.loyalty_tier_id, t.is_manual, {EXPIRES_AT}, {FLOOR_COLUMNS}, t.created_at,
+    NULL
 FROM member_tiers t JOIN loyalty_tiers l USING (organization_id, loyalty_tier_id)
 WHERE t.organization_id = %s AND t.member_id = ANY(%s::bigint[])
 UNION ALL
@@ -137,41 +123,6 @@ WHERE m.organization_id = %s AND m.wallet_id > %s AND EXISTS (
         AND (t.expires_at <= %s OR p.active AND NOT l.active))
 ORDER BY m.wallet_id LIMIT %s
 """
-
-
-def held_tiers(value: Sequence[Sequence[Any]] | None) -> dict[int, HeldTier]:
-    """The value of the column HELD_TIERS, by program id."""
-    return {
-        program_id: HeldTier(
-            tier_id,
-            is_manual,
-            _moment(expires_at),
-            None if floor is None else TierFloor(floor, _moment(floor_ends)),
-        )
-        for program_id, tier_id, is_manual, expires_at, floor, floor_ends in value or ()
-    }
-
-
-def tiers_of(member: Member, value: Sequence[Sequence[Any]] | None) -> list[MemberTier]:
-    """The value of the column TIERS: the member's tiers, in the order of the programs."""
-    return [
-        MemberTier(
-            member.organization_id,
-            member.member_id,
-            program_id,
-            tier_id,
-            is_manual,
-            _moment(expires_at),
-            datetime.fromisoformat(created_at),
-            floor,
-            _moment(floor_ends),
-        )
-        for program_id, tier_id, is_manual, expires_at, created_at, floor, floor_ends in value or ()
-    ]
-
-
-def _moment(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromisoformat(text)
 
 
 def of_members(db: Connection, organization_id: int, member_ids: Collection[int]) -> dict[int, list[MemberTier]]:

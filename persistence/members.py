@@ -6,17 +6,17 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, bindparam, func, or_, select
+from sqlalchemy import Connection, func, or_, select
 
 from domain.members import Member, MemberProperties, member_exists, public_id_taken
 from domain.tiers import HeldTier
 from persistence.connections import query
 from persistence.filters import before_moment, equals, from_moment, is_same
 from persistence.paging import Paged
-from persistence.records import Lookup, Records
+from persistence.records import Records
 from persistence.reports.figures import count_all
 from persistence.reports.records import MEMBERS as MEMBERS_KIND
-from persistence.rows import CompiledStatement, as_json, fields_of, typed
+from persistence.rows import as_json, fields_of, typed
 from persistence.tables.ledger import wallets
 from persistence.tables.members import member_tiers, members
 
@@ -50,14 +50,6 @@ MEMBERS = Records(
 
 _COLUMNS = MEMBERS.columns
 
-
-def _lookup(address: ColumnElement[Any]) -> Lookup[Member]:
-    conditions = members.c.organization_id == bindparam("organization_id"), address == bindparam("value")
-    return Lookup(CompiledStatement(select(*_COLUMNS).where(*conditions)), lambda rows, *_: Member(*rows[0]))
-
-
-BY_ID = _lookup(members.c.member_id)
-BY_LOYALTY_MEMBER_ID = _lookup(members.c.loyalty_member_id)
 
 _MEMBER_FIELDS = ", ".join(f"member.{name}" for name in fields_of(Member))
 

@@ -16,7 +16,7 @@ from domain.members import AmbiguousMember
 from domain.problems import LONGEST_NAME, NotFound
 from handlers.call import BatchedCall, Call
 from persistence import (
-    member_holdings,
+    member_lookups,
     members,
     users,
 )
@@ -227,13 +227,13 @@ def _with_holdings(lookup: Lookup[Any]) -> PathAddress:
 # How a member comes with tiers and balances, by the same statement, for handlers that name HOLDER.
 HOLDER = "holder"
 _HOLDER_LOOKUPS: Mapping[str, Lookup[Any]] = {
-    "loyaltyMemberId": member_holdings.BY_LOYALTY_MEMBER_ID,
-    "memberId": member_holdings.BY_ID,
+    "loyaltyMemberId": member_lookups.HOLDER_BY_LOYALTY_MEMBER_ID,
+    "memberId": member_lookups.HOLDER_BY_ID,
 }
 _HOLDERS = {name: _with_holdings(lookup) for name, lookup in _HOLDER_LOOKUPS.items()}
 _MEMBER_LOOKUPS: Mapping[str, Lookup[Any]] = {
-    "loyaltyMemberId": members.BY_LOYALTY_MEMBER_ID,
-    "memberId": members.BY_ID,
+    "loyaltyMemberId": member_lookups.BY_LOYALTY_MEMBER_ID,
+    "memberId": member_lookups.BY_ID,
 }
 
 # The names of records in 404s, where the argument's name is ambiguous.

@@ -27,7 +27,7 @@ from handlers.services.members.enrol import NewMember, enrol_accepted, insert_me
 from handlers.services.members.view import view_members
 from handlers.services.unit_of_work.unit import UnitOfWork
 from handlers.services.webhooks.outbox import entities_changed
-from persistence import events, members
+from persistence import member_lookups, members
 from persistence.members import MEMBERS
 
 _BODY = Body(MemberBody)
@@ -117,7 +117,7 @@ def _sort_out(call: Call, job: ImportJob, read: Sequence[_MemberRow], batch: _Ba
     organization_id = call.organization.organization_id
     ids = {member_row.loyalty_member_id for member_row in read}
     if job.mode == UPSERT:
-        events.lock_members(call.db, organization_id, ids)
+        member_lookups.lock_members(call.db, organization_id, ids)
     existing = MEMBERS.find_all(call.db, organization_id, loyalty_member_id=ids)
     members_by_name = {member.loyalty_member_id: member for member in existing}
     public = {

@@ -14,7 +14,7 @@ from handlers.call import Call
 from handlers.services.configuration import configuration_of
 from handlers.services.unit_of_work.derived_events import find_tier_earnings
 from persistence import expiring_points, ledger_wallets, member_tiers
-from persistence.member_holdings import MemberWithHoldings
+from persistence.member_lookups import MemberWithHoldings
 from persistence.rows import fields_of
 
 _NAMES = fields_of(Member)

@@ -15,7 +15,7 @@ from handlers.services.configuration import Configuration
 from handlers.services.unit_of_work.derived_events import settled_wait
 from handlers.services.unit_of_work.orders import sent_orders
 from handlers.services.unit_of_work.participants.referrals import max_referral_chain, usable_codes
-from persistence import events, posting, referrals
+from persistence import member_lookups, posting, referrals
 
 _ABOUT_POINTS = {POINTS_AVAILABLE, POINTS_CANCELLED, POINTS_EXPIRED}
 
@@ -75,7 +75,7 @@ class LockedMembers:
         if self.organization.awaits_events:
             order_ids = {order["externalId"] for order in sent_orders(incoming)}
         db, organization_id, lock = self.db, self.organization_id, not self.is_dry_run
-        matches = events.find_members(db, organization_id, loyalty_member_ids, member_ids, order_ids, lock=lock)
+        matches = member_lookups.find_members(db, organization_id, loyalty_member_ids, member_ids, order_ids, lock=lock)
         if not order_ids:
             self._add(matches)
             return
@@ -87,7 +87,7 @@ class LockedMembers:
         if waiting_ids and lock:
             # Their points may have begun to wait since the lock was requested: then they are locked only now.
             matches = [match for match in matches if match.member.member_id not in waiting_ids]
-            matches += events.find_members(db, organization_id, (), waiting_ids, (), lock=True)
+            matches += member_lookups.find_members(db, organization_id, (), waiting_ids, (), lock=True)
         self._add(matches)
 
     def lock_wallets(self, wallet_ids: Collection[int], account_ids: Collection[int]) -> None:
@@ -115,10 +115,10 @@ class LockedMembers:
         Each is given with the tiers held, by program id.
         """
         ledger_id = self.organization.default_ledger_id or 0
-        self._add([events.FoundMember(member, held_tiers, ledger_id) for member, held_tiers in created])
+        self._add([member_lookups.FoundMember(member, held_tiers, ledger_id) for member, held_tiers in created])
         self._created |= {member.member_id for member, _ in created}
 
-    def _add(self, members: Sequence[events.FoundMember]) -> None:
+    def _add(self, members: Sequence[member_lookups.FoundMember]) -> None:
         for member, held_tiers, ledger_id, awaited_types in members:
             self.awaited_types.update(awaited_types)
             self.members[member.member_id] = member
@@ -126,9 +126,9 @@ class LockedMembers:
             for program_id, tier in held_tiers.items():
                 self._held_tiers[member.member_id, program_id] = tier
 
-    def _find_owners(self, wallet_ids: Collection[int]) -> list[events.FoundMember]:
+    def _find_owners(self, wallet_ids: Collection[int]) -> list[member_lookups.FoundMember]:
         awaits_events = self.organization.awaits_events
-        return events.find_members_of_wallets(self.db, self.organization_id, wallet_ids, awaits_events)
+        return member_lookups.find_members_of_wallets(self.db, self.organization_id, wallet_ids, awaits_events)
 
     def _may_concern_members(self, account_ids: Collection[int]) -> bool:
         """True if movements on these accounts can move a tier, depend on one, or are to be reported themselves."""

@@ -1,0 +1,222 @@
+"""Members as calls find them: alone, with their tiers and balances, or locked with their tiers; one statement each."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, bindparam, literal_column, select
+
+from domain.ledger.availability import ORDER
+from domain.ledger.views import WalletView
+from domain.members import Member
+from domain.tiers import HeldTier, MemberTier, TierFloor
+from persistence.balance_columns import HOLDINGS, IS_RELEVANT, VIEW_COLUMNS
+from persistence.connections import Prepared, defer, query
+from persistence.filters import is_same
+from persistence.ledger_wallets import view
+from persistence.member_tiers import EXPIRES_AT, FLOOR_COLUMNS
+from persistence.records import Lookup
+from persistence.rows import CompiledStatement, columns_of
+from persistence.tables.ledger import ledger_accounts, wallets
+from persistence.tables.members import members
+
+_COLUMNS = columns_of(members, Member)
+
+
+@dataclass(frozen=True, slots=True)
+class MemberWithHoldings:
+    """A member with the stored tiers, in the order of the programs, and the balances, the default account first."""
+
+    member: Member
+    tiers: Sequence[MemberTier]
+    balances: Sequence[WalletView]
+
+
+class FoundMember(NamedTuple):
+    """A member with the tiers held, by program id, and the ledger of the wallet.
+
+    `awaited_types` are the types of events that points of the member wait for, none where they were not looked for.
+    """
+
+    member: Member
+    held_tiers: Mapping[int, HeldTier]
+    ledger_id: int
+    awaited_types: Collection[str] = ()
+
+
+def _tiers_held_by(members_: str, further: str) -> str:
+    return f"""(
+    SELECT json_agg(json_build_array(t.loyalty_program_id, t.loyalty_tier_id, t.is_manual, {EXPIRES_AT}{further})
+                    ORDER BY t.loyalty_program_id)
+    FROM member_tiers t JOIN loyalty_tiers l USING (organization_id, loyalty_tier_id)
+    WHERE t.organization_id = {members_}.organization_id AND t.member_id = {members_}.member_id
+)"""
+
+
+# A column of a query on `members m`; `_held_tiers` reads its value.
+_HELD_TIERS = _tiers_held_by("m", f", {FLOOR_COLUMNS}")
+# A column of a query on `members`; `_tiers_of` reads its value.
+_TIERS = _tiers_held_by("members", f", t.created_at, {FLOOR_COLUMNS}")
+
+_MEMBERS = select(*_COLUMNS).where(members.c.organization_id == bindparam("organization_id"))
+# A row for each balance of the member; one without a balance if there is none.
+_HOLDERS = (
+    select(*_COLUMNS, literal_column(_TIERS), ledger_accounts.c.ledger_account_id.is_not(None), *VIEW_COLUMNS)
+    .select_from(members.outerjoin(HOLDINGS, is_same(wallets, members, "wallet_id") & IS_RELEVANT))
+    .where(members.c.organization_id == bindparam("organization_id"))
+)
+
+_MEMBER_COLUMNS = ", ".join(f"m.{column.name}" for column in _COLUMNS)
+
+# Mints that wait for an event which has not come; no row of their index is read where there are none.
+_AWAITING = "t.status = 0 AND t.transaction_type = 1 AND t.available_at IS NULL AND t.available_on IS NOT NULL"
+_AWAITED_TYPES = f"""ARRAY(
+    SELECT DISTINCT jsonb_array_elements_text(t.available_on -> 'eventTypes') FROM ledger_transactions t
+    WHERE t.organization_id = m.organization_id AND t.to_wallet_id = m.wallet_id AND {_AWAITING}
+)"""
+
+_NOTHING_AWAITED = "ARRAY[]::text[]"
+
+_BY_LOYALTY_IDS = "m.loyalty_member_id = ANY(%s)"
+_BY_IDS = "m.member_id = ANY(%s::bigint[])"
+_OF_ORDERS = f"""m.wallet_id = ANY(ARRAY(
+    SELECT t.to_wallet_id FROM ledger_transactions t
+    WHERE t.organization_id = %s AND t.available_on ->> '{ORDER}' = ANY(%s) AND {_AWAITING}
+))"""
+_BY_WALLETS = "m.wallet_id = ANY(%s::bigint[])"
+
+
+@cache
+def _wallet_lock_statement(condition: str) -> Prepared:
+    """The statement that locks the wallets of the members that match a condition, in the order of their ids."""
+    return Prepared(f"""
+SELECT w.wallet_id FROM members m JOIN wallets w USING (organization_id, wallet_id)
+WHERE m.organization_id = %s AND ({condition})
+ORDER BY w.wallet_id FOR NO KEY UPDATE OF w
+""")
+
+
+@cache
+def _select_of_members(condition: str, awaited_types: str) -> Prepared:
+    return Prepared(f"""
+SELECT {_MEMBER_COLUMNS}, w.ledger_id, {_HELD_TIERS}, {awaited_types}
+FROM members m JOIN wallets w USING (organization_id, wallet_id)
+WHERE m.organization_id = %s AND ({condition})
+""")
+
+
+def _member(rows: Sequence[Sequence[Any]], now: datetime, timezone: str) -> Member:
+    return Member(*rows[0])
+
+
+def _holder(rows: Sequence[Sequence[Any]], now: datetime, timezone: str) -> MemberWithHoldings:
+    width = len(_COLUMNS)
+    member = Member(*rows[0][:width])
+    balances = [view(row[width + 2 :], now, timezone) for row in rows if row[width + 1]]
+    balances.sort(key=lambda balance: (not balance.is_default_account, balance.ledger_account_id))
+    return MemberWithHoldings(member, _tiers_of(member, rows[0][width]), balances)
+
+
+def _held_tiers(value: Sequence[Sequence[Any]] | None) -> dict[int, HeldTier]:
+    """The value of the column _HELD_TIERS, by program id."""
+    return {
+        program_id: HeldTier(
+            tier_id,
+            is_manual,
+            _moment(expires_at),
+            None if floor is None else TierFloor(floor, _moment(floor_ends)),
+        )
+        for program_id, tier_id, is_manual, expires_at, floor, floor_ends in value or ()
+    }
+
+
+def _tiers_of(member: Member, value: Sequence[Sequence[Any]] | None) -> list[MemberTier]:
+    """The value of the column _TIERS: the member's tiers, in the order of the programs."""
+    return [
+        MemberTier(
+            member.organization_id,
+            member.member_id,
+            program_id,
+            tier_id,
+            is_manual,
+            _moment(expires_at),
+            datetime.fromisoformat(created_at),
+            floor,
+            _moment(floor_ends),
+        )
+        for program_id, tier_id, is_manual, expires_at, created_at, floor, floor_ends in value or ()
+    ]
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
+
+
+_HAS_ID = members.c.member_id == bindparam("value")
+_HAS_LOYALTY_ID = members.c.loyalty_member_id == bindparam("value")
+BY_ID = Lookup(CompiledStatement(_MEMBERS.where(_HAS_ID)), _member)
+BY_LOYALTY_MEMBER_ID = Lookup(CompiledStatement(_MEMBERS.where(_HAS_LOYALTY_ID)), _member)
+HOLDER_BY_ID = Lookup(CompiledStatement(_HOLDERS.where(_HAS_ID)), _holder)
+HOLDER_BY_LOYALTY_MEMBER_ID = Lookup(CompiledStatement(_HOLDERS.where(_HAS_LOYALTY_ID)), _holder)
+
+
+def lock_members(db: Connection, organization_id: int, loyalty_member_ids: Collection[str]) -> None:
+    """Lock members with all their records, in the order of `locks`; unknown ids are ignored."""
+    defer(db, _wallet_lock_statement(_BY_LOYALTY_IDS), (organization_id, list(loyalty_member_ids)))
+
+
+def find_members(
+    db: Connection,
+    organization_id: int,
+    loyalty_member_ids: Collection[str],
+    member_ids: Collection[int],
+    order_ids: Collection[str] | None = None,
+    *,
+    lock: bool,
+) -> list[FoundMember]:
+    """The members with these ids, perhaps locked as by `lock_members`.
+
+    With `order_ids`, which may be none, also those whose points wait for events of these orders, and of all of them the
+    types that their points wait for.
+    """
+    condition, values = _condition(organization_id, loyalty_member_ids, member_ids, order_ids or ())
+    if lock:
+        defer(db, _wallet_lock_statement(condition), (organization_id, *values))
+    statement = _select_of_members(condition, _NOTHING_AWAITED if order_ids is None else _AWAITED_TYPES)
+    return _members_of_rows(query(db, statement, (organization_id, *values)))
+
+
+def _condition(
+    organization_id: int,
+    loyalty_member_ids: Collection[str],
+    member_ids: Collection[int],
+    order_ids: Collection[str],
+) -> tuple[str, list[Any]]:
+    """The condition of a statement about members, and its parameters, without what has none.
+
+    PostgreSQL takes ten times as long to plan a condition with OR, also where a list is empty.
+    """
+    conditions: list[str] = []
+    values: list[Any] = []
+    for condition, ids in ((_BY_LOYALTY_IDS, loyalty_member_ids), (_BY_IDS, member_ids)):
+        if ids:
+            conditions.append(condition)
+            values.append(list(ids))
+    if order_ids:
+        conditions.append(_OF_ORDERS)
+        values += organization_id, list(order_ids)
+    return " OR ".join(conditions) or "false", values
+
+
+def find_members_of_wallets(
+    db: Connection, organization_id: int, wallet_ids: Collection[int], with_awaited_types: bool
+) -> list[FoundMember]:
+    """The members who own these wallets; other wallets are left out."""
+    statement = _select_of_members(_BY_WALLETS, _AWAITED_TYPES if with_awaited_types else _NOTHING_AWAITED)
+    return _members_of_rows(query(db, statement, (organization_id, list(wallet_ids))))
+
+
+def _members_of_rows(rows: Sequence[Any]) -> list[FoundMember]:
+    return [FoundMember(Member(*row[:-3]), _held_tiers(row[-2]), row[-3], row[-1]) for row in rows]
