@@ -1,18 +1,18 @@
 """Rate limits by address, access token and client, and for wrong secrets."""
 
+import ipaddress
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from domain.problems import TooManyRequests
 from handlers import metrics
 from handlers.call import Answer, Caller, Request
-from handlers.http.clients import client_address
 from handlers.http.exchange import Exchange
 from handlers.http.rates import Rates, RateState
 from handlers.services.sign_in import decode_basic_credentials
-from handlers.setting_values import Rate, networks_of
+from handlers.setting_values import Network, Rate, networks_of
 from handlers.settings import Settings
 
 Dispatch = Callable[[Sequence[Request]], Sequence[Answer | Exception]]
@@ -20,6 +20,8 @@ Dispatch = Callable[[Sequence[Request]], Sequence[Answer | Exception]]
 _log = logging.getLogger("loyalty.security")
 _SHOWN_CLIENT_ID = 80
 _ADDRESSES_REMEMBERED = 256
+# The owner of one IPv6 address has its whole network.
+_IPV6_PREFIX = 64
 
 
 class TooOften(TooManyRequests):
@@ -35,19 +37,15 @@ class Throttle:
 
     def __init__(self, settings: Settings) -> None:
         self._rates = Rates()
-        proxies = networks_of(settings.trusted_proxies)
-        self._addresses = lru_cache(_ADDRESSES_REMEMBERED)(
-            lambda peer, forwarded: client_address(peer, forwarded, proxies)
+        # The address of the client by the peer and `X-Forwarded-For`, in the form by which it is counted.
+        self.address_of: Callable[[str, str], str] = lru_cache(_ADDRESSES_REMEMBERED)(
+            partial(_client_address, networks_of(settings.trusted_proxies))
         )
         self._per_address = Rate.parse(settings.rate_per_address)
         self._per_token = Rate.parse(settings.rate_per_token)
         self._per_client = Rate.parse(settings.rate_per_client)
         self._wrong_per_client = Rate.parse(settings.wrong_secrets_per_client)
         self._wrong_per_address = Rate.parse(settings.wrong_secrets_per_address)
-
-    def address_of(self, peer: str, forwarded: str) -> str:
-        """The address of the client, in the form by which it is counted."""
-        return self._addresses(peer, forwarded)
 
     def count_address(self, exchange: Exchange) -> None:
         """Count a call of an address, before all other checks; raises TooOften."""
@@ -100,6 +98,34 @@ class Throttle:
             return [answer]
 
         return guarded
+
+
+def _client_address(proxies: Sequence[Network], peer: str, forwarded: str) -> str:
+    """The address of the client: the peer's, or the one that trusted proxies report in `X-Forwarded-For`.
+
+    The header is read from its end. An IPv6 client is represented by its network of 64 bits.
+    """
+    addresses = [peer]
+    if proxies:
+        addresses = [*(part.strip() for part in forwarded.split(",") if part.strip()), peer]
+    while True:
+        address = _parsed_address(addresses.pop())
+        if address is None:
+            return peer
+        if not addresses or not any(address in network for network in proxies if network.version == address.version):
+            break
+    if address.version == 6:
+        return str(ipaddress.ip_network((address, _IPV6_PREFIX), strict=False))
+    return str(address)
+
+
+def _parsed_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    mapped = getattr(address, "ipv4_mapped", None)
+    return mapped or address
 
 
 def _credentials(caller: Caller) -> str:
