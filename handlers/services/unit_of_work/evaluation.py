@@ -4,7 +4,7 @@ These steps are the same for tracked, queued and captured events, and for the de
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
@@ -13,6 +13,7 @@ from domain.campaigns.context import (
     EventFacts,
     Executor,
 )
+from domain.campaigns.discounts import Basket
 from domain.campaigns.effects import (
     ADVANCE_MISSION,
     ASSIGN_BADGE,
@@ -24,25 +25,35 @@ from domain.campaigns.effects import (
 )
 from domain.campaigns.evaluation import MAX_ERRORS, Evaluator
 from domain.campaigns.outcomes import Evaluation, RuleError
-from domain.campaigns.reevaluation import Reevaluation
-from domain.events import DRY_RUN, FAILURE, FULL, MAX_CAUSED, MAX_DEPTH, SUCCESS, EventOrigin, IncomingEvent
+from domain.campaigns.reevaluation import Reevaluation, reevaluate
+from domain.events import (
+    DRY_RUN,
+    FAILURE,
+    FULL,
+    MAX_CAUSED,
+    MAX_DEPTH,
+    SUCCESS,
+    EventOrigin,
+    IncomingEvent,
+    LoyaltyEvent,
+)
 from domain.expressions import Deadline
 from domain.orders import OrderWithItems
 from domain.problems import Refusal
+from domain.returns import rest_of
 from domain.reversals import RevertedEvent
 from domain.tenders import TenderRefund
 from handlers import metrics
 from handlers.messages.events import tender_refund, track_result
-from handlers.messages.grants import grants_record
+from handlers.messages.grants import granted_actions, grants_record, recorded_variables
 from handlers.messages.missions import mission_outcome
 from handlers.messages.referrals import referral_results
 from handlers.messages.reversals import reverted_event
 from handlers.services.unit_of_work.derived_events import DerivedEvent
 from handlers.services.unit_of_work.facts import facts_of
 from handlers.services.unit_of_work.orders import PAID_BY, extent_of
-from handlers.services.unit_of_work.reevaluations import reevaluations
 from handlers.services.unit_of_work.reversals import Reversal
-from handlers.services.unit_of_work.tracked import EventOutcome, Result, TrackedEvent
+from handlers.services.unit_of_work.tracked import EventOutcome, Result, TrackedEvent, incoming_of, tracked_again
 from handlers.services.unit_of_work.unit import UnitOfWork
 from handlers.settings import Settings
 
@@ -310,7 +321,7 @@ def _reverse_effects(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithIt
         return []
     by_event: dict[int, Reevaluation] = {}
     if not extent.is_whole:
-        by_event = reevaluations(unit, order, map(reversals.event, unreversed), _deadline(unit, tracked))
+        by_event = _reevaluations(unit, order, map(reversals.event, unreversed), _deadline(unit, tracked))
     by = Reversal(
         tracked.loyalty_event_id,
         tracked.key,
@@ -319,6 +330,31 @@ def _reverse_effects(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithIt
         reevaluations=by_event,
     )
     return reversals.reverse(unreversed, by, unit)
+
+
+def _reevaluations(
+    unit: UnitOfWork, order: OrderWithItems, events: Iterable[LoyaltyEvent], deadline: Deadline
+) -> dict[int, Reevaluation]:
+    """The re-evaluation of each event that keeps what it granted, by its id; its members are those of the unit."""
+    rest = rest_of(*order)
+    by_event: dict[int, Reevaluation] = {}
+    for event in events:
+        if event.grants is None:
+            continue
+        tracked = tracked_again(-1, event, incoming_of(event), unit.members)
+        facts = facts_of(unit, tracked, (rest.order, rest.items))
+        variables = recorded_variables(event.grants, facts.context)
+        basket = Basket(event.member_id, rest.order.total, rest.order.currency, variables["order"]["items"])
+        if unit.configuration.reads_order_after:
+            variables["orderAfter"] = basket.remainder()
+        facts = replace(facts, context=variables, basket=basket)
+        actions = granted_actions(event.grants)
+        by_event[event.loyalty_event_id] = reevaluate(
+            actions, facts, rest.item_positions, unit.configuration.functions, deadline
+        )
+        # It is the purchase of no event of this unit.
+        unit.basket = None
+    return by_event
 
 
 def fail_event(unit: UnitOfWork, tracked: TrackedEvent, refusal: Refusal) -> Result:
