@@ -1,9 +1,10 @@
 """Minting to and burning from a member; ledger and account are looked up if the request names none."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from functools import cache, partial
 
 from domain.ledger.availability import Availability, TermsOfAvailability
 from domain.ledger.records import MINT, LedgerAccount
@@ -65,8 +66,8 @@ def move_points(calls: Sequence[Call], requests: Sequence[PointsRequest]) -> lis
     unit = UnitOfWork(calls[0])
     # Read again under the lock, since another transaction may have changed them.
     members = unit.lock(member_ids={request.member.member_id for request in requests})
-    accounts: dict[tuple[int | None, int | None], LedgerAccount | Refusal] = {}
-    movements = [_movement(calls[0], request, members[request.member.member_id], accounts) for request in requests]
+    find_account = cache(partial(account_of_members, calls[0]))
+    movements = [_movement(request, members[request.member.member_id], find_account) for request in requests]
     account_ids = {movement.ledger_account_id for movement in movements if movement.ledger_account_id is not None}
     if not account_ids:
         return [movement.refusal for movement in movements if movement.refusal is not None]
@@ -77,33 +78,12 @@ def move_points(calls: Sequence[Call], requests: Sequence[PointsRequest]) -> lis
     ]
 
 
-def _account(
-    call: Call, move: PointsMove, accounts: dict[tuple[int | None, int | None], LedgerAccount | Refusal]
-) -> LedgerAccount:
-    """The account of a request; `accounts` has the accounts that were looked up."""
-    names = move.ledger_id, move.ledger_account_id
-    if names not in accounts:
-        try:
-            accounts[names] = account_of_members(call, *names)
-        except Refusal as refusal:
-            accounts[names] = refusal
-    account_or_refusal = accounts[names]
-    if isinstance(account_or_refusal, Refusal):
-        raise account_or_refusal
-    return account_or_refusal
-
-
-def _movement(
-    call: Call,
-    request: PointsRequest,
-    member: Member,
-    accounts: dict[tuple[int | None, int | None], LedgerAccount | Refusal],
-) -> Movement:
-    """The movement of a request, which may be refused already; `accounts` are as in `_account`."""
+def _movement(request: PointsRequest, member: Member, find_account: Callable[..., LedgerAccount]) -> Movement:
+    """The movement of a request, which may be refused already."""
     move, is_mint = request.move, request.transaction_type == MINT
     try:
         refuse_erased(member)
-        account = _account(call, move, accounts)
+        account = find_account(move.ledger_id, move.ledger_account_id)
     except Refusal as refusal:
         return Movement(refusal=refusal)
     return Movement(
