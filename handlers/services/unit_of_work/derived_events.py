@@ -218,11 +218,6 @@ def find_tier_earnings(
     return ledger_wallets.find_earnings(db, organization_id, wallet_ids, since) if since and wallet_ids else {}
 
 
-def balance_of(session: LedgerSession, wallet_id: int, ledger_account_id: int) -> Decimal:
-    """The balance of the wallet in the account at this point of the unit."""
-    return session.holding(wallet_id, ledger_account_id).current
-
-
 def is_told(member: Member) -> bool:
     """True for a member who is notified of expiring points: an active one."""
     return member.active and member.erased_at is None

@@ -40,8 +40,7 @@ def facts_of(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | No
     configuration, event, member = unit.configuration, tracked.event, tracked.member
     payment = payment_variable(event.payload, unit.organization.currency)
     tier_ids, tiers_as_of = _tiers_of(unit, tracked)
-    # A tier created after the configuration was read does not matter to any campaign yet.
-    tier_keys = frozenset([key for tier_id in tier_ids if (key := configuration.tier_keys.get(tier_id)) is not None])
+    tier_keys = tier_keys_of(unit, tier_ids)
     audiences = unit.audiences[member.member_id] if configuration.audiences else ()
     audience_keys = [audience.audience_key for audience in audiences]
     balances = balances_by_name(unit.ledger, member.wallet_id, configuration.accounts.values())
@@ -114,7 +113,7 @@ def _tiers_of(unit: UnitOfWork, tracked: TrackedEvent) -> tuple[list[int], datet
     is_by_date = unit.organization.late_event_tiers == EVENT_DATE and not tracked.depth
     if is_by_date and is_late(tracked.at, unit.now):
         return _tiers_at(unit, tracked.member, tracked.at), tracked.at
-    return _present_tiers(unit, tracked.member), None
+    return present_tiers(unit, tracked.member), None
 
 
 def tier_keys_at(unit: UnitOfWork, wallet_id: int, at: datetime) -> frozenset[str]:
@@ -122,12 +121,17 @@ def tier_keys_at(unit: UnitOfWork, wallet_id: int, at: datetime) -> frozenset[st
     member = next((member for member in unit.members.values() if member.wallet_id == wallet_id), None)
     if member is None:
         return frozenset()
-    tier_ids = _tiers_at(unit, member, at) if is_late(at, unit.now) else _present_tiers(unit, member)
+    return tier_keys_of(unit, _tiers_at(unit, member, at) if is_late(at, unit.now) else present_tiers(unit, member))
+
+
+def tier_keys_of(unit: UnitOfWork, tier_ids: Iterable[int]) -> frozenset[str]:
+    """The keys of tiers; one created after the configuration was read does not matter to any campaign yet."""
     keys = unit.configuration.tier_keys
-    return frozenset(keys[tier_id] for tier_id in tier_ids if tier_id in keys)
+    return frozenset([keys[tier_id] for tier_id in tier_ids if tier_id in keys])
 
 
-def _present_tiers(unit: UnitOfWork, member: Member) -> list[int]:
+def present_tiers(unit: UnitOfWork, member: Member) -> list[int]:
+    """The tiers that the member has at this point of the unit."""
     return unit.tier_assignments.tier_ids(member.member_id, partial(unit.tier_points, member.wallet_id))
 
 

@@ -9,7 +9,7 @@ from decimal import ROUND_FLOOR, Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from domain.campaigns.context import EventFacts, Executor, Performed
+from domain.campaigns.context import EventFacts, Executor, Performed, balances_by_name
 from domain.campaigns.effects import ASSIGN_COUPON, USE_COUPON
 from domain.campaigns.outcomes import BadParameter, NothingToDo
 from domain.coupons.books import CODELESS, Coupon, CouponBook
@@ -30,8 +30,8 @@ from domain.problems import Refusal
 from domain.reversals import ReversedPart
 from handlers.messages.derived_events import coupon_payload, moved_coupon
 from handlers.messages.reversals import reversed_coupon
-from handlers.services.unit_of_work.derived_events import DerivedEvent, balance_of
-from handlers.services.unit_of_work.facts import orders_before
+from handlers.services.unit_of_work.derived_events import DerivedEvent
+from handlers.services.unit_of_work.facts import orders_before, present_tiers, tier_keys_of
 from handlers.services.unit_of_work.participants.coupon_loader import CouponLoader
 from handlers.services.unit_of_work.reversals import Reversal
 from persistence import posting
@@ -155,14 +155,10 @@ class CouponWork:
 
     def try_use(self, member_id: int, book: CouponBook, command: Use) -> Refusal | None:
         """The refusal of a use, None if it is possible; nothing has changed afterwards."""
-        state, ledger = self.loader.state.savepoint(), self._unit.ledger.savepoint()
         try:
-            self.use(member_id, book, command, UsageDetails())
+            self.attempt(lambda: self.use(member_id, book, command, UsageDetails()))
         except Refusal as refusal:
             return refusal
-        finally:
-            self.loader.state.rollback_to(state)
-            self._unit.ledger.rollback_to(ledger)
         return None
 
     def attempt(self, act: Callable[[], T]) -> T:
@@ -270,7 +266,7 @@ class CouponWork:
 
 def _facts_of(unit: UnitOfWork, member: Member, book: CouponBook) -> MemberFacts:
     """The facts of a member that decide, apart from coupons, about a book; looks up only the facts that it needs."""
-    tiers = _tier_keys(unit, member) if book.tier_keys or book.condition else frozenset()
+    tiers = tier_keys_of(unit, present_tiers(unit, member)) if book.tier_keys or book.condition else frozenset()
     audiences: frozenset[str] = frozenset()
     if book.audience_keys or book.condition:
         audiences = frozenset(audience.audience_key for audience in unit.audiences[member.member_id])
@@ -284,26 +280,13 @@ def _facts_of(unit: UnitOfWork, member: Member, book: CouponBook) -> MemberFacts
     )
 
 
-def _tier_keys(unit: UnitOfWork, member: Member) -> frozenset[str]:
-    keys = unit.configuration.tier_keys
-    tier_ids = unit.tier_assignments.tier_ids(member.member_id, partial(unit.tier_points, member.wallet_id))
-    return frozenset(keys[tier_id] for tier_id in tier_ids if tier_id in keys)
-
-
 def _context(
     unit: UnitOfWork, member: Member, book: CouponBook, tiers: frozenset[str], audiences: frozenset[str]
 ) -> Mapping[str, Any]:
     """The variables of the condition of a book."""
-    points = partial(balance_of, unit.ledger, member.wallet_id)
-    balances = {
-        name: points(account.ledger_account_id)
-        for account in unit.configuration.accounts.values()
-        for name in (account.ledger_account_key, account.alias)
-        if name is not None
-    }
     return context_of(
         member,
-        balances=balances,
+        balances=balances_by_name(unit.ledger, member.wallet_id, unit.configuration.accounts.values()),
         badges=unit.badges.variables(member.member_id) if unit.configuration.badges else {},
         audience_keys=audiences,
         tier_keys=tiers,
