@@ -99,19 +99,20 @@ class OperationPlan:
         """The typed parameters of a query, with defaults; their faults are added to `faults`."""
         return self._parameters.read_query(query, faults)[0]
 
-    def request(self, exchange: Exchange, query: bytes, raw: bytes | Upload, media_type: str | None) -> Request:
-        """The typed request.
+    def request(self, call: HttpCall) -> Request:
+        """The typed request of a call.
 
         Raises InvalidRequest with all faults of parameters and body together, or a 406.
         """
+        exchange = call.exchange
         faults: list[FieldFault] = []
         path = self._parameters.read_path(exchange.path_values, faults)
-        arguments, query_names = self._parameters.read_query(query, faults)
+        arguments, query_names = self._parameters.read_query(call.query, faults)
         if self._documented_headers:
             self._parameters.check_headers(exchange.headers, faults)
-        body = None if self.body is None else self.body.read(raw, media_type, faults)
+        body = None if self.body is None else self.body.read(call.raw, call.media_type, faults)
         if faults:
-            raise _invalid(faults)
+            raise InvalidRequest(list(dict.fromkeys(faults))[:MAX_FAULTS])
         if not self._deprecation.empty:
             exchange.deprecated_at = self._deprecation.earliest(query_names, body)
         return Request(
@@ -211,7 +212,8 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
             elif media_type is None:
                 media_type = plan.body.refuse_other_types(exchange)
         try:
-            status, headers, body = await self._in_time(plan, exchange, scope["query_string"], raw, media_type)
+            call = HttpCall(plan, exchange, scope["query_string"], raw, media_type)
+            status, headers, body = await self._in_time(call)
         finally:
             if isinstance(raw, Upload):
                 raw.close()
@@ -233,14 +235,11 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         exchange.arrived = time.perf_counter()
         return upload
 
-    async def _in_time(
-        self, plan: OperationPlan, exchange: Exchange, query: bytes, raw: bytes | Upload, media_type: str | None
-    ) -> Rendered:
+    async def _in_time(self, call: HttpCall) -> Rendered:
         """Do the work in one of the threads; raises TooBusy or DeadlineExceeded if its time runs out."""
-        call = HttpCall(plan, exchange, query, raw, media_type)
         self._submit(call)
         work = call.future
-        await _ended(work, self._seconds_left(exchange))
+        await _ended(work, self._seconds_left(call.exchange))
         if work.done():
             return work.result()
         if work.cancel():
@@ -276,7 +275,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         requests: dict[HttpCall, Request] = {}
         for call in calls:
             try:
-                requests[call] = call.plan.request(call.exchange, call.query, call.raw, call.media_type)
+                requests[call] = call.plan.request(call)
             except Exception as error:
                 outcomes[call] = error
         if requests:
@@ -365,7 +364,3 @@ def _parameters(item: Mapping[str, Any], operation: Mapping[str, Any], schemas: 
         declared = schemas.resolved(parameter)
         by_key[declared["in"], declared["name"]] = declared
     return list(by_key.values())
-
-
-def _invalid(faults: list[FieldFault]) -> InvalidRequest:
-    return InvalidRequest(list(dict.fromkeys(faults))[:MAX_FAULTS])
