@@ -1,6 +1,6 @@
 """The documented operations joined to their handlers: the parts that the dispatcher needs."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,13 +31,11 @@ class Route:
     reads: bool
     # It is refused while the test clock of the organization moves.
     holds_clock: bool
-    parameters: tuple[str, ...]
     # Of the records that the path names, by parameter.
     addresses: tuple[tuple[str, PathAddress], ...]
     # How the first of them is found together with the organization; None if it is found on its own.
     first_lookup: Lookup[Any] | None
     scopes: tuple[str, ...]
-    further_media_types: tuple[str, ...]
     # Several calls can be a batch.
     is_batched: bool
     # The audit of the change of the record of the path; None if the operation changes none.
@@ -62,16 +60,16 @@ def documented_routes() -> dict[tuple[str, str], Route]:
             f"without a handler: {sorted(without_handler)}; without a document: {sorted(without_document)}"
         )
     for (surface, operation_id), (path, method, operation) in documented.items():
-        route = _route(operations[operation_id], path, method, operation)
-        _refuse_gaps(f"{surface} {operation_id}", route)
-        routes[surface, operation_id] = route
+        routes[surface, operation_id] = _route(
+            operations[operation_id], f"{surface} {operation_id}", path, method, operation
+        )
     return routes
 
 
-def _route(operation: Operation, path: str, method: str, documented: Mapping[str, Any]) -> Route:
-    parameters = tuple(part[1:-1] for part in path.split("/") if part.startswith("{"))
+def _route(operation: Operation, name: str, path: str, method: str, documented: Mapping[str, Any]) -> Route:
+    parameters = [part[1:-1] for part in path.split("/") if part.startswith("{")]
     success = next(int(status) for status in documented["responses"] if status.startswith("2"))
-    content = documented["responses"][str(success)].get("content", {})
+    _refuse_gaps(name, operation, parameters, documented["responses"][str(success)].get("content", {}))
     audited = operation.audit
     audit_of_change = audited if isinstance(audited, Audited) and audited.before is not None else None
     addresses = addresses_of(parameters, operation.arguments)
@@ -81,26 +79,23 @@ def _route(operation: Operation, path: str, method: str, documented: Mapping[str
         reads=method == "get",
         # What only reads is documented without a conflict.
         holds_clock=method != "get" and "409" in documented["responses"] and operation.operation_id not in WITHOUT_HOLD,
-        parameters=parameters,
         addresses=addresses,
         # What changes the record of its path has to read it after it has locked it.
         first_lookup=None if audit_of_change is not None else first_lookup(parameters, operation.arguments),
         # Alternatives are whole schemes; that of users' tokens is the one with roles.
         scopes=next((tuple(s["oauth2"]) for s in documented["security"] if s.get("oauth2", [MEMBER]) != [MEMBER]), ()),
-        further_media_types=tuple(media_type for media_type in content if media_type != JSON),
         is_batched=operation.batch is not None and all(address.is_batched for _, address in addresses),
         audit_of_change=audit_of_change,
     )
 
 
-def _refuse_gaps(name: str, route: Route) -> None:
+def _refuse_gaps(name: str, operation: Operation, parameters: Sequence[str], content: Collection[str]) -> None:
     """Refuse to start if the document, the handler and the addresses of an operation do not fit."""
-    operation = route.operation
-    if set(route.further_media_types) != operation.representations.keys():
+    if {*content} - {JSON} != operation.representations.keys():
         raise RuntimeError(f"{name}: the document and the handler have different media types")
-    unknown = [parameter for parameter in route.parameters if parameter not in {ORGANIZATION, *ADDRESSES}]
+    unknown = [parameter for parameter in parameters if parameter not in {ORGANIZATION, *ADDRESSES}]
     if unknown:
         raise RuntimeError(f"{name}: no address for {unknown}")
-    unaddressed_arguments = set(operation.arguments) - offered_arguments(route.parameters) - operation.optional
+    unaddressed_arguments = set(operation.arguments) - offered_arguments(parameters) - operation.optional
     if unaddressed_arguments:
         raise RuntimeError(f"{name}: the path addresses no {sorted(unaddressed_arguments)}")
