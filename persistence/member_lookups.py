@@ -1,4 +1,4 @@
-"""Members as calls find them: alone, with their tiers and balances, or locked with their tiers; one statement each."""
+"""Members as calls find them: only the record, with tiers and balances, or locked with tiers; one statement each."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

@@ -123,21 +123,19 @@ def _dialect() -> Any:
 
 def add_all(db: Connection, table: Table, names: Sequence[str], rows: Sequence[Any]) -> None:
     """Insert any number of rows, mappings or records, with one statement."""
-    if rows:
-        defer(db, _bulk_insert(table, tuple(names)), (as_json(_without_nulls(rows)),))
+    defer_joined(db, additions(table, names, rows))
 
 
 def additions(table: Table, names: Sequence[str], rows: Sequence[Any]) -> list[Statement]:
     """The statement that inserts rows, if there are any, which travel as one JSON text, exactly."""
-    return [(_bulk_insert(table, tuple(names)), (as_json(_without_nulls(rows)),))] if rows else []
-
-
-def _without_nulls(rows: Sequence[Any]) -> Sequence[Any]:
-    """Rows without their NULLs, which are half of the text of an event: what JSON leaves out is NULL."""
-    return [
+    if not rows:
+        return []
+    # What JSON leaves out is NULL; the names of NULLs are half of the text of an event.
+    rows_without_nulls = [
         {name: value for name, value in row.items() if value is not None} if isinstance(row, dict) else row
         for row in rows
     ]
+    return [(_bulk_insert(table, tuple(names)), (as_json(rows_without_nulls),))]
 
 
 def defer_joined(db: Connection, statements: Sequence[Statement]) -> None:

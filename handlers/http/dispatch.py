@@ -8,6 +8,7 @@ import time
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, Engine
@@ -90,7 +91,7 @@ class Dispatcher:
         if route.operation.before_transaction is not None:
             hook_result = self._run_hook(route.operation.before_transaction, route.operation, requests[0])
         run, engine = (transactions.read, self._reading) if route.reads else (transactions.run, self._engine)
-        outcomes = run(engine, lambda db: self._run_batch(db, route, requests, hook_result))
+        outcomes = run(engine, partial(self._run_batch, route=route, requests=requests, hook_result=hook_result))
         if route.operation.after_transaction is not None:
             return [route.operation.after_transaction(self._engine, self._settings, requests[0])]
         return outcomes

@@ -162,7 +162,12 @@ def open_session(
     due = (organization_id, at)
     rows = query(db, _HOLDINGS, (*due, *due, *due, organization_id, wallets, organization_id))
     version = rows[0][0] if rows else None
-    rows = [row[1:] for row in rows if row[1] is not None]
+    holdings: dict[Pair, Holding] = {}
+    have_expired = are_due = False
+    for _, wallet_id, account_id, *values, has_expired, is_due in rows:
+        if wallet_id is not None:
+            holdings[wallet_id, account_id] = Holding(*values)
+            have_expired, are_due = have_expired or has_expired, are_due or is_due
     if version == organization.configuration_version and configured.keys() >= set(account_ids):
         accounts = {account_id: configured[account_id] for account_id in account_ids}
     else:
@@ -174,15 +179,14 @@ def open_session(
         defer(db, _LOCK_CAPPED_ACCOUNTS, (organization_id, capped))
     if capped:
         issued = ledger.issued(db, organization_id, capped)
-    holdings = {(row[0], row[1]): Holding(*row[2:-2]) for row in rows}
     session = LedgerSession(accounts, holdings, issued, at, zone_named(organization.timezone))
     session.waiting_text = partial(_waiting_text, db, organization_id, at)
     idle = _IdleBalances(session)
-    if any(row[-1] for row in rows):
+    if are_due:
         _settle_due(db, organization_id, session, wallets, idle)
     tracked = {i: a for i, a in accounts.items() if a.point_tracking_enabled}
     if tracked:
-        have_expired, ended = any(row[-2] for row in rows), idle.ends(holdings, tracked)
+        ended = idle.ends(holdings, tracked)
         if have_expired or ended:
             _expire(db, organization_id, session, wallets if have_expired else [], ended, tracked)
     if since is not None and since < at:
