@@ -127,7 +127,7 @@ def _setting(
 
 
 def _minutes(default: int, job: str) -> Any:
-    return _setting(_whole(0, 525_600), default, f"Minutes between two runs of the job {job}; 0 switches it off.")
+    return _setting(_whole(0, 525_600), default, f"Minutes between two runs of {job}; 0 switches it off.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,38 +137,40 @@ class Settings:
     database_url: str = _setting(
         _database_url,
         "",
-        "URL of the PostgreSQL database, version 15 or later. Without it the server runs one of its own, "
-        "with its data under `LOYALTY_HOME`.",
+        "URL of the PostgreSQL database, version 15 or later; without it the server runs a PostgreSQL of its own.",
         documented_default="embedded",
         secret=True,
     )
     read_database_url: str = _setting(
         _database_url,
         "",
-        "URL of a read replica of the database, which serves lists, reports and searches; while it is unavailable or "
-        "behind, the database itself serves them.",
+        "URL of a read replica, which serves lists, reports and searches; while it is unavailable or behind, the "
+        "database itself serves them.",
         documented_default="none",
         secret=True,
     )
     home: Path = _setting(  # noqa: RUF009  (a field with the immutable default `_HOME`, not a shared value)
         _path, _HOME, "Directory of the embedded database; processes with the same directory share the same data."
     )
-    host: str = _setting(_text, "127.0.0.1", "Address to listen on; `0.0.0.0` listens on all of them.")
+    host: str = _setting(_text, "127.0.0.1", "Address to listen on; `0.0.0.0` means all addresses of the machine.")
     port: int = _setting(_whole(1, 65535), 8080, "TCP port to listen on.")
     management_bind: str = _setting(
         _bind,
         "",
-        "Another address, `HOST:PORT`, for `/metrics`, the documents and their pages; they are then only on that one.",
+        "Second address, `HOST:PORT`, that serves `/metrics`, the OpenAPI documents and the documentation in place of "
+        "the main one.",
         documented_default="none",
     )
-    workers: int = _setting(_whole(1, 256), 2, "Worker processes of `loyalty serve`; about one for each core.")
+    workers: int = _setting(_whole(1, 256), 2, "Number of server processes; about one for each core.")
     threads: int = _setting(
-        _whole(1, 64), 4, "Calls that a worker process handles at once, and the database connections it keeps."
+        _whole(1, 64),
+        4,
+        "Calls that a server process handles at once; for each of them it keeps a database connection.",
     )
     base_url: str = _setting(
         _http_url,
         "",
-        "URL under which clients reach the API; set it if a proxy is in front of the server.",
+        "URL under which clients reach the API, with its `/v2`; set it if a proxy is in front of the server.",
         documented_default="`http://HOST:PORT/v2`",
     )
     max_body_bytes: int = _setting(
@@ -177,141 +179,113 @@ class Settings:
     request_timeout_ms: int = _setting(
         _whole(10, 3_600_000),
         30_000,
-        "Milliseconds that a request may take in all, from its first byte to its response; a later body is refused "
-        "with 408, later work is ended with 503.",
+        "Milliseconds from the first byte of a request to its response; a body that arrives later is refused with 408, "
+        "work that takes longer is ended with 503.",
     )
     connections: int = _setting(
         _whole(16, 1_000_000),
         1000,
-        "Connections that a worker process holds at once, as far as `ulimit -n` allows; beyond it the connections "
-        "that are silent longest are closed.",
+        "Client connections that a server process holds at once, as far as `ulimit -n` allows; beyond them it closes "
+        "the connection that has been silent longest.",
     )
     rate_per_address: str = _setting(
-        _rate, "off", "How often an address may call, such as `600/minute`; `off` is no limit."
+        _rate, "off", "Maximum rate of calls from one IP address, such as `600/minute`; `off` means no limit."
     )
-    rate_per_token: str = _setting(_rate, "off", "How often calls with one access token or API key are allowed.")
-    rate_per_client: str = _setting(
-        _rate, "off", "How often calls of one client are allowed, with all its tokens in sum."
-    )
+    rate_per_token: str = _setting(_rate, "off", "Maximum rate of calls with one access token or API key.")
+    rate_per_client: str = _setting(_rate, "off", "Maximum rate of calls of one client, with all its access tokens.")
     wrong_secrets_per_client: str = _setting(
         _rate,
         "10/minute",
-        "How many wrong secrets a client may send from one address before its token requests are refused with 429.",
+        "Maximum rate of wrong secrets for one client from one address; beyond it, token requests are refused with "
+        "429.",
     )
     wrong_secrets_per_address: str = _setting(
-        _rate, "60/minute", "The same for an address, for all clients that it names in sum."
+        _rate, "60/minute", "Maximum rate of wrong secrets from one address, for all clients."
     )
     trusted_proxies: str = _setting(
         _networks,
         "",
-        "Addresses or networks of the proxies in front of the server, separated by commas, whose `X-Forwarded-For` is "
-        "believed; without it all clients of a proxy have one address.",
+        "Addresses or networks of your proxies, separated by commas, whose `X-Forwarded-For` is believed; without "
+        "it all clients of a proxy count as one address.",
         documented_default="none",
     )
     evaluation_ms: int = _setting(
         _whole(10, 60_000),
         250,
-        "Milliseconds of CPU time that the expressions of an event may take; rules that are not evaluated by then "
-        "fail.",
+        "Milliseconds of CPU time for the expressions of one event; rules that are not evaluated by then fail.",
     )
     call_evaluation_ms: int = _setting(
-        _whole(10, 600_000),
-        5_000,
-        "The same for all events of one call in sum; each event also has its own limit.",
+        _whole(10, 600_000), 5_000, "Milliseconds of CPU time for the expressions of all events of one call."
     )
     calls_together: int = _setting(
         _whole(1, 100),
         100,
-        "Maximum number of calls of one organization and operation that a process runs as one batch, in one database "
-        "transaction, if they arrive while another one runs; 1 runs each individually.",
+        "Maximum number of waiting calls of one organization and operation that a server process runs as one batch, in "
+        "one database transaction; 1 runs each individually.",
     )
     statement_timeout_ms: int = _setting(
-        _whole(0, 3_600_000), 30_000, "Milliseconds after which the database ends a statement; 0 never does."
+        _whole(0, 3_600_000), 30_000, "Milliseconds after which the database ends a statement; 0 means never."
     )
     lock_timeout_ms: int = _setting(
-        _whole(0, 3_600_000), 10_000, "Milliseconds that a statement waits for a lock; 0 waits without end."
+        _whole(0, 3_600_000), 10_000, "Milliseconds that a statement waits for a lock; 0 means without end."
     )
     token_issuer: str = _setting(_text, "loyalty-server", "Issuer (`iss`) of the access tokens that the server makes.")
     token_audience: str = _setting(_text, "loyalty-server", "Audience (`aud`) of the access tokens that it accepts.")
     external_issuer: str = _setting(
-        _text, "", "Issuer (`iss`) of another token service whose tokens are accepted too.", documented_default="none"
+        _text,
+        "",
+        "Issuer (`iss`) of another token service, whose tokens the server also accepts.",
+        documented_default="none",
     )
     external_jwks_url: str = _setting(
-        _http_url, "", "URL of that token service's JWK set; needed with the issuer.", documented_default="none"
+        _http_url,
+        "",
+        "URL of the public keys (JWK set) of that token service; needed with the issuer.",
+        documented_default="none",
     )
     external_audience: str = _setting(
         _text,
         "",
-        "Audience (`aud`) that its tokens must carry.",
+        "Audience (`aud`) that the tokens of that service must have.",
         documented_default="`LOYALTY_TOKEN_AUDIENCE`",
     )
     webhook_allow_http: bool = _setting(
         _switch,
         False,
-        "Let triggers call `http:` URLs, which anyone on the way can read.",
+        "Whether messages may go to `http:` URLs, which others can read on the way.",
         documented_default="false",
     )
     webhook_allow_private: bool = _setting(
         _switch,
         False,
-        "Let triggers call addresses that are not public: loopback, private networks and the like.",
+        "Whether messages may go to addresses that are not public, such as loopback and private networks.",
         documented_default="false",
     )
-    webhook_ports: str = _setting(_ports, "80,443", "Ports that triggers may call, separated by commas, or `any`.")
+    webhook_ports: str = _setting(_ports, "80,443", "Ports to which messages may go, separated by commas, or `any`.")
     webhook_threads: int = _setting(
         _whole(1, 256),
         32,
-        "Messages that a process sends to receivers of webhooks at the same time: at most half of them for one "
-        "organization, and a quarter for one trigger.",
+        "Messages that a worker sends at the same time; at most half of them are of one organization, and a quarter of "
+        "one trigger.",
     )
     log_level: str = _setting(
         _one_of("debug", "info", "warning", "error"),
         "info",
         "Lowest level that is logged: debug, info, warning or error.",
     )
-    log_format: str = _setting(_one_of("json", "text"), "json", "`json` is one object a line, `text` is for people.")
+    log_format: str = _setting(
+        _one_of("json", "text"), "json", "`json` writes one object a line, `text` is for people."
+    )
     queue_batch: int = _setting(
-        _whole(1, 500),
-        100,
-        "Maximum number of queued events that a `loyalty worker` evaluates in one database transaction.",
+        _whole(1, 500), 100, "Maximum number of queued events that a worker evaluates in one database transaction."
     )
     queue_poll_ms: int = _setting(
-        _whole(10, 60_000), 100, "Milliseconds after which an idle worker looks for work again."
-    )
-    import_rows: int = _setting(
-        _whole(1, 5_000), 500, "Maximum number of rows of an import that a worker imports in one database transaction."
-    )
-    import_step_ms: int = _setting(
-        _whole(10, 60_000),
-        1000,
-        "Milliseconds after which a worker ends its work on an import and goes on with the next organization's.",
-    )
-    import_unpacked_bytes: int = _setting(
-        _whole(1024, 1024**4), 1024**3, "Maximum bytes of a packed file of an import after unpacking."
-    )
-    import_ratio: int = _setting(
-        _whole(1, 1100),
-        100,
-        "How many times larger a packed file of an import may become by unpacking; 16 MiB are always allowed.",
-    )
-    import_stored_bytes: int = _setting(
-        _whole(1024, 1024**5),
-        10 * 1024**3,
-        "Maximum bytes of all files of an organization's imports that have not ended; further parts are refused.",
-    )
-    import_failed_rows: int = _setting(
-        _whole(0, 100_000_000), 100_000, "Rows of an import that may fail; with more, the import ends as failed."
-    )
-    import_share: int = _setting(
-        _whole(1, 100),
-        80,
-        "Percentage of its time that a worker spends on imports while there are any; the pauses are for live traffic.",
+        _whole(10, 60_000), 100, "Milliseconds after which an idle worker looks for events and messages again."
     )
     queue_attempts: int = _setting(
         _whole(1, 100),
         8,
-        "Attempts to evaluate a queued event if they fail by errors of the system; after the last one the event is a "
-        "dead letter.",
+        "Attempts to evaluate a queued event that fails by a system error; after the last one it is a dead letter.",
     )
     queue_retry_ms: int = _setting(
         _whole(1, 3_600_000),
@@ -319,30 +293,59 @@ class Settings:
         "Milliseconds before the second attempt, less up to half of it by chance; each further wait is twice as long, "
         "up to ten minutes.",
     )
-    expire_minutes: int = _minutes(60, "that does what `loyalty expire` does")
-    evaluate_tiers_minutes: int = _minutes(60, "for `loyalty evaluate-tiers`")
-    release_answers_minutes: int = _minutes(1440, "for `loyalty release-answers`")
+    import_rows: int = _setting(
+        _whole(1, 5_000), 500, "Maximum number of rows that a worker imports in one database transaction."
+    )
+    import_step_ms: int = _setting(
+        _whole(10, 60_000),
+        1000,
+        "Milliseconds that a worker works on one import before it continues with the next organization's.",
+    )
+    import_unpacked_bytes: int = _setting(
+        _whole(1024, 1024**4), 1024**3, "Maximum size in bytes of a compressed file after decompression."
+    )
+    import_ratio: int = _setting(
+        _whole(1, 1100),
+        100,
+        "Maximum ratio of the decompressed to the compressed size of a file; 16 MiB are always allowed.",
+    )
+    import_stored_bytes: int = _setting(
+        _whole(1024, 1024**5),
+        10 * 1024**3,
+        "Maximum bytes of all files of one organization's imports that have not ended; further parts are refused.",
+    )
+    import_failed_rows: int = _setting(
+        _whole(0, 100_000_000), 100_000, "Rows of an import that may fail; with more, the import ends as failed."
+    )
+    import_share: int = _setting(
+        _whole(1, 100),
+        80,
+        "Percentage of its time that a worker spends on imports while there are any; the rest is for live traffic.",
+    )
+    expire_minutes: int = _minutes(60, "the job that does the work of `loyalty expire`")
+    evaluate_tiers_minutes: int = _minutes(60, "the job that does the work of `loyalty evaluate-tiers`")
+    release_answers_minutes: int = _minutes(1440, "the job that does the work of `loyalty release-answers`")
     answers_kept_days: int = _setting(
         _whole(0, 36_500),
         400,
-        "Days for which the result of a tracked event is kept, to be returned again for the same key; 0 keeps all.",
+        "Days for which the response to a tracked event is stored, to be returned again for the same key; 0 keeps all.",
     )
-    remove_deliveries_minutes: int = _minutes(1440, "for `loyalty remove-deliveries`")
+    remove_deliveries_minutes: int = _minutes(1440, "the job that does the work of `loyalty remove-deliveries`")
     deliveries_kept_days: int = _setting(
         _whole(0, 36_500), 30, "Days for which messages to receivers of webhooks are kept; 0 keeps all."
     )
-    seal_audit_log_minutes: int = _minutes(10, "that seals the audit log's new entries")
+    seal_audit_log_minutes: int = _minutes(10, "the job that seals new entries of the audit log")
     tracing_url: str = _setting(
         _http_url,
         "",
-        "URL of a collector of OpenTelemetry that traces are sent to by OTLP over HTTP, such as "
+        "URL of an OpenTelemetry collector that gets traces by OTLP over HTTP, such as "
         "`http://127.0.0.1:4318/v1/traces`; needs the extra `tracing`.",
         documented_default="none",
     )
     validate_responses: bool = _setting(
         _switch,
         False,
-        "Check every response against the documents; for tests, since it costs time.",
+        "Whether every response is checked against the OpenAPI documents; for tests only, since it takes time.",
         documented_default="false",
     )
 
