@@ -250,7 +250,7 @@ def test_a_search_finds_sections_that_have_all_words(search):
     assert start[0][0] == "quickstart#quick-start"
     assert prefix[0][0] == "events#idempotency"
     assert mistyped[0][0].startswith("campaigns#")
-    assert {"configuration#configuration", "operations#sizing"} <= {url for url, _ in setting}
+    assert {"configuration#server-processes-and-addresses", "operations#sizing"} <= {url for url, _ in setting}
     assert all("LOYALTY_THREADS" in parts for _, parts in setting)
     assert (nothing, empty) == ([], [])
 
