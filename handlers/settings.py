@@ -163,9 +163,7 @@ class Settings:
     )
     workers: int = _setting(_whole(1, 256), 2, "Number of server processes; about one for each core.")
     threads: int = _setting(
-        _whole(1, 64),
-        4,
-        "Calls that a server process handles at once; for each of them it keeps a database connection.",
+        _whole(1, 64), 4, "Calls that a server process handles at once, each with a database connection of its own."
     )
     base_url: str = _setting(
         _http_url,
@@ -261,7 +259,7 @@ class Settings:
         "Whether messages may go to addresses that are not public, such as loopback and private networks.",
         documented_default="false",
     )
-    webhook_ports: str = _setting(_ports, "80,443", "Ports to which messages may go, separated by commas, or `any`.")
+    webhook_ports: str = _setting(_ports, "80,443", "Ports of the receivers, separated by commas, or `any`.")
     webhook_threads: int = _setting(
         _whole(1, 256),
         32,
@@ -273,9 +271,7 @@ class Settings:
         "info",
         "Lowest level that is logged: debug, info, warning or error.",
     )
-    log_format: str = _setting(
-        _one_of("json", "text"), "json", "`json` writes one object a line, `text` is for people."
-    )
+    log_format: str = _setting(_one_of("json", "text"), "json", "`json` is one object a line, `text` is for people.")
     queue_batch: int = _setting(
         _whole(1, 500), 100, "Maximum number of queued events that a worker evaluates in one database transaction."
     )
