@@ -28,6 +28,15 @@ def home(new_home: Path, migrated_home: Path) -> Path:
     return new_home
 
 
+@pytest.fixture(scope="module")
+def shared_home(temporary_directory: Path, migrated_home: Path) -> Path:
+    """A home that the tests of a file share, in a directory of its own, with an empty database."""
+    directory = Path(tempfile.mkdtemp(dir=temporary_directory))
+    directory.chmod(0o755)
+    copy_home(migrated_home, directory / "home")
+    return directory / "home"
+
+
 @pytest.fixture
 def new_home(temporary_directory: Path) -> Iterator[Path]:
     """A home that does not exist yet, in a directory of its own; its database has ended when the test has."""

@@ -1,4 +1,4 @@
-"""The command `loyalty` in processes of its own."""
+"""The command `loyalty`, in processes of its own and in that of the test."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+from click.testing import CliRunner
+
+from handlers.server.cli import main
 from persistence import embedded
 
 ROOT = Path(__file__).parents[2]
@@ -42,6 +45,27 @@ def loyalty(home: Path, *arguments: str, **variables: str) -> subprocess.Complet
     )
 
 
+def invoke(home: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end in the process of the test, which saves the start of another.
+
+    Tests of what a command prints and changes use this; those of its start, of signals and of logs use `loyalty`. An
+    exception that would be a traceback there is raised here.
+    """
+    of_caller = dict.fromkeys(name for name in os.environ if name.startswith(("LOYALTY_", "PG")))
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        result = CliRunner().invoke(
+            main,
+            arguments,
+            prog_name="loyalty",
+            env={**of_caller, "LOYALTY_HOME": str(home), **variables},
+            catch_exceptions=False,
+        )
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+    return subprocess.CompletedProcess(arguments, result.exit_code, result.stdout, result.stderr)
+
+
 class Server:
     """A running `loyalty serve` on a free port, with logs as text unless `variables` set another format.
 
@@ -49,6 +73,7 @@ class Server:
     """
 
     def __init__(self, home: Path, *arguments: str, descriptors: int | None = None, **variables: str) -> None:
+        self.home = home
         self.port = free_port()
         self.log = home.parent / f"serve-{self.port}.log"
         with self.log.open("w") as log:

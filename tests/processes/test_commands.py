@@ -25,7 +25,7 @@ from persistence import embedded, member_tiers, members, organizations
 from persistence.engine import create_engine
 from persistence.programs import TIERS
 from tests.builders.ledger import START, RawLedger
-from tests.processes.loyalty import environment, free_port, loyalty
+from tests.processes.loyalty import environment, free_port, invoke, loyalty
 
 NO_SUCH_DATABASE = "postgresql://nobody:sesame@127.0.0.1:1/loyalty"
 TOO_OLD = (
@@ -34,22 +34,13 @@ TOO_OLD = (
 )
 
 
-@pytest.fixture(scope="module")
-def shared_home(temporary_directory):
-    """A migrated home whose server stays up for the module, with one organization."""
-    home = temporary_directory / "commands" / "home"
-    home.parent.mkdir(mode=0o755)
-    with embedded.server(home, options={"fsync": "off"}):
-        assert loyalty(home, "migrate").returncode == 0
-        created = loyalty(home, "organizations", "create", "Corner Coffee", "--json")
-        assert created.returncode == 0, created.stderr
-        (home.parent / "organization.json").write_text(created.stdout)
-        yield home
-
-
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def organization(shared_home: Path):
-    return json.loads((shared_home.parent / "organization.json").read_text())
+    """An organization in the shared home, whose database stays up for the module."""
+    with embedded.server(shared_home, options={"fsync": "off"}):
+        created = loyalty(shared_home, "organizations", "create", "Corner Coffee", "--json")
+        assert created.returncode == 0, created.stderr
+        yield json.loads(created.stdout)
 
 
 def test_an_organization_is_answered_with_all_its_keys(organization):
@@ -68,19 +59,19 @@ def test_an_organization_is_answered_with_all_its_keys(organization):
 
 
 def test_without_json_it_is_for_people(shared_home):
-    created = loyalty(shared_home, "organizations", "create", "Bakery Ünïcode")
+    created = invoke(shared_home, "organizations", "create", "Bakery Ünïcode")
     assert created.returncode == 0
     assert [line.split()[0] for line in created.stdout.splitlines()][:2] == ["organizationId", "organizationKey"]
 
 
 def test_organizations_are_listed(shared_home, organization):
-    listed = loyalty(shared_home, "organizations", "list", "--json")
+    listed = invoke(shared_home, "organizations", "list", "--json")
     assert listed.returncode == 0, listed.stderr
     rows = [json.loads(line) for line in listed.stdout.splitlines()]
     assert [row["organizationId"] for row in rows] == sorted(row["organizationId"] for row in rows)
     [row] = [row for row in rows if row["organizationId"] == organization["organizationId"]]
     assert (row["organizationKey"], row["name"]) == (organization["organizationKey"], "Corner Coffee")
-    headings, *for_people = loyalty(shared_home, "organizations", "list").stdout.splitlines()
+    headings, *for_people = invoke(shared_home, "organizations", "list").stdout.splitlines()
     assert headings.split() == ["id", "key", "created", "environment", "name"]
     assert len(for_people) == len(rows)
     assert for_people[rows.index(row)].split()[:2] == [str(row["organizationId"]), row["organizationKey"]]
@@ -101,17 +92,17 @@ def test_credentials_that_cannot_be_reset_are_refused(shared_home, organization)
         (["--organization", str(identity), "--client-id", "till-5"], "no API user with the client id till-5"),
     ]
     for arguments, message in cases:
-        completed = loyalty(shared_home, "credentials", "reset", *arguments)
+        completed = invoke(shared_home, "credentials", "reset", *arguments)
         assert (completed.returncode, completed.stdout) == (1, "")
         assert message in completed.stderr
-    reset = loyalty(shared_home, "credentials", "reset", *cases[1][0], "--client-id", "till-4")
+    reset = invoke(shared_home, "credentials", "reset", *cases[1][0], "--client-id", "till-4")
     assert [line.split()[0] for line in reset.stdout.splitlines()] == ["clientId", "clientSecret"]
     assert "till-4" in reset.stdout
 
 
 @pytest.mark.parametrize("name", ["", "   ", "a" * 101, "a\nb"])
 def test_a_name_that_cannot_be_one_is_refused(shared_home, name):
-    completed = loyalty(shared_home, "organizations", "create", name)
+    completed = invoke(shared_home, "organizations", "create", name)
     assert completed.returncode == 2
     assert "NAME" in completed.stderr
 
@@ -125,7 +116,7 @@ def test_a_token_carries_what_was_asked_for(shared_home, organization):
     assert claims["roles"] == ["members:write"]
     assert claims["isAdmin"] is False
     assert claims["exp"] - claims["iat"] == 60
-    admin = loyalty(shared_home, "token", "--organization", identity, "--admin")
+    admin = invoke(shared_home, "token", "--organization", identity, "--admin")
     assert jwt.decode(admin.stdout.strip(), options={"verify_signature": False})["isAdmin"] is True
 
 
@@ -141,7 +132,7 @@ def test_a_token_carries_what_was_asked_for(shared_home, organization):
     ],
 )
 def test_a_token_that_cannot_be_made_is_refused(shared_home, arguments, code, message):
-    completed = loyalty(shared_home, "token", *arguments)
+    completed = invoke(shared_home, "token", *arguments)
     assert (completed.returncode, completed.stdout) == (code, "")
     assert message in completed.stderr
     assert "Traceback" not in completed.stderr
@@ -149,8 +140,8 @@ def test_a_token_that_cannot_be_made_is_refused(shared_home, arguments, code, me
 
 @pytest.mark.parametrize("surface", ["integration", "administration"])
 def test_both_formats_hold_the_same_document(shared_home, surface):
-    as_json = loyalty(shared_home, "openapi", surface)
-    as_yaml = loyalty(shared_home, "openapi", surface, "--format", "yaml")
+    as_json = invoke(shared_home, "openapi", surface)
+    as_yaml = invoke(shared_home, "openapi", surface, "--format", "yaml")
     document = json.loads(as_json.stdout)
     assert document["openapi"] == "3.0.3"
     assert yaml.safe_load(as_yaml.stdout) == document
@@ -160,24 +151,24 @@ def test_the_document_of_webhooks_is_printed(shared_home):
     as_json = loyalty(shared_home, "openapi", "asyncapi")
     document = json.loads(as_json.stdout)
     assert (document["asyncapi"], document["info"]["title"]) == ("3.0.0", "Loyalty webhooks")
-    assert yaml.safe_load(loyalty(shared_home, "openapi", "asyncapi", "--format", "yaml").stdout) == document
-    completed = loyalty(shared_home, "openapi", "asyncapi", "--format", "postman")
+    assert yaml.safe_load(invoke(shared_home, "openapi", "asyncapi", "--format", "yaml").stdout) == document
+    completed = invoke(shared_home, "openapi", "asyncapi", "--format", "postman")
     assert completed.returncode == 2
     assert "asyncapi has no requests to print as postman: choose json or yaml" in completed.stderr
 
 
 def test_the_examples_are_printed_as_requests(shared_home):
-    collection = json.loads(loyalty(shared_home, "openapi", "integration", "--format", "postman").stdout)
+    collection = json.loads(invoke(shared_home, "openapi", "integration", "--format", "postman").stdout)
     assert collection["info"]["name"] == "Loyalty integration"
-    requests = loyalty(shared_home, "openapi", "integration", "--format", "http", "--url", "https://shop.test/v2")
+    requests = invoke(shared_home, "openapi", "integration", "--format", "http", "--url", "https://shop.test/v2")
     assert "\n@baseUrl = https://shop.test/v2\n" in requests.stdout
 
 
 def test_a_sound_ledger_is_found_sound(shared_home, organization):
-    completed = loyalty(shared_home, "verify")
+    completed = invoke(shared_home, "verify")
     assert completed.returncode == 0, completed.stderr
     assert completed.stdout.endswith("Reports agree with the records.\nThe ledger is sound.\n")
-    one = loyalty(shared_home, "verify", "--organization", str(organization["organizationId"]))
+    one = invoke(shared_home, "verify", "--organization", str(organization["organizationId"]))
     assert one.returncode == 0
 
 
@@ -192,14 +183,14 @@ def test_expired_points_are_burned_once(shared_home, organization):
                 wallet = ledger.wallet()
                 ledger.lot(wallet, ledger.mint(wallet, amount, account), amount, START, account)
         engine.dispose()
-    other = loyalty(shared_home, "expire", "--organization", str(organization_id))
+    other = invoke(shared_home, "expire", "--organization", str(organization_id))
     assert (other.returncode, other.stdout) == (0, "Nothing has expired.\n"), other.stderr
-    first, second = loyalty(shared_home, "expire"), loyalty(shared_home, "expire")
+    first, second = invoke(shared_home, "expire"), invoke(shared_home, "expire")
     owner = ledger.organization_id
     assert first.stdout == f"Organization {owner}, account {account}: 1,234.5 expired, of 2 wallets.\n", first.stderr
     assert (second.returncode, second.stdout) == (0, "Nothing has expired.\n")
-    assert loyalty(shared_home, "verify").returncode == 0
-    unknown = loyalty(shared_home, "expire", "--organization", "999999")
+    assert invoke(shared_home, "verify").returncode == 0
+    unknown = invoke(shared_home, "expire", "--organization", "999999")
     assert (unknown.returncode, unknown.stderr) == (1, "Error: there is no organization 999999\n")
 
 
@@ -228,10 +219,10 @@ def test_tiers_that_have_expired_are_evaluated_once(shared_home, organization):
                 member_tiers.move(db, organization_id, tiers, START)
         engine.dispose()
     options = ("--organization", str(organization_id))
-    first, second = (loyalty(shared_home, "evaluate-tiers", *options) for _ in range(2))
+    first, second = (invoke(shared_home, "evaluate-tiers", *options) for _ in range(2))
     assert first.stdout == f"Organization {organization_id}: 1 evaluated, 1 moved.\n", first.stderr
     assert (second.returncode, second.stdout) == (0, "Nothing to evaluate.\n"), second.stderr
-    everyone = loyalty(shared_home, "evaluate-tiers", "--all", *options)
+    everyone = invoke(shared_home, "evaluate-tiers", "--all", *options)
     assert everyone.returncode == 0
     assert everyone.stdout.startswith(f"Organization {organization_id}: ")
     assert everyone.stdout.endswith(", 0 moved.\n")
@@ -255,12 +246,12 @@ def test_a_member_is_printed(shared_home, organization):
             )
         engine.dispose()
     options = ("--organization", str(organization_id))
-    completed = loyalty(shared_home, "member", "printed", *options)
+    completed = invoke(shared_home, "member", "printed", *options)
     assert completed.returncode == 0, completed.stderr
     first, *rest = completed.stdout.splitlines()
     assert first == f"printed  Ana Costa, member since {START:%Y-%m-%d}"
     assert rest[:2] == ["Tier: Member", "Balance: 0 Points"]
-    view = json.loads(loyalty(shared_home, "member", "printed", *options, "--kind", "points", "--json").stdout)
+    view = json.loads(invoke(shared_home, "member", "printed", *options, "--kind", "points", "--json").stdout)
     assert view["loyalMember"]["loyaltyMemberId"] == "printed"
     assert view["timeline"] == {"limit": 25, "nextCursor": None, "results": []}
     unknown = loyalty(shared_home, "member", "nobody", *options)
@@ -271,53 +262,53 @@ def test_a_sample_is_filled_shown_and_emptied(shared_home, organization):
     live = str(organization["organizationId"])
     refusal = loyalty(shared_home, "sample", "coffee-shop", "--organization", live)
     assert (refusal.returncode, refusal.stderr) == (1, f"Error: organization {live} is no test organization\n")
-    reset = loyalty(shared_home, "organizations", "reset", live, "--yes")
+    reset = invoke(shared_home, "organizations", "reset", live, "--yes")
     assert (reset.returncode, reset.stderr) == (1, f"Error: The organization {live} is no test organization.\n")
-    filled = loyalty(shared_home, "sample", "coffee-shop")
+    filled = invoke(shared_home, "sample", "coffee-shop")
     assert filled.returncode == 0, filled.stderr
     identity = filled.stdout.split()[1]
     assert f"loyalty member ana --organization {identity}" in filled.stdout
-    ana = loyalty(shared_home, "member", "ana", "--organization", identity, "--limit", "100").stdout
+    ana = invoke(shared_home, "member", "ana", "--organization", identity, "--limit", "100").stdout
     assert "13 Beans were received by the campaign coffee-lovers; the balance was 96." in ana
-    again = loyalty(shared_home, "sample", "coffee-shop", "--organization", identity)
+    again = invoke(shared_home, "sample", "coffee-shop", "--organization", identity)
     assert again.returncode == 1
     assert f"`loyalty organizations reset {identity}`" in again.stderr
-    emptied = loyalty(shared_home, "organizations", "reset", "Coffee Shop", "--yes")
+    emptied = invoke(shared_home, "organizations", "reset", "Coffee Shop", "--yes")
     assert emptied.stdout.startswith(f"Organization {identity} is empty: "), emptied.stderr
     first = dict(line.split() for line in emptied.stdout.splitlines()[1:])
-    once_more = json.loads(loyalty(shared_home, "organizations", "reset", identity, "--yes", "--json").stdout)
+    once_more = json.loads(invoke(shared_home, "organizations", "reset", identity, "--yes", "--json").stdout)
     assert once_more["organizationId"] == int(identity)
     for name in ("ledgerId", "ledgerAccountId", "loyaltyProgramId"):
         assert once_more[name] > int(first[name])
     assert uuid.UUID(once_more["ledgerAccountKey"])
     assert uuid.UUID(once_more["loyaltyProgramKey"])
-    assert loyalty(shared_home, "member", "ana", "--organization", identity).returncode == 1
-    unknown = loyalty(shared_home, "organizations", "reset", "Nobody", "--yes")
+    assert invoke(shared_home, "member", "ana", "--organization", identity).returncode == 1
+    unknown = invoke(shared_home, "organizations", "reset", "Nobody", "--yes")
     assert (unknown.returncode, unknown.stderr) == (1, "Error: there is no organization Nobody\n")
 
 
 def test_the_doctor_finds_all_well(shared_home):
-    completed = loyalty(shared_home, "doctor")
+    completed = invoke(shared_home, "doctor")
     assert completed.returncode == 0, completed.stdout
     assert "BAD" not in completed.stdout
     assert "embedded PostgreSQL" in completed.stdout
 
 
 def test_the_doctor_finds_a_typing_error_in_a_setting(shared_home):
-    completed = loyalty(shared_home, "doctor", LOYALTY_PROT="80")
+    completed = invoke(shared_home, "doctor", LOYALTY_PROT="80")
     assert completed.returncode == 1
     assert "LOYALTY_PROT" in completed.stdout
 
 
 def test_the_doctor_changes_nothing_where_there_is_nothing(new_home):
-    completed = loyalty(new_home, "doctor")
+    completed = invoke(new_home, "doctor")
     assert completed.returncode == 1
     assert "none in" in completed.stdout
     assert not new_home.exists()
 
 
 def test_the_doctor_finds_a_database_away_and_keeps_its_password(new_home):
-    completed = loyalty(new_home, "doctor", LOYALTY_DATABASE_URL=NO_SUCH_DATABASE)
+    completed = invoke(new_home, "doctor", LOYALTY_DATABASE_URL=NO_SUCH_DATABASE)
     assert completed.returncode == 1
     assert "BAD  connection" in completed.stdout
     assert "sesame" not in completed.stdout + completed.stderr
@@ -329,7 +320,7 @@ def test_the_doctor_finds_a_schema_that_lacks_migrations(shared_home):
         connection.autocommit = True
         connection.cursor().execute("CREATE DATABASE empty")
         connection.close()
-        completed = loyalty(shared_home, "doctor", LOYALTY_DATABASE_URL=url.replace("/loyalty?", "/empty?"))
+        completed = invoke(shared_home, "doctor", LOYALTY_DATABASE_URL=url.replace("/loyalty?", "/empty?"))
     assert completed.returncode == 1
     assert "run `loyalty migrate`" in completed.stdout
 
@@ -338,7 +329,7 @@ def test_the_doctor_finds_a_schema_that_lacks_migrations(shared_home):
     "command", [["organizations", "create", "X"], ["token", "--organization", "1"], ["verify"], ["expire"]]
 )
 def test_commands_ask_for_migrations_first(new_home, command):
-    completed = loyalty(new_home, *command)
+    completed = invoke(new_home, *command)
     assert completed.returncode == 1
     assert "run `loyalty migrate` first" in completed.stderr
     # A command in the wrong folder creates no second, empty database.
@@ -346,7 +337,7 @@ def test_commands_ask_for_migrations_first(new_home, command):
 
 
 def test_migrating_twice_says_so(new_home):
-    first, second = loyalty(new_home, "migrate"), loyalty(new_home, "migrate")
+    first, second = invoke(new_home, "migrate"), invoke(new_home, "migrate")
     assert (first.returncode, second.returncode) == (0, 0)
     assert first.stdout.startswith("Applied: 1000")
     assert second.stdout == "The schema is up to date.\n"
@@ -360,17 +351,17 @@ def test_a_database_without_citus_is_not_distributed(home):
 
 def test_migrate_check_reports_the_state_of_the_schema_by_text_and_exit_code(new_home):
     with embedded.server(new_home, options={"fsync": "off"}) as url:
-        pending = loyalty(new_home, "migrate", "--check")
+        pending = invoke(new_home, "migrate", "--check")
         assert pending.returncode == 3
         assert re.search(r"^\d+ migrations? (is|are) pending: 1000", pending.stdout)
-        assert loyalty(new_home, "migrate").returncode == 0
-        current = loyalty(new_home, "migrate", "--check")
+        assert invoke(new_home, "migrate").returncode == 0
+        current = invoke(new_home, "migrate", "--check")
         assert (current.returncode, current.stdout) == (0, "The schema is up to date.\n")
         connection = psycopg2.connect(url)
         connection.cursor().execute("UPDATE alembic_version SET version_num = '9999'")
         connection.commit()
         connection.close()
-        newer = loyalty(new_home, "migrate", "--check", "--json")
+        newer = invoke(new_home, "migrate", "--check", "--json")
         assert newer.returncode == 4
         assert json.loads(newer.stdout) == {"isUsable": False, "pending": [], "newer": "9999"}
 
@@ -387,9 +378,9 @@ def test_a_database_from_before_the_first_release_is_refused_with_the_way_out(ne
             ["migrate", "--check"],
             ["verify"],
         ):
-            refusal = loyalty(new_home, *command)
+            refusal = invoke(new_home, *command)
             assert (refusal.returncode, refusal.stdout, refusal.stderr) == (1, "", f"Error: {TOO_OLD}\n"), command
-        diagnosis = loyalty(new_home, "doctor")
+        diagnosis = invoke(new_home, "doctor")
     assert diagnosis.returncode == 1
     assert f"BAD  schema: {TOO_OLD}\n" in diagnosis.stdout
 
@@ -403,7 +394,7 @@ def test_a_bad_setting_is_exit_code_two_without_a_traceback(new_home, command):
 
 @pytest.mark.parametrize("command", ["serve", "migrate", "verify", "expire"])
 def test_a_database_away_is_exit_code_one_without_a_traceback_or_a_password(new_home, command):
-    completed = loyalty(new_home, command, LOYALTY_DATABASE_URL=NO_SUCH_DATABASE)
+    completed = invoke(new_home, command, LOYALTY_DATABASE_URL=NO_SUCH_DATABASE)
     assert completed.returncode == 1
     assert completed.stderr.startswith("Error: the database cannot be used: ")
     assert "Traceback" not in completed.stderr
@@ -412,7 +403,7 @@ def test_a_database_away_is_exit_code_one_without_a_traceback_or_a_password(new_
 
 @pytest.mark.parametrize("command", ["worker", "verify", "expire"])
 def test_commands_that_need_a_database_make_none(new_home, command):
-    completed = loyalty(new_home, command)
+    completed = invoke(new_home, command)
     assert completed.returncode == 1
     assert completed.stderr.startswith(f"Error: there is no database in {new_home}: ")
     assert not new_home.exists()
@@ -420,7 +411,7 @@ def test_commands_that_need_a_database_make_none(new_home, command):
 
 def test_a_home_that_cannot_be_one_is_reported(new_home):
     new_home.write_text("")
-    completed = loyalty(new_home, "migrate")
+    completed = invoke(new_home, "migrate")
     assert completed.returncode == 1
     assert completed.stderr.startswith("Error: LOYALTY_HOME cannot be used")
 
@@ -434,14 +425,14 @@ def test_every_command_has_a_short_help():
 
 
 def test_findings_of_commands_are_printed_as_json(shared_home):
-    doctor = loyalty(shared_home, "doctor", "--json")
+    doctor = invoke(shared_home, "doctor", "--json")
     report = json.loads(doctor.stdout)
     assert (doctor.returncode, report["isWell"]) == (0, True)
     assert {finding["subject"] for finding in report["findings"]} >= {"settings", "database", "schema"}
-    verified = json.loads(loyalty(shared_home, "verify", "--json").stdout)
+    verified = json.loads(invoke(shared_home, "verify", "--json").stdout)
     assert (verified["isSound"], verified["broken"]) == (True, [])
     for command, field in (("migrate", "applied"), ("expire", "expired"), ("deliver", "attempts")):
-        assert list(json.loads(loyalty(shared_home, command, "--json").stdout)) == [field], command
+        assert list(json.loads(invoke(shared_home, command, "--json").stdout)) == [field], command
 
 
 def test_every_command_that_prints_results_has_json():
@@ -513,7 +504,7 @@ def test_completion_prints_the_script_of_each_shell(shell, word):
 
 
 def test_colours_are_for_terminals_only(shared_home):
-    assert "\x1b[" not in loyalty(shared_home, "doctor").stdout
+    assert "\x1b[" not in invoke(shared_home, "doctor").stdout
     for command in (["doctor"], ["organizations", "list"]):
         result = CliRunner().invoke(main, command, color=True, env={"LOYALTY_HOME": str(shared_home)})
         assert "\x1b[" in result.output, command
@@ -562,13 +553,13 @@ def test_an_order_in_a_payload_needs_no_external_id_and_other_events_are_sent_wh
 
 def test_the_clock_of_a_test_organization_is_moved(shared_home):
     name = f"Time {uuid.uuid4()}"
-    creation = loyalty(
+    creation = invoke(
         shared_home, "organizations", "create", name, "--environment", "test", "--timezone", "Europe/Madrid"
     )
     assert creation.returncode == 0, creation.stderr
 
     def clock(*arguments, exit_code=0):
-        completed = loyalty(shared_home, "clock", *arguments, "--organization", name)
+        completed = invoke(shared_home, "clock", *arguments, "--organization", name)
         assert completed.returncode == exit_code, completed.stderr
         return completed
 
@@ -581,7 +572,7 @@ def test_the_clock_of_a_test_organization_is_moved(shared_home):
     assert "which is after 2026-04-01T00:00:00Z" in clock("advance", "--to", "2026-04-01T00:00:00Z", exit_code=1).stderr
     assert "P1H is not a duration" in clock("advance", "--by", "P1H", exit_code=2).stderr
     assert "2026-04-03T08:00:00Z" in clock("show").stdout
-    exported = loyalty(shared_home, "export", "audit-log", "--organization", name)
+    exported = invoke(shared_home, "export", "audit-log", "--organization", name)
     *_, entry = [json.loads(line) for line in exported.stdout.splitlines()]
     assert (entry["operationId"], entry["testClock"]) == ("export", "2026-04-03T08:00:00Z")
     assert "uses the real time" in clock("remove").stdout
