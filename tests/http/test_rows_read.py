@@ -87,9 +87,9 @@ def expect_few_rows(engine, statement: str) -> None:
         db.execute(text("ANALYZE"))
 
 
-@pytest.fixture(params=["of this organization", "of many small ones"])
-def statistics(request, api):
-    """The statistics that the planner has of the tables."""
+@pytest.fixture(scope="module", params=["of this organization", "of many small ones"])
+def statistics(request, api, calls):
+    """The statistics that the planner has of the tables, taken when all members are there."""
     if request.param == "of this organization":
         with autocommit(api.engine).connect() as db:
             db.execute(text("ANALYZE"))
