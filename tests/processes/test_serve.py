@@ -20,7 +20,17 @@ import pytest
 
 from domain.access import INTEGRATION_ROLES
 from persistence import embedded
-from tests.processes.loyalty import Server, curl_line, loyalty, status, wait_until_stopped
+from tests.processes.loyalty import Server, curl_line, invoke, loyalty, status, wait_until_stopped
+
+
+@pytest.fixture(scope="module")
+def running(shared_home):
+    """A server with two workers for the tests that only look at it, and what it printed."""
+    server = Server(shared_home, "--workers", "2", "--no-worker")
+    greeting = server.greeting()
+    yield server, greeting
+    assert server.stop() == 0
+    server.process.stdout.close()
 
 
 @pytest.fixture
@@ -45,13 +55,15 @@ def test_the_printed_line_works_and_the_data_stay(home, serve):
     url, headers = curl_line(server.greeting())
     assert status(url, **headers) == 200
     assert status(url) == 401
-    created = loyalty(home, "organizations", "create", "Second")
+    created = invoke(home, "organizations", "create", "Second")
     assert created.returncode == 0, created.stderr
     assert server.stop() == 0
     assert not embedded.describe(home).is_running
 
-    again = serve()
-    new_url, _ = curl_line(again.greeting())
+    again = serve("--workers", "1")
+    greeting = again.greeting()
+    assert "client_" not in greeting
+    new_url, _ = curl_line(greeting)
     assert new_url.rpartition("/")[2] == url.rpartition("/")[2]  # no other first organization
     assert status(new_url, **headers) == 200  # the token of the first time is still good
     assert again.stop(signal.SIGINT) == 0
@@ -59,7 +71,7 @@ def test_the_printed_line_works_and_the_data_stay(home, serve):
 
 
 def test_credentials_are_printed_when_the_organization_is_made_and_reset_by_command(home, serve):
-    server = serve("--workers", "1")
+    server = serve("--workers", "1", "--no-worker")
     first = server.greeting()
     token = re.search(r"TOKEN=(\S+)", first).group(1)
     assert first.count(token) == 1
@@ -73,10 +85,6 @@ def test_credentials_are_printed_when_the_organization_is_made_and_reset_by_comm
     assert token_of(server, client_id, secret) == 401
     assert token_of(server, client_id, again["clientSecret"])["scope"] == " ".join(INTEGRATION_ROLES)
     assert server.stop() == 0
-
-    second = serve("--workers", "1")
-    assert "client_" not in second.greeting()
-    assert second.stop() == 0
 
 
 def test_logs_of_json_hold_nothing_else_and_no_secret(home, serve):
@@ -102,18 +110,18 @@ def token_of(server, client_id, secret):
         return error.code
 
 
-def test_the_documentation_pages_that_it_names_are_there(serve):
-    server = serve("--workers", "1")
-    pages = re.findall(r"http://\S+/docs", server.greeting())
+def test_the_documentation_pages_that_it_names_are_there(running):
+    server, greeting = running
+    pages = re.findall(r"http://\S+/docs", greeting)
     assert len(pages) == 3
     assert [status(page) for page in pages] == [200, 200, 200]
     assert status(f"{server.url}/health/live") == 200
     assert status(f"{server.url}/health/ready") == 200
 
 
-def test_the_curl_line_works_in_a_shell(serve):
-    server = serve()
-    export, line = re.findall(r"^ *((?:export|curl) .*)$", server.greeting(), re.MULTILINE)
+def test_the_curl_line_works_in_a_shell(running):
+    _, greeting = running
+    export, line = re.findall(r"^ *((?:export|curl) .*)$", greeting, re.MULTILINE)
     script = f"{export}\n{line} -s -w '%{{http_code}}'"
     try:
         answer = subprocess.run(["sh", "-c", script], capture_output=True, text=True)
@@ -122,12 +130,11 @@ def test_the_curl_line_works_in_a_shell(serve):
     if answer.returncode == 127:
         pytest.skip("needs curl")
     assert answer.stdout.endswith("200")
-    assert server.stop() == 0
 
 
 def test_several_servers_start_at_once_on_an_empty_home(home, serve):
     shutil.rmtree(home)
-    servers = [serve("--workers", "1") for _ in range(3)]
+    servers = [serve("--workers", "1", *arguments) for arguments in ([], ["--no-worker"], ["--no-worker"])]
     with ThreadPoolExecutor(3) as pool:
         greetings = list(pool.map(Server.greeting, servers))
     assert {curl_line(greeting)[0].rpartition("/")[2] for greeting in greetings} == {"1"}
@@ -143,7 +150,7 @@ def test_several_servers_start_at_once_on_an_empty_home(home, serve):
 
 
 def test_a_killed_worker_is_replaced(serve):
-    server = serve("--workers", "1")
+    server = serve("--workers", "1", "--no-worker")
     url, headers = curl_line(server.greeting())
     assert status(url, **headers) == 200
     (worker,) = server.workers()
@@ -156,8 +163,8 @@ def test_a_killed_worker_is_replaced(serve):
 
 
 @pytest.mark.skipif(not Path("/proc/self/oom_score_adj").exists(), reason="only Linux ends processes by a score")
-def test_the_kernel_ends_a_worker_before_the_parent(serve):
-    server = serve("--workers", "2", "--no-worker")
+def test_the_kernel_ends_a_worker_before_the_parent(running):
+    server, _ = running
     server.wait_until_ready()
 
     def score(pid):
@@ -175,7 +182,7 @@ def test_a_killed_parent_takes_its_workers_along_and_the_next_server_starts(home
     while status(f"{server.url}/health/live"):
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    again = serve()
+    again = serve("--workers", "1")
     again.greeting()
     assert status(f"{again.url}/v2/organizations/1", **headers) == 200
     assert again.stop() == 0
@@ -183,7 +190,7 @@ def test_a_killed_parent_takes_its_workers_along_and_the_next_server_starts(home
 
 
 def test_stopping_lets_a_call_end(serve, home):
-    server = serve("--workers", "1")
+    server = serve("--workers", "1", "--no-worker")
     _, headers = curl_line(server.greeting())
     with embedded.server(home) as database, ThreadPoolExecutor(1) as pool:
         blocker = psycopg2.connect(database)
@@ -206,31 +213,36 @@ def test_stopping_lets_a_call_end(serve, home):
     assert server.process.wait(120) == 0
 
 
-def test_measurements_of_all_workers_are_answered_by_any(serve):
-    server = serve("--workers", "2")
-    url, headers = curl_line(server.greeting())
+def test_measurements_of_all_workers_are_answered_by_any(running):
+    server, greeting = running
+    url, headers = curl_line(greeting)
+    assert status(url, **headers) == 200
+    [before] = request_counts(server)
     for _ in range(20):
         assert status(url, **headers) == 200
-    answers = set()
+    assert request_counts(server) == {before + 20}
+
+
+def request_counts(server):
+    """The counts of successful calls of getOrganization that the workers report."""
+    counts = set()
     for _ in range(5):
         with urllib.request.urlopen(f"{server.url}/metrics", timeout=10) as answer:
             lines = answer.read().decode().splitlines()
-        answers.update(line for line in lines if line.startswith("loyalty_http_requests_total{") and "getOrg" in line)
-    assert [line.rpartition(" ")[2] for line in answers] == ["20.0"]
+        counts.update(line for line in lines if line.startswith("loyalty_http_requests_total{") and "getOrg" in line)
+    return {float(line.rpartition(" ")[2]) for line in counts}
 
 
-def test_a_taken_port_is_reported(serve, home):
-    first = serve("--workers", "1")
-    first.greeting()
-    second = loyalty(home, "serve", "--port", str(first.port))
+def test_a_taken_port_is_reported(running):
+    first, _ = running
+    second = loyalty(first.home, "serve", "--port", str(first.port))
     assert second.returncode == 1
     assert str(first.port) in second.stderr
     assert "--port" in second.stderr
     assert "Traceback" not in second.stderr
-    assert first.stop() == 0
 
 
-def test_no_file_of_the_workers_measurements_is_left(serve, tmp_path, home):
+def test_no_file_of_the_workers_measurements_is_left(serve, home):
     home.parent.joinpath("tmp").mkdir()
     server = serve(TMPDIR=str(home.parent / "tmp"))
     server.greeting()
