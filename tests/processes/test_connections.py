@@ -17,6 +17,24 @@ from tests.processes.loyalty import Server, status
 MANY = 400
 
 
+@pytest.fixture(scope="module")
+def server(shared_home):
+    """A server for the tests that change nothing of it, which lets the body of a request take 1.5 seconds."""
+    server = Server(shared_home, "--workers", "1", "--no-worker", LOYALTY_REQUEST_TIMEOUT_MS="1500")
+    server.greeting()
+    yield server
+    server.stop()
+    server.process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def late_connections(server):
+    """Two connections that send no whole head; opened together, so that the tests wait once."""
+    with connect(server) as silent, connect(server) as incomplete:
+        incomplete.sendall(b"GET /health/live HTTP/1.1\r\nHost: here\r\n")
+        yield silent, incomplete
+
+
 @pytest.fixture
 def serve(home):
     servers = []
@@ -66,21 +84,19 @@ def test_silent_connections_are_closed_to_accept_others(serve):
         connection.close()
 
 
-def test_a_connection_that_never_speaks_is_closed(serve):
-    with connect(serve()) as connection:
-        assert connection.recv(100) == b""
+def test_a_connection_that_never_speaks_is_closed(late_connections):
+    silent, _ = late_connections
+    assert silent.recv(100) == b""
 
 
-def test_a_head_that_does_not_end_is_answered_408(serve):
-    with connect(serve()) as connection:
-        connection.sendall(b"GET /health/live HTTP/1.1\r\nHost: here\r\n")
-        status_code, headers, problem = read_response(connection)
+def test_a_head_that_does_not_end_is_answered_408(late_connections):
+    _, incomplete = late_connections
+    status_code, headers, problem = read_response(incomplete)
     assert (status_code, problem["type"]) == (408, "/problems/request-timeout")
     assert headers["content-type"] == "application/problem+json"
 
 
-def test_a_body_that_does_not_come_is_answered_408(serve):
-    server = serve(LOYALTY_REQUEST_TIMEOUT_MS="1500")
+def test_a_body_that_does_not_come_is_answered_408(server):
     with connect(server) as connection:
         connection.sendall(
             b"POST /v2/oauth/token HTTP/1.1\r\nHost: here\r\nContent-Length: 10\r\n"
@@ -99,8 +115,8 @@ def test_a_body_that_does_not_come_is_answered_408(serve):
         (b"GET / HTTP/1.1\r\nX-Much: " + b"a" * 100_000 + b"\r\n\r\n", 431, "http-error"),
     ],
 )
-def test_bytes_that_are_no_request_get_a_problem(serve, head, expected_status, kind):
-    with connect(serve()) as connection:
+def test_bytes_that_are_no_request_get_a_problem(server, head, expected_status, kind):
+    with connect(server) as connection:
         connection.sendall(head)
         status_code, headers, problem = read_response(connection)
     assert (status_code, problem["status"], problem["type"]) == (expected_status, expected_status, f"/problems/{kind}")
