@@ -14,7 +14,7 @@ from handlers.http import dispatch
 from handlers.settings import Settings
 from persistence import embedded, replication
 from persistence.engine import autocommit, create_engine
-from tests.builders.api import running_api
+from tests.builders.api import Api, running_api
 from tests.builders.campaigns import mint
 from tests.builders.tracking import Shop, order, running
 from tests.processes.fleet import disposed, kill_database, wait_until
@@ -30,18 +30,55 @@ class Replicated(Shop):
     options: Mapping[str, str]
 
 
-@pytest.fixture
-def shop(home: Path, request: pytest.FixtureRequest) -> Iterator[Replicated]:
-    """1 point for each order; commits wait for the disk unless the test asks for another `synchronous_commit`."""
-    standby_home, options = standby_of(home)
-    with (
-        embedded.server(home, options={**PRIMARY, "synchronous_commit": getattr(request, "param", "on")}) as url,
-        embedded.server(standby_home, options=options) as read_url,
-        running_api(Settings(database_url=url, read_database_url=read_url, home=home)) as api,
-    ):
-        shop = Replicated(api.organization(), standby_home, options)
+@dataclass(frozen=True)
+class Servers:
+    """A primary and its standby."""
+
+    settings: Settings
+    standby_home: Path
+    options: Mapping[str, str]
+
+    def shop(self, api: Api) -> Replicated:
+        """A new organization with 1 point for each order."""
+        shop = Replicated(api.organization(), self.standby_home, self.options)
         shop.campaign(running(mint(1)), eventType="member-purchase-order-created")
-        yield shop
+        return shop
+
+
+@pytest.fixture(scope="module")
+def servers(shared_home: Path) -> Iterator[Servers]:
+    """Servers whose commits wait for the disk."""
+    standby_home, options = standby_of(shared_home)
+    with (
+        embedded.server(shared_home, options={**PRIMARY, "synchronous_commit": "on"}) as url,
+        embedded.server(standby_home, options=options) as read_url,
+    ):
+        yield Servers(Settings(database_url=url, read_database_url=read_url, home=shared_home), standby_home, options)
+
+
+@pytest.fixture(scope="module")
+def api(servers: Servers) -> Iterator[Api]:
+    with running_api(servers.settings) as api:
+        yield api
+
+
+@pytest.fixture
+def shop(servers: Servers, api: Api) -> Replicated:
+    return servers.shop(api)
+
+
+@pytest.fixture
+def shop_without_waiting(servers: Servers) -> Iterator[Replicated]:
+    """A shop whose commits do not wait for the disk."""
+    with disposed(create_engine(servers.settings.database_url, threads=1)) as primary:
+        do(primary, "ALTER DATABASE loyalty SET synchronous_commit = 'off'")
+        try:
+            with running_api(servers.settings) as api:
+                with api.engine.connect() as db:
+                    assert db.execute(text("SHOW synchronous_commit")).scalar_one() == "off"
+                yield servers.shop(api)
+        finally:
+            do(primary, "ALTER DATABASE loyalty RESET synchronous_commit")
 
 
 @pytest.fixture
@@ -81,10 +118,9 @@ def test_lists_have_what_was_just_written(shop: Replicated, standby: Engine) -> 
         assert replication.lag(db) >= 0
 
 
-@pytest.mark.parametrize("shop", ["off"], indirect=True)
-def test_lists_have_what_is_not_on_the_disk_yet(shop: Replicated) -> None:
+def test_lists_have_what_is_not_on_the_disk_yet(shop_without_waiting: Replicated) -> None:
     """A commit that does not wait is reported before the replica can receive it."""
-    check_what_was_just_written(shop)
+    check_what_was_just_written(shop_without_waiting)
 
 
 def test_the_primary_serves_while_the_replica_is_behind(shop: Shop, standby: Engine, monkeypatch) -> None:
