@@ -12,7 +12,7 @@ import pytest
 
 from persistence import embedded
 from tests.builders.receivers import receiver
-from tests.processes.loyalty import environment, loyalty
+from tests.processes.loyalty import environment, invoke, loyalty
 
 ALLOWED = {
     "LOYALTY_WEBHOOK_ALLOW_HTTP": "true",
@@ -44,10 +44,9 @@ def there():
 @pytest.fixture
 def database(home):
     """The database of a home with one organization."""
-    for command in (["migrate"], ["organizations", "create", "Corner Coffee"]):
-        completed = loyalty(home, *command)
-        assert completed.returncode == 0, completed.stderr
-    with embedded.server(home) as url:
+    with embedded.server(home, options={"fsync": "off"}) as url:
+        created = invoke(home, "organizations", "create", "Corner Coffee")
+        assert created.returncode == 0, created.stderr
         connection = psycopg2.connect(url)
         connection.autocommit = True
         yield connection.cursor()
@@ -71,7 +70,7 @@ def test_messages_of_a_killed_sender_are_sent_again(home, database, there):
     there.answers = [lambda exchange: os.kill(process.pid, signal.SIGKILL)]
     assert process.wait(60) == -signal.SIGKILL
     assert statuses(database) == [("pending", 1)]
-    leased = loyalty(home, "deliver", **ALLOWED)
+    leased = invoke(home, "deliver", **ALLOWED)
     assert (leased.returncode, leased.stdout) == (0, "Nothing to send.\n")
     database.execute("UPDATE trigger_deliveries SET next_attempt_at = now()")
     again = loyalty(home, "deliver", **ALLOWED)
@@ -84,11 +83,11 @@ def test_messages_of_a_killed_sender_are_sent_again(home, database, there):
 
 def test_what_is_not_allowed_is_not_sent_and_what_is_old_is_removed(home, database, there):
     database.execute(_QUEUE, (there.url,))
-    assert loyalty(home, "deliver", "--organization", "999").returncode == 1
-    assert loyalty(home, "deliver", "--organization", "1").stdout == "Attempts made: 1.\n"
+    assert invoke(home, "deliver", "--organization", "999").returncode == 1
+    assert invoke(home, "deliver", "--organization", "1").stdout == "Attempts made: 1.\n"
     assert there.received == []
     database.execute("UPDATE trigger_deliveries SET status = 'failed', created_at = now() - interval '3 days'")
-    assert loyalty(home, "remove-deliveries").stdout == "Nothing to remove.\n"
-    assert loyalty(home, "remove-deliveries", LOYALTY_DELIVERIES_KEPT_DAYS="0").stdout == "Nothing to remove.\n"
+    assert invoke(home, "remove-deliveries").stdout == "Nothing to remove.\n"
+    assert invoke(home, "remove-deliveries", LOYALTY_DELIVERIES_KEPT_DAYS="0").stdout == "Nothing to remove.\n"
     assert loyalty(home, "remove-deliveries", LOYALTY_DELIVERIES_KEPT_DAYS="2").stdout == "Deliveries removed: 1.\n"
     assert statuses(database) == []
