@@ -28,16 +28,16 @@ from handlers.settings import Settings
 from persistence import embedded, transactions
 from persistence.engine import create_engine
 from tests.processes.fleet import Workers, kill_database, patiently
-from tests.processes.loyalty import environment, loyalty
+from tests.processes.loyalty import environment, invoke, loyalty
 
-ROWS = 3000
-MANY_ROWS = int(os.environ.get("IMPORT_ROWS", "100000"))
+ROWS, KILLS = 1500, 5
+MANY_ROWS, MANY_KILLS = int(os.environ.get("IMPORT_ROWS", "100000")), 10
 
 
 @pytest.fixture
 def engine(home: Path) -> Iterator[Engine]:
     """An engine on the database of a home of its own, with one organization."""
-    with embedded.server(home) as url:
+    with embedded.server(home, options={"fsync": "off"}) as url:
         engine = create_engine(url, threads=2)
         transactions.run(engine, lambda db: create_organization(db, name="Coffee", now=datetime.now(UTC)))
         yield engine
@@ -54,7 +54,7 @@ def test_the_command_imports_a_file(engine, home):
     file.write_text("Customer,name\nana,Ana\nb/d,Ben\ncora,Cora\n", encoding="utf-8")
     columns.write_text("loyaltyMemberId: Customer\n", encoding="utf-8")
     arguments = ("import", str(file), "--organization", "1", "--columns", str(columns))
-    dry = loyalty(home, *arguments, "--dry-run")
+    dry = invoke(home, *arguments, "--dry-run")
     assert (dry.returncode, count(engine, "SELECT count(*) FROM members")) == (1, 0), dry.stderr
     assert dry.stdout.splitlines()[0] == "3 rows: 2 would be done, 1 failed."
     completed = loyalty(home, *arguments, "--errors", str(errors))
@@ -67,7 +67,7 @@ def test_the_command_imports_a_file(engine, home):
         ["b/d", "Ben"],
     )
     errors.write_text(errors.read_text(encoding="utf-8").replace("b/d", "ben"), encoding="utf-8")
-    again = loyalty(home, "import", str(errors), "--organization", "Coffee", "--columns", str(columns), "--json")
+    again = invoke(home, "import", str(errors), "--organization", "Coffee", "--columns", str(columns), "--json")
     assert (again.returncode, json.loads(again.stdout)["rowsDone"]) == (0, 1)
     assert count(engine, "SELECT count(*) FROM members") == 3
 
@@ -82,35 +82,35 @@ def test_the_command_reads_its_standard_input(engine, home):
 def test_the_command_exports_rows(engine, home):
     file = home.parent / "members.csv"
     file.write_text("loyaltyMemberId,name\nana,Ana\nben,Ben\n", encoding="utf-8")
-    assert loyalty(home, "import", str(file), "--organization", "1").returncode == 0
+    assert invoke(home, "import", str(file), "--organization", "1").returncode == 0
     completed = loyalty(home, "export", "members", "--organization", "Coffee")
     assert completed.returncode == 0, completed.stderr
     assert [json.loads(line)["name"] for line in completed.stdout.splitlines()] == ["Ana", "Ben"]
     last = count(engine, "SELECT max(member_id) FROM members")
     assert completed.stderr.splitlines()[-1] == f"2 rows, the last id is {last}."
-    table = loyalty(home, "export", "members", "--organization", "1", "--format", "csv", "--after", str(last))
+    table = invoke(home, "export", "members", "--organization", "1", "--format", "csv", "--after", str(last))
     assert table.stdout.startswith("loyaltyMemberId,publicLoyaltyMemberId,")
-    of_ben = loyalty(home, "export", "members", "--organization", "1", "--filter", f"memberId={last}")
+    of_ben = invoke(home, "export", "members", "--organization", "1", "--filter", f"memberId={last}")
     assert [json.loads(line)["name"] for line in of_ben.stdout.splitlines()] == ["Ben"]
     assert count(engine, "SELECT count(*) FROM audit_log WHERE operation_id = 'export'") == 3
     for wrong in ("memberId=0", "eventType=cup", "createdFrom=yesterday"):
-        refusal = loyalty(home, "export", "members", "--organization", "1", "--filter", wrong)
+        refusal = invoke(home, "export", "members", "--organization", "1", "--filter", wrong)
         assert (refusal.returncode, refusal.stdout) == (2, "")
 
 
 def test_the_command_refuses_what_it_cannot_use(engine, home):
     file = home.parent / "members.csv"
     file.write_text("name\nAna\n", encoding="utf-8")
-    failed = loyalty(home, "import", str(file), "--organization", "1")
+    failed = invoke(home, "import", str(file), "--organization", "1")
     assert failed.returncode == 1
     assert failed.stdout.splitlines()[0].startswith("failed: ")
     assert "The column loyaltyMemberId is missing." in failed.stdout.splitlines()[0]
-    assert loyalty(home, "import", str(file), "--organization", "1", "--kind", "cups").returncode == 2
-    unknown = loyalty(home, "import", str(file), "--organization", "Tea")
+    assert invoke(home, "import", str(file), "--organization", "1", "--kind", "cups").returncode == 2
+    unknown = invoke(home, "import", str(file), "--organization", "Tea")
     assert (unknown.returncode, unknown.stderr.splitlines()[-1]) == (1, "Error: there is no organization Tea")
     columns = home.parent / "columns.yaml"
     columns.write_text("cups: Customer\n", encoding="utf-8")
-    wrong = loyalty(home, "import", str(file), "--organization", "1", "--columns", str(columns))
+    wrong = invoke(home, "import", str(file), "--organization", "1", "--columns", str(columns))
     assert wrong.returncode == 1
     assert "cups" in wrong.stderr.splitlines()[-1]
 
@@ -133,7 +133,13 @@ def queue(engine: Engine, kind: str, *parts: str) -> int:
 
 
 def wait_for(
-    engine: Engine, import_id: int, workers: Workers, home: Path, pick: random.Random, rows: int = ROWS
+    engine: Engine,
+    import_id: int,
+    workers: Workers,
+    home: Path,
+    pick: random.Random,
+    rows: int = ROWS,
+    most_kills: int = KILLS,
 ) -> Any:
     """Kill workers, and the database twice, until the import of so many rows has ended."""
     deadline, kills = time.monotonic() + 240 + rows / 50, 0
@@ -145,10 +151,10 @@ def wait_for(
 
     while (row := patiently(look)).status in ("queued", "running"):
         assert time.monotonic() < deadline, row
-        time.sleep(pick.uniform(0.2, 1.0))
-        if kills < 10 and row.rows_read > kills * rows / 12:
+        time.sleep(pick.uniform(0.1, 0.5))
+        if kills < most_kills and row.rows_read > kills * rows / (most_kills + 2):
             kills += 1
-            if kills in (3, 6):
+            if kills in (2, 4):
                 kill_database(home)
             # The next worker starts the database if it is down.
             workers.kill_one(pick)
@@ -216,7 +222,7 @@ def test_exports_equal_imports_during_which_workers_died(engine, home):
     try:
         for kind, make in (("members", member_row), ("balances", balance_row)):
             import_id = queue(engine, kind, *parts_of(make, MANY_ROWS))
-            ended = wait_for(engine, import_id, workers, home, pick, MANY_ROWS)
+            ended = wait_for(engine, import_id, workers, home, pick, MANY_ROWS, MANY_KILLS)
             assert tuple(ended) == ("done", MANY_ROWS, MANY_ROWS, 0)
         workers.stop()
     finally:
