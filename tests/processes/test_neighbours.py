@@ -29,7 +29,7 @@ from tests.builders.receivers import hang, receiver
 from tests.builders.tracking import event
 from tests.builders.triggers import SECRET
 from tests.processes.besieged import ALLOWED
-from tests.processes.loyalty import Server, loyalty
+from tests.processes.loyalty import Server, invoke
 
 SECONDS = int(os.environ.get("NEIGHBOUR_SECONDS", "20"))
 SLOW_RULE = "event.payload.numbers.all(n, event.payload.numbers.exists(m, m == n && m + n >= 0))"
@@ -50,9 +50,9 @@ class Tenant:
 
     @classmethod
     def create(cls, server: Server, home: Path, name: str) -> Tenant:
-        organization = json.loads(loyalty(home, "organizations", "create", name, "--json").stdout)
+        organization = json.loads(invoke(home, "organizations", "create", name, "--json").stdout)
         identity = str(organization["organizationId"])
-        token = loyalty(home, "token", "--organization", identity, "--admin").stdout.strip()
+        token = invoke(home, "token", "--organization", identity, "--admin").stdout.strip()
         return cls(f"{server.url}/v2", identity, {"Authorization": f"Bearer {token}"})
 
     @property
