@@ -18,7 +18,7 @@ from handlers.server.cli import main
 from persistence import embedded
 from tests.builders.browser import absent_programs, browser
 from tests.http.test_campaign_examples import compare
-from tests.processes.loyalty import Server, environment, free_port, loyalty
+from tests.processes.loyalty import Server, environment, free_port, invoke, loyalty
 
 PAGE = Path(__file__).parents[2] / "docs" / "quickstart.md"
 BLOCK = re.compile(r"^```(sh|json|python|text)\n(.*?)^```$", re.M | re.S)
@@ -41,11 +41,9 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site(temporary_directory):
-    home = temporary_directory / "first-hour" / "home"
-    home.parent.mkdir(mode=0o755)
-    with embedded.server(home, options={"fsync": "off"}):
-        site = Site(home)
+def site(shared_home):
+    with embedded.server(shared_home, options={"fsync": "off"}):
+        site = Site(shared_home)
         yield site
         assert site.server.stop() == 0
 
@@ -100,7 +98,7 @@ def carla(site):
 
 def simulate(site: Site, *arguments: str) -> subprocess.CompletedProcess[str]:
     """A simulation on the running server."""
-    return loyalty(site.home, "simulate", *arguments, "--base-url", f"{site.server.url}/v2", **DIRECT)
+    return invoke(site.home, "simulate", *arguments, "--base-url", f"{site.server.url}/v2", **DIRECT)
 
 
 def test_a_purchase_is_simulated_by_a_command_and_nothing_changes(site, carla):
@@ -108,7 +106,7 @@ def test_a_purchase_is_simulated_by_a_command_and_nothing_changes(site, carla):
     assert completed.returncode == 0, completed.stderr
     result = json.loads(completed.stdout)
     assert (result["earn"]["discounts"], result["errors"], result["nextComplete"]) == ([], [], True)
-    view = json.loads(loyalty(site.home, "member", carla, "--json").stdout)
+    view = json.loads(invoke(site.home, "member", carla, "--json").stdout)
     assert [row for row in view["timeline"]["results"] if "order" in row["text"].lower()] == []
     failed = simulate(site, "nobody-has-this", "--total", "1")
     assert (failed.returncode, failed.stdout) == (1, "")
@@ -133,7 +131,7 @@ def test_commands_find_the_server_of_this_folder_on_any_port(site, carla):
     completed = loyalty(site.home, "simulate", carla, "--total", "12.5", "--json", **DIRECT)
     assert completed.returncode == 0, completed.stderr
     assert json.loads(completed.stdout)["nextComplete"] is True
-    doctor = json.loads(loyalty(site.home, "doctor", "--json", **DIRECT).stdout)
+    doctor = json.loads(invoke(site.home, "doctor", "--json", **DIRECT).stdout)
     [server_finding] = [finding for finding in doctor["findings"] if finding["subject"] == "server"]
     assert (server_finding["isWell"], server_finding["detail"]) == (True, f"running, at {site.server.url}/v2")
 
@@ -141,11 +139,11 @@ def test_commands_find_the_server_of_this_folder_on_any_port(site, carla):
 def test_a_wrong_base_path_is_reported(site, carla):
     for path in ("", "/v1"):
         address = f"{site.server.url}{path}"
-        completed = loyalty(site.home, "simulate", carla, "--total", "1", "--base-url", address, **DIRECT)
+        completed = invoke(site.home, "simulate", carla, "--total", "1", "--base-url", address, **DIRECT)
         assert completed.returncode == 1
         assert f"a server responds at {address}, and has no API there" in completed.stderr
         assert f"such as {site.server.url}/v2" in completed.stderr
-        doctor = loyalty(site.home, "doctor", LOYALTY_BASE_URL=address, **DIRECT)
+        doctor = invoke(site.home, "doctor", LOYALTY_BASE_URL=address, **DIRECT)
         assert doctor.returncode == 1
         assert f"BAD  server: a server responds at {address}, and has no API there" in doctor.stdout
 
