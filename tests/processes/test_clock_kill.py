@@ -8,6 +8,7 @@ import sys
 import time
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from sqlalchemy import text
 
 from handlers.services.verify import verify
@@ -18,29 +19,28 @@ from tests.builders.api import running_api
 from tests.builders.points import Points
 from tests.builders.test_clocks import Clock
 from tests.processes.fleet import disposed
-from tests.processes.loyalty import ROOT, environment, loyalty
+from tests.processes.loyalty import ROOT, environment, invoke
 
 START = datetime(2026, 3, 1, 9, tzinfo=UTC)
-DAYS, KILLS = 365, 5
-END = START + timedelta(days=DAYS)
 EXPIRIES = "SELECT created_at FROM ledger_transactions WHERE organization_id = :o AND is_expiry ORDER BY 1"
 
 
-def test_an_advance_that_is_killed_goes_on_where_it_was(temporary_directory):
-    home = temporary_directory / "clock-kill" / "home"
-    home.parent.mkdir(mode=0o755)
-    with embedded.server(home) as url:
-        assert loyalty(home, "migrate").returncode == 0
+@pytest.mark.parametrize(
+    ("days", "kills"),
+    [pytest.param(150, 2, id="150 days"), pytest.param(365, 5, id="a year", marks=pytest.mark.stress)],
+)
+def test_an_advance_that_is_killed_goes_on_where_it_was(home, days, kills):
+    with embedded.server(home, options={"fsync": "off"}) as url:
         with running_api(Settings(database_url=url, home=home)) as api:
             clock = Clock.new(api, START.isoformat())
             points = Points.new(clock.organization, expiresInMonths=24, pointTrackingEnabled=True)
             wallet = points.wallet()
-            for day in range(DAYS):
+            for day in range(days):
                 points.mint(wallet, 1, START + timedelta(days=day, hours=3))
         name, steps = str(clock.organization.id), []
-        advance = ("clock", "advance", "--organization", name, "--to", END.isoformat())
+        advance = ("clock", "advance", "--organization", name, "--to", (START + timedelta(days=days)).isoformat())
         with disposed(create_engine(url, threads=1)) as engine:
-            for _ in range(KILLS):
+            for _ in range(kills):
                 before = _steps(engine, clock)
                 process = subprocess.Popen(
                     [sys.executable, "-m", "handlers", *advance],
@@ -49,18 +49,18 @@ def test_an_advance_that_is_killed_goes_on_where_it_was(temporary_directory):
                     stdout=subprocess.DEVNULL,
                 )
                 while _steps(engine, clock) < before + 20 and process.poll() is None:
-                    time.sleep(0.002)
+                    time.sleep(0.01)
                 process.kill()
                 process.wait()
                 steps.append(_steps(engine, clock))
         assert sorted(set(steps)) == steps
-        assert 20 <= steps[0] < steps[-1] < DAYS
-        completed = loyalty(home, *advance, "--json")
+        assert 20 <= steps[0] < steps[-1] < days
+        completed = invoke(home, *advance, "--json")
         assert completed.returncode == 0, completed.stderr
-        assert (json.loads(completed.stdout)["status"], json.loads(completed.stdout)["steps"]) == ("ready", DAYS)
+        assert (json.loads(completed.stdout)["status"], json.loads(completed.stdout)["steps"]) == ("ready", days)
         with disposed(create_engine(url, threads=1)) as engine, engine.connect() as db:
             dated = [row[0] for row in db.execute(text(EXPIRIES), {"o": clock.organization.id})]
-            assert dated == [START + timedelta(days=day, hours=3) for day in range(DAYS)]
+            assert dated == [START + timedelta(days=day, hours=3) for day in range(days)]
             assert verify(db, clock.organization.id) == []
 
 
