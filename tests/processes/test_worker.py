@@ -74,7 +74,6 @@ def jobs_run(url: str) -> int:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
 def test_a_worker_runs_the_jobs_until_it_is_stopped(home, start, number):
     with embedded.server(home, options={"fsync": "off"}) as url:
-        assert loyalty(home, "migrate").returncode == 0
         process = start("worker")
         eventually(lambda: jobs_run(url) == len(JOBS))
         process.send_signal(number)
@@ -83,7 +82,6 @@ def test_a_worker_runs_the_jobs_until_it_is_stopped(home, start, number):
 
 def test_a_worker_that_does_what_is_due_ends(home):
     with embedded.server(home, options={"fsync": "off"}) as url:
-        assert loyalty(home, "migrate").returncode == 0
         completed = loyalty(home, "worker", "--once", LOYALTY_EXPIRE_MINUTES="0", LOYALTY_LOG_FORMAT="text")
         assert completed.returncode == 0, completed.stderr
         assert jobs_run(url) == len(JOBS) - 1
