@@ -18,6 +18,7 @@ from persistence.tables import metadata
 ACROSS = {
     r"INSERT INTO organizations ": "a new organization has no id yet",
     r"SELECT .* FROM organizations( ORDER BY|$)": "the operator's commands and jobs go through all",
+    r"SELECT .* FROM organizations WHERE organizations\.name = ": "the operator's commands find one by its name",
     r"SELECT count\(\*\).* FROM (queued_events$|trigger_deliveries d JOIN triggers t )": "the figures of /metrics",
     r"SELECT .* FROM (users JOIN )?organization_users ": "a user may belong to several organizations",
     r"SELECT organizations\.organization_id FROM organizations WHERE .*clock_target": "workers find advances under way",

@@ -17,7 +17,7 @@ from sqlalchemy import text
 from bench.demo import purchases_file
 from persistence import embedded
 from persistence.engine import create_engine
-from tests.processes.loyalty import Server, environment, free_port, loyalty
+from tests.processes.loyalty import Server, environment, free_port, invoke, loyalty
 
 HEADINGS = "customer_id date number_of_cds dollar_value"
 LINE_COUNT = 1000
@@ -37,26 +37,14 @@ class Site:
         path.write_text("\n".join([HEADINGS, *lines]) + "\n")
         return path
 
-    def replay(self, path, *arguments, timeout=120):
-        return subprocess.run(
-            self.command(path, *arguments),
-            env=environment(self.home, **self.variables),
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-        )
-
-    @staticmethod
-    def command(path, *arguments):
-        return [sys.executable, "-m", "handlers", "replay", str(path), *arguments]
+    def replay(self, path, *arguments):
+        return invoke(self.home, "replay", str(path), *arguments, **self.variables)
 
 
 @pytest.fixture(scope="module")
-def site(temporary_directory):
-    home = temporary_directory / "replay" / "home"
-    home.parent.mkdir(mode=0o755)
-    with embedded.server(home, options={"fsync": "off"}):
-        site = Site(home)
+def site(shared_home):
+    with embedded.server(shared_home, options={"fsync": "off"}):
+        site = Site(shared_home)
         yield site
         assert site.server.stop() == 0
 
@@ -102,7 +90,7 @@ def test_purchases_become_points_once(site, lines):
     assert report["Points minted"] == f"{points.total():,} in all, 0 by this run"
     assert report["Top member"] == f"{top} with {most:,} points"
     assert "Nothing changed" in again.stdout
-    assert loyalty(site.home, "verify").returncode == 0
+    assert invoke(site.home, "verify").returncode == 0
 
 
 def test_orders_that_a_file_has_more_are_added(site, lines):
@@ -117,7 +105,7 @@ def test_orders_that_a_file_has_more_are_added(site, lines):
 def test_a_replay_that_was_interrupted_is_completed(site, lines, number):
     path = site.file(f"interrupted by {number.name}.txt", lines)
     process = subprocess.Popen(
-        site.command(path),
+        [sys.executable, "-m", "handlers", "replay", str(path)],
         env=environment(site.home, **site.variables),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -153,9 +141,9 @@ def test_a_line_that_was_changed_since_is_reported_and_changes_nothing(site, lin
 
 
 def test_an_organization_may_be_named_by_its_id_with_a_token(site, lines):
-    organization = json.loads(loyalty(site.home, "organizations", "create", "Elsewhere", "--json").stdout)
+    organization = json.loads(invoke(site.home, "organizations", "create", "Elsewhere", "--json").stdout)
     identity = str(organization["organizationId"])
-    token = loyalty(site.home, "token", "--organization", identity, "--admin").stdout.strip()
+    token = invoke(site.home, "token", "--organization", identity, "--admin").stdout.strip()
     path = site.file("elsewhere.txt", lines[:50])
     away = {"LOYALTY_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none"}
     arguments = ["--organization", identity, "--token", token, "--base-url", f"{site.server.url}/v2"]
@@ -163,7 +151,7 @@ def test_an_organization_may_be_named_by_its_id_with_a_token(site, lines):
     assert completed.returncode == 0, completed.stderr
     assert summary(completed)["Organization"] == "Elsewhere"
     assert summary(completed)["Orders"].startswith("50: 50 new")
-    again = json.loads(loyalty(site.home, "replay", str(path), *arguments, "--json", **away).stdout)
+    again = json.loads(invoke(site.home, "replay", str(path), *arguments, "--json", **away).stdout)
     assert (again["organization"], again["orders"], again["tracked"]) == ("Elsewhere", 50, 0)
 
 
@@ -183,7 +171,7 @@ def test_a_token_requires_an_organization_and_vice_versa(site, lines):
 
 def test_no_server_is_reported_in_one_line(site, lines):
     path = site.file("unanswered.txt", lines[:5])
-    completed = site.replay(path, "--base-url", f"http://127.0.0.1:{free_port()}/v2")
+    completed = loyalty(site.home, "replay", str(path), "--base-url", f"http://127.0.0.1:{free_port()}/v2")
     assert completed.returncode == 1
     assert completed.stderr.startswith("Error: no server responds at http://127.0.0.1:")
     assert completed.stderr.count("\n") == 1
@@ -191,14 +179,14 @@ def test_no_server_is_reported_in_one_line(site, lines):
 
 @pytest.mark.stress
 def test_the_whole_file_is_replayed_once(site):
-    completed = site.replay(purchases_file(), timeout=1200)
+    completed = site.replay(purchases_file())
     report = summary(completed)
     assert report["Orders"] == "69,659: 69,659 new, 0 repeated, 0 failed"
     assert report["Members"] == "23,570: 23,570 new"
     assert report["Points minted"] == "2,453,159 in all, 2,453,159 by this run"
     assert report["Top member"] == "07592 with 13,860 points"
-    assert "Nothing changed" in site.replay(purchases_file(), timeout=1200).stdout
-    assert loyalty(site.home, "verify").returncode == 0
+    assert "Nothing changed" in site.replay(purchases_file()).stdout
+    assert invoke(site.home, "verify").returncode == 0
 
 
 def _wait_until_some_are_tracked(site, name):
