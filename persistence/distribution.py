@@ -14,7 +14,6 @@ from persistence import schema
 from persistence.tables import metadata
 from persistence.tables.organizations import organizations, signing_keys, users
 
-SHARDS = 32
 _ON_EVERY_NODE = (users, signing_keys)
 
 # What the database keeps.
@@ -35,7 +34,7 @@ class DistributionError(RuntimeError):
     """The database cannot be distributed."""
 
 
-def distribute(engine: Engine, shards: int = SHARDS) -> list[str]:
+def distribute(engine: Engine, shards: int) -> list[str]:
     """Distribute the tables that are not distributed yet, with their rows, and return their names.
 
     All or none; concurrent calls are serialized. Raises DistributionError if the database lacks the extension `citus`.

@@ -141,7 +141,7 @@ def test_nothing_else_reads_the_environment():
     entrances = {
         "handlers/server/asgi.py",
         "handlers/server/commands/context.py",
-        "handlers/server/commands/database.py",
+        "handlers/server/commands/doctor.py",
     }
     # prometheus-client has no other way to learn its directory.
     metrics = {"handlers/server/gunicorn_server.py", "handlers/metrics.py"}

@@ -489,6 +489,73 @@ def test_a_command_imports_only_what_it_needs(shared_home, command):
     assert imported & set(HEAVY) == set()
 
 
+@pytest.mark.parametrize("command", ["doctor", "import", "openapi"])
+def test_the_help_of_a_command_that_connects_late_imports_no_database(shared_home, command):
+    imported = imported_by(shared_home, command, "--help")
+    assert imported & {*HEAVY, "sqlalchemy", "psycopg2", "persistence.tables"} == set()
+
+
+def test_the_help_of_no_command_imports_the_tables(shared_home):
+    program = """
+import sys
+from handlers.server.cli import main
+for listed in main.commands.values():
+    listed.load()
+    if "persistence.tables" in sys.modules:
+        sys.exit(f"{listed.name} imports persistence.tables")
+"""
+    completed = subprocess.run(
+        [sys.executable, "-c", program], env=environment(shared_home), capture_output=True, text=True, timeout=60
+    )
+    assert (completed.returncode, completed.stderr) == (0, "")
+
+
+AT_THE_FIRST_REQUEST = """
+import sys
+import httpx
+from handlers.server.cli import main
+
+def list_modules(*_, **__):
+    sys.exit(" ".join(sorted(sys.modules)))
+
+httpx.get = list_modules
+main(["doctor"])
+"""
+
+
+def test_the_doctor_asks_for_the_server_before_it_imports_the_database(new_home):
+    program = [sys.executable, "-c", AT_THE_FIRST_REQUEST]
+    completed = subprocess.run(
+        program, env=environment(new_home), cwd=new_home.parent, capture_output=True, text=True, timeout=60
+    )
+    imported = set(completed.stderr.split())
+    assert "handlers.server.commands.doctor" in imported, completed.stderr
+    assert imported & {"sqlalchemy", "psycopg2", "persistence.tables"} == set()
+
+
+AT_THE_FIRST_CONNECTION = """
+import sys
+from sqlalchemy import Engine
+from handlers.server.cli import main
+
+def list_modules(*_, **__):
+    sys.exit(" ".join(sorted(sys.modules)))
+
+Engine.connect = list_modules
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("command", ["import", "doctor"])
+def test_a_command_connects_to_the_database_before_it_imports_the_tables(shared_home, command):
+    arguments = ["import", "/dev/null", "--organization", "Shop"] if command == "import" else [command]
+    program = [sys.executable, "-c", AT_THE_FIRST_CONNECTION, *arguments]
+    completed = subprocess.run(program, env=environment(shared_home), capture_output=True, text=True, timeout=240)
+    imported = set(completed.stderr.split())
+    assert f"handlers.server.commands.{'import_file' if command == 'import' else command}" in imported, completed.stderr
+    assert imported & {"persistence.tables", "handlers.http.local", "marshmallow"} == set()
+
+
 def _commands():
     for name, command in _main_commands():
         for below, subcommand in getattr(command, "commands", {"": command}).items():

@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from handlers.server.commands.context import json_option, load_settings, migrated_engine, print_json, print_record
-from handlers.server.commands.organizations import named_organization, organization_by_name
+from handlers.server.commands.context import (
+    json_option,
+    load_settings,
+    migrated_engine,
+    named_organization,
+    organization_by_name,
+    print_json,
+    print_record,
+)
 from persistence import transactions
 
 if TYPE_CHECKING:

@@ -11,8 +11,15 @@ import click
 from sqlalchemy import Connection
 
 from domain.members import differences
-from handlers.server.commands.context import command_engine, json_option, load_settings, migrated_engine, print_json
-from handlers.server.commands.organizations import named_organization, organization_by_name
+from handlers.server.commands.context import (
+    command_engine,
+    json_option,
+    load_settings,
+    migrated_engine,
+    named_organization,
+    organization_by_name,
+    print_json,
+)
 from handlers.server.commands.progress import elapsed_time
 from persistence import transactions
 from persistence.engine import to_json

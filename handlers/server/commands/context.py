@@ -16,7 +16,7 @@ from handlers.settings import SettingError, Settings
 from persistence import embedded
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine
+    from sqlalchemy import Connection, Engine
     from sqlalchemy.exc import OperationalError
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -120,6 +120,21 @@ def the_organization(engine: Engine, organization: int | None) -> int:
     return ids[0]
 
 
+def named_organization(db: Connection, name: str) -> int:
+    """The id of the organization of this name, or of this id."""
+    from persistence.organizations import find_all
+
+    matching = [
+        organization for organization in find_all(db) if name in (organization.name, str(organization.organization_id))
+    ]
+    if not matching:
+        raise click.ClickException(f"there is no organization {name}")
+    if len(matching) > 1:
+        ids = ", ".join(str(organization.organization_id) for organization in matching)
+        raise click.ClickException(f"several organizations are called {name}: name one by its id ({ids})")
+    return matching[0].organization_id
+
+
 @contextmanager
 def command_engine(settings: Settings, statement_timeout_ms: int | None = None) -> Iterator[Engine]:
     """An engine of two connections, as a unit of work may need a second transaction; closed at the end."""
@@ -164,6 +179,10 @@ def _first_line(error: OperationalError) -> str:
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+organization_by_name = click.option(
+    "--organization", metavar="NAME", required=True, help="The organization, by name or id."
+)
 
 
 def json_option(command: Command) -> Command:

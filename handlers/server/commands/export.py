@@ -1,24 +1,30 @@
 """The command that exports rows."""
 
+from __future__ import annotations
+
 import io
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from sqlalchemy import Connection, Engine
 
 from domain.exports import FILTERS_OF_KIND, ROLE_OF_KIND
 from domain.problems import InvalidRequest
-from handlers.server.commands.context import load_settings, migrated_engine
-from handlers.server.commands.organizations import named_organization, organization_by_name
+from handlers.server.commands.context import (
+    load_settings,
+    migrated_engine,
+    named_organization,
+    organization_by_name,
+)
 from handlers.server.commands.progress import elapsed_time
-from persistence import audit_log, exported_rows, organizations, transactions
-from persistence.audit_log import NewEntry, Origin
-from persistence.exported_rows import ExportRange
-from persistence.rows import as_json
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
+
+    from persistence.exported_rows import ExportRange
 
 _ID = re.compile("[1-9][0-9]{0,17}")
 
@@ -43,6 +49,9 @@ def export_rows(
     All are of one moment. Members, and what they have, are in the columns of imports. The last line on the standard
     error is the id to continue after. The audit log records the export.
     """
+    from persistence import transactions
+    from persistence.exported_rows import ExportRange
+
     since = None if updated_from is None else updated_from.replace(tzinfo=UTC)
     criteria = _filters(kind, filters)
     with migrated_engine(load_settings(), statement_timeout_ms=0) as engine:
@@ -80,6 +89,7 @@ def _filters(kind: str, options: Sequence[str]) -> dict[str, Any]:
 def _write(engine: Engine, kind: str, file_format: str, export_range: ExportRange) -> tuple[int, int]:
     """Write the rows; returns how many there were, and the last id."""
     from handlers.services.exports.rows import ROWS, csv_header, csv_row, json_line
+    from persistence import exported_rows
 
     # Lines end as the format defines, on every system.
     out = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="")
@@ -99,6 +109,10 @@ def _write(engine: Engine, kind: str, file_format: str, export_range: ExportRang
 
 def _begin(db: Connection, organization_id: int, request: Mapping[str, Any]) -> datetime:
     """Add an entry to the audit log; return the time of the organization."""
+    from persistence import audit_log, organizations
+    from persistence.audit_log import NewEntry, Origin
+    from persistence.rows import as_json
+
     changes = {name: {"from": None, "to": value} for name, value in request.items() if value is not None}
     entry = NewEntry("export", str(organization_id), as_json(changes))
     organization, now = organizations.find_details(db, organization_id), datetime.now(UTC)

@@ -13,18 +13,23 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import click
-import yaml
-from sqlalchemy import Engine
 
 from domain.imports.records import ROLE_OF_KIND
-from handlers.server.commands.context import bad, json_option, load_settings, migrated_engine, print_json
-from handlers.server.commands.organizations import named_organization, organization_by_name
+from handlers.server.commands.context import (
+    bad,
+    json_option,
+    load_settings,
+    migrated_engine,
+    named_organization,
+    organization_by_name,
+    print_json,
+)
 from handlers.server.commands.progress import progress_bar
 from handlers.server.garbage import collect_rarely
-from persistence import transactions
-from persistence.imports import IMPORTS
 
 if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
     from handlers.http.local import LocalApi
 
 _SUBJECT = "operator"
@@ -109,6 +114,8 @@ def import_file(
 
 
 def _column_names(path: Path) -> Any:
+    import yaml
+
     try:
         names = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError):
@@ -131,11 +138,14 @@ class _Run:
     """One import, by the operations of the API in this process."""
 
     def __init__(self, engine: Engine, organization: str) -> None:
-        from handlers.http.local import LocalApi
+        from persistence import transactions
 
         self._engine = engine
-        self._api: LocalApi = LocalApi(load_settings(), engine, _SUBJECT)
+        # A wrong name is to be reported before the operations are loaded, which takes a second.
         self._organization_id = transactions.run(engine, lambda db: named_organization(db, organization))
+        from handlers.http.local import LocalApi
+
+        self._api: LocalApi = LocalApi(load_settings(), engine, _SUBJECT)
         self._import_id = 0
 
     def begin(self, body: Mapping[str, Any]) -> None:
@@ -198,7 +208,8 @@ class _Run:
 
     def _write_errors(self, path: Path) -> None:
         from handlers.schemas.imports import ImportErrors, import_errors_csv
-        from persistence import imports
+        from persistence import imports, transactions
+        from persistence.imports import IMPORTS
 
         job = transactions.run(self._engine, lambda db: IMPORTS.find(db, self._organization_id, self._import_id))
         assert job is not None
@@ -219,6 +230,7 @@ class _Run:
 
     def _call(self, operation_id: str, body: Any = None, query: Mapping[str, Any] | None = None, **path: Any) -> Any:
         from domain.problems import Refusal
+        from persistence import transactions
 
         try:
             return transactions.run(

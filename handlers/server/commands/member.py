@@ -10,8 +10,6 @@ import click
 
 from domain.timeline.rows import KINDS, PROFILE, amount_text
 from handlers.server.commands.context import load_settings, migrated_engine, the_organization
-from persistence import transactions
-from persistence.members import MEMBERS
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -37,6 +35,8 @@ def member(loyalty_member_id: str, organization: int | None, kinds: tuple[str, .
 
     MEMBER is a loyaltyMemberId. Tiers and balances come first.
     """
+    from persistence import transactions
+
     settings = load_settings()
     with migrated_engine(settings) as engine:
         organization_id = the_organization(engine, organization)
@@ -63,6 +63,7 @@ def _print_timeline(
     from handlers.services.members.view import view_members
     from persistence import organizations
     from persistence.engine import to_json
+    from persistence.members import MEMBERS
 
     organization = organizations.find(db, organization_id)
     member = MEMBERS.find_by(db, organization_id, loyalty_member_id=loyalty_member_id)

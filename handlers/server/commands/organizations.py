@@ -1,10 +1,11 @@
 """Commands on organizations: create and list them, issue tokens and reset credentials."""
 
+from __future__ import annotations
+
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
-from sqlalchemy import Connection
 
 from domain.calendar import is_zone
 from domain.organizations import LIVE, TEST
@@ -13,6 +14,7 @@ from handlers.server.commands.context import (
     json_option,
     load_settings,
     migrated_engine,
+    named_organization,
     print_json,
     print_record,
     print_table,
@@ -21,11 +23,9 @@ from handlers.server.commands.progress import elapsed_time
 from persistence import transactions
 
 if TYPE_CHECKING:
-    from handlers.services.organizations.create import CreatedOrganization
+    from sqlalchemy import Connection
 
-organization_by_name = click.option(
-    "--organization", metavar="NAME", required=True, help="The organization, by name or id."
-)
+    from handlers.services.organizations.create import CreatedOrganization
 
 _LONGEST_LIFETIME = 366 * 24 * 3600
 
@@ -61,7 +61,7 @@ def create(name: str, timezone: str, environment: str, as_json: bool) -> None:
         raise click.BadParameter(f"{timezone} is not a time zone of the IANA database", param_hint="--timezone")
     now = datetime.now(UTC)
 
-    def make(db: Connection) -> "CreatedOrganization":
+    def make(db: Connection) -> CreatedOrganization:
         return create_organization(db, name=name, now=now, timezone=timezone, environment=environment)
 
     with migrated_engine(load_settings()) as engine:
@@ -130,21 +130,6 @@ def reset_organization(name: str, yes: bool, as_json: bool) -> None:
         return
     click.echo(f"Organization {organization_id} is empty: {reset_to.removed:,} rows are gone.")
     print_record(as_fields(reset_to.records))
-
-
-def named_organization(db: Connection, name: str) -> int:
-    """The id of the organization of this name, or of this id."""
-    from persistence.organizations import find_all
-
-    matching = [
-        organization for organization in find_all(db) if name in (organization.name, str(organization.organization_id))
-    ]
-    if not matching:
-        raise click.ClickException(f"there is no organization {name}")
-    if len(matching) > 1:
-        ids = ", ".join(str(organization.organization_id) for organization in matching)
-        raise click.ClickException(f"several organizations are called {name}: name one by its id ({ids})")
-    return matching[0].organization_id
 
 
 @click.group()

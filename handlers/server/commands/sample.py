@@ -5,8 +5,13 @@ from datetime import UTC, datetime
 import click
 from sqlalchemy import Connection
 
-from handlers.server.commands.context import json_option, load_settings, migrated_engine, print_json
-from handlers.server.commands.organizations import named_organization
+from handlers.server.commands.context import (
+    json_option,
+    load_settings,
+    migrated_engine,
+    named_organization,
+    print_json,
+)
 from handlers.server.commands.progress import elapsed_time
 from persistence import transactions
 
