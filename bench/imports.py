@@ -104,7 +104,7 @@ class Imports:
         return import_id
 
     def is_done(self, import_id: int, count: int) -> bool:
-        """Whether an import has ended, with so many rows and no fault."""
+        """True if an import has ended; it must have imported so many rows without a fault."""
         record = self.call("getImport", importId=import_id)["import"]
         if record["status"] in ("queued", "running"):
             return False

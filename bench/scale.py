@@ -1,4 +1,4 @@
-"""What stored records make slower: `python -m bench.scale`.
+"""The calls that stored records slow down: `python -m bench.scale`.
 
 Two databases, durable as in production: one with 1,000,000 members, 10,000,000 events with their orders, transactions,
 20,000,000 entries, lots and balances, and one with a hundredth of all that, so that members have as much. The database

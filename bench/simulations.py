@@ -50,7 +50,7 @@ def add_books(program: Program) -> None:
 
 
 def calls_of(program: Program) -> Mapping[str, Callable[[], Any]]:
-    """What is measured, by name; the dry run comes first."""
+    """The measured calls by name; the dry run comes first."""
     numbers, chance = itertools.count(1), random.Random(1)
 
     def dry_run() -> None:

@@ -28,5 +28,5 @@ def decode_cursor(cursor: str) -> dict[str, Any]:
 
 def foreign_cursor() -> InvalidRequest:
     """The refusal of a cursor that no response of the list contained."""
-    detail = "cursor is not one that an answer of this list told: send the nextCursor of the page before"
+    detail = "cursor is not from a response of this list: send the nextCursor of the page before"
     return InvalidRequest([FieldFault(detail, parameter="cursor")])

@@ -73,7 +73,7 @@ class Operation:
 
     @property
     def reads_many(self) -> bool:
-        """Whether it reads lists of records, or sums over them, by the first word of its name."""
+        """True for an operation that reads lists of records, or sums over them, by the first word of its name."""
         return self.operation_id.startswith(_READING_MANY)
 
 
@@ -138,7 +138,7 @@ def operation(
         parameters = inspect.signature(function).parameters
         names = tuple(parameters)[1:]
         if "body" in names and body is None:
-            raise RuntimeError(f"{operation_id} has no shape for its body")
+            raise RuntimeError(f"{operation_id} has an argument for its body: declare the shape of the body too")
         _OPERATIONS[operation_id] = Operation(
             operation_id=operation_id,
             function=function,

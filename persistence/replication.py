@@ -29,7 +29,7 @@ def position(primary: Connection) -> str:
 
 
 def has_reached(replica: Connection, place: str, seconds: float) -> bool:
-    """Whether a replica shows all changes before a place of the log, now or within so many seconds."""
+    """True as soon as a replica shows all changes before a place of the log; False after so many seconds."""
     deadline, pause = time.monotonic() + seconds, 0.001
     while not query(replica, _REPLAYED, (place,))[0][0]:
         if time.monotonic() + pause > deadline:

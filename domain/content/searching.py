@@ -94,7 +94,7 @@ class SearchReader:
     def _facet_values(self, name: str, parameter: str, value: str) -> list[str]:
         kind = self._collection.type_of(name)
         if len(value) > LONGEST_TEXT:
-            self.fault(parameter, f"{name} is compared with a text of more than {LONGEST_TEXT} characters.")
+            self.fault(parameter, f"{name} is compared with {len(value)} characters: send at most {LONGEST_TEXT}.")
         elif kind == NUMBER:
             number = number_of(value)
             if number is not None:

@@ -319,7 +319,7 @@ def limited_list(values: list[Any]) -> list[Any]:
 def limited_count(count: int) -> None:
     """Raise EvaluationError if a list of this length is too long."""
     if count > MAX_ITEMS:
-        raise EvaluationError("too-large", f"a list of more than {MAX_ITEMS} elements")
+        raise EvaluationError("too-large", f"the list has {count} elements; the maximum is {MAX_ITEMS}")
 
 
 def result_of(value: Any, remaining: list[int] | None = None) -> Any:
@@ -332,7 +332,9 @@ def result_of(value: Any, remaining: list[int] | None = None) -> Any:
     remaining = [MAX_ITEMS] if remaining is None else remaining
     remaining[0] -= len(value)
     if remaining[0] < 0:
-        raise EvaluationError("too-large", f"a result of more than {MAX_ITEMS} parts")
+        raise EvaluationError(
+            "too-large", f"the result has more than {MAX_ITEMS} elements, nested ones included: return fewer"
+        )
     if type(value) is list:
         return [result_of(part, remaining) for part in value]
     return {key: result_of(part, remaining) for key, part in dict(value).items()}

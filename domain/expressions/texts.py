@@ -206,7 +206,7 @@ def join(budget: Budget, parts: list[str], separator: str = "") -> str:
 
 def _refuse_longer(size: int) -> None:
     if size > MAX_STRING:
-        raise EvaluationError("too-large", f"a text of more than {MAX_STRING} characters")
+        raise EvaluationError("too-large", f"the resulting text has {size} characters; the maximum is {MAX_STRING}")
 
 
 def _within(index: int, text: str) -> None:

@@ -116,7 +116,7 @@ class _Splitter:
             end = self._buffer.find(b"\n", scan)
             if end < 0:
                 if len(self._buffer) - self._start > LONGEST_ROW:
-                    return self._overlong_row(lines, is_quoted, self._has_quotes and lines > 0)
+                    return self._overlong_row(self._has_quotes and lines > 0)
                 if self._is_complete:
                     return self._last(scan, is_quoted, lines)
                 scan -= self._start
@@ -127,7 +127,7 @@ class _Splitter:
             lines += 1
             scan = end + 1
             if end - self._start > LONGEST_ROW:
-                return self._overlong_row(lines, is_quoted, lines > 1)
+                return self._overlong_row(lines > 1)
             if not is_quoted:
                 return self._row_until(end, scan, lines)
 
@@ -148,7 +148,7 @@ class _Splitter:
             return self._unclosed()
         return self._row_until(size, size, lines + 1)
 
-    def _overlong_row(self, lines: int, is_quoted: bool, has_several_lines: bool) -> RawRow:
+    def _overlong_row(self, has_several_lines: bool) -> RawRow:
         """A row that is too long: a quote that is not closed, or one endless line."""
         if has_several_lines:
             return self._unclosed()

@@ -24,7 +24,7 @@ def write_types(schemas: dict[str, Schema]) -> str:
 
 
 def write_index(*, has_types: bool) -> str:
-    """What the package exports."""
+    """The index of the package: its exports."""
     lines = [
         'export { AdministrationClient } from "./administration.js";',
         'export { IntegrationClient } from "./integration.js";',

@@ -109,7 +109,7 @@ def test_a_list_is_paged_through_by_the_cursors_of_its_responses(lists, name):
 def test_a_cursor_that_no_response_returned_is_refused(lists, name, cursor):
     faults = lists.faults(name, cursor=cursor)
     assert faults == {"cursor": faults["cursor"]}
-    assert faults["cursor"].startswith("cursor is not one that an answer of this list told")
+    assert faults["cursor"].startswith("cursor is not from a response of this list: send the nextCursor")
 
 
 @pytest.mark.parametrize("cursor", ["", "!!", "a=b", "a" * 4001])

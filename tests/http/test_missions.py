@@ -317,20 +317,21 @@ class TestEffects:
         assert stand(shop, ana, mission) == (0, 1)
 
     @pytest.mark.parametrize(
-        ("fields", "amount", "problem"),
+        ("fields", "amount", "problem", "detail"),
         [
-            ({"active": False}, 1, "mission-closed"),
-            ({"maxRepetitions": 1, "goalCount": 1}, 1, "mission-exhausted"),
-            ({}, 0.5, "zero-amount"),
+            ({"active": False}, 1, "mission-closed", ""),
+            ({"maxRepetitions": 1, "goalCount": 1}, 1, "mission-exhausted", ""),
+            ({}, 0.5, "zero-amount", "amount is 0.5: a mission advances by at least 1."),
         ],
     )
-    def test_an_effect_is_skipped_where_the_mission_forbids_it(self, shop, ana, fields, amount, problem):
+    def test_an_effect_is_skipped_where_the_mission_forbids_it(self, shop, ana, fields, amount, problem, detail):
         mission = create(shop, eventType="member-created", **fields)
         once = effect("advance-mission", missionKey=mission["missionKey"], amount=amount)
         shop.campaign(running(once), eventType=GENERIC)
         for _ in range(2):
             [outcome] = shop.track_one(event(ana))["effects"]
         assert (outcome["status"], outcome["error"]["type"]) == ("skipped", f"/problems/{problem}")
+        assert detail in outcome["error"]["detail"]
 
     def test_an_amount_of_26_digits_is_counted_up_to_the_maximum(self, shop, ana):
         most = {"goalCount": 1_000_000_000, "maxRepetitions": 9_007_199_254_740_991}

@@ -72,14 +72,14 @@ def test_redirects_are_not_followed(there, code):
 
 
 @pytest.mark.parametrize("behaviour", [hang, drip])
-def test_a_receiver_that_takes_too_long_is_left(there, behaviour):
+def test_a_call_ends_at_its_time_limit_if_the_receiver_takes_too_long(there, behaviour):
     there.usual = behaviour
     reply, seconds = timed(WebhookClient(True, True, seconds=0.5), there.url)
     assert reply == Reply(None, "The receiver did not respond within 0.5 seconds.")
     assert 0.5 <= seconds < PATIENCE
 
 
-def test_a_receiver_that_reads_nothing_is_left():
+def test_a_call_ends_at_its_time_limit_if_the_receiver_reads_nothing():
     with socket.create_server(("127.0.0.1", 0)) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
         reply, seconds = timed(WebhookClient(True, True, seconds=0.5), url, b"x" * 20_000_000)
@@ -87,8 +87,7 @@ def test_a_receiver_that_reads_nothing_is_left():
     assert seconds < PATIENCE
 
 
-def test_a_receiver_that_reads_a_little_now_and_then_is_left():
-    """The client gives up after its time limit, although the receiver continues to read a few bytes."""
+def test_a_call_ends_at_its_time_limit_if_the_receiver_reads_slowly():
     over = threading.Event()
 
     def sip(listening):

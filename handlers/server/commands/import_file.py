@@ -121,7 +121,7 @@ def _column_names(path: Path) -> Any:
     except (yaml.YAMLError, UnicodeDecodeError):
         raise click.UsageError(f"{path} is not YAML") from None
     if not isinstance(names, dict):
-        raise click.UsageError(f"{path} has no names of columns by field")
+        raise click.UsageError(f"{path} has no lines of the form `field: column`, such as `loyaltyMemberId: Customer`")
     return names
 
 

@@ -25,7 +25,7 @@ _TOKEN_SECONDS = 30 * 24 * 3600
 @click.command()
 @organization_option
 @base_url_option
-@click.option("--token", help="A bearer token; else one of plain roles is made.")
+@click.option("--token", help="The bearer token of the calls; by default a new one with the roles that the tools need.")
 @click.option(
     "--tag", "tags", multiple=True, metavar="TAG", help="Only tools of this tag, such as members; repeatable."
 )

@@ -213,7 +213,7 @@ def _gift(effect: Mapping[str, Any]) -> str:
 
 
 def _usable(offer: Mapping[str, Any]) -> str:
-    """Whether a coupon is usable, or the reasons why it is not."""
+    """`yes` for a usable coupon, else the reasons why it is not."""
     return "yes" if offer["usable"] else "no: " + " ".join(reason["detail"] for reason in offer["exclusionReasons"])
 
 

@@ -11,7 +11,7 @@ from domain.ledger.records import LedgerAccount
 from domain.organizations import OrganizationDetails
 from handlers.call import Execution
 from handlers.messages.derived_events import expiring_payload
-from handlers.services.unit_of_work.derived_events import DerivedEvent, is_told
+from handlers.services.unit_of_work.derived_events import DerivedEvent, can_be_notified
 from handlers.services.unit_of_work.evaluation import evaluate_derived
 from handlers.services.unit_of_work.requests import open_unit
 from handlers.services.unit_of_work.unit import UnitOfWork
@@ -88,7 +88,7 @@ def _report_to(
     account_ids = {account.ledger_account_id}
     unit.lock_wallets(wallets, account_ids)
     with open_unit(unit, "Points had expired.", account_ids=account_ids):
-        members = {member.wallet_id: member.member_id for member in unit.members.values() if is_told(member)}
+        members = {member.wallet_id: member.member_id for member in unit.members.values() if can_be_notified(member)}
         lots = expiry_notices.find_amounts(db, organization, account, list(members), now, notices[0].moment)
         notice_events = [
             _event(account, notice, members[amount.wallet_id], amount, now)

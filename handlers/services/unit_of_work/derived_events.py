@@ -174,7 +174,7 @@ class LedgerEvents:
         events = []
         for (wallet_id, account_id, moment), amount in amounts.items():
             member = self._unit.members.get(self._member_ids.get(wallet_id, 0))
-            if member is not None and is_told(member):
+            if member is not None and can_be_notified(member):
                 payload = expired_payload(self._unit.ledger.accounts[account_id], amount, moment)
                 happened_at = None if moment == self._unit.now else moment
                 events.append(DerivedEvent(member.member_id, POINTS_EXPIRED, payload, happened_at))
@@ -218,8 +218,8 @@ def find_tier_earnings(
     return ledger_wallets.find_earnings(db, organization_id, wallet_ids, since) if since and wallet_ids else {}
 
 
-def is_told(member: Member) -> bool:
-    """True for a member who is notified of expiring points: an active one."""
+def can_be_notified(member: Member) -> bool:
+    """True for an active member, the only ones who are notified of points that expire."""
     return member.active and member.erased_at is None
 
 

@@ -99,7 +99,7 @@ def test_facets_are_compared_with_values_of_their_type():
         ("price", "cheap", "cheap is not a number: send a number to compare price with."),
         ("vegan", "yes", "vegan is compared with true or false, not with yes."),
         ("since", "lately", "since is compared with dates, which lately is not."),
-        ("colour", "x" * 256, "colour is compared with a text of more than 255 characters."),
+        ("colour", "x" * 256, "colour is compared with 256 characters: send at most 255."),
         ("since", "2026-02-30", "since is compared with dates, which 2026-02-30 is not."),
         ("price", "c" * 60, f"{'c' * 50} is not a number: send a number to compare price with."),
         ("vegan", "c" * 60, f"vegan is compared with true or false, not with {'c' * 50}."),

@@ -397,25 +397,27 @@ class TestBudget:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "message"),
     [
-        "payload.t + payload.t",
-        "payload.t.replace('a', payload.t)",
-        "[payload.t, payload.t].join()",
-        "payload.t.split('')",
-        "payload.l + payload.l",
+        ("payload.t + payload.t", "the resulting text has 120000 characters; the maximum is 100000"),
+        ("payload.t.replace('a', payload.t)", "the resulting text has 3600000000 characters; the maximum is 100000"),
+        ("[payload.t, payload.t].join()", "the resulting text has 120000 characters; the maximum is 100000"),
+        ("payload.t.split('')", "the list has 60000 elements; the maximum is 10000"),
+        ("payload.l + payload.l", "the list has 12000 elements; the maximum is 10000"),
     ],
 )
-def test_a_result_has_a_maximum_size(text):
+def test_a_result_has_a_maximum_size(text, message):
     error = failure(text, payload={"t": "a" * 60_000, "l": [1] * 6_000})
-    assert error.code == "too-large"
+    assert (error.code, error.message) == ("too-large", message)
 
 
 def test_a_result_has_at_most_10000_parts():
     assert len(run("payload.l", payload={"l": [1] * 10_000})) == 10_000
     assert len(run("payload.l", payload={"l": [[1] * 4_999] * 2})) == 2
     for parts in ([1] * 10_001, [[1] * 5_000] * 2):
-        assert failure("payload.l", payload={"l": parts}).code == "too-large"
+        error = failure("payload.l", payload={"l": parts})
+        assert error.code == "too-large"
+        assert error.message == "the result has more than 10000 elements, nested ones included: return fewer"
 
 
 @pytest.mark.parametrize(("size", "name"), [(58, f'"{"k" * 58}"'), (59, f'"{"k" * 58}…'), (500, f'"{"k" * 58}…')])

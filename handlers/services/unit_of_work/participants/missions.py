@@ -196,7 +196,7 @@ class MissionWork:
             raise UnknownMission(f"There is no mission with the key {params['missionKey']}.")
         amount = int(params["amount"])
         if not amount:
-            raise NothingToDo("There is nothing to count.")
+            raise NothingToDo(f"amount is {params['amount']}: a mission advances by at least 1.")
         advance = self._refusing_move(compiled, amount, self._payment_of(event), event.audience_keys)
         return Performed(Decimal(advance.counted))
 
