@@ -1,4 +1,7 @@
-"""A series as a small chart: SVG of fixed size, without scripts, fonts or anything else from outside."""
+"""A series as a small chart: SVG of fixed size, without scripts, fonts or anything else from outside.
+
+Its attributes have the colours for light pages; its style replaces them for readers who prefer dark ones.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,6 +13,12 @@ from domain.reports import DailySeries
 _WIDTH, _HEIGHT = 720, 280
 _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 16, 56, 36
 _COLOURS = ("#2563eb", "#d97706")
+_DARK_STYLE = """<style>
+@media (prefers-color-scheme: dark) {
+  svg { fill: #c3cad4 } .back { fill: #14181d } .title { fill: #e3e6eb } .period { fill: #9aa4b2 }
+  .line { stroke: #3a414d } .zero { stroke: #6b7482 } .series-0 { color: #8ab4f8 } .series-1 { color: #f0a878 }
+}
+</style>"""
 # More days than that are drawn as lines: bars would be thinner than a pixel or two.
 _MOST_BARS = 100
 _DATES, _STEPS = 6, 4
@@ -44,21 +53,27 @@ def chart(report: DailySeries) -> str:
     for number, name in enumerate(report.names):
         figures = [row[number] for row in report.rows]
         path = _bars(figures, scale, number, len(report.names)) if scale.days <= _MOST_BARS else _line(figures, scale)
-        parts.append(f"<g><title>{escape(name)}</title>{path.format(colour=_COLOURS[number])}</g>")
+        parts.append(f"<g {_colour(number)}><title>{escape(name)}</title>{path}</g>")
     body = "\n".join(parts)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}"'
         f' height="{_HEIGHT}" role="img" font-family="system-ui, sans-serif" font-size="12" fill="#374151">\n'
-        f"{body}\n</svg>\n"
+        f"{_DARK_STYLE}\n{body}\n</svg>\n"
     )
+
+
+def _colour(number: int) -> str:
+    """The attributes that set the colour of a series, which its parts have as `currentColor`."""
+    return f'class="series-{number}" color="{_COLOURS[number]}"'
 
 
 def _heading(report: DailySeries) -> Iterator[str]:
     period = f"{report.days[0]} to {report.days[-1]}" if report.days else "no days"
     yield f"<title>{escape(report.title)}, {period}</title>"
-    yield f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="#ffffff"/>'
-    yield f'<text x="16" y="24" font-size="15" font-weight="600" fill="#111827">{escape(report.title)}</text>'
-    yield f'<text x="16" y="42" fill="#6b7280">{period}</text>'
+    yield f'<rect class="back" width="{_WIDTH}" height="{_HEIGHT}" fill="#ffffff"/>'
+    title = escape(report.title)
+    yield f'<text class="title" x="16" y="24" font-size="15" font-weight="600" fill="#111827">{title}</text>'
+    yield f'<text class="period" x="16" y="42" fill="#6b7280">{period}</text>'
     right = _WIDTH - _RIGHT
     for number, name in reversed(list(enumerate(report.names))):
         total = _figure(sum((row[number] for row in report.rows), Decimal(0)))
@@ -66,7 +81,7 @@ def _heading(report: DailySeries) -> Iterator[str]:
         yield f'<text x="{right}" y="24" text-anchor="end">{words}</text>'
         # About as wide as the words are.
         right -= 7 * len(words) + 16
-        yield f'<rect x="{right}" y="14" width="10" height="10" rx="2" fill="{_COLOURS[number]}"/>'
+        yield f'<rect {_colour(number)} x="{right}" y="14" width="10" height="10" rx="2" fill="currentColor"/>'
         right -= 14
 
 
@@ -74,8 +89,8 @@ def _axes(report: DailySeries, scale: _Scale) -> Iterator[str]:
     figure = scale.low
     while figure <= scale.high:
         y = scale.y(figure)
-        colour = "#9ca3af" if figure == 0 else "#e5e7eb"
-        yield f'<path d="M{_LEFT} {y:.1f}H{_WIDTH - _RIGHT}" stroke="{colour}"/>'
+        colour = 'class="zero" stroke="#9ca3af"' if figure == 0 else 'class="line" stroke="#e5e7eb"'
+        yield f'<path d="M{_LEFT} {y:.1f}H{_WIDTH - _RIGHT}" {colour}/>'
         yield f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{_figure(figure)}</text>'
         figure += scale.step
     every = -(-scale.days // _DATES) or 1
@@ -94,12 +109,12 @@ def _bars(figures: Sequence[Decimal], scale: _Scale, number: int, count: int) ->
         if figure:
             x = scale.x(day) + scale.slot * 0.1 + width * number
             steps.append(f"M{x:.1f} {zero:.1f}V{scale.y(figure):.1f}h{width:.1f}V{zero:.1f}z")
-    return f'<path d="{"".join(steps) or "M0 0"}" fill="{{colour}}"/>'
+    return f'<path d="{"".join(steps) or "M0 0"}" fill="currentColor"/>'
 
 
 def _line(figures: Sequence[Decimal], scale: _Scale) -> str:
     points = (f"{scale.x(day) + scale.slot / 2:.1f} {scale.y(figure):.1f}" for day, figure in enumerate(figures))
-    return f'<path d="M{"L".join(points)}" fill="none" stroke="{{colour}}" stroke-width="1.5"/>'
+    return f'<path d="M{"L".join(points)}" fill="none" stroke="currentColor" stroke-width="1.5"/>'
 
 
 def _scale(figures: Sequence[Decimal], days: int) -> _Scale:
