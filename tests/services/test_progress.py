@@ -2,11 +2,13 @@
 
 import io
 import time
+from contextlib import contextmanager
 from importlib import import_module
 
 import pytest
 
-from handlers.server.commands import progress
+from handlers.server.commands import context, progress
+from handlers.settings import Settings
 
 
 class Terminal(io.StringIO):
@@ -55,6 +57,22 @@ def test_the_time_of_short_work_is_not_shown(monkeypatch):
     assert "Migrating 0" not in terminal.getvalue()
 
 
+def test_the_start_of_a_database_is_shown(monkeypatch, impatient, tmp_path):
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+
+    @contextmanager
+    def slow_server(home):
+        _wait_for(terminal, "Starting the database 00:00")
+        yield "postgresql://started"
+
+    monkeypatch.setattr(context.embedded, "server", slow_server)
+    with context.with_database(Settings.from_environment({"LOYALTY_HOME": str(tmp_path)})) as settings:
+        assert settings.database_url == "postgresql://started"
+        last_line = terminal.getvalue().rpartition("Starting the database 00:00")[2]
+        assert last_line.strip() == ""
+
+
 @pytest.mark.parametrize("output", [Terminal, io.StringIO])
 def test_a_bar_counts_what_is_done(monkeypatch, impatient, output):
     stderr = output()
@@ -74,7 +92,7 @@ def test_a_bar_of_short_work_is_not_shown(monkeypatch):
 
 @pytest.mark.parametrize(
     "module",
-    ["config", "database", "export", "import_file", "organizations", "periodic_work", "replay", "sample"],
+    ["clock", "config", "database", "export", "import_file", "organizations", "periodic_work", "replay", "sample"],
 )
 def test_commands_whose_work_grows_with_the_data_show_progress(module):
     commands = vars(import_module(f"handlers.server.commands.{module}"))

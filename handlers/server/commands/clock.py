@@ -18,6 +18,7 @@ from handlers.server.commands.context import (
     print_json,
     print_record,
 )
+from handlers.server.commands.progress import elapsed_time
 from persistence import transactions
 
 if TYPE_CHECKING:
@@ -98,7 +99,8 @@ def advance(organization: str, to: datetime | None, by: str | None, as_json: boo
                 raise click.BadParameter(str(error), param_hint="--by") from None
         assert to is not None
         client.call("advanceTestClock", {"to": to.isoformat()})
-        advanced = advance_clock(client.engine, client.settings, client.organization_id, lambda: False)
+        with elapsed_time("Advancing"):
+            advanced = advance_clock(client.engine, client.settings, client.organization_id, lambda: False)
         _print(advanced, as_json)
     if advanced.clock_error is not None:
         raise click.ClickException(advanced.clock_error)

@@ -93,7 +93,8 @@ def validate(folder: Path, as_json: bool) -> None:
     # Nothing is read from a database, so none has to be there.
     with _printed_faults(as_json), command_engine(load_settings(database_url="postgresql://")) as engine:
         files = read_folder(folder)
-        faults = validated(_api(engine), files)
+        with elapsed_time("Checking"):
+            faults = validated(_api(engine), files)
         if faults:
             raise FaultyFiles(faults)
     if as_json:

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +64,12 @@ def with_database(settings: Settings) -> Iterator[Settings]:
     if settings.database_url:
         yield settings
         return
-    with embedded.server(settings.home) as url:
+    from handlers.server.commands.progress import elapsed_time
+
+    with ExitStack() as stack:
+        # A new database takes seconds.
+        with elapsed_time("Starting the database"):
+            url = stack.enter_context(embedded.server(settings.home))
         yield replace(settings, database_url=url)
 
 

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from handlers.server.commands.context import bad, command_engine, good, json_option, load_settings, print_json
+from handlers.server.commands.context import (
+    bad,
+    command_engine,
+    good,
+    json_option,
+    load_settings,
+    print_json,
+    with_database,
+)
 from handlers.server.commands.server_address import fault_of_base_url, server_url
 from handlers.settings import Settings, unknown_variables
 from persistence import embedded
@@ -74,8 +82,8 @@ def _examine(settings: Settings) -> Iterator[Finding]:
     state = "running" if description.is_running else "not running, started for this look"
     yield Finding("database", True, f"embedded PostgreSQL {description.major}, {state}, data in {description.data}")
     try:
-        with embedded.server(settings.home) as url:
-            yield from _examine_database(replace(settings, database_url=url))
+        with with_database(settings) as settings:
+            yield from _examine_database(settings)
     except embedded.EmbeddedError as error:
         yield Finding("connection", False, str(error))
 

@@ -214,12 +214,14 @@ class _Run:
         job = transactions.run(self._engine, lambda db: IMPORTS.find(db, self._organization_id, self._import_id))
         assert job is not None
         after, is_first = 0, True
-        with path.open("w", encoding="utf-8", newline="") as file:
+        bar = progress_bar("Errors", job.rows_failed, "row")
+        with path.open("w", encoding="utf-8", newline="") as file, bar:
             while True:
                 read = partial(imports.find_failed, job=job, after_line=after, limit=_ERRORS_AT_ONCE)
                 rows = transactions.run(self._engine, read)
                 text = import_errors_csv(ImportErrors(job, rows))
                 file.write(text if is_first else text.partition("\r\n")[2])
+                bar.update(len(rows))
                 if len(rows) < _ERRORS_AT_ONCE:
                     return
                 after, is_first = rows[-1].line, False
