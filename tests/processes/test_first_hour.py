@@ -136,9 +136,26 @@ def test_commands_find_the_server_of_this_folder_on_any_port(site, carla):
     assert (server_finding["isWell"], server_finding["detail"]) == (True, f"running, at {site.server.url}/v2")
 
 
+def test_the_playground_warns_where_no_server_responds(site):
+    arguments = ("playground", "--organization", "1", "--no-browser")
+    running = invoke(site.home, *arguments, **DIRECT)
+    assert (running.returncode, running.stderr) == (0, "")
+    assert running.stdout.startswith(f"{site.server.url}/playground#token=")
+    address = f"http://127.0.0.1:{free_port()}"
+    absent = invoke(site.home, *arguments, "--base-url", f"{address}/v2", **DIRECT)
+    assert absent.returncode == 0
+    assert absent.stderr.startswith(f"Warning: no server responds at {address}/v2: ")
+    assert "`loyalty serve` starts one" in absent.stderr
+    assert absent.stdout.startswith(f"{address}/playground#token=")
+
+
 def test_a_wrong_base_path_is_reported(site, carla):
     for path in ("", "/v1"):
         address = f"{site.server.url}{path}"
+        playground = invoke(
+            site.home, "playground", "--organization", "1", "--no-browser", "--base-url", address, **DIRECT
+        )
+        assert f"Warning: a server responds at {address}, and has no API there" in playground.stderr
         completed = invoke(site.home, "simulate", carla, "--total", "1", "--base-url", address, **DIRECT)
         assert completed.returncode == 1
         assert f"a server responds at {address}, and has no API there" in completed.stderr
