@@ -88,6 +88,30 @@ class Browser:
         """Save what the window shows as a PNG."""
         path.write_bytes(base64.b64decode(self._client.get("/screenshot").json()["value"]))
 
+    def colour_at(self, selector: str) -> list[int]:
+        """The red, green and blue of what the window shows at the centre of an element, which it scrolls to."""
+        self.script("document.querySelector(arguments[0]).scrollIntoView({ block: 'center' })", selector)
+        picture = self._client.get("/screenshot").json()["value"]
+        self.script(
+            """
+            const { left, top, width, height } = document.querySelector(arguments[0]).getBoundingClientRect();
+            const picture = Object.assign(new Image(), { src: `data:image/png;base64,${arguments[1]}` });
+            window.colour = null;
+            picture.decode().then(() => {
+              const size = { width: picture.naturalWidth, height: picture.naturalHeight };
+              const drawing = Object.assign(document.createElement("canvas"), size).getContext("2d");
+              drawing.drawImage(picture, 0, 0);
+              const scale = picture.naturalWidth / innerWidth;
+              const { data } = drawing.getImageData((left + width / 2) * scale, (top + height / 2) * scale, 1, 1);
+              window.colour = [...data].slice(0, 3);
+            })""",
+            selector,
+            picture,
+        )
+        self.wait_for("window.colour")
+        colour: list[int] = self.script("return window.colour")
+        return colour
+
     def resize(self, width: int, height: int) -> None:
         """Show the pages as on a screen of this size, also one that is narrower than a window can be."""
         sizes = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": True}

@@ -221,6 +221,18 @@ def test_a_member_has_balances_lots_and_a_timeline(window):
     assert window.faults() == []
 
 
+@pytest.mark.parametrize(("dark", "background"), [(False, [255, 255, 255]), (True, [20, 24, 29])])
+def test_charts_have_the_background_of_the_page(address, tmp_path, dark, background):
+    with browser(tmp_path, free_port(), dark=dark) as window:
+        window.open(address)
+        window.find("#payload")
+        window.script("document.querySelectorAll('[role=tab]')[1].click()")
+        window.click("button.main")
+        window.find(".chart img")
+        window.wait_for("[...document.querySelectorAll('.chart img')].every((image) => image.complete)")
+        assert window.colour_at(".chart") == background
+
+
 def test_it_fits_a_phone_and_has_no_barriers(window):
     dry_run(window)
     window.resize(390, 844)
