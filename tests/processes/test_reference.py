@@ -166,6 +166,25 @@ def test_the_list_shows_where_the_reader_is(site, window, place):
     assert window.script("return scrollY") == 0
 
 
+def test_the_search_field_covers_the_list_below_it(site, window):
+    window.resize(1280, 800)
+    window.open(site.docs("integration", "#trackEvents"))
+    window.find("#operation .panel")
+    covering = """
+        const covered = document.querySelector('#operations .search').getBoundingClientRect();
+        const places = [...Array(Math.floor(covered.height))].map((_, y) => [covered.left + 20, covered.top + y]);
+        return places.every((place) => document.elementFromPoint(...place).closest('.search'))"""
+    for heading in range(3, 8):
+        # Each heading in turn is scrolled to where the field is.
+        window.script(
+            "const list = document.querySelector('#operations');"
+            "const heading = list.querySelectorAll('h2')[arguments[0]];"
+            "list.scrollTop += heading.getBoundingClientRect().top - list.getBoundingClientRect().top - 40",
+            heading,
+        )
+        assert window.script(covering), heading
+
+
 def test_the_language_is_kept_for_all_operations(site, window):
     window.open(site.docs("integration", "#trackEvents"))
     window.find(".panel.request")
@@ -229,6 +248,9 @@ def test_operations_fields_and_pages_are_found(site, window):
     search(window, "partial return")
     window.wait_for("!document.querySelector('#found-pages').hidden")
     assert "Events: Returns" in visible_texts(window, "#found-pages li")
+    for query in ("member-exists", "/problems/member-exists"):
+        search(window, query)
+        window.wait_for("document.querySelector('#found-pages li')?.innerText === 'Problems: /problems/member-exists'")
     window.script("document.activeElement.blur()")
     window.type("body", "/")
     window.wait_for("document.activeElement.id === 'find'")

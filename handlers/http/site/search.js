@@ -25,7 +25,15 @@ export const buildIndex = (sections) => {
   return index;
 };
 
-export const findSections = (index, query) => index.search(query).slice(0, MAX_RESULTS);
+const PROBLEMS = "/problems/";
+
+// A problem that is searched by its type, with or without the path, comes first.
+export const findSections = (index, query) => {
+  const type = PROBLEMS + query.trim().toLowerCase().replace(PROBLEMS, "");
+  const sections = index.search(query);
+  const [named, others] = [true, false].map((isNamed) => sections.filter(({ title }) => (title === type) === isNamed));
+  return [...named, ...others].slice(0, MAX_RESULTS);
+};
 
 // The text around the first of the words, split so that every second part is a word that was found.
 export const snippetOf = ({ text, terms }) => {
