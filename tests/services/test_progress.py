@@ -7,7 +7,7 @@ from importlib import import_module
 
 import pytest
 
-from handlers.server.commands import context, progress
+from handlers.server.commands import context, import_file, progress
 from handlers.settings import Settings
 
 
@@ -88,6 +88,35 @@ def test_a_bar_of_short_work_is_not_shown(monkeypatch):
     with progress.progress_bar("Verifying", 4, "check") as bar:
         bar.update(4)
     assert "4.00" not in terminal.getvalue()
+
+
+@pytest.mark.parametrize("is_long", [False, True])
+def test_the_bar_of_an_import_is_shown_only_if_it_is_long(monkeypatch, is_long):
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setattr(progress, "_DELAY_SECONDS", 0.0 if is_long else 60.0)
+    monkeypatch.setattr(import_file, "_LOOK_SECONDS", 0.0)
+
+    class EndlessImporter:
+        def __init__(self, *_):
+            pass
+
+        def step(self):
+            return True
+
+    running = {"status": "running", "bytesTotal": 100, "bytesRead": 40, "rowsDone": 3, "rowsFailed": 1}
+    jobs = iter([running, running, {**running, "status": "done", "bytesRead": 100}])
+
+    class OneImport(import_file._Run):
+        def __init__(self):
+            self._engine = None
+
+        def _read(self):
+            return next(jobs)
+
+    monkeypatch.setattr("handlers.services.imports.work.Importer", EndlessImporter)
+    assert OneImport().work()["status"] == "done"
+    assert ("3 rows, 1 failed" in terminal.getvalue()) == is_long
 
 
 @pytest.mark.parametrize(

@@ -189,7 +189,8 @@ class _Run:
                 if time.monotonic() - looked < _LOOK_SECONDS:
                     continue
                 looked, job = time.monotonic(), self._read()
-                bar.set_postfix_str(f"{job['rowsDone']:,} rows, {job['rowsFailed']:,} failed")
+                # A refresh would draw the bar of a short import too.
+                bar.set_postfix_str(f"{job['rowsDone']:,} rows, {job['rowsFailed']:,} failed", refresh=False)
                 bar.update(job["bytesRead"] - bar.n)
         return job
 
