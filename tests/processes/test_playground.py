@@ -124,6 +124,15 @@ def test_a_dry_run_shows_what_changes_and_why(window):
     assert window.faults() == []
 
 
+def test_the_first_dry_run_moves_a_mission_of_the_sample(window):
+    dry_run(window)
+    [mission] = [row.split("\t") for row in balance_rows(window) if row.startswith("Mission ")]
+    name, before, after = mission
+    assert name == "Mission The tenth coffee"
+    count_before, count_after = (int(text.removesuffix(" of 10")) for text in (before, after))
+    assert count_after == count_before + 1
+
+
 def test_a_tracked_event_changes_the_balance(window):
     choose(window, "#payload", '{"order": {"externalId": "playground-2", "total": 3}}')
     dry_run(window)

@@ -31,7 +31,7 @@ const examplePayload = (eventType) => {
   const externalId = newKey();
   if (eventType === "member-payment-confirmed") return { payment: { paymentId: externalId, total: 12.5 } };
   if (eventType === ORDER_CREATED) {
-    const items = [{ productCode: "flat-white", quantity: 1, total: 12.5 }];
+    const items = [{ productCode: "flat-white", categoryCode: "coffee", quantity: 1, total: 12.5 }];
     return { order: { externalId, total: 12.5, items } };
   }
   return eventType.startsWith("member-purchase-order") ? { order: { externalId: "the id of a stored order" } } : {};
