@@ -257,6 +257,14 @@ def test_it_fits_a_phone_and_has_no_barriers(window):
             assert window.script(
                 "return ((table) => table.scrollWidth <= table.clientWidth)(document.querySelector('.entries'))"
             )
+            # A heading is not broken within its word.
+            lines = window.script(
+                "return [...document.querySelectorAll('.entries th')].map((cell) => {"
+                " const text = document.createRange();"
+                " text.selectNodeContents(cell);"
+                " return text.getClientRects().length; })"
+            )
+            assert lines == [1] * 6
     window.wait_for("[...document.querySelectorAll('.chart img')].every((image) => image.complete)")
     scales = window.script(
         "return [...document.querySelectorAll('#panel svg, .chart img')].map((drawing) =>"
