@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -118,8 +120,14 @@ class Answer:
 
 
 def new_uuid() -> str:
-    """Returns a new unique key."""
-    return str(uuid.uuid4())
+    """Returns a new unique key: a UUID of version 7 (RFC 9562, 5.7), which begins with the time in milliseconds.
+
+    Keys of one moment lie side by side in an index, so that PostgreSQL writes few of its pages.
+    """
+    milliseconds = time.time_ns() // 1_000_000
+    value = milliseconds << 80 | int.from_bytes(os.urandom(10), "big")
+    version, variant = 0x7 << 76, 0x2 << 62
+    return str(uuid.UUID(int=value & ~(0xF << 76 | 0x3 << 62) | version | variant))
 
 
 class NotBatchable(Exception):
