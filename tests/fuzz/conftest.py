@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -122,22 +123,31 @@ class RunningServer:
         """The output of `loyalty verify` about the ledgers; fails if it finds them broken."""
         return self.loyalty("verify")
 
-    def tables(self, organization_id: int) -> dict[str, str]:
-        """A digest of each table: of the organization's rows, or of all rows where a table has no organizations."""
+    @contextmanager
+    def tables(self, organization_id: int) -> Iterator[Callable[[], dict[str, str]]]:
+        """A function that returns a digest of each table, by one statement that PostgreSQL plans once.
+
+        A digest is of the organization's rows, or of all rows where a table has no organizations.
+        """
+        # That a key was used is written down even where the request is refused.
+        row = "(to_jsonb(t) - 'last_used_at')::text"
         connection = psycopg2.connect(self.database_url)
-        try:
-            with connection.cursor() as cursor:
-                cursor.execute(_TABLES, (_WRITTEN_BY_WORKERS,))
-                digests = {}
-                for name, is_tenants in cursor.fetchall():
-                    condition = f"WHERE t.organization_id = {organization_id}" if is_tenants else ""
-                    # That a key was used is written down even where the request is refused.
-                    row = "(to_jsonb(t) - 'last_used_at')::text"
-                    cursor.execute(f'SELECT md5(string_agg({row}, chr(10) ORDER BY {row})) FROM "{name}" t {condition}')
-                    digests[name] = cursor.fetchone()[0]
-                return digests
-        finally:
-            connection.close()
+        connection.autocommit = True
+        with connection.cursor() as cursor:
+            cursor.execute(_TABLES, (_WRITTEN_BY_WORKERS,))
+            digests = [
+                f"SELECT '{name}', md5(string_agg({row}, chr(10) ORDER BY {row})) FROM \"{name}\" t"
+                + (f" WHERE t.organization_id = {organization_id}" if is_tenants else "")
+                for name, is_tenants in cursor.fetchall()
+            ]
+            cursor.execute(f"PREPARE digests AS {' UNION ALL '.join(digests)}")
+
+            def read_digests() -> dict[str, str]:
+                cursor.execute("EXECUTE digests")
+                return dict(cursor.fetchall())
+
+            yield read_digests
+        connection.close()
 
     def loyalty(self, *arguments: str) -> str:
         """What a command prints; fails if it does."""

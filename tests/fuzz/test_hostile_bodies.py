@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -156,15 +156,36 @@ class Caller:
             self._connection.close()
 
 
+@dataclass
+class State:
+    """What no refused request may change: the digests of the tables, and the log, as they were last read."""
+
+    read_tables: Callable[[], dict[str, str]]
+    read_log: Callable[[], list[str]]
+
+    def __post_init__(self) -> None:
+        self._tables, self._log = self.read_tables(), self.read_log()
+
+    def changes(self) -> tuple[list[str], list[str]]:
+        """The names of the tables that have changed, and the lines that have been logged, since the last reading."""
+        tables, log = self.read_tables(), self.read_log()
+        changed_tables = [name for name, digest in tables.items() if digest != self._tables[name]]
+        new_lines = log[len(self._log) :]
+        self._tables, self._log = tables, log
+        return changed_tables, new_lines
+
+
+@pytest.fixture(scope="module")
+def state(running_server: RunningServer, world: World) -> Iterator[State]:
+    with running_server.tables(world.ids["organizationId"]) as read_tables:
+        yield State(read_tables, running_server.errors)
+
+
 @pytest.fixture
-def call(running_server: RunningServer, world: World) -> Iterator[Caller]:
+def call(running_server: RunningServer, world: World, state: State) -> Iterator[Caller]:
     """A caller; nothing may have changed, and nothing have been logged, when the test ends."""
-    organization_id = world.ids["organizationId"]
-    before, logged = running_server.tables(organization_id), running_server.errors()
     yield Caller(running_server.port, world)
-    assert running_server.errors() == logged
-    after = running_server.tables(organization_id)
-    assert [name for name in after if after[name] != before[name]] == []
+    assert state.changes() == ([], [])
 
 
 def is_refusal(answer: tuple[int, bytes], *statuses: int) -> bool:
@@ -175,13 +196,10 @@ def is_refusal(answer: tuple[int, bytes], *statuses: int) -> bool:
     return status in statuses and ("status" in json.loads(body) or "error" in json.loads(body))
 
 
-def test_a_change_would_be_noticed(running_server: RunningServer, world: World) -> None:
-    organization_id = world.ids["organizationId"]
-    before = running_server.tables(organization_id)
-    target = f"/v2/organizations/{organization_id}/ledgers"
+def test_a_change_would_be_noticed(running_server: RunningServer, world: World, state: State) -> None:
+    target = f"/v2/organizations/{world.ids['organizationId']}/ledgers"
     assert Caller(running_server.port, world)("POST", target, b'{"name": "Another"}', JSON)[0] == 201
-    after = running_server.tables(organization_id)
-    assert [name for name in after if after[name] != before[name]] == ["audit_log", "ledgers"]
+    assert state.changes() == (["audit_log", "ledgers"], [])
 
 
 @pytest.mark.parametrize("operation", WRITES)
