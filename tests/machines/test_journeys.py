@@ -198,7 +198,7 @@ def run(api, **profile):
 
 
 def test_some_journeys(api):
-    run(api, max_examples=40, stateful_step_count=25, derandomize=True)
+    run(api, max_examples=20, stateful_step_count=25, derandomize=True)
 
 
 @pytest.mark.stress
