@@ -16,15 +16,17 @@ import schemathesis.cli
 
 # What a run imports when it needs it.
 _IMPORTED = (
-    *("cli.commands.run.executor", "engine.core", "engine.run.stateful._executor", "engine.run.unit"),
-    *("reporting.ndjson", "specs.openapi.coverage", "specs.openapi.stateful", "transport.requests"),
+    *("rich.console", "rich.progress", "schemathesis.cli.commands.run.executor", "schemathesis.engine.core"),
+    *("schemathesis.engine.run.stateful._executor", "schemathesis.engine.run.unit", "schemathesis.reporting.ndjson"),
+    *("schemathesis.specs.openapi.coverage", "schemathesis.specs.openapi.schemas"),
+    *("schemathesis.specs.openapi.stateful", "schemathesis.transport.requests"),
 )
 
 
 def main() -> None:
     """Run all."""
     for name in _IMPORTED:
-        importlib.import_module(f"schemathesis.{name}")
+        importlib.import_module(name)
     for run in json.loads(Path(sys.argv[1]).read_text()):
         child = os.fork()
         if not child:
