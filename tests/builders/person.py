@@ -178,14 +178,27 @@ def _fail_a_delivery(engine: Engine, organization_id: int) -> None:
         db.execute(text(statement), {"o": organization_id, "said": word("is unknown here"), "word": f"%{NAME}%"})
 
 
-def traces(engine: Engine, word: str = WORD) -> dict[str, list[str]]:
-    """Every row of the database that contains a word, in any column, by table."""
+_TABLES = """
+    SELECT tablename, EXISTS (
+        SELECT FROM information_schema.columns c
+        WHERE c.table_schema = 'public' AND c.table_name = tablename AND c.column_name = 'organization_id'
+    ) FROM pg_tables WHERE schemaname = 'public'
+"""
+
+
+def traces(engine: Engine, word: str = WORD, *, organization_id: int | None = None) -> dict[str, list[str]]:
+    """Every row of the database, or of an organization, that contains a word, in any column, by table.
+
+    Of an organization, tables are searched completely that have no column for organizations.
+    """
     rows_by_table = {}
+    values = {"word": f"%{word}%"} | ({} if organization_id is None else {"organization_id": organization_id})
     with engine.connect() as db:
-        tables = db.execute(text("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")).scalars().all()
-        for table in tables:
-            statement = text(f"SELECT CAST(t AS text) FROM {table} t WHERE CAST(t AS text) ILIKE :word")
-            rows = db.execute(statement, {"word": f"%{word}%"}).scalars().all()
+        tables = db.execute(text(_TABLES)).all()
+        for table, is_tenants in tables:
+            owned = " AND organization_id = :organization_id" if is_tenants and organization_id is not None else ""
+            statement = text(f"SELECT CAST(t AS text) FROM {table} t WHERE CAST(t AS text) ILIKE :word{owned}")
+            rows = db.execute(statement, values).scalars().all()
             if rows:
                 rows_by_table[table] = list(rows)
     return rows_by_table

@@ -40,7 +40,7 @@ def test_calls_about_a_member_during_its_erasing_leave_no_personal_data(shop):
             refusals = {reply.json["type"]} if reply.status >= 400 else errors(reply.json)
             assert refusals <= LATE, reply.text
         drain(shop)
-        assert traces(shop.engine) == {}
+        assert traces(shop.engine, organization_id=shop.organization.id) == {}
 
 
 def test_coupons_of_an_erased_member_leave_no_personal_data(shop):
@@ -66,7 +66,7 @@ def test_coupons_of_an_erased_member_leave_no_personal_data(shop):
         assert replies[0].status == 200
         refusals = {reply.json["type"] for reply in replies if reply.status >= 400}
         assert refusals <= LATE | {"/problems/coupon-not-assigned", "/problems/coupon-assignment-used"}
-        assert traces(shop.engine) == {}
+        assert traces(shop.engine, organization_id=shop.organization.id) == {}
     [book_row] = shop.rows("coupon_books", "total_assigned, total_usages")
     lots = shop.rows("coupon_lots", "amount, amount_used, custom_attributes")
     sums = sum(lot.amount for lot in lots), sum(lot.amount_used for lot in lots)
