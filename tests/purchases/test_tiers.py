@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import Shop as TrackingShop
-from tests.purchases.cdnow import orders
+from tests.purchases.cdnow import AT_LENGTH, orders
 from tests.purchases.shop import Shop, mint
 
 THRESHOLDS = {"Silver": 200, "Gold": 500, "Platinum": 1000}
-# Enough for hundreds of members to climb, some of them all the way.
-FIRST_ORDERS = 20_000
 
 
 def tier_at(points):
     return next((name for name, least in reversed(THRESHOLDS.items()) if points >= least), "Basic")
 
 
-def test_members_climb_as_their_points_add_up(api):
-    bought = orders(FIRST_ORDERS)
+@pytest.mark.parametrize("count", AT_LENGTH)
+def test_members_climb_as_their_points_add_up(api, count):
+    bought = orders(count)
     shop = Shop.new(api, bought)
     ladder = TierSchedule.new(TrackingShop(shop.organization), **THRESHOLDS)
     shop.campaign(mint("floor(order.total)"))
