@@ -202,7 +202,7 @@ def documents(draw: Any) -> Any:
     )
 
 
-@examples(max_examples=150)
+@examples(max_examples=60)
 @given(st.recursive(leaves(), _wrapped, max_leaves=6), documents())
 def test_no_accepted_schema_and_document_takes_long(schema, attrs):
     validate(schema, attrs)
