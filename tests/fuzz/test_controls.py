@@ -54,7 +54,7 @@ def broken_run(broken_url: str, world: World, tmp_path_factory: pytest.TempPathF
     """A run over the operations with bugs and a few others."""
     target = Target(broken_url, world, tmp_path_factory.mktemp("broken"))
     names = [option for name in (*BUGS, *SOUND) for option in ("--include-operation-id", name)]
-    return run("administration", target, "--max-examples", "8", "--seed", "1", *names)
+    return run("administration", target, "--max-examples", "4", "--seed", "1", *names)
 
 
 @pytest.mark.parametrize("operation", BUGS)
