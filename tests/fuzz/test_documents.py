@@ -40,7 +40,7 @@ def both(
 @pytest.fixture(scope="module")
 def short_runs(running_server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     directory = tmp_path_factory.mktemp("runs")
-    follow = ("--max-examples", "8", "--seed", "1")
+    follow = ("--max-examples", "6", "--seed", "1")
     return both(running_server, directory, "--max-examples", "4", "--seed", "1", follow=follow, is_short=True)
 
 
@@ -57,6 +57,11 @@ def test_every_operation_succeeds_at_least_once(
     with capsys.disabled():
         print(f"\n{short_runs[surface].summary()}")
     assert not short_runs[surface].unreached, short_runs[surface].table()
+
+
+@pytest.mark.parametrize("surface", openapi.SURFACES)
+def test_every_operation_is_sent_valid_and_invalid_data(short_runs: Runs, surface: str) -> None:
+    assert [short_runs[surface].operations_without(mode) for mode in ("positive", "negative")] == [[], []]
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
