@@ -170,9 +170,8 @@ def test_a_repeated_request_returns_its_tracking_after_the_badge_has_changed(bad
 
 def test_a_whole_number_may_be_written_with_a_point(shop, badge, member):
     path = f"/members/{member}/badges/{badge['badgeKey']}/assign"
-    headers = {"Content-Type": "application/json"}
-    reply = shop.integration.request("POST", path, {"amount": 2}, headers=headers, expect=200)
-    assert reply.json["badgeTracking"]["amountAssigned"] == 2
+    assigned = shop.integration.post(path, {"amount": 2.0}, expect=200)
+    assert assigned["badgeTracking"]["amountAssigned"] == 2
 
 
 @pytest.mark.parametrize(
