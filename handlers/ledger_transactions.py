@@ -40,7 +40,7 @@ from handlers.schemas.ledgers import TRANSACTION_ROW
 from handlers.services.ledger.movements import Movement
 from handlers.services.ledger.post_transactions import mint_and_answer, post_and_answer
 from handlers.services.ledger.settle_pending import capture, release
-from persistence import ledger, ledger_lots, ledger_transactions
+from persistence import consumed_lots, ledger, ledger_transactions
 from persistence.paging import Page, Paged
 
 # query parameter -> (filter, how its value is read)
@@ -78,7 +78,7 @@ def _page_by_now(call: Call, page: Paged[TransactionRow], query: Mapping[str, An
     """The page by now, with the lots of its rows if the query includes them."""
     rows = [row.by_now(call.now) for row in page.results]
     if "lots" in query.get("include", ()) and rows:
-        rows = ledger_lots.with_consumed_lots(call.db, call.organization.organization_id, rows)
+        rows = consumed_lots.with_consumed_lots(call.db, call.organization.organization_id, rows)
     return page.showing(rows)
 
 

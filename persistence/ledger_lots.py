@@ -6,19 +6,11 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Row, select
 
 from domain.ledger.expiry import IdlePolicy
 from domain.ledger.records import LedgerAccount
-from domain.ledger.views import (
-    ConsumedLot,
-    ConsumedLots,
-    ExpiringLots,
-    TransactionRow,
-    WaitingLot,
-    WalletLots,
-    WalletView,
-)
+from domain.ledger.views import ExpiringLots, WaitingLot, WalletLots, WalletView
 from domain.organizations import Organization
 from persistence.connections import query
 from persistence.rows import as_json, columns_of
@@ -27,6 +19,11 @@ from persistence.tables.ledger import ledger_accounts
 MOST_LISTED = 100
 
 _ZERO = Decimal(0)
+
+# The end of the idle balance of each account; None if the balance does not end.
+_Ends = Mapping[int, datetime | None]
+# An account, a moment, and the amount of the account that expires then.
+_Amount = Row[int, datetime | None, Decimal]
 
 # The index of spendable lots has them in the order of their expiry, so no more are read than are listed.
 _EXPIRING = """
@@ -69,18 +66,6 @@ _RELEASED = _IN_HOLDS.format(
     expires_at="nullif(least(lots.expires_at, greatest(p.until, lots.kept_until)), 'infinity')",
     has_ended="t.held_until <= %s",
 )
-
-_CONSUMED = """
-SELECT p.ledger_transaction_id, p.wallet_id, l.*
-FROM jsonb_to_recordset(%s::jsonb) AS p(ledger_transaction_id bigint, wallet_id bigint)
-CROSS JOIN LATERAL (
-    SELECT count(*) OVER () AS total, u.ledger_lot_id, lots.ledger_transaction_id, u.amount, lots.expires_at
-    FROM ledger_lot_uses u JOIN ledger_lots lots USING (organization_id, ledger_lot_id)
-    WHERE u.organization_id = %s AND u.ledger_transaction_id = p.ledger_transaction_id
-        AND lots.wallet_id = p.wallet_id
-    ORDER BY lots.expires_at NULLS LAST, u.ledger_lot_id LIMIT %s
-) l
-"""
 
 # Amounts of mints that are not available yet.
 _WAITING = """
@@ -176,7 +161,7 @@ def with_lots(
     accounts: Mapping[int, LedgerAccount],
     now: datetime,
 ) -> list[WalletView]:
-    """The balances of one wallet with their lots; two queries for any number of accounts."""
+    """The balances of one wallet with their lots; the number of queries does not depend on the number of accounts."""
     organization_id = organization.organization_id
     ends = {
         view.ledger_account_id: accounts[view.ledger_account_id].end_of_idle_balance(view, organization.zone)
@@ -186,29 +171,15 @@ def with_lots(
     available: dict[int, dict[datetime | None, Decimal]] = {i: {} for i in ends}
     reserved_amounts: dict[int, dict[datetime | None, Decimal]] = {i: {} for i in ends}
     if tracked:
-        wallet_id, limit = views[0].wallet_id, MOST_LISTED + 1
-        tracked_until = [{"ledger_account_id": i, "until": ends[i] or "infinity"} for i in tracked]
-        for account_id, expires_at, amount in db.exec_driver_sql(
-            _EXPIRING, (as_json(tracked_until), organization_id, wallet_id, now, limit)
-        ):
+        wallet_id = views[0].wallet_id
+        tracked_ends = {i: ends[i] for i in tracked}
+        for account_id, expires_at, amount in _expiring_amounts(db, organization_id, wallet_id, tracked_ends, now):
             available[account_id][expires_at] = amount
-        holding = [{"ledger_account_id": v.ledger_account_id} for v in views if v.pending_debit_balance]
-        for account_id, expires_at, amount in db.exec_driver_sql(
-            _RESERVED, (as_json(holding), organization_id, wallet_id, now, limit)
-        ):
+        for account_id, expires_at, amount in _reserved_amounts(db, organization_id, views, now):
             reserved_amounts[account_id][expires_at] = amount
-        ending = [row for row in tracked_until if row["until"] != "infinity"]
-        for account_id, moment, amount in (
-            db.exec_driver_sql(_KEPT, (as_json(ending), organization_id, wallet_id, now, now, limit)) if ending else ()
-        ):
+        for account_id, moment, amount in _amounts_kept_at_the_end(db, organization_id, wallet_id, tracked_ends, now):
             available[account_id][moment] = amount
-        with_ended = {v.ledger_account_id for v in views if v.ended_holds}
-        released = [row for row in tracked_until if row["ledger_account_id"] in with_ended]
-        for account_id, expires_at, amount in (
-            db.exec_driver_sql(_RELEASED, (as_json(released), organization_id, wallet_id, now, limit))
-            if released
-            else ()
-        ):
+        for account_id, expires_at, amount in _amounts_of_ended_holds(db, organization_id, views, tracked_ends, now):
             if expires_at is not None and expires_at > now:
                 available[account_id][expires_at] = available[account_id].get(expires_at, _ZERO) + amount
     for view in views:
@@ -223,6 +194,47 @@ def with_lots(
         for view in views
         for i in (view.ledger_account_id,)
     ]
+
+
+def _expiring_amounts(
+    db: Connection, organization_id: int, wallet_id: int, ends: _Ends, now: datetime
+) -> Iterable[_Amount]:
+    """The unspent amounts of a wallet that expire up to the end of the idle balance, by account and expiry."""
+    values = (_ends_as_json(ends), organization_id, wallet_id, now, MOST_LISTED + 1)
+    return db.exec_driver_sql(_EXPIRING, values)
+
+
+def _reserved_amounts(
+    db: Connection, organization_id: int, views: Sequence[WalletView], now: datetime
+) -> Iterable[_Amount]:
+    """The amounts that holds of a wallet reserve, by account and the expiry of their lots."""
+    accounts = [{"ledger_account_id": view.ledger_account_id} for view in views if view.pending_debit_balance]
+    values = (as_json(accounts), organization_id, views[0].wallet_id, now, MOST_LISTED + 1)
+    return db.exec_driver_sql(_RESERVED, values)
+
+
+def _amounts_kept_at_the_end(
+    db: Connection, organization_id: int, wallet_id: int, ends: _Ends, now: datetime
+) -> Iterable[_Amount]:
+    """The amounts that an idle balance keeps after its end, by account and moment; no query if no balance ends."""
+    ends = {i: end for i, end in ends.items() if end is not None}
+    values = (_ends_as_json(ends), organization_id, wallet_id, now, now, MOST_LISTED + 1)
+    return db.exec_driver_sql(_KEPT, values) if ends else ()
+
+
+def _amounts_of_ended_holds(
+    db: Connection, organization_id: int, views: Sequence[WalletView], ends: _Ends, now: datetime
+) -> Iterable[_Amount]:
+    """The amounts of holds that have ended but are not released yet, by account and expiry; no query without them."""
+    with_ended = {view.ledger_account_id for view in views if view.ended_holds}
+    ends = {i: end for i, end in ends.items() if i in with_ended}
+    values = (_ends_as_json(ends), organization_id, views[0].wallet_id, now, MOST_LISTED + 1)
+    return db.exec_driver_sql(_RELEASED, values) if ends else ()
+
+
+def _ends_as_json(ends: _Ends) -> str:
+    """The ends of idle balances as a parameter of a statement; `infinity` for a balance without an end."""
+    return as_json([{"ledger_account_id": i, "until": end or "infinity"} for i, end in ends.items()])
 
 
 def _waiting(
@@ -267,31 +279,6 @@ def _lots(
         unlisted=view.current_balance - sum((lots.available + lots.reserved for lots in expiring), _ZERO),
         waiting=tuple(waiting),
     )
-
-
-def with_consumed_lots(db: Connection, organization_id: int, rows: Sequence[TransactionRow]) -> list[TransactionRow]:
-    """The rows of transactions, each with the lots that it took from the row's wallet; one query for all of them."""
-    places = [
-        {"ledger_transaction_id": row.ledger_transaction_id, "wallet_id": row.wallet_id}
-        for row in rows
-        if row.wallet_id is not None and not row.is_overdraft
-    ]
-    consumed: dict[tuple[int, int], list[tuple[int, ConsumedLot]]] = {}
-    for transaction_id, wallet_id, total, *lot in db.exec_driver_sql(
-        _CONSUMED, (as_json(places), organization_id, MOST_LISTED)
-    ):
-        consumed.setdefault((transaction_id, wallet_id), []).append((total, ConsumedLot(*lot)))
-    return [
-        replace(row, lots=_consumed(consumed.get((row.ledger_transaction_id, row.wallet_id or 0), ())))
-        if not row.is_overdraft
-        else replace(row, lots=ConsumedLots(0, ()))
-        for row in rows
-    ]
-
-
-def _consumed(rows: Iterable[tuple[int, ConsumedLot]]) -> ConsumedLots:
-    listed = list(rows)
-    return ConsumedLots(listed[0][0] if listed else 0, tuple(lot for _, lot in listed))
 
 
 def next_wallets_due(

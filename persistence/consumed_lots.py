@@ -1,0 +1,47 @@
+"""The lots that transactions took their points from, for explanations of the transactions."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from sqlalchemy import Connection
+
+from domain.ledger.views import ConsumedLot, ConsumedLots, TransactionRow
+from persistence.ledger_lots import MOST_LISTED
+from persistence.rows import as_json
+
+_CONSUMED = """
+SELECT p.ledger_transaction_id, p.wallet_id, l.*
+FROM jsonb_to_recordset(%s::jsonb) AS p(ledger_transaction_id bigint, wallet_id bigint)
+CROSS JOIN LATERAL (
+    SELECT count(*) OVER () AS total, u.ledger_lot_id, lots.ledger_transaction_id, u.amount, lots.expires_at
+    FROM ledger_lot_uses u JOIN ledger_lots lots USING (organization_id, ledger_lot_id)
+    WHERE u.organization_id = %s AND u.ledger_transaction_id = p.ledger_transaction_id
+        AND lots.wallet_id = p.wallet_id
+    ORDER BY lots.expires_at NULLS LAST, u.ledger_lot_id LIMIT %s
+) l
+"""
+
+
+def with_consumed_lots(db: Connection, organization_id: int, rows: Sequence[TransactionRow]) -> list[TransactionRow]:
+    """The rows of transactions, each with the lots that it took from the row's wallet; one query for all of them."""
+    places = [
+        {"ledger_transaction_id": row.ledger_transaction_id, "wallet_id": row.wallet_id}
+        for row in rows
+        if row.wallet_id is not None and not row.is_overdraft
+    ]
+    consumed: dict[tuple[int, int], list[tuple[int, ConsumedLot]]] = {}
+    for transaction_id, wallet_id, total, *lot in db.exec_driver_sql(
+        _CONSUMED, (as_json(places), organization_id, MOST_LISTED)
+    ):
+        consumed.setdefault((transaction_id, wallet_id), []).append((total, ConsumedLot(*lot)))
+    return [
+        replace(row, lots=_consumed(consumed.get((row.ledger_transaction_id, row.wallet_id or 0), ())))
+        if not row.is_overdraft
+        else replace(row, lots=ConsumedLots(0, ()))
+        for row in rows
+    ]
+
+
+def _consumed(rows: Iterable[tuple[int, ConsumedLot]]) -> ConsumedLots:
+    listed = list(rows)
+    return ConsumedLots(listed[0][0] if listed else 0, tuple(lot for _, lot in listed))
