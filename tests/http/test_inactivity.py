@@ -135,9 +135,10 @@ class TestActivities:
         program.shop.give("ana", 1, "burn", ledgerAccountId=program.points.account_id, countsAsActivity=False)
         assert program.lots == {END: 505}
 
-    def test_points_of_a_correction_after_the_end_do_not_expire_at_once(self, program):
+    def test_points_minted_after_an_idle_balance_expired_get_a_new_period_even_without_activity(self, program):
         program.clock.advance(END)
         program.points.mint(program.wallet, 5, countsAsActivity=False)
+        # END is midnight of 1 July 2026 in Madrid: 12 months later, the quarter ends with September 2027.
         assert program.lots == {"2027-09-30T22:00:00Z": 5}
 
     def test_only_the_activities_of_the_policy_count(self, clock):

@@ -226,7 +226,7 @@ def test_a_tier_set_by_hand_since_is_kept(shop, ladder, member, name):
     assert stored_tiers(shop) == before
 
 
-def test_a_tier_that_has_expired_since_is_kept_where_the_points_belong(shop, ladder, member):
+def test_cancelling_an_event_whose_tier_has_expired_keeps_the_tier_of_the_points(shop, ladder, member):
     shop.campaign(running(sets(ladder, "Gold", expiresAt=FUTURE)), eventType=GENERIC)
     tracked = shop.track_one(event(member))
     shop.give(member, 250)

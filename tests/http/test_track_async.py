@@ -261,8 +261,10 @@ def test_triggers_report_the_result_of_each_event_once(shop):
     assert deliveries(shop.administration, trigger) == []
     drain(shop)
     messages = [delivery["payload"]["data"] for delivery in deliveries(shop.administration, trigger)]
+    # The third event was rejected, not queued: there is no member with this id.
     assert [message["result"] for message in messages] == [outcome(shop, receipt)["result"] for receipt in receipts[:2]]
     assert {message["loyaltyMemberId"] for message in messages} == {member}
+    # An event that is tracked directly is not reported.
     shop.track_one(order(member, 5))
     drain(shop)
     assert len(deliveries(shop.administration, trigger)) == 2

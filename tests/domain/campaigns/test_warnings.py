@@ -87,6 +87,9 @@ def test_the_count_expression_of_a_mission_is_a_condition():
         ("NOW_IN_CONDITION", "/countExpression")
     ]
     assert warnings_of_mission(mission()) == []
+
+
+def test_a_count_expression_that_does_not_compile_gets_no_warnings():
     assert warnings_of_mission(mission(count_expression="nosuch(1)")) == []
 
 

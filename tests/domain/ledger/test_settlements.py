@@ -233,10 +233,10 @@ def test_the_revert_of_a_spent_mint_becomes_debt_where_allowed():
 
 def test_a_revert_does_not_take_the_expired_part_of_a_mint():
     ledger = session(ana=amounts(current=30))
-    assert ledger.revert(stored_transaction(MINT, expired=Decimal(3)), POINTS, KEY).amount == 7
+    assert ledger.revert(stored_transaction(MINT, amount=10, expired=Decimal(3)), POINTS, KEY).amount == 7
     ledger_of_lots = session(TRACKED, ana=amounts(current=30))
     ledger_of_lots.expire(TRACKED, ANA, (LotUse(5, Decimal(4)),), NOON, "expiry")
-    assert ledger_of_lots.revert(stored_transaction(MINT, lots=(5,)), TRACKED, KEY).amount == 6
+    assert ledger_of_lots.revert(stored_transaction(MINT, amount=10, lots=(5,)), TRACKED, KEY).amount == 6
 
 
 def test_a_reverted_burn_restores_the_lots_that_expire_last_first():
