@@ -197,7 +197,11 @@ def open_session(
 def _expect_late_activity(
     db: Connection, organization_id: int, session: LedgerSession, wallets: list[int], since: datetime
 ) -> None:
-    """Find the expiries of idle balances that an activity at a moment may revert; no statement if none may."""
+    """Load the expiries of idle balances that a late activity may still revert.
+
+    It finds those after `since`, within the `late_activity_days` of the account, and sends no statement if no account
+    allows late activities.
+    """
     policies = {i: account.idle_policy(session.zone) for i, account in session.accounts.items()}
     days = {
         i: session.accounts[i].late_activity_days
@@ -205,6 +209,7 @@ def _expect_late_activity(
         if policy is not None and policy.activities is not None and session.accounts[i].late_activity_days
     }
     if days:
+        # The statement finds expiries later than `earliest`; one that is exactly so many days old can be reverted, too.
         earliest = max(since, session.at - timedelta(days=max(days.values()), microseconds=1))
         rows = query(db, _LATE_EXPIRIES, (organization_id, wallets, earliest, list(days)))
         session.expect_late_activity(find_stored(db, organization_id, [row[0] for row in rows]).values())

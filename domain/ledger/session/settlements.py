@@ -71,6 +71,7 @@ class LedgerSession(ConfirmationSession):
             return self.revert(transaction, account, details)
         self._refuse_revert(transaction, account, details, None)
         available_before, returned_before = self._available_of(transaction), self.reverted_amount_of(transaction)
+        # The refund has the currency of the burn; its value in money is `fiat`.
         details = replace(details, fiat=Fiat(currency=transaction.fiat_currency))
         posting = replace(self._give_back(transaction, account, details, amount, fiat), is_partial=True)
         transaction_id = transaction.ledger_transaction_id
@@ -78,7 +79,9 @@ class LedgerSession(ConfirmationSession):
         fiat_returned = fiat_sum(self.fiat_returned_of(transaction), fiat)
         self.put(self._fiat_returned, transaction_id, fiat_returned)
         self._add_step(posting)
+        # A part of the keys of expiries that this refund causes; `returned_before` differs for each refund of a burn.
         cause = f"refund-{transaction_id}-{returned_before}"
+        # Points of lots that have expired since the burn expire now; of the rest, missing amounts of mints are taken.
         self._settle_returned(account, transaction, amount, returned_by(posting), available_before, cause, posting)
         return posting
 
@@ -117,7 +120,11 @@ class LedgerSession(ConfirmationSession):
             raise AccountInactive(f"The ledger account {account.name} is inactive.")
 
     def _post_revert(self, transaction: Stored, posting: Posting, *, is_mint: bool) -> None:
-        """Post a revert and mark the transaction as reverted; a mint may be spent, and is not earned any more."""
+        """Post a revert and mark the transaction as reverted.
+
+        For a settled mint (`is_mint`), also note the points that were spent and cannot be clawed back, and stop
+        counting its points as earned.
+        """
         remaining = self.unreverted_of(transaction)
         self.put(self._settled, transaction.ledger_transaction_id, REVERTED)
         self._add_step(posting)
