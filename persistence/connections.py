@@ -167,7 +167,10 @@ class PreparedStatements:
         self.unconfirmed.clear()
 
     def forget_unconfirmed(self, error: psycopg2.Error | None = None) -> None:
-        """Forget the statements that a message was to prepare, or all after the error of a stale plan."""
+        """Forget the statements whose preparation the database has not confirmed.
+
+        If the error reports a stale plan, forget all.
+        """
         forgotten = list(self._names) if is_stale_plan(error) else self.unconfirmed
         for text in forgotten:
             self._names.pop(text, None)

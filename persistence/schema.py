@@ -165,6 +165,7 @@ def usable_since() -> str:
 
 def _allows_for_this_version(connection: Connection, newer: str) -> bool:
     """True if the version that migrated the database has noted that this one works with its schema, too."""
+    # The note is `<newest revision> is usable since <revision>`: every version that knows the second revision works.
     noted = connection.execute(text("SELECT obj_description(to_regclass('alembic_version'))")).scalar() or ""
     revision, _, since = noted.partition(_USABLE)
     return revision == newer and since in _revisions()

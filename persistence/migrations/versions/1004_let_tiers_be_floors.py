@@ -15,7 +15,10 @@ EXPANDS = True
 
 
 def upgrade() -> None:
-    """Add the floors of tiers; older servers keep them, and take a tier that a floor decides for a fixed one."""
+    """Add the floors of tiers.
+
+    Older servers leave these columns unchanged, and treat a tier that comes from a floor as fixed.
+    """
     op.add_column("member_tiers", sa.Column("floor_tier_id", sa.BigInteger(), nullable=True))
     op.add_column("member_tiers", sa.Column("floor_expires_at", sa.DateTime(timezone=True), nullable=True))
     op.add_column("member_tier_trackings", sa.Column("tier_hold", sa.Text(), nullable=True))
