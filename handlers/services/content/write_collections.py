@@ -31,9 +31,10 @@ def create(call: Call, properties: Any) -> ContentCollection:
 
 
 def update(call: Call, collection: ContentCollection, changes: Changes[Any]) -> ContentCollection:
-    """Change the fields that are sent; documents are indexed again for other `fts_fields`.
+    """Change the fields that are sent.
 
-    Raises NameTaken, or InvalidRequest.
+    If `fts_fields` change, the collection takes the language of the organization's default locale, and its documents
+    are indexed again. Raises NameTaken, or InvalidRequest.
     """
     check_collection(changes.fields)
     if "jsonschema" in changes.fields:
@@ -42,10 +43,11 @@ def update(call: Call, collection: ContentCollection, changes: Changes[Any]) -> 
     call.audit.keep_before(before)
     values = values_of(changes.of(before))
     refusals = {collections.SLUG_CONSTRAINT: _slug_taken(values["slug"])}
-    if values["fts_fields"] != before.fts_fields:
+    is_reindexed = values["fts_fields"] != before.fts_fields
+    if is_reindexed:
         values["language"] = language_of(call.organization.default_locale)
     after = COLLECTIONS.store(call.db, before, values, call.now, refusals)
-    if "language" in values:
+    if is_reindexed:
         locales = documents.locales_in_use(call.db, after)
         documents.reindex(call.db, after, languages_of(after, locales))
     return after
