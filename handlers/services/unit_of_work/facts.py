@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from handlers.services.unit_of_work.unit import UnitOfWork
 
 
-def facts_of(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None) -> EventFacts:
+def facts_of(unit: UnitOfWork, tracked: TrackedEvent, order_with_items: OrderWithItems | None) -> EventFacts:
     """The facts of one event at this point of the unit, with the variables of its expressions."""
-    record, items = order or (None, ())
+    record, items = order_with_items or (None, ())
     location_code = None if record is None else record.location_code
     configuration, event, member = unit.configuration, tracked.event, tracked.member
     payment = payment_variable(event.payload, unit.organization.currency)
@@ -49,12 +49,13 @@ def facts_of(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | No
     if configuration.reads_orders:
         own_orders = orders_before(unit, member, tracked.at, record)
         orders_of_sponsor = orders_before(unit, tracked.sponsor, tracked.at, record)
-    order_, spend, currency = order_variable(record, items), spend_of(record, payment), currency_of(record, payment)
-    basket = _basket(unit, member.member_id, spend, currency, order_) if configuration.discounts_orders else None
-    reads_order_after = configuration.reads_order_after and order_ is not None
+    order_value, spend = order_variable(record, items), spend_of(record, payment)
+    currency = currency_of(record, payment)
+    basket = _basket(unit, member.member_id, spend, currency, order_value) if configuration.discounts_orders else None
+    reads_order_after = configuration.reads_order_after and order_value is not None
     context = {
         "event": event_variable(event, tracked.key, tracked.at),
-        "order": order_,
+        "order": order_value,
         "orderAfter": basket.remainder() if basket is not None and reads_order_after else None,
         "payment": payment,
         "member": member_variable(member, own_orders),
