@@ -67,6 +67,10 @@ class TierHistory:
     def _tier_at(
         self, periods: list[TierPeriod], at: datetime, evaluate: Callable[[int, HeldTier], int | None]
     ) -> int | None:
+        """The tier of one program at a moment: the default one before the first period, none after the end of any.
+
+        `evaluate` decides a tier that has lapsed while its period is open.
+        """
         past_periods = [period for period in periods if period.began_at <= at]
         if not past_periods:
             return self._default_tiers.get(periods[0].loyalty_program_id)

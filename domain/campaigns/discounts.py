@@ -142,7 +142,7 @@ class Basket:
     def part(self, discount: Discount, items: Collection[int]) -> Discount:
         """The part of a discount that is taken off some of its items only.
 
-        The discount was computed since the basket last changed.
+        The basket must not have changed since the discount was computed.
         """
         weighted = zip(discount.allocation, discount.weights, strict=True)
         pairs = [(share, weight) for share, weight in weighted if share.item_index in items]
@@ -153,7 +153,7 @@ class Basket:
     def cut(self, discount: Discount, amount: Decimal) -> Discount:
         """The discount cut to an amount, which is spread over the same items again.
 
-        It was computed since the basket last changed.
+        The basket must not have changed since it was computed.
         """
         if amount >= discount.amount:
             return discount

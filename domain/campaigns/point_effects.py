@@ -171,7 +171,10 @@ class PointEffects:
         return Done(EXECUTED, None)
 
     def uses_before_limits(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> list[LimitUse]:
-        """The uses that a mint would be before limits, its points first; empty if it cannot mint at all."""
+        """How much a mint would count against each kind of limit if no limit cut it, its points first.
+
+        Empty if it cannot mint at all.
+        """
         try:
             self._wallet_id(params)
             account = self._account(campaign, params)

@@ -171,7 +171,10 @@ def as_bool(value: object) -> bool:
 
 
 def loop(budget: Budget, values: Any, weight: int) -> Any:
-    """The values, after charging for a loop over them with that many nodes inside."""
+    """The values of a loop, after charging `weight` steps for each, one for each node inside.
+
+    While a long loop runs, the clock is checked (`Budget.watched`).
+    """
     if type(values) is not list and type(values) is not dict:
         raise EvaluationError("null" if values is None else "type", f"cannot loop over {name_of(values)}")
     cost = len(values) * weight
