@@ -183,6 +183,7 @@ def _kind_of(hint: Any) -> fields.Field[Any]:
         item = _kind_of(parts[0])
         if isinstance(item, Nested):
             return Nested(item.shape, many=True)
+        # A `_Key` also reads lists of keys; other lists are read unchanged.
         return item if isinstance(item, _Key) else Plain()
     return _KINDS.get(hint, Plain)()
 

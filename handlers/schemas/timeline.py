@@ -49,6 +49,7 @@ def timeline_row(row: TimelineRow) -> dict[str, Any]:
 
 
 def _exact(value: Any) -> Any:
+    """A JSON value with each Decimal in its shortest exact form: 100 for 100.000."""
     if isinstance(value, Mapping):
         return {name: _exact(part) for name, part in value.items()}
     if isinstance(value, list):

@@ -45,13 +45,14 @@ def _apply_grants(
     calls: Sequence[Call],
     grants: Sequence[BadgeGrant],
 ) -> list[BadgeTracking | Refusal]:
-    """Apply grants; return the tracking of each, or its refusal."""
+    """Apply grants in one unit of work; return the tracking of each, or its refusal."""
     keys = {badge_grant.system_unique_key for badge_grant in grants if badge_grant.system_unique_key is not None}
 
     def part(call: Call, badge_grant: BadgeGrant) -> RequestedChange[BadgeTracking]:
         return RequestedChange(call, badge_grant.member_id, reason, lambda unit: do(unit.badges, badge_grant))
 
     def prepare(unit: UnitOfWork) -> None:
+        # All ids, and the results of earlier requests with the same keys, by one statement each.
         unit.badges.expect(len(grants))
         unit.badges.recall(keys)
 

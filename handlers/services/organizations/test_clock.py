@@ -194,7 +194,7 @@ def _do_step(organization_id: int, place: _Place | None, db: Connection) -> tupl
         return _Progress.BUSY, place
     steps = organization.clock_steps or 0
     if place is None or place.moment != now:
-        # Work that is already due: from before the clock began, undone by any job, or left by a worker that died.
+        # Work that was due before: older than the clock, not yet done by a job, or left by a worker that died.
         place = _Place(now)
     elif place.is_done:
         moment = _next_due(db, organization, now, target)

@@ -75,6 +75,7 @@ def offers_of(run: DryRun) -> list[Offer]:
     return [
         Offer(
             book,
+            # `facts` knows neither the unused coupons of the member nor the free codes of a list; both are read above.
             replace(
                 coupons.facts(member, book),
                 unused=amounts.get(book.coupon_book_id, Amounts()).unused,
