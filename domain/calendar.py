@@ -37,7 +37,7 @@ def instant_of(text: str) -> datetime:
     try:
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except OverflowError as error:
-        raise ValueError("a moment between the years 1 and 9999") from error
+        raise ValueError("the moment is not between the years 1 and 9999") from error
 
 
 def instant_text(moment: datetime) -> str:

@@ -50,7 +50,7 @@ def _integer(text: str) -> int:
     if not _INTEGER.fullmatch(text):
         raise UnreadableText("is not of type integer")
     if len(text) > _MAX_INTEGER_DIGITS:
-        raise UnreadableText("is a number out of range")
+        raise UnreadableText(f"has more than {_MAX_INTEGER_DIGITS} characters")
     return int(text)
 
 

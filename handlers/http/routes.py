@@ -98,4 +98,5 @@ def _refuse_gaps(name: str, operation: Operation, parameters: Sequence[str], con
         raise RuntimeError(f"{name}: no address for {unknown}")
     unaddressed_arguments = set(operation.arguments) - offered_arguments(parameters) - operation.optional
     if unaddressed_arguments:
-        raise RuntimeError(f"{name}: the path addresses no {sorted(unaddressed_arguments)}")
+        arguments = sorted(unaddressed_arguments)
+        raise RuntimeError(f"{name}: the handler takes {arguments}, but no parameter of the path provides them")

@@ -5,6 +5,7 @@ The digest of a request is that of its canonical JSON: two requests under one ke
 
 import hashlib
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from decimal import Context, Decimal, InvalidOperation
@@ -21,6 +22,7 @@ MAX_DEPTH = 200
 MAX_DIGITS = 80
 # Every number that a client can hold in a binary double has a place here: the smallest one is 4.94e-324.
 MAX_EXPONENT = 330
+_OUT_OF_RANGE = f"is out of range: the exponent of a number is between {-MAX_EXPONENT} and {MAX_EXPONENT}"
 
 _INT64 = 2**63
 # Wider than any number that a request may hold, so that dropping trailing zeros never rounds.
@@ -89,9 +91,9 @@ def read_number(text: str) -> Decimal | int:
     try:
         number = Decimal(text)
     except InvalidOperation:
-        raise UnreadableNumber("is a number out of range") from None
+        raise UnreadableNumber(_OUT_OF_RANGE) from None
     if not -MAX_EXPONENT <= number.adjusted() <= MAX_EXPONENT:
-        raise UnreadableNumber("is a number out of range")
+        raise UnreadableNumber(_OUT_OF_RANGE)
     if -_INT64 <= number < _INT64 and number == number.to_integral_value():
         return int(number)
     return number
@@ -195,7 +197,7 @@ def _number_faults(raw: bytes) -> list[FieldFault]:
         try:
             return int(text)
         except ValueError:
-            return UnreadableNumber("is a number out of range")
+            return UnreadableNumber(f"has more than {sys.get_int_max_str_digits()} digits")
 
     try:
         body = json.loads(raw, parse_float=read, parse_int=read_integer)
