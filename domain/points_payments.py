@@ -145,7 +145,8 @@ def end_of_hold(organization: Organization, valid_for: str | None, now: datetime
     except ValueError as error:
         raise InvalidRequest([FieldFault(str(error), pointer="/validFor")]) from error
     if not now < held_until <= duration_of(_MAX_VALIDITY).after(now, organization.zone):
-        detail = f"validFor is not more than 0 and at most {_MAX_VALIDITY}"
+        bound = "not longer than 0" if held_until <= now else f"longer than {_MAX_VALIDITY}"
+        detail = f"validFor is {valid_for}, which is {bound}"
         raise InvalidRequest([FieldFault(detail, pointer="/validFor")])
     return held_until
 

@@ -75,5 +75,5 @@ def faults_of_cooldown(text: str | None) -> list[FieldFault]:
     except ValueError as error:
         return [FieldFault(f"cooldown {error}", pointer="/cooldown")]
     if not (cooldown.months or cooldown.days or cooldown.seconds):
-        return [FieldFault("cooldown is not longer than nothing", pointer="/cooldown")]
+        return [FieldFault(f"cooldown is {text}, which is not longer than 0", pointer="/cooldown")]
     return []

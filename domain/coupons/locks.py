@@ -72,7 +72,9 @@ def end_of_lock(valid_for: str | None, now: datetime, zone: tzinfo) -> datetime:
     except ValueError as error:
         raise InvalidRequest([FieldFault(f"validFor {error}", pointer="/validFor")]) from error
     if not now < end <= max(now + MAX_SPAN, duration_of("P7D").after(now, zone)):
-        raise InvalidRequest([FieldFault("validFor is not more than nothing and at most P7D", pointer="/validFor")])
+        bound = "not longer than 0" if end <= now else "longer than P7D"
+        detail = f"validFor is {valid_for}, which is {bound}"
+        raise InvalidRequest([FieldFault(detail, pointer="/validFor")])
     return end
 
 

@@ -496,7 +496,7 @@ def test_parts_can_be_sent_again_until_the_start(imports, organization):
     assert imports.get(path)["bytesTotal"] == 20
     problem = organization.administration.post(f"{path}/start", {"parts": 4}, expect=409)
     assert problem["type"] == "/problems/import-incomplete"
-    assert problem["detail"] == "Of 4 parts, 3, 4 were not uploaded."
+    assert problem["detail"] == "Parts 1 to 4 are needed; these parts were not uploaded: 3, 4."
     problem = organization.administration.post(f"{path}/start", {"parts": 1}, expect=409)
     assert problem["type"] == "/problems/import-state"
     started_import = organization.administration.post(f"{path}/start", {"parts": 2}, expect=200)

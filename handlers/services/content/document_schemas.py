@@ -78,7 +78,10 @@ class DocumentValidator:
             return [FieldFault(detail, pointer="/attrs")]
         self._remaining_cost -= cost
         if self._remaining_cost < 0:
-            detail = "attrs was not validated since the documents before it took too long; send fewer in one call"
+            detail = (
+                "attrs was not validated: earlier documents of this call used up the time for validation; "
+                "send fewer documents in one call"
+            )
             return [FieldFault(detail, pointer="/attrs")]
         if compiled.validator.accepts(attrs):
             return []

@@ -101,7 +101,8 @@ def start_import(call: Call, job: ImportJob, parts: int) -> ImportJob:
     missing_numbers = [str(number) for number in range(1, parts + 1) if number not in stored_numbers]
     if missing_numbers:
         more = f" and {len(missing_numbers) - _MOST_NAMED} more" if len(missing_numbers) > _MOST_NAMED else ""
-        raise ImportIncomplete(f"Of {parts} parts, {', '.join(missing_numbers[:_MOST_NAMED])}{more} were not uploaded.")
+        numbers = ", ".join(missing_numbers[:_MOST_NAMED])
+        raise ImportIncomplete(f"Parts 1 to {parts} are needed; these parts were not uploaded: {numbers}{more}.")
     if len(stored_numbers) > parts:
         raise ImportState(f"{len(stored_numbers)} parts were uploaded, which is more than {parts}.")
     return IMPORTS.store(call.db, job, {"status": QUEUED, "parts": parts}, call.now)

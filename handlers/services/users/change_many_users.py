@@ -126,7 +126,8 @@ def reassign_many(call: Call, request: UsersToChange) -> list[UserOutcome]:
     """Set the permissions of the users with these addresses; permissions that the request leaves out stay."""
     keys, organization_id = request.permission_group_keys, call.organization.organization_id
     if keys is None and request.roles is None and request.is_admin is None:
-        raise InvalidRequest([FieldFault("isAdmin, roles and permissionGroupKeys are missing", pointer="")])
+        detail = "The request changes nothing: send at least one of isAdmin, roles and permissionGroupKeys"
+        raise InvalidRequest([FieldFault(detail, pointer="")])
     with administering(call) as grant:
         groups = find_groups(call, keys or ())
         inline = Grant(highest(request.roles or ()), bool(request.is_admin))
