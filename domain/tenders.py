@@ -71,7 +71,11 @@ def checked_payments(payments: Sequence[Payment], order_total: Decimal) -> tuple
 def refuse_other_payments(order: Order, payments: Sequence[Payment]) -> None:
     """Raise InvalidRequest for payments of a later event that are not those of the order."""
     if [*map(_as_sent, payments)] != [*map(_as_sent, order.payments or ())]:
-        raise InvalidRequest([FieldFault("The order was paid otherwise", pointer=_POINTER)])
+        detail = (
+            "payments differ from those that the order already has: "
+            "leave them out, or send the same ones in the same order"
+        )
+        raise InvalidRequest([FieldFault(detail, pointer=_POINTER)])
 
 
 def _as_sent(payment: Payment) -> Payment:

@@ -16,7 +16,7 @@ from domain.content.schema_parts import Schemas, schema_groups_of_parts, schemas
 from domain.problems import FieldFault
 
 MAX_EVALUATIONS = 500
-"""How often one place of a document may be checked."""
+"""How often one value of a document may be checked."""
 MAX_COST = 20_000_000
 """The cost of validating one document, at most; finding the faults of a document costs up to twice as much."""
 MAX_BATCH_COST = 10 * MAX_COST
@@ -120,7 +120,10 @@ def cost_faults(costs: Mapping[str, Cost]) -> list[FieldFault]:
     """Faults of a schema that costs too much for any document, or for small ones."""
     worst = max(costs, key=lambda place: costs[place].evaluations)
     if costs[worst].evaluations > MAX_EVALUATIONS:
-        detail = f"jsonschema could check one place of a document more than {MAX_EVALUATIONS} times"
+        detail = (
+            f"jsonschema could check one value of a document more than {MAX_EVALUATIONS} times; "
+            "make the subschemas and references that meet one value (such as allOf, anyOf and $ref) fewer"
+        )
         return [FieldFault(detail, pointer=worst)]
     worst = max(costs, key=lambda place: costs[place].of_document(SMALL_VALUES, SMALL_BYTES))
     if costs[worst].of_document(SMALL_VALUES, SMALL_BYTES) > MAX_COST:

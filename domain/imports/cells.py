@@ -175,7 +175,7 @@ def cells_of(text: str, delimiter: str) -> list[str]:
         # Of a line break, the module says what only the author of a program could do.
         if str(error).startswith("new-line"):
             raise RowFault("The row holds a line break outside of quotes.") from None
-        raise RowFault(f"The row is no CSV: {error}.") from None
+        raise RowFault(f"The row is not valid CSV: {error}.") from None
     return cells
 
 

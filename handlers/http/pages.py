@@ -161,6 +161,8 @@ def _as_problem(error: HTTPException) -> flask.Response:
         detail = "There is nothing under this path."
     elif status == 405:
         detail = f"{flask.request.method[:20]} is not allowed here."
+    elif status < 500:
+        detail = f"The page refuses this request: {error.name}."
     else:
         detail = "The request cannot be served."
     response = flask.Response(problem_body(status, detail, exchange.request_id), status, content_type=MEDIA_TYPE)

@@ -104,7 +104,7 @@ def _meta_faults(schema: Mapping[str, Any]) -> list[FieldFault]:
     if _META.is_valid(schema):
         return []
     if count_values(schema) > MAX_EXPLAINED:
-        return [FieldFault("jsonschema is no JSON Schema; it has too many values to say where", pointer="")]
+        return [FieldFault("jsonschema is not a JSON Schema; it has too many values to say where", pointer="")]
     explainer = Explainer(schema_holding(), root=("jsonschema",))
     faults = [
         FieldFault(detail, pointer=pointer_to(place))

@@ -243,7 +243,7 @@ def _json_object(text: str) -> Mapping[str, Any]:
     except InvalidRequest as refusal:
         raise RowFault(refusal.detail.replace("The body", "The row")) from None
     if not isinstance(row, dict):
-        raise RowFault("The row is no JSON object.")
+        raise RowFault("The row is not a JSON object.")
     return row
 
 
@@ -251,7 +251,7 @@ def _object_of_cell(name: str, cell: str) -> Mapping[str, Any]:
     try:
         return _json_object(cell)
     except RowFault:
-        raise RowFault(f"{name} is no JSON object.", name) from None
+        raise RowFault(f"{name} is not a JSON object.", name) from None
 
 
 NameOf = Callable[[str], str]
