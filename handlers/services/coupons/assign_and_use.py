@@ -250,7 +250,7 @@ def _assign_each(
             if command.is_strict:
                 raise
             refusals.append(refusal)
-            if not command.codes and position == len(usages):
+            if not command.codes:
                 # Further coupons would be refused for the same reason.
                 break
     if not usages:
