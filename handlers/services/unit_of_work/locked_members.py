@@ -17,7 +17,7 @@ from handlers.services.unit_of_work.orders import sent_orders
 from handlers.services.unit_of_work.participants.referrals import max_referral_chain, usable_codes
 from persistence import member_lookups, posting, referrals
 
-_ABOUT_POINTS = {POINTS_AVAILABLE, POINTS_CANCELLED, POINTS_EXPIRED}
+_ABOUT_MOVEMENTS = {TRANSACTION_CREATED, POINTS_AVAILABLE, POINTS_CANCELLED, POINTS_EXPIRED}
 
 
 class LockedMembers:
@@ -131,12 +131,14 @@ class LockedMembers:
         return member_lookups.find_members_of_wallets(self.db, self.organization_id, wallet_ids, awaits_events)
 
     def _may_concern_members(self, account_ids: Collection[int]) -> bool:
-        """True if movements on these accounts can move a tier, depend on one, or are to be reported themselves."""
-        configuration = self.configuration
-        is_reported = TRANSACTION_CREATED in configuration.possible_types
-        if is_reported or not self.possible_types.isdisjoint(_ABOUT_POINTS):
+        """True if the owners of the wallets are needed.
+
+        They are if movements on these accounts can move a tier, if points of them expire by a tier (`member_accounts`),
+        or if the movements or points are reported as events.
+        """
+        if not self.possible_types.isdisjoint(_ABOUT_MOVEMENTS):
             return bool(account_ids)
-        return not configuration.member_accounts.isdisjoint(account_ids)
+        return not self.configuration.member_accounts.isdisjoint(account_ids)
 
     def _add_owners_of_arrivals(self) -> None:
         """Load the members whose points are or never will be available: that is reported in any case."""
