@@ -33,7 +33,7 @@ def test_the_default_account_of_a_new_organization_tracks_points(organization):
     assert [lot["expiresAt"] for lot in record["lots"]["expiring"]] == [LATE]
 
 
-def test_a_wallet_mint_is_refused(organization, untracked):
+def test_a_mint_to_a_wallet_with_an_expiration_date_is_refused(organization, untracked):
     wallet = untracked.wallet()
     untracked.change(
         "UPDATE ledger_accounts SET point_tracking_enabled = false WHERE ledger_account_id = :id",

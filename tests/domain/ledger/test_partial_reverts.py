@@ -186,7 +186,11 @@ def test_a_capture_after_a_partial_revert_earns_the_share_of_the_captured_points
     assert (step.amount, step.qualifying, ledger.holding(ANA, 1).earned, ledger.unearned) == (3, 14, 6, {8: 8})
 
 
-def test_a_capture_without_partial_reverts_leaves_nothing_unearned():
+def test_a_capture_of_a_part_earns_its_share():
+    """Of 10 points that qualify with 20, 4 are captured and earn 8.
+
+    Nothing was reverted, so nothing is recorded as unearned.
+    """
     ledger = session(ana=amounts(pending_credit=10))
     ledger.capture(stored_transaction(MINT, PENDING, qualifying=Decimal(20)), POINTS, Decimal(4))
     assert (ledger.unearned, ledger.holding(ANA, 1).earned) == ({}, 8)
