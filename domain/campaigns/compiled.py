@@ -334,6 +334,7 @@ class EvaluationPlans:
     def __init__(self, campaigns: Iterable[CompiledCampaign]) -> None:
         self.campaigns = tuple(campaigns)
         self.have_cooldowns = any(campaign.cooldown is not None for campaign in self.campaigns)
+        # A cooldown is loaded with the counters of limits.
         self.have_limits = self.have_cooldowns or any(campaign.limits for campaign in self.campaigns)
         self._by_type: dict[str, EvaluationPlan] = {}
 
