@@ -75,7 +75,10 @@ class Caller:
         return replace(self, roles=grant.roles, is_admin=grant.is_admin, is_system_admin=grant.is_system_admin)
 
     def holds(self, scope: str) -> bool:
-        """True if the caller has the scope that an operation requires; `x:write` implies `x:read`."""
+        """True if the caller has the scope that an operation requires; `x:write` implies `x:read`.
+
+        A member's token holds only MEMBER, and no other token holds it.
+        """
         if self.loyalty_member_id is not None or scope == MEMBER:
             return self.loyalty_member_id is not None and scope == MEMBER
         if self.is_admin or self.is_system_admin or scope in self.roles:

@@ -83,6 +83,7 @@ def change(
 
 
 def _external_key_taken(table: Table, values: Mapping[str, Any]) -> dict[str, Refusal]:
+    """The refusal of an external key that another record has, by the name of its constraint."""
     external_key = values.get("external_key")
     if external_key is None:
         return {}

@@ -177,6 +177,7 @@ def upsert(
 
 
 def _store_values(db: Connection, collection: ContentCollection, documents: Sequence[ContentDocument]) -> None:
+    """Replace the values by which the documents are searched."""
     ids = [document.content_document_id for document in documents]
     defer(db, _FORGET_VALUES, (collection.organization_id, ids))
     rows = [

@@ -45,9 +45,13 @@ def _differences(
     recorded: str,
     only: str,
 ) -> str:
-    """A query that finds the stored totals that differ from a count of the records.
+    """A query that finds the totals of a table that differ from a count of the records.
 
-    It compares the totals of the shortest buckets, plus the changes that are not added to them yet.
+    It compares the totals of the shortest buckets, plus the changes that are not added to them yet. `only` is the
+    condition for the totals that are compared. `recorded` is the SQL of all records in the form of changes;
+    `of_records` and `of_changes` are the SQL of the totals of these and of the changes that are not added yet, which
+    they read under the names `recorded` and `changes`. `words` is the beginning of the text about a difference, with a
+    `%s` for each of the keys.
     """
     negated = ", ".join(f"-{figure}" for figure in figures)
     columns = ", ".join(figures)

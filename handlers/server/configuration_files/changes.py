@@ -206,7 +206,10 @@ def _warnings_in(answer: Mapping[str, Any], file: RecordFile) -> list[str]:
 
 
 def _refuse_without_name(kind: Kind, stored_record: StoredRecord, file: RecordFile) -> None:
-    """Refuse to clear the external key that the file names the record by, unless it has the name without it, too."""
+    """Refuse a file that sets `externalKey` to null although it names the record by this key.
+
+    It is allowed if the record has the same name by another field, or if it is a default record.
+    """
     external_key, name = stored_record.record[EXTERNAL_KEY], file.own_name
     if file.fields.get(EXTERNAL_KEY, external_key) is not None or external_key != name or kind.is_name_of_default(name):
         return
