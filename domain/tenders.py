@@ -72,8 +72,8 @@ def refuse_other_payments(order: Order, payments: Sequence[Payment]) -> None:
     """Raise InvalidRequest for payments of a later event that are not those of the order."""
     if [*map(_as_sent, payments)] != [*map(_as_sent, order.payments or ())]:
         detail = (
-            "payments differ from those that the order already has: "
-            "leave them out, or send the same ones in the same order"
+            "payments differ from the payments that the order already has: "
+            "leave them out, or send the same ones in the same sequence"
         )
         raise InvalidRequest([FieldFault(detail, pointer=_POINTER)])
 

@@ -223,7 +223,7 @@ def test_a_later_event_may_repeat_the_payments_of_the_order():
     "other", [{**CARD, "tender": "cash"}, {**CARD, "amount": 9}, {**CARD, "reference": "r-1"}, {**CARD, "vat": 1}]
 )
 def test_a_later_event_does_not_change_how_the_order_was_paid(other):
-    with pytest.raises(InvalidRequest, match="payments differ from those that the order already has"):
+    with pytest.raises(InvalidRequest, match="payments differ from the payments that the order already has"):
         refuse_other_payments(replace(order(10), payments=(CARD,)), (other,))
 
 
