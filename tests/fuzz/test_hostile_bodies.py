@@ -158,7 +158,7 @@ class Caller:
 
 @dataclass
 class State:
-    """What no refused request may change: the digests of the tables, and the log, as they were last read."""
+    """The state that no refused request may change: the digests of the tables, and the log, as they were last read."""
 
     read_tables: Callable[[], dict[str, str]]
     read_log: Callable[[], list[str]]
