@@ -1,6 +1,7 @@
 """What long commands show on the standard error while they work."""
 
 import io
+import threading
 import time
 from contextlib import contextmanager
 from importlib import import_module
@@ -47,6 +48,12 @@ def test_the_time_of_long_work_is_not_shown_in_a_file(monkeypatch, impatient):
     with progress.elapsed_time("Migrating"):
         time.sleep(0.05)
     assert file.getvalue() == ""
+
+
+def test_no_thread_draws_the_time_where_the_standard_error_is_a_file(monkeypatch):
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    with progress.elapsed_time("Migrating"):
+        assert "elapsed-time" not in [thread.name for thread in threading.enumerate()]
 
 
 def test_the_time_of_short_work_is_not_shown(monkeypatch):

@@ -40,6 +40,10 @@ def elapsed_time(title: str) -> Iterator[None]:
     is_over = threading.Event()
     bar_format = "{desc} {elapsed}"
     with tqdm(desc=title, bar_format=bar_format, delay=_DELAY_SECONDS, miniters=1, leave=False, disable=None) as line:
+        if line.disable:
+            # The standard error is no terminal.
+            yield
+            return
 
         def draw() -> None:
             while not is_over.wait(_SECOND):
