@@ -1,7 +1,4 @@
-"""Create the schema of version 1.0.0
-
-Follows:
-"""
+"""Create the schema of version 1.0.0"""
 
 from pathlib import Path
 
@@ -9,8 +6,6 @@ from alembic import op
 
 revision = "1000"
 down_revision = None
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:

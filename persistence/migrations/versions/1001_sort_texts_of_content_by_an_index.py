@@ -1,15 +1,10 @@
-"""Sort texts of content by an index
-
-Follows: 1000
-"""
+"""Sort texts of content by an index"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1001"
 down_revision = "1000"
-branch_labels = None
-depends_on = None
 
 # Case and accents count only between texts that are equal without them.
 _ORDER = (

@@ -1,15 +1,10 @@
-"""Add the minimum total of orders to coupon books
-
-Follows: 1001
-"""
+"""Add the minimum total of orders to coupon books"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1002"
 down_revision = "1001"
-branch_labels = None
-depends_on = None
 
 EXPANDS = True
 

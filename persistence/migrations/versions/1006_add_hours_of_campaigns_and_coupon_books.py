@@ -1,7 +1,4 @@
-"""Add hours of campaigns and coupon books
-
-Follows: 1005
-"""
+"""Add hours of campaigns and coupon books"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -9,8 +6,6 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 revision = "1006"
 down_revision = "1005"
-branch_labels = None
-depends_on = None
 
 EXPANDS = True
 

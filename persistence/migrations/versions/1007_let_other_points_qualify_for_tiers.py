@@ -1,15 +1,10 @@
-"""Let other points than those of a mint qualify for tiers
-
-Follows: 1006
-"""
+"""Let other points than those of a mint qualify for tiers"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1007"
 down_revision = "1006"
-branch_labels = None
-depends_on = None
 
 EXPANDS = True
 

@@ -1,15 +1,10 @@
-"""Import the progress in missions
-
-Follows: 1007
-"""
+"""Import the progress in missions"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1008"
 down_revision = "1007"
-branch_labels = None
-depends_on = None
 
 EXPANDS = True
 

@@ -1,7 +1,4 @@
-"""Add offline allowances
-
-Follows: 1008
-"""
+"""Add offline allowances"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -9,8 +6,6 @@ from sqlalchemy.dialects import postgresql
 
 revision = "1009"
 down_revision = "1008"
-branch_labels = None
-depends_on = None
 
 EXPANDS = True
 

@@ -1,15 +1,10 @@
-"""Give test organizations a clock
-
-Follows: 1009
-"""
+"""Give test organizations a clock"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1010"
 down_revision = "1009"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:

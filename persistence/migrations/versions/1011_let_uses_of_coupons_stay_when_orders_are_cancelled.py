@@ -1,15 +1,10 @@
-"""Let uses of coupons stay when orders are cancelled
-
-Follows: 1010
-"""
+"""Let uses of coupons stay when orders are cancelled"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1011"
 down_revision = "1010"
-branch_labels = None
-depends_on = None
 
 EXPANDS = True
 

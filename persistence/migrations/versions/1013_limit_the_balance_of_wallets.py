@@ -1,15 +1,10 @@
-"""Limit the balance of wallets
-
-Follows: 1012
-"""
+"""Limit the balance of wallets"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1013"
 down_revision = "1012"
-branch_labels = None
-depends_on = None
 
 EXPANDS = True
 

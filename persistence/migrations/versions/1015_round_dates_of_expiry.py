@@ -1,7 +1,4 @@
-"""Round dates of expiry
-
-Follows: 1014
-"""
+"""Round dates of expiry"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -9,8 +6,6 @@ from sqlalchemy.dialects import postgresql
 
 revision = "1015"
 down_revision = "1014"
-branch_labels = None
-depends_on = None
 
 EXPANDS = True
 

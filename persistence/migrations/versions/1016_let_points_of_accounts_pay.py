@@ -1,7 +1,4 @@
-"""Let points of accounts pay
-
-Follows: 1015
-"""
+"""Let points of accounts pay"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -9,8 +6,6 @@ from sqlalchemy.dialects import postgresql
 
 revision = "1016"
 down_revision = "1015"
-branch_labels = None
-depends_on = None
 
 EXPANDS = True
 

@@ -1,7 +1,4 @@
-"""Give campaigns a cooldown
-
-Follows: 1016
-"""
+"""Give campaigns a cooldown"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -9,8 +6,6 @@ from sqlalchemy.dialects import postgresql
 
 revision = "1017"
 down_revision = "1016"
-branch_labels = None
-depends_on = None
 
 EXPANDS = True
 

@@ -1,15 +1,10 @@
-"""Expire idle balances
-
-Follows: 1017
-"""
+"""Expire idle balances"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1018"
 down_revision = "1017"
-branch_labels = None
-depends_on = None
 
 EXPANDS = True
 

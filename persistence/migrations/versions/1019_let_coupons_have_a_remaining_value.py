@@ -1,15 +1,10 @@
-"""Let coupons have a remaining value
-
-Follows: 1018
-"""
+"""Let coupons have a remaining value"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1019"
 down_revision = "1018"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:

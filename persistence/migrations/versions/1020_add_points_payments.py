@@ -1,15 +1,10 @@
-"""Add points payments
-
-Follows: 1019
-"""
+"""Add points payments"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1020"
 down_revision = "1019"
-branch_labels = None
-depends_on = None
 
 EXPANDS = True
 

@@ -1,7 +1,4 @@
-"""Let points wait until they are available
-
-Follows: 1020
-"""
+"""Let points wait until they are available"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -9,8 +6,6 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 revision = "1021"
 down_revision = "1020"
-branch_labels = None
-depends_on = None
 
 EXPANDS = True
 

@@ -1,15 +1,10 @@
-"""Let limits be budgets
-
-Follows: 1021
-"""
+"""Let limits be budgets"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1022"
 down_revision = "1021"
-branch_labels = None
-depends_on = None
 
 _TABLE = "campaign_limit_counters"
 _KEY = ("organization_id", "member_id", "campaign_id", "type", "period", "period_start", "ledger_account_id")

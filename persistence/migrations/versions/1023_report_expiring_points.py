@@ -1,7 +1,4 @@
-"""Report expiring points
-
-Follows: 1022
-"""
+"""Report expiring points"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -9,8 +6,6 @@ from sqlalchemy.dialects import postgresql
 
 revision = "1023"
 down_revision = "1022"
-branch_labels = None
-depends_on = None
 
 EXPANDS = True
 

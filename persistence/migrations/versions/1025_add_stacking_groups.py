@@ -1,15 +1,10 @@
-"""Add stacking groups
-
-Follows: 1024
-"""
+"""Add stacking groups"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1025"
 down_revision = "1024"
-branch_labels = None
-depends_on = None
 
 EXPANDS = True
 

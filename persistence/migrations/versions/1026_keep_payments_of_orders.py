@@ -1,7 +1,4 @@
-"""Keep payments of orders
-
-Follows: 1025
-"""
+"""Keep payments of orders"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -9,8 +6,6 @@ from sqlalchemy.dialects import postgresql
 
 revision = "1026"
 down_revision = "1025"
-branch_labels = None
-depends_on = None
 
 EXPANDS = True
 

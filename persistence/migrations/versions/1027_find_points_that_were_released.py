@@ -1,15 +1,10 @@
-"""Find points that were released
-
-Follows: 1026
-"""
+"""Find points that were released"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1027"
 down_revision = "1026"
-branch_labels = None
-depends_on = None
 
 EXPANDS = True
 

@@ -1,15 +1,10 @@
-"""Tell releases of points in timelines
-
-Follows: 1027
-"""
+"""Tell releases of points in timelines"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1028"
 down_revision = "1027"
-branch_labels = None
-depends_on = None
 
 EXPANDS = True
 

@@ -1,15 +1,10 @@
-"""Keep lots that were extended
-
-Follows: 1028
-"""
+"""Keep lots that were extended"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1029"
 down_revision = "1028"
-branch_labels = None
-depends_on = None
 
 EXPANDS = True
 

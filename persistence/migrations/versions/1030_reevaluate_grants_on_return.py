@@ -1,15 +1,10 @@
-"""Re-evaluate grants on return
-
-Follows: 1029
-"""
+"""Re-evaluate grants on return"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1030"
 down_revision = "1029"
-branch_labels = None
-depends_on = None
 
 EXPANDS = True
 

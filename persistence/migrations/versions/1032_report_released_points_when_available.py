@@ -1,15 +1,10 @@
-"""Report released points when available
-
-Follows: 1031
-"""
+"""Report released points when available"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1032"
 down_revision = "1031"
-branch_labels = None
-depends_on = None
 
 EXPANDS = True
 

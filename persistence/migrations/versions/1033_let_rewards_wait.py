@@ -1,7 +1,4 @@
-"""Let rewards wait until they are available
-
-Follows: 1032
-"""
+"""Let rewards wait until they are available"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -9,8 +6,6 @@ from sqlalchemy.dialects import postgresql
 
 revision = "1033"
 down_revision = "1032"
-branch_labels = None
-depends_on = None
 
 EXPANDS = True
 
