@@ -1,6 +1,6 @@
 """The schema as SQLAlchemy Core tables, one module per subject; migrations bring a database to exactly this."""
 
-from persistence.tables import (
+from persistence.tables import (  # noqa: F401  (each module adds its tables to the metadata)
     audit_log,
     badges,
     campaigns,
@@ -21,32 +21,4 @@ from persistence.tables import (
 )
 from persistence.tables.base import metadata
 
-__all__ = [
-    "audiences",
-    "audit_log",
-    "badges",
-    "campaigns",
-    "content",
-    "coupon_usages",
-    "coupons",
-    "events",
-    "exports",
-    "guards",
-    "imports",
-    "ledger",
-    "matchers",
-    "members",
-    "metadata",
-    "missions",
-    "offline_allowances",
-    "organizations",
-    "partners",
-    "periodic_jobs",
-    "points_payments",
-    "portals",
-    "programs",
-    "queue",
-    "referrals",
-    "reports",
-    "triggers",
-]
+__all__ = ["metadata"]

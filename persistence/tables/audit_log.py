@@ -4,7 +4,7 @@ Entries are only added. Their personal data, the changes and the reason, is part
 over a salt: once salt and text are erased, the data cannot be recovered, and the digest still holds.
 """
 
-from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, PrimaryKeyConstraint, Table, Text
+from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, Text
 from sqlalchemy.dialects.postgresql import ARRAY, JSON
 
 from persistence.tables.base import (
@@ -12,7 +12,6 @@ from persistence.tables.base import (
     execute_on,
     index,
     instant,
-    metadata,
     personal,
     refers_to,
     tenant_table,
@@ -52,26 +51,22 @@ audit_log = tenant_table(
 )
 
 # Entries that no seal holds yet: written with the entry, so that no entry is skipped because it committed late.
-unsealed_audit_log = Table(
+unsealed_audit_log = tenant_table(
     "unsealed_audit_log",
-    metadata,
-    Column("organization_id", BigInteger, nullable=False),
+    ("audit_log_id",),
     Column("audit_log_id", BigInteger, nullable=False),
-    PrimaryKeyConstraint("organization_id", "audit_log_id"),
     refers_to("audit_log", "audit_log_id"),
 )
 
 # Seals of an organization are numbered from 1; each one's hash is of the one before and of its entries' digests.
-audit_log_seals = Table(
+audit_log_seals = tenant_table(
     "audit_log_seals",
-    metadata,
-    Column("organization_id", BigInteger, nullable=False),
+    ("seal_number",),
     Column("seal_number", Integer, nullable=False),
     instant("created_at", nullable=False),
     Column("audit_log_ids", ARRAY(BigInteger), nullable=False),
     Column("previous_hash", LargeBinary, nullable=False),
     Column("hash", LargeBinary, nullable=False),
-    PrimaryKeyConstraint("organization_id", "seal_number"),
     belongs_to_organization(),
 )
 
@@ -146,9 +141,9 @@ CREATE TRIGGER audit_log_seals_stay BEFORE UPDATE OR DELETE OR TRUNCATE ON audit
 FOR EACH STATEMENT EXECUTE FUNCTION audit_log_seals_stay()
 """
 
-_ENTRY_GUARDS = (_ENTRIES_STAY, _ENTRIES_STAY_TRIGGER, _ENTRIES_STAY_ALL_TRIGGER, _EMPTIED, _EMPTIED_TRIGGER)
-_SEAL_GUARDS = (_SEALS_STAY, _SEALS_STAY_TRIGGER)
-
-for _table, _guards in ((audit_log, _ENTRY_GUARDS), (audit_log_seals, _SEAL_GUARDS)):
-    for _guard in _guards:
-        execute_on("after_create", _table, _guard)
+execute_on(
+    "after_create",
+    audit_log,
+    *(_ENTRIES_STAY, _ENTRIES_STAY_TRIGGER, _ENTRIES_STAY_ALL_TRIGGER, _EMPTIED, _EMPTIED_TRIGGER),
+)
+execute_on("after_create", audit_log_seals, _SEALS_STAY, _SEALS_STAY_TRIGGER)

@@ -1,9 +1,18 @@
 """Badges, members' balances of them, and every change."""
 
-from sqlalchemy import BigInteger, CheckConstraint, Column, PrimaryKeyConstraint, Table
+from sqlalchemy import CheckConstraint
 
 from domain.badges import Badge, BadgeTracking
-from persistence.tables.base import belongs_to_organization, index, instant, metadata, record_table, refers_to, unique
+from persistence.tables.base import (
+    belongs_to_organization,
+    index,
+    instant,
+    integers,
+    record_table,
+    refers_to,
+    tenant_table,
+    unique,
+)
 
 badges = record_table(
     "badges",
@@ -14,15 +23,11 @@ badges = record_table(
 )
 
 # By member first: reads are for a few members. A row comes with the first assignment and stays.
-member_badges = Table(
+member_badges = tenant_table(
     "member_badges",
-    metadata,
-    Column("organization_id", BigInteger, nullable=False),
-    Column("member_id", BigInteger, nullable=False),
-    Column("badge_id", BigInteger, nullable=False),
-    Column("assigned_balance", BigInteger, nullable=False),
+    ("member_id", "badge_id"),
+    *integers("member_id", "badge_id", "assigned_balance"),
     instant("updated_at", nullable=False),
-    PrimaryKeyConstraint("organization_id", "member_id", "badge_id"),
     CheckConstraint("assigned_balance >= 0", "assigned_balance"),
     refers_to("members", "member_id"),
     refers_to("badges", "badge_id"),

@@ -150,17 +150,23 @@ def _generated(name: str) -> Column[Any]:
     return Column(name, BigInteger, Identity(always=False), nullable=False)
 
 
-def tenant_table(name: str, id_column: str, *items: Any, **options: Any) -> Table:
-    """A table of an organization's records with the primary key (organization_id, <id_column>), the id generated."""
+def tenant_table(name: str, key: str | tuple[str, ...], *items: Any, **options: Any) -> Table:
+    """A table of an organization's rows that no record describes; `key` is as in `record_table`."""
+    key_columns = (key,) if isinstance(key, str) else key
     return Table(
         name,
         metadata,
-        Column("organization_id", BigInteger, nullable=False),
-        _generated(id_column),
+        *integers("organization_id"),
+        *([_generated(key)] if isinstance(key, str) else []),
         *items,
-        PrimaryKeyConstraint("organization_id", id_column),
+        PrimaryKeyConstraint("organization_id", *key_columns),
         **options,
     )
+
+
+def integers(*names: str) -> list[Column[Any]]:
+    """Whole numbers that are never null, such as ids."""
+    return [Column(name, BigInteger, nullable=False) for name in names]
 
 
 def belongs_to_organization() -> ForeignKeyConstraint:
@@ -213,6 +219,7 @@ def personal(column: Column[Any]) -> Column[Any]:
     return column
 
 
-def execute_on(moment: Literal["before_create", "after_create"], target: Table | MetaData, statement: str) -> None:
-    """Create something that a table cannot declare, an extension or a trigger, together with the table."""
-    event.listen(target, moment, DDL(statement))  # type: ignore[no-untyped-call]
+def execute_on(moment: Literal["before_create", "after_create"], target: Table | MetaData, *statements: str) -> None:
+    """Create what a table cannot declare, such as an extension or triggers, together with the table."""
+    for statement in statements:
+        event.listen(target, moment, DDL(statement))  # type: ignore[no-untyped-call]

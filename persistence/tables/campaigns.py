@@ -1,12 +1,21 @@
 """Campaigns with actions and counters of limits, and the matchers and audiences that they name."""
 
-from sqlalchemy import ARRAY, BigInteger, Column, Date, Integer, PrimaryKeyConstraint, SmallInteger, Table, Text, text
+from sqlalchemy import ARRAY, Column, Date, Integer, SmallInteger, Text, text
 from sqlalchemy.dialects.postgresql import JSON
 
 from domain.audiences import Audience
 from domain.campaigns.records import Action, Campaign, StackingGroup
 from domain.matchers import Matcher
-from persistence.tables.base import belongs_to_organization, exact, instant, metadata, record_table, refers_to, unique
+from persistence.tables.base import (
+    belongs_to_organization,
+    exact,
+    instant,
+    integers,
+    record_table,
+    refers_to,
+    tenant_table,
+    unique,
+)
 
 campaigns = record_table(
     "campaigns",
@@ -45,13 +54,20 @@ campaign_actions = record_table(
 
 # member_id 0 counts for all members together, ledger_account_id 0 for all accounts or for what has none, campaign_id 0
 # for all campaigns that have the shared key. A counter is its row with part 0, and the others into which it is split.
-campaign_limit_counters = Table(
+campaign_limit_counters = tenant_table(
     "campaign_limit_counters",
-    metadata,
-    Column("organization_id", BigInteger, nullable=False),
-    Column("campaign_id", BigInteger, nullable=False),
-    Column("member_id", BigInteger, nullable=False),
-    Column("ledger_account_id", BigInteger, nullable=False),
+    (
+        "member_id",
+        "campaign_id",
+        "type",
+        "period",
+        "period_start",
+        "ledger_account_id",
+        "shared_key",
+        "location",
+        "part",
+    ),
+    *integers("campaign_id", "member_id", "ledger_account_id"),
     Column("type", Text, nullable=False),
     Column("period", Text, nullable=False),
     Column("period_start", Date, nullable=False),
@@ -67,18 +83,6 @@ campaign_limit_counters = Table(
     exact("quota"),
     exact("until"),
     instant("counted_at"),
-    PrimaryKeyConstraint(
-        "organization_id",
-        "member_id",
-        "campaign_id",
-        "type",
-        "period",
-        "period_start",
-        "ledger_account_id",
-        "shared_key",
-        "location",
-        "part",
-    ),
     belongs_to_organization(),
     postgresql_with={"fillfactor": "70"},
 )
@@ -101,14 +105,11 @@ audiences = record_table(
 )
 
 # By member first: every event needs the audiences of a few members.
-audience_members = Table(
+audience_members = tenant_table(
     "audience_members",
-    metadata,
-    Column("organization_id", BigInteger, nullable=False),
-    Column("member_id", BigInteger, nullable=False),
-    Column("audience_id", BigInteger, nullable=False),
+    ("member_id", "audience_id"),
+    *integers("member_id", "audience_id"),
     instant("created_at", nullable=False),
-    PrimaryKeyConstraint("organization_id", "member_id", "audience_id"),
     refers_to("members", "member_id"),
     refers_to("audiences", "audience_id"),
 )

@@ -8,9 +8,7 @@ from sqlalchemy import (
     ColumnElement,
     ForeignKeyConstraint,
     Index,
-    PrimaryKeyConstraint,
     SmallInteger,
-    Table,
     Text,
     Uuid,
     collate,
@@ -30,9 +28,9 @@ from persistence.tables.base import (
     execute_on,
     index,
     instant,
-    metadata,
     record_table,
     refers_to,
+    tenant_table,
     unique,
 )
 
@@ -123,10 +121,9 @@ def text_order(value: ColumnElement[str]) -> ColumnElement[str]:
 
 # The values of a document's fields. `series` names collection, locale, status and field in one text, so that every
 # search reads one stretch of an index, and the planner knows from one column how long it is.
-content_values = Table(
+content_values = tenant_table(
     "content_values",
-    metadata,
-    Column("organization_id", BigInteger, nullable=False),
+    ("content_document_id", "series", "position"),
     Column("content_document_id", BigInteger, nullable=False),
     Column("series", Text(collation="C"), nullable=False),
     # 0 for the value of a field, which documents are sorted by; from 1 for the elements of a list.
@@ -134,7 +131,6 @@ content_values = Table(
     Column("text_value", Text(collation="C"), nullable=False),
     exact("number_value"),
     instant("instant_value"),
-    PrimaryKeyConstraint("organization_id", "content_document_id", "series", "position"),
     ForeignKeyConstraint(
         ["organization_id", "content_document_id"],
         ["content_documents.organization_id", "content_documents.content_document_id"],

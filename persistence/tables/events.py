@@ -1,12 +1,21 @@
 """Loyalty events, custom event types, the queue, and the purchase orders built from events."""
 
-from sqlalchemy import ARRAY, BigInteger, Column, PrimaryKeyConstraint, SmallInteger, Table, text
+from sqlalchemy import ARRAY, BigInteger, Column, SmallInteger, text
 from sqlalchemy.dialects.postgresql import JSON, JSONB
 
 from domain.event_types import CustomEventType
 from domain.events import LoyaltyEvent
 from domain.orders import Order, OrderItem
-from persistence.tables.base import belongs_to_organization, index, instant, metadata, record_table, refers_to, unique
+from persistence.tables.base import (
+    belongs_to_organization,
+    index,
+    instant,
+    integers,
+    record_table,
+    refers_to,
+    tenant_table,
+    unique,
+)
 
 custom_event_types = record_table(
     "custom_event_types",
@@ -77,12 +86,10 @@ order_items = record_table(
 )
 
 # A row of its own, and not columns of the event: it is short, and gone when the event is done.
-queued_events = Table(
+queued_events = tenant_table(
     "queued_events",
-    metadata,
-    Column("organization_id", BigInteger, nullable=False),
-    Column("loyalty_event_id", BigInteger, nullable=False),
-    Column("member_id", BigInteger, nullable=False),
+    ("loyalty_event_id",),
+    *integers("loyalty_event_id", "member_id"),
     # The event's position in its member's line: at first its own id, a greater one after it was queued again.
     Column("place", BigInteger, nullable=False),
     Column("attempts", SmallInteger, nullable=False),
@@ -90,7 +97,6 @@ queued_events = Table(
     instant("queued_at", nullable=False),
     # The time of the last failure; null before it, and after requeueing.
     instant("dead_at"),
-    PrimaryKeyConstraint("organization_id", "loyalty_event_id"),
     # The only index of what waits: by the statistics of an empty queue, the planner would take any other for as good.
     index("ix_queued_events_line", "member_id", "place", where="dead_at IS NULL"),
     index("ix_queued_events_dead", "loyalty_event_id", where="dead_at IS NOT NULL"),

@@ -122,17 +122,10 @@ CREATE TRIGGER ledger_entries_stay_each BEFORE DELETE ON ledger_entries
 FOR EACH ROW EXECUTE FUNCTION ledger_entries_stay()
 """
 
-_GUARDS = [
-    SHARD_BESIDE,
-    _BALANCED,
-    _BALANCED_TRIGGER,
-    _ADDED_AT_ONCE,
-    _ADDED_AT_ONCE_TRIGGER,
-    _NEVER_CHANGED,
-    _NEVER_CHANGED_TRIGGER,
-    _NEVER_REMOVED_TRIGGER,
-]
-
-# The last of the guarded tables to be created: it refers to the others.
-for _guard in _GUARDS:
-    execute_on("after_create", ledger_entries, _guard)
+execute_on(
+    "after_create",
+    # The last of the guarded tables to be created: it refers to the others.
+    ledger_entries,
+    *(SHARD_BESIDE, _BALANCED, _BALANCED_TRIGGER, _ADDED_AT_ONCE, _ADDED_AT_ONCE_TRIGGER),
+    *(_NEVER_CHANGED, _NEVER_CHANGED_TRIGGER, _NEVER_REMOVED_TRIGGER),
+)

@@ -1,11 +1,19 @@
 """Imports and exports: the jobs, the parts of their files, and the rows that failed."""
 
-from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, PrimaryKeyConstraint, Table, Text, text
+from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, Text, text
 from sqlalchemy.dialects.postgresql import JSONB
 
 from domain.exports import ExportJob
 from domain.imports.records import ImportJob, ImportPart
-from persistence.tables.base import belongs_to_organization, execute_on, index, metadata, record_table, refers_to
+from persistence.tables.base import (
+    belongs_to_organization,
+    execute_on,
+    index,
+    integers,
+    record_table,
+    refers_to,
+    tenant_table,
+)
 
 imports = record_table(
     "imports",
@@ -38,25 +46,21 @@ import_parts = record_table(
 )
 
 # The content of a part in pieces of one size, all but its last, so that any place of the file is found at once.
-import_blocks = Table(
+import_blocks = tenant_table(
     "import_blocks",
-    metadata,
-    Column("organization_id", BigInteger, nullable=False),
+    ("import_id", "part_number", "block_number"),
     Column("import_id", BigInteger, nullable=False),
     Column("part_number", Integer, nullable=False),
     Column("block_number", Integer, nullable=False),
     Column("content", LargeBinary, nullable=False),
-    PrimaryKeyConstraint("organization_id", "import_id", "part_number", "block_number"),
     refers_to("import_parts", "import_id", "part_number"),
 )
 execute_on("after_create", import_blocks, "ALTER TABLE import_blocks ALTER COLUMN content SET STORAGE EXTERNAL")
 
-failed_import_rows = Table(
+failed_import_rows = tenant_table(
     "failed_import_rows",
-    metadata,
-    Column("organization_id", BigInteger, nullable=False),
-    Column("import_id", BigInteger, nullable=False),
-    Column("line", BigInteger, nullable=False),
+    ("import_id", "line"),
+    *integers("import_id", "line"),
     # The column at fault, if it is one.
     Column("column_name", Text),
     Column("reason", Text, nullable=False),
@@ -64,7 +68,6 @@ failed_import_rows = Table(
     Column("row", JSONB(none_as_null=True), nullable=False),
     # The member whom the row is about, so that erasing the member erases the row.
     Column("loyalty_member_id", Text),
-    PrimaryKeyConstraint("organization_id", "import_id", "line"),
     index("ix_failed_import_rows_member", "loyalty_member_id", where="loyalty_member_id IS NOT NULL"),
     refers_to("imports", "import_id"),
 )
@@ -81,14 +84,12 @@ exports = record_table(
     defaults={"attempt": "0", "parts": "0", "rows": "0", "bytes": "0"},
 )
 
-export_parts = Table(
+export_parts = tenant_table(
     "export_parts",
-    metadata,
-    Column("organization_id", BigInteger, nullable=False),
+    ("export_id", "part_number"),
     Column("export_id", BigInteger, nullable=False),
     Column("part_number", Integer, nullable=False),
     # Lines of JSON, which the database compresses.
     Column("content", Text, nullable=False),
-    PrimaryKeyConstraint("organization_id", "export_id", "part_number"),
     refers_to("exports", "export_id"),
 )

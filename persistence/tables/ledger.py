@@ -9,9 +9,7 @@ from sqlalchemy import (
     Index,
     Integer,
     LargeBinary,
-    PrimaryKeyConstraint,
     SmallInteger,
-    Table,
     Text,
     Uuid,
     text,
@@ -26,7 +24,7 @@ from persistence.tables.base import (
     exact,
     index,
     instant,
-    metadata,
+    integers,
     personal,
     record_table,
     refers_to,
@@ -72,15 +70,13 @@ ledger_accounts = record_table(
 )
 
 # The total ever minted and burned, spread over rows so that two mints of one account need not wait for each other.
-ledger_account_supplies = Table(
+ledger_account_supplies = tenant_table(
     "ledger_account_supplies",
-    metadata,
-    Column("organization_id", BigInteger, nullable=False),
+    ("ledger_account_id", "shard"),
     Column("ledger_account_id", BigInteger, nullable=False),
     Column("shard", SmallInteger, nullable=False),
     exact("minted", nullable=False),
     exact("burned", nullable=False),
-    PrimaryKeyConstraint("organization_id", "ledger_account_id", "shard"),
     refers_to("ledger_accounts", "ledger_account_id"),
 )
 
@@ -227,10 +223,9 @@ ledger_transactions = tenant_table(
 )
 
 # wallet_id null is the account's issuance side. Entries are only added, never changed, and sum to zero per transaction.
-ledger_entries = Table(
+ledger_entries = tenant_table(
     "ledger_entries",
-    metadata,
-    Column("organization_id", BigInteger, nullable=False),
+    ("ledger_transaction_id", "entry_index"),
     Column("ledger_transaction_id", BigInteger, nullable=False),
     Column("entry_index", SmallInteger, nullable=False),
     Column("ledger_account_id", BigInteger, nullable=False),
@@ -238,7 +233,6 @@ ledger_entries = Table(
     exact("amount", nullable=False),
     exact("updated_balance"),
     Column("is_overdraft", Boolean, nullable=False, server_default=text("false")),
-    PrimaryKeyConstraint("organization_id", "ledger_transaction_id", "entry_index"),
     index(
         "ix_ledger_entries_wallet",
         "wallet_id",
@@ -252,9 +246,7 @@ ledger_entries = Table(
 ledger_lots = tenant_table(
     "ledger_lots",
     "ledger_lot_id",
-    Column("wallet_id", BigInteger, nullable=False),
-    Column("ledger_account_id", BigInteger, nullable=False),
-    Column("ledger_transaction_id", BigInteger, nullable=False),
+    *integers("wallet_id", "ledger_account_id", "ledger_transaction_id"),
     exact("amount", nullable=False),
     exact("remaining", nullable=False),
     # The amount left when the lot expired.
@@ -293,26 +285,21 @@ expiry_extensions = record_table(
 )
 
 # How far the notices of expiring points have come, see `persistence.expiry_notices`.
-expiry_notices = Table(
+expiry_notices = tenant_table(
     "expiry_notices",
-    metadata,
-    Column("organization_id", BigInteger, nullable=False),
+    ("ledger_account_id",),
     Column("ledger_account_id", BigInteger, nullable=False),
     instant("done_until", nullable=False),
     instant("moment"),
     Column("after_wallet_id", BigInteger, nullable=False),
-    PrimaryKeyConstraint("organization_id", "ledger_account_id"),
     refers_to("ledger_accounts", "ledger_account_id"),
 )
 
-ledger_lot_uses = Table(
+ledger_lot_uses = tenant_table(
     "ledger_lot_uses",
-    metadata,
-    Column("organization_id", BigInteger, nullable=False),
-    Column("ledger_transaction_id", BigInteger, nullable=False),
-    Column("ledger_lot_id", BigInteger, nullable=False),
+    ("ledger_transaction_id", "ledger_lot_id"),
+    *integers("ledger_transaction_id", "ledger_lot_id"),
     exact("amount", nullable=False),
-    PrimaryKeyConstraint("organization_id", "ledger_transaction_id", "ledger_lot_id"),
     CheckConstraint("amount > 0", "amount"),
     refers_to("ledger_transactions", "ledger_transaction_id"),
     refers_to("ledger_lots", "ledger_lot_id"),

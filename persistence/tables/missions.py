@@ -1,10 +1,19 @@
 """Missions, members' progress in them, and the counts of events and requests."""
 
-from sqlalchemy import BigInteger, Column, PrimaryKeyConstraint, Table
+from sqlalchemy import BigInteger, Column
 from sqlalchemy.dialects.postgresql import JSON
 
 from domain.missions.records import Mission, MissionTracking
-from persistence.tables.base import belongs_to_organization, index, instant, metadata, record_table, refers_to, unique
+from persistence.tables.base import (
+    belongs_to_organization,
+    index,
+    instant,
+    integers,
+    record_table,
+    refers_to,
+    tenant_table,
+    unique,
+)
 
 missions = record_table(
     "missions",
@@ -23,19 +32,13 @@ missions = record_table(
 )
 
 # By member first: every event needs the progress of a few members. The goal is that of `counted`.
-member_missions = Table(
+member_missions = tenant_table(
     "member_missions",
-    metadata,
-    Column("organization_id", BigInteger, nullable=False),
-    Column("member_id", BigInteger, nullable=False),
-    Column("mission_id", BigInteger, nullable=False),
-    Column("goal_count", BigInteger, nullable=False),
-    Column("counted", BigInteger, nullable=False),
-    Column("times_achieved", BigInteger, nullable=False),
+    ("member_id", "mission_id"),
+    *integers("member_id", "mission_id", "goal_count", "counted", "times_achieved"),
     Column("last_counter_count_when_achieved", BigInteger),
     instant("last_achieved_at"),
     instant("updated_at", nullable=False),
-    PrimaryKeyConstraint("organization_id", "member_id", "mission_id"),
     index("ix_member_missions_mission", "mission_id"),
     refers_to("members", "member_id"),
     refers_to("missions", "mission_id"),

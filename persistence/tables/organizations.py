@@ -9,7 +9,6 @@ from sqlalchemy import (
     Index,
     Integer,
     LargeBinary,
-    PrimaryKeyConstraint,
     Table,
     Text,
     UniqueConstraint,
@@ -28,6 +27,7 @@ from persistence.tables.base import (
     execute_on,
     index,
     instant,
+    integers,
     metadata,
     record_table,
     refers_to,
@@ -68,8 +68,7 @@ CREATE TRIGGER organization_environment_stays BEFORE UPDATE ON organizations
 FOR EACH ROW WHEN (old.environment <> new.environment) EXECUTE FUNCTION organization_environment_stays()
 """
 
-for _guard in (_ENVIRONMENT_STAYS, _ENVIRONMENT_STAYS_TRIGGER):
-    execute_on("after_create", organizations, _guard)
+execute_on("after_create", organizations, _ENVIRONMENT_STAYS, _ENVIRONMENT_STAYS_TRIGGER)
 
 # A person or program may belong to several organizations, so users belong to none.
 users = record_table(
@@ -89,16 +88,14 @@ users = record_table(
     without=("membership",),
 )
 
-organization_users = Table(
+organization_users = tenant_table(
     "organization_users",
-    metadata,
-    Column("organization_id", BigInteger, nullable=False),
+    ("user_id",),
     Column("user_id", BigInteger, nullable=False),
     Column("is_admin", Boolean, nullable=False, server_default=text("false")),
     texts("roles"),
     Column("active", Boolean, nullable=False, server_default=text("true")),
     *created_and_updated(),
-    PrimaryKeyConstraint("organization_id", "user_id"),
     ForeignKeyConstraint(["organization_id"], ["organizations.organization_id"]),
     ForeignKeyConstraint(["user_id"], ["users.user_id"]),
     Index(None, "user_id"),
@@ -112,13 +109,10 @@ permission_groups = record_table(
     belongs_to_organization(),
 )
 
-user_permission_groups = Table(
+user_permission_groups = tenant_table(
     "user_permission_groups",
-    metadata,
-    Column("organization_id", BigInteger, nullable=False),
-    Column("user_id", BigInteger, nullable=False),
-    Column("permission_group_id", BigInteger, nullable=False),
-    PrimaryKeyConstraint("organization_id", "user_id", "permission_group_id"),
+    ("user_id", "permission_group_id"),
+    *integers("user_id", "permission_group_id"),
     refers_to("organization_users", "user_id"),
     refers_to("permission_groups", "permission_group_id"),
     index(None, "permission_group_id"),

@@ -7,9 +7,9 @@ Triggers note what every written record changes about the figures, in the transa
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ARRAY, BigInteger, Column, Identity, PrimaryKeyConstraint, SmallInteger, Table, Text, text
+from sqlalchemy import ARRAY, BigInteger, Column, PrimaryKeyConstraint, SmallInteger, Table, Text, text
 
-from persistence.tables.base import exact, execute_on, instant, metadata
+from persistence.tables.base import exact, execute_on, instant, integers, metadata, tenant_table
 from persistence.tables.shards import on_shards_too
 
 # The four figures: members: a is 1. coupons: a assigned, b used, c discounted, d used without telling how much
@@ -22,11 +22,9 @@ def _figures() -> list[Column[Any]]:
 
 
 # Inserted with the record that it is of, and deleted when it is in the totals; never updated, so no call waits for it.
-report_changes = Table(
+report_changes = tenant_table(
     "report_changes",
-    metadata,
-    Column("organization_id", BigInteger, nullable=False),
-    Column("report_change_id", BigInteger, Identity(always=False), nullable=False),
+    "report_change_id",
     Column("kind", Text, nullable=False),
     instant("at", nullable=False),
     # The coupon book, the ledger account or the mission.
@@ -37,22 +35,19 @@ report_changes = Table(
     Column("wallet_id", BigInteger),
     Column("tags", ARRAY(Text)),
     *_figures(),
-    PrimaryKeyConstraint("organization_id", "report_change_id"),
 )
 
 # `label` is the type of events, or a tag of mints ('' for all mints, whatever their tags). `level` is the length of the
 # time that begins at `bucket`, see `domain.reports.spans`.
-report_totals = Table(
+report_totals = tenant_table(
     "report_totals",
-    metadata,
-    Column("organization_id", BigInteger, nullable=False),
+    ("kind", "level", "label", "bucket", "subject"),
     Column("kind", Text, nullable=False),
     Column("level", SmallInteger, nullable=False),
     Column("label", Text, nullable=False),
     instant("bucket", nullable=False),
     Column("subject", BigInteger, nullable=False),
     *_figures(),
-    PrimaryKeyConstraint("organization_id", "kind", "level", "label", "bucket", "subject"),
 )
 
 # Mints by wallet; `label` is a tag, or '' for all mints. Reports read hundreds of thousands of rows: by index-only
@@ -64,8 +59,7 @@ report_wallet_totals = Table(
     Column("level", SmallInteger, nullable=False),
     Column("label", Text, nullable=False),
     instant("bucket", nullable=False),
-    Column("wallet_id", BigInteger, nullable=False),
-    Column("ledger_account_id", BigInteger, nullable=False),
+    *integers("wallet_id", "ledger_account_id"),
     exact("minted", nullable=False),
     Column("mints", BigInteger, nullable=False),
     PrimaryKeyConstraint(
@@ -212,7 +206,9 @@ _ADDED = (
     "CREATE TRIGGER {0} AFTER INSERT ON {1} REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION {0}()"
 )
 
-_TRIGGERS = [
+execute_on(
+    "after_create",
+    metadata,
     _MEMBERS,
     _ADDED.format("report_members_added", "members"),
     _EVENTS,
@@ -234,7 +230,4 @@ _TRIGGERS = [
     CREATE TRIGGER report_mission_changed AFTER INSERT OR UPDATE ON member_missions FOR EACH ROW
     EXECUTE FUNCTION report_mission_changed()
     """,
-]
-
-for _trigger in _TRIGGERS:
-    execute_on("after_create", metadata, _trigger)
+)
