@@ -45,25 +45,16 @@ class Audience:
     updated_at: datetime
 
 
-class UnknownAudience(NotFound):
+class UnknownAudience(NotFound, title="The audience does not exist"):
     """The organization does not have the audience that the request names."""
 
-    slug = "unknown-audience"
-    title = "The audience does not exist"
 
-
-class NotAListAudience(Conflict):
+class NotAListAudience(Conflict, title="The audience has no list of members"):
     """Only an audience of type `list-matcher` has a list of members."""
 
-    slug = "not-a-list-audience"
-    title = "The audience has no list of members"
 
-
-class MatcherTypeFixed(Conflict):
+class MatcherTypeFixed(Conflict, title="The matcherType of an audience cannot change"):
     """The matcherType of an audience cannot change, so that no list is lost or left unused."""
-
-    slug = "matcher-type-fixed"
-    title = "The matcherType of an audience cannot change"
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,46 +83,28 @@ class BadgeTracking:
     created_at: datetime
 
 
-class UnknownBadge(NotFound):
+class UnknownBadge(NotFound, title="There is no such badge"):
     """The organization does not have the badge that the request or an effect names."""
 
-    slug = "unknown-badge"
-    title = "There is no such badge"
 
-
-class BadgeInactive(Conflict):
+class BadgeInactive(Conflict, title="The badge is not active"):
     """An inactive badge cannot be assigned or unassigned; earlier trackings can still be reverted."""
 
-    slug = "badge-inactive"
-    title = "The badge is not active"
 
-
-class BadgeLimit(Conflict):
+class BadgeLimit(Conflict, title="The member would hold more of the badge than allowed"):
     """The member would hold more of the badge than its `max_amount`."""
 
-    slug = "badge-limit"
-    title = "The member would hold more of the badge than allowed"
 
-
-class InsufficientBadges(Conflict):
+class InsufficientBadges(Conflict, title="The member holds too few of the badge"):
     """The member holds less of the badge than is to be taken away."""
 
-    slug = "insufficient-badges"
-    title = "The member holds too few of the badge"
 
-
-class BadgeTrackingReverted(Conflict):
+class BadgeTrackingReverted(Conflict, title="The badge tracking has already been reverted"):
     """A tracking can be reverted only once."""
 
-    slug = "badge-tracking-reverted"
-    title = "The badge tracking has already been reverted"
 
-
-class BadgeTrackingNotRevertible(Conflict):
+class BadgeTrackingNotRevertible(Conflict, title="The badge tracking cannot be reverted"):
     """A tracking that reverts another one cannot be reverted."""
-
-    slug = "badge-tracking-not-revertible"
-    title = "The badge tracking cannot be reverted"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,11 +22,8 @@ _OTHER_DIGITS = {
 _EXACT = Context(prec=1000)
 
 
-class CurrencyMismatch(Conflict):
+class CurrencyMismatch(Conflict, title="The currency is not that of the record"):
     """An amount is in another currency than the record that it is about."""
-
-    slug = "currency-mismatch"
-    title = "The currency is not that of the record"
 
 
 def digits_of(currency: str | None) -> int:

@@ -75,11 +75,8 @@ class CustomEventType:
         return True
 
 
-class PayloadInvalid(Conflict):
+class PayloadInvalid(Conflict, title="The payload is not what the event type asks for"):
     """The payload of an event does not have the form of its type's `schemaType`."""
-
-    slug = "payload-invalid"
-    title = "The payload is not what the event type asks for"
 
 
 def refuse_other_payload(api_code: str, schema_type: str, payload: Mapping[str, Any] | None) -> None:
@@ -148,8 +145,5 @@ def built_in(event_type: str) -> Mapping[str, Any]:
     }
 
 
-class ApiCodeFixed(Conflict):
+class ApiCodeFixed(Conflict, title="The apiCode of an event type cannot change"):
     """The apiCode of an event type cannot change, since events refer to it."""
-
-    slug = "api-code-fixed"
-    title = "The apiCode of an event type cannot change"

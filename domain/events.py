@@ -116,43 +116,25 @@ class LoyaltyEvent:
         return is_clients and self.status == SUCCESS and self.evaluation_status == NOT_EVALUATED
 
 
-class UnknownMember(NotFound):
+class UnknownMember(NotFound, title="The member does not exist"):
     """The organization does not have the member of the event."""
 
-    slug = "unknown-member"
-    title = "The member does not exist"
 
-
-class UnknownEventType(NotFound):
+class UnknownEventType(NotFound, title="The event type does not exist or is inactive"):
     """The event's type is neither built-in nor an active custom type of the organization."""
 
-    slug = "unknown-event-type"
-    title = "The event type does not exist or is inactive"
 
-
-class NotTrackable(Conflict):
+class NotTrackable(Conflict, slug="event-type-not-trackable", title="Events of this type cannot be tracked this way"):
     """Only the server itself can report events of this type, or they cannot be captured without an evaluation."""
 
-    slug = "event-type-not-trackable"
-    title = "Events of this type cannot be tracked this way"
 
-
-class PayloadMissing(Conflict):
+class PayloadMissing(Conflict, title="A required payload field is missing"):
     """The payload lacks a part that the event's type requires."""
 
-    slug = "payload-missing"
-    title = "A required payload field is missing"
 
-
-class EventNotCaptured(Conflict):
+class EventNotCaptured(Conflict, title="The event does not wait for an evaluation by request"):
     """Only a captured event can be evaluated by request, and only before anything of its order has come back."""
 
-    slug = "event-not-captured"
-    title = "The event does not wait for an evaluation by request"
 
-
-class UnknownCampaign(NotFound):
+class UnknownCampaign(NotFound, title="The campaign does not exist"):
     """The organization does not have the campaign that a request names."""
-
-    slug = "unknown-campaign"
-    title = "The campaign does not exist"

@@ -108,15 +108,9 @@ class ExportJob:
         return self.finished_at + KEPT if self.finished_at is not None and self.status in (DONE, EXPIRED) else None
 
 
-class ExportState(Conflict):
+class ExportState(Conflict, title="The state of the export does not allow it"):
     """The state of the export does not allow the request."""
 
-    slug = "export-state"
-    title = "The state of the export does not allow it"
 
-
-class UnknownExportPart(NotFound):
+class UnknownExportPart(NotFound, title="The part does not exist"):
     """The export has no part with this number."""
-
-    slug = "unknown-export-part"
-    title = "The part does not exist"

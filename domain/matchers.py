@@ -48,11 +48,8 @@ class Matcher:
     updated_at: datetime
 
 
-class UnknownMatcher(NotFound):
+class UnknownMatcher(NotFound, title="The matcher does not exist"):
     """The organization does not have the matcher that a request names."""
-
-    slug = "unknown-matcher"
-    title = "The matcher does not exist"
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,11 +62,8 @@ class MemberProperties:
     on_chain: Mapping[str, Any] = field(default_factory=lambda: {"wallets": []})
 
 
-class MemberExists(Conflict):
+class MemberExists(Conflict, title="The id belongs to another member"):
     """Another member has the `loyaltyMemberId` or `publicLoyaltyMemberId` already."""
-
-    slug = "member-exists"
-    title = "The id belongs to another member"
 
 
 def member_exists(loyalty_member_id: str | None) -> MemberExists:
@@ -79,18 +76,12 @@ def public_id_taken(public_loyalty_member_id: str | None) -> MemberExists:
     return MemberExists(f"A member with the publicLoyaltyMemberId {public_loyalty_member_id} already exists.")
 
 
-class MemberInactive(Conflict):
+class MemberInactive(Conflict, title="The member is not active"):
     """The operation is for active members only: inactive ones receive nothing, and nothing is taken from them."""
 
-    slug = "member-inactive"
-    title = "The member is not active"
 
-
-class AmbiguousMember(Conflict):
+class AmbiguousMember(Conflict, title="The id fits several members"):
     """An id matches several members and does not identify one of them."""
-
-    slug = "ambiguous-member"
-    title = "The id fits several members"
 
 
 def is_loyalty_member_id(text: str) -> bool:
@@ -103,11 +94,8 @@ def is_reserved_id(text: str) -> bool:
     return text in _OPERATIONS_BESIDE
 
 
-class MemberErased(Conflict):
+class MemberErased(Conflict, title="The member was erased"):
     """The member was erased: nobody can receive anything, and nothing can be done for them."""
-
-    slug = "member-erased"
-    title = "The member was erased"
 
 
 def refuse_erased(member: Member) -> None:

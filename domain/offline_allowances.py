@@ -119,37 +119,23 @@ def refuse_redemption(status: str, key: str) -> None:
         raise OfflineAllowanceClosed(f"The offline allowance {key} is {status}.")
 
 
-class OfflineAllowanceDisabled(Conflict):
+class OfflineAllowanceDisabled(Conflict, title="The ledger account allows no offline allowances"):
     """The ledger account does not allow offline allowances."""
 
-    slug = "offline-allowance-disabled"
-    title = "The ledger account allows no offline allowances"
 
-
-class OfflineAllowanceLimit(Conflict):
+class OfflineAllowanceLimit(Conflict, title="The limit of offline allowances is reached"):
     """The allowance would be greater than the account allows, or a second open one."""
 
-    slug = "offline-allowance-limit"
-    title = "The limit of offline allowances is reached"
 
-
-class OfflineAllowanceRedeemed(Conflict):
+class OfflineAllowanceRedeemed(Conflict, title="The offline allowance has been redeemed"):
     """An allowance is redeemed once."""
 
-    slug = "offline-allowance-redeemed"
-    title = "The offline allowance has been redeemed"
 
-
-class OfflineAllowanceClosed(Conflict):
+class OfflineAllowanceClosed(Conflict, title="The offline allowance is closed"):
     """The allowance was cancelled, or its hold has ended."""
 
-    slug = "offline-allowance-closed"
-    title = "The offline allowance is closed"
 
-
-class OfflineAllowanceInvalid(Refusal):
+class OfflineAllowanceInvalid(Refusal, title="The token is no offline allowance"):
     """The token of a redemption is none that the server has signed for the organization."""
 
     kind = "invalid"
-    slug = "offline-allowance-invalid"
-    title = "The token is no offline allowance"

@@ -124,32 +124,20 @@ class Order:
 OrderWithItems = tuple[Order, tuple[OrderItem, ...]]
 
 
-class OrderExists(Conflict):
+class OrderExists(Conflict, title="An order with this externalId exists"):
     """Another order has the `externalId` already."""
 
-    slug = "order-exists"
-    title = "An order with this externalId exists"
 
-
-class UnknownOrder(NotFound):
+class UnknownOrder(NotFound, title="The member has no such order"):
     """The member does not have the order that the event is about."""
 
-    slug = "unknown-order"
-    title = "The member has no such order"
 
-
-class OrderStatusConflict(Conflict):
+class OrderStatusConflict(Conflict, slug="order-status", title="The order's status does not allow this"):
     """The order's status does not allow the reported event."""
 
-    slug = "order-status"
-    title = "The order's status does not allow this"
 
-
-class ReturnExceedsOrder(Conflict):
+class ReturnExceedsOrder(Conflict, title="The return is greater than what is left of the order"):
     """A return names an item that the order does not have, or more than is left of it."""
-
-    slug = "return-exceeds-order"
-    title = "The return is greater than what is left of the order"
 
 
 # The types of events that undo an order, whole or in part.

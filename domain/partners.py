@@ -155,11 +155,8 @@ class PaymentOutcome:
     effects: Sequence[PaymentEffect]
 
 
-class PaymentExists(Conflict):
+class PaymentExists(Conflict, title="The payment already exists"):
     """Another transaction of the organization has the `paymentId` already."""
-
-    slug = "payment-exists"
-    title = "The payment already exists"
 
 
 def payment_exists(payment_id: str) -> PaymentExists:
@@ -174,18 +171,12 @@ def payment_id_of(event: IncomingEvent) -> str | None:
     return payment_id
 
 
-class MemberNotCreated(NotFound):
+class MemberNotCreated(NotFound, title="The member cannot be created"):
     """The customer is not a member, and the data do not suffice to create one."""
 
-    slug = "member-not-created"
-    title = "The member cannot be created"
 
-
-class UnknownOrganization(NotFound):
+class UnknownOrganization(NotFound, title="The organization does not exist"):
     """The `organizationKey` is not that of the API key's organization."""
-
-    slug = "unknown-organization"
-    title = "The organization does not exist"
 
 
 def _without_blanks_alone(name: str | None) -> str | None:

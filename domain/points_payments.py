@@ -187,36 +187,21 @@ def refunded_part(rate: PointRate, rest: Tendered, points: Decimal | None, value
     return Tendered(min(rate.points_worth(value), rest.points), value)
 
 
-class PaymentNotHeld(Conflict):
+class PaymentNotHeld(Conflict, title="The points payment is not held"):
     """The payment was captured or released, or its hold has ended."""
 
-    slug = "payment-not-held"
-    title = "The points payment is not held"
 
-
-class PaymentExceedsShare(Conflict):
+class PaymentExceedsShare(Conflict, title="The points are worth more than they may pay"):
     """The points are worth more than they may pay of the order."""
 
-    slug = "payment-exceeds-share"
-    title = "The points are worth more than they may pay"
 
-
-class PaymentBelowMinimum(Conflict):
+class PaymentBelowMinimum(Conflict, title="The payment has too few points"):
     """The points are fewer than a payment has to be, or worth nothing."""
 
-    slug = "payment-below-minimum"
-    title = "The payment has too few points"
 
-
-class PointsNotMultiple(Conflict):
+class PointsNotMultiple(Conflict, title="The points are not a multiple of the account's multipleOf"):
     """The points are not a multiple of the `multiple_of` of the account."""
 
-    slug = "points-not-multiple"
-    title = "The points are not a multiple of the account's multipleOf"
 
-
-class RefundExceedsPayment(Conflict):
+class RefundExceedsPayment(Conflict, title="The refund is greater than what is left of the payment"):
     """More is to be refunded than was captured and is not refunded yet."""
-
-    slug = "refund-exceeds-payment"
-    title = "The refund is greater than what is left of the payment"

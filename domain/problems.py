@@ -3,6 +3,7 @@
 A refusal is raised by any layer and turned into an answer in one place, `handlers.http.problems`.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -36,11 +37,18 @@ class FieldFault:
 
 
 class Refusal(Exception):
-    """The base of all refusals; `kind` decides the HTTP status, `slug` the problem type `/problems/<slug>`."""
+    """The base of all refusals; `kind` decides the HTTP status, `slug` the problem type `/problems/<slug>`.
+
+    The slug of a class with a title is its own name, as `member-exists` of `MemberExists`, unless it gives another.
+    """
 
     kind: ClassVar[str] = "conflict"
     slug: ClassVar[str] = "conflict"
     title: ClassVar[str] = "The request conflicts with the current state"
+
+    def __init_subclass__(cls, title: str | None = None, slug: str | None = None) -> None:
+        if title is not None:
+            cls.title, cls.slug = title, slug or re.sub(r"\B[A-Z]", r"-\g<0>", cls.__name__).lower()
 
     def __init__(self, detail: str, **members: Any) -> None:
         super().__init__(detail)
@@ -64,12 +72,10 @@ class Refusal(Exception):
 _MOST_SHOWN = 3
 
 
-class InvalidRequest(Refusal):
+class InvalidRequest(Refusal, title="The request is invalid"):
     """The request is malformed; `faults` has every fault that was found, not only the first."""
 
     kind = "invalid"
-    slug = "invalid-request"
-    title = "The request is invalid"
 
     def __init__(self, faults: Sequence[FieldFault], detail: str | None = None) -> None:
         more = len(faults) - _MOST_SHOWN
@@ -79,85 +85,62 @@ class InvalidRequest(Refusal):
         self.members = {"errors": [fault.as_member() for fault in faults]}
 
 
-class Unauthorized(Refusal):
+class Unauthorized(Refusal, title="Authentication is required"):
     """No valid credentials were sent."""
 
     kind = "unauthorized"
-    slug = "unauthorized"
-    title = "Authentication is required"
 
 
-class Forbidden(Refusal):
+class Forbidden(Refusal, title="The caller may not do this"):
     """The caller is known, but may not do this."""
 
     kind = "forbidden"
-    slug = "forbidden"
-    title = "The caller may not do this"
 
 
-class NotFound(Refusal):
+class NotFound(Refusal, title="The record does not exist"):
     """The caller's organization has no such record."""
 
     kind = "not_found"
-    slug = "not-found"
-    title = "The record does not exist"
 
 
 class Conflict(Refusal):
     """The present state forbids the request: the base of the business rules, each with its own slug."""
 
 
-class KeyReused(Conflict):
+class KeyReused(Conflict, title="The systemUniqueKey was used for another request"):
     """The `systemUniqueKey` was used before for another request."""
 
-    slug = "key-reused"
-    title = "The systemUniqueKey was used for another request"
 
-
-class NameTaken(Conflict):
+class NameTaken(Conflict, title="The name is taken"):
     """Another record has the key or code that the client has chosen."""
 
-    slug = "name-taken"
-    title = "The name is taken"
 
-
-class ExternalKeyTaken(Conflict):
+class ExternalKeyTaken(Conflict, title="The externalKey is taken"):
     """Another record of the same kind has the `externalKey`."""
 
-    slug = "external-key-taken"
-    title = "The externalKey is taken"
 
-
-class TooBusy(Refusal):
+class TooBusy(Refusal, title="The server is too busy now"):
     """All threads of the server were busy until the request's deadline; nothing of it was executed."""
 
     kind = "unavailable"
-    slug = "too-busy"
-    title = "The server is too busy now"
 
 
-class DeadlineExceeded(Refusal):
+class DeadlineExceeded(Refusal, title="The request took too long"):
     """The request exceeded the time limit and was ended."""
 
     kind = "unavailable"
-    slug = "deadline-exceeded"
-    title = "The request took too long"
 
 
-class StorageFull(Refusal):
+class StorageFull(Refusal, title="The disk of the database is full"):
     """The disk of the database is full; nothing was changed."""
 
     kind = "unavailable"
-    slug = "storage-full"
-    title = "The disk of the database is full"
 
 
-class TooManyRequests(Refusal):
+class TooManyRequests(Refusal, title="There were too many requests"):
     """The limit of requests per time is reached."""
 
     kind = "too_many"
-    slug = "too-many-requests"
-    title = "There were too many requests"
 
 
 STATUS_OF_KIND: Mapping[str, int] = {

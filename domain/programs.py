@@ -54,22 +54,13 @@ class LoyaltyTier:
     updated_at: datetime
 
 
-class UnknownLoyaltyProgram(NotFound):
+class UnknownLoyaltyProgram(NotFound, title="The loyalty program does not exist"):
     """The organization does not have the loyalty program that a request names."""
 
-    slug = "unknown-loyalty-program"
-    title = "The loyalty program does not exist"
 
-
-class UnknownTier(NotFound):
+class UnknownTier(NotFound, title="The tier does not exist"):
     """The loyalty program does not have the tier that a request names."""
 
-    slug = "unknown-tier"
-    title = "The tier does not exist"
 
-
-class UnknownPortal(NotFound):
+class UnknownPortal(NotFound, title="The portal does not exist"):
     """The organization does not have the portal that a request names."""
-
-    slug = "unknown-portal"
-    title = "The portal does not exist"

@@ -59,19 +59,14 @@ class QueueFigures:
     dead: int
 
 
-class EvaluationFailed(Refusal):
+class EvaluationFailed(Refusal, title="The evaluation of the event failed"):
     """Evaluating a queued event failed with an error that is not one of the event's refusals."""
 
     kind = "unavailable"
-    slug = "evaluation-failed"
-    title = "The evaluation of the event failed"
 
 
-class EventNotDead(Conflict):
+class EventNotDead(Conflict, title="The event is not on the dead-letter list"):
     """Only an event on the dead-letter list can be queued again."""
-
-    slug = "event-not-dead"
-    title = "The event is not on the dead-letter list"
 
 
 def problem_of(fault: str) -> Mapping[str, Any]:

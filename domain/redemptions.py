@@ -139,8 +139,5 @@ def floor_to(amount: Fraction, digits: int) -> Decimal:
     return Decimal(units.numerator // units.denominator).scaleb(-digits)
 
 
-class RedemptionDisabled(Conflict):
+class RedemptionDisabled(Conflict, title="The ledger account has no redemption"):
     """The points of the account are no means of payment."""
-
-    slug = "redemption-disabled"
-    title = "The ledger account has no redemption"

@@ -122,53 +122,32 @@ class LeaderboardRow:
     points_accumulated: Decimal
 
 
-class ReferralProgramExists(Conflict):
+class ReferralProgramExists(Conflict, title="The code belongs to another referral program"):
     """Another referral program of the organization has the code."""
 
-    slug = "referral-program-exists"
-    title = "The code belongs to another referral program"
 
-
-class ReferralCodeTaken(Conflict):
+class ReferralCodeTaken(Conflict, title="The referral code is taken"):
     """Another referral code of the organization has the same text."""
 
-    slug = "referral-code-taken"
-    title = "The referral code is taken"
 
-
-class UnknownReferralCode(NotFound):
+class UnknownReferralCode(NotFound, title="The referral code does not exist"):
     """The organization does not have the referral code that the event names."""
 
-    slug = "unknown-referral-code"
-    title = "The referral code does not exist"
 
-
-class ReferralProgramInactive(Conflict):
+class ReferralProgramInactive(Conflict, title="The referral program is not in force"):
     """The program is not active, or the event is not within its dates."""
 
-    slug = "referral-program-inactive"
-    title = "The referral program is not in force"
 
-
-class SelfReferral(Conflict):
+class SelfReferral(Conflict, title="Members cannot refer themselves"):
     """A member used their own code."""
 
-    slug = "self-referral"
-    title = "Members cannot refer themselves"
 
-
-class NotInReferralAudience(Conflict):
+class NotInReferralAudience(Conflict, title="The member is not in the audience of the referral program"):
     """The referred member is not in the audience of the program."""
 
-    slug = "not-in-referral-audience"
-    title = "The member is not in the audience of the referral program"
 
-
-class ReferralLimitReached(Conflict):
+class ReferralLimitReached(Conflict, title="A limit of the referral program is reached"):
     """A limit of the program is reached; `limit` names it."""
-
-    slug = "referral-limit-reached"
-    title = "A limit of the referral program is reached"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,18 +21,12 @@ from domain.problems import Conflict
 CANCELLED = "cancelled"
 
 
-class EventCancelled(Conflict):
+class EventCancelled(Conflict, title="The event has already been cancelled"):
     """The event was reversed before: it was cancelled, or its order was returned, cancelled or rejected."""
 
-    slug = "event-cancelled"
-    title = "The event has already been cancelled"
 
-
-class EventNotCancellable(Conflict):
+class EventNotCancellable(Conflict, title="The event cannot be cancelled"):
     """The event failed, is not evaluated yet, or undoes an order or another event."""
-
-    slug = "event-not-cancellable"
-    title = "The event cannot be cancelled"
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,46 +39,28 @@ class TestClock:
         return ADVANCING if self.last_error is None else FAILED
 
 
-class NotATestOrganization(Conflict):
+class NotATestOrganization(Conflict, title="The organization is no test organization"):
     """The organization holds records that count."""
 
-    slug = "not-a-test-organization"
-    title = "The organization is no test organization"
 
-
-class TestClockExists(Conflict):
+class TestClockExists(Conflict, title="The organization has a test clock"):
     """An organization has one test clock at most."""
 
-    slug = "test-clock-exists"
-    title = "The organization has a test clock"
 
-
-class TestClockMissing(NotFound):
+class TestClockMissing(NotFound, title="The organization has no test clock"):
     """The organization uses the real time."""
 
-    slug = "test-clock-missing"
-    title = "The organization has no test clock"
 
-
-class TestClockBackwards(Conflict):
+class TestClockBackwards(Conflict, title="A test clock does not go back"):
     """Time does not go back."""
 
-    slug = "test-clock-backwards"
-    title = "A test clock does not go back"
 
-
-class TestClockAdvancing(Conflict):
+class TestClockAdvancing(Conflict, title="The test clock is being advanced"):
     """Nothing is written while the time of the organization moves."""
 
-    slug = "test-clock-advancing"
-    title = "The test clock is being advanced"
 
-
-class TestClockInUse(Conflict):
+class TestClockInUse(Conflict, title="Records are dated later than the real time"):
     """A record of the organization is dated later than the real time."""
-
-    slug = "test-clock-in-use"
-    title = "Records are dated later than the real time"
 
 
 def refuse_moment(moment: datetime, real_now: datetime, pointer: str) -> None:

@@ -287,11 +287,8 @@ class KnownTier:
     active: bool
 
 
-class TierInactive(Conflict):
+class TierInactive(Conflict, title="The tier is not active"):
     """An inactive tier cannot be assigned, and cannot be the default one of a program."""
-
-    slug = "tier-inactive"
-    title = "The tier is not active"
 
 
 def refuse_inactive_default(name: str, active: bool) -> None:

@@ -101,8 +101,5 @@ class DeliveryFigures:
     retrying: int
 
 
-class TriggerInactive(Conflict):
+class TriggerInactive(Conflict, title="The trigger is not active"):
     """An inactive trigger sends nothing."""
-
-    slug = "trigger-inactive"
-    title = "The trigger is not active"

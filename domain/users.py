@@ -99,67 +99,40 @@ def is_email(text: str) -> bool:
     return len(text) <= LONGEST_EMAIL and _EMAIL.fullmatch(text) is not None
 
 
-class UnknownUser(NotFound):
+class UnknownUser(NotFound, title="The user does not exist"):
     """The organization does not have the user that a request names."""
 
-    slug = "unknown-user"
-    title = "The user does not exist"
 
-
-class UnknownPermissionGroup(NotFound):
+class UnknownPermissionGroup(NotFound, title="The permission group does not exist"):
     """The organization does not have the permission group that a request names."""
 
-    slug = "unknown-permission-group"
-    title = "The permission group does not exist"
 
-
-class UserExists(Conflict):
+class UserExists(Conflict, title="The user already exists"):
     """The `authClientId` is taken, or another user of the organization has the address."""
 
-    slug = "user-exists"
-    title = "The user already exists"
 
-
-class LastAdministrator(Conflict):
+class LastAdministrator(Conflict, title="The organization would be left without an administrator"):
     """An organization keeps at least one active administrator."""
 
-    slug = "last-administrator"
-    title = "The organization would be left without an administrator"
 
-
-class PermissionGroupInUse(Conflict):
+class PermissionGroupInUse(Conflict, title="The permission group has users"):
     """A permission group is deleted only when it has no users."""
 
-    slug = "permission-group-in-use"
-    title = "The permission group has users"
 
-
-class ExternalUser(Conflict):
+class ExternalUser(Conflict, title="The user signs in with the external issuer"):
     """The password of a user of the external issuer is not stored here."""
 
-    slug = "external-user"
-    title = "The user signs in with the external issuer"
 
-
-class PermissionNotHeld(Forbidden):
+class PermissionNotHeld(Forbidden, title="The caller does not have this permission"):
     """Nobody can grant permissions that they lack, nor change users who have more permissions."""
 
-    slug = "permission-not-held"
-    title = "The caller does not have this permission"
 
-
-class SharedUser(Forbidden):
+class SharedUser(Forbidden, slug="user-shared", title="The user belongs to other organizations, too"):
     """Only system administrators can change fields that a user shares with other organizations."""
 
-    slug = "user-shared"
-    title = "The user belongs to other organizations, too"
 
-
-class PasswordChangeRequired(Forbidden):
+class PasswordChangeRequired(Forbidden, title="The temporary password has to be changed"):
     """A temporary password gets no token; raised by the token operation only."""
-
-    slug = "password-change-required"
-    title = "The temporary password has to be changed"
 
 
 def require_held(grant: Grant, required: Grant, what: str) -> None:

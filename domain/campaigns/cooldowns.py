@@ -10,11 +10,8 @@ from domain.durations import Duration, duration_of
 from domain.problems import Conflict, FieldFault
 
 
-class CooldownActive(Conflict):
+class CooldownActive(Conflict, slug="cooldown", title="The cooldown of the campaign has not ended"):
     """The campaign had an effect on an event of the member that is too near."""
-
-    slug = "cooldown"
-    title = "The cooldown of the campaign has not ended"
 
 
 class Application(NamedTuple):

@@ -23,11 +23,8 @@ _ZERO = Decimal(0)
 _WIDE = Context(prec=1000)
 
 
-class DiscountExceedsTotal(Conflict):
+class DiscountExceedsTotal(Conflict, title="The discount exceeds what is left of the order"):
     """Earlier discounts have left less of the order or its items than the discount would take."""
-
-    slug = "discount-exceeds-total"
-    title = "The discount exceeds what is left of the order"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,11 +22,8 @@ EXECUTED, PARTIAL, SKIPPED, FAILED = "executed", "partial", "skipped", "failed"
 EVALUATED, AUTHORIZED = "evaluated", "authorized"
 
 
-class LimitReached(Conflict):
+class LimitReached(Conflict, title="A limit of the campaign is reached"):
     """A limit of the campaign is reached."""
-
-    slug = "limit-reached"
-    title = "A limit of the campaign is reached"
 
     @classmethod
     def of(cls, limit: EventLimit) -> LimitReached:
@@ -36,25 +33,16 @@ class LimitReached(Conflict):
         return cls(f"The limit of {limit.limit} {what} of a {rule.scope} ({rule.period}) is reached.")
 
 
-class NoSponsor(Conflict):
+class NoSponsor(Conflict, title="The event has no sponsor"):
     """The effect rewards the sponsor, and the event names none."""
 
-    slug = "no-sponsor"
-    title = "The event has no sponsor"
 
-
-class NothingToDo(Conflict):
+class NothingToDo(Conflict, slug="zero-amount", title="The amount is zero"):
     """The amount evaluated to zero."""
 
-    slug = "zero-amount"
-    title = "The amount is zero"
 
-
-class BadParameter(Conflict):
+class BadParameter(Conflict, slug="effect-parameter", title="A parameter of the effect has no usable value"):
     """A parameter of an effect could not be computed, or evaluated to a value that the effect cannot use."""
-
-    slug = "effect-parameter"
-    title = "A parameter of the effect has no usable value"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,8 @@ DISABLED, RUNNING, DRAFT = "disabled", "running", "draft"
 PRORATE, REEVALUATE = "prorate", "reevaluate"
 
 
-class CampaignChanged(Conflict):
+class CampaignChanged(Conflict, title="The campaign has changed meanwhile"):
     """The campaign, or one of its actions, has changed since the version that the request names."""
-
-    slug = "campaign-changed"
-    title = "The campaign has changed meanwhile"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +83,8 @@ class StackingGroup:
     updated_at: datetime
 
 
-class UnknownStackingGroup(NotFound):
+class UnknownStackingGroup(NotFound, title="The stacking group does not exist"):
     """The organization does not have the stacking group that an action names."""
-
-    slug = "unknown-stacking-group"
-    title = "The stacking group does not exist"
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,11 +30,8 @@ def locales_for(locale: str) -> list[str]:
     return [*locales, DEFAULT_LOCALE]
 
 
-class LocaleFixed(Conflict):
+class LocaleFixed(Conflict, title="The locale of a version of a document cannot change"):
     """A version of a document keeps its locale; another locale is another version."""
-
-    slug = "locale-fixed"
-    title = "The locale of a version of a document cannot change"
 
 
 @dataclass(frozen=True, slots=True)

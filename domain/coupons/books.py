@@ -92,18 +92,12 @@ class CouponBook:
     updated_at: datetime
 
 
-class UnknownCouponBook(NotFound):
+class UnknownCouponBook(NotFound, title="The coupon book does not exist"):
     """The organization does not have the coupon book that a request names."""
 
-    slug = "unknown-coupon-book"
-    title = "The coupon book does not exist"
 
-
-class BookArchived(Conflict):
+class BookArchived(Conflict, slug="coupon-book-archived", title="The coupon book is archived"):
     """An archived coupon book cannot be changed, assigned or used."""
-
-    slug = "coupon-book-archived"
-    title = "The coupon book is archived"
 
 
 def stock_left(book: CouponBook, unassigned: int | None = None) -> Decimal | None:
@@ -149,18 +143,12 @@ class Coupon:
         return self.locked_until is not None and at < self.locked_until
 
 
-class UnknownCoupon(NotFound):
+class UnknownCoupon(NotFound, title="The coupon does not exist"):
     """The coupon book does not hold the code that a request names."""
 
-    slug = "unknown-coupon"
-    title = "The coupon does not exist"
 
-
-class CodeTaken(Conflict):
+class CodeTaken(Conflict, slug="coupon-code-taken", title="The coupon book already has the code"):
     """The book has this code already, or one request names it twice."""
-
-    slug = "coupon-code-taken"
-    title = "The coupon book already has the code"
 
 
 def code_taken(code: str) -> CodeTaken:
@@ -168,11 +156,8 @@ def code_taken(code: str) -> CodeTaken:
     return CodeTaken(f"The coupon book already has the code {code}.")
 
 
-class CodesNotAccepted(Conflict):
+class CodesNotAccepted(Conflict, slug="coupon-codes-not-accepted", title="The coupon book does not take these codes"):
     """Only books of the type `list` accept codes, and a book of the type `single` accepts its first one."""
-
-    slug = "coupon-codes-not-accepted"
-    title = "The coupon book does not take these codes"
 
 
 def refuse_codes(book: CouponBook, codes: Sequence[str]) -> None:

@@ -44,25 +44,16 @@ class CouponLock:
         return self.coupon_lot_id is None
 
 
-class UnknownCouponLock(NotFound):
+class UnknownCouponLock(NotFound, title="The coupon lock does not exist"):
     """The member has no such lock of the coupon book."""
 
-    slug = "unknown-coupon-lock"
-    title = "The coupon lock does not exist"
 
-
-class CouponLocked(Conflict):
+class CouponLocked(Conflict, title="The coupon is locked"):
     """The coupon is kept for a use that names its lock."""
 
-    slug = "coupon-locked"
-    title = "The coupon is locked"
 
-
-class CouponLockEnded(Conflict):
+class CouponLockEnded(Conflict, title="The coupon lock has ended"):
     """The lock has ended by time, or was used or released."""
-
-    slug = "coupon-lock-ended"
-    title = "The coupon lock has ended"
 
 
 def end_of_lock(valid_for: str | None, now: datetime, zone: tzinfo) -> datetime:

@@ -3,99 +3,59 @@
 from domain.problems import Conflict
 
 
-class BookNotPublished(Conflict):
+class BookNotPublished(Conflict, slug="coupon-book-not-published", title="The coupon book is not published"):
     """Coupons can be assigned and used only while their book is published."""
 
-    slug = "coupon-book-not-published"
-    title = "The coupon book is not published"
 
-
-class BookNotYetValid(Conflict):
+class BookNotYetValid(Conflict, slug="coupon-book-not-yet-valid", title="The coupon book is not valid yet"):
     """The book's validFromDate is in the future."""
 
-    slug = "coupon-book-not-yet-valid"
-    title = "The coupon book is not valid yet"
 
-
-class BookExpired(Conflict):
+class BookExpired(Conflict, slug="coupon-book-expired", title="The coupon book is not valid any more"):
     """The book's validToDate has passed."""
 
-    slug = "coupon-book-expired"
-    title = "The coupon book is not valid any more"
 
-
-class BookNotToday(Conflict):
+class BookNotToday(Conflict, slug="coupon-book-day", title="The coupon book is not for this day of the week"):
     """The book is not valid on this day of the week."""
 
-    slug = "coupon-book-day"
-    title = "The coupon book is not for this day of the week"
 
-
-class BookClosed(Conflict):
+class BookClosed(Conflict, slug="coupon-book-hours", title="The coupon book is closed at this time"):
     """The book is closed at this time of the week."""
 
-    slug = "coupon-book-hours"
-    title = "The coupon book is closed at this time"
 
-
-class TierNotEligible(Conflict):
+class TierNotEligible(Conflict, slug="coupon-book-tier", title="The coupon book is not for the member's tiers"):
     """The member is in none of the book's tiers."""
 
-    slug = "coupon-book-tier"
-    title = "The coupon book is not for the member's tiers"
 
-
-class AudienceNotEligible(Conflict):
+class AudienceNotEligible(
+    Conflict, slug="coupon-book-audience", title="The coupon book is not for the member's audiences"
+):
     """The member is in none of the book's audiences."""
 
-    slug = "coupon-book-audience"
-    title = "The coupon book is not for the member's audiences"
 
-
-class ConditionNotMet(Conflict):
+class ConditionNotMet(Conflict, slug="coupon-book-condition", title="The condition of the coupon book is not met"):
     """The book's condition does not hold for the member."""
 
-    slug = "coupon-book-condition"
-    title = "The condition of the coupon book is not met"
 
-
-class OrderTotalTooLow(Conflict):
+class OrderTotalTooLow(Conflict, slug="coupon-order-total", title="The order is below the minimum of the coupon book"):
     """The total of the order is below the book's minimum."""
 
-    slug = "coupon-order-total"
-    title = "The order is below the minimum of the coupon book"
 
-
-class OutOfStock(Conflict):
+class OutOfStock(Conflict, slug="coupon-out-of-stock", title="The coupon book is out of stock"):
     """The stock of the book is less than the requested amount."""
 
-    slug = "coupon-out-of-stock"
-    title = "The coupon book is out of stock"
 
-
-class QuotaReached(Conflict):
+class QuotaReached(Conflict, slug="coupon-quota", title="The member cannot have more of the coupon book"):
     """The member would have more of the book than its limit per member."""
 
-    slug = "coupon-quota"
-    title = "The member cannot have more of the coupon book"
 
-
-class UsageLimitReached(Conflict):
+class UsageLimitReached(Conflict, slug="coupon-usage-limit", title="The uses in the period are exhausted"):
     """The member has reached the book's limit of uses in the period."""
 
-    slug = "coupon-usage-limit"
-    title = "The uses in the period are exhausted"
 
-
-class DiscountLimitReached(Conflict):
+class DiscountLimitReached(Conflict, slug="coupon-discount-limit", title="The discount in the period is exhausted"):
     """The discounts of the member in the period leave too little of the limit for this one."""
 
-    slug = "coupon-discount-limit"
-    title = "The discount in the period is exhausted"
 
-
-class DiscountTooHigh(Conflict):
+class DiscountTooHigh(Conflict, slug="coupon-discount-too-high", title="The discount is above the maximum of one use"):
     """The discount exceeds the limit for one use."""
-
-    slug = "coupon-discount-too-high"
-    title = "The discount is above the maximum of one use"

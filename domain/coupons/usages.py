@@ -98,57 +98,33 @@ class MemberCoupon:
         )
 
 
-class CouponNotAssigned(Conflict):
+class CouponNotAssigned(Conflict, title="The member has no such coupon left to use"):
     """A use needs an assignment with an amount left, or `autoAssign`."""
 
-    slug = "coupon-not-assigned"
-    title = "The member has no such coupon left to use"
 
-
-class CouponExpired(Conflict):
+class CouponExpired(Conflict, title="The coupon has expired"):
     """All that the member has left of the coupon has expired."""
 
-    slug = "coupon-expired"
-    title = "The coupon has expired"
 
-
-class CodeHeld(Conflict):
+class CodeHeld(Conflict, slug="coupon-code-held", title="The code belongs to another member"):
     """A code of a list, or a generated one, can belong to only one member."""
 
-    slug = "coupon-code-held"
-    title = "The code belongs to another member"
 
-
-class UsageReverted(Conflict):
+class UsageReverted(Conflict, slug="coupon-usage-reverted", title="The coupon usage has already been reverted"):
     """A usage can be reverted only once."""
 
-    slug = "coupon-usage-reverted"
-    title = "The coupon usage has already been reverted"
 
-
-class UsageNotRevertible(Conflict):
+class UsageNotRevertible(Conflict, slug="coupon-usage-not-revertible", title="A reversal cannot be reverted"):
     """A reversal cannot be reverted."""
 
-    slug = "coupon-usage-not-revertible"
-    title = "A reversal cannot be reverted"
 
-
-class ValueExceeded(Conflict):
+class ValueExceeded(Conflict, slug="coupon-value-exceeded", title="The coupon has less value left than the discount"):
     """A use cannot take more than the remaining value of the coupon."""
 
-    slug = "coupon-value-exceeded"
-    title = "The coupon has less value left than the discount"
 
-
-class AssignmentUsed(Conflict):
+class AssignmentUsed(Conflict, slug="coupon-assignment-used", title="The assignment is used, at least in part"):
     """The assignment's lot has been used, at least in part."""
 
-    slug = "coupon-assignment-used"
-    title = "The assignment is used, at least in part"
 
-
-class NothingToRevert(Conflict):
+class NothingToRevert(Conflict, slug="coupon-nothing-to-revert", title="No use of the code is left to revert"):
     """The member has no unreverted use of the code."""
-
-    slug = "coupon-nothing-to-revert"
-    title = "No use of the code is left to revert"

@@ -109,18 +109,12 @@ class FailedRow:
     loyalty_member_id: str | None = None
 
 
-class ImportState(Conflict):
+class ImportState(Conflict, title="The state of the import does not allow it"):
     """The state of the import does not allow the request."""
 
-    slug = "import-state"
-    title = "The state of the import does not allow it"
 
-
-class ImportIncomplete(Conflict):
+class ImportIncomplete(Conflict, title="Parts of the file are missing"):
     """Parts of the file are missing."""
-
-    slug = "import-incomplete"
-    title = "Parts of the file are missing"
 
 
 class ImportEnded(Exception):

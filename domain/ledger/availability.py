@@ -30,11 +30,8 @@ NOT_CONFIRMED = "not-confirmed"
 """Why a mint was reverted whose event has not come."""
 
 
-class ExpiresBeforeAvailable(Conflict):
+class ExpiresBeforeAvailable(Conflict, title="The points would expire before they are available"):
     """Points that wait cannot expire before they are available."""
-
-    slug = "expires-before-available"
-    title = "The points would expire before they are available"
 
 
 @dataclass(frozen=True, slots=True)

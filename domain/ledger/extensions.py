@@ -14,11 +14,8 @@ RUNNING, DONE = "running", "done"
 MAX_MONTHS = 1200
 
 
-class UnknownLedgerLot(NotFound):
+class UnknownLedgerLot(NotFound, title="The ledger lot does not exist"):
     """A lot that the account does not have."""
-
-    slug = "unknown-ledger-lot"
-    title = "The ledger lot does not exist"
 
 
 @dataclass(frozen=True, slots=True)

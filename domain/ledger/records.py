@@ -151,11 +151,8 @@ class Balance:
     updated_at: datetime
 
 
-class LedgerAccountInUse(Conflict):
+class LedgerAccountInUse(Conflict, title="The ledger account has transactions"):
     """Settings that give stored amounts their meaning cannot change once the account has transactions."""
-
-    slug = "ledger-account-in-use"
-    title = "The ledger account has transactions"
 
 
 def complete_settings(settings: Mapping[str, Any], current: LedgerAccount | None = None) -> dict[str, Any]:

@@ -127,25 +127,16 @@ class MissionTracking:
     is_imported: Internal[bool] = False
 
 
-class UnknownMission(NotFound):
+class UnknownMission(NotFound, title="The mission does not exist"):
     """The organization does not have the mission that a request or an effect names."""
 
-    slug = "unknown-mission"
-    title = "The mission does not exist"
 
-
-class MissionClosed(Conflict):
+class MissionClosed(Conflict, title="The mission is not open to the member"):
     """The mission is not active, not within its dates, or for an audience without the member."""
 
-    slug = "mission-closed"
-    title = "The mission is not open to the member"
 
-
-class MissionExhausted(Conflict):
+class MissionExhausted(Conflict, title="The mission has reached its maximum number of completions"):
     """The member has achieved the mission as often as it allows, in all or in the period."""
-
-    slug = "mission-exhausted"
-    title = "The mission has reached its maximum number of completions"
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,3 +75,18 @@ def test_a_refusal_may_have_further_members():
         "detail": "Why.",
         "available": 5,
     }
+
+
+def test_the_slug_of_a_refusal_is_the_name_of_its_class():
+    class MugIsBroken(Conflict, title="The mug is broken"):
+        pass
+
+    class SpoonIsBent(NotFound, title="The spoon is bent", slug="spoon-bent"):
+        pass
+
+    class StillConflict(Conflict):
+        pass
+
+    assert (MugIsBroken.slug, MugIsBroken.title) == ("mug-is-broken", "The mug is broken")
+    assert (SpoonIsBent.slug, SpoonIsBent.kind) == ("spoon-bent", "not_found")
+    assert (StillConflict.slug, StillConflict.title) == (Conflict.slug, Conflict.title)

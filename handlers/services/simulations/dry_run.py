@@ -25,12 +25,10 @@ ORDER, PAYMENT = "order", "payment"
 """The parts of a payload that have a total."""
 
 
-class MissingPayload(Refusal):
+class MissingPayload(Refusal, slug=PayloadMissing.slug, title=PayloadMissing.title):
     """The event of a simulation lacks what its type requires: the request itself is wrong, as nothing is tracked."""
 
     kind = "invalid"
-    slug = PayloadMissing.slug
-    title = PayloadMissing.title
 
 
 @dataclass(frozen=True, slots=True)
