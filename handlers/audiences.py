@@ -4,26 +4,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from domain.audiences import (
-    ATTRIBUTE_MATCHER,
-    LIST_MATCHER,
-    Audience,
-    check_matcher,
-)
+from domain.audiences import ATTRIBUTE_MATCHER, LIST_MATCHER, Audience, check_matcher
 from domain.problems import FieldFault, InvalidRequest
 from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.base import Changes, values_of, wrapped
 from handlers.messages.lists import listed
 from handlers.operation import operation
-from handlers.schemas.audiences import (
-    AUDIENCE,
-    AUDIENCE_BODY,
-    AUDIENCE_CHANGES,
-    LIST_CHANGE,
-    AudienceProperties,
-    ListChange,
-)
+from handlers.schemas.audiences import AUDIENCE, AudienceProperties, ListChange
 from handlers.services.audiences import change_list, refuse_without_list
 from handlers.services.organizations.reset import refuse_other_organization
 from handlers.services.references import unknown_member
@@ -40,13 +28,7 @@ def list_audiences(call: Call, query: Mapping[str, Any]) -> Paged[Audience]:
     return AUDIENCES.find_page(call.db, call.organization.organization_id, query)
 
 
-@operation(
-    "createAudience",
-    body=AUDIENCE_BODY,
-    answer=wrapped("audience", AUDIENCE),
-    audit=_AUDITED,
-    changes_configuration=True,
-)
+@operation("createAudience", answer=wrapped("audience", AUDIENCE), audit=_AUDITED, changes_configuration=True)
 def create_audience(call: Call, body: AudienceProperties) -> Audience:
     """Create an audience; a list audience is empty at first."""
     refuse_other_organization(call, body.organization_id)
@@ -67,7 +49,6 @@ def get_audience(call: Call, audience: Audience) -> Audience:
 
 @operation(
     "updateAudience",
-    body=AUDIENCE_CHANGES,
     answer=wrapped("audience", AUDIENCE),
     audit=_AUDITED.changing("audience"),
     changes_configuration=True,
@@ -89,7 +70,7 @@ def update_audience(call: Call, audience: Audience, body: Changes[AudienceProper
     return audiences.store_audience(call.db, audience, values_of(properties), call.now)
 
 
-@operation("updateAudienceMembers", body=LIST_CHANGE, answer=wrapped("audience", AUDIENCE), audit="audience")
+@operation("updateAudienceMembers", answer=wrapped("audience", AUDIENCE), audit="audience")
 def update_audience_members(call: Call, audience: Audience, body: ListChange) -> Audience:
     """Put members on the list and take others off.
 

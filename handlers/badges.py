@@ -6,10 +6,10 @@ from typing import Any
 from domain.badges import Badge
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import values_of, wrapped
+from handlers.messages.base import Merged, values_of, wrapped
 from handlers.messages.lists import listed
 from handlers.operation import operation
-from handlers.schemas.badges import BADGE, BADGE_BODY, BADGE_CHANGES, BadgeProperties
+from handlers.schemas.badges import BADGE, BadgeProperties
 from persistence.badges import BADGES
 from persistence.paging import Paged
 
@@ -22,7 +22,7 @@ def list_badges(call: Call, query: Mapping[str, Any]) -> Paged[Badge]:
     return BADGES.find_page(call.db, call.organization.organization_id, query)
 
 
-@operation("createBadge", body=BADGE_BODY, answer=wrapped("badge", BADGE), audit=_AUDITED, changes_configuration=True)
+@operation("createBadge", answer=wrapped("badge", BADGE), audit=_AUDITED, changes_configuration=True)
 def create_badge(call: Call, body: BadgeProperties) -> Badge:
     """Create a badge, which no member holds yet."""
     values = {"badge_key": call.new_key(), **values_of(body)}
@@ -35,14 +35,7 @@ def get_badge(call: Call, badge: Badge) -> Badge:
     return badge
 
 
-@operation(
-    "updateBadge",
-    body=BADGE_CHANGES,
-    merge_into="badge",
-    answer=wrapped("badge", BADGE),
-    audit=_AUDITED.changing("badge"),
-    changes_configuration=True,
-)
-def update_badge(call: Call, badge: Badge, body: BadgeProperties) -> Badge:
+@operation("updateBadge", answer=wrapped("badge", BADGE), audit=_AUDITED.changing("badge"), changes_configuration=True)
+def update_badge(call: Call, badge: Badge, body: Merged[BadgeProperties]) -> Badge:
     """Change a badge. Members keep what they hold of it, even above a new maximum."""
     return BADGES.store(call.db, badge, values_of(body), call.now)

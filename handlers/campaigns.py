@@ -8,19 +8,10 @@ from domain.campaigns.records import Action, Campaign
 from domain.triggers import CAMPAIGN, CREATED, UPDATED
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import values_of, wrapped
+from handlers.messages.base import Merged, values_of, wrapped
 from handlers.messages.lists import listed
 from handlers.operation import operation
-from handlers.schemas.campaigns import (
-    ACTION,
-    ACTION_BODY,
-    ACTION_CHANGES,
-    CAMPAIGN_BODY,
-    CAMPAIGN_CHANGES,
-    campaign_record,
-    saved_action,
-    viewed_campaign,
-)
+from handlers.schemas.campaigns import ACTION, campaign_record, saved_action, viewed_campaign
 from handlers.services.campaign_limits import CampaignView, view_campaign
 from handlers.services.campaigns import (
     ActionProperties,
@@ -44,13 +35,7 @@ def list_campaigns(call: Call, query: Mapping[str, Any]) -> Paged[Campaign]:
     return CAMPAIGNS.find_page(call.db, call.organization.organization_id, query)
 
 
-@operation(
-    "createCampaign",
-    body=CAMPAIGN_BODY,
-    answer=wrapped("campaign", campaign_record),
-    audit=_AUDITED,
-    changes_configuration=True,
-)
+@operation("createCampaign", answer=wrapped("campaign", campaign_record), audit=_AUDITED, changes_configuration=True)
 def create_campaign(call: Call, body: CampaignProperties) -> Campaign:
     """Create a campaign, which has no actions yet."""
     values = {"campaign_key": call.new_key(), **values_of(validated_campaign(call, body, None))}
@@ -67,13 +52,11 @@ def get_campaign(call: Call, campaign: Campaign, query: Mapping[str, Any]) -> Ca
 
 @operation(
     "updateCampaign",
-    body=CAMPAIGN_CHANGES,
-    merge_into="campaign",
     answer=wrapped("campaign", campaign_record),
     audit=_AUDITED.changing("campaign"),
     changes_configuration=True,
 )
-def update_campaign(call: Call, campaign: Campaign, body: CampaignProperties) -> Campaign:
+def update_campaign(call: Call, campaign: Campaign, body: Merged[CampaignProperties]) -> Campaign:
     """Change a campaign; all processes use the change from their next event on."""
     body = validated_campaign(call, body, campaign)
     updated_campaign = campaigns.store_campaign(call.db, campaign, values_of(body), call.now)
@@ -87,13 +70,7 @@ def list_actions(call: Call, campaign: Campaign, query: Mapping[str, Any]) -> Pa
     return ACTIONS.find_page(call.db, campaign.organization_id, query, campaign_id=campaign.campaign_id)
 
 
-@operation(
-    "createAction",
-    body=ACTION_BODY,
-    answer=saved_action,
-    audit=_AUDITED_ACTION,
-    changes_configuration=True,
-)
+@operation("createAction", answer=saved_action, audit=_AUDITED_ACTION, changes_configuration=True)
 def create_action(call: Call, campaign: Campaign, body: ActionProperties) -> Action:
     """Add an action, after the campaign's last one unless the body has a position."""
     body = validated_action(call, campaign, body, None)
@@ -112,15 +89,8 @@ def get_action(call: Call, campaign: Campaign, action: Action) -> Action:
     return action
 
 
-@operation(
-    "updateAction",
-    body=ACTION_CHANGES,
-    merge_into="action",
-    answer=saved_action,
-    audit=_AUDITED_ACTION.changing("action"),
-    changes_configuration=True,
-)
-def update_action(call: Call, campaign: Campaign, action: Action, body: ActionProperties) -> Action:
+@operation("updateAction", answer=saved_action, audit=_AUDITED_ACTION.changing("action"), changes_configuration=True)
+def update_action(call: Call, campaign: Campaign, action: Action, body: Merged[ActionProperties]) -> Action:
     """Change an action; it keeps its position unless the body has another."""
     body = validated_action(call, campaign, body, action)
     refuse_outdated(call, campaign, body.campaign_version_id)

@@ -14,18 +14,7 @@ from handlers.messages.base import Changes, wrapped
 from handlers.messages.lists import listed
 from handlers.messages.validation import Schemas, Validator, body_faults
 from handlers.operation import operation
-from handlers.schemas.content import (
-    BATCH,
-    COLLECTION,
-    COLLECTION_BODY,
-    COLLECTION_CHANGES,
-    DOCUMENT,
-    DOCUMENT_CHANGES,
-    CollectionProperties,
-    DocumentBatch,
-    batch_answer,
-    batch_item,
-)
+from handlers.schemas.content import COLLECTION, DOCUMENT, CollectionProperties, DocumentBatch, batch_answer, batch_item
 from handlers.schemas.content_search import search_answer, search_of
 from handlers.services.content import write_collections
 from handlers.services.content.write_documents import (
@@ -57,7 +46,7 @@ def list_collections(call: Call, query: Mapping[str, Any]) -> Paged[ContentColle
     return COLLECTIONS.find_page(call.db, call.organization.organization_id, filters)
 
 
-@operation("createCollection", body=COLLECTION_BODY, answer=wrapped("collection", COLLECTION.dump), audit=_AUDITED)
+@operation("createCollection", answer=wrapped("collection", COLLECTION.dump), audit=_AUDITED)
 def create_collection(call: Call, body: CollectionProperties) -> ContentCollection:
     """Create a collection; a slug that is not given is made from the name."""
     return write_collections.create(call, body)
@@ -70,10 +59,7 @@ def get_collection(call: Call, collection: ContentCollection) -> ContentCollecti
 
 
 @operation(
-    "updateCollection",
-    body=COLLECTION_CHANGES,
-    answer=wrapped("collection", COLLECTION.dump),
-    audit=_AUDITED.changing(is_found_by_handler=True),
+    "updateCollection", answer=wrapped("collection", COLLECTION.dump), audit=_AUDITED.changing(is_found_by_handler=True)
 )
 def update_collection(
     call: Call, collection: ContentCollection, body: Changes[CollectionProperties]
@@ -89,7 +75,7 @@ def search_documents(call: Call, collection: ContentCollection, query: Mapping[s
     return search_answer(collection, described, search.find(call.db, document_search))
 
 
-@operation("batchUpsertDocuments", body=BATCH, answer=batch_answer, audit=DOCUMENT_ENTITY)
+@operation("batchUpsertDocuments", answer=batch_answer, audit=DOCUMENT_ENTITY)
 def batch_upsert_documents(call: Call, collection: ContentCollection, body: DocumentBatch) -> BatchOutcome:
     """Create or change versions of documents; a fault in one of them affects no other."""
     items = [_batch_item(document) for document in body.documents]
@@ -122,7 +108,7 @@ def get_document(
     return version_of(call, collection, document, query["locale"])
 
 
-@operation("updateDocument", body=DOCUMENT_CHANGES, answer=wrapped("document", DOCUMENT.dump), audit=DOCUMENT_ENTITY)
+@operation("updateDocument", answer=wrapped("document", DOCUMENT.dump), audit=DOCUMENT_ENTITY)
 def update_document(
     call: Call,
     collection: ContentCollection,
@@ -155,9 +141,7 @@ def list_document_locales(call: Call, collection: ContentCollection, document: D
     return {"documentKeyOrSlug": document.key_or_slug, "locales": locales}
 
 
-@operation(
-    "upsertDocumentLocale", body=DOCUMENT_CHANGES, answer=wrapped("document", DOCUMENT.dump), audit=DOCUMENT_ENTITY
-)
+@operation("upsertDocumentLocale", answer=wrapped("document", DOCUMENT.dump), audit=DOCUMENT_ENTITY)
 def upsert_document_locale(
     call: Call, collection: ContentCollection, document: DocumentAddress, locale: str, body: Changes[DocumentProperties]
 ) -> ContentDocument:

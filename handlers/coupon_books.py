@@ -11,15 +11,8 @@ from handlers.call import ADMINISTRATION, INTEGRATION, Call
 from handlers.messages.base import Changes, wrapped
 from handlers.messages.lists import listed, results, walked
 from handlers.operation import operation
-from handlers.schemas.coupon_books import (
-    BOOK,
-    BOOK_STATUS,
-    CHANGED_BOOK,
-    NEW_BOOK,
-    StatusChange,
-    references,
-)
-from handlers.schemas.coupons import CODE, CODES, COUPON, CodeChange, NewCodes
+from handlers.schemas.coupon_books import BOOK, CHANGED_BOOK, NEW_BOOK, StatusChange, references
+from handlers.schemas.coupons import COUPON, CodeChange, NewCodes
 from handlers.services.coupons.validate_book import CouponBookProperties, settled_book
 from handlers.services.webhooks.outbox import entity_changed
 from persistence.content import documents
@@ -65,7 +58,7 @@ def update_coupon_book(call: Call, book: CouponBook, body: Changes[CouponBookPro
     return _notify_triggers(call, BOOKS.store(call.db, book, values, call.now), UPDATED)
 
 
-@operation("updateCouponBookStatus", body=BOOK_STATUS, answer=_ONE, audit=_AUDITED_CHANGE)
+@operation("updateCouponBookStatus", answer=_ONE, audit=_AUDITED_CHANGE)
 def update_coupon_book_status(call: Call, book: CouponBook, body: StatusChange) -> CouponBook:
     """Publish, withdraw or archive a book; archiving is final."""
     book = BOOKS.lock(call.db, book)
@@ -96,7 +89,7 @@ def list_coupon_book_coupons(call: Call, book: CouponBook, query: Mapping[str, A
     return codes.find_page_of_book(call.db, book, Page.of(query))
 
 
-@operation("addCouponBookCoupons", body=CODES, answer=results(COUPON, "codes"), audit="coupon-book")
+@operation("addCouponBookCoupons", answer=results(COUPON, "codes"), audit="coupon-book")
 def add_coupon_book_coupons(call: Call, book: CouponBook, body: NewCodes) -> list[Coupon]:
     """Add codes, all or none; the number of statements does not depend on their number."""
     book = BOOKS.lock(call.db, book)
@@ -120,7 +113,6 @@ def get_coupon_code(call: Call, book: CouponBook, coupon: Coupon) -> Coupon:
 
 @operation(
     "updateCouponCode",
-    body=CODE,
     answer=_ONE,
     audit=Audited("coupon", "coupon_id", COUPON).changing("coupon", records=lambda book: ()),
 )

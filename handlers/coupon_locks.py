@@ -6,13 +6,13 @@ from domain.members import Member
 from handlers.call import Call
 from handlers.messages.base import wrapped
 from handlers.operation import operation
-from handlers.schemas.coupon_locks import LOCK, LOCK_REQUEST
+from handlers.schemas.coupon_locks import LOCK
 from handlers.services.coupons.lock import LockRequest, LockView, lock_coupon, release_lock
 
 _ONE = wrapped("couponLock", LOCK)
 
 
-@operation("lockCoupon", body=LOCK_REQUEST, answer=_ONE, audit="coupon-lock")
+@operation("lockCoupon", answer=_ONE, audit="coupon-lock")
 def lock(call: Call, member: Member, book: CouponBook, body: LockRequest) -> LockView:
     """Keep a coupon for the member until the lock ends."""
     return lock_coupon(call, member, book, body)

@@ -17,10 +17,8 @@ from handlers.operation import BatchHandler, operation
 from handlers.schemas.coupon_usages import (
     ADMINISTERED,
     ADMINISTERED_ASSIGNMENT,
-    BATCH,
     MEMBER_COUPON,
     OF_MEMBER,
-    REVERT,
     USAGE,
     AssignmentBatch,
     CouponBody,
@@ -84,7 +82,7 @@ def assign_several(call: Call, book: CouponBook, body: CouponBody) -> CouponRequ
     return CouponRequest(references.member(call, body.member_id), book, command_of(body))
 
 
-@operation("batchAssignCoupons", body=BATCH, answer=batch_assigned, audit=_AUDITED_BATCH)
+@operation("batchAssignCoupons", answer=batch_assigned, audit=_AUDITED_BATCH)
 def batch_assign_coupons(call: Call, book: CouponBook, body: AssignmentBatch) -> list[AssignmentOutcome]:
     """Assign a coupon to each of many members."""
     nameless = [
@@ -111,7 +109,7 @@ def assign_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: Coupo
     return CouponRequest(references.member(call, body.member_id), book, command)
 
 
-@operation("revertCouponUsage", body=REVERT, answer=one_as_usages, audit=_AUDITED, batch=BatchHandler(revert_usages))
+@operation("revertCouponUsage", answer=one_as_usages, audit=_AUDITED, batch=BatchHandler(revert_usages))
 def revert_coupon_usage(call: Call, coupon_usage: CouponUsage, body: UsageReversal) -> UsageToRevert:
     """Reverse an assignment or a use. Returns the reversal."""
     return UsageToRevert(coupon_usage, body.force_revert)

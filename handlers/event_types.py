@@ -7,10 +7,10 @@ from domain.event_types import BUILT_IN_EVENT_TYPES, ApiCodeFixed, CustomEventTy
 from domain.problems import NameTaken
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import values_of, wrapped
+from handlers.messages.base import Merged, values_of, wrapped
 from handlers.messages.lists import listed, results
 from handlers.operation import operation
-from handlers.schemas.event_types import EVENT_TYPE, EVENT_TYPE_CHANGES, NEW_EVENT_TYPE, EventTypeProperties
+from handlers.schemas.event_types import EVENT_TYPE, EventTypeProperties
 from persistence.event_types import EVENT_TYPES
 from persistence.paging import Paged
 
@@ -31,13 +31,7 @@ def list_custom_event_types(call: Call, query: Mapping[str, Any]) -> Paged[Custo
     return EVENT_TYPES.find_page(call.db, call.organization.organization_id, query)
 
 
-@operation(
-    "createCustomEventType",
-    body=NEW_EVENT_TYPE,
-    answer=wrapped("eventType", EVENT_TYPE),
-    audit=_AUDITED,
-    changes_configuration=True,
-)
+@operation("createCustomEventType", answer=wrapped("eventType", EVENT_TYPE), audit=_AUDITED, changes_configuration=True)
 def create_custom_event_type(call: Call, body: EventTypeProperties) -> CustomEventType:
     """Add an event type. Refuses an `apiCode` that exists, built-in or not."""
     if body.api_code in BUILT_IN_EVENT_TYPES:
@@ -53,13 +47,13 @@ def get_custom_event_type(call: Call, event_type: CustomEventType) -> CustomEven
 
 @operation(
     "updateCustomEventType",
-    body=EVENT_TYPE_CHANGES,
-    merge_into="event_type",
     answer=wrapped("eventType", EVENT_TYPE),
     audit=_AUDITED.changing("event_type"),
     changes_configuration=True,
 )
-def update_custom_event_type(call: Call, event_type: CustomEventType, body: EventTypeProperties) -> CustomEventType:
+def update_custom_event_type(
+    call: Call, event_type: CustomEventType, body: Merged[EventTypeProperties]
+) -> CustomEventType:
     """Change an event type; events of an inactive one can no longer be tracked."""
     if body.api_code != event_type.api_code:
         raise ApiCodeFixed(f"This event type is called {event_type.api_code} and cannot be renamed.")

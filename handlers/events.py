@@ -14,9 +14,6 @@ from handlers.messages.lists import listed, walked
 from handlers.messages.reversals import reverted_event
 from handlers.operation import BatchHandler, operation
 from handlers.schemas.events import (
-    CANCELLATION,
-    QUEUEING,
-    TRACKING,
     Cancellation,
     EventToTrack,
     EventToTrackBody,
@@ -39,9 +36,7 @@ from persistence import queue
 from persistence.events import EVENTS
 
 
-@operation(
-    "trackEvents", body=TRACKING, answer=tracked, dry_run_mark=b"dryRun", batch=BatchHandler(track_requests, size_of)
-)
+@operation("trackEvents", answer=tracked, dry_run_mark=b"dryRun", batch=BatchHandler(track_requests, size_of))
 def track_events(call: Call, body: Tracking) -> TrackRequest:
     """Track a batch of events. Returns the result of each, in the order of the request."""
     _refuse_fields_of_dry_runs(body)
@@ -52,7 +47,7 @@ def track_events(call: Call, body: Tracking) -> TrackRequest:
     return TrackRequest(body.events, body.mode, campaign_keys, body.now, is_traced=body.trace)
 
 
-@operation("trackEventsAsync", body=QUEUEING)
+@operation("trackEventsAsync")
 def track_events_async(call: Call, body: Queueing) -> dict[str, Any]:
     """Store and queue a batch of events (integration 4.6, item 2).
 
@@ -71,7 +66,7 @@ def track_event(call: Call, body: EventToTrack) -> dict[str, Any]:
     return {"systemUniqueKey": result.answer["systemUniqueKey"], "effects": result.answer["effects"]}
 
 
-@operation("cancelEvent", body=CANCELLATION, audit="event")
+@operation("cancelEvent", audit="event")
 def cancel_event(call: Call, event: LoyaltyEvent, body: Cancellation) -> dict[str, Any]:
     """Cancel an event and return what was reversed (integration 4.6, item 3)."""
     reversals = cancel(call, event, body.description, body.allow_overdraft)

@@ -2,12 +2,12 @@
 
 from handlers.call import Call
 from handlers.operation import operation
-from handlers.schemas.expiry_extensions import EXTENDED, EXTENSION
+from handlers.schemas.expiry_extensions import EXTENDED
 from handlers.services.ledger.extend_expiry import Extended, ExtensionRequest
 from handlers.services.ledger.extend_expiry import extend_expiry as extend
 
 
-@operation("extendExpiry", body=EXTENSION, answer=EXTENDED.dump, audit="expiry-extension")
+@operation("extendExpiry", answer=EXTENDED.dump, audit="expiry-extension")
 def extend_expiry(call: Call, body: ExtensionRequest) -> Extended:
     """Extend the expiry of lots of an account."""
     return extend(call, body)

@@ -9,7 +9,7 @@ from handlers.call import Call
 from handlers.messages.base import wrapped
 from handlers.messages.lists import listed
 from handlers.operation import operation
-from handlers.schemas.exports import EXPORT, EXPORT_BODY, export_part, export_part_csv, export_part_lines
+from handlers.schemas.exports import EXPORT, export_part, export_part_csv, export_part_lines
 from handlers.services.exports import manage
 from handlers.services.exports.manage import ExportPart, ExportProperties
 from persistence.exports import EXPORTS
@@ -25,7 +25,7 @@ def list_exports(call: Call, query: Mapping[str, Any]) -> Paged[ExportJob]:
     return EXPORTS.find_page(call.db, call.organization.organization_id, query)
 
 
-@operation("createExport", body=EXPORT_BODY, answer=_ONE, audit=_AUDITED)
+@operation("createExport", answer=_ONE, audit=_AUDITED)
 def create_export(call: Call, body: ExportProperties) -> ExportJob:
     """Begin an export."""
     return manage.create_export(call, body)

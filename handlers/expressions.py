@@ -8,17 +8,17 @@ from domain.expressions import BOOL, MAX_TEXTS, ExpressionError, Fault, check, f
 from domain.problems import FieldFault, InvalidRequest
 from handlers.call import Call
 from handlers.operation import operation
-from handlers.schemas.expressions import TEXTS, TREES, WARNING, TextInput, Texts, TreeInput, Trees
+from handlers.schemas.expressions import WARNING, TextInput, Texts, TreeInput, Trees
 
 
-@operation("parseExpressions", body=TEXTS)
+@operation("parseExpressions")
 def parse_expressions(call: Call, body: Texts) -> dict[str, Any]:
     """Parse each text. Returns its tree, its printed form, its form in words, its faults and warnings."""
     _refuse_longer(sum(len(item.expression) for item in body.inputs))
     return {"nodes": [_parse_item(index, item, body.annotate) for index, item in enumerate(body.inputs)]}
 
 
-@operation("formatExpressions", body=TREES)
+@operation("formatExpressions")
 def format_expressions(call: Call, body: Trees) -> dict[str, Any]:
     """Print each tree as text and in words, with its faults and warnings."""
     nodes: list[dict[str, Any]] = []

@@ -12,8 +12,6 @@ from handlers.messages.lists import listed
 from handlers.messages.uploads import Upload
 from handlers.operation import operation
 from handlers.schemas.imports import (
-    IMPORT_BODY,
-    IMPORT_START,
     PART,
     UPLOAD,
     ImportErrors,
@@ -38,7 +36,7 @@ def list_imports(call: Call, query: Mapping[str, Any]) -> Paged[ImportJob]:
     return IMPORTS.find_page(call.db, call.organization.organization_id, query)
 
 
-@operation("createImport", body=IMPORT_BODY, answer=_ONE, audit=_AUDITED)
+@operation("createImport", answer=_ONE, audit=_AUDITED)
 def create_import(call: Call, body: ImportProperties) -> ImportJob:
     """Begin an import."""
     return manage.create_import(call, body)
@@ -56,7 +54,7 @@ def upload_import_part(call: Call, import_job: ImportJob, part_number: int, body
     return manage.upload_part(call, import_job, part_number, body)
 
 
-@operation("startImport", body=IMPORT_START, answer=_ONE, audit=_AUDITED.changing("import_job"))
+@operation("startImport", answer=_ONE, audit=_AUDITED.changing("import_job"))
 def start_import(call: Call, import_job: ImportJob, body: ImportStart) -> ImportJob:
     """Hand the import over to the worker."""
     return manage.start_import(call, import_job, body.parts)

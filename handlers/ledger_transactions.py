@@ -13,13 +13,6 @@ from handlers.call import Call
 from handlers.messages.lists import walked
 from handlers.operation import BatchHandler, operation
 from handlers.schemas.ledger_transactions import (
-    BATCH_REVERT,
-    BURN,
-    CAPTURES,
-    MINT,
-    MOVEMENT,
-    RELEASES,
-    REVERT,
     BatchBody,
     BatchedMovement,
     BurnRequest,
@@ -87,11 +80,7 @@ def _filters(query: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @operation(
-    "createLedgerTransaction",
-    body=MOVEMENT,
-    answer=transactions,
-    audit="ledger-transaction",
-    batch=BatchHandler(post_and_answer),
+    "createLedgerTransaction", answer=transactions, audit="ledger-transaction", batch=BatchHandler(post_and_answer)
 )
 def create_ledger_transaction(call: Call, account: LedgerAccount, body: MovementRequest) -> Movement:
     """Mint, burn or transfer between wallets."""
@@ -110,7 +99,7 @@ def _post_all(call: Call, movements: Sequence[Movement]) -> list[TransactionRow]
     return [row for rows in outcomes if isinstance(rows, list) for row in rows]
 
 
-@operation("revertLedgerTransaction", body=REVERT, answer=transactions, audit="ledger-transaction")
+@operation("revertLedgerTransaction", answer=transactions, audit="ledger-transaction")
 def revert_ledger_transaction(
     call: Call, account: LedgerAccount, transaction: StoredTransaction, body: RevertRequest
 ) -> list[TransactionRow]:
@@ -119,38 +108,26 @@ def revert_ledger_transaction(
     return _post_all(call, [movement(body, **addressed)])
 
 
-@operation(
-    "burnWalletPoints",
-    body=BURN,
-    answer=transactions,
-    audit="ledger-transaction",
-    batch=BatchHandler(post_and_answer),
-)
+@operation("burnWalletPoints", answer=transactions, audit="ledger-transaction", batch=BatchHandler(post_and_answer))
 def burn_wallet_points(call: Call, account: LedgerAccount, wallet: Wallet, body: BurnRequest) -> Movement:
     """Burn from a wallet."""
     return movement(body, ledger_account_id=account.ledger_account_id, from_wallet_id=wallet.wallet_id)
 
 
-@operation(
-    "mintWalletPoints",
-    body=MINT,
-    answer=transactions,
-    audit="ledger-transaction",
-    batch=BatchHandler(mint_and_answer),
-)
+@operation("mintWalletPoints", answer=transactions, audit="ledger-transaction", batch=BatchHandler(mint_and_answer))
 def mint_wallet_points(call: Call, ledger: Ledger, wallet: Wallet, body: MintRequest) -> Movement:
     """Mint into a wallet, on the default account of its ledger."""
     return movement(body, ledger_id=ledger.ledger_id, to_wallet_id=wallet.wallet_id)
 
 
-@operation("captureLedgerTransactions", body=CAPTURES, audit="ledger-transaction")
+@operation("captureLedgerTransactions", audit="ledger-transaction")
 def capture_ledger_transactions(call: Call, account: LedgerAccount, body: Captures) -> Mapping[str, bool]:
     """Capture pending transactions, all or none."""
     capture(call, account, [(int(one.ledger_transaction_id), one.capture_amount) for one in body.transactions])
     return {"ok": True}
 
 
-@operation("releaseLedgerTransactions", body=RELEASES, audit="ledger-transaction")
+@operation("releaseLedgerTransactions", audit="ledger-transaction")
 def release_ledger_transactions(call: Call, account: LedgerAccount, body: Releases) -> Mapping[str, bool]:
     """Make points that wait available now, all or none."""
     release(call, account, [int(one.ledger_transaction_id) for one in body.transactions])
@@ -181,7 +158,7 @@ def _in_organization(call: Call, item: BatchedMovement) -> Movement:
     return replace(item.movement, refusal=NotFound(detail))
 
 
-@operation("batchRevertLedgerTransactions", body=BATCH_REVERT, answer=processed, audit="ledger-transaction")
+@operation("batchRevertLedgerTransactions", answer=processed, audit="ledger-transaction")
 def batch_revert_ledger_transactions(call: Call, body: RevertBatch) -> list[Processed]:
     """Post reverts, each on its own."""
     fiat = partial_fiat_values(body)

@@ -11,14 +11,12 @@ from handlers.call import Call
 from handlers.messages.base import Changes, values_of, wrapped
 from handlers.messages.lists import listed, results
 from handlers.operation import operation
-from handlers.schemas.ledger_transactions import SUPPLY, transactions
+from handlers.schemas.ledger_transactions import transactions
 from handlers.schemas.ledgers import (
     ACCOUNT,
-    ACCOUNT_CHANGES,
     DAILY_BALANCE,
     LEDGER,
     NEW_ACCOUNT,
-    NEW_LEDGER,
     WALLET,
     AccountSettings,
     LedgerProperties,
@@ -43,12 +41,7 @@ def list_ledgers(call: Call, query: Mapping[str, Any]) -> Paged[Any]:
     return page.showing([_ledger(call, result) for result in page.results])
 
 
-@operation(
-    "createLedger",
-    body=NEW_LEDGER,
-    answer=wrapped("ledger", LEDGER),
-    audit=Audited("ledger", "ledger_id", LEDGER),
-)
+@operation("createLedger", answer=wrapped("ledger", LEDGER), audit=Audited("ledger", "ledger_id", LEDGER))
 def create_ledger(call: Call, body: LedgerProperties) -> Mapping[str, Any]:
     """Add a ledger without accounts."""
     values = {"ledger_key": call.new_key(), **values_of(body)}
@@ -67,7 +60,7 @@ def list_ledger_accounts(call: Call, ledger: Ledger, query: Mapping[str, Any]) -
     return page.showing(_accounts(call, ledger, page.results))
 
 
-@operation("createLedgerAccount", body=NEW_ACCOUNT, answer=wrapped("ledgerAccount", ACCOUNT), audit=_AUDITED_ACCOUNT)
+@operation("createLedgerAccount", answer=wrapped("ledgerAccount", ACCOUNT), audit=_AUDITED_ACCOUNT)
 def create_ledger_account(call: Call, ledger: Ledger, body: NewAccount) -> Mapping[str, Any]:
     """Add an account to a ledger; the first account of a ledger is its default."""
     return _accounts(call, ledger, [accounts.create_account(call, ledger, asdict(body))])[0]
@@ -75,7 +68,6 @@ def create_ledger_account(call: Call, ledger: Ledger, body: NewAccount) -> Mappi
 
 @operation(
     "updateLedgerAccount",
-    body=ACCOUNT_CHANGES,
     answer=wrapped("ledgerAccount", ACCOUNT),
     audit=_AUDITED_ACCOUNT.changing(is_found_by_handler=True),
 )
@@ -101,7 +93,7 @@ def _accounts(call: Call, ledger: Ledger, accounts: Sequence[LedgerAccount]) -> 
     ]
 
 
-@operation("updateMaxSupply", body=SUPPLY, answer=transactions, audit="ledger-account")
+@operation("updateMaxSupply", answer=transactions, audit="ledger-account")
 def update_max_supply(call: Call, ledger: Ledger, account: LedgerAccount, body: SupplyChange) -> list[TransactionRow]:
     """Change the maximum supply of an account; a transaction that moves nothing records the change."""
     transaction_id = change_supply(call, ledger, account, body)

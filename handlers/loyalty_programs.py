@@ -13,7 +13,7 @@ from handlers.call import Call
 from handlers.messages.base import Changes, values_of, wrapped
 from handlers.messages.lists import results
 from handlers.operation import operation
-from handlers.schemas.loyalty_programs import PROGRAM, PROGRAM_BODY, PROGRAM_CHANGES, ProgramProperties
+from handlers.schemas.loyalty_programs import PROGRAM, ProgramProperties
 from handlers.services import references
 from persistence import organizations, programs
 from persistence.programs import PROGRAMS
@@ -30,11 +30,7 @@ def list_loyalty_programs(call: Call, query: Mapping[str, Any]) -> list[dict[str
 
 
 @operation(
-    "createLoyaltyProgram",
-    body=PROGRAM_BODY,
-    answer=wrapped("loyaltyProgram", PROGRAM),
-    audit=_AUDITED,
-    changes_configuration=True,
+    "createLoyaltyProgram", answer=wrapped("loyaltyProgram", PROGRAM), audit=_AUDITED, changes_configuration=True
 )
 def create_loyalty_program(call: Call, body: ProgramProperties) -> dict[str, Any]:
     """Create a program; it has no tiers yet, so none can be its default."""
@@ -54,7 +50,6 @@ def get_loyalty_program(call: Call, program: LoyaltyProgram) -> dict[str, Any]:
 
 @operation(
     "updateLoyaltyProgram",
-    body=PROGRAM_CHANGES,
     answer=wrapped("loyaltyProgram", PROGRAM),
     audit=_AUDITED.changing("program"),
     changes_configuration=True,

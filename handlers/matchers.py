@@ -6,10 +6,10 @@ from typing import Any
 from domain.matchers import Matcher, compile_matcher
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import values_of, wrapped
+from handlers.messages.base import Merged, values_of, wrapped
 from handlers.messages.lists import listed
 from handlers.operation import operation
-from handlers.schemas.matchers import MATCHER, MATCHER_BODY, MATCHER_CHANGES, MatcherProperties
+from handlers.schemas.matchers import MATCHER, MatcherProperties
 from handlers.services.organizations.reset import refuse_other_organization
 from persistence.matchers import MATCHERS
 from persistence.paging import Paged
@@ -23,9 +23,7 @@ def list_matchers(call: Call, query: Mapping[str, Any]) -> Paged[Matcher]:
     return MATCHERS.find_page(call.db, call.organization.organization_id, query)
 
 
-@operation(
-    "createMatcher", body=MATCHER_BODY, answer=wrapped("matcher", MATCHER), audit=_AUDITED, changes_configuration=True
-)
+@operation("createMatcher", answer=wrapped("matcher", MATCHER), audit=_AUDITED, changes_configuration=True)
 def create_matcher(call: Call, body: MatcherProperties) -> Matcher:
     """Create a matcher; expressions can name it by its key at once."""
     _check(call, body)
@@ -46,14 +44,9 @@ def get_matcher_by_key(call: Call, matcher: Matcher) -> Matcher:
 
 
 @operation(
-    "updateMatcher",
-    body=MATCHER_CHANGES,
-    merge_into="matcher",
-    answer=wrapped("matcher", MATCHER),
-    audit=_AUDITED.changing("matcher"),
-    changes_configuration=True,
+    "updateMatcher", answer=wrapped("matcher", MATCHER), audit=_AUDITED.changing("matcher"), changes_configuration=True
 )
-def update_matcher(call: Call, matcher: Matcher, body: MatcherProperties) -> Matcher:
+def update_matcher(call: Call, matcher: Matcher, body: Merged[MatcherProperties]) -> Matcher:
     """Change a matcher; all processes use the change from their next event on."""
     _check(call, body)
     return MATCHERS.store(call.db, matcher, values_of(body), call.now)

@@ -11,7 +11,7 @@ from handlers.messages.badges import TRACKING
 from handlers.messages.base import values_of, wrapped
 from handlers.messages.lists import listed
 from handlers.operation import BatchHandler, operation
-from handlers.schemas.member_badges import BALANCE, GRANT, MEMBER_BADGE, GrantRequest
+from handlers.schemas.member_badges import BALANCE, MEMBER_BADGE, GrantRequest
 from handlers.services.badges import ASSIGN, UNASSIGN, assign_badges, grant, unassign_badges
 from handlers.services.unit_of_work.requests import unit_of_work
 from persistence import badges
@@ -33,24 +33,14 @@ def get_member_badge_balance(call: Call, member: Member, badge: Badge) -> BadgeB
     return badges.find_balance(call.db, member, badge)
 
 
-@operation(
-    "assignBadge",
-    body=GRANT,
-    answer=wrapped("badgeTracking", TRACKING),
-    audit=_AUDITED,
-    batch=BatchHandler(assign_badges),
-)
+@operation("assignBadge", answer=wrapped("badgeTracking", TRACKING), audit=_AUDITED, batch=BatchHandler(assign_badges))
 def assign_badge(call: Call, member: Member, badge: Badge, body: GrantRequest) -> BadgeGrant:
     """Assign a badge to the member; campaigns evaluate the event."""
     return grant(ASSIGN, member, badge, **values_of(body))
 
 
 @operation(
-    "unassignBadge",
-    body=GRANT,
-    answer=wrapped("badgeTracking", TRACKING),
-    audit=_AUDITED,
-    batch=BatchHandler(unassign_badges),
+    "unassignBadge", answer=wrapped("badgeTracking", TRACKING), audit=_AUDITED, batch=BatchHandler(unassign_badges)
 )
 def unassign_badge(call: Call, member: Member, badge: Badge, body: GrantRequest) -> BadgeGrant:
     """Unassign a badge from the member; campaigns evaluate the event."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from domain.audiences import CompiledAudience
 from domain.ledger.records import BURN, MINT
-from domain.members import LONGEST_ID, Member, MemberInactive, MemberProperties
+from domain.members import LONGEST_ID, Member, MemberInactive
 from domain.programs import LoyaltyProgram, LoyaltyTier
 from domain.tier_log import TierTracking
 from domain.tiers import MemberTier
@@ -13,13 +13,12 @@ from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, MEMBER_SUBJECT, Call
 from handlers.messages.base import Changes, wrapped
 from handlers.messages.lists import listed, results, walked
-from handlers.messages.members import MEMBER, MEMBER_PROPERTIES
+from handlers.messages.members import MEMBER, MEMBER_PROPERTIES, MemberBody
 from handlers.operation import BatchHandler, operation
 from handlers.schemas.audiences import audience_ids, audience_keys
-from handlers.schemas.member_points import MEMBER_POINTS, MOVED_POINTS
+from handlers.schemas.member_points import MOVED_POINTS
 from handlers.schemas.member_tiers import (
     TIER_BY_ID,
-    TIER_BY_ID_IN_PROGRAM,
     TIER_BY_KEY,
     TierById,
     TierByIdInProgram,
@@ -28,14 +27,8 @@ from handlers.schemas.member_tiers import (
     tier_key,
 )
 from handlers.schemas.members import (
-    AUDIENCE_IDS,
     EXISTING_MEMBER,
-    LOYALTY_MEMBER_IDS,
-    MEMBER_CHANGES,
-    MEMBER_IDS,
     MEMBER_TIER,
-    NEW_MEMBER,
-    NEW_MEMBERS,
     AudienceIds,
     LoyaltyMemberIds,
     MemberIds,
@@ -78,11 +71,10 @@ def list_members(call: Call, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
 
 @operation(
     "createMember",
-    body=NEW_MEMBER,
     answer={INTEGRATION: enrolled("loyaltyMember"), ADMINISTRATION: enrolled("loyalMember")},
     audit=Audited("member", "member_id", MEMBER_PROPERTIES, records=lambda result: [result.record]),
 )
-def create_member(call: Call, body: MemberProperties) -> Enrolment:
+def create_member(call: Call, body: MemberBody) -> Enrolment:
     """Enrol a member with a wallet and the default tier of the default program."""
     [enrolment] = enrol_members(call, [body])
     if enrolment.refusal is not None:
@@ -92,7 +84,6 @@ def create_member(call: Call, body: MemberProperties) -> Enrolment:
 
 @operation(
     "createMembers",
-    body=NEW_MEMBERS,
     answer=enrolments,
     audit=Audited(
         "member",
@@ -106,7 +97,7 @@ def create_members(call: Call, body: NewMembers) -> list[Enrolment]:
     return enrol_members(call, body.members)
 
 
-@operation("checkMembersExist", body=LOYALTY_MEMBER_IDS, answer=results(EXISTING_MEMBER, "loyaltyMembers"))
+@operation("checkMembersExist", answer=results(EXISTING_MEMBER, "loyaltyMembers"))
 def check_members_exist(call: Call, body: LoyaltyMemberIds) -> list[Member]:
     """The members with these ids, in the order of the request; unknown ids are left out."""
     ids = [member_id for member_id in dict.fromkeys(body.loyalty_member_ids) if len(member_id) <= LONGEST_ID]
@@ -115,7 +106,7 @@ def check_members_exist(call: Call, body: LoyaltyMemberIds) -> list[Member]:
     return [by_id[member_id] for member_id in ids if member_id in by_id]
 
 
-@operation("batchGetMembers", body=MEMBER_IDS, answer=member_batch)
+@operation("batchGetMembers", answer=member_batch)
 def batch_get_members(call: Call, body: MemberIds) -> dict[str, Any]:
     """The members with these ids, and the unknown ids, both in the order of the request."""
     ids = list(dict.fromkeys(body.member_ids))
@@ -141,7 +132,7 @@ def get_member_by_loyalty_member_id(call: Call, holder: MemberWithHoldings, quer
     return view_holdings(call, holder, with_balances=query["includeBalance"], with_expiring=expiring)
 
 
-@operation("updateMember", body=MEMBER_CHANGES, answer=_ONE, audit=_AUDITED.changing(is_found_by_handler=True))
+@operation("updateMember", answer=_ONE, audit=_AUDITED.changing(is_found_by_handler=True))
 def update_member(call: Call, member: Member, body: Changes[MemberUpdate]) -> dict[str, Any]:
     """Change the fields that are sent and report the change to campaigns unless asked not to.
 
@@ -189,7 +180,7 @@ def set_member_tier(
     return _tier_set(call, member, program, body)
 
 
-@operation("setMemberTierByLoyaltyMemberId", body=TIER_BY_ID_IN_PROGRAM, answer=tier_id, audit="member-tier")
+@operation("setMemberTierByLoyaltyMemberId", answer=tier_id, audit="member-tier")
 def set_member_tier_by_loyalty_member_id(
     call: Call, member: Member, body: TierByIdInProgram
 ) -> tuple[TierTracking, LoyaltyTier | None]:
@@ -209,7 +200,7 @@ def _tier_set(
     return tracking, None if tier_id is None else TIERS.find(call.db, member.organization_id, tier_id)
 
 
-@operation("checkMemberAudiences", body=AUDIENCE_IDS, answer=audience_ids)
+@operation("checkMemberAudiences", answer=audience_ids)
 def check_member_audiences(call: Call, member: Member, body: AudienceIds) -> list[CompiledAudience]:
     """The audiences that the member is in, of those in the request, in its order."""
     by_id = {audience.audience_id: audience for audience in _audiences_of(call, member)}
@@ -249,25 +240,13 @@ def create_member_access_token(call: Call, member: Member) -> dict[str, Any]:
     return {"accessToken": token, "tokenType": "Bearer", "expiresIn": lifetime}
 
 
-@operation(
-    "mintMemberPoints",
-    body=MEMBER_POINTS,
-    answer=MOVED_POINTS,
-    audit="ledger-transaction",
-    batch=BatchHandler(move_points),
-)
+@operation("mintMemberPoints", answer=MOVED_POINTS, audit="ledger-transaction", batch=BatchHandler(move_points))
 def mint_member_points(call: Call, member: Member, body: PointsMove) -> PointsRequest:
     """Mint points into the member's wallet."""
     return PointsRequest(member, MINT, body)
 
 
-@operation(
-    "burnMemberPoints",
-    body=MEMBER_POINTS,
-    answer=MOVED_POINTS,
-    audit="ledger-transaction",
-    batch=BatchHandler(move_points),
-)
+@operation("burnMemberPoints", answer=MOVED_POINTS, audit="ledger-transaction", batch=BatchHandler(move_points))
 def burn_member_points(call: Call, member: Member, body: PointsMove) -> PointsRequest:
     """Burn points from the member's wallet."""
     return PointsRequest(member, BURN, body)

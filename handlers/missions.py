@@ -7,17 +7,10 @@ from domain.members import Member
 from domain.missions.records import MemberMission, Mission
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import values_of, wrapped
+from handlers.messages.base import Merged, values_of, wrapped
 from handlers.messages.lists import listed
 from handlers.operation import BatchHandler, operation
-from handlers.schemas.missions import (
-    MISSION,
-    MISSION_BODY,
-    MISSION_CHANGES,
-    PROGRESS_BODY,
-    member_mission,
-    saved_mission,
-)
+from handlers.schemas.missions import MISSION, member_mission, saved_mission
 from handlers.services.configuration import configuration_of
 from handlers.services.members.match_audiences import match_audiences
 from handlers.services.missions.advance import AdvanceRequest, MissionAdvance, advance_missions
@@ -35,7 +28,7 @@ def list_missions(call: Call, query: Mapping[str, Any]) -> Paged[Mission]:
     return MISSIONS.find_page(call.db, call.organization.organization_id, query)
 
 
-@operation("createMission", body=MISSION_BODY, answer=saved_mission, audit=_AUDITED, changes_configuration=True)
+@operation("createMission", answer=saved_mission, audit=_AUDITED, changes_configuration=True)
 def create_mission(call: Call, body: MissionProperties) -> Mission:
     """Create a mission, which counts from the next event on."""
     values = {"mission_key": call.new_key(), **values_of(validated_mission(call, body, None))}
@@ -48,15 +41,8 @@ def get_mission(call: Call, mission: Mission) -> Mission:
     return mission
 
 
-@operation(
-    "updateMission",
-    body=MISSION_CHANGES,
-    merge_into="mission",
-    answer=saved_mission,
-    audit=_AUDITED.changing("mission"),
-    changes_configuration=True,
-)
-def update_mission(call: Call, mission: Mission, body: MissionProperties) -> Mission:
+@operation("updateMission", answer=saved_mission, audit=_AUDITED.changing("mission"), changes_configuration=True)
+def update_mission(call: Call, mission: Mission, body: Merged[MissionProperties]) -> Mission:
     """Change a mission.
 
     Members keep their progress, and all processes use the change from their next event on.
@@ -78,12 +64,7 @@ def list_member_missions(call: Call, member: Member, query: Mapping[str, Any]) -
     return member_missions.find_page(call.db, member, query, audience_ids, zones, call.now)
 
 
-@operation(
-    "updateMissionProgress",
-    body=PROGRESS_BODY,
-    audit="mission-progress",
-    batch=BatchHandler(advance_missions),
-)
+@operation("updateMissionProgress", audit="mission-progress", batch=BatchHandler(advance_missions))
 def update_mission_progress(call: Call, member: Member, mission: Mission, body: MissionAdvance) -> AdvanceRequest:
     """Advance a mission of the member by request."""
     return AdvanceRequest(member, mission, body)

@@ -9,7 +9,7 @@ from handlers.call import Call
 from handlers.messages.base import wrapped
 from handlers.messages.lists import listed
 from handlers.operation import operation
-from handlers.schemas.offline_allowances import ALLOWANCE, NEW_ALLOWANCE, REDEMPTION, redeemed
+from handlers.schemas.offline_allowances import ALLOWANCE, redeemed
 from handlers.services.ledger.offline_allowances import (
     AllowanceRedemption,
     NewAllowance,
@@ -24,7 +24,7 @@ from persistence.paging import Paged
 _ONE = wrapped("offlineAllowance", ALLOWANCE)
 
 
-@operation("createOfflineAllowance", body=NEW_ALLOWANCE, answer=_ONE, audit="offline-allowance")
+@operation("createOfflineAllowance", answer=_ONE, audit="offline-allowance")
 def create_offline_allowance(call: Call, member: Member, body: NewAllowance) -> AllowanceView:
     """Hold points of the member, and return a token for them."""
     return create_allowance(call, member, body)
@@ -42,7 +42,7 @@ def cancel_offline_allowance(call: Call, offline_allowance: OfflineAllowance) ->
     return cancel_allowance(call, offline_allowance)
 
 
-@operation("redeemOfflineAllowance", body=REDEMPTION, answer=redeemed, audit="offline-allowance")
+@operation("redeemOfflineAllowance", answer=redeemed, audit="offline-allowance")
 def redeem_offline_allowance(call: Call, body: AllowanceRedemption) -> Redeemed:
     """Burn an amount of what an allowance holds."""
     return redeem_allowance(call, body)

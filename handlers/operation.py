@@ -3,15 +3,16 @@
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, get_args, get_origin
 
 from sqlalchemy import Engine
 
 from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, Answer, Call, Request, RequestContext
+from handlers.messages.base import MERGED, Body, Changes, Update
 from handlers.settings import Settings
 
 
@@ -88,6 +89,19 @@ def _per_surface(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else dict.fromkeys(_SURFACES, value)
 
 
+def _is_merged(annotation: Any) -> bool:
+    return MERGED in getattr(annotation, "__metadata__", ())
+
+
+def _body_of(annotation: Any) -> BodyShape | None:
+    """The shape that reads what an argument `body` of this type is; None for other types."""
+    if _is_merged(annotation):
+        return Update(get_args(annotation)[0])
+    if get_origin(annotation) is Changes:
+        return Update(get_args(annotation)[0])
+    return Body(annotation) if isinstance(annotation, type) and is_dataclass(annotation) else None
+
+
 def operation(
     operation_id: str,
     *,
@@ -100,7 +114,6 @@ def operation(
     from_replica: bool = False,
     changes_configuration: bool = False,
     dry_run_mark: bytes | None = None,
-    merge_into: str | None = None,
     batch: BatchHandler | None = None,
 ) -> Callable[[Handler], Handler]:
     """Declare the handler of an operationId.
@@ -109,7 +122,10 @@ def operation(
     `handlers.http.addresses`), `query` (typed parameters by their documented names), `headers`, `body` (loaded) and
     `hook_result`. An argument with a default need not be in the path of every surface.
 
-    - `body` and `answer` are shapes that load the body and render the result: one, or one for each surface.
+    - `body` and `answer` are shapes that load the body and render the result: one, or one for each surface. By default,
+      the type of the argument `body` defines how it is loaded: a command whole, `Changes` of it as the fields that were
+      sent, and `Merged` with the stored values of the other fields, from the record that the operation changes
+      (`Audited.changing`). Calls that change the record are serialized, so no other call changes it meanwhile.
     - `audit` declares the entries of the audit log, see `handlers.audit_trail`: only the type of the entities if the
       service adds the entries.
     - `representations` render the result as texts of other media types than JSON.
@@ -121,9 +137,6 @@ def operation(
     - `changes_configuration` raises the version of the configuration before the handler is called, which serializes
       such calls of one organization.
     - `dry_run_mark` is in the bodies of all requests that may be dry runs, which have a thread of their own.
-    - `merge_into` names the argument that is the stored record of an update: `body` is then the whole command, with the
-      stored values of the fields that the request leaves out, and not the `Changes` that were sent. Calls that change
-      the record are serialized (`Audited.changing`), so no other call changes it meanwhile.
     - `batch` carries out the calls that wait for each other, and an only call, in one unit of work. The handler then
       changes nothing: it returns what its call requests.
     """
@@ -131,18 +144,21 @@ def operation(
     def declare(function: Handler) -> Handler:
         if operation_id in _OPERATIONS:
             raise RuntimeError(f"{operation_id} has two handlers")
-        if merge_into is not None and not (isinstance(audit, Audited) and audit.before == merge_into):
-            raise RuntimeError(f"{operation_id} merges into a record that its audit does not lock")
         if batch is not None and isinstance(audit, Audited) and audit.is_change:
             raise RuntimeError(f"{operation_id} changes a record, so its calls are serialized and cannot be a batch")
         parameters = inspect.signature(function).parameters
         names = tuple(parameters)[1:]
-        if "body" in names and body is None:
+        command = parameters["body"].annotation if "body" in names else None
+        shape = body or _body_of(command)
+        if command is not None and shape is None:
             raise RuntimeError(f"{operation_id} has an argument for its body: declare the shape of the body too")
+        merge_into = audit.before if isinstance(audit, Audited) and _is_merged(command) else None
+        if _is_merged(command) and merge_into is None:
+            raise RuntimeError(f"{operation_id} merges into a record that its audit does not lock")
         _OPERATIONS[operation_id] = Operation(
             operation_id=operation_id,
             function=function,
-            bodies=_per_surface(body),
+            bodies=_per_surface(shape),
             answers=_per_surface(answer),
             arguments=tuple(n for n in names if n not in ("query", "body", "headers", "hook_result")),
             optional=frozenset(n for n in names if parameters[n].default is not inspect.Parameter.empty),

@@ -8,7 +8,7 @@ from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.base import Changes, wrapped
 from handlers.operation import operation
-from handlers.schemas.organization import ORGANIZATION, ORGANIZATION_CHANGES, OrganizationProperties
+from handlers.schemas.organization import ORGANIZATION, OrganizationProperties
 from handlers.services import references
 from persistence import organizations
 
@@ -21,7 +21,6 @@ def get_organization(call: Call) -> OrganizationDetails:
 
 @operation(
     "updateOrganization",
-    body=ORGANIZATION_CHANGES,
     answer=wrapped("organization", ORGANIZATION),
     audit=Audited("organization", "organization_id", ORGANIZATION).changing(is_found_by_handler=True),
     changes_configuration=True,

@@ -10,7 +10,7 @@ from handlers.call import Call
 from handlers.messages.base import values_of
 from handlers.messages.lists import listed
 from handlers.operation import operation
-from handlers.schemas.partner_api_keys import KEY, KEY_BODY, KeyProperties
+from handlers.schemas.partner_api_keys import KEY, KeyProperties
 from handlers.schemas.partner_api_keys import new_key as answered_key
 from handlers.services.partners.authentication import HINT_LENGTH, hash_of, new_key
 from persistence import partners
@@ -27,7 +27,7 @@ def list_partner_api_keys(call: Call, query: Mapping[str, Any]) -> Paged[Partner
     return PARTNER_API_KEYS.find_page(call.db, call.organization.organization_id, query)
 
 
-@operation("createPartnerApiKey", body=KEY_BODY, answer=answered_key, audit=_AUDITED)
+@operation("createPartnerApiKey", answer=answered_key, audit=_AUDITED)
 def create_partner_api_key(call: Call, body: KeyProperties) -> tuple[PartnerApiKey, str]:
     """Create a key; its text is returned only this once and not stored."""
     organization_id = call.organization.organization_id

@@ -6,7 +6,7 @@ from domain.redemptions import Quote
 from handlers.call import Call
 from handlers.messages.base import wrapped
 from handlers.operation import operation
-from handlers.schemas.points_payments import CAPTURE, NEW_PAYMENT, PAYMENT, QUOTE, QUOTE_REQUEST, REFUND
+from handlers.schemas.points_payments import PAYMENT, QUOTE
 from handlers.services.ledger.points_payments import (
     NewPayment,
     PaymentCapture,
@@ -23,13 +23,13 @@ from handlers.services.ledger.points_payments import (
 _ONE = wrapped("pointsPayment", PAYMENT)
 
 
-@operation("quotePointsPayment", body=QUOTE_REQUEST, answer=QUOTE.dump)
+@operation("quotePointsPayment", answer=QUOTE.dump)
 def quote_points_payment(call: Call, member: Member, body: QuoteRequest) -> Quote:
     """Quote the part of an order that the member may pay with points now."""
     return quote_payment(call, member, body)
 
 
-@operation("createPointsPayment", body=NEW_PAYMENT, answer=_ONE, audit="points-payment")
+@operation("createPointsPayment", answer=_ONE, audit="points-payment")
 def create_points_payment(call: Call, member: Member, body: NewPayment) -> PointsPaymentView:
     """Hold points of the member for an order."""
     return create_payment(call, member, body)
@@ -41,7 +41,7 @@ def get_points_payment(call: Call, points_payment: PointsPayment) -> PointsPayme
     return view_payment(call, points_payment)
 
 
-@operation("capturePointsPayment", body=CAPTURE, answer=_ONE, audit="points-payment")
+@operation("capturePointsPayment", answer=_ONE, audit="points-payment")
 def capture_points_payment(call: Call, points_payment: PointsPayment, body: PaymentCapture) -> PointsPaymentView:
     """Burn points that the payment holds, and release the rest."""
     return capture_payment(call, points_payment, body)
@@ -53,7 +53,7 @@ def release_points_payment(call: Call, points_payment: PointsPayment) -> PointsP
     return release_payment(call, points_payment)
 
 
-@operation("refundPointsPayment", body=REFUND, answer=_ONE, audit="points-payment")
+@operation("refundPointsPayment", answer=_ONE, audit="points-payment")
 def refund_points_payment(call: Call, points_payment: PointsPayment, body: PaymentRefund) -> PointsPaymentView:
     """Give back points of the captured payment."""
     return refund_payment(call, points_payment, body)

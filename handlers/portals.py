@@ -7,10 +7,10 @@ from domain.portals import Portal, redirect_url_fault
 from domain.problems import FieldFault, InvalidRequest
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import values_of, wrapped
+from handlers.messages.base import Merged, values_of, wrapped
 from handlers.messages.lists import listed
 from handlers.operation import operation
-from handlers.schemas.portals import PORTAL, PORTAL_BODY, PORTAL_CHANGES, PortalProperties
+from handlers.schemas.portals import PORTAL, PortalProperties
 from handlers.services import references
 from persistence.paging import Paged
 from persistence.portals import PORTALS
@@ -24,7 +24,7 @@ def list_portals(call: Call, query: Mapping[str, Any]) -> Paged[Portal]:
     return PORTALS.find_page(call.db, call.organization.organization_id, query)
 
 
-@operation("createPortal", body=PORTAL_BODY, answer=wrapped("portal", PORTAL), audit=_AUDITED)
+@operation("createPortal", answer=wrapped("portal", PORTAL), audit=_AUDITED)
 def create_portal(call: Call, body: PortalProperties) -> Portal:
     """Create a portal with a new public id."""
     _check(call, body)
@@ -38,14 +38,8 @@ def get_portal(call: Call, portal: Portal) -> Portal:
     return portal
 
 
-@operation(
-    "updatePortal",
-    body=PORTAL_CHANGES,
-    merge_into="portal",
-    answer=wrapped("portal", PORTAL),
-    audit=_AUDITED.changing("portal"),
-)
-def update_portal(call: Call, portal: Portal, body: PortalProperties) -> Portal:
+@operation("updatePortal", answer=wrapped("portal", PORTAL), audit=_AUDITED.changing("portal"))
+def update_portal(call: Call, portal: Portal, body: Merged[PortalProperties]) -> Portal:
     """Change a portal, or switch it on or off; its public id stays."""
     _check(call, body)
     return PORTALS.store(call.db, portal, values_of(body), call.now)

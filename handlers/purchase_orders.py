@@ -11,14 +11,14 @@ from handlers.messages.base import wrapped
 from handlers.messages.lists import results, walked
 from handlers.messages.orders import order_record
 from handlers.operation import operation
-from handlers.schemas.purchase_orders import ORDER_BATCH, NewOrderBody, OrderBatch, batch_result, created_order
+from handlers.schemas.purchase_orders import NewOrderBody, OrderBatch, batch_result, created_order
 from handlers.services.orders import CreatedOrder, NewOrder, create_order, create_orders
 from persistence import orders
 from persistence.orders import ORDERS
 from persistence.paging import Paged
 
 
-@operation("batchCreatePurchaseOrders", body=ORDER_BATCH, answer=results(batch_result))
+@operation("batchCreatePurchaseOrders", answer=results(batch_result))
 def batch_create_purchase_orders(call: Call, body: OrderBatch) -> list[CreatedOrder]:
     """Create orders, each on its own. Returns the outcome of each in the order of the request."""
     return create_orders(call, body.orders)

@@ -4,28 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from domain.members import MemberInactive
-from domain.referrals import (
-    LeaderboardRow,
-    ProgramTotals,
-    ReferralCode,
-    ReferralLog,
-    ReferralProgram,
-)
+from domain.referrals import LeaderboardRow, ProgramTotals, ReferralCode, ReferralLog, ReferralProgram
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import values_of, wrapped
+from handlers.messages.base import Merged, values_of, wrapped
 from handlers.messages.lists import listed, results
 from handlers.operation import operation
-from handlers.schemas.referrals import (
-    CODE,
-    LEADERBOARD_ROW,
-    LOG,
-    NEW_CODES,
-    PROGRAM_BODY,
-    PROGRAM_CHANGES,
-    NewReferralCodes,
-    program_record,
-)
+from handlers.schemas.referrals import CODE, LEADERBOARD_ROW, LOG, PROGRAM_BODY, NewReferralCodes, program_record
 from handlers.services import references
 from handlers.services.referrals import ReferralProgramProperties, validated_program
 from persistence import referrals
@@ -55,7 +40,6 @@ def list_referral_programs(call: Call, query: Mapping[str, Any]) -> Paged[Progra
 
 @operation(
     "createReferralProgram",
-    body=PROGRAM_BODY,
     answer=wrapped("referralProgram", program_record),
     audit=_AUDITED,
     changes_configuration=True,
@@ -75,14 +59,12 @@ def get_referral_program(call: Call, referral_program: ReferralProgram) -> Progr
 
 @operation(
     "updateReferralProgram",
-    body=PROGRAM_CHANGES,
-    merge_into="referral_program",
     answer=wrapped("referralProgram", program_record),
     audit=_AUDITED.changing("referral_program"),
     changes_configuration=True,
 )
 def update_referral_program(
-    call: Call, referral_program: ReferralProgram, body: ReferralProgramProperties
+    call: Call, referral_program: ReferralProgram, body: Merged[ReferralProgramProperties]
 ) -> ProgramWithTotals:
     """Change a program; all processes use the change from their next event on."""
     properties = validated_program(call, body, referral_program)
@@ -92,7 +74,6 @@ def update_referral_program(
 
 @operation(
     "createReferralCodes",
-    body=NEW_CODES,
     answer=results(CODE, "referrals"),
     audit=Audited("referral-code", "referral_code_id", CODE, records=iter),
 )

@@ -6,10 +6,10 @@ from typing import Any
 from domain.campaigns.records import StackingGroup
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import values_of, wrapped
+from handlers.messages.base import Merged, values_of, wrapped
 from handlers.messages.lists import listed
 from handlers.operation import operation
-from handlers.schemas.stacking_groups import STACKING_GROUP, STACKING_GROUP_BODY, STACKING_GROUP_CHANGES
+from handlers.schemas.stacking_groups import STACKING_GROUP
 from handlers.services.stacking_groups import StackingGroupProperties, refuse_worthless_actions
 from persistence.campaigns import STACKING_GROUPS
 from persistence.paging import Paged
@@ -24,7 +24,7 @@ def list_stacking_groups(call: Call, query: Mapping[str, Any]) -> Paged[Stacking
     return STACKING_GROUPS.find_page(call.db, call.organization.organization_id, query)
 
 
-@operation("createStackingGroup", body=STACKING_GROUP_BODY, answer=_ONE, audit=_AUDITED, changes_configuration=True)
+@operation("createStackingGroup", answer=_ONE, audit=_AUDITED, changes_configuration=True)
 def create_stacking_group(call: Call, body: StackingGroupProperties) -> StackingGroup:
     """Create a stacking group; actions can name it by its key at once."""
     values = {"stacking_group_key": call.new_key(), **values_of(body)}
@@ -37,15 +37,10 @@ def get_stacking_group(call: Call, stacking_group: StackingGroup) -> StackingGro
     return stacking_group
 
 
-@operation(
-    "updateStackingGroup",
-    body=STACKING_GROUP_CHANGES,
-    merge_into="stacking_group",
-    answer=_ONE,
-    audit=_AUDITED.changing("stacking_group"),
-    changes_configuration=True,
-)
-def update_stacking_group(call: Call, stacking_group: StackingGroup, body: StackingGroupProperties) -> StackingGroup:
+@operation("updateStackingGroup", answer=_ONE, audit=_AUDITED.changing("stacking_group"), changes_configuration=True)
+def update_stacking_group(
+    call: Call, stacking_group: StackingGroup, body: Merged[StackingGroupProperties]
+) -> StackingGroup:
     """Change a stacking group; all processes use the change from their next event on."""
     refuse_worthless_actions(call, stacking_group, body)
     return STACKING_GROUPS.store(call.db, stacking_group, values_of(body), call.now)

@@ -5,7 +5,7 @@ from sqlalchemy import Engine
 from domain.organizations import OrganizationDetails
 from handlers.call import Answer, Call, Request
 from handlers.operation import operation
-from handlers.schemas.test_clock import ADVANCE, NEW_CLOCK, ClockAdvance, NewClock, audited_clock, clock_answer
+from handlers.schemas.test_clock import ClockAdvance, NewClock, audited_clock, clock_answer
 from handlers.services.organizations.test_clock import (
     ClockChange,
     advance_for_a_call,
@@ -24,7 +24,7 @@ def get_test_clock(call: Call) -> Answer:
     return clock_answer(200, clock_of(organizations.find_details(call.db, call.organization.organization_id)))
 
 
-@operation("createTestClock", body=NEW_CLOCK, audit="organization")
+@operation("createTestClock", audit="organization")
 def create_test_clock(call: Call, body: NewClock) -> Answer:
     """Stop the time of the organization, at a moment of choice."""
     return clock_answer(201, clock_of(_audit_change(call, start_clock(call, body.starts_at))))
@@ -34,7 +34,7 @@ def _advance(engine: Engine, settings: Settings, request: Request) -> Answer:
     return clock_answer(200, clock_of(advance_for_a_call(engine, settings, request.path["organizationId"])))
 
 
-@operation("advanceTestClock", body=ADVANCE, audit="organization", after_transaction=_advance)
+@operation("advanceTestClock", audit="organization", after_transaction=_advance)
 def advance_test_clock(call: Call, body: ClockAdvance) -> Answer:
     """Move the clock to a moment; what is due on the way is done after the transaction, moment by moment."""
     return clock_answer(200, clock_of(_audit_change(call, aim_clock(call, body.to))))

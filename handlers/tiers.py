@@ -8,10 +8,10 @@ from domain.programs import LoyaltyProgram, LoyaltyTier
 from domain.tiers import refuse_inactive_default
 from handlers.audit_trail import Audited
 from handlers.call import Call
-from handlers.messages.base import values_of, wrapped
+from handlers.messages.base import Merged, values_of, wrapped
 from handlers.messages.lists import listed
 from handlers.operation import operation
-from handlers.schemas.tiers import TIER, TIER_BODY, TIER_CHANGES, TierProperties
+from handlers.schemas.tiers import TIER, TierProperties
 from persistence import programs
 from persistence.paging import Paged
 from persistence.programs import TIERS
@@ -26,7 +26,7 @@ def list_tiers(call: Call, program: LoyaltyProgram, query: Mapping[str, Any]) ->
     return page.showing([_tier_values(program, tier) for tier in page.results])
 
 
-@operation("createTier", body=TIER_BODY, answer=wrapped("tier", TIER), audit=_AUDITED, changes_configuration=True)
+@operation("createTier", answer=wrapped("tier", TIER), audit=_AUDITED, changes_configuration=True)
 def create_tier(call: Call, program: LoyaltyProgram, body: TierProperties) -> dict[str, Any]:
     """Add a tier to the program, as its default one if the body has `isDefault`."""
     if body.is_default:
@@ -42,15 +42,8 @@ def get_tier(call: Call, program: LoyaltyProgram, tier: LoyaltyTier) -> dict[str
     return _tier_values(program, tier)
 
 
-@operation(
-    "updateTier",
-    body=TIER_CHANGES,
-    merge_into="tier",
-    answer=wrapped("tier", TIER),
-    audit=_AUDITED.changing("tier"),
-    changes_configuration=True,
-)
-def update_tier(call: Call, program: LoyaltyProgram, tier: LoyaltyTier, body: TierProperties) -> dict[str, Any]:
+@operation("updateTier", answer=wrapped("tier", TIER), audit=_AUDITED.changing("tier"), changes_configuration=True)
+def update_tier(call: Call, program: LoyaltyProgram, tier: LoyaltyTier, body: Merged[TierProperties]) -> dict[str, Any]:
     """Change a tier.
 
     A tier can become the program's default, but only another one can replace it as such.

@@ -9,14 +9,7 @@ from handlers.call import Call
 from handlers.messages.base import Changes, values_of, wrapped
 from handlers.messages.lists import listed, walked
 from handlers.operation import operation
-from handlers.schemas.triggers import (
-    DELIVERY_STATE,
-    TRIGGER_BODY,
-    TRIGGER_CHANGES,
-    ShownTrigger,
-    delivery_record,
-    trigger_record,
-)
+from handlers.schemas.triggers import DELIVERY_STATE, ShownTrigger, delivery_record, trigger_record
 from handlers.services.webhooks.triggers import (
     TriggerProperties,
     new_secret,
@@ -48,13 +41,7 @@ def list_triggers(call: Call, query: Mapping[str, Any]) -> Paged[ShownTrigger]:
     return page.showing([ShownTrigger(result) for result in page.results])
 
 
-@operation(
-    "createTrigger",
-    body=TRIGGER_BODY,
-    answer=wrapped("trigger", trigger_record),
-    audit=_AUDITED,
-    changes_configuration=True,
-)
+@operation("createTrigger", answer=wrapped("trigger", trigger_record), audit=_AUDITED, changes_configuration=True)
 def create_trigger(call: Call, body: TriggerProperties) -> ShownTrigger:
     """Create a trigger; its secret is returned only this once."""
     refuse_reach(call, body.settings)
@@ -73,7 +60,6 @@ def get_trigger(call: Call, trigger: Trigger) -> ShownTrigger:
 
 @operation(
     "updateTrigger",
-    body=TRIGGER_CHANGES,
     answer=wrapped("trigger", trigger_record),
     audit=_AUDITED.changing(is_found_by_handler=True),
     changes_configuration=True,

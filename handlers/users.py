@@ -13,15 +13,6 @@ from handlers.messages.lists import listed
 from handlers.operation import operation
 from handlers.schemas.users import (
     GROUP,
-    GROUP_CHANGE,
-    NEW_GROUP,
-    NEW_USER,
-    PASSWORD,
-    PERMISSIONS,
-    USER_CHANGE,
-    USERS_TO_ADD,
-    USERS_TO_REASSIGN,
-    USERS_TO_REMOVE,
     GroupProperties,
     PasswordReset,
     ShownUser,
@@ -64,7 +55,7 @@ def _hash_given(context: RequestContext) -> str | None:
     return passwords.hash_password(body.password)
 
 
-@operation("createUser", body=NEW_USER, answer=created_user, before_transaction=_hash_given, audit="user")
+@operation("createUser", answer=created_user, before_transaction=_hash_given, audit="user")
 def create_user(call: Call, body: NewUser, hook_result: str | None) -> tuple[ShownUser, str | None]:
     """Create a user; the password is returned only this once."""
     user, password = change_users.create_user(call, body, hook_result)
@@ -77,7 +68,7 @@ def get_user(call: Call, user: User) -> ShownUser:
     return _with_memberships(call, user)[0]
 
 
-@operation("updateUser", body=USER_CHANGE, answer=wrapped("user", user_record), audit="user")
+@operation("updateUser", answer=wrapped("user", user_record), audit="user")
 def update_user(call: Call, user: User, body: Changes[UserUpdate]) -> ShownUser:
     """Change a user; addresses and ids stay, and no membership is removed."""
     return _with_memberships(call, change_users.update_user(call, user, body))[0]
@@ -89,31 +80,31 @@ def remove_user(call: Call, user: User) -> None:
     change_users.remove_user(call, user)
 
 
-@operation("bulkAddUsers", body=USERS_TO_ADD, answer=bulk_results, audit="user")
+@operation("bulkAddUsers", answer=bulk_results, audit="user")
 def bulk_add_users(call: Call, body: UsersToAdd) -> list[UserOutcome]:
     """Create users for many addresses."""
     return change_many_users.add_many(call, body, body.send_invite)
 
 
-@operation("bulkReassignUsers", body=USERS_TO_REASSIGN, answer=bulk_results, audit="user")
+@operation("bulkReassignUsers", answer=bulk_results, audit="user")
 def bulk_reassign_users(call: Call, body: UsersToChange) -> list[UserOutcome]:
     """Change the permissions of the users with these addresses."""
     return change_many_users.reassign_many(call, body)
 
 
-@operation("bulkRemoveUsers", body=USERS_TO_REMOVE, answer=bulk_results, audit="user")
+@operation("bulkRemoveUsers", answer=bulk_results, audit="user")
 def bulk_remove_users(call: Call, body: UsersToChange) -> list[UserOutcome]:
     """End the memberships of the users with these addresses."""
     return change_many_users.remove_many(call, body)
 
 
-@operation("setUserPermissions", body=PERMISSIONS, answer=wrapped("user", user_record), audit="user")
+@operation("setUserPermissions", answer=wrapped("user", user_record), audit="user")
 def set_user_permissions(call: Call, user: User, body: PermissionsUpdate) -> ShownUser:
     """Change the permissions of a user, inline and by groups."""
     return _with_memberships(call, change_users.set_permissions(call, user, body))[0]
 
 
-@operation("resetUserPassword", body=PASSWORD, before_transaction=_hash_given, audit="user")
+@operation("resetUserPassword", before_transaction=_hash_given, audit="user")
 def reset_user_password(call: Call, user: User, body: PasswordReset, hook_result: str) -> None:
     """Give a user another password, temporary unless it is to be permanent."""
     change_users.reset_password(call, user, body.permanent, hook_result)
@@ -125,7 +116,7 @@ def list_permission_groups(call: Call, query: Mapping[str, Any]) -> Paged[Permis
     return PERMISSION_GROUPS.find_page(call.db, call.organization.organization_id, query)
 
 
-@operation("createPermissionGroup", body=NEW_GROUP, answer=wrapped("permissionGroup", GROUP), audit=_AUDITED_GROUP)
+@operation("createPermissionGroup", answer=wrapped("permissionGroup", GROUP), audit=_AUDITED_GROUP)
 def create_permission_group(call: Call, body: GroupProperties) -> PermissionGroup:
     """Create a group; it can only give permissions that the caller holds."""
     values = values_of(body) | {"roles": sorted(highest(body.roles))}
@@ -136,7 +127,6 @@ def create_permission_group(call: Call, body: GroupProperties) -> PermissionGrou
 
 @operation(
     "updatePermissionGroup",
-    body=GROUP_CHANGE,
     answer=wrapped("permissionGroup", GROUP),
     audit=_AUDITED_GROUP.changing(is_found_by_handler=True),
 )

@@ -320,6 +320,12 @@ class Changes(Generic[Command]):
         return self.command(**unchanged, **self.fields)
 
 
+MERGED = "merged"
+
+Merged = Annotated[Command, MERGED]
+"""The command of an update, with the stored values of the fields that the request leaves out."""
+
+
 def wrapped(name: str, shape: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any]]:
     """A function that renders the response of a single record: `{name: record}`."""
     return lambda record: {name: shape(record)}

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from marshmallow import fields
 
 from domain.audiences import Audience, CompiledAudience
-from handlers.messages.base import OF_REQUEST, Body, Shape, Update
+from handlers.messages.base import OF_REQUEST, Body, Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +66,7 @@ class ListChange:
     remove: list[int] = field(default_factory=list)
 
 
-AUDIENCE_BODY = Body(AudienceProperties)
-AUDIENCE_CHANGES = Update(AudienceProperties)
 AUDIENCE = Shape(AudienceProperties, Audience)
-LIST_CHANGE = Body(ListChange)
 
 
 def audience_ids(audiences: Sequence[CompiledAudience]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from domain.badges import Badge
-from handlers.messages.base import Body, Shape, Update
+from handlers.messages.base import Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +22,4 @@ class BadgeProperties:
     external_key: str | None = None
 
 
-BADGE_BODY = Body(BadgeProperties)
-BADGE_CHANGES = Update(BadgeProperties)
 BADGE = Shape(Badge, without=("organization_id",))

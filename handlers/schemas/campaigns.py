@@ -6,17 +6,12 @@ from domain.campaigns.compiled import compile_action
 from domain.campaigns.effects import Effect
 from domain.campaigns.records import Action, Campaign
 from domain.campaigns.warnings import warnings_of_action
-from handlers.messages.base import Body, Shape, Update
+from handlers.messages.base import Shape
 from handlers.messages.campaigns import limit_rule
 from handlers.messages.json_text import exact_number
 from handlers.schemas.expressions import WARNING
 from handlers.services.campaign_limits import CampaignView, LimitFigures
-from handlers.services.campaigns import ActionProperties, CampaignProperties
 
-CAMPAIGN_BODY = Body(CampaignProperties)
-CAMPAIGN_CHANGES = Update(CampaignProperties)
-ACTION_BODY = Body(ActionProperties)
-ACTION_CHANGES = Update(ActionProperties)
 ACTION = Shape(Action)
 _CAMPAIGN = Shape(Campaign, optional=("day_of_week_schedule",))
 

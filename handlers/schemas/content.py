@@ -7,7 +7,7 @@ from typing import Any
 from domain.content.collections import STATIC, ContentCollection
 from domain.content.documents import ContentDocument
 from domain.fields import Key
-from handlers.messages.base import Body, Shape, Update
+from handlers.messages.base import Shape, Update
 from handlers.services.content.write_documents import DocumentProperties, DocumentWrite
 
 
@@ -40,13 +40,9 @@ class DocumentBatch:
 
 
 _IDS_OF_DOCUMENT = ("organization_id", "content_document_id", "content_collection_id")
-COLLECTION_BODY = Body(CollectionProperties)
-COLLECTION_CHANGES = Update(CollectionProperties)
 COLLECTION = Shape(
     ContentCollection, without=("organization_id", "content_collection_id", "language", "content_version")
 )
-BATCH = Body(DocumentBatch)
-DOCUMENT_CHANGES = Update(DocumentProperties)
 DOCUMENT = Shape(ContentDocument, without=_IDS_OF_DOCUMENT, optional=("day_of_week_schedule",))
 _BATCH_ITEM: Update[DocumentProperties] = Update(_BatchDocument)
 

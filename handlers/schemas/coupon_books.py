@@ -9,7 +9,7 @@ from marshmallow import fields
 from domain.coupons.books import CouponBook
 from domain.fields import Key
 from handlers.call import ADMINISTRATION, INTEGRATION
-from handlers.messages.base import Body, Shape, Update
+from handlers.messages.base import Shape, Update
 from handlers.services.coupons.validate_book import CouponBookProperties
 
 
@@ -75,7 +75,6 @@ class StatusChange:
 
 NEW_BOOK = {INTEGRATION: Update(_IntegrationNew), ADMINISTRATION: Update(_AdministrationNew)}
 CHANGED_BOOK = {INTEGRATION: Update(_IntegrationChange), ADMINISTRATION: Update(_AdministrationChange)}
-BOOK_STATUS = Body(StatusChange)
 BOOK = {
     INTEGRATION: Shape(_Integration, CouponBook, without=("coupon_count",)),
     ADMINISTRATION: Shape(_Administration, CouponBook, without=("coupon_count", "loyalty_program_key")),

@@ -1,7 +1,6 @@
 """Locks of coupons on the wire."""
 
-from handlers.messages.base import Body, Shape
-from handlers.services.coupons.lock import LockRequest, LockView
+from handlers.messages.base import Shape
+from handlers.services.coupons.lock import LockView
 
 LOCK = Shape(LockView)
-LOCK_REQUEST = Body(LockRequest)

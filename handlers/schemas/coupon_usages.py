@@ -83,8 +83,6 @@ USAGE = Shape(CouponUsage, without=_NOT_SHOWN)
 OF_MEMBER = Body(_OfMember)
 ADMINISTERED = Body(_Administered)
 ADMINISTERED_ASSIGNMENT = Body(_AdministeredAssignment)
-BATCH = Body(AssignmentBatch)
-REVERT = Body(UsageReversal)
 
 
 def _member_coupon(surface: str) -> Shape:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from domain.coupons.books import Coupon
-from handlers.messages.base import Body, Shape
+from handlers.messages.base import Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,5 +21,3 @@ class CodeChange:
 
 
 COUPON = Shape(Coupon, without=("organization_id",))
-CODES = Body(NewCodes)
-CODE = Body(CodeChange)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from domain.event_types import CustomEventType
-from handlers.messages.base import Body, Plain, Shape, Update, WireSchema
+from handlers.messages.base import Plain, Shape, WireSchema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,10 +19,6 @@ class EventTypeProperties:
     active: bool = True
     custom_attributes: Mapping[str, Any] = field(default_factory=dict)
     external_key: str | None = None
-
-
-NEW_EVENT_TYPE = Body(EventTypeProperties)
-EVENT_TYPE_CHANGES = Update(EventTypeProperties)
 
 
 class _IsCustom(WireSchema):

@@ -12,7 +12,7 @@ from domain.calendar import instant_text
 from domain.events import DRY_RUN, FULL, WAITING, IncomingEvent, LoyaltyEvent
 from domain.fields import Key
 from domain.queue import DeadLetter
-from handlers.messages.base import Body, loaded_items
+from handlers.messages.base import loaded_items
 from handlers.messages.events import completed_result, event_record, incoming_event
 from handlers.services.events.track import TrackedBatch
 
@@ -73,11 +73,6 @@ class Cancellation:
 
     description: str | None = None
     allow_overdraft: bool = False
-
-
-TRACKING = Body(Tracking)
-QUEUEING = Body(Queueing)
-CANCELLATION = Body(Cancellation)
 
 
 def detailed_event(event: LoyaltyEvent, include: Collection[str], *, names_caller: bool = False) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Extensions of the expiry of points on the wire."""
 
-from handlers.messages.base import Body, Shape
-from handlers.services.ledger.extend_expiry import Extended, ExtensionRequest
+from handlers.messages.base import Shape
+from handlers.services.ledger.extend_expiry import Extended
 
-EXTENSION = Body(ExtensionRequest)
 EXTENDED = Shape(Extended)

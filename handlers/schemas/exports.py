@@ -4,8 +4,8 @@ from typing import Any
 
 from domain.exports import ExportJob
 from handlers.messages import json_text
-from handlers.messages.base import Body, Instant, Plain, Shape, WireSchema
-from handlers.services.exports.manage import ExportPart, ExportProperties
+from handlers.messages.base import Instant, Plain, Shape, WireSchema
+from handlers.services.exports.manage import ExportPart
 from handlers.services.exports.rows import ExportedRow, csv_header, csv_row
 
 
@@ -14,7 +14,6 @@ class _Shown(WireSchema):
     expires_at = Instant()
 
 
-EXPORT_BODY = Body(ExportProperties)
 EXPORT = Shape(_Shown, ExportJob, without=("filters",))
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from domain.campaigns.warnings import ExpressionWarning
-from handlers.messages.base import Body, Shape
+from handlers.messages.base import Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +43,4 @@ class Trees:
     annotate: bool = False
 
 
-TEXTS = Body(Texts)
-TREES = Body(Trees)
 WARNING = Shape(ExpressionWarning)

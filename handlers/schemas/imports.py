@@ -7,7 +7,7 @@ from typing import Any
 from domain.calendar import instant_text
 from domain.imports.cells import ERROR_COLUMNS, csv_line, neutralised
 from domain.imports.records import FailedRow, ImportJob, ImportPart
-from handlers.messages.base import Body, Plain, Shape, WireSchema
+from handlers.messages.base import Plain, Shape, WireSchema
 from handlers.messages.uploads import Upload
 from handlers.services.imports.manage import ImportProperties
 
@@ -39,8 +39,6 @@ class _Speed(WireSchema):
     rows_per_second = Plain()
 
 
-IMPORT_BODY = Body(ImportProperties)
-IMPORT_START = Body(ImportStart)
 UPLOAD = UploadBody()
 PART = Shape(ImportPart, without=("organization_id", "import_id"))
 _JOB = Shape(ImportProperties, _Speed, ImportJob)

@@ -11,7 +11,6 @@ from domain.ledger.views import TransactionRow
 from domain.problems import FieldFault, InvalidRequest, Refusal
 from handlers.messages.base import OF_REQUEST, Body, values_of
 from handlers.schemas.ledgers import TRANSACTION_ROW
-from handlers.services.ledger.change_supply import SupplyChange
 from handlers.services.ledger.movements import Movement
 
 _MANUAL = "manual"
@@ -135,14 +134,6 @@ class RevertBatch:
     partial_fiat_values: Sequence[PartialFiatValue] = ()
 
 
-MOVEMENT = Body(MovementRequest)
-BURN = Body(BurnRequest)
-MINT = Body(MintRequest)
-REVERT = Body(RevertRequest)
-SUPPLY = Body(SupplyChange)
-CAPTURES = Body(Captures)
-RELEASES = Body(Releases)
-BATCH_REVERT = Body(RevertBatch)
 _SET_ITEM = Body(_SetItem)
 _BATCH_ITEM = Body(_BatchItem)
 

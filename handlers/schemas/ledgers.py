@@ -12,7 +12,7 @@ from domain.ledger.expiry import NO_ROUNDING
 from domain.ledger.records import TRANSACTION_TYPES, Ledger, LedgerAccount
 from domain.ledger.views import DailyBalance, TransactionRow, WalletView
 from domain.problems import FieldFault, InvalidRequest
-from handlers.messages.base import OF_REQUEST, Body, Exact, Plain, Shape, Update, WireSchema
+from handlers.messages.base import OF_REQUEST, Body, Exact, Plain, Shape, WireSchema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,6 @@ class _NamedType(WireSchema):
 
 
 LEDGER = Shape(_IsDefault, Ledger)
-NEW_LEDGER = Body(LedgerProperties)
 ACCOUNT = Shape(
     _OfLedger,
     LedgerAccount,
@@ -114,7 +113,6 @@ ACCOUNT = Shape(
     optional=("offline_allowance", "default_availability", "points_expiring", "redemption"),
 )
 NEW_ACCOUNT = Body(NewAccount)
-ACCOUNT_CHANGES = Update(AccountSettings)
 WALLET = Shape(WalletView, without=("expiring",), optional=("lots", "next_available"))
 DAILY_BALANCE = Shape(DailyBalance)
 TRANSACTION_ROW = Shape(_NamedType, TransactionRow, optional=("lots", "available_on"))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from domain.programs import LoyaltyProgram
-from handlers.messages.base import OF_REQUEST, Body, Plain, Shape, Update, WireSchema
+from handlers.messages.base import OF_REQUEST, Plain, Shape, WireSchema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,4 @@ class _IsDefault(WireSchema):
     set_as_default = Plain()
 
 
-PROGRAM_BODY = Body(ProgramProperties)
-PROGRAM_CHANGES = Update(ProgramProperties)
 PROGRAM = Shape(_IsDefault, LoyaltyProgram, without=("created_at", "updated_at"))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from domain.matchers import Matcher
-from handlers.messages.base import OF_REQUEST, Body, Shape, Update
+from handlers.messages.base import OF_REQUEST, Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +19,4 @@ class MatcherProperties:
     external_key: str | None = None
 
 
-MATCHER_BODY = Body(MatcherProperties)
-MATCHER_CHANGES = Update(MatcherProperties)
 MATCHER = Shape(Matcher)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from domain.badges import BadgeBalance, MemberBadge
-from handlers.messages.base import Body, Shape
+from handlers.messages.base import Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,4 +20,3 @@ class GrantRequest:
 
 MEMBER_BADGE = Shape(MemberBadge, without=("organization_id",))
 BALANCE = Shape(BadgeBalance)
-GRANT = Body(GrantRequest)

@@ -2,10 +2,8 @@
 
 from marshmallow import fields
 
-from handlers.messages.base import Body, Shape, WireSchema, wrapped_list
-from handlers.services.ledger.move_points import MovedPoints, PointsMove
-
-MEMBER_POINTS = Body(PointsMove)
+from handlers.messages.base import Shape, WireSchema, wrapped_list
+from handlers.services.ledger.move_points import MovedPoints
 
 
 class _Text(fields.Field[str]):

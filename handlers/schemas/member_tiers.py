@@ -32,7 +32,6 @@ class TierByIdInProgram(TierById):
 
 TIER_BY_KEY = Body(TierByKey)
 TIER_BY_ID = Body(TierById)
-TIER_BY_ID_IN_PROGRAM = Body(TierByIdInProgram)
 
 
 def tier_key(tier_change: tuple[TierTracking, LoyaltyTier | None]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 from domain.calendar import instant_text
 from domain.members import Member
 from domain.tiers import MemberTier
-from handlers.messages.base import OF_REQUEST, Body, Shape, Update
+from handlers.messages.base import OF_REQUEST, Shape
 from handlers.messages.lists import exactness_of
 from handlers.messages.members import MEMBER, MEMBER_PROPERTIES, MemberBody
 from handlers.services.members.enrol import Enrolment
@@ -50,12 +50,6 @@ class AudienceIds:
     audience_ids: Sequence[int]
 
 
-NEW_MEMBER = Body(MemberBody)
-NEW_MEMBERS = Body(NewMembers)
-MEMBER_CHANGES = Update(MemberUpdate)
-LOYALTY_MEMBER_IDS = Body(LoyaltyMemberIds)
-MEMBER_IDS = Body(MemberIds)
-AUDIENCE_IDS = Body(AudienceIds)
 EXISTING_MEMBER = Shape(Member, only=("member_id", "loyalty_member_id", "active"))
 MEMBER_TIER = Shape(MemberTier, without=("is_manual",))
 

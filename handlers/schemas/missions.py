@@ -4,16 +4,12 @@ from typing import Any
 
 from domain.campaigns.warnings import warnings_of_mission
 from domain.missions.records import MemberMission, Mission
-from handlers.messages.base import Body, Shape, Update
+from handlers.messages.base import Shape
 from handlers.messages.missions import BALANCE
 from handlers.schemas.expressions import WARNING
-from handlers.services.missions.advance import MissionAdvance
 from handlers.services.missions.validate import MissionProperties
 
-MISSION_BODY = Body(MissionProperties)
-MISSION_CHANGES = Update(MissionProperties)
 MISSION = Shape(MissionProperties, Mission)
-PROGRESS_BODY = Body(MissionAdvance)
 
 
 def saved_mission(mission: Mission) -> dict[str, Any]:

@@ -3,13 +3,11 @@
 from typing import Any
 
 from domain.offline_allowances import AllowanceView
-from handlers.messages.base import Body, Shape
+from handlers.messages.base import Shape
 from handlers.schemas.ledgers import TRANSACTION_ROW
-from handlers.services.ledger.offline_allowances import AllowanceRedemption, NewAllowance, Redeemed
+from handlers.services.ledger.offline_allowances import Redeemed
 
 ALLOWANCE = Shape(AllowanceView, without=("organization_id", "member_id", "ledger_account_id"), optional=("token",))
-NEW_ALLOWANCE = Body(NewAllowance)
-REDEMPTION = Body(AllowanceRedemption)
 
 
 def redeemed(result: Redeemed) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from domain.organizations import OrganizationDetails
 from domain.tier_history import EVENT_DATE
-from handlers.messages.base import Nested, Shape, Update, WireSchema
+from handlers.messages.base import Nested, Shape, WireSchema
 from handlers.schemas.test_clock import CLOCK_OF_ORGANIZATION
 
 
@@ -26,9 +26,6 @@ class OrganizationProperties:
     custom_attributes: Mapping[str, Any] = field(default_factory=dict)
     location_timezones: Mapping[str, str] = field(default_factory=dict)
     points_expiring: Mapping[str, Any] | None = None
-
-
-ORGANIZATION_CHANGES = Update(OrganizationProperties)
 
 
 class _Shown(WireSchema):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from domain.partners import PartnerApiKey
-from handlers.messages.base import Body, Shape
+from handlers.messages.base import Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +15,6 @@ class KeyProperties:
     name: str
 
 
-KEY_BODY = Body(KeyProperties)
 KEY = Shape(PartnerApiKey)
 
 

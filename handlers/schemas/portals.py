@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from domain.portals import Portal
-from handlers.messages.base import Body, Shape, Update
+from handlers.messages.base import Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +24,4 @@ class PortalProperties:
     auth_valid_scopes: list[str] = field(default_factory=list)
 
 
-PORTAL_BODY = Body(PortalProperties)
-PORTAL_CHANGES = Update(PortalProperties)
 PORTAL = Shape(Portal)

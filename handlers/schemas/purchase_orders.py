@@ -9,7 +9,7 @@ from marshmallow import fields
 
 from domain.calendar import instant_of
 from domain.problems import FieldFault, InvalidRequest
-from handlers.messages.base import Body, loaded_items
+from handlers.messages.base import loaded_items
 from handlers.messages.orders import order_record
 from handlers.services.orders import CreatedOrder, NewOrder
 
@@ -48,9 +48,6 @@ class NewOrderBody:
     """The body of one order."""
 
     load = staticmethod(new_order)
-
-
-ORDER_BATCH = Body(OrderBatch)
 
 
 def created_order(created: CreatedOrder) -> dict[str, Any]:

@@ -4,14 +4,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from domain.referrals import (
-    LeaderboardRow,
-    ProgramTotals,
-    ReferralCode,
-    ReferralLog,
-    ReferralProgram,
-)
-from handlers.messages.base import Body, Shape, Update
+from domain.referrals import LeaderboardRow, ProgramTotals, ReferralCode, ReferralLog, ReferralProgram
+from handlers.messages.base import Body, Shape
 from handlers.services.referrals import ReferralProgramProperties
 
 
@@ -25,8 +19,6 @@ class NewReferralCodes:
 
 _NOT_SHOWN = ("organization_id", "loyalty_event_id", "referral_program_id", "referrer_member_id", "referrer_points")
 PROGRAM_BODY = Body(ReferralProgramProperties)
-PROGRAM_CHANGES = Update(ReferralProgramProperties)
-NEW_CODES = Body(NewReferralCodes)
 CODE = Shape(ReferralCode, without=("organization_id",))
 LOG = Shape(ReferralLog, without=_NOT_SHOWN)
 LEADERBOARD_ROW = Shape(LeaderboardRow)

@@ -8,7 +8,7 @@ from domain.calendar import instant_text
 from domain.organizations import Organization
 from domain.test_clocks import TestClock
 from handlers.call import TEST_CLOCK_HEADER, Answer
-from handlers.messages.base import Body, Plain, Shape, WireSchema
+from handlers.messages.base import Plain, Shape, WireSchema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +29,6 @@ class _Status(WireSchema):
     status = Plain()
 
 
-NEW_CLOCK = Body(NewClock)
-ADVANCE = Body(ClockAdvance)
 CLOCK = Shape(TestClock, _Status)
 CLOCK_OF_ORGANIZATION = Shape(TestClock, _Status, only=("now", "status"))
 

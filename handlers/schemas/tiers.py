@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from domain.programs import LoyaltyTier
-from handlers.messages.base import OF_REQUEST, Body, Plain, Shape, Update, WireSchema
+from handlers.messages.base import OF_REQUEST, Plain, Shape, WireSchema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,10 +21,6 @@ class TierProperties:
     picture_url: str | None = None
     is_default: bool = field(default=False, metadata=OF_REQUEST)
     external_key: str | None = None
-
-
-TIER_BODY = Body(TierProperties)
-TIER_CHANGES = Update(TierProperties)
 
 
 class _OfProgram(WireSchema):

@@ -4,12 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from domain.triggers import Trigger, TriggerDelivery
-from handlers.messages.base import Body, Shape, Update
+from handlers.messages.base import Shape
 from handlers.messages.webhooks import USER_INVITED
-from handlers.services.webhooks.triggers import TriggerProperties
 
-TRIGGER_BODY = Body(TriggerProperties)
-TRIGGER_CHANGES = Update(TriggerProperties)
 _DELIVERY = Shape(TriggerDelivery)
 DELIVERY_STATE = Shape(TriggerDelivery, only=("status", "attempts", "next_attempt_at"))
 _TRIGGER = Shape(Trigger, without=("settings", "previous_secret_until"))

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from domain.users import Membership, PermissionGroup, User
-from handlers.messages.base import Body, Shape, Update
+from handlers.messages.base import Shape
 from handlers.services.users.change_many_users import FAILED, UserOutcome, UsersToChange
-from handlers.services.users.change_users import NewUser, PermissionsUpdate, UserUpdate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,15 +35,6 @@ class GroupProperties:
     roles: Sequence[str] = ()
 
 
-NEW_USER = Body(NewUser)
-USER_CHANGE = Update(UserUpdate)
-PERMISSIONS = Body(PermissionsUpdate)
-PASSWORD = Body(PasswordReset)
-USERS_TO_ADD = Body(UsersToAdd)
-USERS_TO_REASSIGN = Body(UsersToChange)
-USERS_TO_REMOVE = Body(UsersToChange)
-NEW_GROUP = Body(GroupProperties)
-GROUP_CHANGE = Update(GroupProperties)
 GROUP = Shape(PermissionGroup)
 _USER = Shape(User, without=("membership",))
 
