@@ -202,9 +202,9 @@ def test_titles_of_problems_are_easy_to_read():
         for tree in trees.values()
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef) and node.name in refusals
-        for statement in node.body
-        if isinstance(statement, ast.Assign) and getattr(statement.targets[0], "id", "") == "title"
-        for text in _string_parts(statement.value)
+        for keyword in node.keywords
+        if keyword.arg == "title"
+        for text in _string_parts(keyword.value)
     }
     assert len(titles) > 100
     assert {title: faults for title in titles if (faults := _hard_words_of(title))} == {}
