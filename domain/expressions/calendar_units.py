@@ -49,11 +49,6 @@ def add_months(value: datetime, count: int, zone: tzinfo) -> datetime:
     return _shift_local(value, count, zone, lambda local: months_later(local, count))
 
 
-def add_years(value: datetime, count: int, zone: tzinfo) -> datetime:
-    """The same local time in `zone` so many years later; 29 February becomes the 28th where there is none."""
-    return add_months(value, 12 * count, zone)
-
-
 def _shift_local(value: datetime, count: int, zone: tzinfo, move: Callable[[datetime], datetime]) -> datetime:
     # Nothing is added to a moment of a repeated hour: it keeps being the second occurrence if it is that.
     return aware(value) if count == 0 else _in_calendar(lambda: _moment(move(_local(value, zone)), zone))

@@ -3,7 +3,7 @@
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from decimal import Decimal
 from typing import Any
 
@@ -173,23 +173,23 @@ def _arithmetic(on_ints: Callable[..., int], on_decimals: Callable[..., Any]) ->
 
 OPERATORS: dict[str, tuple[Overload, ...]] = {
     "+": (
-        *_arithmetic(numbers.add_int, numbers.DECIMALS.add),
+        *_arithmetic(lambda left, right: numbers.int64(left + right), numbers.DECIMALS.add),
         Overload((STRING, STRING), STRING, texts.concatenate, metered=True),
         Overload((ANY_LIST, ANY_LIST), _joined, _concatenate, metered=True),
         Overload((TIMESTAMP, DURATION), TIMESTAMP, times.move),
         Overload((DURATION, TIMESTAMP), TIMESTAMP, lambda by, value: times.move(value, by)),
-        Overload((DURATION, DURATION), DURATION, times.add_durations),
+        Overload((DURATION, DURATION), DURATION, lambda left, right: times.in_reach(left + right)),
     ),
     "-": (
-        *_arithmetic(numbers.subtract_int, numbers.DECIMALS.subtract),
-        Overload((TIMESTAMP, TIMESTAMP), DURATION, times.between),
-        Overload((TIMESTAMP, DURATION), TIMESTAMP, times.move_back),
-        Overload((DURATION, DURATION), DURATION, times.subtract_durations),
-        Overload((INT,), INT, numbers.negate_int),
+        *_arithmetic(lambda left, right: numbers.int64(left - right), numbers.DECIMALS.subtract),
+        Overload((TIMESTAMP, TIMESTAMP), DURATION, lambda later, earlier: times.in_reach(later - earlier)),
+        Overload((TIMESTAMP, DURATION), TIMESTAMP, lambda value, by: times.move(value, -by)),
+        Overload((DURATION, DURATION), DURATION, lambda left, right: times.in_reach(left - right)),
+        Overload((INT,), INT, lambda value: numbers.int64(-value)),
         Overload((DECIMAL,), DECIMAL, numbers.DECIMALS.minus),
-        Overload((DURATION,), DURATION, times.negate_duration),
+        Overload((DURATION,), DURATION, operator.neg),
     ),
-    "*": _arithmetic(numbers.multiply_int, numbers.DECIMALS.multiply),
+    "*": _arithmetic(lambda left, right: numbers.int64(left * right), numbers.DECIMALS.multiply),
     "/": _arithmetic(numbers.divide_int, numbers.divide),
     "%": _arithmetic(numbers.modulo_int, numbers.modulo),
     "<": _order(operator.lt),
@@ -206,7 +206,7 @@ FUNCTIONS: dict[str, tuple[Overload, ...]] = {
         Overload((INT,), INT, _require_value),
         Overload((DECIMAL,), INT, numbers.to_int),
         Overload((STRING,), INT, numbers.int_from_text, validators={0: numbers.int_from_text}),
-        Overload((TIMESTAMP,), INT, times.seconds_from_timestamp),
+        Overload((TIMESTAMP,), INT, lambda value: (value - times.EPOCH) // timedelta(seconds=1)),
     ),
     "decimal": (
         Overload((DECIMAL,), DECIMAL, numbers.exact),
@@ -263,18 +263,18 @@ METHODS: dict[str, tuple[Overload, ...]] = {
     "contains": (Overload((STRING, STRING), BOOL, texts.contains, metered=True),),
     "startsWith": (Overload((STRING, STRING), BOOL, texts.starts_with, metered=True),),
     "endsWith": (Overload((STRING, STRING), BOOL, texts.ends_with, metered=True),),
-    "matches": (Overload((STRING, STRING), BOOL, texts.matches, metered=True, validators={1: texts.check_pattern}),),
+    "matches": (Overload((STRING, STRING), BOOL, texts.matches, metered=True, validators={1: texts.pattern}),),
     "lowerAscii": (Overload((STRING,), STRING, texts.lower_ascii, linear=True),),
     "upperAscii": (Overload((STRING,), STRING, texts.upper_ascii, linear=True),),
     "trim": (Overload((STRING,), STRING, str.strip, linear=True),),
     "charAt": (Overload((STRING, INT), STRING, texts.char_at),),
     "substring": (
-        Overload((STRING, INT), STRING, texts.substring_from, linear=True),
+        Overload((STRING, INT), STRING, lambda text, start: texts.substring(text, start, len(text)), linear=True),
         Overload((STRING, INT, INT), STRING, texts.substring, linear=True),
     ),
     "indexOf": (
         Overload((STRING, STRING), INT, texts.index_of, metered=True),
-        Overload((STRING, STRING, INT), INT, texts.index_from, metered=True),
+        Overload((STRING, STRING, INT), INT, texts.index_of, metered=True),
     ),
     "lastIndexOf": (
         Overload((STRING, STRING), INT, texts.last_index_of, metered=True),
@@ -332,7 +332,11 @@ def _calendar_method(
 METHODS |= {
     "addDays": _calendar_method(INT, calendar_units.at_most(calendar_units.MAX_DAYS), calendar_units.add_days),
     "addMonths": _calendar_method(INT, calendar_units.at_most(calendar_units.MAX_MONTHS), calendar_units.add_months),
-    "addYears": _calendar_method(INT, calendar_units.at_most(calendar_units.MAX_YEARS), calendar_units.add_years),
+    "addYears": _calendar_method(
+        INT,
+        calendar_units.at_most(calendar_units.MAX_YEARS),
+        lambda value, count, zone: calendar_units.add_months(value, 12 * count, zone),
+    ),
     "startOf": _calendar_method(STRING, calendar_units.check_unit, calendar_units.start_of),
     "endOf": _calendar_method(STRING, calendar_units.check_unit, calendar_units.end_of),
 }

@@ -6,7 +6,7 @@ an error when another operand decides the result. It runs when generated code fa
 
 from collections.abc import Callable, Iterable, Mapping
 from decimal import DecimalException
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from domain.expressions.check import Analysis
 from domain.expressions.environment import Environment, Functions
@@ -17,6 +17,7 @@ from domain.expressions.runtime import (
     Budget,
     as_bool,
     contains,
+    different,
     field_of,
     has_field,
     item_at,
@@ -76,9 +77,6 @@ class Interpreter:
         except Exception as error:
             _translate(error, node)
 
-    def _identifier(self, node: Identifier, scope: Scope) -> Any:
-        return self._variable(node.name, scope)
-
     def _select(self, node: Select, scope: Scope) -> Any:
         return field_of(self.value(node.target, scope), node.field)
 
@@ -88,7 +86,8 @@ class Interpreter:
     def _map(self, node: MapLiteral, scope: Scope) -> Any:
         return make_map(*(self.value(part, scope) for part in parts(node)))
 
-    def _variable(self, name: str, scope: Scope) -> Any:
+    def _variable(self, node: Identifier, scope: Scope) -> Any:
+        name = node.name
         if name in scope:
             return scope[name]
         if name in self.environment.variables:
@@ -118,7 +117,8 @@ class Interpreter:
             if name == "?:":
                 return self.value(args[1 if self._condition(args[0], scope) else 2], scope)
             if name == "has":
-                return self._has(args[0], scope)
+                field = cast(Select, args[0])
+                return has_field(self.value(field.target, scope), field.field)
         values = tuple([self.value(part, scope) for part in operands(node)])
         if node.target is None:
             simple = _SIMPLE.get(name)
@@ -129,10 +129,6 @@ class Interpreter:
         overload = self.analysis.overload(node)
         overloads = METHODS if node.target is not None else OPERATORS if name in OPERATORS else FUNCTIONS
         return apply(self.budget, _call_name(node), (overload,) if overload else overloads[name], values)
-
-    def _has(self, node: Node, scope: Scope) -> bool:
-        assert isinstance(node, Select)
-        return has_field(self.value(node.target, scope), node.field)
 
     def decide(self, stop: bool, operands: list[tuple[Node, Scope]]) -> bool:
         """True if one of the operands is `stop`; errors count only if none is."""
@@ -194,7 +190,7 @@ class Interpreter:
 
 _BY_KIND: dict[type[Node], Callable[..., Any]] = {
     Constant: lambda interpreter, node, scope: node.value,
-    Identifier: Interpreter._identifier,
+    Identifier: Interpreter._variable,
     Select: Interpreter._select,
     ListLiteral: Interpreter._list,
     MapLiteral: Interpreter._map,
@@ -203,11 +199,7 @@ _BY_KIND: dict[type[Node], Callable[..., Any]] = {
 }
 
 
-def _different(budget: Budget, left: Any, right: Any) -> bool:
-    return not same(budget, left, right)
-
-
-_SIMPLE = {"==": same, "!=": _different, "in": contains, "[]": item_at}
+_SIMPLE = {"==": same, "!=": different, "in": contains, "[]": item_at}
 
 
 def _call_name(node: FunctionCall) -> str:

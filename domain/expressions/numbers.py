@@ -27,21 +27,6 @@ def int64(value: int) -> int:
     raise EvaluationError("overflow", "the integer does not fit 64 bits")
 
 
-def add_int(left: int, right: int) -> int:
-    """Sum of two integers."""
-    return int64(left + right)
-
-
-def subtract_int(left: int, right: int) -> int:
-    """Difference of two integers."""
-    return int64(left - right)
-
-
-def multiply_int(left: int, right: int) -> int:
-    """Product of two integers."""
-    return int64(left * right)
-
-
 def divide_int(left: int, right: int) -> int:
     """Quotient truncated towards zero, as CEL divides integers."""
     if right == 0:
@@ -56,11 +41,6 @@ def modulo_int(left: int, right: int) -> int:
         raise EvaluationError("division-by-zero", "division by zero")
     remainder = abs(left) % abs(right)
     return -remainder if left < 0 else remainder
-
-
-def negate_int(value: int) -> int:
-    """The negated integer."""
-    return int64(-value)
 
 
 def divide(left: Decimal | int, right: Decimal | int) -> Decimal:

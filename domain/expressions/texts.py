@@ -47,11 +47,6 @@ def _too_large() -> EvaluationError:
     return EvaluationError("invalid", message)
 
 
-def check_pattern(text: str) -> None:
-    """Raise EvaluationError for a text that is not a valid pattern."""
-    pattern(text)
-
-
 def matches(budget: Budget, text: str, regular_expression: str) -> bool:
     """True if the pattern is found anywhere in the text; costs the pattern's instructions times the text's length."""
     # Compiling is charged before, and the clock checked after: only some patterns are cached.
@@ -129,19 +124,8 @@ def substring(text: str, start: int, end: int) -> str:
     return text[start:end]
 
 
-def substring_from(text: str, start: int) -> str:
-    """The text from an index to its end."""
-    return substring(text, start, len(text))
-
-
-def index_of(budget: Budget, text: str, part: str) -> int:
-    """The index of the first occurrence of the part, else -1."""
-    _charge_search(budget, text, part)
-    return text.find(part)
-
-
-def index_from(budget: Budget, text: str, part: str, start: int) -> int:
-    """The index of the first occurrence of the part at or after the index, else -1."""
+def index_of(budget: Budget, text: str, part: str, start: int = 0) -> int:
+    """The index of the first occurrence of the part at or after an index, else -1."""
     _within(start, text)
     _charge_search(budget, text, part)
     return text.find(part, start)
@@ -149,8 +133,7 @@ def index_from(budget: Budget, text: str, part: str, start: int) -> int:
 
 def last_index_of(budget: Budget, text: str, part: str) -> int:
     """The index of the last occurrence of the part, else -1."""
-    _charge_search(budget, text, part)
-    return _find_last(text, part)
+    return last_index_from(budget, text, part, len(text))
 
 
 def last_index_from(budget: Budget, text: str, part: str, start: int) -> int:

@@ -26,7 +26,7 @@ _MICROSECONDS = {
     "μs": Decimal(1),
     "ns": Decimal("0.001"),
 }
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _LONGEST = timedelta(seconds=9_223_372_036)
 """About 292 years, the range of CEL's durations."""
@@ -54,14 +54,9 @@ def timestamp_from_text(text: str) -> datetime:
 def timestamp_from_seconds(seconds: int) -> datetime:
     """The moment the given number of seconds after the start of 1970, UTC."""
     try:
-        return _EPOCH + timedelta(seconds=seconds)
+        return EPOCH + timedelta(seconds=seconds)
     except OverflowError:
         raise EvaluationError("overflow", "there is no such time in the years 1 to 9999") from None
-
-
-def seconds_from_timestamp(value: datetime) -> int:
-    """Whole seconds since the start of 1970, UTC."""
-    return (value - _EPOCH) // timedelta(seconds=1)
 
 
 def timestamp_to_text(value: datetime) -> str:
@@ -109,7 +104,8 @@ def duration_to_text(value: timedelta) -> str:
     return f"{'-' if microseconds < 0 else ''}{seconds}{_fraction(rest)}s"
 
 
-def _in_reach(value: timedelta) -> timedelta:
+def in_reach(value: timedelta) -> timedelta:
+    """The duration, if it is not longer than those of CEL."""
     if -_LONGEST <= value <= _LONGEST:
         return value
     raise EvaluationError("overflow", "the duration is longer than about 292 years")
@@ -121,31 +117,6 @@ def move(value: datetime, by: timedelta) -> datetime:
         return aware(value) + by
     except OverflowError:
         raise EvaluationError("overflow", "there is no such time in the years 1 to 9999") from None
-
-
-def move_back(value: datetime, by: timedelta) -> datetime:
-    """The time minus a duration."""
-    return move(value, -by)
-
-
-def between(later: datetime, earlier: datetime) -> timedelta:
-    """The duration from one time to the other."""
-    return _in_reach(later - earlier)
-
-
-def add_durations(left: timedelta, right: timedelta) -> timedelta:
-    """The sum of two durations."""
-    return _in_reach(left + right)
-
-
-def subtract_durations(left: timedelta, right: timedelta) -> timedelta:
-    """The difference of two durations."""
-    return _in_reach(left - right)
-
-
-def negate_duration(value: timedelta) -> timedelta:
-    """The negated duration."""
-    return -value
 
 
 @lru_cache(maxsize=4096)
