@@ -280,12 +280,8 @@ class Evaluator:
     ) -> None:
         self._evaluation.effects.append(
             EffectOutcome(
-                action_id=action.action.action_id,
-                action_index=action.action.action_index,
-                campaign_id=campaign.campaign.campaign_id,
-                campaign_version_id=campaign.campaign.campaign_version_id,
-                campaign_code=campaign.campaign.code,
-                action_name=action.action.name,
+                campaign=campaign.campaign,
+                action=action.action,
                 effect_id=effect.effect_id,
                 status=self._status_in_mode(effect_result.status),
                 error=None if effect_result.error is None else effect_result.error.as_problem(),
@@ -339,16 +335,4 @@ class Evaluator:
         trace: Mapping[str, Any] | None = None,
     ) -> None:
         if self._explaining:
-            self._evaluation.explanations.append(
-                Explanation(
-                    campaign_id=campaign.campaign.campaign_id,
-                    campaign_version_id=campaign.campaign.campaign_version_id,
-                    campaign_key=campaign.campaign.campaign_key,
-                    campaign_code=campaign.campaign.code,
-                    action_id=action.action_id if action else None,
-                    action_name=action.name if action else None,
-                    applied=is_applied,
-                    reason=why,
-                    trace=trace,
-                )
-            )
+            self._evaluation.explanations.append(Explanation(campaign.campaign, action, is_applied, why, trace))

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from domain.campaigns.counters import Count
 from domain.campaigns.discounts import Discount
 from domain.campaigns.limits import MONEY, Alert, EventLimit
+from domain.campaigns.records import Action, Campaign
 from domain.ledger.availability import Wait
 from domain.problems import Conflict, Refusal
 
@@ -54,12 +55,8 @@ class EffectOutcome:
     and `wait` that of points that are not available at once.
     """
 
-    action_id: int
-    action_index: int
-    campaign_id: int
-    campaign_version_id: int
-    campaign_code: str
-    action_name: str | None
+    campaign: Campaign
+    action: Action
     effect_id: str
     status: str
     error: Mapping[str, Any] | None
@@ -106,17 +103,13 @@ class Reason(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Explains why a campaign (`action_id` None) or an action applied or not.
+    """Explains why a campaign (`action` None) or an action applied or not.
 
     `trace` has the values of all parts of its rule, if requested.
     """
 
-    campaign_id: int
-    campaign_version_id: int
-    campaign_key: str
-    campaign_code: str
-    action_id: int | None
-    action_name: str | None
+    campaign: Campaign
+    action: Action | None
     applied: bool
     reason: Reason | None
     trace: Mapping[str, Any] | None

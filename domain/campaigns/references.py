@@ -8,8 +8,8 @@ from domain.campaigns.compiled import CompiledCampaign, CompiledEffect
 from domain.campaigns.records import Campaign
 from domain.campaigns.variables import MATCHES, MEMBER, ORDER_FIELDS
 from domain.event_types import BUILT_IN_EVENT_TYPES, EVENTS_WITH_ORDER
-from domain.expressions import DYN, Analysis, Node, Program
-from domain.expressions.tree import Constant, FunctionCall, Identifier, ListLiteral, Macro, Select, parts
+from domain.expressions import DYN, Node, Program
+from domain.expressions.tree import Constant, FunctionCall, Identifier, ListLiteral, Macro, Select, all_nodes, parts
 from domain.field_names import name_at
 from domain.problems import FieldFault, did_you_mean, nearest
 
@@ -45,8 +45,9 @@ def unknown_matchers(sources: Sources, matcher_keys: Collection[str]) -> list[Fi
             end=key.end,
         )
         for pointer, node in sources
-        for key in _keys(node)
-        if key.value not in matcher_keys
+        for call in _matches_calls(node)
+        for key in call.args[1:2]
+        if isinstance(key, Constant) and key.value not in matcher_keys
     ]
 
 
@@ -176,60 +177,44 @@ def faults_of_matches(campaign: Campaign, sources: Sources) -> list[FieldFault]:
     types = {*campaign.enabled_topics, *([campaign.event_type] if campaign.event_type else [])}
     if not types or not types.isdisjoint(EVENTS_WITH_ORDER) or not types <= set(BUILT_IN_EVENT_TYPES):
         return []
-    if not any(_calls_matches(node) for _, node in sources):
+    if not any(_matches_calls(node) for _, node in sources):
         return []
     detail = f"rules call matches(), which looks at items of orders, and {', '.join(sorted(types))} has none"
     return [FieldFault(detail, pointer="/rules")]
 
 
-def _calls_matches(node: Node) -> bool:
-    if isinstance(node, FunctionCall) and node.target is None and node.function == MATCHES.name:
-        return True
-    return any(map(_calls_matches, parts(node)))
+def _matches_calls(node: Node) -> list[FunctionCall]:
+    """The calls of `matches(item, key)`."""
+    calls = (part for part in all_nodes(node) if isinstance(part, FunctionCall))
+    return [call for call in calls if call.target is None and call.function == MATCHES.name]
 
 
-def _keys(node: Node) -> Iterator[Constant]:
-    """The keys that are written in calls of `matches(item, key)`."""
-    if isinstance(node, FunctionCall) and node.target is None and node.function == MATCHES.name:
-        yield from (key for key in node.args[1:2] if isinstance(key, Constant))
-    for part in parts(node):
-        yield from _keys(part)
+def _programs(campaign: CompiledCampaign) -> list[Program]:
+    """The programs of the rules of all actions, and of the expressions of their effects."""
+    rules = (action.rule for action in campaign.actions)
+    params = (param.program for action in campaign.actions for effect in action.effects for param in effect.params)
+    return [program for program in (*rules, *params) if program is not None]
 
 
 def names_variable(campaign: CompiledCampaign, name: str) -> bool:
     """True if an action's rule, or an expression of one of its effects, uses the variable."""
-    return any(
-        has_variable(node, name)
-        for action in campaign.actions
-        for node in (action.node, *_programs(action.effects))
-        if node is not None
-    )
-
-
-def _programs(effects: Collection[CompiledEffect]) -> Iterator[Node]:
-    return (param.program.analysis.node for effect in effects for param in effect.params if param.program is not None)
-
-
-def reads_orders(program: Program) -> bool:
-    """True if an expression depends on earlier orders of the member."""
-    return _reads_orders(program.analysis, program.analysis.node)
-
-
-def _reads_orders(analysis: Analysis, node: Node) -> bool:
-    if isinstance(node, Select) and node.field in ORDER_FIELDS and analysis.type_of(node.target) in (MEMBER, DYN):
-        return True
-    return any(_reads_orders(analysis, part) for part in parts(node))
+    return any(has_variable(program.analysis.node, name) for program in _programs(campaign))
 
 
 def campaign_reads_orders(campaign: CompiledCampaign) -> bool:
     """True if an action's rule, or an expression of one of its effects, reads a member's earlier orders."""
-    rules = (action.rule for action in campaign.actions)
-    params = (param.program for action in campaign.actions for effect in action.effects for param in effect.params)
-    return any(program is not None and reads_orders(program) for program in (*rules, *params))
+    return any(map(reads_orders, _programs(campaign)))
 
 
 def has_variable(node: Node, name: str) -> bool:
     """True if an expression uses the variable."""
-    if isinstance(node, Identifier) and node.name == name:
-        return True
-    return any(has_variable(part, name) for part in parts(node))
+    return any(isinstance(part, Identifier) and part.name == name for part in all_nodes(node))
+
+
+def reads_orders(program: Program) -> bool:
+    """True if an expression depends on earlier orders of the member."""
+    analysis = program.analysis
+    return any(
+        isinstance(part, Select) and part.field in ORDER_FIELDS and analysis.type_of(part.target) in (MEMBER, DYN)
+        for part in all_nodes(analysis.node)
+    )

@@ -21,6 +21,7 @@ from domain.expressions.tree import (
     MapLiteral,
     Node,
     Select,
+    all_nodes,
     parts,
 )
 
@@ -47,7 +48,9 @@ def parse(text: str) -> Node:
     except UnexpectedInput as error:
         raise ExpressionError([_syntax_fault(error, text)]) from None
     if "9223372036854775808" in text or "8" + "0" * 15 in text:
-        _refuse_magnitude(node)
+        for part in all_nodes(node):
+            if isinstance(part, Constant) and part.type == "int" and part.value == 2**63:
+                read_int(part.text, part.start)
     return node
 
 
@@ -182,13 +185,6 @@ def _is_least_magnitude(token: str) -> bool:
     """True if the digits are 2^63, an integer only with a minus before it."""
     digits = token.lower().removeprefix("0x").lstrip("0")
     return digits == ("8" + "0" * 15 if token[:2] in ("0x", "0X") else "9223372036854775808")
-
-
-def _refuse_magnitude(node: Node) -> None:
-    if isinstance(node, Constant) and node.type == "int" and node.value == 2**63:
-        read_int(node.text, node.start)
-    for part in parts(node):
-        _refuse_magnitude(part)
 
 
 def _arguments(rest: list[Any]) -> tuple[Node, ...]:

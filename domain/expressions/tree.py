@@ -161,6 +161,13 @@ def parts(node: Node) -> Iterator[Node]:
     return (part for part, _ in slots(node))
 
 
+def all_nodes(node: Node) -> Iterator[Node]:
+    """The node and all nodes under it, in the order of the text."""
+    yield node
+    for part in parts(node):
+        yield from all_nodes(part)
+
+
 def operands(node: FunctionCall) -> tuple[Node, ...]:
     """The parts of a call, the receiver of a method first."""
     return node.args if node.target is None else (node.target, *node.args)

@@ -100,12 +100,12 @@ def limit_counter(count: Count) -> dict[str, Any]:
 
 def _effect(outcome: EffectOutcome) -> dict[str, Any]:
     answer = {
-        "actionId": outcome.action_id,
-        "actionIndex": outcome.action_index,
-        "campaignId": outcome.campaign_id,
-        "campaignVersionId": outcome.campaign_version_id,
-        "campaignCode": outcome.campaign_code,
-        "actionName": outcome.action_name,
+        "actionId": outcome.action.action_id,
+        "actionIndex": outcome.action.action_index,
+        "campaignId": outcome.campaign.campaign_id,
+        "campaignVersionId": outcome.campaign.campaign_version_id,
+        "campaignCode": outcome.campaign.code,
+        "actionName": outcome.action.name,
         "effectId": outcome.effect_id,
         "status": outcome.status,
         "params": [{"id": name, "value": json_able(value)} for name, value in outcome.params],
@@ -139,12 +139,12 @@ def _rule_error(error: RuleError) -> dict[str, Any]:
 
 def _explanation(why: Explanation) -> dict[str, Any]:
     answer: dict[str, Any] = {
-        "campaignId": why.campaign_id,
-        "campaignVersionId": why.campaign_version_id,
-        "campaignKey": why.campaign_key,
-        "campaignCode": why.campaign_code,
-        "actionId": why.action_id,
-        "actionName": why.action_name,
+        "campaignId": why.campaign.campaign_id,
+        "campaignVersionId": why.campaign.campaign_version_id,
+        "campaignKey": why.campaign.campaign_key,
+        "campaignCode": why.campaign.code,
+        "actionId": None if why.action is None else why.action.action_id,
+        "actionName": None if why.action is None else why.action.name,
         "applied": why.applied,
         "trace": why.trace or {},
     }

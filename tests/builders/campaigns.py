@@ -258,12 +258,16 @@ class Bench:
 
 def statuses(evaluation: Evaluation) -> list[tuple[int, str]]:
     """(action id, status) of the effects in order."""
-    return [(effect.action_id, effect.status) for effect in evaluation.effects]
+    return [(effect.action.action_id, effect.status) for effect in evaluation.effects]
 
 
 def why(evaluation: Evaluation) -> list[tuple[int, int | None, str | None]]:
     """(campaign id, action id, code of the reason) of the explanations in order; None where it applied."""
     return [
-        (explanation.campaign_id, explanation.action_id, explanation.reason and explanation.reason.code)
+        (
+            explanation.campaign.campaign_id,
+            explanation.action and explanation.action.action_id,
+            explanation.reason and explanation.reason.code,
+        )
         for explanation in evaluation.explanations
     ]

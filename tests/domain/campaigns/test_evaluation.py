@@ -138,7 +138,7 @@ def test_actions_run_by_priority_then_campaign_then_index():
     )
     for campaigns in ((first, second), (second, first)):
         evaluation = Bench(*campaigns).run()
-        assert [outcome.action_id for outcome in evaluation.effects] == [5, 3, 2, 4, 1]
+        assert [outcome.action.action_id for outcome in evaluation.effects] == [5, 3, 2, 4, 1]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3), st.integers(0, 3)), max_size=12))
@@ -149,8 +149,8 @@ def test_the_order_never_depends_on_how_campaigns_are_listed(places):
         of_campaign.setdefault(campaign_id, []).append(listed_action)
     campaigns = [campaign(*reversed(actions), campaign_id=i) for i, actions in of_campaign.items()]
     ids_by_priority = sorted(range(1, len(places) + 1), key=lambda i: (*places[i - 1], i))
-    assert [outcome.action_id for outcome in Bench(*campaigns).run().effects] == ids_by_priority
-    assert [outcome.action_id for outcome in Bench(*reversed(campaigns)).run().effects] == ids_by_priority
+    assert [outcome.action.action_id for outcome in Bench(*campaigns).run().effects] == ids_by_priority
+    assert [outcome.action.action_id for outcome in Bench(*reversed(campaigns)).run().effects] == ids_by_priority
 
 
 def test_only_the_first_action_of_an_exclusive_group_whose_rule_is_true_applies():
@@ -162,7 +162,7 @@ def test_only_the_first_action_of_an_exclusive_group_whose_rule_is_true_applies(
     second = campaign(action(4, mint(8), exclusive_group="welcome"), action(5, mint(16)), campaign_id=2)
     bench = Bench(first, second)
     evaluation = bench.run(explaining=True)
-    assert [outcome.action_id for outcome in evaluation.effects] == [2, 3, 5]
+    assert [outcome.action.action_id for outcome in evaluation.effects] == [2, 3, 5]
     assert bench.balance() == 22
     assert (2, 4, "EXCLUSIVE_GROUP") in why(evaluation)
 
@@ -196,7 +196,7 @@ def test_abort_flags_stop_the_rest_of_their_campaign_and_of_no_other(flags, rule
     tested_campaign = campaign(action(1, mint(1), rule=rule, **flags), action(2, mint(2)))
     other = campaign(action(3, mint(4)), campaign_id=2)
     evaluation = Bench(tested_campaign, other).run(explaining=True)
-    ran = {outcome.action_id for outcome in evaluation.effects}
+    ran = {outcome.action.action_id for outcome in evaluation.effects}
     assert (2 in ran) is second_runs
     assert 3 in ran
     assert ((1, 2, "ABORTED") in why(evaluation)) is not second_runs
@@ -414,7 +414,11 @@ def test_an_explanation_shows_which_actions_applied():
         facts(100, basket=Basket(7, Decimal(100), None, [])), explaining=True
     )
     assert [
-        (explanation.action_id, explanation.applied, explanation.reason and explanation.reason.code)
+        (
+            explanation.action and explanation.action.action_id,
+            explanation.applied,
+            explanation.reason and explanation.reason.code,
+        )
         for explanation in evaluation.explanations
     ] == [
         (None, True, None),

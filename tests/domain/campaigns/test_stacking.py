@@ -53,7 +53,9 @@ def best(number, *effects, name="group", **values):
 def discounts(evaluation):
     """The id of the action and the amount of each discount."""
     return [
-        (outcome.action_id, outcome.discount.amount) for outcome in evaluation.effects if outcome.discount is not None
+        (outcome.action.action_id, outcome.discount.amount)
+        for outcome in evaluation.effects
+        if outcome.discount is not None
     ]
 
 
@@ -65,9 +67,9 @@ def reasons_of_actions(event, *campaigns, **bench):
     """The reason of each action, by its id, with the actual value."""
     evaluation = Bench(*campaigns, accounts=[POINTS_ACCOUNT], **bench).run(event, explaining=True)
     return {
-        explanation.action_id: explanation.reason and (explanation.reason.code, explanation.reason.actual)
+        explanation.action.action_id: explanation.reason and (explanation.reason.code, explanation.reason.actual)
         for explanation in evaluation.explanations
-        if explanation.action_id is not None
+        if explanation.action is not None
     }
 
 
@@ -107,7 +109,7 @@ def a_b_c(**points):
 
 def test_example_3_the_best_action_applies():
     evaluation = run(order(80), a_b_c())
-    assert [(outcome.action_id, outcome.effect_id, outcome.worth) for outcome in evaluation.effects] == [
+    assert [(outcome.action.action_id, outcome.effect_id, outcome.worth) for outcome in evaluation.effects] == [
         (3, "mint-points", 9)
     ]
     assert reasons_of_actions(order(80), a_b_c()) == {
