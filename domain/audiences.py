@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from domain.field_names import pointer_part
 from domain.fields import Key
 from domain.members import Member
 from domain.problems import LONGEST_NAME, Conflict, FieldFault, InvalidRequest, NotFound
@@ -147,18 +148,13 @@ def _attributes(criterion: Mapping[str, Any]) -> MemberPredicate:
                 f"{name[:LONGEST_NAME]} is not compared with a text of 1 to {LONGEST_TEXT} characters, a number, "
                 f"a boolean, or a list of 1 to {MOST_VALUES} of these"
             )
-            faults.append(FieldFault(detail, pointer=f"/matcher/customAttributes/values/{_escaped(name)}"))
+            faults.append(FieldFault(detail, pointer=f"/matcher/customAttributes/values/{pointer_part(name)}"))
     if faults:
         raise InvalidRequest(faults)
     includes = not criterion["not_include"]
     return lambda member: (
         includes == all(_attribute_is(member, name, values) for name, values in accepted_by_name.items())
     )
-
-
-def _escaped(name: str) -> str:
-    """A name escaped for a JSON Pointer (RFC 6901)."""
-    return name.replace("~", "~0").replace("/", "~1")
 
 
 def _attribute_is(member: Member, name: str, accepted: frozenset[Any]) -> bool:

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
 from typing import Any
 from urllib.parse import urlsplit
 
 from domain.problems import Conflict
+from domain.scalars import is_number
 
 BUILT_IN_EVENT_TYPES: tuple[str, ...] = (
     "member-purchase-order-created",
@@ -44,6 +44,7 @@ POINTS_AVAILABLE, POINTS_CANCELLED = "points-available", "points-cancelled"
 BADGE_ASSIGNED, BADGE_UNASSIGNED = "badge-assigned", "badge-unassigned"
 POINTS_EXPIRING, POINTS_EXPIRED = "points-expiring", "points-expired"
 MISSION_ACHIEVED = "mission-status-updated"
+PAYMENT_CONFIRMED = "member-payment-confirmed"
 COUPON_ASSIGNED, COUPON_USED, BENEFIT_USED = COUPON_EVENTS = "coupon-code-assigned", "coupon-code-used", "benefit-used"
 
 EVENTS_WITH_ORDER = frozenset(
@@ -92,14 +93,6 @@ def refuse_other_payload(api_code: str, schema_type: str, payload: Mapping[str, 
         raise PayloadInvalid(f"payload.value is not {form}: an event of type {api_code} carries {form} there.")
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | Decimal) and not isinstance(value, bool)
-
-
-def _is_string(value: Any) -> bool:
-    return isinstance(value, str)
-
-
 # A client that shows an address as a link would run the script in it.
 _SCRIPTING_SCHEMES = ("data", "javascript", "vbscript")
 
@@ -118,8 +111,8 @@ def _is_absolute_url(value: Any) -> bool:
 
 # schemaType -> the form of payload.value, in words and as a test; the others allow any value.
 _CHECKS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
-    "number": ("a number", _is_number),
-    "string": ("a string", _is_string),
+    "number": ("a number", is_number),
+    "string": ("a string", lambda value: isinstance(value, str)),
     "url": ("an absolute URL", _is_absolute_url),
 }
 

@@ -15,6 +15,11 @@ def name_of(place: Sequence[str | int], whole: str = "The body") -> str:
     return text[:_LONGEST_NAME] or whole
 
 
+def pointer_part(name: str) -> str:
+    """A name as a part of a JSON pointer."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
 def name_at(pointer: str) -> str:
     """As `name_of`, of a JSON pointer (RFC 6901) whose numbers are all indexes."""
     parts = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]

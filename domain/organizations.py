@@ -6,6 +6,7 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 from domain.calendar import is_zone, not_a_zone, zone_named
+from domain.field_names import pointer_part
 from domain.fields import Internal, Key
 from domain.problems import FieldFault
 from domain.test_clocks import TestClock
@@ -96,7 +97,7 @@ def location_faults(timezones: Mapping[str, str]) -> list[FieldFault]:
     faulty = [code for code, zone in timezones.items() if not (0 < len(code) <= MAX_LOCATION_CODE and is_zone(zone))]
     faults = []
     for code in faulty[:_MAX_FAULTS]:
-        pointer = f"{at}/{code.replace('~', '~0').replace('/', '~1')}"
+        pointer = f"{at}/{pointer_part(code)}"
         if 0 < len(code) <= MAX_LOCATION_CODE:
             faults.append(FieldFault(not_a_zone(timezones[code], code), pointer=pointer))
         else:

@@ -7,10 +7,9 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from domain.event_types import PAYMENT_CONFIRMED
 from domain.events import IncomingEvent
 from domain.problems import Conflict, NotFound
-
-PAYMENT_CONFIRMED = "member-payment-confirmed"
 
 # How often the last use of a key is stored at most, so that a key in constant use does not become a hot row.
 LAST_USE_KEPT_FOR = timedelta(minutes=1)

@@ -171,24 +171,13 @@ class ReadyProgram:
 def ready_program(program: ReferralProgram, main_account: LedgerAccount | None) -> ReadyProgram:
     """Prepare a program; `main_account` receives points for which the program names no account."""
     main_id = None if main_account is None else main_account.ledger_account_id
-    sides = (
-        (
-            REFERRER,
-            program.referrer_points_accrual,
-            program.referrer_ledger_account_id,
-            program.referrer_coupon_book_key,
-        ),
-        (
-            REFERRED,
-            program.referred_points_accrual,
-            program.referred_ledger_account_id,
-            program.referred_coupon_book_key,
-        ),
-    )
     rewards = []
-    for recipient, points, own_account_id, book_key in sides:
+    for recipient in (REFERRER, REFERRED):
+        points: Decimal | None = getattr(program, f"{recipient}_points_accrual")
+        account_id: int | None = getattr(program, f"{recipient}_ledger_account_id")
+        book_key: str | None = getattr(program, f"{recipient}_coupon_book_key")
         if points:
-            rewards.append(ReferralReward(recipient, points, own_account_id or main_id))
+            rewards.append(ReferralReward(recipient, points, account_id or main_id))
         if book_key is not None:
             rewards.append(ReferralReward(recipient, coupon_book_key=book_key))
     return ReadyProgram(program, tuple(rewards))

@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
 
-from domain.calendar import is_zone, not_a_zone, start_of_day, zone_named
+from domain.calendar import is_zone, local_time, not_a_zone, start_of_day, zone_named
 from domain.problems import FieldFault, InvalidRequest
 
 # All offsets of time zones since 1972 are whole quarters of an hour, so days of every zone consist of quarters.
@@ -182,7 +182,7 @@ def report_range(
         fault = "sinceTo is before sinceFrom"
         raise InvalidRequest([FieldFault(fault, parameter="sinceTo")])
     if since_to is None:
-        tomorrow = start_of_day(_local_date(now, zone) + timedelta(days=1), zone)
+        tomorrow = start_of_day(local_time(now, zone).date() + timedelta(days=1), zone)
         since_to = tomorrow if since_from is None else max(tomorrow, since_from)
     if since_from is None:
         since_from = _days_before(since_to, zone)
@@ -196,7 +196,7 @@ def days_of(report_range: ReportRange) -> list[Day]:
         raise InvalidRequest([FieldFault(fault, parameter="sinceFrom")])
     days: list[Day] = []
     begin = report_range.begin
-    day = _local_date(begin, report_range.zone)
+    day = local_time(begin, report_range.zone).date()
     while begin < report_range.end:
         # A day that the zone skipped when it crossed the date line has no time at all.
         next_begin = _start_of_next(day, report_range.zone)
@@ -213,7 +213,7 @@ def days_of(report_range: ReportRange) -> list[Day]:
 def _days_before(end: datetime, zone: tzinfo) -> datetime:
     """The beginning of the 30 days whose last one ends at `end`, or contains it."""
     try:
-        last = _local_date(end - timedelta(microseconds=1), zone)
+        last = local_time(end - timedelta(microseconds=1), zone).date()
         return min(start_of_day(last - timedelta(days=DEFAULT_DAYS - 1), zone), end)
     except OverflowError:
         return datetime.min.replace(tzinfo=UTC)
@@ -225,13 +225,6 @@ def _start_of_next(day: date, zone: tzinfo) -> datetime | None:
         return start_of_day(day + timedelta(days=1), zone)
     except OverflowError:
         return None
-
-
-def _local_date(at: datetime, zone: tzinfo) -> date:
-    try:
-        return at.astimezone(zone).date()
-    except OverflowError:
-        return at.date()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from domain.calendar import LAST_MOMENT, add_months, is_zone, not_a_zone, start_of_day, zone_named
+from domain.calendar import LAST_MOMENT, add_months, is_zone, local_time, not_a_zone, start_of_day, zone_named
 from domain.ledger.postings import Earning
 from domain.problems import FieldFault
 
@@ -141,10 +141,7 @@ def _later(moment: datetime, months: int, zone: tzinfo) -> datetime:
 @lru_cache(maxsize=65536)
 def _year(moment: datetime, start_month: int, zone: tzinfo) -> tuple[datetime, datetime]:
     """The year, starting with a given month, that contains a moment: its first moment, and that of the next one."""
-    try:
-        day = moment.astimezone(zone).date()
-    except OverflowError:
-        day = moment.date()
+    day = local_time(moment, zone).date()
     year = day.year if day.month >= start_month else day.year - 1
     return _start(year, start_month, zone), _start(year + 1, start_month, zone)
 

@@ -238,7 +238,7 @@ def _compile_param(parameter: EffectParameter, param: Mapping[str, Any], pointer
         _, program = _compile(param["expression"], False, parameter.type, f"{pointer}/expression", environment)
         return CompiledParameter(parameter, program=program)
     value = constant(parameter, param["value"])
-    if value is _BAD:
+    if value is BAD:
         raise InvalidRequest([FieldFault(f"value of {_kind_fault(parameter)}", pointer=f"{pointer}/value")])
     return CompiledParameter(parameter, value)
 
@@ -253,35 +253,31 @@ def _compile(
         raise invalid_expression(error, pointer) from error
 
 
-_BAD = object()
+BAD = object()
+"""The inside form of a value of the wrong kind."""
 
 
 def constant(parameter: EffectParameter, value: Any) -> Any:
-    """The inside form of a constant or of an expression's value; `_BAD` for a value of the wrong kind."""
+    """The inside form of a constant or of an expression's value; `BAD` for a value of the wrong kind."""
     if value is None and parameter.is_optional:
         return parameter.default_value
     if parameter.type == DECIMAL:
-        return Decimal(value) if is_number(value) else _BAD
+        return Decimal(value) if is_number(value) else BAD
     if parameter.type == JSON_OBJECT:
-        return value if is_json_object(value) else _BAD
+        return value if is_json_object(value) else BAD
     if parameter.type == TIMESTAMP:
         return value if isinstance(value, datetime) else _moment(value)
     if parameter.type == STRING:
         fits = isinstance(value, str) and (not parameter.choices or value in parameter.choices)
-        return value if fits else _BAD
-    return _BAD
-
-
-def is_bad(value: Any) -> bool:
-    """True for the result of `constant` that stands for a value of the wrong kind."""
-    return value is _BAD
+        return value if fits else BAD
+    return BAD
 
 
 def _moment(value: Any) -> Any:
     try:
-        return instant_of(value) if isinstance(value, str) else _BAD
+        return instant_of(value) if isinstance(value, str) else BAD
     except ValueError:
-        return _BAD
+        return BAD
 
 
 def _kind_fault(parameter: EffectParameter) -> str:

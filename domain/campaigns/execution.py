@@ -10,7 +10,7 @@ from typing import Any
 
 from domain.calendar import instant_text
 from domain.campaigns.budgets import LimitBudget
-from domain.campaigns.compiled import CompiledAction, CompiledCampaign, CompiledEffect, constant, is_bad
+from domain.campaigns.compiled import BAD, CompiledAction, CompiledCampaign, CompiledEffect, constant
 from domain.campaigns.context import EventFacts, Executor, Performed
 from domain.campaigns.cooldowns import CooldownActive
 from domain.campaigns.counters import Counters
@@ -85,7 +85,7 @@ class EffectComputer:
                 except EvaluationError as error:
                     return ComputedEffect(effect_id, values, BadParameter(f"{name}: {error}"))
                 value = constant(param.parameter, value)
-                if is_bad(value):
+                if value is BAD:
                     fault = BadParameter(f"{name} evaluated to a value of the wrong kind or size.")
                     return ComputedEffect(effect_id, values, fault)
             if not is_filter:

@@ -111,7 +111,9 @@ class PointEffects:
         for use in self._uses(account, amount):
             remaining, limit = self._allowances.remaining(campaign, use)
             if limit is not None:
-                points = remaining if use.type == POINTS else _points_worth(remaining, account.fiat_per_point)
+                rate = account.fiat_per_point
+                # As many points as are worth no more than the money.
+                points = remaining if use.type == POINTS else _DOWN.divide(remaining, rate) if rate else ZERO
                 if points < granted_amount:
                     granted_amount, strictest = round_down(account, points), limit
         return granted_amount, strictest
@@ -236,11 +238,6 @@ def transaction_number(event_key: str, system_unique_key: str) -> int | None:
     """The number of a transaction of an event's effects, by its key; None for other transactions."""
     before, _, number = system_unique_key.rpartition(":")
     return int(number) if before == event_key and number.isdecimal() else None
-
-
-def _points_worth(money: Decimal, rate: Decimal | None) -> Decimal:
-    """As many points as are worth no more than the money."""
-    return _DOWN.divide(money, rate) if rate else ZERO
 
 
 def _availability(params: Mapping[str, Any]) -> Availability | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Any
 
-from domain.calendar import day_of_week, not_a_zone, zone_named
+from domain.calendar import local_time, not_a_zone, zone_named
 from domain.content.collections import ContentCollection, is_uuid, slug_fault
 from domain.content.values import MOST_VALUES, searchable_values
 from domain.fields import Key
@@ -135,12 +135,8 @@ HOURS_OF_DAY = 24
 
 def hour_of_week(at: datetime, zone: tzinfo) -> int:
     """The hour of the week in a zone: 0 is Monday from 00:00 to 00:59, 167 is Sunday from 23:00."""
-    day = day_of_week(at, zone) - 1
-    try:
-        hour = at.astimezone(zone).hour
-    except OverflowError:
-        hour = at.hour
-    return day * HOURS_OF_DAY + hour
+    local = local_time(at, zone)
+    return local.weekday() * HOURS_OF_DAY + local.hour
 
 
 def open_hours(schedule: Mapping[str, Any]) -> list[int]:

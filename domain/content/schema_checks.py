@@ -10,6 +10,7 @@ from typing import Any
 from domain.content.documents import is_deeper
 from domain.content.schema_costs import MAX_DIGITS, is_long_number
 from domain.content.schema_parts import Schemas, patterns_of, subschemas, target_of
+from domain.field_names import pointer_part
 from domain.problems import FieldFault
 
 MOST_SCHEMA_BYTES = 65_536
@@ -68,8 +69,7 @@ def _number_faults(schema: Mapping[str, Any]) -> Iterator[FieldFault]:
     while todo:
         place, value = todo.pop()
         if isinstance(value, dict):
-            escaped = ((str(name).replace("~", "~0").replace("/", "~1"), part) for name, part in value.items())
-            todo.extend((f"{place}/{name}", part) for name, part in escaped)
+            todo.extend((f"{place}/{pointer_part(str(name))}", part) for name, part in value.items())
         elif isinstance(value, list):
             todo.extend((f"{place}/{position}", part) for position, part in enumerate(value))
         elif is_long_number(value):

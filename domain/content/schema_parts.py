@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from domain.field_names import pointer_part
+
 # Keywords whose schemas check the same place of the document as the schema that has them.
 _SAME_PLACE = ("not", "if", "then", "else")
 _SAME_PLACE_LISTS = ("allOf", "anyOf", "oneOf")
@@ -33,7 +35,7 @@ def patterns_of(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 yield f"{place}/pattern", subschema["pattern"]
             if isinstance(subschema.get("patternProperties"), dict):
                 for pattern in subschema["patternProperties"]:
-                    yield f"{place}/patternProperties/{_escaped(pattern)}", pattern
+                    yield f"{place}/patternProperties/{pointer_part(pattern)}", pattern
 
 
 def target_of(reference: Any) -> str | None:
@@ -52,7 +54,7 @@ def schemas_of_same_value(place: str, schemas: Schemas) -> list[str]:
     for key in _SAME_PLACE_LISTS:
         places += [f"{place}/{key}/{n}" for n in range(len(schema.get(key, ())))]
     for key in _SAME_PLACE_MAPS:
-        places += [f"{place}/{key}/{_escaped(name)}" for name in schema.get(key, ())]
+        places += [f"{place}/{key}/{pointer_part(name)}" for name in schema.get(key, ())]
     if "$ref" in schema:
         places.append(str(target_of(schema["$ref"])))
     return [other_place for other_place in places if other_place in schemas]
@@ -64,7 +66,7 @@ def schemas_of_parts(place: str, schemas: Schemas) -> list[str]:
     if not isinstance(schema, dict):
         return []
     places = [f"{place}/{key}" for key in _INSIDE]
-    places += [f"{place}/patternProperties/{_escaped(name)}" for name in schema.get("patternProperties", ())]
+    places += [f"{place}/patternProperties/{pointer_part(name)}" for name in schema.get("patternProperties", ())]
     return [other_place for other_place in places if other_place in schemas]
 
 
@@ -74,7 +76,7 @@ def schema_groups_of_parts(place: str, schemas: Schemas) -> Iterator[list[str]]:
     if isinstance(schema, dict):
         for key in ("properties", "prefixItems"):
             names = schema.get(key, ())
-            parts = range(len(names)) if isinstance(names, list) else map(_escaped, names)
+            parts = range(len(names)) if isinstance(names, list) else map(pointer_part, names)
             places = [f"{place}/{key}/{part}" for part in parts]
             if group := [other_place for other_place in places if other_place in schemas]:
                 yield group
@@ -97,8 +99,4 @@ def _iterate(schema: Any, place: str) -> Iterator[tuple[str, Any]]:
                 todo.extend((f"{place}/{key}/{n}", subschema) for n, subschema in enumerate(schema[key]))
         for key in (*_SAME_PLACE_MAPS, *_INSIDE_MAPS, *_UNUSED_MAPS):
             if isinstance(schema.get(key), dict):
-                todo.extend((f"{place}/{key}/{_escaped(name)}", subschema) for name, subschema in schema[key].items())
-
-
-def _escaped(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
+                todo.extend((f"{place}/{key}/{pointer_part(name)}", part) for name, part in schema[key].items())

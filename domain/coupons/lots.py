@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime, tzinfo
+from datetime import datetime, tzinfo
 from decimal import Decimal
 from typing import Any, Protocol
 
@@ -200,27 +200,18 @@ def zone_of(book: CouponBook, zone: tzinfo) -> tzinfo:
     return zone if book.timezone is None else zone_named(book.timezone)
 
 
-def usage_period(book: CouponBook, at: datetime, zone: tzinfo) -> date | None:
-    """The first day of the period in which a use at `at` counts; None if uses are not limited by period."""
-    if book.max_usages_per_period is None or book.usage_period_type is None:
-        return None
-    return period_start(book.usage_period_type, at, zone_of(book, zone))
-
-
-def discount_period(book: CouponBook, at: datetime, zone: tzinfo) -> date | None:
-    """The first day of the period in which a discount at `at` counts; None if discounts are not limited by period."""
-    if book.max_discount_per_period is None or book.discount_period_type is None:
-        return None
-    return period_start(book.discount_period_type, at, zone_of(book, zone))
-
-
 def period_starts(book: CouponBook, at: datetime, zone: tzinfo) -> tuple[datetime | None, datetime | None]:
     """The starts of the periods of uses and of discounts; None where the book has no such limit.
 
     `zone` is the organization's, for books without a time zone of their own.
     """
-    if book.max_usages_per_period is None and book.max_discount_per_period is None:
-        return None, None
-    days = usage_period(book, at, zone), discount_period(book, at, zone)
-    uses, discounts = (None if day is None else start_of_day(day, zone_of(book, zone)) for day in days)
+    uses, discounts = (
+        None
+        if limit is None or period is None
+        else start_of_day(period_start(period, at, zone_of(book, zone)), zone_of(book, zone))
+        for limit, period in (
+            (book.max_usages_per_period, book.usage_period_type),
+            (book.max_discount_per_period, book.discount_period_type),
+        )
+    )
     return uses, discounts

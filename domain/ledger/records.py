@@ -1,13 +1,13 @@
 """The records of the ledger, and the rules for settings of its accounts."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from decimal import Decimal
 from typing import Any
 
 from domain.calendar import zone_faults, zone_named
-from domain.fields import Key
+from domain.fields import Key, wire_name
 from domain.ledger.availability import AT_ONCE, Availability
 from domain.ledger.expiry import (
     NO_ROUNDING,
@@ -160,12 +160,7 @@ def complete_settings(settings: Mapping[str, Any], current: LedgerAccount | None
 
     `current` is the account before the change: its tracking and its default flag stay unless named.
     """
-    faults = [
-        *_tracking_faults(settings),
-        *_expiry_faults(settings),
-        *_overdraft_faults(settings),
-        *_fraction_faults(settings),
-    ]
+    faults = list(_setting_faults(settings))
     if faults:
         raise InvalidRequest(faults)
     tracked = settings.get("point_tracking_enabled")
@@ -201,39 +196,26 @@ def _lots_expire(settings: Mapping[str, Any]) -> bool:
     return settings["expires_in_months"] is not None or bool(settings["tier_expirations"])
 
 
-def _tracking_faults(settings: Mapping[str, Any]) -> list[FieldFault]:
+def _setting_faults(settings: Mapping[str, Any]) -> Iterator[FieldFault]:
     if settings.get("point_tracking_enabled") is False and _expires(settings):
         detail = "pointTrackingEnabled is false on an account whose value expires"
-        return [FieldFault(detail, pointer="/pointTrackingEnabled")]
-    return []
-
-
-def _expiry_faults(settings: Mapping[str, Any]) -> list[FieldFault]:
-    faults = [*zone_faults(settings["timezone"]), *policy_faults(settings["expiration_policies"])]
+        yield FieldFault(detail, pointer="/pointTrackingEnabled")
+    yield from zone_faults(settings["timezone"])
+    yield from policy_faults(settings["expiration_policies"])
     if settings["expiry_rounding"] != NO_ROUNDING and not _lots_expire(settings):
         detail = "expiryRounding needs expiresInMonths or tierExpirations, whose end it rounds"
-        faults.append(FieldFault(detail, pointer="/expiryRounding"))
+        yield FieldFault(detail, pointer="/expiryRounding")
     keys = [rule["loyaltyTierKey"] for rule in settings["tier_expirations"]]
     for position, key in enumerate(keys):
         if key in keys[:position]:
             pointer = f"/tierExpirations/{position}/loyaltyTierKey"
-            faults.append(FieldFault(f"tierExpirations names the tier {key} twice", pointer=pointer))
-    return faults
-
-
-def _overdraft_faults(settings: Mapping[str, Any]) -> list[FieldFault]:
-    limit = settings["overdraft_limit"]
-    if limit is not None and limit > 0 and not settings["is_revolving"]:
-        return [
-            FieldFault("overdraftLimit is more than 0, but the account is not revolving", pointer="/overdraftLimit")
-        ]
-    return []
-
-
-def _fraction_faults(settings: Mapping[str, Any]) -> list[FieldFault]:
-    limits = (("max_supply", "maxSupply"), ("overdraft_limit", "overdraftLimit"), ("max_balance", "maxBalance"))
-    faults = [fraction_fault(wire, settings.get(name), settings["decimals"]) for name, wire in limits]
-    return [fault for fault in faults if fault is not None]
+            yield FieldFault(f"tierExpirations names the tier {key} twice", pointer=pointer)
+    if (settings["overdraft_limit"] or 0) > 0 and not settings["is_revolving"]:
+        yield FieldFault("overdraftLimit is more than 0, but the account is not revolving", pointer="/overdraftLimit")
+    for name in ("max_supply", "overdraft_limit", "max_balance"):
+        fault = fraction_fault(wire_name(name), settings.get(name), settings["decimals"])
+        if fault is not None:
+            yield fault
 
 
 def fraction_fault(wire: str, amount: Decimal | None, decimals: int) -> FieldFault | None:

@@ -9,7 +9,9 @@ from typing import Any
 
 from domain.calendar import add_days, add_months, zone_named
 from domain.campaigns.context import EventFacts
+from domain.event_types import BADGE_ASSIGNED, BADGE_UNASSIGNED, PAYMENT_CONFIRMED
 from domain.expressions import Program
+from domain.fields import wire_name
 from domain.ledger.availability import Availability
 from domain.ledger.records import LedgerAccount
 from domain.matchers import ItemPredicate, compile_matcher
@@ -18,9 +20,8 @@ from domain.missions.records import Mission, MissionClosed
 from domain.orders import STATUS_OF_EVENT
 from domain.problems import FieldFault, InvalidRequest
 
-PAYMENT_CONFIRMED = "member-payment-confirmed"
 INLINE_MATCHER = "/inlineMatcher"
-BADGE_EVENTS = frozenset({"badge-assigned", "badge-unassigned"})
+BADGE_EVENTS = frozenset({BADGE_ASSIGNED, BADGE_UNASSIGNED})
 
 DAYS, WEEKS, MONTHS, YEARS = "days", "weeks", "months", "years"
 
@@ -158,6 +159,16 @@ def expiry_of_reward(mission: Mission, at: datetime) -> datetime | None:
     return add_days(at, value if unit == DAYS else 7 * value, zone)
 
 
+# Fields that say nothing without another one.
+_NEEDS = (
+    ("period_limit", "repetition_period"),
+    ("repetition_period", "period_limit"),
+    ("ledger_id", "points_accrual"),
+    ("ledger_account_id", "points_accrual"),
+    ("manual_expiration", "points_accrual"),
+)
+
+
 def faults_of(body: Mapping[str, Any]) -> list[FieldFault]:
     """Contradictions between the fields of a mission (by inside names)."""
     return [FieldFault(detail, pointer=pointer) for pointer, detail in _faults(body)]
@@ -181,16 +192,9 @@ def _faults(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield pointer, f"{pointer[1:]} and badgeMatcher cannot be sent together"
     if body["badge_matcher"] is not None and event_type not in BADGE_EVENTS:
         yield "/badgeMatcher", f"badgeMatcher cannot be used with the event type {event_type}, which has no badge"
-    if body["period_limit"] is not None and body["repetition_period"] is None:
-        yield "/periodLimit", "periodLimit needs repetitionPeriod"
-    if body["repetition_period"] is not None and body["period_limit"] is None:
-        yield "/repetitionPeriod", "repetitionPeriod needs periodLimit"
-    if body["ledger_id"] is not None and body["points_accrual"] is None:
-        yield "/ledgerId", "ledgerId needs pointsAccrual"
-    if body["ledger_account_id"] is not None and body["points_accrual"] is None:
-        yield "/ledgerAccountId", "ledgerAccountId needs pointsAccrual"
-    if body["manual_expiration"] is not None and body["points_accrual"] is None:
-        yield "/manualExpiration", "manualExpiration needs pointsAccrual"
+    for name, other_name in _NEEDS:
+        if body[name] is not None and body[other_name] is None:
+            yield f"/{wire_name(name)}", f"{wire_name(name)} needs {wire_name(other_name)}"
     terms = Availability(
         body["available_at"], body["available_after"], body["available_rounding"], body["available_on"]
     )

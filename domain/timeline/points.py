@@ -1,7 +1,7 @@
 """Rows about points: how many moved, and what gave or took them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -20,10 +20,6 @@ class Source:
     kind: str
     name: str | None = None
     campaign_id: int | None = None
-
-    def renamed(self, name: str | None) -> "Source":
-        """The source with another name."""
-        return replace(self, name=name)
 
 
 BY_CAMPAIGN, BY_MISSION, BY_REFERRAL, BY_COUPON = "campaign", "mission", "referral", "coupon"

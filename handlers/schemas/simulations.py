@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from domain.event_types import EVENTS_WITH_ORDER
+from domain.event_types import EVENTS_WITH_ORDER, PAYMENT_CONFIRMED
 from domain.events import IncomingEvent
 from domain.fields import Key
-from domain.partners import PAYMENT_CONFIRMED
 from domain.problems import FieldFault, InvalidRequest
 from handlers.messages.base import Body, Shape
 from handlers.messages.events import incoming_event

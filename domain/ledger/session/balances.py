@@ -50,9 +50,9 @@ class Balances(UndoableState, ABC):
         self.at = at
         self.zone = zone
         # The keys of the tiers that the holder of a wallet had at a moment, for accounts with `tier_expirations`.
-        self.tier_keys_at: Callable[[int, datetime], Collection[str]] = _no_tiers
+        self.tier_keys_at: Callable[[int, datetime], Collection[str]] = lambda wallet_id, at: ()
         # The part of a refusal's text about points of a balance that are not available yet.
-        self.waiting_text: Callable[[int, int], str] = _nothing_waits
+        self.waiting_text: Callable[[int, int], str] = lambda wallet_id, ledger_account_id: ""
         self.steps: list[Step] = []
         self._holdings = dict(holdings)
         self._issued = dict(issued)
@@ -287,14 +287,6 @@ def _activities_of(account: LedgerAccount, zone: tzinfo) -> frozenset[str]:
     """The activities that keep the points of the account alive; none if it has no such policy."""
     policy = account.idle_policy(zone)
     return frozenset() if policy is None or policy.activities is None else policy.activities
-
-
-def _nothing_waits(wallet_id: int, ledger_account_id: int) -> str:
-    return ""
-
-
-def _no_tiers(wallet_id: int, at: datetime) -> Collection[str]:
-    return ()
 
 
 # Wider than any number of a request or an expression: nothing is rounded before it is cut.

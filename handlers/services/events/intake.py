@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from domain.event_types import BUILT_IN_EVENT_TYPES, NOT_TRACKABLE, refuse_other_payload
+from domain.event_types import BUILT_IN_EVENT_TYPES, NOT_TRACKABLE, PAYMENT_CONFIRMED, refuse_other_payload
 from domain.events import (
     CAPTURE_ONLY,
     FAILURE,
@@ -16,7 +16,7 @@ from domain.events import (
 from domain.idempotency import refuse_reuse
 from domain.members import Member, MemberInactive, refuse_erased
 from domain.orders import STATUS_OF_EVENT, UNDOING_EVENTS, OrderStatusConflict, UnknownOrder
-from domain.partners import PAYMENT_CONFIRMED, payment_exists, payment_id_of
+from domain.partners import payment_exists, payment_id_of
 from domain.problems import KeyReused, Refusal
 from handlers.messages.events import completed_result, track_result
 from handlers.messages.json_text import digest_of

@@ -1,7 +1,7 @@
 """The timeline of a member: pages of rows from all sources, and what gave the points."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from sqlalchemy import Connection
@@ -155,6 +155,6 @@ def _name_sources(
     missions = {row_id: source.name for row_id, source in sources.items() if source.kind == BY_MISSION and source.name}
     books = timeline_facts.books_of_usages(db, organization_id, set(usages.values())) if usages else {}
     names = timeline_facts.names_of_missions(db, organization_id, set(missions.values())) if missions else {}
-    renamed = {row_id: sources[row_id].renamed(books.get(key)) for row_id, key in usages.items()}
-    renamed |= {row_id: sources[row_id].renamed(names.get(key)) for row_id, key in missions.items()}
+    renamed = {row_id: replace(sources[row_id], name=books.get(key)) for row_id, key in usages.items()}
+    renamed |= {row_id: replace(sources[row_id], name=names.get(key)) for row_id, key in missions.items()}
     return {**sources, **renamed}

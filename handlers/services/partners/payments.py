@@ -9,12 +9,12 @@ from decimal import Decimal
 from typing import Any
 
 from domain.campaigns.outcomes import EXECUTED, PARTIAL
+from domain.event_types import PAYMENT_CONFIRMED
 from domain.events import EventOrigin, IncomingEvent
 from domain.ledger.postings import Posting
 from domain.ledger.records import SETTLED
 from domain.members import AmbiguousMember, Member, MemberProperties, is_loyalty_member_id
 from domain.partners import (
-    PAYMENT_CONFIRMED,
     AccountAccrual,
     MemberInfo,
     MemberNotCreated,

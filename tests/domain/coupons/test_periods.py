@@ -9,11 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.calendar import day_of_week, is_zone
-from domain.coupons.lots import discount_period, usage_period, zone_of
+from domain.calendar import day_of_week, is_zone, local_time
+from domain.coupons.lots import period_starts, zone_of
 from tests.builders.coupon_values import coupon_book
 
 NEW_YORK, SAO_PAULO, APIA = "America/New_York", "America/Sao_Paulo", "Pacific/Apia"
+
+
+def periods(book, at, zone):
+    """The first days of the periods of uses and of discounts."""
+    return [start and local_time(start, zone_of(book, zone)).date() for start in period_starts(book, at, zone)]
+
+
+def usage_period(book, at, zone):
+    return periods(book, at, zone)[0]
 
 
 def period(zone, kind, at):
@@ -87,9 +96,9 @@ def test_a_book_without_a_zone_has_the_days_of_the_organization():
 def test_without_a_limit_there_is_no_period():
     at = datetime(2026, 1, 1, tzinfo=UTC)
     assert usage_period(coupon_book(usage_period_type="daily"), at, UTC) is None
-    assert discount_period(coupon_book(), at, UTC) is None
+    assert periods(coupon_book(), at, UTC) == [None, None]
     limited_book = coupon_book(max_discount_per_period=1, discount_period_type="weekly")
-    assert discount_period(limited_book, at, UTC) == date(2025, 12, 29)
+    assert periods(limited_book, at, UTC) == [None, date(2025, 12, 29)]
 
 
 @given(

@@ -130,6 +130,11 @@ D = Decimal
         ("'abcabc'.indexOf('c', 3)", 5),
         ("'abcabc'.lastIndexOf('b', 3)", 1),
         ("'abc'.charAt(3)", ""),
+        ("duration('5s') - duration('3s') == duration('2s')", True),
+        ("duration('5s') + duration('3s') == duration('8s')", True),
+        ("timestamp('2024-05-31T18:30:05Z') - timestamp('2024-05-31T18:30:00Z') == duration('5s')", True),
+        ("timestamp('2024-05-31T18:30:05Z') - duration('5s') == timestamp('2024-05-31T18:30:00Z')", True),
+        ("-duration('5s') == duration('-5s')", True),
         ("matches(order.items[1], 'tea')", True),
         ("order.items.exists(i, matches(i, 'coffee'))", True),
         ("1 == null || null == 'a'", False),
@@ -221,6 +226,14 @@ def test_errors_that_do_not_decide_are_dropped(text, value):
         ("order.total % 0.0", "division-by-zero", "order.total % 0.0"),
         ("count + 9223372036854775807", "overflow", "count + 9223372036854775807"),
         ("count * 9223372036854775807", "overflow", "count * 9223372036854775807"),
+        *(
+            (text, "overflow", text)
+            for text in (
+                "duration('9223372036s') + duration('1s')",
+                "duration('-9223372036s') - duration('1s')",
+                "timestamp('2400-01-01T00:00:00Z') - timestamp('2100-01-01T00:00:00Z')",
+            )
+        ),
         ("-(-9223372036854775808 + 0)", "overflow", "-(-9223372036854775808 + 0)"),
         ("-9223372036854775808 / -1", "overflow", "-9223372036854775808 / -1"),
         ("[9223372036854775807, 1].sum()", "overflow", "[9223372036854775807, 1].sum()"),

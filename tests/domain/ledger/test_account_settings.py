@@ -99,6 +99,7 @@ def test_an_account_that_is_not_revolving_has_no_overdraft():
 
 def test_limits_have_no_more_fraction_digits_than_amounts():
     assert pointers(max_supply=Decimal("5.125"), overdraft_limit=Decimal("0.001")) == ["/maxSupply", "/overdraftLimit"]
+    assert pointers(max_balance=Decimal("0.001")) == ["/maxBalance"]
     assert fraction_fault("amount", None, 0) is None
     assert fraction_fault("amount", Decimal("5.00"), 0) is None
     fault = fraction_fault("amount", Decimal("5.5"), 0)

@@ -250,10 +250,6 @@ def test_a_transaction_without_an_event_has_a_source(changes, kind):
     assert source_of_request(replace(RECEIVED, **changes)) == Source(kind)
 
 
-def test_a_source_can_be_renamed():
-    assert SPRING.renamed("Summer") == Source("campaign", "Summer", 3)
-
-
 RELEASED = PointsReleaseFact(
     loyalty_event_id=9,
     created_at=RECORDED,
