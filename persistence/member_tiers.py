@@ -135,31 +135,41 @@ def of_members(db: Connection, organization_id: int, member_ids: Collection[int]
     return tiers
 
 
+def add(db: Connection, organization_id: int, tiers: Mapping[MemberProgram, HeldTier], at: datetime) -> None:
+    """Put new members into tiers of programs in which they have none, with one statement."""
+    common_values = {"organization_id": organization_id, "created_at": at}
+    rows = [_row(member_program, tier) | common_values for member_program, tier in tiers.items()]
+    add_all(db, member_tiers, fields_of(MemberTier), rows)
+
+
 def move(
     db: Connection, organization_id: int, new_tiers: Mapping[MemberProgram, HeldTier | None], at: datetime
 ) -> None:
     """Put members into tiers; None takes the tier away. At most two statements."""
     arrivals, departures = [], []
     for (member_id, program_id), tier_after in new_tiers.items():
-        member_program: dict[str, Any] = {"member_id": member_id, "loyalty_program_id": program_id}
         if tier_after is None:
-            departures.append(member_program)
+            departures.append({"member_id": member_id, "loyalty_program_id": program_id})
         else:
-            tier = {
-                "loyalty_tier_id": tier_after.loyalty_tier_id,
-                "is_manual": tier_after.is_manual,
-                "expires_at": tier_after.expires_at,
-            }
-            if tier_after.floor is not None:
-                tier |= {
-                    "floor_tier_id": tier_after.floor.loyalty_tier_id,
-                    "floor_expires_at": tier_after.floor.expires_at,
-                }
-            arrivals.append(member_program | tier)
+            arrivals.append(_row((member_id, program_id), tier_after))
     if arrivals:
         defer(db, _MOVE, (as_json(arrivals), at, organization_id, at, organization_id, at))
     if departures:
         defer(db, _LEAVE, (*recordset_of(departures), organization_id, at, at))
+
+
+def _row(member_program: MemberProgram, tier: HeldTier) -> dict[str, Any]:
+    """The columns of a member's tier."""
+    member_id, program_id = member_program
+    return {
+        "member_id": member_id,
+        "loyalty_program_id": program_id,
+        "loyalty_tier_id": tier.loyalty_tier_id,
+        "is_manual": tier.is_manual,
+        "expires_at": tier.expires_at,
+        "floor_tier_id": None if tier.floor is None else tier.floor.loyalty_tier_id,
+        "floor_expires_at": None if tier.floor is None else tier.floor.expires_at,
+    }
 
 
 def find_periods(db: Connection, organization_id: int, member_ids: Collection[int]) -> list[TierPeriod]:

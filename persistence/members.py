@@ -74,7 +74,7 @@ RETURNING {", ".join(f"m.{name}" for name in fields_of(Member))}
 _ADD = f"""
 WITH given AS (
     SELECT nextval('wallets_wallet_id_seq') AS wallet_id, nextval('members_member_id_seq') AS member_id, x.*
-    FROM json_to_recordset(%(rows)s::json) AS x(wallet_key uuid, created_at timestamptz, {_TYPED})
+    FROM json_to_recordset(%(rows)s::json) AS x(wallet_key uuid, created_at timestamptz, has_own_tier boolean, {_TYPED})
 ), wallet AS (
     INSERT INTO wallets (organization_id, wallet_id, wallet_key, ledger_id, created_at)
     SELECT %(organization_id)s, wallet_id, wallet_key, %(ledger_id)s, %(now)s FROM given
@@ -88,11 +88,10 @@ WITH given AS (
     RETURNING *
 ), tier AS (
     INSERT INTO member_tiers (organization_id, member_id, loyalty_program_id, loyalty_tier_id, created_at)
-    SELECT member.organization_id, member.member_id, program.loyalty_program_id, program.default_tier_id, %(now)s
-    FROM member
-    JOIN loyalty_programs AS program
-        ON program.organization_id = member.organization_id AND program.loyalty_program_id = %(loyalty_program_id)s
-    WHERE program.default_tier_id IS NOT NULL
+    SELECT program.organization_id, given.member_id, program.loyalty_program_id, program.default_tier_id, %(now)s
+    FROM given CROSS JOIN loyalty_programs AS program
+    WHERE program.organization_id = %(organization_id)s AND program.loyalty_program_id = %(loyalty_program_id)s
+        AND program.default_tier_id IS NOT NULL AND given.has_own_tier IS NOT TRUE
     RETURNING *
 )
 SELECT {_MEMBER_FIELDS}, tier.loyalty_program_id, tier.loyalty_tier_id,
@@ -146,7 +145,8 @@ def add_members(
     """Insert members, their wallets in the ledger and their start in the program's default tier, with one statement.
 
     Returns the members in the order of the rows, each with the tiers held, by program id. A row has the values of a
-    member, its `wallet_key`, and `created_at` for one who joined before. An id that another member has violates a
+    member, its `wallet_key`, `created_at` for one who joined before, and `has_own_tier` for one who does not start in
+    the default tier. An id that another member has violates a
     unique key: if that member was not there a moment ago, `transactions.run` starts the work over, which then finds it.
     """
     parameters = {

@@ -81,7 +81,6 @@ def import_members(call: Call, job: ImportJob, rows: Sequence[ImportRow], name_o
     if read:
         _sort_out(call, job, read, batch, name_of)
         _enrol(call, batch.new)
-        report_tiers_of_new(call, {row.loyalty_member_id: row.tier for row in batch.new if row.tier is not None})
         _change(call, batch.changed)
     return batch.failed
 
@@ -156,6 +155,7 @@ def _values_after(before: Member, member_row: _MemberRow) -> dict[str, Any]:
 
 
 def _enrol(call: Call, rows: Sequence[_MemberRow]) -> None:
+    """Enrol the members of rows, and report the tiers that they bring along."""
     new = [
         NewMember(
             member_row.properties,
@@ -164,12 +164,16 @@ def _enrol(call: Call, rows: Sequence[_MemberRow]) -> None:
         )
         for member_row in rows
     ]
-    if call.is_quiet:
-        if new:
-            insert_members(call, new)
-        return
-    for begin in range(0, len(new), _TRACKED_AT_ONCE):
-        enrol_accepted(call, new[begin : begin + _TRACKED_AT_ONCE])
+    tiers = {row.loyalty_member_id: row.tier for row in rows if row.tier is not None}
+    unit = UnitOfWork(call)
+    if call.is_quiet and new:
+        unit.adopt(insert_members(call, new))
+    elif new:
+        for begin in range(0, len(new), _TRACKED_AT_ONCE):
+            enrol_accepted(call, new[begin : begin + _TRACKED_AT_ONCE])
+        if tiers:
+            unit.lock(loyalty_member_ids=tiers.keys())
+    report_tiers_of_new(unit, tiers)
 
 
 def _change(call: Call, changed_members: Sequence[tuple[_MemberRow, Member, dict[str, Any]]]) -> None:

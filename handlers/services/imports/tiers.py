@@ -21,7 +21,6 @@ from handlers.services.unit_of_work.participants.tiers import without_points
 from handlers.services.unit_of_work.requests import open_unit
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import member_tiers
-from persistence.members import MEMBERS
 
 _REASON = "import"
 
@@ -102,29 +101,32 @@ def set_tiers(call: Call, tiers: Sequence[tuple[TierRow, Member]]) -> None:
             changes.append(_Change(tier_row, member.member_id, before.get(program_id), held_tier))
     new_tiers = {(change.member_id, change.tier_row.tier.loyalty_program_id): change.held for change in changes}
     member_tiers.move(call.db, organization_id, new_tiers, call.now)
-    _report(call, changes)
+    unit = UnitOfWork(call)
+    unit.lock(member_ids={change.member_id for change in changes if change.is_reported})
+    _report(unit, changes)
 
 
-def report_tiers_of_new(call: Call, tiers: Mapping[str, TierRow]) -> None:
-    """Report the tiers that members were enrolled with, by the ids of the members."""
+def report_tiers_of_new(unit: UnitOfWork, tiers: Mapping[str, TierRow]) -> None:
+    """Report the tiers that members of the unit were enrolled with, by the ids of the members."""
     if not tiers:
         return
-    organization = call.organization
-    schedules = configuration_of(call.db, organization).tier_schedules
     # Members are enrolled with the default tier of the default program.
     before = {
         schedule.loyalty_program_id: schedule.default_tier_id
-        for schedule in schedules
-        if schedule.loyalty_program_id == organization.default_loyalty_program_id
+        for schedule in unit.configuration.tier_schedules
+        if schedule.loyalty_program_id == unit.organization.default_loyalty_program_id
     }
-    members = MEMBERS.find_all(call.db, organization.organization_id, loyalty_member_id=set(tiers))
-    rows = [(tiers[member.loyalty_member_id], member) for member in members]
+    rows = [
+        (tiers[member.loyalty_member_id], member)
+        for member in unit.members.values()
+        if member.loyalty_member_id in tiers
+    ]
     _report(
-        call,
+        unit,
         [
             _Change(tier_row, member.member_id, before.get(program_id), held_tier)
             for tier_row, member in rows
-            for program_id, held_tier in tier_row.of_newcomer(call.now).items()
+            for program_id, held_tier in tier_row.of_newcomer(unit.now).items()
         ],
     )
 
@@ -158,11 +160,9 @@ class _Change:
         )
 
 
-def _report(call: Call, changes: Iterable[_Change]) -> None:
+def _report(unit: UnitOfWork, changes: Iterable[_Change]) -> None:
     """Report the changes to campaigns and triggers; those of a quiet import are only stored, for the timelines."""
     reported = [change for change in changes if change.is_reported]
-    unit = UnitOfWork(call)
-    unit.lock(member_ids={change.member_id for change in reported})
     with open_unit(unit, _REASON):
-        report = store_derived if call.is_quiet else evaluate_derived
+        report = store_derived if unit.execution.is_quiet else evaluate_derived
         report(unit, [change.event(unit.configuration.tier_keys) for change in reported], _REASON)

@@ -145,6 +145,7 @@ def insert_members(execution: Execution, new: Sequence[NewMember]) -> list[tuple
             "notifications": merge_fields({}, new_member.properties.notifications),
             "wallet_key": execution.new_key(),
             "created_at": new_member.joined_at,
+            "has_own_tier": organization.default_loyalty_program_id in new_member.tiers,
         }
         for new_member in new
     ]
@@ -156,13 +157,12 @@ def insert_members(execution: Execution, new: Sequence[NewMember]) -> list[tuple
         loyalty_program_id=organization.default_loyalty_program_id,
         now=now,
     )
-    moves = {
+    own_tiers = {
         (member.member_id, program_id): tier
         for (member, _), new_member in zip(members_with_tiers, new, strict=True)
         for program_id, tier in new_member.tiers.items()
     }
-    if moves:
-        member_tiers.move(db, organization.organization_id, moves, now)
+    member_tiers.add(db, organization.organization_id, own_tiers, now)
     return [
         (member, {**tiers, **new_member.tiers})
         for (member, tiers), new_member in zip(members_with_tiers, new, strict=True)
