@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -130,7 +129,8 @@ def new_uuid() -> str:
     milliseconds = time.time_ns() // 1_000_000
     value = milliseconds << 80 | int.from_bytes(os.urandom(10), "big")
     version, variant = 0x7 << 76, 0x2 << 62
-    return str(uuid.UUID(int=value & ~(0xF << 76 | 0x3 << 62) | version | variant))
+    digits = f"{value & ~(0xF << 76 | 0x3 << 62) | version | variant:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 class NotBatchable(Exception):

@@ -239,12 +239,12 @@ class Columns:
             if column is None or not cell:
                 continue
             field, read = column
-            name = self.name_of(field)
             try:
                 value = read(restored(cell) if self.restores else cell)
             except ValueError as error:
+                name = self.name_of(field)
                 raise RowFault(f"{name} {error}.", name) from None
-            values[field] = self._parse(name, value) if read is _object else value
+            values[field] = self._parse(self.name_of(field), value) if read is _object else value
         return values
 
 

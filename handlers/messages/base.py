@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
+from functools import cache
 from operator import attrgetter, itemgetter
 from types import NoneType, UnionType
 from typing import Annotated, Any, Generic, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -131,6 +132,7 @@ def values_of(command: Any) -> dict[str, Any]:
     return {name: getattr(command, name) for name in _names_of_values(type(command))}
 
 
+@cache
 def _names_of_values(command: Any) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(command) if not field.metadata.get("of_request"))
 

@@ -35,6 +35,8 @@ _BODY = Body(MemberBody)
 _TRACKED_AT_ONCE = 100
 
 _FIELDS = {"/" + "/".join(place): name for name, place in PLACES.items()}
+# The objects around each field in the body of `createMember`, and its name there.
+_PARENTS = {name: (place[:-1], place[-1]) for name, place in PLACES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +92,14 @@ def _read(row: ImportRow, tiers: Tiers, now: datetime, name_of: NameOf) -> _Memb
     body: dict[str, Any] = {}
     attributes: dict[str, Any] = {}
     for name, value in row.values.items():
-        if name.startswith(CUSTOM):
-            attributes[name.removeprefix(CUSTOM)] = value
-        elif name in PLACES:
-            *parents, last = PLACES[name]
+        if name in _PARENTS:
+            parents, last = _PARENTS[name]
             part = body
             for parent in parents:
                 part = part.setdefault(parent, {})
             part[last] = value
+        elif name.startswith(CUSTOM):
+            attributes[name.removeprefix(CUSTOM)] = value
     judged = {**body, "customAttributes": {**body.get("customAttributes", {}), **attributes}} if attributes else body
     check_body("OrganizationMemberCreate", judged, _FIELDS, name_of)
     try:
@@ -156,15 +158,13 @@ def _values_after(before: Member, member_row: _MemberRow) -> dict[str, Any]:
 
 def _enrol(call: Call, rows: Sequence[_MemberRow]) -> None:
     """Enrol the members of rows, and report the tiers that they bring along."""
-    new = [
-        NewMember(
-            member_row.properties,
-            member_row.joined_at,
-            {} if member_row.tier is None else member_row.tier.of_newcomer(call.now),
-        )
-        for member_row in rows
-    ]
-    tiers = {row.loyalty_member_id: row.tier for row in rows if row.tier is not None}
+    new = []
+    tiers = {}
+    for row in rows:
+        held_tiers = {} if row.tier is None else row.tier.of_newcomer(call.now)
+        new.append(NewMember(row.properties, row.joined_at, held_tiers))
+        if row.tier is not None:
+            tiers[row.loyalty_member_id] = (row.tier, held_tiers)
     unit = UnitOfWork(call)
     if call.is_quiet and new:
         unit.adopt(insert_members(call, new))

@@ -181,26 +181,24 @@ class RowReader:
             yield _empty_row(raw) if raw.is_empty else self._csv_row(raw, self._columns)
 
     def _csv_row(self, raw: RawRow, columns: Columns) -> ImportRow:
-        original: Sequence[str] | str = _readable_text(raw)
-        values: Mapping[str, Any] = {}
+        cells: Sequence[str] | None = None
         try:
             cells = cells_of(_decoded(raw, self._job.encoding), self.delimiter or delimiter_of(""))
-            if len(cells) <= MAX_COLUMNS:
-                original = cells
-            values = columns.values(cells)
+            return ImportRow(raw.line, cells, raw.next_byte, raw.next_line, columns.values(cells))
         except RowFault as fault:
-            return ImportRow(raw.line, original, raw.next_byte, raw.next_line, values, _without_frames(fault))
-        return ImportRow(raw.line, original, raw.next_byte, raw.next_line, values)
+            original = _readable_text(raw) if cells is None or len(cells) > MAX_COLUMNS else cells
+            return ImportRow(raw.line, original, raw.next_byte, raw.next_line, fault=_without_frames(fault))
 
     def _json_row(self, raw: RawRow) -> ImportRow:
-        job, original = self._job, _readable_text(raw)
+        job, text = self._job, None
         try:
-            original = _decoded(raw, job.encoding)
-            row = _json_object(original)
+            text = _decoded(raw, job.encoding)
+            row = _json_object(text)
             values = object_values(job.kind, row, job.column_names, job.ignore_unknown_columns)
         except RowFault as fault:
-            return ImportRow(raw.line, original, raw.next_byte, raw.next_line, {}, _without_frames(fault))
-        return ImportRow(raw.line, original, raw.next_byte, raw.next_line, values)
+            original = _readable_text(raw) if text is None else text
+            return ImportRow(raw.line, original, raw.next_byte, raw.next_line, fault=_without_frames(fault))
+        return ImportRow(raw.line, text, raw.next_byte, raw.next_line, values)
 
 
 def _without_frames(fault: RowFault) -> RowFault:
@@ -297,11 +295,12 @@ def moment_in(values: Mapping[str, Any], field: str, name_of: NameOf, zone: tzin
     text = values.get(field)
     if text is None:
         return None
-    if not (is_date(text) or is_date_time(text)):
+    is_day = is_date(text)
+    if not (is_day or is_date_time(text)):
         name = name_of(field)
         raise RowFault(f"{name} is not a moment such as 2026-01-31T09:30:00Z, or a day.", name)
     try:
-        if is_date(text):
+        if is_day:
             return start_of_day(date.fromisoformat(text) + timedelta(days=int(is_end)), zone)
         return instant_of(text)
     except (ValueError, OverflowError):

@@ -106,8 +106,11 @@ def set_tiers(call: Call, tiers: Sequence[tuple[TierRow, Member]]) -> None:
     _report(unit, changes)
 
 
-def report_tiers_of_new(unit: UnitOfWork, tiers: Mapping[str, TierRow]) -> None:
-    """Report the tiers that members of the unit were enrolled with, by the ids of the members."""
+def report_tiers_of_new(unit: UnitOfWork, tiers: Mapping[str, tuple[TierRow, Mapping[int, HeldTier]]]) -> None:
+    """Report the tiers that members of the unit were enrolled with, by their ids: what a row names, and what results.
+
+    The resulting tiers are those of `TierRow.of_newcomer`.
+    """
     if not tiers:
         return
     # Members are enrolled with the default tier of the default program.
@@ -116,19 +119,13 @@ def report_tiers_of_new(unit: UnitOfWork, tiers: Mapping[str, TierRow]) -> None:
         for schedule in unit.configuration.tier_schedules
         if schedule.loyalty_program_id == unit.organization.default_loyalty_program_id
     }
-    rows = [
-        (tiers[member.loyalty_member_id], member)
-        for member in unit.members.values()
-        if member.loyalty_member_id in tiers
-    ]
-    _report(
-        unit,
-        [
-            _Change(tier_row, member.member_id, before.get(program_id), held_tier)
-            for tier_row, member in rows
-            for program_id, held_tier in tier_row.of_newcomer(unit.now).items()
-        ],
-    )
+    changes = []
+    for member in unit.members.values():
+        if member.loyalty_member_id in tiers:
+            tier_row, held_tiers = tiers[member.loyalty_member_id]
+            for program_id, held_tier in held_tiers.items():
+                changes.append(_Change(tier_row, member.member_id, before.get(program_id), held_tier))
+    _report(unit, changes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,7 @@ def store_derived(unit: UnitOfWork, derived: Sequence[DerivedEvent], reason: str
     """Store derived events that are not reported, such as those of a quiet import, for the members' timelines."""
     unit.expect_events(len(derived))
     for event in derived:
-        evaluate_event(unit, replace(_derived_event(unit, event, reason, None, None), is_evaluated=False))
+        evaluate_event(unit, _derived_event(unit, event, reason, None, None, is_evaluated=False))
 
 
 def evaluate_event(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
@@ -249,7 +249,12 @@ def _executor_of(unit: UnitOfWork, effect_id: str) -> Executor:
 
 
 def _derived_event(
-    unit: UnitOfWork, derived: DerivedEvent, reason: str, cause: TrackedEvent | None, origin: EventOrigin | None
+    unit: UnitOfWork,
+    derived: DerivedEvent,
+    reason: str,
+    cause: TrackedEvent | None,
+    origin: EventOrigin | None,
+    is_evaluated: bool = True,
 ) -> TrackedEvent:
     """A derived event; it is not evaluated any more if too many have followed each other."""
     depth, limit = 1, None
@@ -275,7 +280,7 @@ def _derived_event(
         member=unit.members[derived.member_id],
         sponsor=None,
         at=derived.happened_at or (unit.now if cause is None else cause.at),
-        is_evaluated=limit is None,
+        is_evaluated=is_evaluated and limit is None,
         loyalty_event_id=0 if unit.is_dry_run else unit.event_allocator.take(),
         key=key,
         cause_id=None if cause is None else cause.loyalty_event_id,
