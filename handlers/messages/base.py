@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
-from functools import cache
 from operator import attrgetter, itemgetter
 from types import NoneType, UnionType
 from typing import Annotated, Any, Generic, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -132,9 +131,16 @@ def values_of(command: Any) -> dict[str, Any]:
     return {name: getattr(command, name) for name in _names_of_values(type(command))}
 
 
-@cache
 def _names_of_values(command: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(command) if not field.metadata.get("of_request"))
+    names = _NAMES_OF_VALUES.get(command)
+    if names is None:
+        fields_of_command = dataclasses.fields(command)
+        names = tuple(field.name for field in fields_of_command if not field.metadata.get("of_request"))
+        _NAMES_OF_VALUES[command] = names
+    return names
+
+
+_NAMES_OF_VALUES: dict[Any, tuple[str, ...]] = {}
 
 
 def _default_of(field: dataclasses.Field[Any]) -> Callable[[], Any]:
