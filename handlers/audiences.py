@@ -1,8 +1,6 @@
 """Audiences (administration "Audiences")."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from domain.audiences import ATTRIBUTE_MATCHER, LIST_MATCHER, Audience, check_matcher
 from domain.problems import FieldFault, InvalidRequest
@@ -10,22 +8,18 @@ from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.base import Changes, values_of, wrapped
 from handlers.messages.lists import listed
-from handlers.operation import operation
+from handlers.operation import declare_get, declare_list, operation
 from handlers.schemas.audiences import AUDIENCE, AudienceProperties, ListChange
 from handlers.services.audiences import change_list, refuse_without_list
 from handlers.services.organizations.reset import refuse_other_organization
 from handlers.services.references import unknown_member
 from persistence import audiences
 from persistence.audiences import AUDIENCES
-from persistence.paging import Paged
 
 _AUDITED = Audited("audience", "audience_id", AUDIENCE)
 
 
-@operation("listAudiences", answer=listed(AUDIENCE))
-def list_audiences(call: Call, query: Mapping[str, Any]) -> Paged[Audience]:
-    """A page of the audiences that match all filters."""
-    return AUDIENCES.find_page(call.db, call.organization.organization_id, query)
+declare_list("listAudiences", AUDIENCES.find_page, listed(AUDIENCE))
 
 
 @operation("createAudience", answer=wrapped("audience", AUDIENCE), audit=_AUDITED, changes_configuration=True)
@@ -41,10 +35,7 @@ def create_audience(call: Call, body: AudienceProperties) -> Audience:
     return AUDIENCES.add(call.db, call.organization.organization_id, values, call.now)
 
 
-@operation("getAudience", answer=wrapped("audience", AUDIENCE))
-def get_audience(call: Call, audience: Audience) -> Audience:
-    """One audience."""
-    return audience
+declare_get("getAudience", "audience", wrapped("audience", AUDIENCE))
 
 
 @operation(

@@ -1,25 +1,18 @@
 """Badges (integration 4.3, items 1 to 4)."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from domain.badges import Badge
 from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.base import Merged, values_of, wrapped
 from handlers.messages.lists import listed
-from handlers.operation import operation
+from handlers.operation import declare_get, declare_list, operation
 from handlers.schemas.badges import BADGE, BadgeProperties
 from persistence.badges import BADGES
-from persistence.paging import Paged
 
 _AUDITED = Audited("badge", "badge_id", BADGE)
 
 
-@operation("listBadges", answer=listed(BADGE))
-def list_badges(call: Call, query: Mapping[str, Any]) -> Paged[Badge]:
-    """A page of the badges that match all filters."""
-    return BADGES.find_page(call.db, call.organization.organization_id, query)
+declare_list("listBadges", BADGES.find_page, listed(BADGE))
 
 
 @operation("createBadge", answer=wrapped("badge", BADGE), audit=_AUDITED, changes_configuration=True)
@@ -29,10 +22,7 @@ def create_badge(call: Call, body: BadgeProperties) -> Badge:
     return BADGES.add(call.db, call.organization.organization_id, values, call.now)
 
 
-@operation("getBadge", answer=wrapped("badge", BADGE))
-def get_badge(call: Call, badge: Badge) -> Badge:
-    """One badge."""
-    return badge
+declare_get("getBadge", "badge", wrapped("badge", BADGE))
 
 
 @operation("updateBadge", answer=wrapped("badge", BADGE), audit=_AUDITED.changing("badge"), changes_configuration=True)

@@ -10,7 +10,7 @@ from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.base import Merged, values_of, wrapped
 from handlers.messages.lists import listed
-from handlers.operation import operation
+from handlers.operation import declare_get, declare_list, operation
 from handlers.schemas.campaigns import ACTION, campaign_record, saved_action, viewed_campaign
 from handlers.services.campaign_limits import CampaignView, view_campaign
 from handlers.services.campaigns import (
@@ -29,10 +29,7 @@ _AUDITED = Audited("campaign", "campaign_id", campaign_record)
 _AUDITED_ACTION = Audited("action", "action_id", ACTION)
 
 
-@operation("listCampaigns", answer=listed(campaign_record))
-def list_campaigns(call: Call, query: Mapping[str, Any]) -> Paged[Campaign]:
-    """A page of campaigns."""
-    return CAMPAIGNS.find_page(call.db, call.organization.organization_id, query)
+declare_list("listCampaigns", CAMPAIGNS.find_page, listed(campaign_record))
 
 
 @operation("createCampaign", answer=wrapped("campaign", campaign_record), audit=_AUDITED, changes_configuration=True)
@@ -83,10 +80,7 @@ def create_action(call: Call, campaign: Campaign, body: ActionProperties) -> Act
     return action
 
 
-@operation("getAction", answer=wrapped("action", ACTION))
-def get_action(call: Call, campaign: Campaign, action: Action) -> Action:
-    """One action."""
-    return action
+declare_get("getAction", "action", wrapped("action", ACTION))
 
 
 @operation("updateAction", answer=saved_action, audit=_AUDITED_ACTION.changing("action"), changes_configuration=True)

@@ -13,7 +13,7 @@ from handlers.call import INTEGRATION, Call
 from handlers.messages.base import Changes, wrapped
 from handlers.messages.lists import listed
 from handlers.messages.validation import Schemas, Validator, body_faults
-from handlers.operation import operation
+from handlers.operation import declare_get, operation
 from handlers.schemas.content import COLLECTION, DOCUMENT, CollectionProperties, DocumentBatch, batch_answer, batch_item
 from handlers.schemas.content_search import search_answer, search_of
 from handlers.services.content import write_collections
@@ -52,10 +52,7 @@ def create_collection(call: Call, body: CollectionProperties) -> ContentCollecti
     return write_collections.create(call, body)
 
 
-@operation("getCollection", answer=COLLECTION.dump)
-def get_collection(call: Call, collection: ContentCollection) -> ContentCollection:
-    """One collection; the response is the record itself."""
-    return collection
+declare_get("getCollection", "collection", COLLECTION.dump)
 
 
 @operation(

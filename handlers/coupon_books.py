@@ -10,7 +10,7 @@ from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, Call
 from handlers.messages.base import Changes, wrapped
 from handlers.messages.lists import listed, results, walked
-from handlers.operation import operation
+from handlers.operation import declare_get, declare_list, operation
 from handlers.schemas.coupon_books import BOOK, CHANGED_BOOK, NEW_BOOK, StatusChange, references
 from handlers.schemas.coupons import COUPON, CodeChange, NewCodes
 from handlers.services.coupons.validate_book import CouponBookProperties, settled_book
@@ -26,10 +26,7 @@ _AUDITED = Audited("coupon-book", "coupon_book_id", BOOK[ADMINISTRATION])
 _AUDITED_CHANGE = _AUDITED.changing(is_found_by_handler=True)
 
 
-@operation("listCouponBooks", answer={surface: listed(shape) for surface, shape in BOOK.items()})
-def list_coupon_books(call: Call, query: Mapping[str, Any]) -> Paged[CouponBook]:
-    """A page of the books that match all filters."""
-    return books.find_page(call.db, call.organization.organization_id, query)
+declare_list("listCouponBooks", books.find_page, {surface: listed(shape) for surface, shape in BOOK.items()})
 
 
 @operation("createCouponBook", body=NEW_BOOK, answer=_ONE, audit=_AUDITED)
@@ -42,10 +39,7 @@ def create_coupon_book(call: Call, body: Changes[CouponBookProperties]) -> Coupo
     return _notify_triggers(call, book, CREATED)
 
 
-@operation("getCouponBook", answer=_ONE)
-def get_coupon_book(call: Call, book: CouponBook) -> CouponBook:
-    """One book."""
-    return book
+declare_get("getCouponBook", "book", _ONE)
 
 
 @operation("updateCouponBook", body=CHANGED_BOOK, answer=_ONE, audit=_AUDITED_CHANGE)
@@ -105,10 +99,7 @@ def add_coupon_book_coupons(call: Call, book: CouponBook, body: NewCodes) -> lis
     return coupons
 
 
-@operation("getCouponCode", answer=wrapped("couponCode", COUPON))
-def get_coupon_code(call: Call, book: CouponBook, coupon: Coupon) -> Coupon:
-    """One coupon of a book."""
-    return coupon
+declare_get("getCouponCode", "coupon", wrapped("couponCode", COUPON))
 
 
 @operation(

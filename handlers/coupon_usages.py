@@ -13,7 +13,7 @@ from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, Call
 from handlers.messages.base import wrapped
 from handlers.messages.lists import listed, walked
-from handlers.operation import BatchHandler, operation
+from handlers.operation import BatchHandler, declare_get, operation
 from handlers.schemas.coupon_usages import (
     ADMINISTERED,
     ADMINISTERED_ASSIGNMENT,
@@ -142,10 +142,7 @@ def list_member_coupon_usages(call: Call, member: Member, query: Mapping[str, An
     return usages.find_page(call.db, member, query, call.now)
 
 
-@operation("getMemberCouponUsage", answer=usage_with_message("This is the coupon usage."))
-def get_member_coupon_usage(call: Call, member: Member, coupon_usage: CouponUsage) -> CouponUsage:
-    """One usage of the member."""
-    return coupon_usage
+declare_get("getMemberCouponUsage", "coupon_usage", usage_with_message("This is the coupon usage."))
 
 
 @operation(

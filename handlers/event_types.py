@@ -1,6 +1,5 @@
 """Event types: the built-in and the organization's own (integration 4.6, administration "Events")."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from domain.event_types import BUILT_IN_EVENT_TYPES, ApiCodeFixed, CustomEventType, built_in
@@ -9,10 +8,9 @@ from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.base import Merged, values_of, wrapped
 from handlers.messages.lists import listed, results
-from handlers.operation import operation
+from handlers.operation import declare_get, declare_list, operation
 from handlers.schemas.event_types import EVENT_TYPE, EventTypeProperties
 from persistence.event_types import EVENT_TYPES
-from persistence.paging import Paged
 
 _AUDITED = Audited("event-type", "api_code", EVENT_TYPE)
 
@@ -25,10 +23,7 @@ def list_event_types(call: Call) -> list[Any]:
     return [*offered, *EVENT_TYPES.find_all(call.db, organization_id, active=True)]
 
 
-@operation("listCustomEventTypes", answer=listed(EVENT_TYPE))
-def list_custom_event_types(call: Call, query: Mapping[str, Any]) -> Paged[CustomEventType]:
-    """A page of the organization's own event types."""
-    return EVENT_TYPES.find_page(call.db, call.organization.organization_id, query)
+declare_list("listCustomEventTypes", EVENT_TYPES.find_page, listed(EVENT_TYPE))
 
 
 @operation("createCustomEventType", answer=wrapped("eventType", EVENT_TYPE), audit=_AUDITED, changes_configuration=True)
@@ -39,10 +34,7 @@ def create_custom_event_type(call: Call, body: EventTypeProperties) -> CustomEve
     return EVENT_TYPES.add(call.db, call.organization.organization_id, values_of(body), call.now)
 
 
-@operation("getCustomEventType", answer=wrapped("eventType", EVENT_TYPE))
-def get_custom_event_type(call: Call, event_type: CustomEventType) -> CustomEventType:
-    """One of the organization's own event types."""
-    return event_type
+declare_get("getCustomEventType", "event_type", wrapped("eventType", EVENT_TYPE))
 
 
 @operation(

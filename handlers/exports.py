@@ -1,28 +1,21 @@
 """Exports of rows, by jobs that the worker does."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from domain.exports import ExportJob
 from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.base import wrapped
 from handlers.messages.lists import listed
-from handlers.operation import operation
+from handlers.operation import declare_get, declare_list, operation
 from handlers.schemas.exports import EXPORT, export_part, export_part_csv, export_part_lines
 from handlers.services.exports import manage
 from handlers.services.exports.manage import ExportPart, ExportProperties
 from persistence.exports import EXPORTS
-from persistence.paging import Paged
 
 _ONE = wrapped("export", EXPORT)
 _AUDITED = Audited("export", "export_id", EXPORT)
 
 
-@operation("listExports", answer=listed(EXPORT))
-def list_exports(call: Call, query: Mapping[str, Any]) -> Paged[ExportJob]:
-    """A page of the exports that match all filters."""
-    return EXPORTS.find_page(call.db, call.organization.organization_id, query)
+declare_list("listExports", EXPORTS.find_page, listed(EXPORT))
 
 
 @operation("createExport", answer=_ONE, audit=_AUDITED)
@@ -31,10 +24,7 @@ def create_export(call: Call, body: ExportProperties) -> ExportJob:
     return manage.create_export(call, body)
 
 
-@operation("getExport", answer=_ONE)
-def get_export(call: Call, export_job: ExportJob) -> ExportJob:
-    """An export and how far it is."""
-    return export_job
+declare_get("getExport", "export_job", _ONE)
 
 
 @operation("cancelExport", answer=_ONE, audit=_AUDITED.changing("export_job"))

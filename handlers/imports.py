@@ -10,7 +10,7 @@ from handlers.call import Call
 from handlers.messages.base import wrapped
 from handlers.messages.lists import listed
 from handlers.messages.uploads import Upload
-from handlers.operation import operation
+from handlers.operation import declare_get, declare_list, operation
 from handlers.schemas.imports import (
     PART,
     UPLOAD,
@@ -23,17 +23,13 @@ from handlers.schemas.imports import (
 from handlers.services.imports import manage
 from handlers.services.imports.manage import ImportProperties
 from persistence.imports import IMPORTS
-from persistence.paging import Paged
 
 _IMPORT = import_record(lambda: datetime.now(UTC))
 _ONE = wrapped("import", _IMPORT)
 _AUDITED = Audited("import", "import_id", _IMPORT)
 
 
-@operation("listImports", answer=listed(_IMPORT))
-def list_imports(call: Call, query: Mapping[str, Any]) -> Paged[ImportJob]:
-    """A page of the imports that match all filters."""
-    return IMPORTS.find_page(call.db, call.organization.organization_id, query)
+declare_list("listImports", IMPORTS.find_page, listed(_IMPORT))
 
 
 @operation("createImport", answer=_ONE, audit=_AUDITED)
@@ -42,10 +38,7 @@ def create_import(call: Call, body: ImportProperties) -> ImportJob:
     return manage.create_import(call, body)
 
 
-@operation("getImport", answer=_ONE)
-def get_import(call: Call, import_job: ImportJob) -> ImportJob:
-    """An import and its progress."""
-    return import_job
+declare_get("getImport", "import_job", _ONE)
 
 
 @operation("uploadImportPart", body=UPLOAD, answer=wrapped("part", PART))

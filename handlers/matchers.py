@@ -1,26 +1,19 @@
 """Item matchers (administration "Matchers and effects")."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from domain.matchers import Matcher, compile_matcher
 from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.base import Merged, values_of, wrapped
 from handlers.messages.lists import listed
-from handlers.operation import operation
+from handlers.operation import declare_get, declare_list, operation
 from handlers.schemas.matchers import MATCHER, MatcherProperties
 from handlers.services.organizations.reset import refuse_other_organization
 from persistence.matchers import MATCHERS
-from persistence.paging import Paged
 
 _AUDITED = Audited("matcher", "matcher_id", MATCHER)
 
 
-@operation("listMatchers", answer=listed(MATCHER))
-def list_matchers(call: Call, query: Mapping[str, Any]) -> Paged[Matcher]:
-    """A page of matchers."""
-    return MATCHERS.find_page(call.db, call.organization.organization_id, query)
+declare_list("listMatchers", MATCHERS.find_page, listed(MATCHER))
 
 
 @operation("createMatcher", answer=wrapped("matcher", MATCHER), audit=_AUDITED, changes_configuration=True)
@@ -31,16 +24,8 @@ def create_matcher(call: Call, body: MatcherProperties) -> Matcher:
     return MATCHERS.add(call.db, call.organization.organization_id, values, call.now)
 
 
-@operation("getMatcher", answer=wrapped("matcher", MATCHER))
-def get_matcher(call: Call, matcher: Matcher) -> Matcher:
-    """One matcher."""
-    return matcher
-
-
-@operation("getMatcherByKey", answer=wrapped("matcher", MATCHER))
-def get_matcher_by_key(call: Call, matcher: Matcher) -> Matcher:
-    """One matcher, addressed by its key."""
-    return matcher
+declare_get("getMatcher", "matcher", wrapped("matcher", MATCHER))
+declare_get("getMatcherByKey", "matcher", wrapped("matcher", MATCHER))
 
 
 @operation(

@@ -9,7 +9,7 @@ from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.base import Merged, values_of, wrapped
 from handlers.messages.lists import listed
-from handlers.operation import BatchHandler, operation
+from handlers.operation import BatchHandler, declare_get, declare_list, operation
 from handlers.schemas.missions import MISSION, member_mission, saved_mission
 from handlers.services.configuration import configuration_of
 from handlers.services.members.match_audiences import match_audiences
@@ -22,10 +22,7 @@ from persistence.paging import Paged
 _AUDITED = Audited("mission", "mission_id", MISSION)
 
 
-@operation("listMissions", answer=listed(MISSION))
-def list_missions(call: Call, query: Mapping[str, Any]) -> Paged[Mission]:
-    """A page of missions."""
-    return MISSIONS.find_page(call.db, call.organization.organization_id, query)
+declare_list("listMissions", MISSIONS.find_page, listed(MISSION))
 
 
 @operation("createMission", answer=saved_mission, audit=_AUDITED, changes_configuration=True)
@@ -35,10 +32,7 @@ def create_mission(call: Call, body: MissionProperties) -> Mission:
     return MISSIONS.add(call.db, call.organization.organization_id, values, call.now)
 
 
-@operation("getMission", answer=wrapped("mission", MISSION))
-def get_mission(call: Call, mission: Mission) -> Mission:
-    """One mission."""
-    return mission
+declare_get("getMission", "mission", wrapped("mission", MISSION))
 
 
 @operation("updateMission", answer=saved_mission, audit=_AUDITED.changing("mission"), changes_configuration=True)

@@ -14,6 +14,7 @@ from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, Answer, Call, Request, RequestContext
 from handlers.messages.base import MERGED, Body, Changes, Update
 from handlers.settings import Settings
+from persistence.paging import Paged
 
 
 class BodyShape(Protocol):
@@ -178,6 +179,27 @@ def operation(
         return function
 
     return declare
+
+
+def declare_list(operation_id: str, find_page: Callable[..., Paged[Any]], answer: Any) -> None:
+    """Declare an operation that returns a page of the organization's records that match all filters."""
+
+    @operation(operation_id, answer=answer)
+    def list_records(call: Call, query: Mapping[str, Any]) -> Paged[Any]:
+        """A page of the records that match all filters."""
+        return find_page(call.db, call.organization.organization_id, query)
+
+
+def declare_get(operation_id: str, argument: str, answer: Any) -> None:
+    """Declare an operation that returns the record that its path addresses, as an argument of this name."""
+
+    def get_record(call: Call, **records: Any) -> Any:
+        """The addressed record."""
+        return records[argument]
+
+    parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("call", argument)]
+    get_record.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    operation(operation_id, answer=answer)(get_record)
 
 
 @functools.cache

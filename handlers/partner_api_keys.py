@@ -1,30 +1,23 @@
 """API keys of partners, with which they report payments (integration 5, items 2 and 4)."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from domain.calendar import instant_text
 from domain.partners import PartnerApiKey
 from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.base import values_of
 from handlers.messages.lists import listed
-from handlers.operation import operation
+from handlers.operation import declare_list, operation
 from handlers.schemas.partner_api_keys import KEY, KeyProperties
 from handlers.schemas.partner_api_keys import new_key as answered_key
 from handlers.services.partners.authentication import HINT_LENGTH, hash_of, new_key
 from persistence import partners
-from persistence.paging import Paged
 from persistence.partners import PARTNER_API_KEYS
 
 _ENTITY = "partner-api-key"
 _AUDITED = Audited(_ENTITY, "partner_api_key_id", KEY, records=lambda results: results[:1])
 
 
-@operation("listPartnerApiKeys", answer=listed(KEY))
-def list_partner_api_keys(call: Call, query: Mapping[str, Any]) -> Paged[PartnerApiKey]:
-    """A page of the organization's keys, including revoked ones."""
-    return PARTNER_API_KEYS.find_page(call.db, call.organization.organization_id, query)
+declare_list("listPartnerApiKeys", PARTNER_API_KEYS.find_page, listed(KEY))
 
 
 @operation("createPartnerApiKey", answer=answered_key, audit=_AUDITED)

@@ -1,27 +1,20 @@
 """Portals of the organization (administration "Portals")."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from domain.portals import Portal, redirect_url_fault
 from domain.problems import FieldFault, InvalidRequest
 from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.base import Merged, values_of, wrapped
 from handlers.messages.lists import listed
-from handlers.operation import operation
+from handlers.operation import declare_get, declare_list, operation
 from handlers.schemas.portals import PORTAL, PortalProperties
 from handlers.services import references
-from persistence.paging import Paged
 from persistence.portals import PORTALS
 
 _AUDITED = Audited("portal", "portal_id", PORTAL)
 
 
-@operation("listPortals", answer=listed(PORTAL))
-def list_portals(call: Call, query: Mapping[str, Any]) -> Paged[Portal]:
-    """A page of portals."""
-    return PORTALS.find_page(call.db, call.organization.organization_id, query)
+declare_list("listPortals", PORTALS.find_page, listed(PORTAL))
 
 
 @operation("createPortal", answer=wrapped("portal", PORTAL), audit=_AUDITED)
@@ -32,10 +25,7 @@ def create_portal(call: Call, body: PortalProperties) -> Portal:
     return PORTALS.add(call.db, call.organization.organization_id, values, call.now)
 
 
-@operation("getPortal", answer=wrapped("portal", PORTAL))
-def get_portal(call: Call, portal: Portal) -> Portal:
-    """One portal, active or not."""
-    return portal
+declare_get("getPortal", "portal", wrapped("portal", PORTAL))
 
 
 @operation("updatePortal", answer=wrapped("portal", PORTAL), audit=_AUDITED.changing("portal"))

@@ -1,27 +1,20 @@
 """Stacking groups: which of several actions apply to an event."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from domain.campaigns.records import StackingGroup
 from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.base import Merged, values_of, wrapped
 from handlers.messages.lists import listed
-from handlers.operation import operation
+from handlers.operation import declare_get, declare_list, operation
 from handlers.schemas.stacking_groups import STACKING_GROUP
 from handlers.services.stacking_groups import StackingGroupProperties, refuse_worthless_actions
 from persistence.campaigns import STACKING_GROUPS
-from persistence.paging import Paged
 
 _AUDITED = Audited("stacking-group", "stacking_group_id", STACKING_GROUP)
 _ONE = wrapped("stackingGroup", STACKING_GROUP)
 
 
-@operation("listStackingGroups", answer=listed(STACKING_GROUP))
-def list_stacking_groups(call: Call, query: Mapping[str, Any]) -> Paged[StackingGroup]:
-    """A page of stacking groups."""
-    return STACKING_GROUPS.find_page(call.db, call.organization.organization_id, query)
+declare_list("listStackingGroups", STACKING_GROUPS.find_page, listed(STACKING_GROUP))
 
 
 @operation("createStackingGroup", answer=_ONE, audit=_AUDITED, changes_configuration=True)
@@ -31,10 +24,7 @@ def create_stacking_group(call: Call, body: StackingGroupProperties) -> Stacking
     return STACKING_GROUPS.add(call.db, call.organization.organization_id, values, call.now)
 
 
-@operation("getStackingGroup", answer=_ONE)
-def get_stacking_group(call: Call, stacking_group: StackingGroup) -> StackingGroup:
-    """One stacking group."""
-    return stacking_group
+declare_get("getStackingGroup", "stacking_group", _ONE)
 
 
 @operation("updateStackingGroup", answer=_ONE, audit=_AUDITED.changing("stacking_group"), changes_configuration=True)

@@ -10,7 +10,7 @@ from handlers.audit_trail import Audited
 from handlers.call import Call, RequestContext
 from handlers.messages.base import Changes, values_of, wrapped
 from handlers.messages.lists import listed
-from handlers.operation import operation
+from handlers.operation import declare_list, operation
 from handlers.schemas.users import (
     GROUP,
     GroupProperties,
@@ -110,10 +110,7 @@ def reset_user_password(call: Call, user: User, body: PasswordReset, hook_result
     change_users.reset_password(call, user, body.permanent, hook_result)
 
 
-@operation("listPermissionGroups", answer=listed(GROUP))
-def list_permission_groups(call: Call, query: Mapping[str, Any]) -> Paged[PermissionGroup]:
-    """A page of permission groups."""
-    return PERMISSION_GROUPS.find_page(call.db, call.organization.organization_id, query)
+declare_list("listPermissionGroups", PERMISSION_GROUPS.find_page, listed(GROUP))
 
 
 @operation("createPermissionGroup", answer=wrapped("permissionGroup", GROUP), audit=_AUDITED_GROUP)
