@@ -10,15 +10,16 @@ from domain.ledger.records import LedgerAccount
 from domain.problems import FieldFault, InvalidRequest
 from domain.reports import DailySeries, ReportRange, days_of, report_range
 from handlers.call import Call
+from handlers.messages.base import wrapped
 from handlers.messages.lists import results
 from handlers.operation import operation
 from handlers.schemas.charts import chart
 from handlers.schemas.reports import (
     BOOK_BY_TAG,
+    DISCOUNTS,
     MISSION,
     TOP_BOOK,
     TOP_MEMBER,
-    discounts,
     event_count,
     received,
     series,
@@ -117,7 +118,7 @@ def report_event_count(call: Call, query: Mapping[str, Any]) -> Decimal:
     return figures.find_sum(call.db, _organization(call), EVENTS, date_range.begin, date_range.end, label=event_type).a
 
 
-@operation("reportDiscounts", answer=discounts)
+@operation("reportDiscounts", answer=wrapped("result", DISCOUNTS))
 def report_discounts(call: Call, query: Mapping[str, Any]) -> books.Discounts:
     """The worth of coupons when they were assigned and used."""
     date_range = _range(call, query)

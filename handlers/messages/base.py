@@ -161,11 +161,14 @@ class _WireField:
 
 
 def _fields_of(schema: type[Any]) -> Iterator[_WireField]:
-    if not dataclasses.is_dataclass(schema):
+    if issubclass(schema, Schema):
         for name, field in schema().fields.items():
             yield _WireField(field.attribute or name, field.data_key, field, bool(field.metadata.get("omit_none")))
         return
     hints = get_type_hints(schema, include_extras=True)
+    if issubclass(schema, tuple):
+        yield from (_WireField(name, wire_name(name), _kind_of(hint), False) for name, hint in hints.items())
+        return
     for declared in dataclasses.fields(schema):
         if Mark.INTERNAL in getattr(hints[declared.name], "__metadata__", ()):
             continue

@@ -19,6 +19,8 @@ _NOT_SHOWN = ("sponsor_member_id", "payload", "result", "actor", "user_id", "cau
 _UNSTORED = {"tiersAsOf": None, "discountTotal": 0}
 _RECORD = Shape(LoyaltyEvent, without=_NOT_SHOWN, optional=("last_error",))
 _INCOMING = Body(IncomingEvent)
+_RULE_ERROR = Shape(RuleError, without=("at",))
+TENDER_REFUND = Shape(TenderRefund)
 
 
 def event_record(event: LoyaltyEvent | Mapping[str, Any]) -> dict[str, Any]:
@@ -54,15 +56,6 @@ def track_result(
     if error is not None:
         result["error"] = error.as_problem()
     return result
-
-
-def tender_refund(refund: TenderRefund) -> dict[str, Any]:
-    """The part of a tender that a return refunds."""
-    return {
-        "tender": refund.tender,
-        "amount": exact_number(refund.amount),
-        "points": None if refund.points is None else exact_number(refund.points),
-    }
 
 
 def completed_result(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,12 +119,7 @@ def _effect(outcome: EffectOutcome) -> dict[str, Any]:
 
 
 def _rule_error(error: RuleError) -> dict[str, Any]:
-    fields: dict[str, Any] = {
-        "campaignId": error.campaign_id,
-        "actionId": error.action_id,
-        "missionId": error.mission_id,
-        "message": error.message,
-    }
+    fields = _RULE_ERROR.dump(error)
     if error.at is not None:
         fields["position"] = {"start": error.at[0], "end": error.at[1]}
     return fields

@@ -9,6 +9,9 @@ from domain.missions.state import MissionMove
 from handlers.messages.base import Shape
 from handlers.messages.json_text import exact_number
 
+BALANCE = Shape(MissionBalance)
+_MISSION = Shape(Mission, only=("mission_id", "mission_key", "code", "name"))
+
 
 def progress_answer(balance: MissionBalance, achieved: int) -> dict[str, Any]:
     """The response to a request that advances a mission."""
@@ -19,10 +22,7 @@ def mission_outcome(move: MissionMove, is_dry_run: bool) -> dict[str, Any]:
     """The outcome of a mission for an event, with the fields of a payment's `missionsStatus`."""
     advance = move.advance
     return {
-        "missionId": move.mission.mission_id,
-        "missionKey": move.mission.mission_key,
-        "code": move.mission.code,
-        "name": move.mission.name,
+        **_MISSION.dump(move.mission),
         "currentCounter": advance.before.current_count,
         "newCounter": advance.after.counter,
         "achieved": advance.achieved > 0,
@@ -34,21 +34,13 @@ def mission_outcome(move: MissionMove, is_dry_run: bool) -> dict[str, Any]:
 
 def achieved_payload(move: MissionMove) -> dict[str, Any]:
     """The payload of `mission-status-updated`."""
-    return {
-        "mission": {
-            **mission_outcome(move, is_dry_run=False),
-            "goalsAchieved": move.advance.achieved,
-        }
-    }
+    return {"mission": {**mission_outcome(move, is_dry_run=False), "goalsAchieved": move.advance.achieved}}
 
 
 def reversed_mission(mission: Mission, tracking: MissionTracking, advance: Advance) -> dict[str, Any]:
     """The reversed progress of a mission after its event was undone."""
     return {
-        "missionId": mission.mission_id,
-        "missionKey": mission.mission_key,
-        "code": mission.code,
-        "name": mission.name,
+        **_MISSION.dump(mission),
         "counted": tracking.counted,
         "goalsAchieved": tracking.achieved,
         "currentCounter": advance.before.counter,
@@ -76,6 +68,3 @@ def _reward(reward: Reward, is_dry_run: bool) -> dict[str, Any]:
     if reward.refusal is not None:
         answer |= {"requestedAmount": exact_number(reward.amount), "error": reward.refusal}
     return answer
-
-
-BALANCE = Shape(MissionBalance)

@@ -3,12 +3,12 @@
 from typing import Any
 
 from domain.badges import BadgeTracking
-from domain.coupons.books import CouponBook
 from domain.coupons.usages import CouponUsage
 from domain.ledger.records import TRANSACTION_TYPES
 from domain.referrals import ReferralLog
 from domain.reversals import ReversedPart, RevertedEvent, RevertedTransaction
 from domain.tier_log import TierTracking
+from handlers.messages.base import Shape
 from handlers.messages.events import limit_counter
 from handlers.messages.json_text import exact_number
 
@@ -53,38 +53,32 @@ def _outcome(reversal: RevertedTransaction) -> str:
     return "clamped" if reversal.missing else "reverted"
 
 
+_TIER = Shape(TierTracking, only=("member_tier_tracking_id", "loyalty_program_id", "loyalty_tier_id"))
+_REFERRAL = Shape(
+    ReferralLog,
+    only=("referral_log_id", "referral_program_id", "referral_code_id", "referrer_member_id", "referred_member_id"),
+)
+_BADGE = Shape(BadgeTracking, only=("badge_tracking_id", "badge_tracking_key", "badge_key", "amount_assigned"))
+_COUPON = Shape(
+    CouponUsage, only=("coupon_usage_id", "coupon_usage_key", "coupon_book_id", "coupon_book_key", "coupon_id", "code")
+)
+
+
 def reversed_tier(tracking: TierTracking, current_tier_id: int | None, is_restored: bool) -> ReversedPart:
     """The reversal of a tier that an event had set; `current_tier_id` is the member's tier now."""
-    record = {
-        "memberTierTrackingId": tracking.member_tier_tracking_id,
-        "loyaltyProgramId": tracking.loyalty_program_id,
-        "loyaltyTierId": tracking.loyalty_tier_id,
-        "currentLoyaltyTierId": current_tier_id,
-        "outcome": "reverted" if is_restored else "kept",
-    }
-    return ReversedPart(TIERS, record)
+    outcome = "reverted" if is_restored else "kept"
+    return ReversedPart(TIERS, {**_TIER.dump(tracking), "currentLoyaltyTierId": current_tier_id, "outcome": outcome})
 
 
 def reversed_referral(log: ReferralLog, code: str) -> ReversedPart:
     """The reversal of a use of a referral code, which no longer counts."""
-    record = {
-        "referralLogId": log.referral_log_id,
-        "referralProgramId": log.referral_program_id,
-        "referralCodeId": log.referral_code_id,
-        "code": code,
-        "referrerMemberId": log.referrer_member_id,
-        "referredMemberId": log.referred_member_id,
-    }
-    return ReversedPart(REFERRALS, record)
+    return ReversedPart(REFERRALS, {**_REFERRAL.dump(log), "code": code})
 
 
 def reversed_badge(tracking: BadgeTracking, reversal: BadgeTracking) -> ReversedPart:
     """The reversal of one badge tracking, in whole or as far as the balance allowed."""
     record = {
-        "badgeTrackingId": tracking.badge_tracking_id,
-        "badgeTrackingKey": tracking.badge_tracking_key,
-        "badgeKey": tracking.badge_key,
-        "amountAssigned": tracking.amount_assigned,
+        **_BADGE.dump(tracking),
         "revertedAmount": -reversal.amount_assigned,
         "updatedTotalAssigned": reversal.updated_total_assigned,
         "outcome": "clamped" if reversal.missing else "reverted",
@@ -92,20 +86,15 @@ def reversed_badge(tracking: BadgeTracking, reversal: BadgeTracking) -> Reversed
     return ReversedPart(BADGES, record)
 
 
-def reversed_coupon(usage: CouponUsage, reversal: CouponUsage | None, book: CouponBook) -> ReversedPart:
+def reversed_coupon(usage: CouponUsage, reversal: CouponUsage | None) -> ReversedPart:
     """The reversal of an assignment or a use; `missing` is the part that stays, because it was used meanwhile.
 
     The reversal of a use includes the part that an earlier reversal of its assignment could not take.
     """
     assigned = 0 if reversal is None else -reversal.amount_assigned
     record = {
-        "couponUsageId": usage.coupon_usage_id,
-        "couponUsageKey": usage.coupon_usage_key,
+        **_COUPON.dump(usage),
         "reversalUsageId": None if reversal is None else reversal.coupon_usage_id,
-        "couponBookId": book.coupon_book_id,
-        "couponBookKey": book.coupon_book_key,
-        "couponId": usage.coupon_id,
-        "code": usage.code,
         "amountAssigned": exact_number(assigned),
         "amountUsed": 0 if reversal is None else exact_number(-reversal.amount_used),
         "missing": 0 if usage.is_use else exact_number(usage.amount_assigned - assigned),

@@ -6,50 +6,24 @@ from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
 
 from domain.reports import DailySeries
-from handlers.messages.base import Exact, Plain, Shape, WireSchema
+from handlers.messages.base import Shape
 from handlers.messages.json_text import exact_number
-from persistence.reports.books import Discounts
-from persistence.reports.wallets import Received
+from persistence.reports.books import BookFigures, Discounts
+from persistence.reports.figures import MissionFigures
+from persistence.reports.wallets import Received, TopMember
 
 # An average is rounded to the most fraction digits of a ledger account.
 _MILLIONTH = Decimal("0.000001")
 
 
-class _TopBook(WireSchema):
-    key = Plain(attribute="coupon_book_key")
-    name = Plain()
-    assigned = Exact()
-    usages = Exact()
-    type = Plain()
-
-
-class _BookByTag(WireSchema):
-    coupon_book_id = Plain()
-    coupon_book_key = Plain()
-    name = Plain()
-    assigned = Exact()
-    usages = Exact()
-    discount_amount = Exact()
-
-
-class _TopMember(WireSchema):
-    key = Plain()
-    amount = Exact()
-    name = Plain()
-    lastname = Plain()
-
-
-class _Mission(WireSchema):
-    name = Plain()
-    achieved = Exact(data_key="totalMembersAchievedMission")
-    under_way = Exact(data_key="totalActiveMissions")
-    started = Exact(data_key="totalMembers")
-
-
-TOP_BOOK = Shape(_TopBook)
-BOOK_BY_TAG = Shape(_BookByTag)
-TOP_MEMBER = Shape(_TopMember)
-MISSION = Shape(_Mission)
+TOP_BOOK = Shape(BookFigures, without=("coupon_book_id", "discount_amount"), names={"coupon_book_key": "key"})
+BOOK_BY_TAG = Shape(BookFigures, without=("type",))
+TOP_MEMBER = Shape(TopMember)
+MISSION = Shape(
+    MissionFigures,
+    names={"achieved": "totalMembersAchievedMission", "under_way": "totalActiveMissions", "started": "totalMembers"},
+)
+DISCOUNTS = Shape(Discounts, names={"assigned": "totalDiscountAmountAssigned", "used": "totalDiscountAmountUsed"})
 
 
 def series(report: DailySeries) -> dict[str, Any]:
@@ -88,13 +62,3 @@ def received(report: Received) -> dict[str, Any]:
     if report.wallets:
         average = (report.amount / report.wallets).quantize(_MILLIONTH, ROUND_HALF_EVEN)
     return {"result": {"totalAmount": exact_number(report.amount), "avgAmountPerUser": exact_number(average)}}
-
-
-def discounts(report: Discounts) -> dict[str, Any]:
-    """The totals of discounts."""
-    return {
-        "result": {
-            "totalDiscountAmountAssigned": exact_number(report.assigned),
-            "totalDiscountAmountUsed": exact_number(report.used),
-        }
-    }

@@ -7,7 +7,7 @@ from domain.members import Member
 from domain.orders import CONFIRMED, CREATED, OrderWithItems
 from domain.reversals import CANCELLED, EventCancelled, RevertedEvent, refuse_uncancellable
 from handlers.call import Call
-from handlers.messages.events import tender_refund, track_result
+from handlers.messages.events import TENDER_REFUND, track_result
 from handlers.messages.reversals import reverted_event
 from handlers.services.events.evaluate_queued import lock_members_of
 from handlers.services.events.intake import refuse_untrackable
@@ -44,7 +44,7 @@ def cancel_event(
     cancelled = None if order is None else orders.cancelled(order, event_id)
     if cancelled is not None and cancelled[0].payments:
         payments, refunds = unit.payments.refund(record, cancelled[0])
-        cancelled, answer["refunds"] = (payments, cancelled[1]), [tender_refund(refund) for refund in refunds]
+        cancelled, answer["refunds"] = (payments, cancelled[1]), list(map(TENDER_REFUND, refunds))
     reverted_events = reversible.reverse([event_id], by, unit)
     if cancelled is not None:
         orders.keep(cancelled)

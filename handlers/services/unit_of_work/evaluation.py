@@ -9,10 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
-from domain.campaigns.context import (
-    EventFacts,
-    Executor,
-)
+from domain.campaigns.context import EventFacts, Executor
 from domain.campaigns.discounts import Basket
 from domain.campaigns.effects import (
     ADVANCE_MISSION,
@@ -44,7 +41,7 @@ from domain.returns import rest_of
 from domain.reversals import RevertedEvent
 from domain.tenders import TenderRefund
 from handlers import metrics
-from handlers.messages.events import tender_refund, track_result
+from handlers.messages.events import TENDER_REFUND, track_result
 from handlers.messages.grants import granted_actions, grants_record, recorded_variables
 from handlers.messages.missions import mission_outcome
 from handlers.messages.referrals import referral_results
@@ -148,7 +145,7 @@ def evaluate_event(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
         refusal = error
     result = _result(unit, tracked, evaluation, refusal, reverted_events)
     if refunds:
-        result["refunds"] = [tender_refund(refund) for refund in refunds]
+        result["refunds"] = list(map(TENDER_REFUND, refunds))
     if not unit.is_dry_run:
         for error_of_rule in () if evaluation is None else evaluation.errors:
             metrics.count_error(unit.organization_id, error_of_rule)

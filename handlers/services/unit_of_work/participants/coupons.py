@@ -215,7 +215,7 @@ class CouponWork:
             usage = by_id[usage_id]
             is_restored = not usage.is_use or self.loader.state.books[usage.coupon_book_id].restore_on_cancel
             if is_restored and self._service.is_active(usage_id):
-                parts.append(self._reversed(usage, self._service.reverse(usage_id, details)))
+                parts.append(reversed_coupon(usage, self._service.reverse(usage_id, details)))
         return parts
 
     def flush(self) -> None:
@@ -245,10 +245,6 @@ class CouponWork:
         if usage.is_use:
             event_type = BENEFIT_USED if book.type == CODELESS else COUPON_USED
         return DerivedEvent(usage.member_id, event_type, coupon_payload(usage, book))
-
-    def _reversed(self, usage: CouponUsage, reversal: CouponUsage | None) -> ReversedPart:
-        book = self.loader.state.books[usage.coupon_book_id]
-        return reversed_coupon(usage, reversal, book)
 
     def _member(self, member_id: int) -> Member:
         member = self._unit.members.get(member_id)
