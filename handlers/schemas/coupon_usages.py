@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from operator import attrgetter
 from typing import Any
 
 from domain.coupons.usages import CouponUsage
-from domain.fields import Key
 from domain.problems import FieldFault, InvalidRequest
 from handlers.messages.base import Body, Nested, Shape, WireSchema
 from handlers.messages.json_text import exact_number
@@ -16,36 +16,21 @@ from handlers.services.coupons.assign_and_use import CouponCommand
 from handlers.services.coupons.assign_to_members import AssignmentOutcome, BatchItem
 from handlers.services.coupons.revert import RevertedCode, RevertOutcome
 from persistence.coupons.member_coupons import MemberCouponEntry
+from persistence.rows import fields_of
 
 SUCCESS, WARNING = "success", "warning"
 _NOT_SHOWN = ("organization_id", "coupon_lot_id", "description", "tags", "loyalty_event_id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CouponBody:
+class CouponBody(CouponCommand):
     """A request to use or assign coupons; fields that an operation does not offer keep their defaults."""
 
     member_id: int | None = None
     system_unique_key: str | None = None
-    pending: int | None = field(default=None, metadata={"wire": "pendingCaptureLedgerTransactionId"})
-    external_id: str | None = None
-    points_override: Decimal | None = None
-    code: str | None = None
-    description: str | None = None
-    tags: Sequence[str] = ()
-    custom_attributes: Mapping[str, Any] | None = None
-    amount: Decimal = Decimal(1)
-    coupon_data: Mapping[str, Any] | None = None
-    expires_at: datetime | None = None
-    amount_discounted: Decimal | None = None
-    order_total: Decimal | None = None
-    bypass: bool = field(default=False, metadata={"wire": "bypassUsageRestrictions"})
-    auto_assign: bool = False
-    coupon_lock_key: Key | None = None
     system_unique_keys: Sequence[str] = ()
-    codes: Sequence[str] = ()
+    code: str | None = None
     number_of_codes: int | None = None
-    strict_mode: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +46,7 @@ class _Administered(CouponBody):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _AdministeredAssignment(_Administered):
     expires_at: datetime | None = field(default=None, metadata={"wire": "expiredAt"})
-    strict_mode: bool = False
+    is_strict: bool = field(default=False, metadata={"wire": "strictMode"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +80,10 @@ def _member_coupon(surface: str) -> Shape:
 MEMBER_COUPON = {surface: _member_coupon(surface) for surface in BOOK}
 
 
+_COMMAND_FIELDS = fields_of(CouponCommand)
+_command_values = attrgetter(*_COMMAND_FIELDS)
+
+
 def command_of(body: CouponBody, *, coupon_id: int | None = None) -> CouponCommand:
     """The command of a body, on either surface."""
     codes = tuple(body.codes or ([body.code] if body.code else []))
@@ -108,27 +97,9 @@ def command_of(body: CouponBody, *, coupon_id: int | None = None) -> CouponComma
         faults.append(FieldFault(detail, pointer="/systemUniqueKeys"))
     if faults:
         raise InvalidRequest(faults)
-    return CouponCommand(
-        codes=codes,
-        coupon_id=coupon_id,
-        amount=body.amount,
-        keys=keys,
-        count=count,
-        is_strict=body.strict_mode,
-        expires_at=body.expires_at,
-        coupon_data=body.coupon_data,
-        custom_attributes=body.custom_attributes,
-        external_id=body.external_id,
-        description=body.description,
-        tags=tuple(body.tags),
-        points_override=body.points_override,
-        pending=body.pending,
-        amount_discounted=body.amount_discounted,
-        bypass=body.bypass,
-        auto_assign=body.auto_assign,
-        order_total=body.order_total,
-        lock_key=body.coupon_lock_key,
-    )
+    values = dict(zip(_COMMAND_FIELDS, _command_values(body), strict=True))
+    values |= {"codes": codes, "keys": keys, "count": count, "coupon_id": coupon_id, "tags": tuple(body.tags)}
+    return CouponCommand(**values)
 
 
 def usage_with_message(message: str) -> Callable[[CouponUsage], dict[str, Any]]:

@@ -1,7 +1,7 @@
 """Assigning and using coupons by request: each key has one result, and each request one unit of work."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
@@ -12,6 +12,7 @@ from domain.coupons.charges import UsageDetails
 from domain.coupons.commands import Assignment, Use
 from domain.coupons.locks import CouponLock, UnknownCouponLock
 from domain.coupons.usages import CouponUsage
+from domain.fields import Key
 from domain.idempotency import ResultsByKey
 from domain.members import Member
 from domain.problems import Conflict, FieldFault, InvalidRequest, NotFound, Refusal
@@ -38,7 +39,7 @@ class CouponCommand:
     amount: Decimal = Decimal(1)
     keys: tuple[str, ...] = ()
     count: int = 1
-    is_strict: bool = True
+    is_strict: bool = field(default=True, metadata={"wire": "strictMode"})
     expires_at: datetime | None = None
     coupon_data: Mapping[str, Any] | None = None
     custom_attributes: Mapping[str, Any] | None = None
@@ -46,13 +47,13 @@ class CouponCommand:
     description: str | None = None
     tags: tuple[str, ...] = ()
     points_override: Decimal | None = None
-    pending: int | None = None
+    pending: int | None = field(default=None, metadata={"wire": "pendingCaptureLedgerTransactionId"})
     amount_discounted: Decimal | None = None
-    bypass: bool = False
+    bypass: bool = field(default=False, metadata={"wire": "bypassUsageRestrictions"})
     auto_assign: bool = False
     order_total: Decimal | None = None
     remaining_value: Decimal | None = None
-    lock_key: str | None = None
+    lock_key: Key | None = field(default=None, metadata={"wire": "couponLockKey"})
 
     @property
     def may_assign(self) -> bool:
