@@ -163,7 +163,9 @@ class _WireField:
 def _fields_of(schema: type[Any]) -> Iterator[_WireField]:
     if issubclass(schema, Schema):
         for name, field in schema().fields.items():
-            yield _WireField(field.attribute or name, field.data_key, field, bool(field.metadata.get("omit_none")))
+            yield _WireField(
+                field.attribute or name, field.data_key or name, field, bool(field.metadata.get("omit_none"))
+            )
         return
     hints = get_type_hints(schema, include_extras=True)
     if issubclass(schema, tuple):

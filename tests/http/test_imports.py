@@ -594,12 +594,12 @@ def test_the_number_of_statements_does_not_depend_on_the_number_of_rows(imports,
 def test_a_row_with_a_system_error_fails_individually(imports, monkeypatch):
     from handlers.services.imports import work
 
-    def import_with_a_fault(call, job, rows, name_of):
-        if any(row.values["loyaltyMemberId"] == "m13" for row in rows):
+    def import_with_a_fault(step):
+        if any(row.values["loyaltyMemberId"] == "m13" for row in step.rows):
             raise RuntimeError("broken")
-        return imported(call, job, rows, name_of)
+        import_members(step)
 
-    imported = work._KINDS["members"]
+    import_members = work._KINDS["members"]
     monkeypatch.setattr(work, "_KINDS", {"members": import_with_a_fault})
     job = imports.run("loyaltyMemberId\n" + "\n".join(f"m{n}" for n in range(40)))
     assert counts(job) == ("done", 40, 39, 1)

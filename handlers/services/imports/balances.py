@@ -7,17 +7,16 @@ from decimal import Decimal
 from typing import Any
 
 from domain.idempotency import ResultsByKey
-from domain.imports.records import UPSERT, FailedRow, ImportJob, RowFault
+from domain.imports.records import UPSERT, RowFault
 from domain.ledger.availability import AT_ONCE, Availability
 from domain.ledger.postings import Details
 from domain.ledger.records import LedgerAccount
 from domain.members import Member
 from domain.problems import Refusal
-from handlers.call import Call
 from handlers.messages.json_text import digest_of
 from handlers.services.configuration import configuration_of
-from handlers.services.imports.reading import key_of, read_rows
-from handlers.services.imports.rows import ImportRow, NameOf, check_body, moment_in
+from handlers.services.imports.reading import ImportStep
+from handlers.services.imports.rows import ImportRow
 from handlers.services.unit_of_work.requests import open_unit
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import posting
@@ -48,20 +47,19 @@ class _BalanceRow:
         return self.details.system_unique_key
 
 
-def import_balances(call: Call, job: ImportJob, rows: Sequence[ImportRow], name_of: NameOf) -> list[FailedRow]:
-    """Mint the balances of rows; returns the rows that failed."""
-    failed: list[FailedRow] = []
-    accounts = _Accounts(call)
-    read = read_rows(job, rows, failed, name_of, lambda row: _read(call, job, row, accounts, name_of))
+def import_balances(step: ImportStep) -> None:
+    """Mint the balances of rows."""
+    accounts = _Accounts(step)
+    read = step.read(lambda row: _read(step, row, accounts))
     if read:
-        _post(call, job, read, failed, name_of)
-    return failed
+        _post(step, read)
 
 
 class _Accounts:
     """The accounts that rows name: those of the default ledger."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, step: ImportStep) -> None:
+        self._step, call = step, step.call
         ledger_id = call.organization.default_ledger_id
         accounts = [
             account
@@ -72,46 +70,37 @@ class _Accounts:
         self._by_name = {account.alias: account for account in accounts if account.alias is not None}
         self._by_name |= {account.ledger_account_key: account for account in accounts}
 
-    def of(self, values: Mapping[str, Any], name_of: NameOf) -> LedgerAccount:
+    def of(self, values: Mapping[str, Any]) -> LedgerAccount:
         """The account of a row; raises RowFault."""
         if "account" not in values:
             if self._default is None:
-                raise RowFault("The ledger has no default account.", name_of("account"))
+                raise RowFault("The ledger has no default account.", self._step.name_of("account"))
             return self._default
         name = values["account"]
         account = self._by_name.get(name) or self._by_name.get(name.lower())
         if account is None:
-            raise RowFault(f"{name[:100]} is no account of the default ledger.", name_of("account"))
+            raise RowFault(f"{name[:100]} is no account of the default ledger.", self._step.name_of("account"))
         return account
 
 
-def _read(call: Call, job: ImportJob, row: ImportRow, accounts: _Accounts, name_of: NameOf) -> _BalanceRow:
+def _read(step: ImportStep, row: ImportRow, accounts: _Accounts) -> _BalanceRow:
     """Read a row; raises RowFault."""
-    values, now, zone = row.values, call.now, call.organization.zone
-    check_body(
-        "MemberPointsRequest", {name: values[name] for name in _OF_OPERATION if name in values}, _FIELDS, name_of
-    )
-    account = accounts.of(values, name_of)
-    expires_at = moment_in(values, "expiresAt", name_of, zone, is_end=True)
-    if expires_at is not None and expires_at <= now:
-        raise RowFault(f"{name_of('expiresAt')} is not in the future.", name_of("expiresAt"))
-    earned_at = moment_in(values, "earnedAt", name_of, zone)
-    if earned_at is not None and earned_at > now:
-        raise RowFault(f"{name_of('earnedAt')} is in the future.", name_of("earnedAt"))
-    available_at = moment_in(values, "availableAt", name_of, zone)
+    values = row.values
+    step.check_body("MemberPointsRequest", {name: values[name] for name in _OF_OPERATION if name in values}, _FIELDS)
+    account = accounts.of(values)
+    expires_at = step.end_in(row, "expiresAt")
+    earned_at = step.past_moment_in(row, "earnedAt")
+    available_at = step.moment_in(row, "availableAt")
     is_pending = bool(values.get("pending", False))
     if is_pending and available_at is not None:
-        raise RowFault(
-            f"{name_of('availableAt')} cannot be given with {name_of('pending')}: leave one out.",
-            name_of("availableAt"),
-        )
+        raise step.fault("availableAt", f"cannot be given with {step.name_of('pending')}: leave one out.")
     name, account_id = values["loyaltyMemberId"], account.ledger_account_id
     fields: tuple[Any, ...] = (name, account_id, values["amount"], expires_at, earned_at, is_pending)
     qualifying = Decimal(values["qualifyingAmount"]) if "qualifyingAmount" in values else None
     # Without them, the digest of the row is the same as before these columns existed.
     fields += tuple(value for value in (qualifying, available_at) if value is not None)
     details = Details(
-        system_unique_key=key_of(job, row),
+        system_unique_key=step.key_of(row),
         request_digest=digest_of(fields),
         external_id=values.get("externalId"),
         external_event_date=earned_at,
@@ -126,40 +115,32 @@ def _read(call: Call, job: ImportJob, row: ImportRow, accounts: _Accounts, name_
     return _BalanceRow(row, name, account, amount, qualifying, is_pending, expires_at, availability, details)
 
 
-def _post(call: Call, job: ImportJob, read: Sequence[_BalanceRow], failed: list[FailedRow], name_of: NameOf) -> None:
-    organization_id = call.organization.organization_id
-    unit = UnitOfWork(call)
+def _post(step: ImportStep, read: Sequence[_BalanceRow]) -> None:
+    unit = UnitOfWork(step.call)
     members = unit.lock({balance_row.loyalty_member_id for balance_row in read})
-    posted = posting.find_posted(call.db, organization_id, [balance_row.key for balance_row in read])
+    present = {name: member for name, member in members.items() if member.erased_at is None}
+    posted = posting.find_posted(unit.db, unit.organization_id, [balance_row.key for balance_row in read])
     to_post: list[tuple[_BalanceRow, Member]] = []
     for balance_row in read:
         try:
-            member = _member(members, balance_row, name_of)
-            if _register_key(job, balance_row, posted, name_of):
+            member = step.member_of(balance_row.row, present)
+            if _register_key(step, balance_row, posted):
                 to_post.append((balance_row, member))
         except RowFault as fault:
-            failed.append(balance_row.row.failed(fault.reason, fault.column))
+            step.failed.append(balance_row.row.failed(fault.reason, fault.column))
     if to_post:
-        _mint(unit, to_post, failed)
+        _mint(step, unit, to_post)
 
 
-def _member(members: Mapping[Any, Member], balance_row: _BalanceRow, name_of: NameOf) -> Member:
-    """The member of a row; raises RowFault."""
-    member = members.get(balance_row.loyalty_member_id)
-    if member is None or member.erased_at is not None:
-        raise RowFault(f"There is no member {balance_row.loyalty_member_id[:100]}.", name_of("loyaltyMemberId"))
-    return member
-
-
-def _register_key(job: ImportJob, balance_row: _BalanceRow, posted: ResultsByKey[int], name_of: NameOf) -> bool:
+def _register_key(step: ImportStep, balance_row: _BalanceRow, posted: ResultsByKey[int]) -> bool:
     """Register the key of a row; return False for a row that was posted before, if the import may repeat rows."""
     digest = balance_row.details.request_digest
     if balance_row.key not in posted:
         # Posted with the others of the import: its id does not matter.
         posted.add(balance_row.key, digest, 0)
         return True
-    column = name_of("systemUniqueKey")
-    if job.mode != UPSERT:
+    column = step.name_of("systemUniqueKey")
+    if step.job.mode != UPSERT:
         raise RowFault(f"Points were posted with the systemUniqueKey {balance_row.key} before.", column)
     try:
         posted.find(balance_row.key, digest)
@@ -168,7 +149,7 @@ def _register_key(job: ImportJob, balance_row: _BalanceRow, posted: ResultsByKey
     return False
 
 
-def _mint(unit: UnitOfWork, rows: Sequence[tuple[_BalanceRow, Member]], failed: list[FailedRow]) -> None:
+def _mint(step: ImportStep, unit: UnitOfWork, rows: Sequence[tuple[_BalanceRow, Member]]) -> None:
     accounts = {balance_row.account.ledger_account_id for balance_row, _ in rows}
     with open_unit(unit, _REASON, account_ids=accounts):
         for balance_row, member in rows:
@@ -188,4 +169,4 @@ def _mint(unit: UnitOfWork, rows: Sequence[tuple[_BalanceRow, Member]], failed: 
                 )
             except Refusal as refusal:
                 unit.ledger.rollback_to(savepoint)
-                failed.append(balance_row.row.failed(refusal.detail))
+                step.fail(balance_row.row, refusal.detail)

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from domain.imports.cells import CUSTOM
-from domain.imports.records import PLACES, UPSERT, FailedRow, ImportJob, RowFault
+from domain.imports.records import PLACES, UPSERT
 from domain.members import Member, differences, member_exists, public_id_taken
 from domain.problems import InvalidRequest
 from domain.triggers import MEMBER as MEMBER_ENTITY
@@ -18,8 +18,8 @@ from handlers.messages.base import Body, Changes
 from handlers.messages.members import MEMBER, MEMBER_PROPERTIES, MemberBody
 from handlers.services.coupons.lock import release_locks
 from handlers.services.events.track import reported_event, track
-from handlers.services.imports.reading import read_rows
-from handlers.services.imports.rows import ImportRow, NameOf, check_body, field_at, moment_in
+from handlers.services.imports.reading import ImportStep
+from handlers.services.imports.rows import ImportRow
 from handlers.services.imports.tiers import TierRow, Tiers, report_tiers_of_new, set_tiers
 from handlers.services.ledger.holds import release_holds
 from handlers.services.members.change import changed_values
@@ -69,25 +69,19 @@ class _Batch:
 
     new: list[_MemberRow] = field(default_factory=list)
     changed: list[tuple[_MemberRow, Member, dict[str, Any]]] = field(default_factory=list)
-    failed: list[FailedRow] = field(default_factory=list)
 
 
-def import_members(call: Call, job: ImportJob, rows: Sequence[ImportRow], name_of: NameOf) -> list[FailedRow]:
-    """Enrol the members of rows, or change them if the import may; returns the rows that failed.
-
-    No two of the rows are about one member.
-    """
-    tiers = Tiers(call)
-    batch = _Batch()
-    read = read_rows(job, rows, batch.failed, name_of, lambda row: _read(row, tiers, call.now, name_of))
+def import_members(step: ImportStep) -> None:
+    """Enrol the members of rows, or change them if the import may; no two of the rows are about one member."""
+    tiers = Tiers(step)
+    read = step.read(lambda row: _read(step, row, tiers))
     if read:
-        _sort_out(call, job, read, batch, name_of)
-        _enrol(call, batch.new)
-        _change(call, batch.changed)
-    return batch.failed
+        batch = _sort_out(step, read)
+        _enrol(step.call, batch.new)
+        _change(step.call, batch.changed)
 
 
-def _read(row: ImportRow, tiers: Tiers, now: datetime, name_of: NameOf) -> _MemberRow:
+def _read(step: ImportStep, row: ImportRow, tiers: Tiers) -> _MemberRow:
     """Read a row; raises RowFault."""
     body: dict[str, Any] = {}
     attributes: dict[str, Any] = {}
@@ -101,23 +95,20 @@ def _read(row: ImportRow, tiers: Tiers, now: datetime, name_of: NameOf) -> _Memb
         elif name.startswith(CUSTOM):
             attributes[name.removeprefix(CUSTOM)] = value
     judged = {**body, "customAttributes": {**body.get("customAttributes", {}), **attributes}} if attributes else body
-    check_body("OrganizationMemberCreate", judged, _FIELDS, name_of)
+    step.check_body("OrganizationMemberCreate", judged, _FIELDS)
     try:
         changes = _BODY.changes(body)
     except InvalidRequest as refusal:
-        at = field_at(refusal.faults[0].pointer or "", _FIELDS)
-        raise RowFault(refusal.detail, None if at is None else name_of(at)) from None
-    joined_at = moment_in(row.values, "joinedAt", name_of, tiers.zone)
-    if joined_at is not None and joined_at > now:
-        raise RowFault(f"{name_of('joinedAt')} is in the future.", name_of("joinedAt"))
-    return _MemberRow(row, changes, attributes, joined_at, tiers.of(row.values, now, name_of))
+        raise step.fault_at(refusal.faults[0].pointer, _FIELDS, refusal.detail) from None
+    return _MemberRow(row, changes, attributes, step.past_moment_in(row, "joinedAt"), tiers.of(row))
 
 
-def _sort_out(call: Call, job: ImportJob, read: Sequence[_MemberRow], batch: _Batch, name_of: NameOf) -> None:
+def _sort_out(step: ImportStep, read: Sequence[_MemberRow]) -> _Batch:
     """Sort rows into those of new members, changes, and rows that fail because an id is taken."""
+    call, batch = step.call, _Batch()
     organization_id = call.organization.organization_id
     ids = {member_row.loyalty_member_id for member_row in read}
-    if job.mode == UPSERT:
+    if step.job.mode == UPSERT:
         member_lookups.lock_members(call.db, organization_id, ids)
     existing = MEMBERS.find_all(call.db, organization_id, loyalty_member_id=ids)
     members_by_name = {member.loyalty_member_id: member for member in existing}
@@ -127,26 +118,25 @@ def _sort_out(call: Call, job: ImportJob, read: Sequence[_MemberRow], batch: _Ba
     taken_identifiers = members.find_taken(call.db, organization_id, (), public)[1] if public else set()
     for member_row in read:
         before = members_by_name.get(member_row.loyalty_member_id)
-        if before is not None and job.mode != UPSERT:
+        if before is not None and step.job.mode != UPSERT:
             refusal = member_exists(member_row.loyalty_member_id)
-            batch.failed.append(member_row.row.failed(refusal.detail, name_of("loyaltyMemberId")))
+            step.fail(member_row.row, refusal.detail, "loyaltyMemberId")
             continue
         if before is not None and before.erased_at is not None:
-            batch.failed.append(member_row.row.failed("The member was erased.", name_of("loyaltyMemberId")))
+            step.fail(member_row.row, "The member was erased.", "loyaltyMemberId")
             continue
         public_id = member_row.sent.fields.get("public_loyalty_member_id")
         previous_public_id = None if before is None else before.public_loyalty_member_id
         if public_id is not None and public_id != previous_public_id:
             if public_id in taken_identifiers:
-                batch.failed.append(
-                    member_row.row.failed(public_id_taken(public_id).detail, name_of("publicLoyaltyMemberId"))
-                )
+                step.fail(member_row.row, public_id_taken(public_id).detail, "publicLoyaltyMemberId")
                 continue
             taken_identifiers.add(public_id)
         if before is None:
             batch.new.append(member_row)
         else:
             batch.changed.append((member_row, before, _values_after(before, member_row)))
+    return batch
 
 
 def _values_after(before: Member, member_row: _MemberRow) -> dict[str, Any]:

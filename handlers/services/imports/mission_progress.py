@@ -1,16 +1,14 @@
 """Imports of the progress of members in missions: any number of rows by a few statements."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from domain.imports.records import CREATE, FailedRow, ImportJob, RowFault
+from domain.imports.records import CREATE
 from domain.members import Member
 from domain.missions.progress import MOST_ACHIEVEMENTS, Progress
 from domain.missions.records import Mission
 from domain.missions.state import MissionProgressState, ProgressCause
-from handlers.call import Call
-from handlers.services.imports.reading import RecordsByName, member_of, read_rows, values_of
-from handlers.services.imports.rows import ImportRow, NameOf
+from handlers.services.imports.reading import ImportStep, RecordsByName
+from handlers.services.imports.rows import ImportRow
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import missions
 
@@ -25,29 +23,29 @@ class _ProgressRow:
     progress: Progress
 
 
-def import_mission_progress(call: Call, job: ImportJob, rows: Sequence[ImportRow], name_of: NameOf) -> list[FailedRow]:
-    """Set the progress of members in missions; returns the rows that failed.
+def import_mission_progress(step: ImportStep) -> None:
+    """Set the progress of members in missions.
 
     Nothing is paid or reported, even by an import that notifies campaigns of its rows.
     """
-    failed: list[FailedRow] = []
-    organization_id = call.organization.organization_id
-    locked = UnitOfWork(call).lock(values_of(rows, "loyaltyMemberId"))
+    call, organization_id = step.call, step.call.organization.organization_id
+    locked = UnitOfWork(call).lock(step.values_of("loyaltyMemberId"))
     members_by_name = {
         name: member for name, member in locked.items() if isinstance(name, str) and member.erased_at is None
     }
-    missions_by_name = missions.find_all_named(call.db, organization_id, values_of(rows, "mission"))
+    missions_by_name = missions.find_all_named(call.db, organization_id, step.values_of("mission"))
     names = RecordsByName(
+        step,
         "mission",
         "mission",
         [(mission, (mission.mission_key, mission.code, mission.name)) for mission in missions_by_name],
     )
 
     def read(row: ImportRow) -> _ProgressRow:
-        member, mission = member_of(row, members_by_name, name_of), names.of(row, name_of)
-        return _ProgressRow(row, member, mission, _progress(row, mission, name_of))
+        member, mission = step.member_of(row, members_by_name), names.of(row)
+        return _ProgressRow(row, member, mission, _progress(step, row, mission))
 
-    items = read_rows(job, rows, failed, name_of, read)
+    items = step.read(read)
     member_ids = {progress_row.member.member_id for progress_row in items}
     mission_ids = {progress_row.mission.mission_id for progress_row in items}
     state = MissionProgressState(
@@ -55,24 +53,20 @@ def import_mission_progress(call: Call, job: ImportJob, rows: Sequence[ImportRow
     )
     for progress_row in items:
         member_id, mission = progress_row.member.member_id, progress_row.mission
-        if job.mode == CREATE and state.progress(member_id, mission).has_begun:
-            reason = f"The member has progress in the mission {mission.name}."
-            failed.append(progress_row.row.failed(reason, name_of("mission")))
+        if step.job.mode == CREATE and state.progress(member_id, mission).has_begun:
+            step.fail(progress_row.row, f"The member has progress in the mission {mission.name}.", "mission")
         else:
             state.replace(mission, progress_row.progress, ProgressCause(organization_id, member_id, call.now, call.now))
     missions.write(call.db, organization_id, state.drain(), call.now)
-    return failed
 
 
-def _progress(row: ImportRow, mission: Mission, name_of: NameOf) -> Progress:
+def _progress(step: ImportStep, row: ImportRow, mission: Mission) -> Progress:
     """The progress of a row; raises RowFault."""
     goal, values = mission.goal_count, row.values
     count, times_achieved = values.get("count", 0), values.get("timesAchieved", 0)
     if not 0 <= times_achieved <= MOST_ACHIEVEMENTS:
-        column = name_of("timesAchieved")
-        raise RowFault(f"{column} is {times_achieved}, not between 0 and {MOST_ACHIEVEMENTS}.", column)
+        raise step.fault("timesAchieved", f"is {times_achieved}, not between 0 and {MOST_ACHIEVEMENTS}.")
     most = goal if times_achieved else goal - 1
     if not 0 <= count <= most:
-        column = name_of("count")
-        raise RowFault(f"{column} is {count}, not between 0 and {most}; the mission has the goal {goal}.", column)
+        raise step.fault("count", f"is {count}, not between 0 and {most}; the mission has the goal {goal}.")
     return Progress.from_counts(goal, count, times_achieved)

@@ -1,122 +1,191 @@
-"""Reading the fields of rows, and finding the records that they name."""
+"""One step of an import: some of its rows, the records that they name, and the rows that fail."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from functools import cache
 from typing import Any, Generic, TypeVar
 
+import openapi
+from domain.calendar import instant_of, start_of_day
 from domain.imports.cells import REQUIRED
 from domain.imports.records import CREATE, FailedRow, ImportJob, RowFault
 from domain.members import Member
 from domain.problems import InvalidRequest, Refusal
-from handlers.call import Call
-from handlers.services.imports.rows import ImportRow, NameOf
+from handlers.call import ADMINISTRATION, Call
+from handlers.messages.validation import Schemas, Validator, body_faults, is_date, is_date_time
+from handlers.services.imports.rows import ImportRow
 from persistence.members import MEMBERS
 from persistence.records import Records
 
 T = TypeVar("T")
 
 
-def read_rows(
-    job: ImportJob, rows: Sequence[ImportRow], failed: list[FailedRow], name_of: NameOf, read: Callable[[ImportRow], T]
-) -> list[T]:
-    """The results of `read`, which raises RowFault, for the rows that are right; the others are added to `failed`."""
-    items = []
-    for row in rows:
-        if row.fault is not None:
-            failed.append(row.failed(row.fault.reason, row.fault.column))
-            continue
+@dataclass(frozen=True, slots=True)
+class ImportStep:
+    """Rows of an import that a call imports; `name_of` returns the name of a field in the file.
+
+    The rows that cannot be imported are added to `failed`.
+    """
+
+    call: Call
+    job: ImportJob
+    rows: Sequence[ImportRow]
+    name_of: Callable[[str], str]
+    failed: list[FailedRow] = field(default_factory=list)
+
+    def fail(self, row: ImportRow, reason: str, field_name: str | None = None) -> None:
+        """Add a row to the failed ones, because of this field if one is named."""
+        self.failed.append(row.failed(reason, None if field_name is None else self.name_of(field_name)))
+
+    def fault(self, field_name: str, words: str) -> RowFault:
+        """The fault of a field, in words that follow its name in the file."""
+        name = self.name_of(field_name)
+        return RowFault(f"{name} {words}", name)
+
+    def read(self, read: Callable[[ImportRow], T]) -> list[T]:
+        """The results of `read`, which raises RowFault, for the rows that are right."""
+        items = []
+        required_fields = REQUIRED[self.job.kind]
+        for row in self.rows:
+            try:
+                if row.fault is not None:
+                    raise row.fault
+                for name in required_fields:
+                    if name not in row.values:
+                        raise self.fault(name, "is missing.")
+                items.append(read(row))
+            except RowFault as fault:
+                self.failed.append(row.failed(fault.reason, fault.column))
+        return items
+
+    def read_new(self, read: Callable[[ImportRow], T], records: Records[Any]) -> list[tuple[ImportRow, T]]:
+        """The rows to import, with what `read` makes of them.
+
+        Rows whose key one of the `records` has fail, unless the import may repeat them.
+        """
+        items = self.read(lambda row: (row, read(row)))
+        all_keys = [self.key_of(row) for row, _ in items]
+        organization_id = self.call.organization.organization_id
+        keys = records.find_values(self.call.db, organization_id, system_unique_key=all_keys)
+        new_items = []
+        for key, (row, request) in zip(all_keys, items, strict=True):
+            if self.job.mode == CREATE and key in keys:
+                self.fail(row, f"The systemUniqueKey {key} was used before.", "systemUniqueKey")
+            else:
+                new_items.append((row, request))
+            keys.add(key)
+        return new_items
+
+    def do_all(self, items: Sequence[tuple[ImportRow, T]], do: Callable[[list[T]], Iterable[Any]]) -> None:
+        """Do what rows ask for, all at once; those whose outcome is a refusal fail."""
+        if items:
+            outcomes = do([request for _, request in items])
+            for (row, _), outcome in zip(items, outcomes, strict=True):
+                if isinstance(outcome, Refusal):
+                    self.fail(row, detail_of(outcome))
+
+    def key_of(self, row: ImportRow) -> str:
+        """The key under which a row is done once: its own, or one made of its place."""
+        return row.values.get("systemUniqueKey") or f"import-{self.job.import_id}-{row.line}"
+
+    def values_of(self, field_name: str) -> set[str]:
+        """The texts in a field of the rows."""
+        return {row.values[field_name] for row in self.rows if field_name in row.values}
+
+    def find_members(self) -> dict[str, Member]:
+        """The members whom the rows name, who were not erased, by `loyaltyMemberId`."""
+        names, organization_id = self.values_of("loyaltyMemberId"), self.call.organization.organization_id
+        members = MEMBERS.find_all(self.call.db, organization_id, loyalty_member_id=names)
+        return {member.loyalty_member_id: member for member in members if member.erased_at is None}
+
+    def member_of(self, row: ImportRow, members: Mapping[str, Member]) -> Member:
+        """The member of a row; raises RowFault."""
+        name = row.values["loyaltyMemberId"]
+        if name not in members:
+            raise RowFault(f"There is no member {name[:100]}.", self.name_of("loyaltyMemberId"))
+        return members[name]
+
+    def moment_in(self, row: ImportRow, field_name: str, *, is_end: bool = False) -> Any:
+        """The moment in a field of a row, None if it has none.
+
+        A day without a time is its first moment in the zone of the organization, or with `is_end` its last: the first
+        of the next day. Raises RowFault.
+        """
+        text = row.values.get(field_name)
+        if text is None:
+            return None
+        is_day = is_date(text)
+        if not (is_day or is_date_time(text)):
+            raise self.fault(field_name, "is not a moment such as 2026-01-31T09:30:00Z, or a day.")
         try:
-            for name in REQUIRED[job.kind]:
-                if name not in row.values:
-                    raise RowFault(f"{name_of(name)} is missing.", name_of(name))
-            items.append(read(row))
-        except RowFault as fault:
-            failed.append(row.failed(fault.reason, fault.column))
-    return items
+            if is_day:
+                return start_of_day(date.fromisoformat(text) + timedelta(days=int(is_end)), self.call.organization.zone)
+            return instant_of(text)
+        except (ValueError, OverflowError):
+            raise self.fault(field_name, "is not between the years 1 and 9999.") from None
+
+    def past_moment_in(self, row: ImportRow, field_name: str) -> Any:
+        """As `moment_in`, of a field that cannot be in the future."""
+        moment = self.moment_in(row, field_name)
+        if moment is not None and moment > self.call.now:
+            raise self.fault(field_name, "is in the future.")
+        return moment
+
+    def end_in(self, row: ImportRow, field_name: str) -> Any:
+        """The end in a field of a row, which has to be in the future; a day without a time ends with it."""
+        moment = self.moment_in(row, field_name, is_end=True)
+        if moment is not None and moment <= self.call.now:
+            raise self.fault(field_name, "is not in the future.")
+        return moment
+
+    def check_body(
+        self, schema: str, body: Mapping[str, Any], fields: Mapping[str, str], surface: str = ADMINISTRATION
+    ) -> None:
+        """Raise RowFault with the first fault of a body; `fields` are those of the row by pointer into the body."""
+        validator = _validator_of(schema, surface)
+        if not validator.accepts(body):
+            fault = body_faults(validator, body)[0]
+            raise self.fault_at(fault.pointer, fields, fault.detail)
+
+    def fault_at(self, pointer: str | None, fields: Mapping[str, str], detail: str) -> RowFault:
+        """The fault of the field whose value is at a pointer into the body, or around it."""
+        pointer = pointer or ""
+        while pointer and pointer not in fields:
+            pointer = pointer.rpartition("/")[0]
+        return RowFault(detail, self.name_of(fields[pointer]) if pointer else None)
+
+
+@cache
+def _validator_of(schema: str, surface: str) -> Validator:
+    """The validator of a schema of an interface."""
+    return Schemas(surface, openapi.bundle(surface)).validator({"$ref": f"#/components/schemas/{schema}"})
 
 
 class RecordsByName(Generic[T]):
     """Finds the record that a field of a row refers to by key or name; `records` come with their keys and names."""
 
-    def __init__(self, field: str, kind: str, records: Iterable[tuple[T, Sequence[str | None]]]) -> None:
-        self._field = field
+    def __init__(
+        self, step: ImportStep, field_name: str, kind: str, records: Iterable[tuple[T, Sequence[str | None]]]
+    ) -> None:
+        self._step = step
+        self._field = field_name
         self._kind = kind
         self._by_name: dict[str, list[T]] = {}
         for record, names in records:
             for name in {name for name in names if name is not None}:
                 self._by_name.setdefault(name, []).append(record)
 
-    def of(self, row: ImportRow, name_of: NameOf) -> T:
+    def of(self, row: ImportRow) -> T:
         """The record that a row refers to; raises RowFault if no record or several records have the name."""
         name = row.values[self._field]
         records = self._by_name.get(name) or self._by_name.get(name.lower(), [])
-        if not records:
-            raise RowFault(f"There is no {self._kind} {name[:100]}.", name_of(self._field))
-        if len(records) > 1:
-            raise RowFault(f"Several {self._kind}s are called {name[:100]}. Name the key.", name_of(self._field))
-        return records[0]
-
-
-def values_of(rows: Sequence[ImportRow], field: str) -> set[str]:
-    """The texts in a field of rows."""
-    return {row.values[field] for row in rows if field in row.values}
-
-
-def find_members(call: Call, rows: Sequence[ImportRow]) -> dict[str, Member]:
-    """The members whom rows name, who were not erased, by `loyaltyMemberId`."""
-    names = values_of(rows, "loyaltyMemberId")
-    members = MEMBERS.find_all(call.db, call.organization.organization_id, loyalty_member_id=names)
-    return {member.loyalty_member_id: member for member in members if member.erased_at is None}
-
-
-def member_of(row: ImportRow, members: Mapping[str, Member], name_of: NameOf) -> Member:
-    """The member of a row; raises RowFault."""
-    name = row.values["loyaltyMemberId"]
-    if name not in members:
-        raise RowFault(f"There is no member {name[:100]}.", name_of("loyaltyMemberId"))
-    return members[name]
-
-
-def key_of(job: ImportJob, row: ImportRow) -> str:
-    """The key under which a row is done once: its own, or one made of its place."""
-    return row.values.get("systemUniqueKey") or f"import-{job.import_id}-{row.line}"
-
-
-def read_new_rows(
-    call: Call,
-    job: ImportJob,
-    rows: Sequence[ImportRow],
-    failed: list[FailedRow],
-    name_of: NameOf,
-    read: Callable[[ImportRow], T],
-    records: Records[Any],
-) -> list[tuple[ImportRow, T]]:
-    """The rows to import, with what `read` makes of them; adds the others to `failed`, as `read_rows` does.
-
-    Those are also rows whose key one of the `records` has, unless the import may repeat them.
-    """
-    items = read_rows(job, rows, failed, name_of, lambda row: (row, read(row)))
-    all_keys = [key_of(job, row) for row, _ in items]
-    keys = records.find_values(call.db, call.organization.organization_id, system_unique_key=all_keys)
-    new_items = []
-    for row, request in items:
-        key = key_of(job, row)
-        if job.mode == CREATE and key in keys:
-            failed.append(row.failed(f"The systemUniqueKey {key} was used before.", name_of("systemUniqueKey")))
-        else:
-            new_items.append((row, request))
-        keys.add(key)
-    return new_items
-
-
-def do_all(
-    items: Sequence[tuple[ImportRow, T]], failed: list[FailedRow], do: Callable[[list[T]], Iterable[Any]]
-) -> None:
-    """Do what rows ask for, all at once; those whose outcome is a refusal are added to `failed`."""
-    if items:
-        outcomes = do([request for _, request in items])
-        for (row, _), outcome in zip(items, outcomes, strict=True):
-            if isinstance(outcome, Refusal):
-                failed.append(row.failed(detail_of(outcome)))
+        if len(records) == 1:
+            return records[0]
+        reason = f"There is no {self._kind} {name[:100]}."
+        if records:
+            reason = f"Several {self._kind}s are called {name[:100]}. Name the key."
+        raise RowFault(reason, self._step.name_of(self._field))
 
 
 def detail_of(refusal: Refusal) -> str:

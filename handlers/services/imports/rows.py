@@ -1,22 +1,16 @@
 """Reading and checking the rows of an import from its stored file, in bounded memory."""
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, timedelta, tzinfo
-from functools import cache
 from typing import Any
 
 from sqlalchemy import Connection
 
-import openapi
-from domain.calendar import instant_of, start_of_day
 from domain.imports.cells import MAX_COLUMNS, Columns, cells_of, delimiter_of, object_values
 from domain.imports.records import CSV, FailedRow, FileFault, ImportJob, ImportPart, RowFault
 from domain.imports.splitting import RawRow, is_gzip, raw_rows, skipped, unpacked
 from domain.problems import InvalidRequest
-from handlers.call import ADMINISTRATION
 from handlers.messages import json_text
-from handlers.messages.validation import Schemas, Validator, body_faults, is_date, is_date_time
 from persistence import imports
 
 # As many bytes of the unpacked file are read at once, and one row more: rows in memory take a multiple of it.
@@ -250,59 +244,3 @@ def _object_of_cell(name: str, cell: str) -> Mapping[str, Any]:
         return _json_object(cell)
     except RowFault:
         raise RowFault(f"{name} is not a JSON object.", name) from None
-
-
-NameOf = Callable[[str], str]
-
-
-@cache
-def validator_of(schema: str, surface: str) -> Validator:
-    """The validator of a schema of an interface."""
-    return Schemas(surface, openapi.bundle(surface)).validator({"$ref": f"#/components/schemas/{schema}"})
-
-
-def check_body(
-    schema: str,
-    body: Mapping[str, Any],
-    fields: Mapping[str, str],
-    name_of: NameOf,
-    surface: str = ADMINISTRATION,
-) -> None:
-    """Raise RowFault with the first fault of a body; `fields` are those of the row by pointer into the body."""
-    validator = validator_of(schema, surface)
-    if validator.accepts(body):
-        return
-    fault = body_faults(validator, body)[0]
-    field = field_at(fault.pointer or "", fields)
-    raise RowFault(fault.detail, None if field is None else name_of(field))
-
-
-def field_at(pointer: str, fields: Mapping[str, str]) -> str | None:
-    """The field of a row whose value is at a pointer into the body, or around it."""
-    while pointer:
-        if pointer in fields:
-            return fields[pointer]
-        pointer = pointer.rpartition("/")[0]
-    return None
-
-
-def moment_in(values: Mapping[str, Any], field: str, name_of: NameOf, zone: tzinfo, *, is_end: bool = False) -> Any:
-    """The moment in a field of a row, None if it has none.
-
-    A day without a time is its first moment in `zone`, or with `is_end` its last: the first of the next day. Raises
-    RowFault.
-    """
-    text = values.get(field)
-    if text is None:
-        return None
-    is_day = is_date(text)
-    if not (is_day or is_date_time(text)):
-        name = name_of(field)
-        raise RowFault(f"{name} is not a moment such as 2026-01-31T09:30:00Z, or a day.", name)
-    try:
-        if is_day:
-            return start_of_day(date.fromisoformat(text) + timedelta(days=int(is_end)), zone)
-        return instant_of(text)
-    except (ValueError, OverflowError):
-        name = name_of(field)
-        raise RowFault(f"{name} is not between the years 1 and 9999.", name) from None

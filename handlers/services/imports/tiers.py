@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from domain.imports.records import RowFault
 from domain.members import Member
@@ -13,7 +12,8 @@ from domain.tier_policies import TierPoints
 from domain.tiers import FIXED, FLOOR, HeldTier, KnownTier, Points, TierHold, TierSchedule
 from handlers.call import Call
 from handlers.services.configuration import configuration_of
-from handlers.services.imports.rows import NameOf, moment_in
+from handlers.services.imports.reading import ImportStep
+from handlers.services.imports.rows import ImportRow
 from handlers.services.members.view import points_of
 from handlers.services.unit_of_work.derived_events import DerivedEvent, tier_event
 from handlers.services.unit_of_work.evaluation import evaluate_derived, store_derived
@@ -44,9 +44,10 @@ class TierRow:
 
 
 class Tiers:
-    """The tiers that rows name; `zone` is the organization's."""
+    """The tiers that rows name."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, step: ImportStep) -> None:
+        self._step, call = step, step.call
         configuration = configuration_of(call.db, call.organization)
         self._schedules = {schedule.loyalty_program_id: schedule for schedule in configuration.tier_schedules}
         tiers = configuration.tiers.values()
@@ -55,25 +56,23 @@ class Tiers:
         for tier in tiers:
             self._by_name.setdefault(tier.name, []).append(tier)
         self._default_program = call.organization.default_loyalty_program_id
-        self.zone = call.organization.zone
 
-    def of(self, values: Mapping[str, Any], now: datetime, name_of: NameOf) -> TierRow | None:
+    def of(self, row: ImportRow) -> TierRow | None:
         """The tier of a row, if it names one; raises RowFault."""
-        expires_at = moment_in(values, "tierExpiresAt", name_of, self.zone, is_end=True)
+        step, values = self._step, row.values
+        expires_at = step.end_in(row, "tierExpiresAt")
         if "tier" not in values:
             for name in ("tierExpiresAt", "tierHold"):
                 if name in values:
-                    raise RowFault(f"{name_of(name)} needs a tier.", name_of(name))
+                    raise step.fault(name, "needs a tier.")
             return None
         tier = self._find_tier(values["tier"])
         if tier is None or not tier.active:
             state = "is no tier" if tier is None else "is a tier that is not active"
-            raise RowFault(f"{values['tier'][:100]} {state}.", name_of("tier"))
-        if expires_at is not None and expires_at <= now:
-            raise RowFault(f"{name_of('tierExpiresAt')} is not in the future.", name_of("tierExpiresAt"))
+            raise RowFault(f"{values['tier'][:100]} {state}.", step.name_of("tier"))
         kind = values.get("tierHold", FLOOR)
         if kind not in (FLOOR, FIXED):
-            raise RowFault(f"{name_of('tierHold')} is neither {FLOOR} nor {FIXED}.", name_of("tierHold"))
+            raise step.fault("tierHold", f"is neither {FLOOR} nor {FIXED}.")
         hold = TierHold(tier.loyalty_tier_id, expires_at, kind)
         return TierRow(tier, hold, self._schedules.get(tier.loyalty_program_id))
 

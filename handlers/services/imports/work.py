@@ -40,7 +40,8 @@ from handlers.services.imports.coupons import import_coupon_codes, import_coupon
 from handlers.services.imports.events import import_events
 from handlers.services.imports.members import import_members
 from handlers.services.imports.mission_progress import import_mission_progress
-from handlers.services.imports.rows import ImportRow, NameOf, RowReader
+from handlers.services.imports.reading import ImportStep
+from handlers.services.imports.rows import ImportRow, RowReader
 from handlers.services.turns import Turns
 from handlers.settings import Settings
 from persistence import imports, transactions
@@ -61,8 +62,7 @@ _FEWER_AFTER_CRASH, _MAX_CRASHES = 5, 5
 # Imports whose files are kept open; reading a packed one begins at its beginning.
 _MAX_OPEN = 16
 
-ImportRows = Callable[[Call, ImportJob, Sequence[ImportRow], NameOf], list[FailedRow]]
-_KINDS: Mapping[str, ImportRows] = {
+_KINDS: Mapping[str, Callable[[ImportStep], None]] = {
     MEMBERS: import_members,
     BALANCES: import_balances,
     COUPON_CODES: import_coupon_codes,
@@ -185,7 +185,7 @@ class Importer:
             failed = [row.failed(_UNEXPECTED) for row in rows[:1]]
             self._done = len(failed)
         else:
-            failed = self._imported(call, job, rows, reader.name_of)
+            failed = self._imported(ImportStep(call, job, rows, reader.name_of))
         self._note(db, job, reader, failed, began, now)
 
     def _forgive(self) -> None:
@@ -220,22 +220,21 @@ class Importer:
             is_quiet=not job.emit_events,
         )
 
-    def _imported(self, call: Call, job: ImportJob, rows: Sequence[ImportRow], name_of: NameOf) -> list[FailedRow]:
+    def _imported(self, step: ImportStep) -> list[FailedRow]:
         """Import rows until the time of the step is over; a dry run leaves no trace. Returns the rows that failed."""
-        db = call.db
+        call, job, rows = step.call, step.job, step.rows
         if job.dry_run:
-            db.exec_driver_sql(f"SAVEPOINT {_DRY_RUN}")
-        failed: list[FailedRow] = []
+            call.db.exec_driver_sql(f"SAVEPOINT {_DRY_RUN}")
         end = time.monotonic() + self._settings.import_step_ms / 1000
         at_once = len(rows) if call.is_quiet else _EVALUATED_AT_ONCE
         while self._done < len(rows) and (not self._done or time.monotonic() < end):
             next_rows = rows[self._done : self._done + at_once]
-            failed += _KINDS[job.kind](call, job, next_rows, name_of)
+            _KINDS[job.kind](replace(step, rows=next_rows))
             self._done += len(next_rows)
         write_entries([call], "startImport")
         if job.dry_run:
-            db.exec_driver_sql(f"ROLLBACK TO SAVEPOINT {_DRY_RUN}")
-        return failed
+            call.db.exec_driver_sql(f"ROLLBACK TO SAVEPOINT {_DRY_RUN}")
+        return step.failed
 
     def _open_import_of(self, job: ImportJob) -> _OpenImport:
         """Return the reader and pace that this worker keeps for an import."""
