@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -20,21 +20,6 @@ from persistence.tables.organizations import loyalty_programs, loyalty_tiers
 
 
 @dataclass(frozen=True, slots=True)
-class CreatedOrganization:
-    """The data that the operator needs for the new organization; the client secret cannot be read again."""
-
-    organization_id: int
-    organization_key: str
-    ledger_id: int
-    ledger_account_id: int
-    ledger_account_key: str
-    loyalty_program_id: int
-    loyalty_program_key: str
-    client_id: str
-    client_secret: str
-
-
-@dataclass(frozen=True, slots=True)
 class DefaultRecords:
     """The default ledger with its account, and the default program, which every organization begins with."""
 
@@ -43,6 +28,16 @@ class DefaultRecords:
     ledger_account_key: str
     loyalty_program_id: int
     loyalty_program_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedOrganization(DefaultRecords):
+    """The data that the operator needs for the new organization; the client secret cannot be read again."""
+
+    organization_id: int
+    organization_key: str
+    client_id: str
+    client_secret: str
 
 
 def create_organization(
@@ -67,13 +62,9 @@ def create_organization(
     default_records = add_default_records(db, organization.organization_id, now)
     client_id, client_secret = _add_users(db, organization.organization_id, now)
     return CreatedOrganization(
+        **asdict(default_records),
         organization_id=organization.organization_id,
         organization_key=organization.organization_key,
-        ledger_id=default_records.ledger_id,
-        ledger_account_id=default_records.ledger_account_id,
-        ledger_account_key=default_records.ledger_account_key,
-        loyalty_program_id=default_records.loyalty_program_id,
-        loyalty_program_key=default_records.loyalty_program_key,
         client_id=client_id,
         client_secret=client_secret,
     )

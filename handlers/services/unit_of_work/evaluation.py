@@ -4,10 +4,9 @@ These steps are the same for tracked, queued and captured events, and for the de
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from domain.campaigns.context import EventFacts, Executor
 from domain.campaigns.discounts import Basket
@@ -56,15 +55,15 @@ from handlers.settings import Settings
 
 EXPIRED = "Points or a tier had expired."
 
-# The participants of a unit that execute effects.
-_SUBJECT_OF_EFFECT = {
-    SET_TIER: "tiers",
-    ASSIGN_BADGE: "badges",
-    UNASSIGN_BADGE: "badges",
-    ASSIGN_COUPON: "coupons",
-    USE_COUPON: "coupons",
-    ADVANCE_MISSION: "missions",
-    NOTIFY: "outbox",
+# The executors of the effects that are neither about points nor a discount: methods of participants.
+_EXECUTORS: Mapping[str, Callable[[UnitOfWork], Executor]] = {
+    SET_TIER: lambda unit: unit.tiers.set_by_effect,
+    ASSIGN_BADGE: lambda unit: unit.badges.assign_by_effect,
+    UNASSIGN_BADGE: lambda unit: unit.badges.unassign_by_effect,
+    ASSIGN_COUPON: lambda unit: unit.coupons.assign_by_effect,
+    USE_COUPON: lambda unit: unit.coupons.use_by_effect,
+    ADVANCE_MISSION: lambda unit: unit.missions.advance_by_effect,
+    NOTIFY: lambda unit: unit.outbox.notify,
 }
 
 # The CPU time for the expressions of an event and of a call, for all units of work of this process.
@@ -232,17 +231,12 @@ def _evaluator(unit: UnitOfWork, facts: EventFacts, deadline: Deadline) -> Evalu
         unit.counters,
         unit.configuration.accounts_by_key,
         unit.configuration.functions,
-        executor_of=partial(_executor_of, unit),
+        executor_of=lambda effect_id: _EXECUTORS[effect_id](unit),
         mode=unit.mode,
         tracing=unit.tracing,
         deadline=deadline,
         attempt=lambda execute: unit.coupons.attempt(execute),
     )
-
-
-def _executor_of(unit: UnitOfWork, effect_id: str) -> Executor:
-    """The executor of an effect that is neither about points nor a discount."""
-    return cast(Executor, getattr(unit, _SUBJECT_OF_EFFECT[effect_id]).executors[effect_id])
 
 
 def _derived_event(

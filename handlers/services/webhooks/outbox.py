@@ -65,13 +65,8 @@ def queue_notifications(
     now: datetime,
 ) -> None:
     """Queue what campaigns report for all triggers of the type WebHook; at most one statement."""
-    listeners = [listener.trigger_id for listener in configuration.listeners if listener.type == WEB_HOOK]
-    messages = [
-        (trigger_id, type_, message(type_, data, now), data.get("memberId"))
-        for data in notifications
-        for trigger_id in listeners
-    ]
-    _queue(db, configuration, messages, now)
+    listeners = [listener for listener in configuration.listeners if listener.type == WEB_HOOK]
+    queue_to(db, configuration, listeners, type_, notifications, now)
 
 
 def queue_async_results(
@@ -142,7 +137,9 @@ def queue_to(
 ) -> None:
     """Queue each message for each of these triggers; at most one statement."""
     messages = [
-        (listener.trigger_id, type_, message(type_, item, now), None) for item in data for listener in listeners
+        (listener.trigger_id, type_, message(type_, item, now), item.get("memberId"))
+        for item in data
+        for listener in listeners
     ]
     _queue(db, configuration, messages, now)
 

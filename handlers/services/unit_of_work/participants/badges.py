@@ -8,8 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from domain.badges import Badge, BadgeBalances, BadgeGrant, BadgeTracking, UnknownBadge
-from domain.campaigns.context import EventFacts, Executor, Performed
-from domain.campaigns.effects import ASSIGN_BADGE, UNASSIGN_BADGE
+from domain.campaigns.context import EventFacts, Performed
 from domain.campaigns.outcomes import NothingToDo
 from domain.event_types import BADGE_ASSIGNED, BADGE_UNASSIGNED
 from domain.reversals import ReversedPart
@@ -41,11 +40,6 @@ class BadgeWork:
         self._assumed: Mapping[tuple[int, int], int] = {}
         self._has_loaded_revertible = False
         self._expected = _FIRST_IDS
-
-    @property
-    def executors(self) -> Mapping[str, Executor]:
-        """The executors of the effects on badges."""
-        return {ASSIGN_BADGE: self._assign_badge, UNASSIGN_BADGE: self._unassign_badge}
 
     def variables(self, member_id: int) -> Mapping[str, Decimal]:
         """The variable `badges`: the member's balance of every badge, by its key."""
@@ -136,10 +130,12 @@ class BadgeWork:
         allocator = IdAllocator(self._unit.db, "badge_trackings", self._expected)
         return lambda: (allocator.take(), new_key())
 
-    def _assign_badge(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
+    def assign_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
+        """Execute the effect `assign-badge`."""
         return Performed(Decimal(abs(self._balances.assign(self._grant_of(event, params)).amount_assigned)))
 
-    def _unassign_badge(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
+    def unassign_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
+        """Execute the effect `unassign-badge`."""
         return Performed(Decimal(abs(self._balances.unassign(self._grant_of(event, params)).amount_assigned)))
 
     def _grant_of(self, event: EventFacts, params: Mapping[str, Any]) -> BadgeGrant:

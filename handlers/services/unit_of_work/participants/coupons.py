@@ -9,8 +9,7 @@ from decimal import ROUND_FLOOR, Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from domain.campaigns.context import EventFacts, Executor, Performed, balances_by_name
-from domain.campaigns.effects import ASSIGN_COUPON, USE_COUPON
+from domain.campaigns.context import EventFacts, Performed, balances_by_name
 from domain.campaigns.outcomes import BadParameter, NothingToDo
 from domain.coupons.books import CODELESS, Coupon, CouponBook
 from domain.coupons.charges import PointsCharge, UsageDetails
@@ -187,11 +186,6 @@ class CouponWork:
 
     # -- a participant among the others -------------------------------------------------------------------------------
 
-    @property
-    def executors(self) -> Mapping[str, Executor]:
-        """The executors of the effects about coupons."""
-        return {ASSIGN_COUPON: self._assign_by_effect, USE_COUPON: self._use_by_effect}
-
     def take_derived(self) -> Sequence[DerivedEvent]:
         """Take the new assignments and uses; the use of a codeless book is reported as that of a benefit."""
         usages = self.loader.state.new_usages[self._reported_count :]
@@ -225,14 +219,16 @@ class CouponWork:
 
     # -- details ------------------------------------------------------------------------------------------------------
 
-    def _assign_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
+    def assign_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
+        """Execute the effect `assign-coupon`."""
         amount = _whole(params["amount"], _MOST_ASSIGNED_AT_ONCE)
         book, command = self.loader.book(key=params["couponBookKey"]), Assignment(amount, occasion=event.occasion)
         usage = self.assign(event.member_id, book, command, _details_of(event))
         worth = None if book.face_value is None else round_money(amount * book.face_value, event.home_currency)
         return Performed(amount, _moved_coupons([usage]), worth)
 
-    def _use_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
+    def use_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
+        """Execute the effect `use-coupon`."""
         amount = _whole(params["amount"], _MOST_USED_AT_ONCE)
         book = self.loader.book(key=params["couponBookKey"])
         # The coupon is used for what the event is about; one that is assigned is for a later order.

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from domain.badges import BadgeGrant
 from domain.calendar import next_period, period_start, start_of_day, zone_named
-from domain.campaigns.context import EventFacts, Executor, Performed
-from domain.campaigns.effects import ADVANCE_MISSION
+from domain.campaigns.context import EventFacts, Performed
 from domain.campaigns.outcomes import NothingToDo, RuleError
 from domain.event_types import MISSION_ACHIEVED
 from domain.expressions import EVENT_COST, Budget, Deadline, EvaluationError
@@ -73,11 +72,6 @@ class MissionWork:
         self._moves: list[MissionMove] = []
         self._to_report: list[MissionMove] = []
         self._failed: list[RuleError] = []
-
-    @property
-    def executors(self) -> Mapping[str, Executor]:
-        """The executors of the effects on missions."""
-        return {ADVANCE_MISSION: self._advance_by_effect}
 
     def variables(self, member_id: int) -> dict[str, Any]:
         """The member's progress for expressions: every mission by its key."""
@@ -190,7 +184,8 @@ class MissionWork:
             raise AssertionError("missions are never removed")
         return mission.in_zone_of(self._unit.organization)
 
-    def _advance_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
+    def advance_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
+        """Execute the effect `advance-mission`."""
         compiled = self._by_key.get(params["missionKey"].lower())
         if compiled is None:
             raise UnknownMission(f"There is no mission with the key {params['missionKey']}.")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from domain.campaigns.context import EventFacts, Executor
-from domain.campaigns.effects import NOTIFY
+from domain.campaigns.context import EventFacts
 from domain.campaigns.limits import Alert
 from handlers.messages.json_text import json_able
 from handlers.messages.webhooks import LIMIT_REACHED, NOTIFICATION, limit_alert
@@ -28,11 +27,6 @@ class OutboxWork(Participant):
         self._notifications: list[dict[str, Any]] = []
         self._alerts: list[dict[str, Any]] = []
 
-    @property
-    def executors(self) -> Mapping[str, Executor]:
-        """The executor of the effect `notify`."""
-        return {NOTIFY: self._notify}
-
     def flush(self) -> None:
         """Queue the notifications and the alerts."""
         db, configuration, now = self._unit.db, self._unit.configuration, self._unit.now
@@ -45,7 +39,8 @@ class OutboxWork(Participant):
         if not self._unit.execution.is_quiet:
             self._alerts += map(limit_alert, alerts)
 
-    def _notify(self, event: EventFacts, params: Mapping[str, Any]) -> None:
+    def notify(self, event: EventFacts, params: Mapping[str, Any]) -> None:
+        """Execute the effect `notify`."""
         self._notifications.append(
             {
                 "name": params["name"],

@@ -34,8 +34,7 @@ from domain.referrals import (
 from domain.reversals import ReversedPart
 from handlers.messages.reversals import reversed_referral
 from handlers.services.configuration import Configuration
-from handlers.services.unit_of_work.derived_events import DerivedEvent
-from handlers.services.unit_of_work.reversals import Reversal
+from handlers.services.unit_of_work.reversals import Participant, Reversal
 from persistence import referrals
 
 if TYPE_CHECKING:
@@ -100,8 +99,8 @@ def _order(event: IncomingEvent) -> Mapping[str, Any]:
     return (event.payload or {}).get("order") or {}
 
 
-class ReferralWork:
-    """The referral codes that a unit of work may use."""
+class ReferralWork(Participant):
+    """The referral codes that a unit of work may use; only rewards of referrals are reported."""
 
     def __init__(self, unit: UnitOfWork) -> None:
         """Load the usable codes, and the uses that may be reversed: three statements at most."""
@@ -227,10 +226,6 @@ class ReferralWork:
         terms = Availability.named_by(ready_program.program)
         minted = ledger.mint(account, wallet_id, granted_amount, details, availability=terms)
         return granted_amount, over, minted.wait
-
-    def take_derived(self) -> list[DerivedEvent]:
-        """Empty: only rewards of referrals are reported."""
-        return []
 
     def reverse(self, event_id: int, reversal: Reversal) -> list[ReversedPart]:
         """Reverse the uses of codes by an event: they no longer count."""

@@ -10,8 +10,7 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from domain.campaigns.context import EventFacts, Executor
-from domain.campaigns.effects import SET_TIER
+from domain.campaigns.context import EventFacts
 from domain.campaigns.outcomes import BadParameter
 from domain.programs import LoyaltyProgram, LoyaltyTier, UnknownTier
 from domain.reversals import ReversedPart
@@ -43,11 +42,6 @@ class TierWork:
         self._has_loaded_revertible = False
         self._news: list[DerivedEvent] = []
         self._next_id = self._numbers()
-
-    @property
-    def executors(self) -> Mapping[str, Executor]:
-        """The executors of the effects on tiers."""
-        return {SET_TIER: self._set_tier}
 
     def assign(
         self, member_id: int, program: LoyaltyProgram, tier: LoyaltyTier | None, hold: TierHold | None
@@ -102,7 +96,8 @@ class TierWork:
         new, changed_trackings = self._log.drain()
         member_tiers.store_trackings(self._unit.db, self._organization_id, new, changed_trackings)
 
-    def _set_tier(self, event: EventFacts, params: Mapping[str, Any]) -> None:
+    def set_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> None:
+        """Execute the effect `set-tier`."""
         tier = self._tier_of_effect(params)
         expires_at = params["expiresAt"]
         if expires_at is not None and expires_at <= self._unit.now:
