@@ -2,11 +2,11 @@
 
 from handlers.call import Answer, Call
 from handlers.operation import operation
-from handlers.schemas.auth import TOKEN_REQUEST, issued, refusal_answer
+from handlers.schemas.auth import issued, refusal_answer, token_request
 from handlers.services.sign_in import SignIn, TokenRefused, TokenRequest, check_credentials, issue_token
 
 
-@operation("createAccessToken", body=TOKEN_REQUEST, before_transaction=check_credentials)
+@operation("createAccessToken", body=token_request, before_transaction=check_credentials)
 def create_access_token(call: Call, hook_result: SignIn | TokenRefused, body: TokenRequest) -> Answer:
     """Issue a token with all permissions of the user, or with the permissions in `scope`."""
     try:

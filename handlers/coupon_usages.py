@@ -1,6 +1,7 @@
 """Coupons assigned, used and reverted, and their lists (integration 4.2, administration "Coupon books and codes")."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -41,18 +42,10 @@ from persistence.coupons.member_coupons import MemberCouponEntry
 from persistence.paging import Paged
 
 _AUDITED = Audited("coupon-usage", "coupon_usage_id", USAGE)
-_AUDITED_SEVERAL = Audited("coupon-usage", "coupon_usage_id", USAGE, records=iter)
-_AUDITED_BATCH = Audited(
-    "coupon-usage",
-    "coupon_usage_id",
-    USAGE,
-    records=lambda outcomes: (o.usage for o in outcomes if o.usage is not None),
-)
-_AUDITED_REVERSALS = Audited(
-    "coupon-usage",
-    "coupon_usage_id",
-    USAGE,
-    records=lambda results: (o.reversal for o in results.outcomes if o.reversal is not None),
+_AUDITED_SEVERAL = replace(_AUDITED, records=iter)
+_AUDITED_BATCH = replace(_AUDITED, records=lambda outcomes: (o.usage for o in outcomes if o.usage is not None))
+_AUDITED_REVERSALS = replace(
+    _AUDITED, records=lambda results: (o.reversal for o in results.outcomes if o.reversal is not None)
 )
 
 

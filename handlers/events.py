@@ -16,12 +16,12 @@ from handlers.operation import BatchHandler, operation
 from handlers.schemas.events import (
     Cancellation,
     EventToTrack,
-    EventToTrackBody,
     Queueing,
     Tracking,
     dead_letter,
     detailed_event,
     event_outcome,
+    event_to_track,
     tracked,
 )
 from handlers.services import references
@@ -56,7 +56,7 @@ def track_events_async(call: Call, body: Queueing) -> dict[str, Any]:
     return {"results": queue_events(call, body.events)}
 
 
-@operation("trackEvent", body=EventToTrackBody())
+@operation("trackEvent", body=event_to_track)
 def track_event(call: Call, body: EventToTrack) -> dict[str, Any]:
     """Track one event and return its effects; if it is refused, the response is a problem and nothing is stored."""
     refuse_other_organization(call, body.organization_id)

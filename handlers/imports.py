@@ -13,7 +13,6 @@ from handlers.messages.uploads import Upload
 from handlers.operation import declare_get, declare_list, operation
 from handlers.schemas.imports import (
     PART,
-    UPLOAD,
     ImportErrors,
     ImportStart,
     import_errors,
@@ -41,7 +40,7 @@ def create_import(call: Call, body: ImportProperties) -> ImportJob:
 declare_get("getImport", "import_job", _ONE)
 
 
-@operation("uploadImportPart", body=UPLOAD, answer=wrapped("part", PART))
+@operation("uploadImportPart", body=lambda upload: upload, answer=wrapped("part", PART))
 def upload_import_part(call: Call, import_job: ImportJob, part_number: int, body: Upload) -> ImportPart:
     """Store a part of the file."""
     return manage.upload_part(call, import_job, part_number, body)

@@ -13,7 +13,6 @@ from handlers.call import Call
 from handlers.messages.lists import walked
 from handlers.operation import BatchHandler, operation
 from handlers.schemas.ledger_transactions import (
-    BatchBody,
     BatchedMovement,
     BurnRequest,
     Captures,
@@ -23,8 +22,9 @@ from handlers.schemas.ledger_transactions import (
     Releases,
     RevertBatch,
     RevertRequest,
-    SetBody,
+    batched_movements,
     movement,
+    movements_of_set,
     partial_fiat_values,
     processed,
     transactions,
@@ -87,7 +87,7 @@ def create_ledger_transaction(call: Call, account: LedgerAccount, body: Movement
     return movement(body, ledger_account_id=account.ledger_account_id)
 
 
-@operation("createLedgerTransactionSet", body=SetBody(), answer=transactions, audit="ledger-transaction")
+@operation("createLedgerTransactionSet", body=movements_of_set, answer=transactions, audit="ledger-transaction")
 def create_ledger_transaction_set(call: Call, ledger: Ledger, body: list[Movement]) -> list[TransactionRow]:
     """Post mints, burns and transfers of one ledger, all or none."""
     return _post_all(call, [replace(requested, ledger_id=ledger.ledger_id) for requested in body])
@@ -134,7 +134,7 @@ def release_ledger_transactions(call: Call, account: LedgerAccount, body: Releas
     return {"ok": True}
 
 
-@operation("batchLedgerTransactions", body=BatchBody(), answer=processed, audit="ledger-transaction")
+@operation("batchLedgerTransactions", body=batched_movements, answer=processed, audit="ledger-transaction")
 def batch_ledger_transactions(call: Call, body: list[BatchedMovement]) -> list[Processed]:
     """Post mints, burns, transfers and reverts, each on its own or together with those of its set."""
     movements = [_in_organization(call, batch_item) for batch_item in body]

@@ -11,16 +11,9 @@ from handlers.services.content.member_documents import member_content
 
 
 @operation("listMemberContentDocuments")
+@operation("listMemberValidDocuments")
 def list_member_content_documents(
     call: Call, member: Member, collection: ContentCollection, query: Mapping[str, Any], headers: Mapping[str, str]
 ) -> Answer:
-    """The documents that the member is shown, for the member's own app."""
-    return member_content(call, member, collection, query, headers)
-
-
-@operation("listMemberValidDocuments")
-def list_member_valid_documents(
-    call: Call, member: Member, collection: ContentCollection, query: Mapping[str, Any], headers: Mapping[str, str]
-) -> Answer:
-    """The documents that the member is shown, for programs that read content."""
+    """The documents that the member is shown: for the member's own app, and for programs that read content."""
     return member_content(call, member, collection, query, headers)

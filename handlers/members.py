@@ -119,17 +119,11 @@ def batch_get_members(call: Call, body: MemberIds) -> dict[str, Any]:
 
 
 @operation("getMember", answer=_ONE)
+@operation("getMemberByLoyaltyMemberId", answer=_ONE)
 def get_member(call: Call, holder: MemberWithHoldings, query: Mapping[str, Any]) -> dict[str, Any]:
     """One member; only the integration interface can leave out the balances."""
     expiring = _EXPIRING in query.get("include", ())
     return view_holdings(call, holder, with_balances=query.get("includeBalance", True), with_expiring=expiring)
-
-
-@operation("getMemberByLoyaltyMemberId", answer=_ONE)
-def get_member_by_loyalty_member_id(call: Call, holder: MemberWithHoldings, query: Mapping[str, Any]) -> dict[str, Any]:
-    """One member, addressed by the organization's own id."""
-    expiring = _EXPIRING in query.get("include", ())
-    return view_holdings(call, holder, with_balances=query["includeBalance"], with_expiring=expiring)
 
 
 @operation("updateMember", answer=_ONE, audit=_AUDITED.changing(is_found_by_handler=True))

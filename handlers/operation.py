@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from importlib import import_module
 from pkgutil import iter_modules
+from types import SimpleNamespace
 from typing import Any, Protocol, TypeVar, get_args, get_origin
 
 from sqlalchemy import Engine
@@ -123,10 +124,10 @@ def operation(
     `handlers.http.addresses`), `query` (typed parameters by their documented names), `headers`, `body` (loaded) and
     `hook_result`. An argument with a default need not be in the path of every surface.
 
-    - `body` and `answer` are shapes that load the body and render the result: one, or one for each surface. By default,
-      the type of the argument `body` defines how it is loaded: a command whole, `Changes` of it as the fields that were
-      sent, and `Merged` with the stored values of the other fields, from the record that the operation changes
-      (`Audited.changing`). Calls that change the record are serialized, so no other call changes it meanwhile.
+    - `body` and `answer` load the body and render the result: one shape or function, or one for each surface. By
+      default, the type of the argument `body` defines how it is loaded: a command whole, `Changes` of it as the fields
+      that were sent, and `Merged` with the stored values of the other fields, from the record that the operation
+      changes (`Audited.changing`). Calls that change the record are serialized, so no other call changes it meanwhile.
     - `audit` declares the entries of the audit log, see `handlers.audit_trail`: only the type of the entities if the
       service adds the entries.
     - `representations` render the result as texts of other media types than JSON.
@@ -150,7 +151,7 @@ def operation(
         parameters = inspect.signature(function).parameters
         names = tuple(parameters)[1:]
         command = parameters["body"].annotation if "body" in names else None
-        shape = body or _body_of(command)
+        shape = SimpleNamespace(load=body) if inspect.isfunction(body) else body or _body_of(command)
         if command is not None and shape is None:
             raise RuntimeError(f"{operation_id} has an argument for its body: declare the shape of the body too")
         merge_into = audit.before if isinstance(audit, Audited) and _is_merged(command) else None

@@ -11,7 +11,7 @@ from handlers.messages.base import wrapped
 from handlers.messages.lists import results, walked
 from handlers.messages.orders import order_record
 from handlers.operation import operation
-from handlers.schemas.purchase_orders import NewOrderBody, OrderBatch, batch_result, created_order
+from handlers.schemas.purchase_orders import OrderBatch, batch_result, created_order, new_order
 from handlers.services.orders import CreatedOrder, NewOrder, create_order, create_orders
 from persistence import orders
 from persistence.orders import ORDERS
@@ -24,7 +24,7 @@ def batch_create_purchase_orders(call: Call, body: OrderBatch) -> list[CreatedOr
     return create_orders(call, body.orders)
 
 
-@operation("createPurchaseOrder", body=NewOrderBody(), answer=created_order)
+@operation("createPurchaseOrder", body=new_order, answer=created_order)
 def create_purchase_order(call: Call, member: Member, body: NewOrder) -> CreatedOrder:
     """Create an order of the member."""
     return create_order(call, replace(body, member_id=member.member_id))

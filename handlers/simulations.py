@@ -4,7 +4,7 @@ from domain.problems import FieldFault, Forbidden, InvalidRequest
 from handlers.call import Call
 from handlers.messages.base import wrapped
 from handlers.operation import operation
-from handlers.schemas.simulations import SIMULATION, SimulationBody
+from handlers.schemas.simulations import SIMULATION, simulation_request
 from handlers.services import references
 from handlers.services.simulations.results import Simulation
 from handlers.services.simulations.simulate import EXPLAIN, SimulationRequest
@@ -12,7 +12,7 @@ from handlers.services.simulations.simulate import simulate as run
 
 
 # Every body holds the empty mark: all simulations run in the threads of dry runs.
-@operation("simulate", body=SimulationBody(), answer=wrapped("simulation", SIMULATION), dry_run_mark=b"")
+@operation("simulate", body=simulation_request, answer=wrapped("simulation", SIMULATION), dry_run_mark=b"")
 def simulate(call: Call, body: SimulationRequest) -> Simulation:
     """Simulate an order, a payment or another event."""
     own_id = None if call.caller is None else call.caller.loyalty_member_id

@@ -11,15 +11,9 @@ _BASIC_CHALLENGE = ("WWW-Authenticate", 'Basic realm="loyalty"')
 _NOT_STORED = ("Cache-Control", "no-store")
 
 
-class TokenRequestBody:
-    """The form of a token request, whose fields are named as inside; unknown ones are left out, as the RFC asks."""
-
-    def load(self, body: Mapping[str, Any]) -> TokenRequest:
-        """Decode the request of a form that the document accepted."""
-        return TokenRequest(**{field.name: body.get(field.name) for field in dataclasses.fields(TokenRequest)})
-
-
-TOKEN_REQUEST = TokenRequestBody()
+def token_request(body: Mapping[str, Any]) -> TokenRequest:
+    """The request of an accepted form, whose fields are named as inside; unknown ones are left out, as the RFC asks."""
+    return TokenRequest(**{field.name: body.get(field.name) for field in dataclasses.fields(TokenRequest)})
 
 
 def issued(token: IssuedToken) -> Answer:

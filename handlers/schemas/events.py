@@ -56,15 +56,10 @@ class EventToTrack:
     event: IncomingEvent
 
 
-class EventToTrackBody:
-    """The body of a single event to track."""
-
-    def load(self, body: Mapping[str, Any]) -> EventToTrack:
-        """Decode the event of a body that the document accepted."""
-        return EventToTrack(
-            organization_id=body["organizationId"],
-            event=incoming_event({name: value for name, value in body.items() if name != "organizationId"}),
-        )
+def event_to_track(body: Mapping[str, Any]) -> EventToTrack:
+    """The single event of a body that the document accepted."""
+    event = incoming_event({name: value for name, value in body.items() if name != "organizationId"})
+    return EventToTrack(body["organizationId"], event)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,6 @@ from domain.calendar import instant_text
 from domain.imports.cells import ERROR_COLUMNS, csv_line, neutralised
 from domain.imports.records import FailedRow, ImportJob, ImportPart
 from handlers.messages.base import Plain, Shape, WireSchema
-from handlers.messages.uploads import Upload
 from handlers.services.imports.manage import ImportProperties
 
 
@@ -27,19 +26,10 @@ class ImportErrors:
     rows: Sequence[FailedRow]
 
 
-class UploadBody:
-    """A body that is a file."""
-
-    def load(self, body: Upload) -> Upload:
-        """Return the file itself."""
-        return body
-
-
 class _Speed(WireSchema):
     rows_per_second = Plain()
 
 
-UPLOAD = UploadBody()
 PART = Shape(ImportPart, without=("organization_id", "import_id"))
 _JOB = Shape(ImportProperties, _Speed, ImportJob)
 _ROW = Shape(FailedRow, without=("row", "loyalty_member_id"), names={"column_name": "column"})

@@ -150,12 +150,9 @@ def movement(body: TransactionDetails, **addressed: Any) -> Movement:
     return Movement(**values)
 
 
-class SetBody:
-    """The body of a transaction set: a movement for each item."""
-
-    def load(self, body: Mapping[str, Any]) -> list[Movement]:
-        """Decode the movements, in their order."""
-        return [movement(_SET_ITEM.load(item), pointer=f"/create/{index}") for index, item in enumerate(body["create"])]
+def movements_of_set(body: Mapping[str, Any]) -> list[Movement]:
+    """The movements of a transaction set, in their order."""
+    return [movement(_SET_ITEM.load(item), pointer=f"/create/{index}") for index, item in enumerate(body["create"])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,12 +164,9 @@ class BatchedMovement:
     system_unique_key: str | None
 
 
-class BatchBody:
-    """The body of a batch; an item whose fields contradict each other is refused on its own."""
-
-    def load(self, body: Mapping[str, Any]) -> list[BatchedMovement]:
-        """Decode the items, in their order."""
-        return [_batch_item(item, f"/items/{index}") for index, item in enumerate(body["items"])]
+def batched_movements(body: Mapping[str, Any]) -> list[BatchedMovement]:
+    """The items of a batch, in their order; one whose fields contradict each other is refused on its own."""
+    return [_batch_item(item, f"/items/{index}") for index, item in enumerate(body["items"])]
 
 
 # Fields that are for movements, not for reverts.

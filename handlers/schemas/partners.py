@@ -11,14 +11,11 @@ _ACCRUAL = Shape(AccountAccrual, names={"ledger_account_id": "accountId"})
 _EFFECT = Shape(PaymentEffect)
 
 
-class IntentBody:
-    """The body of an intent; if it has no `paymentId`, its `referenceId` is used (partner B)."""
-
-    def load(self, body: Mapping[str, Any]) -> PaymentIntent:
-        """Decode the intent of a body that the document accepted."""
-        if body.get("paymentId") is None:
-            body = {**body, "paymentId": body.get("referenceId")}
-        return _INTENT.load(body)
+def payment_intent(body: Mapping[str, Any]) -> PaymentIntent:
+    """The intent of an accepted body; if it has no `paymentId`, its `referenceId` is used (partner B)."""
+    if body.get("paymentId") is None:
+        body = {**body, "paymentId": body.get("referenceId")}
+    return _INTENT.load(body)
 
 
 def payment_outcome(outcome: PaymentOutcome) -> dict[str, Any]:

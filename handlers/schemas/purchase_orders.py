@@ -44,12 +44,6 @@ class OrderBatch:
     orders: Annotated[Sequence[NewOrder], _Orders]
 
 
-class NewOrderBody:
-    """The body of one order."""
-
-    load = staticmethod(new_order)
-
-
 def created_order(created: CreatedOrder) -> dict[str, Any]:
     """A created order with the results of its events; raises its refusal if there is one."""
     if created.order is None:

@@ -41,21 +41,18 @@ _SENT = Body(_Sent)
 SIMULATION = Shape(Simulation)
 
 
-class SimulationBody:
-    """The body of a simulation."""
-
-    def load(self, body: Mapping[str, Any]) -> SimulationRequest:
-        """Decode the request of an accepted body; raises InvalidRequest for contradictions."""
-        fields = _SENT.load(body)
-        faults = list(_faults(fields))
-        if faults:
-            raise InvalidRequest(faults)
-        event, person = _event(fields), None
-        if fields.loyalty_member_id is None:
-            event, person = replace(event, member_id=NOBODY), fields.person or HypotheticalMember()
-        # Some generated clients send an empty list for one that was not set.
-        scenario = Scenario(event, person, fields.campaign_keys or None)
-        return SimulationRequest(scenario, fields.at, fields.coupon_codes, frozenset(fields.include) or _BY_DEFAULT)
+def simulation_request(body: Mapping[str, Any]) -> SimulationRequest:
+    """The request of an accepted body; raises InvalidRequest for contradictions."""
+    fields = _SENT.load(body)
+    faults = list(_faults(fields))
+    if faults:
+        raise InvalidRequest(faults)
+    event, person = _event(fields), None
+    if fields.loyalty_member_id is None:
+        event, person = replace(event, member_id=NOBODY), fields.person or HypotheticalMember()
+    # Some generated clients send an empty list for one that was not set.
+    scenario = Scenario(event, person, fields.campaign_keys or None)
+    return SimulationRequest(scenario, fields.at, fields.coupon_codes, frozenset(fields.include) or _BY_DEFAULT)
 
 
 def _faults(fields: _Sent) -> Iterator[FieldFault]:
