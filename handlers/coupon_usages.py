@@ -27,7 +27,6 @@ from handlers.schemas.coupon_usages import (
     batch_assigned,
     code_reverted,
     command_of,
-    first_usage_with_message,
     one_as_usages,
     totals,
     usage_list,
@@ -54,6 +53,7 @@ def _size(request: CouponRequest) -> int | None:
     return None if request.command.pending is not None else request.command.count
 
 
+_ASSIGNED = usage_with_message("The coupon was assigned.")
 _USE, _ASSIGN = BatchHandler(use_coupons, _size), BatchHandler(assign_coupons, _size)
 
 
@@ -111,7 +111,7 @@ def revert_coupon_usage(call: Call, coupon_usage: CouponUsage, body: UsageRevers
 @operation(
     "assignCoupon",
     body=OF_MEMBER,
-    answer=first_usage_with_message("The coupon was assigned."),
+    answer=lambda usages: _ASSIGNED(usages[0]),
     audit=_AUDITED_SEVERAL,
     batch=_ASSIGN,
 )

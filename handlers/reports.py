@@ -20,11 +20,10 @@ from handlers.schemas.reports import (
     MISSION,
     TOP_BOOK,
     TOP_MEMBER,
-    event_count,
     received,
     series,
     series_as_csv,
-    tag_total,
+    total,
 )
 from persistence.event_types import EVENT_TYPES
 from persistence.ledger import ACCOUNTS
@@ -83,7 +82,7 @@ def report_tag_series(call: Call, query: Mapping[str, Any]) -> DailySeries:
     return _series(call, query, "Minted", {"amount": "a"}, MINTS, query.get("tag", ""), _account_id(call, query))
 
 
-@operation("reportTagTotal", answer=tag_total)
+@operation("reportTagTotal", answer=total("amount"))
 def report_tag_total(call: Call, query: Mapping[str, Any]) -> Decimal:
     """The amount minted by transactions that carry a tag."""
     date_range = _range(call, query)
@@ -107,7 +106,7 @@ def report_ledger_account_totals(call: Call, account: LedgerAccount, query: Mapp
     )
 
 
-@operation("reportEventCount", answer=event_count)
+@operation("reportEventCount", answer=total("totalCount"))
 def report_event_count(call: Call, query: Mapping[str, Any]) -> Decimal:
     """The number of events of a type."""
     event_type = query["eventType"]

@@ -9,8 +9,9 @@ from typing import Any
 
 from domain.coupons.usages import CouponUsage
 from domain.problems import FieldFault, InvalidRequest
-from handlers.messages.base import Body, Nested, Shape, WireSchema
+from handlers.messages.base import Body, Nested, Shape, WireSchema, wrapped_list
 from handlers.messages.json_text import exact_number
+from handlers.messages.lists import results
 from handlers.schemas.coupon_books import BOOK
 from handlers.services.coupons.assign_and_use import CouponCommand
 from handlers.services.coupons.assign_to_members import AssignmentOutcome, BatchItem
@@ -107,20 +108,7 @@ def usage_with_message(message: str) -> Callable[[CouponUsage], dict[str, Any]]:
     return lambda usage: {"status": SUCCESS, "message": message, "couponUsage": USAGE(usage)}
 
 
-def first_usage_with_message(message: str) -> Callable[[Sequence[CouponUsage]], dict[str, Any]]:
-    """As `usage_with_message`, of the first usage."""
-    render = usage_with_message(message)
-    return lambda usages: render(usages[0])
-
-
-def usage_list(usages: Sequence[CouponUsage]) -> dict[str, Any]:
-    """`{couponUsages: [...]}`."""
-    return {"couponUsages": [USAGE(usage) for usage in usages]}
-
-
-def one_as_usages(usage: CouponUsage) -> dict[str, Any]:
-    """`{couponUsages: [...]}` of one usage."""
-    return usage_list([usage])
+usage_list, one_as_usages = results(USAGE, "couponUsages"), wrapped_list("couponUsages", USAGE)
 
 
 def code_reverted(reverted_code: RevertedCode) -> dict[str, Any]:
@@ -131,7 +119,8 @@ def code_reverted(reverted_code: RevertedCode) -> dict[str, Any]:
     outcomes = reverted_code.outcomes
     reversals = [outcome.reversal for outcome in outcomes if outcome.reversal is not None]
     failed = len(outcomes) - len(reversals)
-    message = f"{_count_uses(len(reversals))} reverted."
+    count = "1 use was" if len(reversals) == 1 else f"{len(reversals)} uses were"
+    message = f"{count} reverted."
     if failed:
         message = f"{message[:-1]}, {failed} could not be reverted."
     return {
@@ -141,10 +130,6 @@ def code_reverted(reverted_code: RevertedCode) -> dict[str, Any]:
         "details": [_revert_detail(outcome) for outcome in outcomes],
         "remainingUsages": reverted_code.remain,
     }
-
-
-def _count_uses(number: int) -> str:
-    return "1 use was" if number == 1 else f"{number} uses were"
 
 
 def _revert_detail(outcome: RevertOutcome) -> dict[str, Any]:

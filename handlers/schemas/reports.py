@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections.abc import Callable
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
 
@@ -46,14 +47,9 @@ def series_as_csv(report: DailySeries) -> str:
     return text.getvalue()
 
 
-def tag_total(amount: Decimal) -> dict[str, Any]:
-    """The response of a total."""
-    return {"result": {"amount": exact_number(amount)}}
-
-
-def event_count(count: Decimal) -> dict[str, Any]:
-    """The response of a count."""
-    return {"result": {"totalCount": exact_number(count)}}
+def total(name: str) -> Callable[[Decimal], dict[str, Any]]:
+    """A function that renders a total under this name."""
+    return lambda amount: {"result": {name: exact_number(amount)}}
 
 
 def received(report: Received) -> dict[str, Any]:

@@ -59,10 +59,7 @@ def _exact(value: Any) -> Any:
 
 def _positions(cursor: str) -> dict[str, int]:
     positions = decode_cursor(cursor)
-    if not all(_is_position(name, place) for name, place in positions.items()):
-        raise foreign_cursor()
+    for name, place in positions.items():
+        if name not in SOURCES or type(place) is not int or not 0 <= place <= _GREATEST_ID:
+            raise foreign_cursor()
     return positions
-
-
-def _is_position(name: str, place: Any) -> bool:
-    return name in SOURCES and type(place) is int and 0 <= place <= _GREATEST_ID

@@ -106,10 +106,6 @@ class Configuration:
         name = None if code is None else self.location_timezones.get(code)
         return None if name is None else zone_named(name)
 
-    def points_account(self, loyalty_program_id: int | None) -> LedgerAccount | None:
-        """The account for points of a loyalty program (None: the default one), unless another account is named."""
-        return self.main_accounts.get(loyalty_program_id)
-
     @property
     def campaigns(self) -> tuple[CompiledCampaign, ...]:
         """All active campaigns."""

@@ -99,7 +99,7 @@ def _check_side(call: Call, configuration: Configuration, body: ReferralProgramP
     if book_key is not None:
         references.coupon_book(call, book_key)
     account_id, points = getattr(body, f"{side}_ledger_account_id"), getattr(body, f"{side}_points_accrual")
-    account = configuration.points_account(body.loyalty_program_id) if account_id is None else None
+    account = configuration.main_accounts.get(body.loyalty_program_id) if account_id is None else None
     if account_id is not None:
         account = configuration.accounts.get(account_id)
         if account is None:

@@ -71,7 +71,8 @@ class _Batch:
         key = item.system_unique_key
         try:
             if member is None:
-                raise unknown_member(_named_by(item))
+                ids = (item.member_id, item.loyalty_member_id)
+                raise unknown_member(" and ".join(str(member_id) for member_id in ids if member_id is not None))
             digest = self._command.digest("batch-assign", member.member_id, self._book)
             usage = self._usages.find(key, digest)
             if usage is None:
@@ -102,10 +103,3 @@ def _member_of(item: BatchItem, members_of_items: Mapping[Any, Member]) -> Membe
         if member_id is not None
     ]
     return candidates[0] if all(member is candidates[0] or member == candidates[0] for member in candidates) else None
-
-
-def _named_by(item: BatchItem) -> str:
-    """How an item names its member."""
-    return " and ".join(
-        str(member_id) for member_id in (item.member_id, item.loyalty_member_id) if member_id is not None
-    )

@@ -117,7 +117,10 @@ class _MemberView:
         )
         locked, reserved_stock = self._locks(books)
         stock = self._stock(books, reserved_stock) if with_stock_only else {}
-        views = self._views() if any(_asks_for_points(book) for book in books) else []
+        asks_for_points = any(
+            book.condition or book.assignment_required_points or book.usage_required_points for book in books
+        )
+        views = self._views() if asks_for_points else []
         conditions = [book.condition for book in books if book.condition]
         context = self._context(views, conditions) if conditions else {}
         available = {view.ledger_account_key: view.current_balance - view.pending_debit_balance for view in views}
@@ -210,7 +213,3 @@ class _MemberView:
             now=call.now,
             orders=earlier,
         )
-
-
-def _asks_for_points(book: CouponBook) -> bool:
-    return bool(book.condition or book.assignment_required_points or book.usage_required_points)

@@ -122,7 +122,9 @@ class Intake:
                     if not _may_have_come_too_early(before.result):
                         self.results[position] = _answered_before(before)
                         continue
-                    _take_over(tracked, before)
+                    # It is evaluated again under the id and key that it is stored with.
+                    tracked.loyalty_event_id, tracked.key = before.loyalty_event_id, before.result["loyaltyEventKey"]
+                    tracked.tracked_at = before.created_at
                 refuse_untrackable(event, tracked.member, self._unit.configuration, self._by_server)
                 self._refuse_uncapturable(event)
                 original = first.setdefault(key, tracked)
@@ -235,12 +237,6 @@ def _refused_result(event: IncomingEvent, refusal: Refusal) -> Result:
 def _may_have_come_too_early(result: Mapping[str, Any]) -> bool:
     """True if an event failed by the status of its order, which may be another one by now."""
     return "error" in result and result["error"]["type"] in _TOO_EARLY
-
-
-def _take_over(tracked: TrackedEvent, before: AnsweredEvent) -> None:
-    """Let an event be evaluated again under the id and key that it is stored with."""
-    tracked.loyalty_event_id, tracked.key = before.loyalty_event_id, before.result["loyaltyEventKey"]
-    tracked.tracked_at = before.created_at
 
 
 def _refuse_other_event(tracked: TrackedEvent, before: AnsweredEvent) -> None:

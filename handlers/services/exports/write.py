@@ -42,7 +42,7 @@ class ExportWriter:
             if is_unavailable(error):
                 raise
             _log.exception("the export %s failed", job.export_id)
-            self._run_if_mine(job, _fail)
+            self._run_if_mine(job, lambda db, current: EXPORTS.end(db, current, FAILED, datetime.now(UTC)))
             return True
 
     def _claim(self, db: Connection) -> ExportJob | None:
@@ -62,7 +62,10 @@ class ExportWriter:
             export_range = ExportRange(job.organization_id, job.after, job.updated_from, job.filters, now)
             for content, rows, last_id in _parts(ROWS[job.kind](db, export_range)):
                 if self._stopping():
-                    self._run_if_mine(job, _put_back)
+                    # Put it back.
+                    self._run_if_mine(
+                        job, lambda db, current: EXPORTS.store(db, current, {"status": QUEUED}, datetime.now(UTC))
+                    )
                     return False
                 if not self._add(job, content, rows, last_id):
                     return True
@@ -84,14 +87,6 @@ class ExportWriter:
                 do(db, current)
 
         transactions.run(self._engine, work)
-
-
-def _put_back(db: Connection, job: ExportJob) -> None:
-    EXPORTS.store(db, job, {"status": QUEUED}, datetime.now(UTC))
-
-
-def _fail(db: Connection, job: ExportJob) -> None:
-    EXPORTS.end(db, job, FAILED, datetime.now(UTC))
 
 
 def _finish(db: Connection, job: ExportJob) -> None:

@@ -1,6 +1,5 @@
 """Payments with points: quoted, held, captured, released and refunded; each is a hold of the ledger with a value."""
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -107,7 +106,8 @@ def create_payment(call: Call, member: Member, request: NewPayment) -> PointsPay
     unit = UnitOfWork(call)
     member = unit.lock(member_ids=[member.member_id])[member.member_id]
     refuse_erased(member)
-    digest = digest_of((_ENTITY, member.member_id, *_request_of(request)))
+    terms_of_request = [getattr(request, name) for name in request.__slots__ if name != "system_unique_key"]
+    digest = digest_of((_ENTITY, member.member_id, *terms_of_request))
     before = posting.find_posted(call.db, unit.organization_id, [request.system_unique_key])
     transaction_id = before.find(request.system_unique_key, digest)
     if transaction_id is not None:
@@ -144,11 +144,6 @@ def create_payment(call: Call, member: Member, request: NewPayment) -> PointsPay
     return view
 
 
-def _request_of(request: NewPayment) -> tuple[object, ...]:
-    amounts = (request.points, request.value, request.order_total, request.currency)
-    return (*amounts, request.ledger_account_key, request.valid_for, request.order_external_id)
-
-
 def _as_created(call: Call, transaction_id: int, request: NewPayment) -> PointsPaymentView:
     """The payment of an earlier request in the state of its first response."""
     organization_id = call.organization.organization_id
@@ -168,16 +163,8 @@ def _as_created(call: Call, transaction_id: int, request: NewPayment) -> PointsP
 
 def view_payment(call: Call, payment: PointsPayment, until: int | None = None) -> PointsPaymentView:
     """The payment with what became of it, of refunds those `until` a later transaction."""
-    return view_payments(call, [payment], until)[0]
-
-
-def view_payments(call: Call, payments: Collection[PointsPayment], until: int | None = None) -> list[PointsPaymentView]:
-    """The payments with what became of them, by two statements."""
-    keys, states = find_keys_and_states(call, payments, until)
-    return [
-        view_of(payment, keys[payment.ledger_account_id], states[payment.ledger_transaction_id], call.now)
-        for payment in payments
-    ]
+    keys, states = find_keys_and_states(call, [payment], until)
+    return view_of(payment, keys[payment.ledger_account_id], states[payment.ledger_transaction_id], call.now)
 
 
 def capture_payment(call: Call, payment: PointsPayment, request: PaymentCapture) -> PointsPaymentView:

@@ -116,7 +116,9 @@ class MovementBatch:
             self._outcomes[position] = self._outcomes[original]
         outcomes = [self._outcomes[position] for position in range(len(self.movements))]
         if atomic:
-            _raise_first_refusal(outcomes)
+            for outcome in outcomes:
+                if isinstance(outcome, Refusal):
+                    raise outcome
         return outcomes
 
     def _answer_used_keys(self) -> None:
@@ -313,14 +315,11 @@ def _check(movement: Movement, now: datetime) -> None:
             faults += movement.availability.field_faults()
     if movement.expiration_date is not None:
         if not is_mint:
-            faults.append(FieldFault("expirationDate can only be sent for a mint", pointer=_EXPIRATION))
+            faults.append(FieldFault("expirationDate can only be sent for a mint", pointer="/expirationDate"))
         elif movement.expiration_date <= now:
-            faults.append(FieldFault("expirationDate is not in the future", pointer=_EXPIRATION))
+            faults.append(FieldFault("expirationDate is not in the future", pointer="/expirationDate"))
     if faults:
         raise InvalidRequest(faults)
-
-
-_EXPIRATION = "/expirationDate"
 
 
 def _placed(refusal: Refusal, pointer: str) -> Refusal:
@@ -328,12 +327,6 @@ def _placed(refusal: Refusal, pointer: str) -> Refusal:
     if not pointer or not isinstance(refusal, InvalidRequest):
         return refusal
     return InvalidRequest([replace(fault, pointer=pointer + (fault.pointer or "")) for fault in refusal.faults])
-
-
-def _raise_first_refusal(outcomes: Sequence[MovementOutcome]) -> None:
-    for outcome in outcomes:
-        if isinstance(outcome, Refusal):
-            raise outcome
 
 
 def post_and_answer(

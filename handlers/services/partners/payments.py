@@ -111,7 +111,15 @@ def _tracked(unit: UnitOfWork, payments: Sequence[_Payment]) -> dict[int, Paymen
     for payment in payments:
         if payment.is_new:
             events.append(created_event(payment.call, payment.member))
-        events.append(_payment_event(payment))
+        event = IncomingEvent(
+            system_unique_key=f"{PAYMENT_CONFIRMED}-{payment.call.new_key()}",
+            event_type=PAYMENT_CONFIRMED,
+            member_id=payment.member.member_id,
+            external_id=payment.intent.payment_id,
+            description=f"Payment reported by {payment.key.name}.",
+            payload=payment.intent.payload,
+        )
+        events.append(event)
         origins += [payment.call.origin] * (1 + payment.is_new)
     for event, result in zip(events, track(unit, events, origins=origins, claims_payments=False), strict=True):
         if result.refusal is not None and event.event_type == PAYMENT_CONFIRMED:
@@ -139,17 +147,6 @@ def _refuse_shared_rewards(unit: UnitOfWork, member_ids: Mapping[int, int]) -> N
             owner = owners.get(step.details.loyalty_event_id)
             if any(member_ids.get(entry.wallet_id or 0, owner) != owner for entry in step.entries):
                 raise NotBatchable("a payment rewards the member of another")
-
-
-def _payment_event(payment: _Payment) -> IncomingEvent:
-    return IncomingEvent(
-        system_unique_key=f"{PAYMENT_CONFIRMED}-{payment.call.new_key()}",
-        event_type=PAYMENT_CONFIRMED,
-        member_id=payment.member.member_id,
-        external_id=payment.intent.payment_id,
-        description=f"Payment reported by {payment.key.name}.",
-        payload=payment.intent.payload,
-    )
 
 
 def _found_or_enrolled(call: Call, unit: UnitOfWork, key: PartnerKey, intent: PaymentIntent) -> tuple[Member, bool]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
 from handlers.call import Execution
-from handlers.services.simulations.coupons import Offer, offers_after, offers_of, presented_codes, redemptions
+from handlers.services.simulations.coupons import offers_after, offers_of, presented_codes, redemptions
 from handlers.services.simulations.dry_run import DryRun, Scenario
 from handlers.services.simulations.earnings import EarningsReader
-from handlers.services.simulations.results import NextReward, Simulation
+from handlers.services.simulations.results import Simulation
 from handlers.services.simulations.rewards import next_rewards
 
 EARN, REDEEM, NEXT, EXPLAIN = "earn", "redeem", "next", "explain"
@@ -41,7 +40,8 @@ def simulate(call: Execution, request: SimulationRequest, *, tells_rules: bool) 
     outcomes = run.evaluate()
     later = offers_after(run, offers)
     earnings = reader.read(outcomes, run.holdings())
-    rewards, is_complete = _rewards(execution, request, run, outcomes[0].answer, later)
+    answer = outcomes[0].answer
+    rewards, is_complete = next_rewards(execution, run, answer, later) if NEXT in request.include else ([], True)
     return Simulation(
         at=execution.now,
         earn=earnings if EARN in request.include else None,
@@ -49,17 +49,7 @@ def simulate(call: Execution, request: SimulationRequest, *, tells_rules: bool) 
         redeem=redemptions(offers, later) if REDEEM in request.include else [],
         next=rewards,
         next_complete=is_complete,
-        explain=_explanations(outcomes[0].answer) if EXPLAIN in request.include else [],
+        # Without the traces that only the search for rewards needs.
+        explain=[{**why, "trace": {}} for why in answer["explain"]] if EXPLAIN in request.include else [],
         errors=[error for outcome in outcomes for error in outcome.answer["errors"]] if tells_rules else [],
     )
-
-
-def _explanations(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The explanations of a result, without the traces that only the search for rewards needs."""
-    return [{**explanation, "trace": {}} for explanation in answer["explain"]]
-
-
-def _rewards(
-    execution: Execution, request: SimulationRequest, run: DryRun, answer: Mapping[str, Any], offers: Sequence[Offer]
-) -> tuple[list[NextReward], bool]:
-    return next_rewards(execution, run, answer, offers) if NEXT in request.include else ([], True)
