@@ -15,7 +15,7 @@ the needed ones are counted in `parens`, so that text -> tree -> text gives the 
 and trailing commas. An annotated tree adds `type` and `at` ([start, end]); both are ignored when a tree is read.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, NoReturn
 
@@ -27,7 +27,6 @@ from domain.expressions.parse import parse
 from domain.expressions.program import to_text
 from domain.expressions.tree import (
     MACROS,
-    OPERATORS,
     Constant,
     FunctionCall,
     Identifier,
@@ -36,6 +35,7 @@ from domain.expressions.tree import (
     MapLiteral,
     Node,
     Select,
+    is_operator,
     level,
     slots,
 )
@@ -64,27 +64,21 @@ class _Writer:
         return result
 
     def members(self, node: Node) -> dict[str, Any]:
-        below = [self.write(part, int(level(part) < least)) for part, least in slots(node)]
-        match node:
-            case Constant():
-                return _constant(node)
-            case Identifier(name=name):
-                return {"kind": "identifier", "name": name}
-            case Select(field=field):
-                return {"kind": "select", "target": below[0], "field": field}
-            case ListLiteral():
-                return {"kind": "list", "items": below}
-            case MapLiteral():
-                pairs = zip(below[::2], below[1::2], strict=True)
-                return {"kind": "map", "entries": [{"key": key, "value": value} for key, value in pairs]}
-            case Macro(function=name, variable=variable):
-                result = {"kind": "macro", "function": name, "target": below[0], "variable": variable}
-                return result | ({"condition": below[1]} if len(below) == 3 else {}) | {"body": below[-1]}
-            case FunctionCall(function=name, target=None):
-                return {"kind": "call", "function": name, "args": below}
-            case FunctionCall(function=name):
-                return {"kind": "call", "function": name, "target": below[0], "args": below[1:]}
-        raise TypeError(f"not a node: {node!r}")
+        if isinstance(node, Constant):
+            return _constant(node)
+        below = (self.write(part, int(level(part) < least)) for part, least in slots(node))
+        kind = next(kind for kind, (node_class, _) in _NODES.items() if node_class is type(node))
+        values = {name: getattr(node, name) for name in _NODES[kind][1]}
+        return {"kind": kind} | {name: _member_of(value, below) for name, value in values.items() if value is not None}
+
+
+def _member_of(value: Any, below: Iterator[dict[str, Any]]) -> Any:
+    """A member of a node, given its parts as they are written, of which it takes its own."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Node):
+        return next(below)
+    return [{"key": next(below), "value": next(below)} if isinstance(item, tuple) else next(below) for item in value]
 
 
 def _constant(node: Constant) -> dict[str, Any]:
@@ -123,22 +117,23 @@ class _Reader:
     """Reads untrusted trees: checks each field's JSON type, the depth and the number of nodes on the way."""
 
     def __init__(self) -> None:
-        self.nodes = 0
+        self.node_count = 0
 
     def read(self, value: object, path: str, depth: int) -> Node:
-        self.nodes += 1
-        if depth > MAX_DEPTH or self.nodes > MAX_NODES:
+        self.node_count += 1
+        if depth > MAX_DEPTH or self.node_count > MAX_NODES:
             _refuse(f"the tree is nested more than {MAX_DEPTH} deep or has more than {MAX_NODES} nodes", "limit")
         if not isinstance(value, Mapping):
             _refuse(f"{path or 'the tree'} is not an object")
         members = {key: member for key, member in value.items() if key not in ("at", "parens")}
         kind = members.pop("kind", None)
-        reader = _KINDS.get(kind) if isinstance(kind, str) else None
-        if reader is None:
-            _refuse(f"{path}/kind is not one of {', '.join(_KINDS)}")
-        if kind != "constant":
+        if not isinstance(kind, str) or kind not in _NODES:
+            _refuse(f"{path}/kind is not one of {', '.join(_NODES)}")
+        if kind == "constant":
+            node = self.constant(members, path)
+        else:
             members.pop("type", None)
-        node = reader(self, members, path, depth)
+            node = self.node(kind, members, path, depth)
         if members:
             _refuse(f"{path}/{str(next(iter(members)))[:40]} is not a member of {kind}")
         return _with_parens(node, self.count(value.get("parens", 0), f"{path}/parens"))
@@ -148,80 +143,68 @@ class _Reader:
             _refuse(f"{path} is not a whole number from 0 to {MAX_TEXT}")
         return value
 
-    def text(self, members: dict[Any, Any], name: str, path: str) -> str:
-        value = members.pop(name, None)
+    def text(self, value: object, path: str, depth: int = 0) -> str:
         if not isinstance(value, str) or len(value) > MAX_TEXT:
-            _refuse(f"{path}/{name} is not a text of at most {MAX_TEXT} characters")
+            _refuse(f"{path} is not a text of at most {MAX_TEXT} characters")
         return value
 
-    def items(self, members: dict[Any, Any], name: str, path: str) -> list[object]:
-        value = members.pop(name, None)
+    def nodes(self, value: object, path: str, depth: int) -> tuple[Node, ...]:
         if not isinstance(value, list):
-            _refuse(f"{path}/{name} is not a list")
-        return value
+            _refuse(f"{path} is not a list")
+        return tuple(self.read(item, f"{path}/{i}", depth) for i, item in enumerate(value))
 
-    def nodes_of(self, members: dict[Any, Any], name: str, path: str, depth: int) -> tuple[Node, ...]:
-        listed = self.items(members, name, path)
-        return tuple(self.read(item, f"{path}/{name}/{i}", depth + 1) for i, item in enumerate(listed))
+    def entries(self, value: object, path: str, depth: int) -> tuple[tuple[Node, Node], ...]:
+        if not isinstance(value, list):
+            _refuse(f"{path} is not a list")
+        entries = []
+        for i, entry in enumerate(value):
+            if not isinstance(entry, Mapping) or set(entry) != {"key", "value"}:
+                _refuse(f"{path}/{i} is not an object with key and value")
+            key = self.read(entry["key"], f"{path}/{i}/key", depth)
+            entries.append((key, self.read(entry["value"], f"{path}/{i}/value", depth)))
+        return tuple(entries)
 
-    def one(self, members: dict[Any, Any], name: str, path: str, depth: int) -> Node:
-        return self.read(members.pop(name, None), f"{path}/{name}", depth + 1)
-
-    def constant(self, members: dict[Any, Any], path: str, depth: int) -> Node:
-        kind, value = self.text(members, "type", path), members.pop("value", None)
+    def constant(self, members: dict[Any, Any], path: str) -> Node:
+        kind, value = self.text(members.pop("type", None), f"{path}/type"), members.pop("value", None)
         value = _VALUES.get(kind, _no_constant)(value, path)
-        text = self.text(members, "text", path) if "text" in members else spell(value)
+        text = self.text(members.pop("text"), f"{path}/text") if "text" in members else spell(value)
         return Constant(type=kind, value=value, text=text)
 
-    def identifier(self, members: dict[Any, Any], path: str, depth: int) -> Node:
-        return Identifier(name=self.text(members, "name", path))
-
-    def select(self, members: dict[Any, Any], path: str, depth: int) -> Node:
-        return Select(target=self.one(members, "target", path, depth), field=self.text(members, "field", path))
-
-    def list_literal(self, members: dict[Any, Any], path: str, depth: int) -> Node:
-        return ListLiteral(items=self.nodes_of(members, "items", path, depth))
-
-    def map_literal(self, members: dict[Any, Any], path: str, depth: int) -> Node:
-        entries = []
-        for i, entry in enumerate(self.items(members, "entries", path)):
-            if not isinstance(entry, Mapping) or set(entry) != {"key", "value"}:
-                _refuse(f"{path}/entries/{i} is not an object with key and value")
-            place = f"{path}/entries/{i}"
-            key = self.read(entry["key"], f"{place}/key", depth + 1)
-            entries.append((key, self.read(entry["value"], f"{place}/value", depth + 1)))
-        return MapLiteral(entries=tuple(entries))
-
-    def call(self, members: dict[Any, Any], path: str, depth: int) -> Node:
-        name = self.text(members, "function", path)
-        target = self.one(members, "target", path, depth) if "target" in members else None
-        args = self.nodes_of(members, "args", path, depth)
-        if target is None and name in OPERATORS and not _takes(name, len(args)):
-            _refuse(f"{path}/args has the wrong number of operands for {name}")
-        return FunctionCall(function=name, args=args, target=target)
-
-    def macro(self, members: dict[Any, Any], path: str, depth: int) -> Node:
-        name = self.text(members, "function", path)
-        if name not in MACROS:
+    def node(self, kind: str, members: dict[Any, Any], path: str, depth: int) -> Node:
+        node_class, readers = _NODES[kind]
+        values = {
+            name: read(self, members.pop(name, None), f"{path}/{name}", depth + 1)
+            for name, read in readers.items()
+            if name in members or (kind, name) not in _OPTIONAL
+        }
+        node = node_class(**values)
+        if isinstance(node, Macro) and node.function not in MACROS:
             _refuse(f"{path}/function is not one of {', '.join(sorted(MACROS))}")
-        return Macro(
-            function=name,
-            target=self.one(members, "target", path, depth),
-            variable=self.text(members, "variable", path),
-            condition=self.one(members, "condition", path, depth) if "condition" in members else None,
-            body=self.one(members, "body", path, depth),
-        )
+        if isinstance(node, FunctionCall) and is_operator(node) and not _takes(node.function, len(node.args)):
+            _refuse(f"{path}/args has the wrong number of operands for {node.function}")
+        return node
 
 
-_KINDS: dict[str, Callable[..., Node]] = {
-    "constant": _Reader.constant,
-    "identifier": _Reader.identifier,
-    "select": _Reader.select,
-    "list": _Reader.list_literal,
-    "map": _Reader.map_literal,
-    "call": _Reader.call,
-    "macro": _Reader.macro,
+# The class of each kind of node, and how its members are read; its parts are in the order of the text.
+_NODES: Mapping[str, tuple[type[Node], Mapping[str, Callable[..., Any]]]] = {
+    "constant": (Constant, {}),
+    "identifier": (Identifier, {"name": _Reader.text}),
+    "select": (Select, {"target": _Reader.read, "field": _Reader.text}),
+    "list": (ListLiteral, {"items": _Reader.nodes}),
+    "map": (MapLiteral, {"entries": _Reader.entries}),
+    "call": (FunctionCall, {"function": _Reader.text, "target": _Reader.read, "args": _Reader.nodes}),
+    "macro": (
+        Macro,
+        {
+            "function": _Reader.text,
+            "target": _Reader.read,
+            "variable": _Reader.text,
+            "condition": _Reader.read,
+            "body": _Reader.read,
+        },
+    ),
 }
+_OPTIONAL = frozenset({("call", "target"), ("macro", "condition")})
 
 
 def _takes(operator: str, count: int) -> bool:

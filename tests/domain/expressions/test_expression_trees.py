@@ -200,6 +200,14 @@ def test_hostile_trees_are_refused(tree):
         ({"kind": "constant", "type": "null", "value": 0}, "/value is not null"),
         ({"kind": "call", "function": "!", "args": []}, "/args has the wrong number of operands for !"),
         ({"kind": "map", "entries": [[ONE, ONE]]}, "/entries/0 is not an object with key and value"),
+        (
+            {"kind": "map", "entries": [{"key": ONE, "value": ONE, "extra": 1}]},
+            "/entries/0 is not an object with key and value",
+        ),
+        (
+            {"kind": "macro", "function": "any", "target": NAME, "variable": "a", "body": NAME},
+            "/function is not one of all, exists, exists_one, filter, map",
+        ),
     ],
 )
 def test_the_fault_of_a_tree_is_a_sentence(tree, message):
