@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from domain.field_names import pointer_part
 from domain.fields import Key
 from domain.members import Member
-from domain.problems import LONGEST_NAME, Conflict, FieldFault, InvalidRequest, NotFound
+from domain.problems import LONGEST_NAME, Conflict, FieldFault, InvalidRequest, NotFound, pointer_part
 from domain.scalars import LONGEST_TEXT, is_scalar, token
 
 ATTRIBUTE_MATCHER, LIST_MATCHER, NULL_MATCHER = "attribute-matcher", "list-matcher", "null-matcher"

@@ -1,8 +1,7 @@
 """Faults of expressions, as faults of the request that brought them."""
 
 from domain.expressions import ExpressionError
-from domain.field_names import name_at
-from domain.problems import FieldFault, InvalidRequest
+from domain.problems import FieldFault, InvalidRequest, name_at
 
 
 def invalid_expression(error: ExpressionError, pointer: str) -> InvalidRequest:

@@ -14,8 +14,7 @@ from typing import Any
 
 from domain.durations import duration_of
 from domain.fields import Internal, Key, Personal
-from domain.ledger.holds import HoldState
-from domain.ledger.records import PENDING, SETTLED, LedgerAccount, fraction_fault
+from domain.ledger.records import PENDING, SETTLED, HoldState, LedgerAccount, fraction_fault
 from domain.organizations import Organization
 from domain.problems import Conflict, FieldFault, InvalidRequest, Refusal
 

@@ -1,6 +1,10 @@
-"""Purchase orders and the state machine of their status (administration "Purchase orders")."""
+"""Purchase orders, the state machine of their status, and the earlier ones of a member.
 
-from collections.abc import Mapping
+They are described in the administration interface, "Purchase orders".
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -164,3 +168,35 @@ def check_transition(status: str, next_status: str) -> None:
     """Refuse a status that cannot follow the present one."""
     if next_status not in TRANSITIONS.get(status, frozenset()):
         raise OrderStatusConflict(f"An order that is {status} cannot become {next_status}.")
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierOrders:
+    """The number of orders before a moment, and the date of the last of them."""
+
+    count: int = 0
+    last_at: datetime | None = None
+
+
+NO_ORDERS = EarlierOrders()
+
+
+class OrderHistory:
+    """The orders of members that were not undone; `dates` are those of each member, in order."""
+
+    def __init__(self, dates: Mapping[int, Sequence[datetime]]) -> None:
+        self._dates = dates
+
+    def before(
+        self, member_id: int, at: datetime, others: Iterable[Order] = (), own_order_id: int | None = None
+    ) -> EarlierOrders:
+        """The member's orders before `at` without the own one; `others` are not among the dates."""
+        dates = self._dates.get(member_id, ())
+        count = bisect_left(dates, at)
+        more = [
+            order.happened_at
+            for order in others
+            if order.member_id == member_id and order.order_id != own_order_id and order.status not in UNDONE
+        ]
+        more = [moment for moment in more if moment < at]
+        return EarlierOrders(count + len(more), max([*dates[max(0, count - 1) : count], *more], default=None))

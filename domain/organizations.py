@@ -6,9 +6,8 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 from domain.calendar import is_zone, not_a_zone, zone_named
-from domain.field_names import pointer_part
 from domain.fields import Internal, Key
-from domain.problems import FieldFault
+from domain.problems import FieldFault, pointer_part
 from domain.test_clocks import TestClock
 
 # The environment of an organization: only the records of a test organization can be removed as a whole.

@@ -14,8 +14,7 @@ from typing import NamedTuple
 from domain.currencies import digits_of
 from domain.durations import duration_of
 from domain.fields import Internal, Key, Personal
-from domain.ledger.holds import HoldState
-from domain.ledger.records import PENDING, REVERTED, SETTLED
+from domain.ledger.records import PENDING, REVERTED, SETTLED, HoldState
 from domain.organizations import Organization
 from domain.problems import Conflict, FieldFault, InvalidRequest
 from domain.redemptions import PointRate, RedemptionPolicy, floor_to

@@ -8,8 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from domain.allocation import allocate
-from domain.currencies import digits_of, round_money
+from domain.currencies import allocate, digits_of, round_money
 from domain.orders import POINTS, UNDONE, Order
 from domain.points_payments import Tendered, refunded_part
 from domain.problems import FieldFault, InvalidRequest

@@ -6,8 +6,7 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, exists, func, select
 
-from domain.ledger.holds import HoldState
-from domain.ledger.records import PENDING, SETTLED, LedgerAccount
+from domain.ledger.records import PENDING, SETTLED, HoldState, LedgerAccount
 from persistence.filters import is_same
 from persistence.records import Records
 from persistence.tables.ledger import ledger_transactions

@@ -5,8 +5,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
-from domain.order_history import OrderHistory
-from domain.orders import UNDONE, Order, OrderItem, OrderWithItems
+from domain.orders import UNDONE, Order, OrderHistory, OrderItem, OrderWithItems
 from persistence.connections import Prepared, query
 from persistence.records import Records
 from persistence.rows import add_all, as_rows, change_all, fields_of, update_by_id

@@ -17,8 +17,7 @@ from domain.ledger.records import LedgerAccount
 from domain.ledger.session import LedgerSession
 from domain.matchers import ItemPredicate
 from domain.members import Member
-from domain.order_history import NO_ORDERS, EarlierOrders
-from domain.orders import Order, OrderItem
+from domain.orders import NO_ORDERS, EarlierOrders, Order, OrderItem
 from domain.profiles import visible_profile
 
 # Fields of records by their names in expressions; the others are made below.

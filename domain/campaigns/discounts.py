@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
 from typing import Any, NamedTuple
 
-from domain.allocation import allocate, fraction_digits
-from domain.currencies import digits_of
+from domain.currencies import allocate, digits_of, fraction_digits
 from domain.problems import Conflict
 
 AMOUNT, PERCENTAGE = "amount", "percentage"

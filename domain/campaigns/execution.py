@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import cached_property
 from typing import Any
 
 from domain.calendar import instant_text
@@ -14,23 +13,25 @@ from domain.campaigns.compiled import BAD, CompiledAction, CompiledCampaign, Com
 from domain.campaigns.context import EventFacts, Executor, Performed
 from domain.campaigns.cooldowns import CooldownActive
 from domain.campaigns.counters import Counters
-from domain.campaigns.discounts import Discount, DiscountShare, DiscountTerms
+from domain.campaigns.discounts import AMOUNT, PER_ORDER, Discount, DiscountShare, DiscountTerms
 from domain.campaigns.effects import ASSIGN_COUPON, DISCOUNT, MINT_POINTS, NOTIFY
-from domain.campaigns.limited_effects import LimitedEffects, use_of_coupons
-from domain.campaigns.limits import EventLimit, LimitUse
+from domain.campaigns.limits import COUPONS, MONEY, EventLimit, LimitUse
 from domain.campaigns.outcomes import (
     AUTHORIZED,
     EXECUTED,
     FAILED,
+    PARTIAL,
     SKIPPED,
     ZERO,
     BadParameter,
     Done,
     LimitReached,
+    NothingToDo,
     Reason,
 )
 from domain.campaigns.point_effects import POINT_EFFECTS, PointEffects
 from domain.campaigns.stacking import EFFECTS_WITH_WORTH, Bid, WonItems
+from domain.currencies import round_money
 from domain.expressions import Budget, EvaluationError
 from domain.ledger.session import LedgerSession
 from domain.members import MemberInactive
@@ -131,10 +132,6 @@ class EffectRunner:
         self._attempt = attempt
         self._is_trying = False
 
-    @cached_property
-    def _limited(self) -> LimitedEffects:
-        return LimitedEffects(self._event, self._allowances)
-
     def execute(self, campaign: CompiledCampaign, effect: ComputedEffect, share: DiscountShare | None = None) -> Done:
         """Execute one effect, or return why it was not executed; of a discount only the `share` if there is one."""
         if effect.fault is not None:
@@ -144,9 +141,9 @@ class EffectRunner:
         if not self._event.is_active and effect.effect_id != NOTIFY:
             return Done(SKIPPED, MemberInactive("The member of the event is not active."), ZERO)
         if effect.effect_id == DISCOUNT:
-            return self._limited.discount(campaign, effect.terms, effect.params, share)
+            return self._discount(campaign, effect.terms, effect.params, share)
         if effect.effect_id == ASSIGN_COUPON and campaign.limits:
-            return self._limited.coupons(campaign, effect.params, lambda params: self._perform(effect, params))
+            return self._assign_coupons(campaign, effect)
         return self._perform(effect, effect.params)
 
     def _perform(self, effect: ComputedEffect, params: Mapping[str, Any]) -> Done:
@@ -162,6 +159,56 @@ class EffectRunner:
             return Done(SKIPPED, conflict, ZERO)
         except Refusal as failure:
             return Done(FAILED, failure, ZERO)
+
+    def _discount_before_limits(self, terms: DiscountTerms, share: DiscountShare | None) -> Discount:
+        """The discount off the event's basket, or a share of one that was computed before.
+
+        Without a basket the amount of a percentage is not known.
+        """
+        basket = self._event.basket
+        if basket is not None:
+            return basket.discount(terms) if share is None else basket.part(*share)
+        amount = round_money(terms.value, self._event.currency) if terms.kind == AMOUNT else ZERO
+        return Discount(amount, amount)
+
+    def _discount(
+        self, campaign: CompiledCampaign, terms: DiscountTerms, params: dict[str, Any], share: DiscountShare | None
+    ) -> Done:
+        """Take a discount off the basket, which the caller then gives; what a limit cuts becomes an amount."""
+        basket = self._event.basket
+        discount = self._discount_before_limits(terms, share)
+        if basket is not None and (share is not None or terms.is_of_items) and not discount.requested:
+            return Done(SKIPPED, NothingToDo("No item of the order is discounted."), None, discount, ZERO)
+        remaining, limit = self._allowances.remaining(campaign, self._use_of(discount))
+        refusal: Refusal | None = discount.refusal
+        if limit is not None:
+            params |= {"type": AMOUNT, "value": remaining, "per": PER_ORDER}
+            discount = discount.cut(remaining) if basket is None else basket.cut(discount, remaining)
+            refusal = LimitReached.of(limit)
+        status = EXECUTED if refusal is None else PARTIAL if discount.amount else SKIPPED
+        self._allowances.count(campaign, self._use_of(discount))
+        if basket is None:
+            return Done(status, refusal)
+        basket.take(discount)
+        return Done(status, refusal, None, discount, discount.amount)
+
+    def _assign_coupons(self, campaign: CompiledCampaign, effect: ComputedEffect) -> Done:
+        """Assign coupons, as many as the limits leave; none are counted if they are refused."""
+        use = _use_of_coupons(effect.params)
+        remaining, limit = self._allowances.remaining(campaign, use)
+        if limit is not None and not remaining:
+            return Done(SKIPPED, LimitReached.of(limit), ZERO)
+        assignment = self._perform(effect, effect.params if limit is None else {**effect.params, "amount": remaining})
+        if assignment.status in (SKIPPED, FAILED):
+            return assignment
+        self._allowances.count(campaign, use._replace(amount=remaining))
+        if limit is None:
+            return assignment
+        return assignment._replace(status=PARTIAL, error=LimitReached.of(limit), amount=remaining)
+
+    def _use_of(self, discount: Discount) -> LimitUse:
+        """The use of limits by a discount."""
+        return LimitUse(MONEY, discount.amount, currency=self._event.currency)
 
     def blocked_by(
         self, campaign: CompiledCampaign, computed: Sequence[ComputedEffect], won: WonItems | None = None
@@ -202,13 +249,13 @@ class EffectRunner:
             if effect.effect_id == MINT_POINTS:
                 uses += self._points.uses_before_limits(campaign, effect.params)
             elif effect.effect_id == DISCOUNT and self._event.is_active:
-                discount = self._limited.discount_before_limits(effect.terms, won and won.share(position))
-                uses.append(self._limited.use_of(discount))
+                discount = self._discount_before_limits(effect.terms, won and won.share(position))
+                uses.append(self._use_of(discount))
                 if basket is not None:
                     basket.take(discount)
                     discounts.append(discount)
             elif effect.effect_id == ASSIGN_COUPON and self._event.is_active:
-                uses.append(use_of_coupons(effect.params))
+                uses.append(_use_of_coupons(effect.params))
         self._give_back(discounts)
         return uses
 
@@ -242,6 +289,11 @@ class EffectRunner:
         self._points.rollback_to(points)
         self._allowances.rollback_to(counters)
         return bid
+
+
+def _use_of_coupons(params: Mapping[str, Any]) -> LimitUse:
+    """The use of limits by an assignment of coupons; nobody gets a part of one."""
+    return LimitUse(COUPONS, Decimal(int(params["amount"])))
 
 
 def reported_params(computed: ComputedEffect, effective_amount: Decimal | None) -> tuple[tuple[str, Any], ...]:

@@ -10,8 +10,7 @@ from domain.campaigns.variables import MATCHES, MEMBER, ORDER_FIELDS
 from domain.event_types import BUILT_IN_EVENT_TYPES, EVENTS_WITH_ORDER
 from domain.expressions import DYN, Node, Program
 from domain.expressions.tree import Constant, FunctionCall, Identifier, ListLiteral, Macro, Select, all_nodes, parts
-from domain.field_names import name_at
-from domain.problems import FieldFault, did_you_mean, nearest
+from domain.problems import FieldFault, did_you_mean, name_at, nearest
 
 Sources = Sequence[tuple[str, Node]]
 """The expressions of an action, each with its JSON pointer."""

@@ -10,8 +10,7 @@ from typing import Any
 from domain.content.documents import is_deeper
 from domain.content.schema_costs import MAX_DIGITS, is_long_number
 from domain.content.schema_parts import Schemas, patterns_of, subschemas, target_of
-from domain.field_names import pointer_part
-from domain.problems import FieldFault
+from domain.problems import FieldFault, pointer_part
 
 MOST_SCHEMA_BYTES = 65_536
 MOST_SCHEMA_DEPTH = 64

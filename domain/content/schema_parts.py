@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from domain.field_names import pointer_part
+from domain.problems import pointer_part
 
 # Keywords whose schemas check the same place of the document as the schema that has them.
 _SAME_PLACE = ("not", "if", "then", "else")

@@ -23,7 +23,7 @@ from domain.expressions import (
     parse,
 )
 from domain.members import Member
-from domain.order_history import NO_ORDERS, EarlierOrders
+from domain.orders import NO_ORDERS, EarlierOrders
 from domain.problems import FieldFault, InvalidRequest
 
 ENVIRONMENT = Environment(

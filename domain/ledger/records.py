@@ -223,3 +223,20 @@ def fraction_fault(wire: str, amount: Decimal | None, decimals: int) -> FieldFau
     if amount is None or amount == round(amount, decimals):
         return None
     return FieldFault(f"{wire} has more than the {decimals} fraction digits of this account", pointer=f"/{wire}")
+
+
+@dataclass(frozen=True, slots=True)
+class HoldState:
+    """The state of the transaction that holds the points; `ended_at` is when it was settled or released.
+
+    `returned` of its amount was given back, worth `fiat_returned`, at last at `returned_at`.
+    """
+
+    status: int
+    is_captured: bool
+    ended_at: datetime
+    amount: Decimal
+    fiat_value: Decimal | None
+    returned: Decimal
+    fiat_returned: Decimal
+    returned_at: datetime | None

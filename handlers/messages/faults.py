@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from domain.field_names import name_of
-from domain.problems import LONGEST_NAME, did_you_mean
+from domain.problems import LONGEST_NAME, did_you_mean, name_of
 
 MAX_FAULTS = 50
 

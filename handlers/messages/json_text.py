@@ -15,8 +15,7 @@ from typing import Any
 import msgspec
 
 from domain.calendar import instant_text
-from domain.field_names import name_of
-from domain.problems import FieldFault, InvalidRequest
+from domain.problems import FieldFault, InvalidRequest, name_of
 
 MAX_DEPTH = 200
 MAX_DIGITS = 80

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.allocation import allocate, fraction_digits
+from domain.currencies import allocate, fraction_digits
 
 CENT = Decimal("0.01")
 AMOUNTS = st.lists(st.decimals(0, 1000, places=2), min_size=1, max_size=8)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from domain.field_names import name_at, name_of
-from domain.problems import did_you_mean, nearest, unknown_key
+from domain.problems import did_you_mean, name_at, name_of, nearest, unknown_key
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from domain.ledger.holds import HoldState
-from domain.ledger.records import PENDING, REVERTED, SETTLED
+from domain.ledger.records import PENDING, REVERTED, SETTLED, HoldState
 from domain.offline_allowances import (
     OfflineAllowanceClosed,
     OfflineAllowanceDisabled,

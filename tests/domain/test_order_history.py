@@ -7,8 +7,18 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from domain.order_history import NO_ORDERS, EarlierOrders, OrderHistory
-from domain.orders import CANCELLED, CONFIRMED, CREATED, PARTIALLY_RETURNED, REJECTED, RETURNED, Order
+from domain.orders import (
+    CANCELLED,
+    CONFIRMED,
+    CREATED,
+    NO_ORDERS,
+    PARTIALLY_RETURNED,
+    REJECTED,
+    RETURNED,
+    EarlierOrders,
+    Order,
+    OrderHistory,
+)
 from tests.domain.campaigns.test_context import record
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

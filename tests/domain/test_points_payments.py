@@ -9,8 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from domain.ledger.holds import HoldState
-from domain.ledger.records import PENDING, REVERTED, SETTLED
+from domain.ledger.records import PENDING, REVERTED, SETTLED, HoldState
 from domain.points_payments import (
     PaymentBelowMinimum,
     PaymentExceedsShare,

@@ -14,7 +14,7 @@ from domain.coupons.state import UsageTotals
 from domain.coupons.usages import CouponUsage
 from domain.ledger.views import WalletView
 from domain.members import Member
-from domain.order_history import NO_ORDERS
+from domain.orders import NO_ORDERS
 from domain.problems import Conflict
 from handlers.call import Call
 from handlers.services.configuration import configuration_of

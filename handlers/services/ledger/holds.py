@@ -5,9 +5,8 @@ from contextlib import contextmanager
 from datetime import datetime
 from decimal import Decimal
 
-from domain.ledger.holds import HoldState
 from domain.ledger.postings import Details, Stored
-from domain.ledger.records import LedgerAccount
+from domain.ledger.records import HoldState, LedgerAccount
 from domain.members import Member
 from domain.offline_allowances import OfflineAllowance
 from domain.points_payments import PointsPayment

@@ -22,8 +22,7 @@ from domain.campaigns.context import (
 )
 from domain.campaigns.discounts import Basket
 from domain.members import Member
-from domain.order_history import NO_ORDERS, EarlierOrders, OrderHistory
-from domain.orders import Order, OrderWithItems
+from domain.orders import NO_ORDERS, EarlierOrders, Order, OrderHistory, OrderWithItems
 from domain.tier_history import EVENT_DATE, TierHistory, is_late
 from domain.tiers import HeldTier, TierSchedule
 from handlers.services.unit_of_work.tracked import TrackedEvent

@@ -20,7 +20,7 @@ from domain.campaigns.discounts import Basket
 from domain.events import AUTHORIZE, CAPTURE_ONLY, DRY_RUN, FULL, IncomingEvent
 from domain.ledger.postings import Posting, Step
 from domain.ledger.session import LedgerSession
-from domain.order_history import OrderHistory
+from domain.orders import OrderHistory
 from domain.tier_history import TierHistory
 from domain.tier_policies import TierPoints
 from domain.tiers import TierAssignments

@@ -23,8 +23,7 @@ from domain.expressions import Budget, EvaluationError
 from domain.ledger.postings import Holding
 from domain.ledger.session import LedgerSession
 from domain.members import Member
-from domain.order_history import EarlierOrders
-from domain.orders import Order, OrderItem
+from domain.orders import EarlierOrders, Order, OrderItem
 from tests.builders.campaigns import NOON, account
 
 

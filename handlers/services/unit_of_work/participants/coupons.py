@@ -24,7 +24,7 @@ from domain.event_types import BENEFIT_USED, COUPON_ASSIGNED, COUPON_USED
 from domain.events import UnknownMember
 from domain.hours import Occasion
 from domain.members import Member
-from domain.order_history import NO_ORDERS
+from domain.orders import NO_ORDERS
 from domain.problems import Refusal
 from domain.reversals import ReversedPart
 from handlers.messages.derived_events import coupon_payload, moved_coupon
