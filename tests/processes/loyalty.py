@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import re
@@ -52,7 +53,7 @@ def invoke(home: Path, *arguments: str, **variables: str) -> subprocess.Complete
     exception that would be a traceback there is raised here.
     """
     of_caller = dict.fromkeys(name for name in os.environ if name.startswith(("LOYALTY_", "PG")))
-    handler = signal.getsignal(signal.SIGTERM)
+    handler, thresholds = signal.getsignal(signal.SIGTERM), gc.get_threshold()
     try:
         result = CliRunner().invoke(
             main,
@@ -63,6 +64,9 @@ def invoke(home: Path, *arguments: str, **variables: str) -> subprocess.Complete
         )
     finally:
         signal.signal(signal.SIGTERM, handler)
+        # Some commands tell the collector to skip all that exists, which here would be that of every test.
+        gc.unfreeze()
+        gc.set_threshold(*thresholds)
     return subprocess.CompletedProcess(arguments, result.exit_code, result.stdout, result.stderr)
 
 
