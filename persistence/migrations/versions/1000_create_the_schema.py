@@ -1,4 +1,7 @@
-"""Create the schema of version 1.0.0"""
+"""Create the schema of version 1.0.0
+
+Follows:
+"""
 
 from pathlib import Path
 
@@ -6,6 +9,8 @@ from alembic import op
 
 revision = "1000"
 down_revision = None
+branch_labels = None
+depends_on = None
 
 
 def upgrade() -> None:

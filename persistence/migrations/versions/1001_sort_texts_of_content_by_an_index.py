@@ -1,10 +1,15 @@
-"""Sort texts of content by an index"""
+"""Sort texts of content by an index
+
+Follows: 1000
+"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1001"
 down_revision = "1000"
+branch_labels = None
+depends_on = None
 
 # Case and accents count only between texts that are equal without them.
 _ORDER = (

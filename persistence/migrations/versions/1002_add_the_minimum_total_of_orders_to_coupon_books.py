@@ -1,10 +1,15 @@
-"""Add the minimum total of orders to coupon books"""
+"""Add the minimum total of orders to coupon books
+
+Follows: 1001
+"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1002"
 down_revision = "1001"
+branch_labels = None
+depends_on = None
 
 EXPANDS = True
 

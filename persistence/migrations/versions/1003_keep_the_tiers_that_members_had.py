@@ -1,10 +1,15 @@
-"""Keep the tiers that members had"""
+"""Keep the tiers that members had
+
+Follows: 1002
+"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1003"
 down_revision = "1002"
+branch_labels = None
+depends_on = None
 
 EXPANDS = True
 

@@ -1,10 +1,15 @@
-"""Let tiers be floors"""
+"""Let tiers be floors
+
+Follows: 1003
+"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1004"
 down_revision = "1003"
+branch_labels = None
+depends_on = None
 
 EXPANDS = True
 

@@ -1,10 +1,15 @@
-"""Let holds end by time"""
+"""Let holds end by time
+
+Follows: 1004
+"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1005"
 down_revision = "1004"
+branch_labels = None
+depends_on = None
 
 EXPANDS = True
 

@@ -1,4 +1,7 @@
-"""Add hours of campaigns and coupon books"""
+"""Add hours of campaigns and coupon books
+
+Follows: 1005
+"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -6,6 +9,8 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 revision = "1006"
 down_revision = "1005"
+branch_labels = None
+depends_on = None
 
 EXPANDS = True
 

@@ -1,10 +1,15 @@
-"""Let other points than those of a mint qualify for tiers"""
+"""Let other points than those of a mint qualify for tiers
+
+Follows: 1006
+"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1007"
 down_revision = "1006"
+branch_labels = None
+depends_on = None
 
 EXPANDS = True
 

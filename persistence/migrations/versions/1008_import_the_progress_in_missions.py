@@ -1,10 +1,15 @@
-"""Import the progress in missions"""
+"""Import the progress in missions
+
+Follows: 1007
+"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1008"
 down_revision = "1007"
+branch_labels = None
+depends_on = None
 
 EXPANDS = True
 

@@ -1,4 +1,7 @@
-"""Add offline allowances"""
+"""Add offline allowances
+
+Follows: 1008
+"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -6,6 +9,8 @@ from sqlalchemy.dialects import postgresql
 
 revision = "1009"
 down_revision = "1008"
+branch_labels = None
+depends_on = None
 
 EXPANDS = True
 

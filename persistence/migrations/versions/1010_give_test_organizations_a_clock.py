@@ -1,10 +1,15 @@
-"""Give test organizations a clock"""
+"""Give test organizations a clock
+
+Follows: 1009
+"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1010"
 down_revision = "1009"
+branch_labels = None
+depends_on = None
 
 
 def upgrade() -> None:

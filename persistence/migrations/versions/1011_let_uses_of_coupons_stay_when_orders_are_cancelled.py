@@ -1,10 +1,15 @@
-"""Let uses of coupons stay when orders are cancelled"""
+"""Let uses of coupons stay when orders are cancelled
+
+Follows: 1010
+"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1011"
 down_revision = "1010"
+branch_labels = None
+depends_on = None
 
 EXPANDS = True
 

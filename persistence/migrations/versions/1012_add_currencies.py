@@ -1,10 +1,15 @@
-"""Add currencies"""
+"""Add currencies
+
+Follows: 1011
+"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1012"
 down_revision = "1011"
+branch_labels = None
+depends_on = None
 
 EXPANDS = True
 

@@ -1,10 +1,15 @@
-"""Limit the balance of wallets"""
+"""Limit the balance of wallets
+
+Follows: 1012
+"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1013"
 down_revision = "1012"
+branch_labels = None
+depends_on = None
 
 EXPANDS = True
 

@@ -1,10 +1,15 @@
-"""Give points and coupons a worth"""
+"""Give points and coupons a worth
+
+Follows: 1013
+"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1014"
 down_revision = "1013"
+branch_labels = None
+depends_on = None
 
 EXPANDS = True
 

@@ -1,4 +1,7 @@
-"""Round dates of expiry"""
+"""Round dates of expiry
+
+Follows: 1014
+"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -6,6 +9,8 @@ from sqlalchemy.dialects import postgresql
 
 revision = "1015"
 down_revision = "1014"
+branch_labels = None
+depends_on = None
 
 EXPANDS = True
 

@@ -1,4 +1,7 @@
-"""Let points of accounts pay"""
+"""Let points of accounts pay
+
+Follows: 1015
+"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -6,6 +9,8 @@ from sqlalchemy.dialects import postgresql
 
 revision = "1016"
 down_revision = "1015"
+branch_labels = None
+depends_on = None
 
 EXPANDS = True
 

@@ -1,4 +1,7 @@
-"""Give campaigns a cooldown"""
+"""Give campaigns a cooldown
+
+Follows: 1016
+"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -6,6 +9,8 @@ from sqlalchemy.dialects import postgresql
 
 revision = "1017"
 down_revision = "1016"
+branch_labels = None
+depends_on = None
 
 EXPANDS = True
 

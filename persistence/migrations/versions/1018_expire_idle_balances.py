@@ -1,10 +1,15 @@
-"""Expire idle balances"""
+"""Expire idle balances
+
+Follows: 1017
+"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1018"
 down_revision = "1017"
+branch_labels = None
+depends_on = None
 
 EXPANDS = True
 

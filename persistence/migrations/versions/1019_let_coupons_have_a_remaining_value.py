@@ -1,10 +1,15 @@
-"""Let coupons have a remaining value"""
+"""Let coupons have a remaining value
+
+Follows: 1018
+"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1019"
 down_revision = "1018"
+branch_labels = None
+depends_on = None
 
 
 def upgrade() -> None:

@@ -1,10 +1,15 @@
-"""Add points payments"""
+"""Add points payments
+
+Follows: 1019
+"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1020"
 down_revision = "1019"
+branch_labels = None
+depends_on = None
 
 EXPANDS = True
 

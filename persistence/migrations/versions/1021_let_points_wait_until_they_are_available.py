@@ -1,4 +1,7 @@
-"""Let points wait until they are available"""
+"""Let points wait until they are available
+
+Follows: 1020
+"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -6,6 +9,8 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 revision = "1021"
 down_revision = "1020"
+branch_labels = None
+depends_on = None
 
 EXPANDS = True
 

@@ -1,10 +1,15 @@
-"""Let limits be budgets"""
+"""Let limits be budgets
+
+Follows: 1021
+"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1022"
 down_revision = "1021"
+branch_labels = None
+depends_on = None
 
 _TABLE = "campaign_limit_counters"
 _KEY = ("organization_id", "member_id", "campaign_id", "type", "period", "period_start", "ledger_account_id")

@@ -1,4 +1,7 @@
-"""Report expiring points"""
+"""Report expiring points
+
+Follows: 1022
+"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -6,6 +9,8 @@ from sqlalchemy.dialects import postgresql
 
 revision = "1023"
 down_revision = "1022"
+branch_labels = None
+depends_on = None
 
 EXPANDS = True
 

@@ -1,10 +1,15 @@
-"""Let coupons be locked"""
+"""Let coupons be locked
+
+Follows: 1023
+"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1024"
 down_revision = "1023"
+branch_labels = None
+depends_on = None
 
 
 def upgrade() -> None:

@@ -1,10 +1,15 @@
-"""Add stacking groups"""
+"""Add stacking groups
+
+Follows: 1024
+"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1025"
 down_revision = "1024"
+branch_labels = None
+depends_on = None
 
 EXPANDS = True
 

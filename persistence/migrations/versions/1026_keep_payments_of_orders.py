@@ -1,4 +1,7 @@
-"""Keep payments of orders"""
+"""Keep payments of orders
+
+Follows: 1025
+"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -6,6 +9,8 @@ from sqlalchemy.dialects import postgresql
 
 revision = "1026"
 down_revision = "1025"
+branch_labels = None
+depends_on = None
 
 EXPANDS = True
 

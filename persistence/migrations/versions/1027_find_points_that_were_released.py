@@ -1,10 +1,15 @@
-"""Find points that were released"""
+"""Find points that were released
+
+Follows: 1026
+"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1027"
 down_revision = "1026"
+branch_labels = None
+depends_on = None
 
 EXPANDS = True
 

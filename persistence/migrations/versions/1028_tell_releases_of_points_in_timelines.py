@@ -1,10 +1,15 @@
-"""Tell releases of points in timelines"""
+"""Tell releases of points in timelines
+
+Follows: 1027
+"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1028"
 down_revision = "1027"
+branch_labels = None
+depends_on = None
 
 EXPANDS = True
 

@@ -1,10 +1,15 @@
-"""Keep lots that were extended"""
+"""Keep lots that were extended
+
+Follows: 1028
+"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1029"
 down_revision = "1028"
+branch_labels = None
+depends_on = None
 
 EXPANDS = True
 

@@ -1,10 +1,15 @@
-"""Re-evaluate grants on return"""
+"""Re-evaluate grants on return
+
+Follows: 1029
+"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1030"
 down_revision = "1029"
+branch_labels = None
+depends_on = None
 
 EXPANDS = True
 

@@ -1,10 +1,15 @@
-"""Find points that wait for events"""
+"""Find points that wait for events
+
+Follows: 1030
+"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1031"
 down_revision = "1030"
+branch_labels = None
+depends_on = None
 
 EXPANDS = True
 

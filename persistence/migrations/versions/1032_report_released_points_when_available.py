@@ -1,10 +1,15 @@
-"""Report released points when available"""
+"""Report released points when available
+
+Follows: 1031
+"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1032"
 down_revision = "1031"
+branch_labels = None
+depends_on = None
 
 EXPANDS = True
 

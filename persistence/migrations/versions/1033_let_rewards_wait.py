@@ -1,4 +1,7 @@
-"""Let rewards wait until they are available"""
+"""Let rewards wait until they are available
+
+Follows: 1032
+"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -6,6 +9,8 @@ from sqlalchemy.dialects import postgresql
 
 revision = "1033"
 down_revision = "1032"
+branch_labels = None
+depends_on = None
 
 EXPANDS = True
 

@@ -1,10 +1,15 @@
-"""Mark organizations that await events"""
+"""Mark organizations that await events
+
+Follows: 1033
+"""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "1034"
 down_revision = "1033"
+branch_labels = None
+depends_on = None
 
 EXPANDS = True
 
