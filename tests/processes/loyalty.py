@@ -64,7 +64,7 @@ def invoke(home: Path, *arguments: str, **variables: str) -> subprocess.Complete
         )
     finally:
         signal.signal(signal.SIGTERM, handler)
-        # Some commands tell the collector to skip all that exists, which here would be that of every test.
+        # Some commands let the collector skip all existing objects, which here are the objects of every test.
         gc.unfreeze()
         gc.set_threshold(*thresholds)
     return subprocess.CompletedProcess(arguments, result.exit_code, result.stdout, result.stderr)

@@ -15,6 +15,7 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import httpx
 import pytest
@@ -114,19 +115,35 @@ def balance_of(url: str, token: str, member: str) -> float:
     return sum(balance["balance"] for balance in record["ledgerBalances"])
 
 
-def test_the_tests_of_the_older_version_pass_on_this_schema(older: Path) -> None:
-    """Its own tests, by its own code, on databases that this version has migrated."""
-    command = [sys.executable, "-m", "pytest", "-p", "newer_schema", "-n", "auto", "--dist", "loadfile"]
+def failures_of(older: Path, *arguments: str) -> set[str]:
+    """The ids of the tests of the older version that fail, run by its own code with these arguments of pytest."""
     path = os.pathsep.join((str(older), str(ROOT / "tests" / "processes" / "older")))
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("LOYALTY_", "PYTEST_"))}
+    report = older / "report.xml"
     completed = subprocess.run(
-        [*command, "tests/http", "tests/services"],
+        [sys.executable, "-m", "pytest", "-n", "auto", "--dist", "loadfile", f"--junit-xml={report}", *arguments],
         cwd=older,
         env={**inherited, "PYTHONPATH": path, "NEWER_VERSION": str(ROOT)},
         capture_output=True,
         text=True,
     )
-    assert completed.returncode == 0, completed.stdout[-10_000:] + completed.stderr[-3_000:]
+    assert completed.returncode in (0, 1), completed.stdout[-10_000:] + completed.stderr[-3_000:]
+    cases = ElementTree.parse(report).iter("testcase")
+    return {
+        f"{case.get('classname')}::{case.get('name')}"
+        for case in cases
+        if case.find("failure") is not None or case.find("error") is not None
+    }
+
+
+def test_the_tests_of_the_older_version_pass_on_this_schema(older: Path) -> None:
+    """Its own tests, by its own code, on databases that this version has migrated.
+
+    Tests that fail on its own schema as well are left out: they need other packages, or were not yet adapted.
+    """
+    if failed := failures_of(older, "-p", "newer_schema", "tests/http", "tests/services"):
+        failed -= failures_of(older, "--last-failed", "tests/http", "tests/services")
+    assert failed == set()
 
 
 @pytest.fixture
