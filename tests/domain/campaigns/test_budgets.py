@@ -155,6 +155,7 @@ def test_an_assignment_is_cut_to_the_remaining_coupons():
     results = [bench.run() for _ in range(3)]
     assert first_statuses(results) == ["executed", "partial", "skipped"]
     assert assigned_amounts == [3, 2]
+    assert [count.amount for count in bench.counters.count_log] == [3, 2]
     assert [dict(result.effects[0].params)["amount"] for result in results] == [3, 2, 0]
     assert [result.effects[0].error and result.effects[0].error["type"] for result in results] == [
         None,

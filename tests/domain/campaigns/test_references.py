@@ -96,6 +96,7 @@ def test_items_are_matched_only_where_events_may_have_some(topics, event_type, c
     sources = [("/rules/expression", parse(RULE))]
     assert [fault.pointer for fault in faults_of_matches(one_campaign, sources)] == ["/rules"] * count
     assert faults_of_matches(one_campaign, [("/rules/expression", parse("true"))]) == []
+    assert faults_of_matches(one_campaign, [("/rules/expression", parse("event.eventType.matches('a')"))]) == []
 
 
 @pytest.mark.parametrize(
