@@ -22,13 +22,13 @@ class Kind:
     """
 
     name: str
+    own_name: Callable[[Mapping[str, Any]], str | None]
     envelope: str
     identity: str
     key: str | None
     list: str
     create: str
     update: str | None
-    own_name: Callable[[Mapping[str, Any]], str | None]
     is_default: Callable[[Mapping[str, Any], Mapping[str, Any]], bool] | None = None
     surface: str = ADMINISTRATION
     results: str = "results"
@@ -41,7 +41,6 @@ class Kind:
     left_out: frozenset[str] = frozenset()
     # Additional fields of a creation or an update.
     extra_fields: Mapping[str, Any] = field(default_factory=dict)
-    query: Mapping[str, Any] = field(default_factory=dict)
 
     def name_of(self, record: Mapping[str, Any], organization: Mapping[str, Any]) -> str | None:
         """The name of a record of the organization, without that of its parent; None if it has none."""
@@ -68,26 +67,18 @@ def _field(name: str) -> Callable[[Mapping[str, Any]], str | None]:
     return lambda record: record.get(name)
 
 
+def _kind(name: str, own_name: Callable[[Mapping[str, Any]], str | None], noun: str = "", **others: Any) -> Kind:
+    """A kind whose operations have its `noun`, and whose fields have its name, except for the `others`."""
+    noun = noun or name[0].upper() + name[1:]
+    named = {"envelope": name, "identity": f"{name}Id", "key": f"{name}Key"}
+    operations = {"list": f"list{noun}s", "create": f"create{noun}", "update": f"update{noun}"}
+    return Kind(name, own_name, **{**named, **operations, **others})
+
+
 KINDS: tuple[Kind, ...] = (
-    Kind(
-        "ledger",
-        "ledger",
-        "ledgerId",
-        "ledgerKey",
-        "listLedgers",
-        "createLedger",
-        None,
-        _field("name"),
-        is_default=lambda record, organization: bool(record["isDefault"]),
-    ),
-    Kind(
+    _kind("ledger", _field("name"), update=None, is_default=lambda record, organization: bool(record["isDefault"])),
+    _kind(
         "ledgerAccount",
-        "ledgerAccount",
-        "ledgerAccountId",
-        "ledgerAccountKey",
-        "listLedgerAccounts",
-        "createLedgerAccount",
-        "updateLedgerAccount",
         lambda record: record.get("alias") or record.get("name"),
         is_default=lambda record, organization: bool(record["isDefaultAccount"]),
         parent="ledger",
@@ -95,14 +86,8 @@ KINDS: tuple[Kind, ...] = (
         # Tiers belong to programs, which name accounts.
         later=frozenset({"tierExpirations", "expiryRounding"}),
     ),
-    Kind(
+    _kind(
         "loyaltyProgram",
-        "loyaltyProgram",
-        "loyaltyProgramId",
-        "loyaltyProgramKey",
-        "listLoyaltyPrograms",
-        "createLoyaltyProgram",
-        "updateLoyaltyProgram",
         _field("name"),
         is_default=lambda record, organization: record["loyaltyProgramId"] == organization["defaultLoyaltyProgramId"],
         results="loyaltyPrograms",
@@ -110,148 +95,53 @@ KINDS: tuple[Kind, ...] = (
         left_out=frozenset({"setAsDefault", "defaultTierId", "mainPortalId"}),
         extra_fields={"setAsDefault": False},
     ),
-    Kind(
+    _kind(
         "loyaltyTier",
-        "tier",
-        "loyaltyTierId",
-        "loyaltyTierKey",
-        "listTiers",
-        "createTier",
-        "updateTier",
         _field("name"),
+        "Tier",
+        envelope="tier",
         is_default=lambda record, organization: bool(record["isDefault"]),
         parent="loyaltyProgram",
         parent_path=("loyaltyProgramId",),
     ),
-    Kind(
+    _kind(
         "eventType",
-        "eventType",
-        "apiCode",
-        None,
-        "listCustomEventTypes",
-        "createCustomEventType",
-        "updateCustomEventType",
         _field("apiCode"),
+        "CustomEventType",
+        identity="apiCode",
+        key=None,
     ),
-    Kind(
-        "matcher",
-        "matcher",
-        "matcherId",
-        "matcherKey",
-        "listMatchers",
-        "createMatcher",
-        "updateMatcher",
-        _field("name"),
-    ),
-    Kind(
-        "stackingGroup",
-        "stackingGroup",
-        "stackingGroupId",
-        "stackingGroupKey",
-        "listStackingGroups",
-        "createStackingGroup",
-        "updateStackingGroup",
-        _field("name"),
-    ),
-    Kind(
+    _kind("matcher", _field("name")),
+    _kind("stackingGroup", _field("name")),
+    _kind(
         "audience",
-        "audience",
-        "audienceId",
-        "audienceKey",
-        "listAudiences",
-        "createAudience",
-        "updateAudience",
         _field("name"),
         # How many members it has and since when it is known is no configuration.
         left_out=frozenset({"memberCount", "refreshedAt"}),
     ),
-    Kind(
-        "badge",
-        "badge",
-        "badgeId",
-        "badgeKey",
-        "listBadges",
-        "createBadge",
-        "updateBadge",
-        _field("name"),
-        surface=INTEGRATION,
-        address="badgeKey",
-    ),
-    Kind(
-        "couponBook",
-        "couponBook",
-        "couponBookId",
-        "couponBookKey",
-        "listCouponBooks",
-        "createCouponBook",
-        "updateCouponBook",
-        _field("name"),
-    ),
-    Kind(
+    _kind("badge", _field("name"), surface=INTEGRATION, address="badgeKey"),
+    _kind("couponBook", _field("name")),
+    _kind(
         "contentCollection",
-        "collection",
-        "collectionKey",
-        "collectionKey",
-        "listCollections",
-        "createCollection",
-        "updateCollection",
         _field("slug"),
+        "Collection",
+        envelope="collection",
+        identity="collectionKey",
+        key="collectionKey",
         surface=INTEGRATION,
         address="collectionKeyOrSlug",
     ),
-    Kind(
-        "campaign",
-        "campaign",
-        "campaignId",
-        "campaignKey",
-        "listCampaigns",
-        "createCampaign",
-        "updateCampaign",
-        _field("code"),
-    ),
-    Kind(
-        "mission",
-        "mission",
-        "missionId",
-        "missionKey",
-        "listMissions",
-        "createMission",
-        "updateMission",
-        lambda record: record.get("code") or record.get("name"),
-    ),
-    Kind(
-        "referralProgram",
-        "referralProgram",
-        "referralProgramId",
-        "referralProgramKey",
-        "listReferralPrograms",
-        "createReferralProgram",
-        "updateReferralProgram",
-        _field("code"),
-    ),
+    _kind("campaign", _field("code")),
+    _kind("mission", lambda record: record.get("code") or record.get("name")),
+    _kind("referralProgram", _field("code")),
     # Actions may name missions, which may belong to campaigns: they come last.
-    Kind(
+    _kind(
         "action",
-        "action",
-        "actionId",
-        "actionKey",
-        "listActions",
-        "createAction",
-        "updateAction",
         lambda record: None if record.get("actionIndex") is None else str(record["actionIndex"]),
         parent="campaign",
         parent_path=("campaignId",),
     ),
-    Kind(
-        "trigger",
-        "trigger",
-        "triggerId",
-        None,
-        "listTriggers",
-        "createTrigger",
-        "updateTrigger",
-        _field("triggerKey"),
-    ),
+    _kind("trigger", _field("triggerKey"), key=None),
 )
 
 KIND_OF: Mapping[str, Kind] = {kind.name: kind for kind in KINDS}
