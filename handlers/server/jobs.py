@@ -5,16 +5,17 @@ write that down.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine
 
 from domain.imports.records import MAX_UPLOAD_AGE
+from domain.organizations import Organization
 from handlers import tracing
 from handlers.services.events.release_answers import release_answers
 from handlers.services.ledger.expire import Expired, expire_next
@@ -24,6 +25,8 @@ from handlers.services.webhooks.send_deliveries import remove_old_deliveries
 from handlers.settings import Settings
 from persistence import audit_log, exports, imports, organizations, periodic_jobs, transactions
 from persistence.test_clocks import find_and_hold_clock
+
+Batch = TypeVar("Batch")
 
 RELEASE_ANSWERS, REMOVE_DELIVERIES = "release-answers", "remove-deliveries"
 ENTRIES_IN_A_SEAL = 1000
@@ -72,17 +75,33 @@ class ExpiredPoints:
     wallets: dict[int, int]
 
 
+def _batches(
+    engine: Engine,
+    organization_id: int,
+    work: Callable[[Connection, Organization, datetime], Batch | None],
+    stopping: Callable[[], bool],
+) -> Iterator[Batch]:
+    """The results of `work` on an organization at its time, of one transaction after the other.
+
+    They end with the one that is None, or while another transaction changes or advances the test clock.
+    """
+
+    def next_batch(db: Connection) -> Batch | None:
+        organization = find_and_hold_clock(db, organization_id)
+        return None if organization is None else work(db, organization, organization.time_at(datetime.now(UTC)))
+
+    while not stopping() and (batch := transactions.run(engine, next_batch)) is not None:
+        yield batch
+
+
 def expire_points(engine: Engine, organization_id: int, stopping: Callable[[], bool] = _never) -> ExpiredPoints:
     """Post the expiries of one organization, a bounded number of wallets at a time."""
     after, expired = 0, ExpiredPoints({}, {})
 
-    def next_batch(db: Connection) -> Expired | None:
-        organization = find_and_hold_clock(db, organization_id)
-        if organization is None:
-            return None
-        return expire_next(db, organization, after, organization.time_at(datetime.now(UTC)))
+    def expire(db: Connection, organization: Organization, now: datetime) -> Expired | None:
+        return expire_next(db, organization, after, now)
 
-    while not stopping() and (batch := transactions.run(engine, next_batch)) is not None:
+    for batch in _batches(engine, organization_id, expire, stopping):
         after = batch.last_wallet_id
         for account_id, amount in batch.amounts.items():
             expired.amounts[account_id] = expired.amounts.get(account_id, Decimal(0)) + amount
@@ -99,14 +118,10 @@ def evaluate_tiers(
     """
     after, looked_at, moves = 0, 0, 0
 
-    def next_batch(db: Connection) -> Evaluated | None:
-        organization = find_and_hold_clock(db, organization_id)
-        if organization is None:
-            return None
-        now = organization.time_at(datetime.now(UTC))
+    def evaluate(db: Connection, organization: Organization, now: datetime) -> Evaluated | None:
         return evaluate_next(db, organization, after, now, everyone=everyone)
 
-    while not stopping() and (evaluated := transactions.run(engine, next_batch)) is not None:
+    for evaluated in _batches(engine, organization_id, evaluate, stopping):
         after, looked_at, moves = evaluated.last_wallet_id, looked_at + evaluated.members, moves + evaluated.moves
     return looked_at, moves
 
@@ -129,18 +144,11 @@ def report_expiring(engine: Engine, organization_id: int, stopping: Callable[[],
 
     Returns the number of events.
     """
-    reported = 0
 
-    def next_batch(db: Connection) -> int | None:
-        # None ends the loop: no notice is due, or another transaction changes or advances the test clock.
-        if find_and_hold_clock(db, organization_id) is None:
-            return None
-        organization = organizations.find_details(db, organization_id)
-        return report_next(db, organization, organization.time_at(datetime.now(UTC)))
+    def report(db: Connection, organization: Organization, now: datetime) -> int | None:
+        return report_next(db, organizations.find_details(db, organization.organization_id), now)
 
-    while not stopping() and (events := transactions.run(engine, next_batch)) is not None:
-        reported += events
-    return reported
+    return sum(_batches(engine, organization_id, report, stopping))
 
 
 def _report_expiring(run: JobRun) -> Mapping[str, Any] | None:

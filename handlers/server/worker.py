@@ -31,8 +31,8 @@ from persistence.transactions import is_unavailable
 _JOBS_SECONDS = 5.0
 # Reports count what is not in their totals one by one, so some seconds of it may wait.
 _REPORTS_SECONDS = 2.0
-# Imports take minutes.
-_IMPORTS_SECONDS = _EXPORTS_SECONDS = _CLOCKS_SECONDS = _EXTENSIONS_SECONDS = 1.0
+# Imports, exports, advances of clocks and extensions take minutes.
+_LONG_WORK_SECONDS = 1.0
 # The pause while the database is away, or another fault affects all work.
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
 
@@ -66,7 +66,11 @@ class Worker:
             lock_timeout_ms=settings.lock_timeout_ms,
             application_name="loyalty-worker",
         )
-        self._loops: Sequence[Loop] = [make(self._engine, settings, self._stopped.is_set) for make in _LOOPS]
+        queue_seconds = settings.queue_poll_ms / 1000
+        self._loops: Sequence[Loop] = [
+            Loop(name, queue_seconds if pause is None else pause, make(self._engine, settings, self._stopped.is_set))
+            for name, pause, make in _LOOPS
+        ]
 
     def stop(self) -> None:
         """Let each loop end after its current step."""
@@ -108,11 +112,7 @@ class Worker:
                     self._stopped.wait(loop.seconds)
 
 
-def _queue(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> Loop:
-    return Loop("queue", settings.queue_poll_ms / 1000, Drain(engine, settings, stopping).step)
-
-
-def _jobs(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> Loop:
+def _jobs(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> Callable[[], bool]:
     has_added_jobs = False
 
     def step() -> bool:
@@ -122,47 +122,25 @@ def _jobs(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> L
             has_added_jobs = True
         return run_due_job(engine, settings, stopping)
 
-    return Loop("jobs", _JOBS_SECONDS, step)
+    return step
 
 
-def _deliveries(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> Loop:
+def _deliveries(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> Callable[[], bool]:
     def step() -> bool:
         send_due(engine, settings, stopping)
         return False
 
-    return Loop("deliveries", settings.queue_poll_ms / 1000, step)
+    return step
 
 
-def _reports(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> Loop:
-    def step() -> bool:
-        return transactions.run(engine, move_changes) >= CHANGES_AT_ONCE
-
-    return Loop("reports", _REPORTS_SECONDS, step)
-
-
-def _imports(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> Loop:
-    return Loop("imports", _IMPORTS_SECONDS, Importer(engine, settings).step)
-
-
-def _clocks(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> Loop:
-    return Loop("clocks", _CLOCKS_SECONDS, lambda: advance_next(engine, settings, stopping))
-
-
-def _exports(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> Loop:
-    return Loop("exports", _EXPORTS_SECONDS, ExportWriter(engine, stopping).step)
-
-
-def _extensions(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> Loop:
-    return Loop("extensions", _EXTENSIONS_SECONDS, lambda: extend_running(engine))
-
-
-_LOOPS: Sequence[Callable[[Engine, Settings, Callable[[], bool]], Loop]] = (
-    _queue,
-    _deliveries,
-    _jobs,
-    _reports,
-    _imports,
-    _exports,
-    _clocks,
-    _extensions,
+# The name of each loop, its pause, which is None for that of the queue, and what makes its step.
+_LOOPS: Sequence[tuple[str, float | None, Callable[[Engine, Settings, Callable[[], bool]], Callable[[], bool]]]] = (
+    ("queue", None, lambda engine, settings, stopping: Drain(engine, settings, stopping).step),
+    ("deliveries", None, _deliveries),
+    ("jobs", _JOBS_SECONDS, _jobs),
+    ("reports", _REPORTS_SECONDS, lambda engine, *_: lambda: transactions.run(engine, move_changes) >= CHANGES_AT_ONCE),
+    ("imports", _LONG_WORK_SECONDS, lambda engine, settings, _: Importer(engine, settings).step),
+    ("exports", _LONG_WORK_SECONDS, lambda engine, _, stopping: ExportWriter(engine, stopping).step),
+    ("clocks", _LONG_WORK_SECONDS, lambda *context: lambda: advance_next(*context)),
+    ("extensions", _LONG_WORK_SECONDS, lambda engine, *_: lambda: extend_running(engine)),
 )

@@ -116,7 +116,7 @@ def test_the_bar_of_an_import_is_shown_only_if_it_is_long(monkeypatch, is_long):
 
     class OneImport(import_file._Run):
         def __init__(self):
-            self._engine = None
+            self.engine, self.settings = None, import_file.load_settings()
 
         def _read(self):
             return next(jobs)

@@ -10,22 +10,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from handlers.server.commands.context import (
+    OrganizationCalls,
     json_option,
     load_settings,
     migrated_engine,
-    named_organization,
     organization_by_name,
-    print_json,
-    print_record,
+    print_result,
 )
 from handlers.server.commands.progress import elapsed_time
 from persistence import transactions
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine
-
     from domain.organizations import OrganizationDetails
-    from handlers.settings import Settings
 
 
 class _Moment(click.ParamType[datetime]):
@@ -113,33 +109,12 @@ def remove(organization: str, as_json: bool) -> None:
     """Return to the real time."""
     with _clock_client(organization) as client:
         client.call("removeTestClock")
-    if as_json:
-        print_json({"organizationId": client.organization_id, "testClock": None})
-    else:
-        click.echo(f"Organization {client.organization_id} uses the real time.")
+    values = {"organizationId": client.organization_id, "testClock": None}
+    print_result(as_json, values, f"Organization {client.organization_id} uses the real time.")
 
 
-class _ClockClient:
-    """The operations on the clock of one organization, called in this process."""
-
-    def __init__(self, engine: Engine, settings: Settings, organization: str) -> None:
-        from handlers.http.local import LocalApi
-
-        self.engine, self.settings = engine, settings
-        self.organization_id = transactions.run(engine, lambda db: named_organization(db, organization))
-        self._api = LocalApi(settings, engine, "operator")
-
-    def call(self, operation_id: str, body: Any = None) -> None:
-        """Call an operation; its refusal ends the command."""
-        from domain.problems import Refusal
-
-        try:
-            transactions.run(
-                self.engine,
-                lambda db: self._api.within(db, self.organization_id).administration(operation_id, body),
-            )
-        except Refusal as refusal:
-            raise click.ClickException(refusal.detail) from None
+class _ClockClient(OrganizationCalls):
+    """The operations on the clock of one organization."""
 
     def organization(self) -> OrganizationDetails:
         """The current organization."""
@@ -150,9 +125,8 @@ class _ClockClient:
 
 @contextmanager
 def _clock_client(organization: str) -> Iterator[_ClockClient]:
-    settings = load_settings()
-    with migrated_engine(settings) as engine:
-        yield _ClockClient(engine, settings, organization)
+    with migrated_engine(load_settings()) as engine:
+        yield _ClockClient(engine, organization)
 
 
 def _print(organization: OrganizationDetails, as_json: bool) -> None:
@@ -160,6 +134,5 @@ def _print(organization: OrganizationDetails, as_json: bool) -> None:
 
     clock = CLOCK(organization.test_clock)
     if as_json:
-        print_json({"organizationId": organization.organization_id, **clock})
-    else:
-        print_record(clock)
+        clock = {"organizationId": organization.organization_id, **clock}
+    print_result(as_json, clock)

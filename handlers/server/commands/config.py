@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from domain.members import differences
 from handlers.server.commands.context import (
+    OPERATOR,
     command_engine,
     json_option,
     load_settings,
@@ -19,6 +20,7 @@ from handlers.server.commands.context import (
     named_organization,
     organization_by_name,
     print_json,
+    print_result,
 )
 from handlers.server.commands.progress import elapsed_time
 from persistence import transactions
@@ -27,9 +29,7 @@ from persistence.engine import to_json
 if TYPE_CHECKING:
     from handlers.http.local import LocalApi
     from handlers.server.configuration_files.changes import Change, ConfigurationOutcome
-    from handlers.server.configuration_files.yaml_files import RecordFile
 
-_SUBJECT = "operator"
 _SIGNS = {"create": ("+", "green"), "update": ("~", "yellow")}
 _MOST_SHOWN = 10
 
@@ -73,10 +73,8 @@ def export(folder: Path, organization: str, replace: bool, as_json: bool) -> Non
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(dump(ref, records_by_ref[ref]), encoding="utf-8")
-    if as_json:
-        print_json({"folder": str(folder), "records": len(records_by_ref)})
-    else:
-        click.echo(f"{len(records_by_ref)} records are in {folder}.")
+    count = len(records_by_ref)
+    print_result(as_json, {"folder": str(folder), "records": count}, f"{count} records are in {folder}.")
 
 
 @config.command()
@@ -97,10 +95,8 @@ def validate(folder: Path, as_json: bool) -> None:
             faults = validated(_api(engine), files)
         if faults:
             raise FaultyFiles(faults)
-    if as_json:
-        print_json({"records": len(files), "faults": []})
-    else:
-        click.echo(f"{len(files)} records have the form that they need.")
+    values = {"records": len(files), "faults": []}
+    print_result(as_json, values, f"{len(files)} records have the form that they need.")
 
 
 @config.command()
@@ -147,35 +143,25 @@ def _apply(folder: Path, organization: str, as_json: bool, *, is_kept: bool) -> 
     from handlers.server.configuration_files.yaml_files import read_folder
 
     outcomes: list[ConfigurationOutcome] = []
-    with _printed_faults(as_json):
-        files = read_folder(folder)
-        with migrated_engine(load_settings()) as engine:
-            api = _api(engine)
-            with suppress(_TakenBack), elapsed_time("Applying" if is_kept else "Comparing"):
-                transactions.run(engine, _work(api, organization, files, apply, outcomes, is_kept))
-    return outcomes[-1]
 
-
-def _work(
-    api: LocalApi,
-    organization: str,
-    files: list[RecordFile],
-    apply: Callable[..., ConfigurationOutcome],
-    outcomes: list[ConfigurationOutcome],
-    is_kept: bool,
-) -> Callable[[Connection], None]:
     def work(db: Connection) -> None:
         outcomes.append(apply(api, api.within(db, named_organization(db, organization)), files))
         if not is_kept:
             raise _TakenBack
 
-    return work
+    with _printed_faults(as_json):
+        files = read_folder(folder)
+        with migrated_engine(load_settings()) as engine:
+            api = _api(engine)
+            with suppress(_TakenBack), elapsed_time("Applying" if is_kept else "Comparing"):
+                transactions.run(engine, work)
+    return outcomes[-1]
 
 
 def _api(engine: Any) -> LocalApi:
     from handlers.http.local import LocalApi
 
-    return LocalApi(load_settings(), engine, _SUBJECT)
+    return LocalApi(load_settings(), engine, OPERATOR)
 
 
 @contextmanager

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -18,9 +19,10 @@ from persistence import embedded
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
     from sqlalchemy.exc import OperationalError
-import dataclasses
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+
+
+# The caller of operations in the audit log.
+OPERATOR = "operator"
 
 
 class SettingFailure(click.ClickException):
@@ -125,6 +127,34 @@ def the_organization(engine: Engine, organization: int | None) -> int:
     return ids[0]
 
 
+class OrganizationCalls:
+    """The organization of a name or id, and the operations of its administration, called in this process."""
+
+    def __init__(self, engine: Engine, organization: str) -> None:
+        from persistence import transactions
+
+        self.engine, self.settings = engine, load_settings()
+        # A wrong name is to be reported before the operations are loaded, which takes a second.
+        self.organization_id = transactions.run(engine, lambda db: named_organization(db, organization))
+        from handlers.http.local import LocalApi
+
+        self._api = LocalApi(self.settings, engine, OPERATOR)
+
+    def call(self, operation_id: str, body: Any = None, query: Mapping[str, Any] | None = None, **path: Any) -> Any:
+        """Return the body of the response; a refusal ends the command."""
+        from domain.problems import Refusal
+        from persistence import transactions
+
+        def work(db: Connection) -> Any:
+            calls = self._api.within(db, self.organization_id)
+            return calls.administration(operation_id, body, query=query, **path)
+
+        try:
+            return transactions.run(self.engine, work)
+        except Refusal as refusal:
+            raise click.ClickException(refusal.detail) from None
+
+
 def named_organization(db: Connection, name: str) -> int:
     """The id of the organization of this name, or of this id."""
     from persistence.organizations import find_all
@@ -201,6 +231,16 @@ def print_json(values: Any) -> None:
     from persistence.engine import to_json
 
     click.echo(to_json(json_able(values)))
+
+
+def print_result(as_json: bool, values: Mapping[str, Any], text: str | None = None) -> None:
+    """Print values as JSON if that is asked for, else a text about them, or their names in front of them."""
+    if as_json:
+        print_json(values)
+    elif text is None:
+        print_record(values)
+    else:
+        click.echo(text)
 
 
 def print_record(values: Mapping[str, Any]) -> None:

@@ -17,6 +17,7 @@ from handlers.server.commands.context import (
     migrated_engine,
     organization_ids,
     print_json,
+    print_result,
     with_database,
 )
 from handlers.server.commands.progress import elapsed_time, progress_bar
@@ -41,10 +42,8 @@ def migrate(check: bool, as_json: bool) -> None:
             return
         with elapsed_time("Migrating"):
             migrations = schema.migrate(engine)
-    if as_json:
-        print_json({"applied": list(migrations)})
-        return
-    click.echo(f"Applied: {', '.join(migrations)}" if migrations else "The schema is up to date.")
+    text = f"Applied: {', '.join(migrations)}" if migrations else "The schema is up to date."
+    print_result(as_json, {"applied": list(migrations)}, text)
 
 
 def _check(engine: Engine, as_json: bool) -> None:
@@ -80,11 +79,9 @@ def distribute(shards: int, as_json: bool) -> None:
 
     with migrated_engine(load_settings(), statement_timeout_ms=0) as engine, elapsed_time("Distributing"):
         tables = distribution.distribute(engine, shards)
-    if as_json:
-        print_json({"distributed": tables})
-        return
     number = "1 table" if len(tables) == 1 else f"{len(tables)} tables"
-    click.echo(f"Distributed {number}." if tables else "Everything is distributed.")
+    text = f"Distributed {number}." if tables else "Everything is distributed."
+    print_result(as_json, {"distributed": tables}, text)
 
 
 @click.command()

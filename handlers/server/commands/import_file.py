@@ -10,29 +10,23 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import click
 
 from domain.imports.records import ROLE_OF_KIND
 from handlers.server.commands.context import (
+    OrganizationCalls,
     bad,
     json_option,
     load_settings,
     migrated_engine,
-    named_organization,
     organization_by_name,
     print_json,
 )
 from handlers.server.commands.progress import progress_bar
 from handlers.server.garbage import collect_rarely
 
-if TYPE_CHECKING:
-    from sqlalchemy import Engine
-
-    from handlers.http.local import LocalApi
-
-_SUBJECT = "operator"
 _PART_BYTES = 16 * 1024 * 1024
 _READ_AT_ONCE = 1024 * 1024
 _LOOK_SECONDS = 0.5
@@ -134,23 +128,14 @@ def _open_file(file: Path) -> Iterator[IO[bytes]]:
         yield content
 
 
-class _Run:
-    """One import, by the operations of the API in this process."""
+class _Run(OrganizationCalls):
+    """One import."""
 
-    def __init__(self, engine: Engine, organization: str) -> None:
-        from persistence import transactions
-
-        self._engine = engine
-        # A wrong name is to be reported before the operations are loaded, which takes a second.
-        self._organization_id = transactions.run(engine, lambda db: named_organization(db, organization))
-        from handlers.http.local import LocalApi
-
-        self._api: LocalApi = LocalApi(load_settings(), engine, _SUBJECT)
-        self._import_id = 0
+    _import_id = 0
 
     def begin(self, body: Mapping[str, Any]) -> None:
         """Create the import."""
-        self._import_id = self._call("createImport", body)["import"]["importId"]
+        self._import_id = self.call("createImport", body)["import"]["importId"]
 
     def upload(self, content: IO[bytes], size: int | None) -> None:
         """Upload the file, and start the import."""
@@ -167,18 +152,18 @@ class _Run:
                     bar.update(len(block))
                 if len(part):
                     number += 1
-                    self._call("uploadImportPart", part, importId=self._import_id, partNumber=number)
+                    self.call("uploadImportPart", part, importId=self._import_id, partNumber=number)
                 part.close()
         if not number:
             raise click.ClickException("the file is empty")
-        self._call("startImport", {"parts": number}, importId=self._import_id)
+        self.call("startImport", {"parts": number}, importId=self._import_id)
 
     def work(self) -> Mapping[str, Any]:
         """Work until the import has ended; returns it."""
         from handlers.services.imports.work import Importer
 
         collect_rarely()
-        importer = Importer(self._engine, replace(load_settings(), import_share=100))
+        importer = Importer(self.engine, replace(self.settings, import_share=100))
         looked = 0.0
         job = self._read()
         with progress_bar("Importing", job["bytesTotal"], "B") as bar:
@@ -196,30 +181,28 @@ class _Run:
 
     def cancel(self) -> None:
         """End an import that is not to go on; one that has ended stays unchanged."""
-        from domain.imports.records import ImportState
-
-        with contextlib.suppress(ImportState):
-            self._call("cancelImport", importId=self._import_id)
+        with contextlib.suppress(click.ClickException):
+            self.call("cancelImport", importId=self._import_id)
 
     def failures(self, path: Path | None, most: int) -> list[Mapping[str, Any]]:
         """The first rows that failed; all of them are written to a file, if it is named."""
         if path is not None:
             self._write_errors(path)
-        return list(self._call("getImportErrors", query={"limit": most}, importId=self._import_id)["results"])
+        return list(self.call("getImportErrors", query={"limit": most}, importId=self._import_id)["results"])
 
     def _write_errors(self, path: Path) -> None:
         from handlers.schemas.imports import ImportErrors, import_errors_csv
         from persistence import imports, transactions
         from persistence.imports import IMPORTS
 
-        job = transactions.run(self._engine, lambda db: IMPORTS.find(db, self._organization_id, self._import_id))
+        job = transactions.run(self.engine, lambda db: IMPORTS.find(db, self.organization_id, self._import_id))
         assert job is not None
         after, is_first = 0, True
         bar = progress_bar("Errors", job.rows_failed, "row")
         with path.open("w", encoding="utf-8", newline="") as file, bar:
             while True:
                 read = partial(imports.find_failed, job=job, after_line=after, limit=_ERRORS_AT_ONCE)
-                rows = transactions.run(self._engine, read)
+                rows = transactions.run(self.engine, read)
                 text = import_errors_csv(ImportErrors(job, rows))
                 file.write(text if is_first else text.partition("\r\n")[2])
                 bar.update(len(rows))
@@ -228,24 +211,8 @@ class _Run:
                 after, is_first = rows[-1].line, False
 
     def _read(self) -> Mapping[str, Any]:
-        job: Mapping[str, Any] = self._call("getImport", importId=self._import_id)["import"]
+        job: Mapping[str, Any] = self.call("getImport", importId=self._import_id)["import"]
         return job
-
-    def _call(self, operation_id: str, body: Any = None, query: Mapping[str, Any] | None = None, **path: Any) -> Any:
-        from domain.problems import Refusal
-        from persistence import transactions
-
-        try:
-            return transactions.run(
-                self._engine,
-                lambda db: self._api.within(db, self._organization_id).administration(
-                    operation_id, body, query=query, **path
-                ),
-            )
-        except Refusal as refusal:
-            if operation_id == "cancelImport":
-                raise
-            raise click.ClickException(refusal.detail) from None
 
 
 def _print_result(result: Mapping[str, Any], failures: list[Mapping[str, Any]], errors: Path | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,9 +17,11 @@ from handlers.server.commands.context import (
     named_organization,
     print_json,
     print_record,
+    print_result,
     print_table,
 )
 from handlers.server.commands.progress import elapsed_time
+from handlers.server.commands.tenant import operator_token
 from persistence import transactions
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from handlers.services.organizations.create import CreatedOrganization
 
 _LONGEST_LIFETIME = 366 * 24 * 3600
+_LISTED = ("organizationId", "organizationKey", "createdAt", "environment", "name")
 
 
 @click.group()
@@ -66,7 +69,7 @@ def create(name: str, timezone: str, environment: str, as_json: bool) -> None:
 
     with migrated_engine(load_settings()) as engine:
         created = transactions.run(engine, make)
-    _print(as_fields(created), as_json)
+    print_result(as_json, as_fields(created))
 
 
 @organizations.command("list")
@@ -79,27 +82,14 @@ def list_organizations(as_json: bool) -> None:
         all_organizations = transactions.run(engine, find_all)
     if not as_json:
         rows = [
-            (
-                organization.organization_id,
-                organization.organization_key,
-                f"{organization.created_at:%Y-%m-%d}",
-                organization.environment,
-                organization.name,
-            )
-            for organization in all_organizations
+            (row.organization_id, row.organization_key, f"{row.created_at:%Y-%m-%d}", row.environment, row.name)
+            for row in all_organizations
         ]
         print_table(["id", "key", "created", "environment", "name"], rows)
         return
     for organization in all_organizations:
-        print_json(
-            {
-                "organizationId": organization.organization_id,
-                "organizationKey": organization.organization_key,
-                "createdAt": organization.created_at,
-                "environment": organization.environment,
-                "name": organization.name,
-            }
-        )
+        fields = as_fields(organization)
+        print_json({name: fields[name] for name in _LISTED})
 
 
 @organizations.command("reset")
@@ -157,7 +147,7 @@ def reset(organization: int, client_id: str | None, as_json: bool) -> None:
             reset_client_id, secret = transactions.run(engine, change)
         except CredentialsNotFound as error:
             raise click.ClickException(str(error)) from None
-    _print({"clientId": reset_client_id, "clientSecret": secret}, as_json)
+    print_result(as_json, {"clientId": reset_client_id, "clientSecret": secret})
 
 
 @click.command()
@@ -178,7 +168,6 @@ def token(
     organization: int, roles: tuple[str, ...], admin: bool, system_admin: bool, expires: int, as_json: bool
 ) -> None:
     """Print a bearer token for an organization."""
-    from handlers.services.tokens import issue_operator_token
     from persistence.organizations import find
 
     settings = load_settings()
@@ -193,22 +182,11 @@ def token(
         def issue(db: Connection) -> str:
             if find(db, organization) is None:
                 raise click.ClickException(f"there is no organization {organization}")
-            return issue_operator_token(
-                db,
-                settings,
-                organization_id=organization,
-                roles=frozenset(roles),
-                is_admin=admin,
-                is_system_admin=system_admin,
-                lifetime=expires,
-                now=datetime.now(UTC),
-            )
+            rights = {"roles": frozenset(roles), "is_admin": admin, "is_system_admin": system_admin}
+            return operator_token(db, settings, organization, expires, **rights)
 
         access_token = transactions.run(engine, issue)
-    if as_json:
-        print_json({"accessToken": access_token, "expiresIn": expires})
-    else:
-        click.echo(access_token)
+    print_result(as_json, {"accessToken": access_token, "expiresIn": expires}, access_token)
 
 
 def known_roles() -> frozenset[str]:
@@ -219,10 +197,3 @@ def known_roles() -> frozenset[str]:
     return frozenset(
         scope for scheme in schemes for scope in scheme["flows"]["clientCredentials"]["scopes"] if ":" in scope
     )
-
-
-def _print(values: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        print_json(values)
-    else:
-        print_record(values)

@@ -6,7 +6,14 @@ from typing import Any
 import click
 from sqlalchemy import Engine
 
-from handlers.server.commands.context import json_option, load_settings, migrated_engine, organization_ids, print_json
+from handlers.server.commands.context import (
+    json_option,
+    load_settings,
+    migrated_engine,
+    organization_ids,
+    print_json,
+    print_result,
+)
 from handlers.server.commands.progress import elapsed_time
 
 
@@ -99,7 +106,8 @@ def release_answers(as_json: bool) -> None:
     from handlers.server.jobs import RELEASE_ANSWERS
 
     answers = _run_job(RELEASE_ANSWERS)["answers"]
-    _print_count("released", answers, f"{answers:,} responses released.", "Nothing to release.", as_json)
+    text = f"{answers:,} responses released." if answers else "Nothing to release."
+    print_result(as_json, {"released": answers}, text)
 
 
 @click.command()
@@ -119,7 +127,8 @@ def deliver(organization: int | None, as_json: bool) -> None:
             organization_ids(engine, organization)
         with elapsed_time("Sending"):
             attempts = send_due(engine, settings, organization_id=organization)
-    _print_count("attempts", attempts, f"Attempts made: {attempts:,}.", "Nothing to send.", as_json)
+    text = f"Attempts made: {attempts:,}." if attempts else "Nothing to send."
+    print_result(as_json, {"attempts": attempts}, text)
 
 
 @click.command()
@@ -133,7 +142,8 @@ def remove_deliveries(as_json: bool) -> None:
     from handlers.server.jobs import REMOVE_DELIVERIES
 
     count = _run_job(REMOVE_DELIVERIES)["deliveries"]
-    _print_count("removed", count, f"Deliveries removed: {count:,}.", "Nothing to remove.", as_json)
+    text = f"Deliveries removed: {count:,}." if count else "Nothing to remove."
+    print_result(as_json, {"removed": count}, text)
 
 
 def _run_job(name: str) -> Mapping[str, Any]:
@@ -143,10 +153,3 @@ def _run_job(name: str) -> Mapping[str, Any]:
     settings = load_settings()
     with migrated_engine(settings) as engine, elapsed_time("Working"):
         return run_job(engine, settings, name)
-
-
-def _print_count(name: str, count: int, sentence: str, nothing: str, as_json: bool) -> None:
-    if as_json:
-        print_json({name: count})
-    else:
-        click.echo(sentence if count else nothing)

@@ -6,6 +6,7 @@ import click
 from sqlalchemy import Connection
 
 from handlers.server.commands.context import (
+    OPERATOR,
     json_option,
     load_settings,
     migrated_engine,
@@ -38,7 +39,7 @@ def sample(name: str, organization: str | None, as_json: bool) -> None:
 
     settings, now = load_settings(), datetime.now(UTC)
     with migrated_engine(settings) as engine:
-        api = LocalApi(settings, engine, "operator")
+        api = LocalApi(settings, engine, OPERATOR)
 
         def fill(db: Connection) -> tuple[int, list[tuple[str, str]]]:
             if organization is None:

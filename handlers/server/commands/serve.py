@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine
 
 from handlers.server.commands.context import command_engine, load_settings, with_database
 from handlers.server.commands.server_address import noted_address
-from handlers.server.commands.tenant import TOKEN_SECONDS, Tenant, administrator_token, find_or_create
+from handlers.server.commands.tenant import TOKEN_SECONDS, Tenant, find_or_create, operator_token
 from handlers.settings import Settings
 from persistence import schema, transactions
 
@@ -74,7 +74,7 @@ def _announcement(engine: Engine, settings: Settings, tenant: Tenant) -> Callabl
     """
     if settings.log_format == "json":
         return partial(_log.info, _log_line(settings, tenant))
-    token = transactions.run(engine, lambda db: administrator_token(db, settings, tenant.organization_id))
+    token = transactions.run(engine, lambda db: operator_token(db, settings, tenant.organization_id, is_admin=True))
     return partial(click.echo, _greeting(settings, tenant, token))
 
 

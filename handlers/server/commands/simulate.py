@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -20,6 +19,7 @@ from handlers.server.commands.context import (
     the_organization,
 )
 from handlers.server.commands.server_address import server_url
+from handlers.server.commands.tenant import operator_token
 from handlers.settings import Settings
 from persistence import transactions
 from persistence.engine import from_json
@@ -90,8 +90,6 @@ def server_token(
     settings: Settings, organization: int | None, roles: frozenset[str], lifetime: int, token: str | None = None
 ) -> tuple[int, str]:
     """The organization named, or the only one, and a token with these roles unless one is given."""
-    from handlers.services.tokens import issue_operator_token
-
     if organization is not None and token is not None:
         return organization, token
 
@@ -99,15 +97,7 @@ def server_token(
         organization_id = the_organization(engine, organization)
 
         def issue(db: Connection) -> str:
-            return issue_operator_token(
-                db,
-                settings,
-                organization_id=organization_id,
-                roles=roles,
-                is_admin=False,
-                lifetime=lifetime,
-                now=datetime.now(UTC),
-            )
+            return operator_token(db, settings, organization_id, lifetime, roles=roles)
 
         return organization_id, token or transactions.run(engine, issue)
 

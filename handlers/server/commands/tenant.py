@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from sqlalchemy import Connection, text
 
@@ -34,16 +35,17 @@ def find_or_create(db: Connection, *, name: str, by_name: bool, lock: int) -> Te
     return Tenant(created.organization_id, (created.client_id, created.client_secret))
 
 
-def administrator_token(db: Connection, settings: Settings, organization_id: int) -> str:
-    """A token of an administrator of the organization, valid for `TOKEN_SECONDS`."""
+def operator_token(
+    db: Connection, settings: Settings, organization_id: int, lifetime: int = TOKEN_SECONDS, **rights: Any
+) -> str:
+    """A token of the operator in the organization, without rights other than the named ones."""
     from handlers.services.tokens import issue_operator_token
 
     return issue_operator_token(
         db,
         settings,
         organization_id=organization_id,
-        roles=frozenset(),
-        is_admin=True,
-        lifetime=TOKEN_SECONDS,
+        lifetime=lifetime,
         now=datetime.now(UTC),
+        **{"roles": frozenset(), "is_admin": False, **rights},
     )
