@@ -31,12 +31,7 @@ SELECT member_id, badge_id, assigned_balance FROM member_badges
 WHERE organization_id = %s AND member_id = ANY(%s::bigint[]) AND assigned_balance > 0
 """)
 
-_STORE_BALANCES = upsert(
-    member_badges,
-    ("organization_id", "member_id", "badge_id", "assigned_balance", "updated_at"),
-    key=("member_id", "badge_id"),
-    updated_columns=("assigned_balance", "updated_at"),
-)
+_STORE_BALANCES = upsert(member_badges)
 _CHANGEABLE = ("badge_tracking_id", "reversal_badge_tracking_id", "missing")
 _CHANGE_TRACKINGS = update_by_id(badge_trackings, *_CHANGEABLE)
 
@@ -103,5 +98,5 @@ def store(db: Connection, organization_id: int, changes: BadgeChanges, at: datet
             for (member_id, badge_id), balance in changes.balances.items()
         ]
         defer(db, _STORE_BALANCES, (as_json(balance_rows),))
-    add_all(db, badge_trackings, _TRACKING_NAMES, as_rows(changes.trackings, _TRACKING_NAMES))
+    add_all(db, badge_trackings, as_rows(changes.trackings, _TRACKING_NAMES))
     change_all(db, _CHANGE_TRACKINGS, organization_id, as_rows(changes.changed_trackings, _CHANGEABLE))

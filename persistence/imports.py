@@ -11,15 +11,13 @@ from domain.imports.records import FAILED, QUEUED, RUNNING, UPLOADING, FailedRow
 from persistence.connections import defer, query
 from persistence.file_jobs import FileJobs
 from persistence.filters import is_same
-from persistence.rows import add, add_all, columns_of, fields_of
+from persistence.rows import add, add_all, as_rows, columns_of, fields_of
 from persistence.tables.imports import failed_import_rows, import_blocks, import_parts, imports
 
 BLOCK_BYTES = 1024 * 1024
 
 _TO_DO = f"status IN ('{QUEUED}', '{RUNNING}')"
 IMPORTS = FileJobs(imports, ImportJob, (import_blocks, import_parts), _TO_DO)
-
-_FAILED_FIELDS = ("organization_id", "import_id", *fields_of(FailedRow))
 
 _ADD_BLOCK = """
 INSERT INTO import_blocks (organization_id, import_id, part_number, block_number, content)
@@ -121,13 +119,7 @@ def read_block(db: Connection, job: ImportJob, part_number: int, block_number: i
 def add_failed(db: Connection, job: ImportJob, rows: Sequence[FailedRow]) -> None:
     """Store rows that failed, with one statement."""
     import_ids = {"organization_id": job.organization_id, "import_id": job.import_id}
-    names = fields_of(FailedRow)
-    add_all(
-        db,
-        failed_import_rows,
-        _FAILED_FIELDS,
-        [{**import_ids, **{name: getattr(row, name) for name in names}} for row in rows],
-    )
+    add_all(db, failed_import_rows, as_rows(rows, fields_of(FailedRow), **import_ids))
 
 
 def find_failed(db: Connection, job: ImportJob, after_line: int, limit: int) -> list[FailedRow]:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from domain.campaigns.counters import Ceiling, CounterKey, CounterRow, LockedCounter
 from domain.retries import StartOver
 from persistence.connections import Prepared, defer, query
-from persistence.rows import as_json
+from persistence.rows import as_json, fields_of
 from persistence.transactions import is_repeated
 
 _KEY = "campaign_id, member_id, ledger_account_id, type, period, period_start, shared_key, location"
@@ -147,24 +147,9 @@ def store(db: Connection, organization_id: int, rows: Sequence[CounterRow]) -> N
 
 
 def _as_row(row: CounterRow) -> dict[str, Any]:
-    key = row.key
-    return {
-        "campaign_id": key.campaign_id,
-        "member_id": key.member_id,
-        "ledger_account_id": key.ledger_account_id,
-        "type": key.type,
-        "period": key.period,
-        "period_start": key.period_start,
-        "shared_key": key.shared_key,
-        "location": key.location,
-        "part": row.part,
-        "used": row.used,
-        "parts": row.parts,
-        "quota": row.quota,
-        "until": row.until,
-        "alerts": list(row.alerts),
-        "waits": row.waits,
-    }
+    values = row._asdict()
+    key = values.pop("key")
+    return {name: getattr(key, name) for name in fields_of(CounterKey)} | values
 
 
 def find_most_used(

@@ -200,8 +200,7 @@ def store_trackings(
     db: Connection, organization_id: int, new: Sequence[TierTracking], changed_trackings: Sequence[TierTracking]
 ) -> None:
     """Insert and change trackings of effects and cancellations; at most two statements."""
-    names = fields_of(TierTracking)
-    add_all(db, member_tier_trackings, names, as_rows(new, names))
+    add_all(db, member_tier_trackings, as_rows(new, fields_of(TierTracking)))
     change_all(db, _CHANGE_TRACKINGS, organization_id, as_rows(changed_trackings, _CHANGEABLE))
 
 

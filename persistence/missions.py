@@ -42,20 +42,7 @@ JOIN mission_trackings t ON t.organization_id = %s AND t.member_id = ANY(%s) AND
 GROUP BY 1, 2, 3
 """
 
-_PROGRESS_COLUMNS = (
-    "organization_id",
-    "member_id",
-    "mission_id",
-    "goal_count",
-    "counted",
-    "times_achieved",
-    "last_counter_count_when_achieved",
-    "last_achieved_at",
-    "updated_at",
-)
-_KEEP = upsert(
-    member_missions, _PROGRESS_COLUMNS, key=("member_id", "mission_id"), updated_columns=_PROGRESS_COLUMNS[3:]
-)
+_KEEP = upsert(member_missions)
 
 _UNDO = update_by_id(mission_trackings, "mission_tracking_id", "reversal_loyalty_event_id")
 
@@ -120,7 +107,7 @@ def write(db: Connection, organization_id: int, changes: MissionChanges, at: dat
         for tracking_id, by in changes.reversals.items()
     ]
     change_all(db, _UNDO, organization_id, undone)
-    add_all(db, mission_trackings, _NEW_TRACKING, as_rows(changes.trackings, _NEW_TRACKING))
+    add_all(db, mission_trackings, as_rows(changes.trackings, _NEW_TRACKING))
     if changes.progress_of_members:
         progress_rows = [
             {

@@ -122,15 +122,19 @@ def _dialect() -> Any:
     return postgresql.dialect()  # type: ignore[no-untyped-call]
 
 
-def add_all(db: Connection, table: Table, names: Sequence[str], rows: Sequence[Any]) -> None:
-    """Insert any number of rows, mappings or records, with one statement."""
-    defer_joined(db, additions(table, names, rows))
+def add_all(db: Connection, table: Table, rows: Sequence[Any], names: Sequence[str] = ()) -> None:
+    """Insert any number of rows with one statement, as `additions`."""
+    defer_joined(db, additions(table, rows, names))
 
 
-def additions(table: Table, names: Sequence[str], rows: Sequence[Any]) -> list[Statement]:
-    """The statement that inserts rows, if there are any, which travel as one JSON text, exactly."""
+def additions(table: Table, rows: Sequence[Any], names: Sequence[str] = ()) -> list[Statement]:
+    """The statement that inserts rows, if there are any, which travel as one JSON text, exactly.
+
+    Without `names` of columns, the rows are mappings, which all have the same columns.
+    """
     if not rows:
         return []
+    names = names or rows[0]
     # What JSON leaves out is NULL; the names of NULLs are half of the text of an event.
     rows_without_nulls = [
         {name: value for name, value in row.items() if value is not None} if isinstance(row, dict) else row
@@ -174,17 +178,21 @@ def bytea(value: bytes | None) -> str | None:
     return None if value is None else "\\x" + value.hex()
 
 
-def upsert(table: Table, names: Sequence[str], key: Sequence[str], updated_columns: Sequence[str]) -> Prepared:
+def upsert(
+    table: Table, names: Sequence[str] = (), key: Sequence[str] = (), updated_columns: Sequence[str] = ()
+) -> Prepared:
     """The statement that inserts rows, or changes columns of rows with the same key in their organization.
 
-    Its parameter is the JSON text of the rows.
+    The rows have all columns of the table unless `names` are given, the key is the primary one, and all columns are
+    changed but those of the key and `created_at`. Its parameter is the JSON text of the rows.
     """
-    listed = ", ".join(names)
+    names = names or [column.name for column in table.c]
+    conflict = ("organization_id", *key) if key else [column.name for column in table.primary_key]
+    changed = updated_columns or [name for name in names if name not in (*conflict, "created_at")]
     return Prepared(
-        f"INSERT INTO {table.name} ({listed}) SELECT {listed}"
-        f" FROM json_to_recordset(%s::json) AS x({typed(table, names)})"
-        f" ON CONFLICT (organization_id, {', '.join(key)})"
-        f" DO UPDATE SET {', '.join([f'{name} = excluded.{name}' for name in updated_columns])}"
+        f"{_bulk_insert(table, tuple(names))}"
+        f" ON CONFLICT ({', '.join(conflict)})"
+        f" DO UPDATE SET {', '.join([f'{name} = excluded.{name}' for name in changed])}"
     )
 
 

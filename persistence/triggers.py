@@ -33,17 +33,6 @@ TRIGGERS = Records(
 )
 DELIVERIES = Records(deliveries, TriggerDelivery, equal=("status",))
 
-_NEW_DELIVERY = (
-    "organization_id",
-    "trigger_id",
-    "type",
-    "member_id",
-    "payload",
-    "status",
-    "created_at",
-    "updated_at",
-)
-
 # Triggers and organizations in another order each time, and a few deliveries of each trigger, so that triggers with
 # many deliveries do not block others. The lease is the next attempt's time: when a crashed worker's lease expires,
 # another one takes the delivery.
@@ -207,7 +196,7 @@ def add_deliveries(
         }
         for trigger_id, type_, payload, member_id in messages
     ]
-    add_all(db, deliveries, _NEW_DELIVERY, rows)
+    add_all(db, deliveries, rows)
 
 
 def queue_again(db: Connection, delivery: TriggerDelivery, now: datetime) -> TriggerDelivery:

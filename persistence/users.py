@@ -45,19 +45,6 @@ _MEMBERSHIP_COLUMNS = (
     roles_of_groups(memberships),
 )
 _JOINED = users.join(memberships, memberships.c.user_id == users.c.user_id)
-_NEW_USER = (
-    "user_id",
-    "name",
-    "email",
-    "email_is_verified",
-    "auth_client_id",
-    "password_hash",
-    "password_is_temporary",
-    "password_expires_at",
-    "pending_provisioning",
-    "created_at",
-    "updated_at",
-)
 
 # Later rows of one user would fail, so the caller names each once.
 _SAVE_MEMBERSHIPS = """
@@ -227,7 +214,7 @@ def add_user(db: Connection, **values: Any) -> int:
 
 def add_users(db: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert any number of users, whose ids were reserved, without memberships."""
-    add_all(db, users, _NEW_USER, rows)
+    add_all(db, users, rows)
 
 
 def save_memberships(db: Connection, rows: Sequence[Membership], now: datetime) -> None:

@@ -149,15 +149,11 @@ _RESERVED = Prepared(
     f"SELECT l.coupon_book_id, count(*) {_ACTIVE} AND l.coupon_lot_id IS NULL GROUP BY l.coupon_book_id"
 )
 _STORE_LOCKS = upsert(
-    coupon_locks,
-    fields_of(CouponLock),
-    key=("coupon_lock_id",),
-    updated_columns=("coupon_usage_id", "ended_at", "updated_at"),
+    coupon_locks, fields_of(CouponLock), updated_columns=("coupon_usage_id", "ended_at", "updated_at")
 )
 _STORE_LOTS = upsert(
     coupon_lots,
     fields_of(CouponLot),
-    key=("coupon_lot_id",),
     updated_columns=("amount", "amount_used", "amount_owed", "remaining_value", "updated_at"),
 )
 
@@ -357,7 +353,7 @@ def add_coupons(db: Connection, new_coupons: Sequence[Coupon], counts_by_book: M
     for coupon in new_coupons:
         places[coupon.coupon_book_id] += 1
         rows.append(replace(coupon, position=places[coupon.coupon_book_id]))
-    add_all(db, coupons, _COUPON_NAMES, rows)
+    add_all(db, coupons, rows, _COUPON_NAMES)
 
 
 def add_to_coupons(

@@ -109,7 +109,7 @@ def find_page(db: Connection, member: Member, query: Mapping[str, Any], now: dat
 
 def additions_of(usages: Collection[CouponUsage]) -> list[Statement]:
     """The statement that inserts usages, whose ids were reserved."""
-    return additions(table, _FIELDS, as_rows(usages, _FIELDS))
+    return additions(table, as_rows(usages, _FIELDS))
 
 
 def links_of(organization_id: int, usages: Collection[CouponUsage]) -> list[Statement]:

@@ -58,21 +58,6 @@ WHERE u.organization_id = %s AND u.ledger_transaction_id = x.ledger_transaction_
 _LOTS_AT_FIRST = 64
 _ALL = Decimal("Infinity")
 
-_NEW_LOT_COLUMNS = (
-    "organization_id",
-    "wallet_id",
-    "ledger_account_id",
-    "ledger_transaction_id",
-    "amount",
-    "remaining",
-    "expired",
-    "expires_at",
-    "kept_until",
-    "created_at",
-)
-
-_USE_COLUMNS = ("organization_id", "ledger_transaction_id", "ledger_lot_id", "amount")
-
 
 def write_lots(
     db: Connection, organization_id: int, steps: Sequence[tuple[int, Step]], at: datetime
@@ -93,11 +78,10 @@ def write_lots(
         ids = dict(zip(allocation.new, new_ids, strict=True))
     statements = additions(
         ledger_lots,
-        ("ledger_lot_id", *_NEW_LOT_COLUMNS) if are_named else _NEW_LOT_COLUMNS,
         [
             {
                 "organization_id": organization_id,
-                "ledger_lot_id": ids.get(lot.ledger_lot_id),
+                **({"ledger_lot_id": ids[lot.ledger_lot_id]} if are_named else {}),
                 "wallet_id": lot.wallet_id,
                 "ledger_account_id": lot.ledger_account_id,
                 "ledger_transaction_id": lot.ledger_transaction_id,
@@ -154,7 +138,6 @@ def _write_uses(
     uses = {**{key: amount for key, amount in allocation.changed_uses.items() if amount}, **allocation.uses}
     return additions(
         ledger_lot_uses,
-        _USE_COLUMNS,
         [
             {
                 "organization_id": organization_id,

@@ -23,28 +23,7 @@ from persistence.rows import (
 )
 from persistence.tables.ledger import ledger_balances, ledger_entries, ledger_transactions
 
-_HOLDING_COLUMNS = (
-    "organization_id",
-    "wallet_id",
-    "ledger_account_id",
-    "current_balance",
-    "pending_credit_balance",
-    "pending_debit_balance",
-    "current_overdraft_balance",
-    "total_overdraft_credit_balance",
-    "total_fiat_value",
-    "earned",
-    "last_transaction_date",
-    "last_activity_date",
-    "created_at",
-    "updated_at",
-)
-_WRITE_HOLDINGS = upsert(
-    ledger_balances,
-    _HOLDING_COLUMNS,
-    key=("wallet_id", "ledger_account_id"),
-    updated_columns=[name for name in _HOLDING_COLUMNS[3:] if name != "created_at"],
-)
+_WRITE_HOLDINGS = upsert(ledger_balances)
 
 # Each server process of PostgreSQL counts in its own shard, so that mints of one account seldom wait for another.
 _WRITE_SUPPLIES = Prepared("""
@@ -96,53 +75,6 @@ _MARK_AWAITING = Prepared("""
 UPDATE organizations SET awaits_events = true WHERE organization_id = %s AND NOT awaits_events
 """)
 
-_TRANSACTION_COLUMNS = (
-    "organization_id",
-    "ledger_transaction_id",
-    "ledger_account_id",
-    "transaction_type",
-    "status",
-    "amount",
-    "system_unique_key",
-    "request_digest",
-    "external_id",
-    "external_event_date",
-    "description",
-    "tags",
-    "from_wallet_id",
-    "to_wallet_id",
-    "loyalty_event_id",
-    "atomic_set_id",
-    "reserved_amount",
-    "pending_expires_at",
-    "held_until",
-    "available_at",
-    "available_on",
-    "policy_expires_at",
-    "is_expiry",
-    "is_extension",
-    "fiat_value",
-    "fiat_gross_amount",
-    "fiat_currency",
-    "reverted_ledger_transaction_id",
-    "is_partial",
-    "part_of_ledger_transaction_id",
-    "qualifying_amount",
-    "created_at",
-    "updated_at",
-)
-
-_ENTRY_COLUMNS = (
-    "organization_id",
-    "ledger_transaction_id",
-    "entry_index",
-    "ledger_account_id",
-    "wallet_id",
-    "amount",
-    "updated_balance",
-    "is_overdraft",
-)
-
 
 def write_session(
     db: Connection, organization_id: int, session: LedgerSession, reserved_ids: Sequence[int] = ()
@@ -165,7 +97,6 @@ def write_session(
     id_of = dict(zip(map(id, steps), ids, strict=True))
     statements = additions(
         ledger_transactions,
-        _TRANSACTION_COLUMNS,
         [
             _transaction_row(organization_id, i, step, session.at, ids, id_of.get(id(step.part_of)))
             for i, step in numbered_steps
@@ -176,7 +107,7 @@ def write_session(
         defer_joined(db, statements)
         statements = []
         _change_stored(db, organization_id, session, numbered_steps, id_of)
-    statements += additions(ledger_entries, _ENTRY_COLUMNS, _entry_rows(organization_id, numbered_steps))
+    statements += additions(ledger_entries, _entry_rows(organization_id, numbered_steps))
     statements += write_lots(db, organization_id, numbered_steps, session.at)
     statements.append((_WRITE_HOLDINGS, (as_json(holdings),)))
     supplies = _supply_rows(organization_id, steps)

@@ -149,8 +149,7 @@ def add_logs(db: Connection, uses: Iterable[CodeUse], now: datetime) -> None:
         }
         for use in uses
     ]
-    if rows:
-        add_all(db, referral_logs, tuple(rows[0]), rows)
+    add_all(db, referral_logs, rows)
 
 
 def reverse_logs(db: Connection, organization_id: int, reversals: Mapping[int, int], now: datetime) -> None:
