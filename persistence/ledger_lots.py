@@ -28,43 +28,45 @@ _Amount = Row[int, datetime | None, Decimal]
 # The index of spendable lots has them in the order of their expiry, so no more are read than are listed.
 _EXPIRING = """
 SELECT p.ledger_account_id, l.expires_at, l.remaining
-FROM jsonb_to_recordset(%s::jsonb) AS p(ledger_account_id bigint, until timestamptz)
+FROM jsonb_to_recordset(%(ends)s::jsonb) AS p(ledger_account_id bigint, until timestamptz)
 CROSS JOIN LATERAL (
     SELECT expires_at, sum(remaining) AS remaining FROM ledger_lots
-    WHERE organization_id = %s AND wallet_id = %s AND ledger_account_id = p.ledger_account_id AND remaining > 0
-        AND expires_at > %s AND expires_at <= p.until
-    GROUP BY expires_at ORDER BY expires_at LIMIT %s
+    WHERE organization_id = %(organization_id)s AND wallet_id = %(wallet_id)s
+        AND ledger_account_id = p.ledger_account_id AND remaining > 0
+        AND expires_at > %(now)s AND expires_at <= p.until
+    GROUP BY expires_at ORDER BY expires_at LIMIT %(limit)s
 ) l
 """
 
 # Lots that an idle balance keeps after its end.
 _KEPT = """
 SELECT p.ledger_account_id, least(l.expires_at, l.kept_until) AS moment, sum(l.remaining)
-FROM jsonb_to_recordset(%s::jsonb) AS p(ledger_account_id bigint, until timestamptz)
+FROM jsonb_to_recordset(%(ends)s::jsonb) AS p(ledger_account_id bigint, until timestamptz)
 JOIN ledger_lots l USING (ledger_account_id)
-WHERE l.organization_id = %s AND l.wallet_id = %s AND l.remaining > 0 AND l.kept_until > greatest(p.until, %s)
-    AND (l.expires_at > greatest(p.until, %s) OR l.expires_at IS NULL)
-GROUP BY 1, 2 ORDER BY 2 LIMIT %s
+WHERE l.organization_id = %(organization_id)s AND l.wallet_id = %(wallet_id)s AND l.remaining > 0
+    AND l.kept_until > greatest(p.until, %(now)s)
+    AND (l.expires_at > greatest(p.until, %(now)s) OR l.expires_at IS NULL)
+GROUP BY 1, 2 ORDER BY 2 LIMIT %(limit)s
 """
 
 _IN_HOLDS = """
 SELECT p.ledger_account_id, l.expires_at, l.amount
-FROM jsonb_to_recordset(%s::jsonb) AS p(ledger_account_id bigint, until timestamptz)
+FROM jsonb_to_recordset(%(ends)s::jsonb) AS p(ledger_account_id bigint, until timestamptz)
 CROSS JOIN LATERAL (
     SELECT {expires_at} AS expires_at, sum(u.amount) AS amount
     FROM ledger_transactions t
     JOIN ledger_lot_uses u USING (organization_id, ledger_transaction_id)
     JOIN ledger_lots lots USING (organization_id, ledger_lot_id)
-    WHERE t.organization_id = %s AND t.from_wallet_id = %s AND t.ledger_account_id = p.ledger_account_id
-        AND t.status = 0 AND {has_ended}
-    GROUP BY 1 ORDER BY 1 NULLS LAST LIMIT %s
+    WHERE t.organization_id = %(organization_id)s AND t.from_wallet_id = %(wallet_id)s
+        AND t.ledger_account_id = p.ledger_account_id AND t.status = 0 AND {has_ended}
+    GROUP BY 1 ORDER BY 1 NULLS LAST LIMIT %(limit)s
 ) l
 """
 
-_RESERVED = _IN_HOLDS.format(expires_at="lots.expires_at", has_ended="(t.held_until <= %s) IS NOT TRUE")
+_RESERVED = _IN_HOLDS.format(expires_at="lots.expires_at", has_ended="(t.held_until <= %(now)s) IS NOT TRUE")
 _RELEASED = _IN_HOLDS.format(
     expires_at="nullif(least(lots.expires_at, greatest(p.until, lots.kept_until)), 'infinity')",
-    has_ended="t.held_until <= %s",
+    has_ended="t.held_until <= %(now)s",
 )
 
 # Amounts of mints that are not available yet.
@@ -167,24 +169,27 @@ def with_lots(
         view.ledger_account_id: accounts[view.ledger_account_id].end_of_idle_balance(view, organization.zone)
         for view in views
     }
-    tracked = [i for i in ends if accounts[i].point_tracking_enabled]
     available: dict[int, dict[datetime | None, Decimal]] = {i: {} for i in ends}
     reserved_amounts: dict[int, dict[datetime | None, Decimal]] = {i: {} for i in ends}
-    if tracked:
-        wallet_id = views[0].wallet_id
-        tracked_ends = {i: ends[i] for i in tracked}
-        for account_id, expires_at, amount in _expiring_amounts(db, organization_id, wallet_id, tracked_ends, now):
+    tracked_ends = {i: end for i, end in ends.items() if accounts[i].point_tracking_enabled}
+    if tracked_ends:
+        with_holds = [view.ledger_account_id for view in views if view.pending_debit_balance]
+        with_ended_holds = {view.ledger_account_id for view in views if view.ended_holds} & tracked_ends.keys()
+        of_wallet = (organization_id, views[0].wallet_id, now)
+        ending = {i: end for i, end in tracked_ends.items() if end is not None}
+        for account_id, expires_at, amount in _amounts(db, _EXPIRING, tracked_ends, *of_wallet):
             available[account_id][expires_at] = amount
-        for account_id, expires_at, amount in _reserved_amounts(db, organization_id, views, now):
+        for account_id, expires_at, amount in _amounts(db, _RESERVED, dict.fromkeys(with_holds), *of_wallet):
             reserved_amounts[account_id][expires_at] = amount
-        for account_id, moment, amount in _amounts_kept_at_the_end(db, organization_id, wallet_id, tracked_ends, now):
+        for account_id, moment, amount in _amounts(db, _KEPT, ending, *of_wallet) if ending else ():
             available[account_id][moment] = amount
-        for account_id, expires_at, amount in _amounts_of_ended_holds(db, organization_id, views, tracked_ends, now):
+        ended = {i: tracked_ends[i] for i in with_ended_holds}
+        for account_id, expires_at, amount in _amounts(db, _RELEASED, ended, *of_wallet) if ended else ():
             if expires_at is not None and expires_at > now:
                 available[account_id][expires_at] = available[account_id].get(expires_at, _ZERO) + amount
     for view in views:
         end = ends[view.ledger_account_id]
-        for mint in view.arrived if view.ledger_account_id in tracked else ():
+        for mint in view.arrived if view.ledger_account_id in tracked_ends else ():
             if mint.expires_at is not None and mint.expires_at > now and (end is None or mint.expires_at <= end):
                 of_account = available[view.ledger_account_id]
                 of_account[mint.expires_at] = of_account.get(mint.expires_at, _ZERO) + mint.amount
@@ -196,45 +201,13 @@ def with_lots(
     ]
 
 
-def _expiring_amounts(
-    db: Connection, organization_id: int, wallet_id: int, ends: _Ends, now: datetime
+def _amounts(
+    db: Connection, statement: str, ends: _Ends, organization_id: int, wallet_id: int, now: datetime
 ) -> Iterable[_Amount]:
-    """The unspent amounts of a wallet that expire up to the end of the idle balance, by account and expiry."""
-    values = (_ends_as_json(ends), organization_id, wallet_id, now, MOST_LISTED + 1)
-    return db.exec_driver_sql(_EXPIRING, values)
-
-
-def _reserved_amounts(
-    db: Connection, organization_id: int, views: Sequence[WalletView], now: datetime
-) -> Iterable[_Amount]:
-    """The amounts that holds of a wallet reserve, by account and the expiry of their lots."""
-    accounts = [{"ledger_account_id": view.ledger_account_id} for view in views if view.pending_debit_balance]
-    values = (as_json(accounts), organization_id, views[0].wallet_id, now, MOST_LISTED + 1)
-    return db.exec_driver_sql(_RESERVED, values)
-
-
-def _amounts_kept_at_the_end(
-    db: Connection, organization_id: int, wallet_id: int, ends: _Ends, now: datetime
-) -> Iterable[_Amount]:
-    """The amounts that an idle balance keeps after its end, by account and moment; no query if no balance ends."""
-    ends = {i: end for i, end in ends.items() if end is not None}
-    values = (_ends_as_json(ends), organization_id, wallet_id, now, now, MOST_LISTED + 1)
-    return db.exec_driver_sql(_KEPT, values) if ends else ()
-
-
-def _amounts_of_ended_holds(
-    db: Connection, organization_id: int, views: Sequence[WalletView], ends: _Ends, now: datetime
-) -> Iterable[_Amount]:
-    """The amounts of holds that have ended but are not released yet, by account and expiry; no query without them."""
-    with_ended = {view.ledger_account_id for view in views if view.ended_holds}
-    ends = {i: end for i, end in ends.items() if i in with_ended}
-    values = (_ends_as_json(ends), organization_id, views[0].wallet_id, now, MOST_LISTED + 1)
-    return db.exec_driver_sql(_RELEASED, values) if ends else ()
-
-
-def _ends_as_json(ends: _Ends) -> str:
-    """The ends of idle balances as a parameter of a statement; `infinity` for a balance without an end."""
-    return as_json([{"ledger_account_id": i, "until": end or "infinity"} for i, end in ends.items()])
+    """The amounts of a wallet that a statement finds, by account and moment; `ends` are those of idle balances."""
+    rows = [{"ledger_account_id": i, "until": end or "infinity"} for i, end in ends.items()]
+    parameters = {"ends": as_json(rows), "organization_id": organization_id, "wallet_id": wallet_id, "now": now}
+    return db.exec_driver_sql(statement, {**parameters, "limit": MOST_LISTED + 1})
 
 
 def _waiting(

@@ -50,89 +50,48 @@ class _Source:
         return self.facts_name or self.kind
 
 
-_TIER_TYPES = "('member-tier-set', 'member-tier-removed')"
+def _of_member(
+    kind: str, table: str, id_column: str, *, member: str = "member_id", has_event: bool = True, facts_name: str = ""
+) -> _Source:
+    """The rows of a table that are of the member."""
+    event_id = ("x.loyalty_event_id",) if has_event else ()
+    rows = f"FROM {table} x WHERE x.organization_id = :o AND x.{member} = :m"
+    return _Source(kind, rows, f"x.{id_column}", "x.created_at", *event_id, facts_name=facts_name)
 
-# A transaction has several entries of a wallet if it was captured, or went into debt: it is one row all the same.
+
+def _events(kind: str, condition: str, cause: str = "cause_loyalty_event_id", facts_name: str = "") -> _Source:
+    """The events of the member that meet a condition."""
+    rows = f"FROM events e WHERE e.organization_id = :o AND e.member_id = :m AND {condition}"
+    return _Source(kind, rows, "e.loyalty_event_id", "e.created_at", f"e.{cause}", facts_name=facts_name)
+
+
+_ENTRIES = (
+    "FROM ledger_entries n JOIN ledger_transactions t USING (organization_id, ledger_transaction_id)"
+    " WHERE n.organization_id = :o AND n.wallet_id = :w"
+)
+
 SOURCES: Mapping[str, _Source] = {
-    "events": _Source(
-        EVENT,
-        "FROM events e WHERE e.organization_id = :o AND e.member_id = :m"
-        " AND NOT (e.event_type = ANY(:derived) AND e.reason IS NOT NULL)",
-        "e.loyalty_event_id",
-        "e.created_at",
-        "e.loyalty_event_id",
-    ),
+    "events": _events(EVENT, "NOT (e.event_type = ANY(:derived) AND e.reason IS NOT NULL)", cause="loyalty_event_id"),
+    # A transaction has several entries of a wallet if it was captured, or went into debt: it is one row all the same.
     "ledgerTransactions": _Source(
         POINTS,
-        "FROM ledger_entries n JOIN ledger_transactions t USING (organization_id, ledger_transaction_id)"
-        " WHERE n.organization_id = :o AND n.wallet_id = :w AND n.entry_index = (SELECT min(f.entry_index)"
-        " FROM ledger_entries f WHERE f.organization_id = :o AND f.ledger_transaction_id = n.ledger_transaction_id"
-        " AND f.wallet_id = :w)",
+        f"{_ENTRIES} AND n.entry_index = (SELECT min(f.entry_index) FROM ledger_entries f WHERE f.organization_id = :o"
+        " AND f.ledger_transaction_id = n.ledger_transaction_id AND f.wallet_id = :w)",
         "n.ledger_transaction_id",
         "t.created_at",
         "t.loyalty_event_id",
-        span="FROM ledger_entries n JOIN ledger_transactions t USING (organization_id, ledger_transaction_id)"
-        " WHERE n.organization_id = :o AND n.wallet_id = :w",
+        span=_ENTRIES,
     ),
-    "pointsReleases": _Source(
-        POINTS,
-        "FROM events e WHERE e.organization_id = :o AND e.member_id = :m AND e.event_type = 'points-available'"
-        " AND e.reason IS NOT NULL",
-        "e.loyalty_event_id",
-        "e.created_at",
-        "e.cause_loyalty_event_id",
-        facts_name=POINTS_RELEASE,
+    "pointsReleases": _events(
+        POINTS, "e.event_type = 'points-available' AND e.reason IS NOT NULL", facts_name=POINTS_RELEASE
     ),
-    "couponUsages": _Source(
-        COUPON,
-        "FROM coupon_usages u WHERE u.organization_id = :o AND u.member_id = :m",
-        "u.coupon_usage_id",
-        "u.created_at",
-        "u.loyalty_event_id",
-    ),
-    "couponLocks": _Source(
-        COUPON,
-        "FROM coupon_locks l WHERE l.organization_id = :o AND l.member_id = :m",
-        "l.coupon_lock_id",
-        "l.created_at",
-        facts_name=COUPON_LOCK,
-    ),
-    "badgeTrackings": _Source(
-        BADGE,
-        "FROM badge_trackings b WHERE b.organization_id = :o AND b.member_id = :m",
-        "b.badge_tracking_id",
-        "b.created_at",
-        "b.loyalty_event_id",
-    ),
-    "tierEvents": _Source(
-        TIER,
-        "FROM events e WHERE e.organization_id = :o AND e.member_id = :m"
-        f" AND e.event_type IN {_TIER_TYPES} AND e.reason IS NOT NULL",
-        "e.loyalty_event_id",
-        "e.created_at",
-        "e.cause_loyalty_event_id",
-    ),
-    "missionTrackings": _Source(
-        MISSION,
-        "FROM mission_trackings k WHERE k.organization_id = :o AND k.member_id = :m",
-        "k.mission_tracking_id",
-        "k.created_at",
-        "k.loyalty_event_id",
-    ),
-    "referralsMade": _Source(
-        REFERRAL,
-        "FROM referral_logs r WHERE r.organization_id = :o AND r.referrer_member_id = :m",
-        "r.referral_log_id",
-        "r.created_at",
-        "r.loyalty_event_id",
-    ),
-    "referralsUsed": _Source(
-        REFERRAL,
-        "FROM referral_logs r WHERE r.organization_id = :o AND r.referred_member_id = :m",
-        "r.referral_log_id",
-        "r.created_at",
-        "r.loyalty_event_id",
-    ),
+    "couponUsages": _of_member(COUPON, "coupon_usages", "coupon_usage_id"),
+    "couponLocks": _of_member(COUPON, "coupon_locks", "coupon_lock_id", has_event=False, facts_name=COUPON_LOCK),
+    "badgeTrackings": _of_member(BADGE, "badge_trackings", "badge_tracking_id"),
+    "tierEvents": _events(TIER, "e.event_type IN ('member-tier-set', 'member-tier-removed') AND e.reason IS NOT NULL"),
+    "missionTrackings": _of_member(MISSION, "mission_trackings", "mission_tracking_id"),
+    "referralsMade": _of_member(REFERRAL, "referral_logs", "referral_log_id", member="referrer_member_id"),
+    "referralsUsed": _of_member(REFERRAL, "referral_logs", "referral_log_id", member="referred_member_id"),
     "auditEntries": _Source(
         PROFILE,
         "FROM audit_log a WHERE a.organization_id = :o AND a.entity_type = 'member'"
@@ -141,12 +100,7 @@ SOURCES: Mapping[str, _Source] = {
         # Entries are dated by the real time, all other rows by that of the organization.
         "coalesce(a.test_clock, a.created_at)",
     ),
-    "triggerDeliveries": _Source(
-        MESSAGE,
-        "FROM trigger_deliveries d WHERE d.organization_id = :o AND d.member_id = :m",
-        "d.trigger_delivery_id",
-        "d.created_at",
-    ),
+    "triggerDeliveries": _of_member(MESSAGE, "trigger_deliveries", "trigger_delivery_id", has_event=False),
 }
 
 
