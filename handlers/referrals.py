@@ -15,7 +15,7 @@ from handlers.services import references
 from handlers.services.referrals import ReferralProgramProperties, validated_program
 from persistence import referrals
 from persistence.paging import Page, Paged
-from persistence.referrals.lists import REFERRAL_CODES, REFERRAL_PROGRAMS
+from persistence.referrals import REFERRAL_CODES, REFERRAL_PROGRAMS
 
 ProgramWithTotals = tuple[ReferralProgram, ProgramTotals]
 

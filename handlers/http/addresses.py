@@ -47,7 +47,7 @@ from persistence.points_payments import PAYMENTS
 from persistence.portals import PORTALS
 from persistence.programs import PROGRAMS, TIERS
 from persistence.records import Lookup, Records
-from persistence.referrals.lists import REFERRAL_CODES, REFERRAL_PROGRAMS
+from persistence.referrals import REFERRAL_CODES, REFERRAL_PROGRAMS
 from persistence.triggers import DELIVERIES, TRIGGERS
 
 # The path parameter that names the organization of a call, which is found before all others.

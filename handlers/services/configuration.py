@@ -50,7 +50,7 @@ from persistence.event_types import EVENT_TYPES
 from persistence.ledger import ACCOUNTS
 from persistence.matchers import MATCHERS
 from persistence.missions import MISSIONS
-from persistence.referrals.lists import REFERRAL_PROGRAMS
+from persistence.referrals import REFERRAL_PROGRAMS
 
 _KEPT_ORGANIZATIONS = 1000
 

@@ -36,8 +36,8 @@ from handlers.services.members.view import view_members
 from handlers.services.unit_of_work.participants.referrals import max_referral_chain
 from handlers.services.unit_of_work.unit import UnitOfWork
 from handlers.services.webhooks.outbox import entities_changed
-from persistence import member_tiers, members, posting, referrals
-from persistence.referrals.lists import REFERRAL_CODES
+from persistence import member_tiers, members, posting, referral_uses
+from persistence.referrals import REFERRAL_CODES
 
 MEMBER_CREATED = "member-created"
 
@@ -188,5 +188,5 @@ def lock_referrers(db: Connection, organization: Organization, wallet_id: int, r
     distance = max_referral_chain(configuration_of(db, organization), reported)
     if distance:
         organization_id = organization.organization_id
-        of_referrers = referrals.find_wallets_of_referrers(db, organization_id, [wallet_id], distance)
+        of_referrers = referral_uses.find_wallets_of_referrers(db, organization_id, [wallet_id], distance)
         posting.lock_wallets(db, organization_id, {wallet_id, *of_referrers})

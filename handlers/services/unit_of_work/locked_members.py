@@ -15,7 +15,7 @@ from handlers.services.configuration import Configuration
 from handlers.services.unit_of_work.derived_events import settled_wait
 from handlers.services.unit_of_work.orders import sent_orders
 from handlers.services.unit_of_work.participants.referrals import max_referral_chain, usable_codes
-from persistence import member_lookups, posting, referrals
+from persistence import member_lookups, posting, referral_uses
 
 _ABOUT_MOVEMENTS = {TRANSACTION_CREATED, POINTS_AVAILABLE, POINTS_CANCELLED, POINTS_EXPIRED}
 
@@ -98,14 +98,14 @@ class LockedMembers:
         distance = max_referral_chain(self.configuration, self._reported)
         wallets = set(wallet_ids)
         if distance and wallets:
-            wallets.update(referrals.find_wallets_of_referrers(self.db, self.organization_id, wallets, distance))
+            wallets.update(referral_uses.find_wallets_of_referrers(self.db, self.organization_id, wallets, distance))
         locked = posting.lock_wallets(self.db, self.organization_id, wallets)
         self.ledger_ids |= {wallet_id: wallet.ledger_id for wallet_id, wallet in locked.items()}
         if not self._may_concern_members(account_ids):
             return
         self._add(self._find_owners(wallets))
         if distance and self.members:
-            self.referral_codes = referrals.find_usable(
+            self.referral_codes = referral_uses.find_usable(
                 self.db, self.organization_id, (), (), (), self.members, distance
             )
 

@@ -35,7 +35,7 @@ from domain.reversals import ReversedPart
 from handlers.messages.reversals import reversed_referral
 from handlers.services.configuration import Configuration
 from handlers.services.unit_of_work.reversals import Participant, Reversal
-from persistence import referrals
+from persistence import referral_uses
 
 if TYPE_CHECKING:
     from handlers.services.unit_of_work.unit import UnitOfWork
@@ -69,7 +69,7 @@ def usable_codes(
     if not (codes or orders or loyalty_member_ids or member_ids):
         return {}
     organization_id = configuration.organization_id
-    return referrals.find_usable(db, organization_id, codes, orders, loyalty_member_ids, member_ids, distance or 1)
+    return referral_uses.find_usable(db, organization_id, codes, orders, loyalty_member_ids, member_ids, distance or 1)
 
 
 def max_referral_chain(configuration: Configuration, reported: Collection[str] = ()) -> int:
@@ -110,10 +110,12 @@ class ReferralWork(Participant):
         self._logs: dict[int, list[ReferralLog]] = {}
         code_ids = set(unit.referral_codes)
         if unit.reversals and self._programs.by_id:
-            for log in referrals.find_logs_of_events(unit.db, unit.organization_id, unit.reversals.event_ids):
+            for log in referral_uses.find_logs_of_events(unit.db, unit.organization_id, unit.reversals.event_ids):
                 self._logs.setdefault(log.loyalty_event_id, []).append(log)
                 code_ids.add(log.referral_code_id)
-        self._state: ReferralUsageState = referrals.load_state(unit.db, unit.organization_id, code_ids, unit.members)
+        self._state: ReferralUsageState = referral_uses.load_state(
+            unit.db, unit.organization_id, code_ids, unit.members
+        )
         self._reversed: dict[int, int] = {}
         self._outcomes: list[ReferralOutcome] = []
 
@@ -242,7 +244,7 @@ class ReferralWork(Participant):
         additions, removed_logs = self._state.added_logs, self._state.removed_logs
         changes = Counter(use.code.referral_code_id for use in additions)
         changes.subtract(log.referral_code_id for log in removed_logs)
-        referrals.add_logs(db, additions, now)
-        referrals.reverse_logs(db, organization_id, self._reversed, now)
-        referrals.count_usages(db, organization_id, changes, now)
+        referral_uses.add_logs(db, additions, now)
+        referral_uses.reverse_logs(db, organization_id, self._reversed, now)
+        referral_uses.count_usages(db, organization_id, changes, now)
         self._state.added_logs, self._state.removed_logs, self._reversed = [], [], {}
