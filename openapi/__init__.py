@@ -20,7 +20,7 @@ from __future__ import annotations
 import copy
 import functools
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any
 
@@ -28,6 +28,7 @@ import yaml
 
 SURFACES = ("integration", "administration")
 
+METHODS = ("get", "put", "post", "patch", "delete")
 _COMPONENTS = "components"
 _SECTIONS = ("schemas", "parameters", "responses", "headers", "requestBodies", "examples", "links", "securitySchemes")
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -47,6 +48,14 @@ def _bundled(surface: str) -> dict[str, Any]:
     if surface not in SURFACES:
         raise DocumentError(f"unknown surface {surface!r}, expected one of {', '.join(SURFACES)}")
     return _Bundler(f"{surface}.yaml").document()
+
+
+def operations_of(document: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any], dict[str, Any]]]:
+    """Every operation of a document, in its order: the path, the method, the item of the path, and the operation."""
+    for path, item in document["paths"].items():
+        for method in METHODS:
+            if method in item:
+                yield path, method, item, item[method]
 
 
 def resolved(document: Mapping[str, Any], node: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from openapi import resolved
+from openapi import operations_of, resolved
 
 POSTMAN_SCHEMA = "https://schema.getpostman.com/json/collection/v2.1.0/collection.json"
-_METHODS = ("get", "put", "post", "patch", "delete")
 # The variable that holds the credential of each kind of security scheme.
 _TOKEN = "token"
 _API_KEY = "apiKey"
@@ -107,33 +106,25 @@ def http_file(document: dict[str, Any], url: str) -> str:
 
 def _requests(document: dict[str, Any]) -> Iterator[_Request]:
     schemes = document["components"]["securitySchemes"]
-    for path, item in document["paths"].items():
-        for method in _METHODS:
-            if method not in item:
-                continue
-            operation = item[method]
-            declared = [*item.get("parameters", ()), *operation.get("parameters", ())]
-            parameters = [resolved(document, parameter) for parameter in declared]
-            contents = resolved(document, operation.get("requestBody", {})).get("content", {})
-            media_type, content = next(iter(contents.items()), (None, {}))
-            scheme_name = next(iter(operation["security"][0]), None) if operation["security"] else None
-            is_key = scheme_name is not None and schemes[scheme_name]["type"] == "apiKey"
-            yield _Request(
-                operation=operation,
-                method=method.upper(),
-                path=path,
-                path_values={
-                    parameter["name"]: _value(document, parameter)
-                    for parameter in parameters
-                    if parameter["in"] == "path"
-                },
-                query=[
-                    (parameter, _value(document, parameter)) for parameter in parameters if parameter["in"] == "query"
-                ],
-                media_type=media_type,
-                example=_example(document, content),
-                key_header=schemes[scheme_name]["name"] if is_key and scheme_name else None,
-            )
+    for path, method, item, operation in operations_of(document):
+        declared = [*item.get("parameters", ()), *operation.get("parameters", ())]
+        parameters = [resolved(document, parameter) for parameter in declared]
+        contents = resolved(document, operation.get("requestBody", {})).get("content", {})
+        media_type, content = next(iter(contents.items()), (None, {}))
+        scheme_name = next(iter(operation["security"][0]), None) if operation["security"] else None
+        is_key = scheme_name is not None and schemes[scheme_name]["type"] == "apiKey"
+        yield _Request(
+            operation=operation,
+            method=method.upper(),
+            path=path,
+            path_values={
+                parameter["name"]: _value(document, parameter) for parameter in parameters if parameter["in"] == "path"
+            },
+            query=[(parameter, _value(document, parameter)) for parameter in parameters if parameter["in"] == "query"],
+            media_type=media_type,
+            example=_example(document, content),
+            key_header=schemes[scheme_name]["name"] if is_key and scheme_name else None,
+        )
 
 
 def _postman_item(request: _Request) -> dict[str, Any]:

@@ -29,6 +29,8 @@ from domain.timeline.rows import (
     TIER,
 )
 
+_NO_EVENT = "CAST(NULL AS bigint)"
+
 
 @dataclass(frozen=True, slots=True)
 class _Source:
@@ -38,7 +40,7 @@ class _Source:
     rows: str
     id: str
     at: str
-    event_id: str = "CAST(NULL AS bigint)"
+    event_id: str = _NO_EVENT
     # The same rows, or some of them twice, for a search that stops at the first one; "" if `rows` will do.
     span: str = ""
     # The name of the facts of the rows, where it is not that of the kind.
@@ -54,9 +56,9 @@ def _of_member(
     kind: str, table: str, id_column: str, *, member: str = "member_id", has_event: bool = True, facts_name: str = ""
 ) -> _Source:
     """The rows of a table that are of the member."""
-    event_id = ("x.loyalty_event_id",) if has_event else ()
     rows = f"FROM {table} x WHERE x.organization_id = :o AND x.{member} = :m"
-    return _Source(kind, rows, f"x.{id_column}", "x.created_at", *event_id, facts_name=facts_name)
+    event_id = "x.loyalty_event_id" if has_event else _NO_EVENT
+    return _Source(kind, rows, f"x.{id_column}", "x.created_at", event_id, facts_name=facts_name)
 
 
 def _events(kind: str, condition: str, cause: str = "cause_loyalty_event_id", facts_name: str = "") -> _Source:

@@ -6,9 +6,9 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+import openapi
 from handlers.http.exchange import exchange_of
 from handlers.http.problems import MEDIA_TYPE
-from handlers.http.routing import METHODS
 from handlers.messages import json_text
 from handlers.messages.json_text import encode
 from handlers.messages.validation import Schemas, Validator
@@ -30,10 +30,9 @@ class ResponseContract:
         self._app = app
         self._responses: dict[str, Responses] = {}
         for surface, document in documents.items():
-            for item in document["paths"].values():
-                for operation in (item[method] for method in METHODS if method in item):
-                    name = f"{surface}:{operation['operationId']}"
-                    self._responses[name] = _compile(operation["responses"], schemas[surface])
+            for *_, operation in openapi.operations_of(document):
+                name = f"{surface}:{operation['operationId']}"
+                self._responses[name] = _compile(operation["responses"], schemas[surface])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; send its response after the comparison."""

@@ -17,7 +17,6 @@ from domain.problems import FieldFault, InvalidRequest
 from handlers.call import ADMINISTRATION, INTEGRATION, JSON, Caller, Request
 from handlers.http.dispatch import Dispatcher
 from handlers.http.operations import OperationPlan
-from handlers.http.routing import METHODS
 from handlers.messages.json_text import encode, json_able
 from handlers.messages.uploads import Upload
 from handlers.messages.validation import Schemas
@@ -34,28 +33,27 @@ class LocalApi:
         self._dispatcher = Dispatcher(settings, engine)
         self._subject = subject
         self._schemas: dict[str, Schemas] = {}
-        self._documented: dict[OperationName, tuple[str, Mapping[str, Any], str]] = {}
+        self._documented: dict[OperationName, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {}
         self._plans: dict[OperationName, OperationPlan] = {}
         self._nullable: dict[OperationName, frozenset[str]] = {}
         for surface in openapi.SURFACES:
             document = openapi.bundle(surface)
             self._schemas[surface] = Schemas(surface, document)
-            for path, item in document["paths"].items():
-                for method in METHODS:
-                    if method in item:
-                        self._documented[surface, item[method]["operationId"]] = path, item, method
+            for path, _, item, documented in openapi.operations_of(document):
+                self._documented[surface, documented["operationId"]] = path, item, documented
 
     def _plan(self, operation: OperationName) -> OperationPlan:
         """The plan of an operation, compiled when it is called first."""
         if operation not in self._plans:
-            path, item, method = self._documented[operation]
-            self._plans[operation] = OperationPlan(operation[0], path, item, item[method], self._schemas[operation[0]])
+            self._plans[operation] = OperationPlan(
+                operation[0], *self._documented[operation], self._schemas[operation[0]]
+            )
         return self._plans[operation]
 
     def fields_of(self, operation: OperationName) -> frozenset[str]:
         """The names of the fields of an operation's body."""
-        _, item, method = self._documented[operation]
-        return _fields_of(item[method], self._schemas[operation[0]])
+        *_, documented = self._documented[operation]
+        return _fields_of(documented, self._schemas[operation[0]])
 
     def nullable_fields_of(self, operation: OperationName) -> frozenset[str]:
         """The names of those fields of an operation's body that take null."""

@@ -19,6 +19,7 @@ from connexion.middleware.abstract import ROUTING_CONTEXT, SpecMiddleware
 from connexion.spec import Specification
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+import openapi
 from domain.problems import DeadlineExceeded, FieldFault, InvalidRequest, Refusal, TooBusy
 from handlers import tracing
 from handlers.call import Answer, Caller, NotBatchable, Request
@@ -28,7 +29,7 @@ from handlers.http.intake import BodyPlan, ClientGone, read_body, read_upload
 from handlers.http.negotiation import AnswerTypes
 from handlers.http.parameters import ParameterPlan
 from handlers.http.problems import TOKEN_OPERATION, HttpProblem
-from handlers.http.routing import METHODS, variables_of
+from handlers.http.routing import variables_of
 from handlers.http.threads import CallBatches, WaitingCall
 from handlers.http.throttle import Throttle
 from handlers.messages.faults import MAX_FAULTS
@@ -178,11 +179,9 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
 
     def add_api(self, specification: Specification, *, name: str, schemas: Schemas, **_: Any) -> None:
         """Compile the operations of a document; raises DocumentError for operations that cannot be served."""
-        for path, item in specification.raw["paths"].items():
-            for method in METHODS:
-                if method in item:
-                    plan = OperationPlan(name, path, item, item[method], schemas)
-                    self._plans[f"{name}:{plan.operation_id}"] = plan
+        for path, _method, item, operation in openapi.operations_of(specification.raw):
+            plan = OperationPlan(name, path, item, operation, schemas)
+            self._plans[f"{name}:{plan.operation_id}"] = plan
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request that passed routing and security."""

@@ -1,8 +1,10 @@
 """The operations of a document as the pages show them: by tag, and as sections of the search."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import openapi
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class OperationGroup:
 def groups(document: Mapping[str, Any]) -> list[OperationGroup]:
     """The operations by tag, both in the order of the document; tags without operations are left out."""
     by_tag: dict[str, list[OperationEntry]] = {tag["name"]: [] for tag in document.get("tags", ())}
-    for method, path, operation in _operations(document):
+    for path, method, _, operation in openapi.operations_of(document):
         entry = OperationEntry(
             operation["operationId"],
             method.upper(),
@@ -60,15 +62,8 @@ def search_sections(document: Mapping[str, Any], page: str) -> list[dict[str, st
             "text": f"{method.upper()} {path} {' '.join(operation.get('description', '').split())}"
             f" Fields: {', '.join(sorted(fields.of(operation)))}",
         }
-        for method, path, operation in _operations(document)
+        for path, method, _, operation in openapi.operations_of(document)
     ]
-
-
-def _operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    for path, item in document["paths"].items():
-        for method, operation in item.items():
-            if isinstance(operation, Mapping) and "operationId" in operation:
-                yield method, path, operation
 
 
 class _FieldNames:

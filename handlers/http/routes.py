@@ -49,9 +49,7 @@ def documented_routes() -> dict[tuple[str, str], Route]:
     documented = {
         (surface, operation["operationId"]): (path, method, operation)
         for surface, document in documents.items()
-        for path, item in document["paths"].items()
-        for method, operation in item.items()
-        if method in ("get", "post", "put", "patch", "delete")
+        for path, method, _, operation in openapi.operations_of(document)
     }
     without_handler = {operation_id for _, operation_id in documented} - operations.keys()
     without_document = operations.keys() - {operation_id for _, operation_id in documented}

@@ -14,12 +14,11 @@ from connexion.resolver import Resolution, Resolver
 from connexion.spec import Specification
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+import openapi
 from handlers.http.exchange import exchange_of
 from handlers.http.parameters import UnreadableText, decode_text
 from handlers.http.problems import HttpProblem
 from handlers.messages.validation import DocumentError, Schemas
-
-METHODS = ("get", "put", "post", "delete", "patch")
 
 _VARIABLE = re.compile(r"\{[^{}]+\}")
 
@@ -151,13 +150,10 @@ class Routing(SpecMiddleware):  # type: ignore[misc]
 
     def add_api(self, specification: Specification, *, base_path: str, name: str, schemas: Schemas, **_: Any) -> None:
         """Register the paths of a document under their operation's name, `surface:operationId`."""
-        for path, item in specification.raw["paths"].items():
-            for method in METHODS:
-                if method in item:
-                    operation = item[method]
-                    without_body = _errors_without_body(operation["responses"], schemas)
-                    route = _Route(f"{name}:{operation['operationId']}", base_path, base_path + path, without_body)
-                    self._tree.add(route.template, method.upper(), route)
+        for path, method, _item, operation in openapi.operations_of(specification.raw):
+            without_body = _errors_without_body(operation["responses"], schemas)
+            route = _Route(f"{name}:{operation['operationId']}", base_path, base_path + path, without_body)
+            self._tree.add(route.template, method.upper(), route)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Route one request; an unknown path is passed on to the plain pages."""

@@ -73,11 +73,8 @@ def tools(tags: Sequence[str] = ()) -> list[AssistantTool]:
 
 
 def _of_document(document: Mapping[str, Any], existing_names: set[str]) -> Iterator[AssistantTool]:
-    for path, item in document["paths"].items():
-        for method in ("get", "post"):
-            operation = item.get(method)
-            if operation is None or not _is_read(method, operation):
-                continue
+    for path, method, item, operation in openapi.operations_of(document):
+        if _is_read(method, operation):
             name = operation["operationId"]
             parameters = [
                 openapi.resolved(document, parameter)

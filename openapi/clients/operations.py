@@ -11,7 +11,6 @@ import openapi
 
 KEY = "systemUniqueKey"
 JSON = "application/json"
-METHODS = ("get", "put", "post", "patch", "delete")
 _PAGING = ("page", "cursor")
 # The scope of a client of the administration, which its constructor takes once.
 ORGANIZATION = "organizationId"
@@ -68,10 +67,8 @@ class Operation:
 def operations(document: dict[str, Any]) -> list[Operation]:
     """All operations of a bundled document, in its order."""
     return [
-        _read_operation(document, path, method, item)
-        for path, item in document["paths"].items()
-        for method in METHODS
-        if method in item
+        _read_operation(document, path, method, item, operation)
+        for path, method, item, operation in openapi.operations_of(document)
     ]
 
 
@@ -118,8 +115,9 @@ def _reach(document: dict[str, Any], names: Iterator[str]) -> set[str]:
     return reachable
 
 
-def _read_operation(document: dict[str, Any], path: str, method: str, item: dict[str, Any]) -> Operation:
-    operation = item[method]
+def _read_operation(
+    document: dict[str, Any], path: str, method: str, item: dict[str, Any], operation: dict[str, Any]
+) -> Operation:
     declared = [*item.get("parameters", ()), *operation.get("parameters", ())]
     parameters = [_read_parameter(document, parameter) for parameter in declared]
     in_path = {parameter["name"]: parameter for parameter in parameters if parameter["in"] == "path"}

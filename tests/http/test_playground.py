@@ -14,7 +14,8 @@ import pytest
 
 import handlers.http
 import openapi
-from openapi.clients.operations import KEY, METHODS
+from openapi import METHODS
+from openapi.clients.operations import KEY
 from openapi.clients.packages import write_python, write_typescript
 from tests.http.support import operation, parameter, serve
 from tests.npm import node
