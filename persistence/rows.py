@@ -188,11 +188,11 @@ def upsert(
     """
     names = names or [column.name for column in table.c]
     conflict = ("organization_id", *key) if key else [column.name for column in table.primary_key]
-    changed = updated_columns or [name for name in names if name not in (*conflict, "created_at")]
+    updates = updated_columns or [name for name in names if name not in (*conflict, "created_at")]
     return Prepared(
         f"{_bulk_insert(table, tuple(names))}"
         f" ON CONFLICT ({', '.join(conflict)})"
-        f" DO UPDATE SET {', '.join([f'{name} = excluded.{name}' for name in changed])}"
+        f" DO UPDATE SET {', '.join([f'{name} = excluded.{name}' for name in updates])}"
     )
 
 

@@ -70,9 +70,9 @@ def _field(name: str) -> Callable[[Mapping[str, Any]], str | None]:
 def _kind(name: str, own_name: Callable[[Mapping[str, Any]], str | None], noun: str = "", **others: Any) -> Kind:
     """A kind whose operations have its `noun`, and whose fields have its name, except for the `others`."""
     noun = noun or name[0].upper() + name[1:]
-    named = {"envelope": name, "identity": f"{name}Id", "key": f"{name}Key"}
+    fields = {"envelope": name, "identity": f"{name}Id", "key": f"{name}Key"}
     operations = {"list": f"list{noun}s", "create": f"create{noun}", "update": f"update{noun}"}
-    return Kind(name, own_name, **{**named, **operations, **others})
+    return Kind(name, own_name, **{**fields, **operations, **others})
 
 
 KINDS: tuple[Kind, ...] = (
