@@ -12,7 +12,7 @@ from sqlalchemy import Connection, exists, select, text
 from persistence.connections import Prepared, defer, query
 from persistence.filters import before_moment, from_moment
 from persistence.records import Records
-from persistence.rows import as_json
+from persistence.rows import as_json, fields_of
 from persistence.tables.audit_log import audit_log
 
 # An entry's digest in two steps: the erasable part, under its salt, then the rest. Checks use the same expressions.
@@ -24,10 +24,40 @@ DIGEST = (
     " || convert_to(coalesce(CAST(extract(epoch FROM {0}.test_clock) AS text), ''), 'UTF8'))"
 )
 
-_COLUMNS = (
-    "organization_id, audit_log_id, created_at, test_clock, actor, user_id, token_id, surface, operation_id,"
-    " request_id, entity_type, entity_id, member_ids, reason, changes"
-)
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """One entry; `changes` is None once its personal data is erased."""
+
+    organization_id: int
+    audit_log_id: int
+    created_at: datetime
+    # What the test clock of the organization showed, if it had one.
+    test_clock: datetime | None
+    actor: str
+    user_id: int | None
+    token_id: str | None
+    surface: str | None
+    operation_id: str
+    request_id: str | None
+    entity_type: str
+    entity_id: str
+    member_ids: Sequence[int]
+    reason: str | None
+    changes: dict[str, Any] | None
+
+    @property
+    def is_erased(self) -> bool:
+        """True if the changes of the entry were erased."""
+        return self.changes is None
+
+    @property
+    def shown_changes(self) -> dict[str, Any]:
+        """The changes that are not erased."""
+        return self.changes or {}
+
+
+_COLUMNS = ", ".join(fields_of(AuditEntry))
 # The type of entries about moved points.
 _POINTS = "ledger-transaction"
 
@@ -99,38 +129,6 @@ class NewEntry:
     changes: str
     member_ids: tuple[int, ...] = ()
     wallet_ids: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class AuditEntry:
-    """One entry; `changes` is None once its personal data is erased."""
-
-    organization_id: int
-    audit_log_id: int
-    created_at: datetime
-    # What the test clock of the organization showed, if it had one.
-    test_clock: datetime | None
-    actor: str
-    user_id: int | None
-    token_id: str | None
-    surface: str | None
-    operation_id: str
-    request_id: str | None
-    entity_type: str
-    entity_id: str
-    member_ids: Sequence[int]
-    reason: str | None
-    changes: dict[str, Any] | None
-
-    @property
-    def is_erased(self) -> bool:
-        """True if the changes of the entry were erased."""
-        return self.changes is None
-
-    @property
-    def shown_changes(self) -> dict[str, Any]:
-        """The changes that are not erased."""
-        return self.changes or {}
 
 
 AUDIT_LOG = Records(

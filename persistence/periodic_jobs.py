@@ -45,25 +45,13 @@ def claim(db: Connection, intervals: Mapping[str, timedelta], now: datetime) -> 
     if row is None:
         return None
     values = {"next_run_at": now + intervals[row.name], "started_at": now, "finished_at": None}
-    db.execute(update(periodic_jobs).where(periodic_jobs.c.name == row.name).values(**values))
+    store(db, row.name, **values)
     return Due(row.name, row.last_result)
 
 
-def note_result(db: Connection, name: str, result: Mapping[str, Any], now: datetime) -> None:
-    """Store the result of a complete run."""
-    values = {"finished_at": now, "last_result": result, "last_error": None}
+def store(db: Connection, name: str, **values: Any) -> None:
+    """Store columns of a job: the result or the error of its last run, or when it runs next."""
     db.execute(update(periodic_jobs).where(periodic_jobs.c.name == name).values(**values))
-
-
-def note_failure(db: Connection, name: str, error: str, now: datetime) -> None:
-    """Record that a run failed; the next one starts from the last complete one."""
-    values = {"finished_at": now, "last_error": error}
-    db.execute(update(periodic_jobs).where(periodic_jobs.c.name == name).values(**values))
-
-
-def put_off(db: Connection, name: str, next_run_at: datetime) -> None:
-    """Schedule an interrupted job to be resumed at this moment."""
-    db.execute(update(periodic_jobs).where(periodic_jobs.c.name == name).values(next_run_at=next_run_at))
 
 
 def last_result(db: Connection, name: str) -> Mapping[str, Any] | None:

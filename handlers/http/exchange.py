@@ -1,8 +1,11 @@
 """One exchange of request and response: data that the middlewares collect for headers, log and metrics."""
 
+from __future__ import annotations
+
 import re
 import uuid
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,41 +19,25 @@ request_id_of_thread: ContextVar[str] = ContextVar("request_id", default="-")
 """The request that the running thread works for, so that every log line made on the way names it."""
 
 
+@dataclass(slots=True, eq=False)
 class Exchange:
     """The collected data of one request, filled in on the way through the stack."""
 
-    __slots__ = (
-        "address",
-        "arrived",
-        "caller",
-        "deprecated_at",
-        "headers",
-        "operation_id",
-        "path_values",
-        "rates",
-        "request_id",
-        "route",
-        "started",
-        "status",
-        "without_body",
-    )
-
-    def __init__(self, headers: dict[str, str], request_id: str, started: float) -> None:
-        self.headers = headers
-        self.request_id = request_id
-        self.started = started
-        # The moment from which its time runs.
-        self.arrived = started
-        self.operation_id: str | None = None
-        self.route: str | None = None
-        self.path_values: tuple[tuple[str, bytes], ...] = ()
-        self.caller: Caller | None = None
-        self.deprecated_at: int | None = None
-        self.status = 0
-        self.address = ""
-        self.rates: dict[str, RateState] = {}
-        # Error statuses that the document declares without content for the operation.
-        self.without_body: frozenset[int] = frozenset()
+    headers: dict[str, str]
+    request_id: str
+    started: float
+    # The moment from which its time runs.
+    arrived: float
+    operation_id: str | None = None
+    route: str | None = None
+    path_values: tuple[tuple[str, bytes], ...] = ()
+    caller: Caller | None = None
+    deprecated_at: int | None = None
+    status: int = 0
+    address: str = ""
+    rates: dict[str, RateState] = field(default_factory=dict)
+    # Error statuses that the document declares without content for the operation.
+    without_body: frozenset[int] = frozenset()
 
 
 def open_exchange(scope: Any, started: float) -> Exchange:
@@ -63,7 +50,7 @@ def open_exchange(scope: Any, started: float) -> Exchange:
         headers[key] = f"{headers[key]}, {value.decode('latin-1')}" if key in headers else value.decode("latin-1")
         if key == "x-request-id" and _SANE_REQUEST_ID.fullmatch(value):
             request_id = value.decode("latin-1")
-    exchange = Exchange(headers, request_id or str(uuid.uuid4()), started)
+    exchange = Exchange(headers, request_id or str(uuid.uuid4()), started, started)
     scope[_KEY] = exchange
     return exchange
 

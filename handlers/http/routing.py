@@ -5,7 +5,7 @@ connexion's resolver, which names the operations for it, is in this module, too.
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from connexion.exceptions import ResolverError
 from connexion.middleware.abstract import ROUTING_CONTEXT, SpecMiddleware
@@ -112,15 +112,12 @@ def _literal(segment: bytes) -> str:
         return ""
 
 
-class _Route:
-    __slots__ = ("base_path", "operation_id", "template", "variables", "without_body")
-
-    def __init__(self, operation_id: str, base_path: str, template: str, without_body: frozenset[int]) -> None:
-        self.operation_id = operation_id
-        self.base_path = base_path
-        self.template = template
-        self.variables = variables_of(template)
-        self.without_body = without_body
+class _Route(NamedTuple):
+    operation_id: str
+    base_path: str
+    template: str
+    variables: tuple[str, ...]
+    without_body: frozenset[int]
 
 
 class SurfaceResolver(Resolver):  # type: ignore[misc]
@@ -152,8 +149,9 @@ class Routing(SpecMiddleware):  # type: ignore[misc]
         """Register the paths of a document under their operation's name, `surface:operationId`."""
         for path, method, _item, operation in openapi.operations_of(specification.raw):
             without_body = _errors_without_body(operation["responses"], schemas)
-            route = _Route(f"{name}:{operation['operationId']}", base_path, base_path + path, without_body)
-            self._tree.add(route.template, method.upper(), route)
+            template, operation_name = base_path + path, f"{name}:{operation['operationId']}"
+            route = _Route(operation_name, base_path, template, variables_of(template), without_body)
+            self._tree.add(template, method.upper(), route)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Route one request; an unknown path is passed on to the plain pages."""

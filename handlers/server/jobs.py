@@ -252,11 +252,13 @@ def run_due_job(engine: Engine, settings: Settings, stopping: Callable[[], bool]
             result = _run(engine, settings, job, due.last_result, stopping)
     except Exception as error:
         _log.exception("the job %s failed", job.name)
-        error_class = type(error).__name__
-        transactions.run(engine, lambda db: periodic_jobs.note_failure(db, job.name, error_class, datetime.now(UTC)))
+        # The next run starts from the last complete one.
+        failure = {"finished_at": datetime.now(UTC), "last_error": type(error).__name__}
+        transactions.run(engine, lambda db: periodic_jobs.store(db, job.name, **failure))
         return True
     if result is None:
-        transactions.run(engine, lambda db: periodic_jobs.put_off(db, job.name, datetime.now(UTC)))
+        # It was interrupted, and is resumed at once.
+        transactions.run(engine, lambda db: periodic_jobs.store(db, job.name, next_run_at=datetime.now(UTC)))
     else:
         _log.info("the job %s is done: %s", job.name, dict(result))
     return True
@@ -279,6 +281,6 @@ def _run(
     by_real_time = [organization.organization_id for organization in tenants if organization.clock_now is None]
     result = job.run(JobRun(engine, settings, every, by_real_time, last_result or {}, stopping))
     if result is not None:
-        note = partial(periodic_jobs.note_result, name=job.name, result=result, now=datetime.now(UTC))
-        transactions.run(engine, note)
+        values = {"finished_at": datetime.now(UTC), "last_result": result, "last_error": None}
+        transactions.run(engine, lambda db: periodic_jobs.store(db, job.name, **values))
     return result

@@ -95,7 +95,7 @@ def find_key(db: Connection, collection: ContentCollection, slug: str, locale: s
 
     Without a locale it is the oldest document that has the slug in any locale.
     """
-    statement = select(table.c.document_key).where(*_within(collection), table.c.slug == slug)
+    statement = select(table.c.document_key).where(*within(collection), table.c.slug == slug)
     if locale is not None:
         statement = statement.order_by((table.c.locale == locale).desc())
     return db.execute(statement.order_by(table.c.content_document_id).limit(1)).scalar()
@@ -106,7 +106,7 @@ def find_version(
 ) -> ContentDocument | None:
     """The version of a document for a locale; locked for this transaction if asked."""
     statement = select(*COLUMNS).where(
-        *_within(collection), table.c.document_key == document_key, table.c.locale == locale
+        *within(collection), table.c.document_key == document_key, table.c.locale == locale
     )
     if lock:
         statement = statement.with_for_update()
@@ -124,7 +124,7 @@ def lock_versions(
         "(document_key, locale) IN (SELECT * FROM unnest(CAST(:keys AS uuid[]), CAST(:locales AS text[])))"
     )
     statement = (
-        select(*COLUMNS).where(*_within(collection), is_listed).order_by(table.c.content_document_id).with_for_update()
+        select(*COLUMNS).where(*within(collection), is_listed).order_by(table.c.content_document_id).with_for_update()
     )
     rows = db.execute(statement, {"keys": list(keys), "locales": list(locales)})
     return {(document.document_key, document.locale): document for document in [ContentDocument(*row) for row in rows]}
@@ -132,15 +132,13 @@ def lock_versions(
 
 def locales_of(db: Connection, collection: ContentCollection, document_key: str) -> list[str]:
     """The locales that a document has versions for, sorted."""
-    statement = select(table.c.locale).where(*_within(collection), table.c.document_key == document_key)
+    statement = select(table.c.locale).where(*within(collection), table.c.document_key == document_key)
     return sorted(db.execute(statement).scalars())
 
 
-def _within(collection: ContentCollection) -> tuple[Any, ...]:
-    return (
-        is_same(table, collection, "content_collection_id"),
-        table.c.deleted_at.is_(None),
-    )
+def within(collection: ContentCollection) -> tuple[Any, ...]:
+    """The conditions that a version of a document is in the collection, and not deleted."""
+    return is_same(table, collection, "content_collection_id"), table.c.deleted_at.is_(None)
 
 
 def upsert(
@@ -205,7 +203,7 @@ def delete(db: Connection, document: ContentDocument, now: datetime) -> ContentD
 
 def locales_in_use(db: Connection, collection: ContentCollection) -> list[str]:
     """The locales that documents of the collection have versions for."""
-    statement = select(table.c.locale).where(*_within(collection)).distinct()
+    statement = select(table.c.locale).where(*within(collection)).distinct()
     return list(db.execute(statement).scalars())
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, and_, any_, cast, exists, fals
 from domain.content.collections import ContentCollection
 from domain.content.documents import DEFAULT_LOCALE, PUBLISHED, ContentDocument, locales_for
 from domain.content.searching import SortKey
-from persistence.content.documents import series_of
+from persistence.content.documents import series_of, within
 from persistence.content.search import find_by_ids, order_by
 from persistence.filters import is_same
 from persistence.tables.content import content_documents as documents
@@ -33,14 +33,14 @@ class Viewer:
 
 def zones_in_use(db: Connection, collection: ContentCollection) -> list[str]:
     """The time zones of the schedules of the collection's documents."""
-    statement = select(documents.c.schedule_zone).where(*_within(collection), documents.c.schedule_zone.is_not(None))
+    statement = select(documents.c.schedule_zone).where(*within(collection), documents.c.schedule_zone.is_not(None))
     return list(db.execute(statement.distinct()).scalars())
 
 
 def coupon_books_in_use(db: Connection, collection: ContentCollection) -> list[str]:
     """The keys of the coupon books that published documents of the collection are about."""
     statement = select(documents.c.coupon_book_key).where(
-        *_within(collection), documents.c.status == PUBLISHED, documents.c.coupon_book_key.is_not(None)
+        *within(collection), documents.c.status == PUBLISHED, documents.c.coupon_book_key.is_not(None)
     )
     return list(db.execute(statement.distinct()).scalars())
 
@@ -65,19 +65,12 @@ def find_page(
     return db.execute(select(func.count()).select_from(documents).where(*conditions)).scalar_one(), []
 
 
-def _within(collection: ContentCollection) -> tuple[ColumnElement[bool], ...]:
-    return (
-        is_same(documents, collection, "content_collection_id"),
-        documents.c.deleted_at.is_(None),
-    )
-
-
 def _conditions(collection: ContentCollection, viewer: Viewer) -> list[ColumnElement[bool]]:
     begin, end, audiences = documents.c.from_date, documents.c.to_date, documents.c.audience_keys
     is_for_all = func.cardinality(audiences) == 0
     keys = cast(list(viewer.audience_keys), audiences.type)
     conditions = [
-        *_within(collection),
+        *within(collection),
         documents.c.status == PUBLISHED,
         _is_best_locale(collection, viewer.locale),
         or_(begin.is_(None), begin <= viewer.at),
