@@ -1,6 +1,6 @@
 """The difference between files and an organization, and carrying it out in one database transaction."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -70,52 +70,138 @@ def apply(api: LocalApi, calls: LocalCalls, files: Sequence[RecordFile]) -> Conf
     misnamed = [fault for file in files for fault in _faults_of_name(file)]
     if misnamed:
         raise FaultyFiles(misnamed)
-    records, outcome = ConfigurationRecords.read(calls), ConfigurationOutcome()
-    names_in_files = {file.ref for file in files}
-    postponed: list[RecordFile] = []
-    for file in sorted(files, key=lambda file: (_POSITIONS[file.ref.kind], file.ref.name)):
-        first = _without_unknown(records, file)
-        if first is not file:
-            postponed.append(file)
-        _apply_file(api, calls, records, first, names_in_files, outcome)
-    for file in postponed:
-        _apply_file(api, calls, records, file, names_in_files, outcome)
-    outcome.unchanged = len(files) - len(outcome.changes)
-    outcome.in_no_file = [ref for ref in records.by_ref if ref not in names_in_files]
-    return outcome
+    return _Application(api, calls, files).run()
 
 
-def _without_unknown(records: ConfigurationRecords, file: RecordFile) -> RecordFile:
-    """The file; without its `later` fields if they name a record that does not exist yet."""
-    later = {name: value for name, value in file.fields.items() if name in KIND_OF[file.ref.kind].later}
-    try:
-        records.in_bodies("", later)
-    except UnknownNameAt:
-        return replace(file, fields={name: value for name, value in file.fields.items() if name not in later})
-    return file
+class _Application:
+    """The files, and the records of the organization as far as they are applied."""
 
+    def __init__(self, api: LocalApi, calls: LocalCalls, files: Sequence[RecordFile]) -> None:
+        self._api, self._calls, self._files = api, calls, files
+        self._records, self._outcome = ConfigurationRecords.read(calls), ConfigurationOutcome()
+        self._names_in_files = {file.ref for file in files}
 
-def _apply_file(
-    api: LocalApi,
-    calls: LocalCalls,
-    records: ConfigurationRecords,
-    file: RecordFile,
-    names_in_files: Collection[Ref],
-    outcome: ConfigurationOutcome,
-) -> None:
-    """Create or change the record that a file describes; raises FaultyFiles."""
-    kind = KIND_OF[file.ref.kind]
-    try:
-        stored_record = records.by_ref.get(file.ref) or _adopted(records, kind, file, names_in_files)
-        _apply_one(api, calls, records, kind, file, stored_record, outcome)
-    except InvalidRequest as refusal:
-        raise FaultyFiles(
-            [f"{file.place(fault.pointer or '')}: {fault.detail}" for fault in refusal.faults]
-        ) from refusal
-    except Refusal as refusal:
-        raise FaultyFiles([f"{file.place('')}: {file.ref}: {refusal.detail}"]) from refusal
-    except UnknownNameAt as error:
-        raise FaultyFiles([f"{file.place(error.pointer)}: {error.pointer.lstrip('/')}: {error}"]) from error
+    def run(self) -> ConfigurationOutcome:
+        """Apply the files, each after those that it refers to; fields that refer to later ones come last."""
+        postponed: list[RecordFile] = []
+        for file in sorted(self._files, key=lambda file: (_POSITIONS[file.ref.kind], file.ref.name)):
+            first = self._without_unknown(file)
+            if first is not file:
+                postponed.append(file)
+            self._apply_file(first)
+        for file in postponed:
+            self._apply_file(file)
+        outcome = self._outcome
+        outcome.unchanged = len(self._files) - len(outcome.changes)
+        outcome.in_no_file = [ref for ref in self._records.by_ref if ref not in self._names_in_files]
+        return outcome
+
+    def _without_unknown(self, file: RecordFile) -> RecordFile:
+        """The file; without its `later` fields if they name a record that does not exist yet."""
+        later = {name: value for name, value in file.fields.items() if name in KIND_OF[file.ref.kind].later}
+        try:
+            self._records.in_bodies("", later)
+        except UnknownNameAt:
+            return replace(file, fields={name: value for name, value in file.fields.items() if name not in later})
+        return file
+
+    def _apply_file(self, file: RecordFile) -> None:
+        """Create or change the record that a file describes; raises FaultyFiles."""
+        kind = KIND_OF[file.ref.kind]
+        try:
+            stored_record = self._records.by_ref.get(file.ref) or self._adopted(kind, file)
+            self._apply_one(kind, file, stored_record)
+        except InvalidRequest as refusal:
+            raise FaultyFiles(
+                [f"{file.place(fault.pointer or '')}: {fault.detail}" for fault in refusal.faults]
+            ) from refusal
+        except Refusal as refusal:
+            raise FaultyFiles([f"{file.place('')}: {file.ref}: {refusal.detail}"]) from refusal
+        except UnknownNameAt as error:
+            raise FaultyFiles([f"{file.place(error.pointer)}: {error.pointer.lstrip('/')}: {error}"]) from error
+
+    def _adopted(self, kind: Kind, file: RecordFile) -> StoredRecord | None:
+        """The record without an external key to which a file gives one, by the name that it has without it.
+
+        None if there is none, or if a file of its own has that name.
+        """
+        name = kind.own_name(file.fields)
+        if file.fields.get(EXTERNAL_KEY) is None or not isinstance(name, str) or kind.is_name_of_default(name):
+            return None
+        ref = Ref(kind.name, f"{file.ref.name.removesuffix(file.own_name)}{name}")
+        stored_record = self._records.by_ref.get(ref)
+        if stored_record is None or stored_record.record[EXTERNAL_KEY] is not None or ref in self._names_in_files:
+            return None
+        return self._records.rename(stored_record, file.ref)
+
+    def _apply_one(self, kind: Kind, file: RecordFile, stored_record: StoredRecord | None) -> None:
+        body = self._records.in_bodies("", file.fields)
+        if stored_record is None:
+            path = self._path_of_parent(kind, file)
+            answer = _call(self._calls, kind, kind.create, {**kind.extra_fields, **body}, path)
+            new_record = answer[kind.envelope]
+            self._outcome.warnings += _warnings_in(answer, file)
+            self._records.add(kind, file.ref, new_record, path)
+            if kind.name == "trigger" and file.fields.get("settings", {}).get("secret") is None:
+                self._outcome.secrets.append((file.ref, new_record["settings"]["secret"]))
+            self._outcome.add(Change(file.ref, CREATE))
+            return
+        before = _fields(self._api, self._records, stored_record)
+        differing = tuple(
+            (name, before.get(name), value)
+            for name, value in file.fields.items()
+            if not _is_same(before.get(name), value)
+        )
+        if not differing:
+            return
+        _refuse_without_name(kind, stored_record, file)
+        answer = self._update(kind, stored_record, file, body, [name for name, _, _ in differing])
+        self._outcome.warnings += _warnings_in(answer, file)
+        self._outcome.add(Change(file.ref, UPDATE, differing))
+
+    def _update(
+        self,
+        kind: Kind,
+        stored_record: StoredRecord,
+        file: RecordFile,
+        body: Mapping[str, Any],
+        differing: Sequence[str],
+    ) -> Mapping[str, Any]:
+        """Change a record, and return the response; it is empty if the operation of the record changes nothing."""
+        accepted = frozenset() if kind.update is None else self._api.fields_of((kind.surface, kind.update))
+        creation_fields = self._api.fields_of((kind.surface, kind.create))
+        unchangeable = [name for name in differing if name in creation_fields and name not in accepted]
+        if kind.name == "couponBook" and "publishingStatus" in unchangeable:
+            unchangeable.remove("publishingStatus")
+            status = {"publishingStatus": body["publishingStatus"]}
+            self._calls.integration(
+                "updateCouponBookStatus", status, couponBookKey=stored_record.record["couponBookKey"]
+            )
+        if unchangeable:
+            raise FaultyFiles(
+                [f"{file.place(f'/{name}')}: {name} cannot be changed once the record is made" for name in unchangeable]
+            )
+        if kind.update is None or all(name in creation_fields and name not in accepted for name in differing):
+            return {}
+        content = {name: value for name, value in body.items() if name in accepted or name not in creation_fields}
+        if kind.name == "trigger" and "settings" in content:
+            hidden_settings = {
+                name: stored_record.record["settings"][name] for name in HIDDEN_SETTINGS if name != "secret"
+            }
+            content["settings"] = {**hidden_settings, **content["settings"]}
+        answer: Mapping[str, Any] = _call(
+            self._calls, kind, kind.update, {**kind.extra_fields, **content}, stored_record.path
+        )
+        return answer
+
+    def _path_of_parent(self, kind: Kind, file: RecordFile) -> dict[str, Any]:
+        if kind.parent is None:
+            return {}
+        parent = self._records.by_ref.get(Ref(kind.parent, file.ref.name.rpartition("/")[0]))
+        if parent is None:
+            fault = f"{file.ref}: its name is that of a {kind.parent}, a slash and its own"
+            raise FaultyFiles([f"{file.place('')}: {fault}; there is no such {kind.parent}"])
+        return {name: parent.record[name] for name in kind.parent_path}
 
 
 def validated(api: LocalApi, files: Sequence[RecordFile]) -> list[str]:
@@ -151,55 +237,6 @@ def _placeholders(value: Any, name: str = "") -> Any:
     return value
 
 
-def _adopted(
-    records: ConfigurationRecords, kind: Kind, file: RecordFile, names_in_files: Collection[Ref]
-) -> StoredRecord | None:
-    """The record without an external key to which a file gives one, by the name that it has without it.
-
-    None if there is none, or if a file of its own has that name.
-    """
-    name = kind.own_name(file.fields)
-    if file.fields.get(EXTERNAL_KEY) is None or not isinstance(name, str) or kind.is_name_of_default(name):
-        return None
-    ref = Ref(kind.name, f"{file.ref.name.removesuffix(file.own_name)}{name}")
-    stored_record = records.by_ref.get(ref)
-    if stored_record is None or stored_record.record[EXTERNAL_KEY] is not None or ref in names_in_files:
-        return None
-    return records.rename(stored_record, file.ref)
-
-
-def _apply_one(
-    api: LocalApi,
-    calls: LocalCalls,
-    records: ConfigurationRecords,
-    kind: Kind,
-    file: RecordFile,
-    stored_record: StoredRecord | None,
-    outcome: ConfigurationOutcome,
-) -> None:
-    body = records.in_bodies("", file.fields)
-    if stored_record is None:
-        path = _path_of_parent(records, kind, file)
-        answer = _call(calls, kind, kind.create, {**kind.extra_fields, **body}, path)
-        new_record = answer[kind.envelope]
-        outcome.warnings += _warnings_in(answer, file)
-        records.add(kind, file.ref, new_record, path)
-        if kind.name == "trigger" and file.fields.get("settings", {}).get("secret") is None:
-            outcome.secrets.append((file.ref, new_record["settings"]["secret"]))
-        outcome.add(Change(file.ref, CREATE))
-        return
-    before = _fields(api, records, stored_record)
-    differing = tuple(
-        (name, before.get(name), value) for name, value in file.fields.items() if not _is_same(before.get(name), value)
-    )
-    if not differing:
-        return
-    _refuse_without_name(kind, stored_record, file)
-    answer = _update(api, calls, kind, stored_record, file, body, [name for name, _, _ in differing])
-    outcome.warnings += _warnings_in(answer, file)
-    outcome.add(Change(file.ref, UPDATE, differing))
-
-
 def _warnings_in(answer: Mapping[str, Any], file: RecordFile) -> list[str]:
     """The warnings that an operation returned, each with its place in the file."""
     return [f"{file.place(warning['pointer'])}: {warning['message']}" for warning in answer.get("warnings", ())]
@@ -216,47 +253,6 @@ def _refuse_without_name(kind: Kind, stored_record: StoredRecord, file: RecordFi
     if kind.own_name({**stored_record.record, **file.fields}) != name:
         detail = f"{EXTERNAL_KEY} is null, and the record is called {file.ref} by it: leave it out, or write it"
         raise FaultyFiles([f"{file.place(f'/{EXTERNAL_KEY}')}: {detail}"])
-
-
-def _update(
-    api: LocalApi,
-    calls: LocalCalls,
-    kind: Kind,
-    stored_record: StoredRecord,
-    file: RecordFile,
-    body: Mapping[str, Any],
-    differing: Sequence[str],
-) -> Mapping[str, Any]:
-    """Change a record, and return the response; it is empty if the operation of the record changes nothing."""
-    accepted = frozenset() if kind.update is None else api.fields_of((kind.surface, kind.update))
-    creation_fields = api.fields_of((kind.surface, kind.create))
-    unchangeable = [name for name in differing if name in creation_fields and name not in accepted]
-    if kind.name == "couponBook" and "publishingStatus" in unchangeable:
-        unchangeable.remove("publishingStatus")
-        status = {"publishingStatus": body["publishingStatus"]}
-        calls.integration("updateCouponBookStatus", status, couponBookKey=stored_record.record["couponBookKey"])
-    if unchangeable:
-        raise FaultyFiles(
-            [f"{file.place(f'/{name}')}: {name} cannot be changed once the record is made" for name in unchangeable]
-        )
-    if kind.update is None or all(name in creation_fields and name not in accepted for name in differing):
-        return {}
-    content = {name: value for name, value in body.items() if name in accepted or name not in creation_fields}
-    if kind.name == "trigger" and "settings" in content:
-        hidden_settings = {name: stored_record.record["settings"][name] for name in HIDDEN_SETTINGS if name != "secret"}
-        content["settings"] = {**hidden_settings, **content["settings"]}
-    answer: Mapping[str, Any] = _call(calls, kind, kind.update, {**kind.extra_fields, **content}, stored_record.path)
-    return answer
-
-
-def _path_of_parent(records: ConfigurationRecords, kind: Kind, file: RecordFile) -> dict[str, Any]:
-    if kind.parent is None:
-        return {}
-    parent = records.by_ref.get(Ref(kind.parent, file.ref.name.rpartition("/")[0]))
-    if parent is None:
-        fault = f"{file.ref}: its name is that of a {kind.parent}, a slash and its own"
-        raise FaultyFiles([f"{file.place('')}: {fault}; there is no such {kind.parent}"])
-    return {name: parent.record[name] for name in kind.parent_path}
 
 
 def _fields(api: LocalApi, records: ConfigurationRecords, stored_record: StoredRecord) -> dict[str, Any]:
