@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, tzinfo
 from decimal import Decimal
 from heapq import merge
 
 from domain.fields import Internal
 from domain.problems import Conflict
+from domain.programs import LoyaltyProgram, LoyaltyTier
 from domain.tier_policies import BY_BALANCE, TierPoints, TierPolicy
 
 ZERO = Decimal(0)
@@ -285,6 +286,39 @@ class KnownTier:
     loyalty_program_key: str
     name: str
     active: bool
+
+
+def known_tiers(programs: Iterable[LoyaltyProgram], tiers: Iterable[LoyaltyTier]) -> list[KnownTier]:
+    """The tiers of programs, active or not, in their order."""
+    program_keys = {program.loyalty_program_id: program.loyalty_program_key for program in programs}
+    return [
+        KnownTier(
+            tier.loyalty_tier_id,
+            tier.loyalty_tier_key,
+            tier.loyalty_program_id,
+            program_keys[tier.loyalty_program_id],
+            tier.name,
+            tier.active,
+        )
+        for tier in tiers
+    ]
+
+
+def schedule_of(program: LoyaltyProgram, tiers: Iterable[LoyaltyTier], zone: tzinfo) -> TierSchedule:
+    """The schedule of a program, by those of the tiers that belong to it."""
+    own_tiers = [tier for tier in tiers if tier.loyalty_program_id == program.loyalty_program_id]
+    default_id = program.default_tier_id
+    return TierSchedule(
+        program.loyalty_program_id,
+        program.loyalty_program_key,
+        program.tier_points_ledger_account_id,
+        None if any(tier.loyalty_tier_id == default_id and not tier.active for tier in own_tiers) else default_id,
+        tuple(
+            Step(tier.loyalty_tier_id, tier.min_required_points, tier.tier_order) for tier in own_tiers if tier.active
+        ),
+        any(tier.loyalty_tier_id != default_id for tier in own_tiers),
+        TierPolicy.of(program.tier_policy, zone),
+    )
 
 
 class TierInactive(Conflict, title="The tier is not active"):

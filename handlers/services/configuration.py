@@ -34,14 +34,14 @@ from domain.matchers import ItemPredicate, compile_matcher
 from domain.missions.records import Mission
 from domain.missions.rules import CompiledMission, compile_mission
 from domain.organizations import Organization
+from domain.programs import LoyaltyProgram
 from domain.referrals import ReferralProgram, ReferralPrograms, ready_program
-from domain.tiers import KnownTier, TierSchedule
+from domain.tiers import KnownTier, TierSchedule, known_tiers, schedule_of
 from domain.triggers import Listener
 from handlers.services.possible_events import possible_types
 from persistence import (
     audiences,
     campaigns,
-    configuration,
     organizations,
     triggers,
 )
@@ -50,6 +50,7 @@ from persistence.event_types import EVENT_TYPES
 from persistence.ledger import ACCOUNTS
 from persistence.matchers import MATCHERS
 from persistence.missions import MISSIONS
+from persistence.programs import PROGRAMS, TIERS
 from persistence.referrals import REFERRAL_PROGRAMS
 
 _KEPT_ORGANIZATIONS = 1000
@@ -165,7 +166,8 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
     active_campaigns = campaigns.find_active(db, organization_id)
     stored_missions = MISSIONS.find_all(db, organization_id)
     stored_programs = REFERRAL_PROGRAMS.find_all(db, organization_id)
-    accounts = _load_accounts(db, organization)
+    stored_tiers, loyalty_programs = TIERS.find_all(db, organization_id), PROGRAMS.find_all(db, organization_id)
+    accounts = _load_accounts(db, organization, loyalty_programs)
     items = _load_matchers(db, organization_id)
     item_matchers = dict(items.values())
     audiences_ = tuple(filter(None, map(compile_audience, audiences.find_matching(db, organization_id))))
@@ -174,8 +176,10 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
         tuple(_compiled_campaigns(active_campaigns, before, accounts, organization, groups)),
         tuple(_compiled_missions(stored_missions, organization, accounts, items, audiences_)),
     )
-    tiers = configuration.tiers(db, organization_id)
-    tier_schedules = tuple(configuration.tier_schedules(db, organization))
+    tiers = known_tiers(loyalty_programs, stored_tiers)
+    tier_schedules = tuple(
+        schedule_of(program, stored_tiers, organization.zone) for program in loyalty_programs if program.active
+    )
     badges_, programs = BADGES.find_all(db, organization_id), _ready_programs(stored_programs, accounts)
     activity_types = _activity_types(accounts.by_id.values())
     listeners = tuple(triggers.find_listeners(db, organization_id))
@@ -299,18 +303,17 @@ class _Accounts:
     default: LedgerAccount | None
 
 
-def _load_accounts(db: Connection, organization: Organization) -> _Accounts:
+def _load_accounts(db: Connection, organization: Organization, programs: Collection[LoyaltyProgram]) -> _Accounts:
     organization_id, ledger_id = organization.organization_id, organization.default_ledger_id
     accounts = [] if ledger_id is None else ACCOUNTS.find_all(db, organization_id, ledger_id=ledger_id)
     by_id = {account.ledger_account_id: account for account in accounts}
     default = next((account for account in accounts if account.is_default_account), None)
-    programs = configuration.programs(db, organization_id)
     by_program: dict[int | None, LedgerAccount | None] = {
-        program_id: by_id.get(account_id or 0) or default for program_id, _, account_id in programs
+        program.loyalty_program_id: by_id.get(program.main_ledger_account_id or 0) or default for program in programs
     }
     by_program[None] = by_program.get(organization.default_loyalty_program_id) or default
     by_key = {account.ledger_account_key: account for account in accounts}
-    return _Accounts(by_id, by_key, frozenset(key for _, key, _ in programs), by_program, default)
+    return _Accounts(by_id, by_key, frozenset(program.loyalty_program_key for program in programs), by_program, default)
 
 
 def _load_groups(
