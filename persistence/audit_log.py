@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, exists, select, text
+from sqlalchemy import Connection, text
 
 from persistence.connections import Prepared, defer, query
-from persistence.filters import before_moment, from_moment
+from persistence.filters import before_moment, from_moment, has_row
 from persistence.records import Records
 from persistence.rows import as_json, fields_of
 from persistence.tables.audit_log import audit_log
@@ -169,12 +169,9 @@ def add_entries(
 
 def has_entry(db: Connection, organization_id: int, entity_type: str, entity_id: str) -> bool:
     """True if the log has an entry about this record."""
-    is_about_it = (
-        audit_log.c.organization_id == organization_id,
-        audit_log.c.entity_type == entity_type,
-        audit_log.c.entity_id == entity_id,
-    )
-    return bool(db.execute(select(exists().where(*is_about_it))).scalar_one())
+    is_of_organization = audit_log.c.organization_id == organization_id
+    is_about_it = (audit_log.c.entity_type == entity_type, audit_log.c.entity_id == entity_id)
+    return has_row(db, is_of_organization, *is_about_it)
 
 
 def serialize_changes(db: Connection, organization_id: int, name: str) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, cast, func, or_
+from sqlalchemy import ColumnElement, Connection, and_, cast, exists, func, or_, select
 
 from domain.calendar import instant_of
 
@@ -18,6 +18,11 @@ def is_same(table: Any, other: Any, *names: str) -> ColumnElement[bool]:
     """A row of the table has the organization, and the values of these columns, of another table's row or a record."""
     values = getattr(other, "c", other)
     return and_(*(table.c[name] == getattr(values, name) for name in ("organization_id", *names)))
+
+
+def has_row(db: Connection, *conditions: Any) -> bool:
+    """True if the table of the conditions has a row that meets them."""
+    return bool(db.execute(select(exists().where(*conditions))).scalar_one())
 
 
 def equals(column: Any) -> Filter:

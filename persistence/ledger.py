@@ -10,7 +10,7 @@ from sqlalchemy import Connection, and_, case, func, insert, literal, or_, selec
 from domain.ledger.records import PENDING, Ledger, LedgerAccount, LedgerAccountInUse
 from domain.problems import NameTaken
 from persistence import organizations
-from persistence.filters import is_same
+from persistence.filters import has_row, is_same
 from persistence.ledger_transactions import add_zero
 from persistence.records import Records
 from persistence.tables.ledger import (
@@ -86,7 +86,7 @@ def add_account(db: Connection, ledger: Ledger, values: Mapping[str, Any], now: 
     ledger_values = {"ledger_id": ledger.ledger_id}
     if values["is_default_account"]:
         _make_room_for_default(db, ledger)
-    elif not _has_accounts(db, ledger):
+    elif not has_row(db, is_same(ledger_accounts, ledger, "ledger_id")):
         ledger_values["is_default_account"] = True
     account = ACCOUNTS.add(db, ledger.organization_id, {**values, **ledger_values}, now)
     organizations.raise_configuration_version(db, ledger.organization_id)
@@ -104,11 +104,6 @@ def store_account(
     return changed_account
 
 
-def _has_accounts(db: Connection, ledger: Ledger) -> bool:
-    is_of_ledger = is_same(ledger_accounts, ledger, "ledger_id")
-    return bool(db.execute(select(select(literal(1)).where(is_of_ledger).exists())).scalar())
-
-
 def _make_room_for_default(db: Connection, ledger: Ledger) -> None:
     db.execute(
         update(ledger_accounts)
@@ -120,8 +115,7 @@ def _make_room_for_default(db: Connection, ledger: Ledger) -> None:
 def has_movements(db: Connection, account: LedgerAccount) -> bool:
     """True if any amount was ever moved or reserved on the account."""
     is_of_account = is_same(ledger_transactions, account, "ledger_account_id")
-    movement_exists = select(literal(1)).where(is_of_account, ledger_transactions.c.amount > 0).exists()
-    return bool(db.execute(select(movement_exists)).scalar())
+    return has_row(db, is_of_account, ledger_transactions.c.amount > 0)
 
 
 def has_pending(db: Connection, account: LedgerAccount) -> bool:
@@ -142,15 +136,11 @@ def has_pending(db: Connection, account: LedgerAccount) -> bool:
         .correlate(ledger_balances)
         .exists()
     )
-    pending = (
-        select(literal(1))
-        .where(
-            is_same(ledger_balances, account, "ledger_account_id"),
-            or_(balances.pending_debit_balance > 0, and_(balances.pending_credit_balance > 0, to_capture)),
-        )
-        .exists()
+    return has_row(
+        db,
+        is_same(ledger_balances, account, "ledger_account_id"),
+        or_(balances.pending_debit_balance > 0, and_(balances.pending_credit_balance > 0, to_capture)),
     )
-    return bool(db.execute(select(pending)).scalar())
 
 
 def start_tracking(db: Connection, account: LedgerAccount, key: str, now: datetime) -> None:

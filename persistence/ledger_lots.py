@@ -6,14 +6,15 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row
 
 from domain.ledger.expiry import IdlePolicy
 from domain.ledger.records import LedgerAccount
 from domain.ledger.views import ExpiringLots, WaitingLot, WalletLots, WalletView
 from domain.organizations import Organization
 from persistence.connections import query
-from persistence.rows import as_json, columns_of
+from persistence.ledger import ACCOUNTS
+from persistence.rows import as_json
 from persistence.tables.ledger import ledger_accounts
 
 MOST_LISTED = 100
@@ -319,10 +320,8 @@ def due_accounts(db: Connection, organization_id: int, wallet_ids: Collection[in
 
 def idle_policies(db: Connection, organization: Organization) -> dict[int, IdlePolicy]:
     """The policies by which whole balances of the organization's accounts expire, by account."""
-    statement = select(*columns_of(ledger_accounts, LedgerAccount)).where(
-        ledger_accounts.c.organization_id == organization.organization_id, ledger_accounts.c.expiration_policies != []
-    )
-    accounts = [LedgerAccount(*row) for row in db.execute(statement)]
+    has_policies = ledger_accounts.c.expiration_policies != []
+    accounts = ACCOUNTS.find_where(db, organization.organization_id, has_policies)
     policies = {account.ledger_account_id: account.idle_policy(organization.zone) for account in accounts}
     return {account_id: policy for account_id, policy in policies.items() if policy is not None}
 

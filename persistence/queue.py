@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Connection, exists, select, text
+from sqlalchemy import Connection, select, text
 
 from domain.events import LoyaltyEvent
 from domain.members import Member
@@ -20,7 +20,7 @@ from domain.queue import DeadLetter, QueuedEvent, QueueFigures
 from persistence import organizations
 from persistence.connections import defer
 from persistence.events import EVENTS
-from persistence.filters import conditions_of, equals, is_same
+from persistence.filters import conditions_of, equals, has_row, is_same
 from persistence.paging import Page, Paged, paged_columns, sorting_of
 from persistence.rows import as_json, columns_of, reserve_ids
 from persistence.tables.events import events, queued_events
@@ -146,10 +146,7 @@ def waiting_organizations(db: Connection) -> list[int]:
 
 def has_waiting(db: Connection, organization_id: int) -> bool:
     """True if events of the organization wait, whenever they are due."""
-    statement = select(
-        exists().where(queued_events.c.organization_id == organization_id, queued_events.c.dead_at.is_(None))
-    )
-    return bool(db.execute(statement).scalar_one())
+    return has_row(db, queued_events.c.organization_id == organization_id, queued_events.c.dead_at.is_(None))
 
 
 def claim_members(

@@ -8,11 +8,12 @@ it.
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from sqlalchemy import Connection, exists, func, or_, select, union_all
+from sqlalchemy import Connection, func, or_, select, union_all
 
 from domain.organizations import TEST, Organization, OrganizationDetails
 from persistence import organizations
 from persistence.connections import query
+from persistence.filters import has_row
 from persistence.tables import metadata
 from persistence.tables.events import events
 from persistence.tables.ledger import ledger_transactions
@@ -120,7 +121,6 @@ def has_later_record(db: Connection, organization_id: int, moment: datetime) -> 
         dates = [records.c[name] for name in ("created_at", "updated_at") if name in records.c]
         if dates and "organization_id" in records.c and records.name not in _LASTING:
             is_later = or_(*(date > moment for date in dates))
-            statement = select(exists().where(records.c.organization_id == organization_id, is_later))
-            if db.execute(statement).scalar_one():
+            if has_row(db, records.c.organization_id == organization_id, is_later):
                 return True
     return False

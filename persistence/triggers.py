@@ -11,7 +11,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, func
 
 from domain.problems import NameTaken
 from domain.triggers import PENDING, DeliveryFigures, Listener, Trigger, TriggerDelivery
@@ -149,14 +149,10 @@ class ClaimedDelivery:
 
 def find_listeners(db: Connection, organization_id: int) -> list[Listener]:
     """The active triggers, by id."""
-    rows = db.execute(
-        select(table.c.trigger_id, table.c.type, table.c.settings)
-        .where(table.c.organization_id == organization_id, table.c.active)
-        .order_by(table.c.trigger_id)
-    )
+    active = TRIGGERS.find_all(db, organization_id, active=True)
     return [
-        Listener(trigger_id, type_, frozenset(settings["eventTypes"]), frozenset(settings["entities"]))
-        for trigger_id, type_, settings in rows
+        Listener(t.trigger_id, t.type, frozenset(t.settings["eventTypes"]), frozenset(t.settings["entities"]))
+        for t in active
     ]
 
 

@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError
 
 from domain.users import Membership, User, UserExists
 from persistence.connections import defer
-from persistence.filters import conditions_of, contains, equals, is_false_unless_asked, is_true
+from persistence.filters import conditions_of, contains, equals, has_row, is_false_unless_asked, is_true
 from persistence.paging import Page, Paged, paged_columns, sorting_of
 from persistence.permission_groups import groups_administer, keys_of_groups, roles_of_groups
 from persistence.rows import add_all, as_json, fields_of
@@ -155,10 +155,7 @@ def find_organization_with_email(db: Connection, organization_ids: Collection[in
 
 def belongs_elsewhere(db: Connection, organization_id: int, user_id: int) -> bool:
     """True if the user has a membership of another organization."""
-    statement = select(memberships.c.user_id).where(
-        memberships.c.user_id == user_id, memberships.c.organization_id != organization_id
-    )
-    return db.execute(statement.limit(1)).first() is not None
+    return has_row(db, memberships.c.user_id == user_id, memberships.c.organization_id != organization_id)
 
 
 def lock_organizations(db: Connection, organization_ids: Collection[int]) -> set[int]:
@@ -200,7 +197,7 @@ def add_user(db: Connection, **values: Any) -> int:
     auth_client_id = values["auth_client_id"]
     is_owner = users.c.auth_client_id == auth_client_id, ~users.c.is_system_admin
     for former_id in db.execute(select(users.c.user_id).where(*is_owner)).scalars().all():
-        if not db.execute(select(memberships.c.user_id).where(memberships.c.user_id == former_id).limit(1)).all():
+        if not has_row(db, memberships.c.user_id == former_id):
             former = {"auth_client_id": f"{auth_client_id} #{former_id}", "active": False}
             db.execute(update(users).where(users.c.user_id == former_id, *is_owner).values(former))
     try:

@@ -18,6 +18,7 @@ from domain.coupons.lots import CouponLot, LotRange
 from domain.coupons.state import Place, UsageTotals
 from domain.coupons.usages import MemberCoupon
 from persistence.connections import Prepared, defer, query
+from persistence.records import Records
 from persistence.rows import (
     Statement,
     add_all,
@@ -46,6 +47,7 @@ WHERE c.organization_id = %s AND c.coupon_book_id = ANY(%s::bigint[]) AND b.type
 ORDER BY c.position DESC
 """)
 
+LOTS = Records(coupon_lots, CouponLot)
 _LOT_COLUMNS = ", ".join(f"l.{column.name}" for column in columns_of(coupon_lots, CouponLot))
 
 # One row for each lot with a rest if the coupon is one member's, and one row if it is shared. By OFFSET the lots of a
@@ -79,10 +81,6 @@ CROSS JOIN LATERAL (
 
 _NEXT_LOTS_OF_BOOK = Prepared(_NEXT_LOTS.format(whose="coupon_book_id"))
 _NEXT_LOTS_OF_COUPON = Prepared(_NEXT_LOTS.format(whose="coupon_id"))
-
-_LOTS = Prepared(
-    f"SELECT {_LOT_COLUMNS} FROM coupon_lots l WHERE l.organization_id = %s AND l.coupon_lot_id = ANY(%s::bigint[])"
-)
 
 _ASSIGNED = Prepared("""
 SELECT h.member_id, h.coupon_book_id, sum(h.amount_assigned) FROM member_coupons h
@@ -242,11 +240,6 @@ def next_lots(
         statement, whose = _NEXT_LOTS_OF_COUPON, lot_range.coupon_id
     rows = query(db, statement, (as_json(places), organization_id, whose, limit))
     return [CouponLot(*row) for row in rows]
-
-
-def find_lots(db: Connection, organization_id: int, lot_ids: Collection[int]) -> list[CouponLot]:
-    """These lots, whether or not anything is left of them."""
-    return [CouponLot(*row) for row in query(db, _LOTS, (organization_id, list(lot_ids)))]
 
 
 def assigned_of_books(

@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
-from itertools import starmap
 
 from sqlalchemy import Connection
 
@@ -19,8 +18,7 @@ from persistence import ledger
 from persistence.connections import Prepared, defer, query
 from persistence.posting.lots import as_pairs
 from persistence.posting.stored import find_stored, with_orders
-from persistence.rows import columns_of, next_ids, recordset_of
-from persistence.tables.ledger import ledger_accounts
+from persistence.rows import next_ids, recordset_of
 
 _LOCK_WALLETS = Prepared("""
 SELECT organization_id, wallet_id, wallet_key, ledger_id, created_at FROM wallets
@@ -46,12 +44,6 @@ FROM ledger_balances b WHERE organization_id = %s AND wallet_id = ANY(%s::bigint
 ) AS h ON true WHERE o.organization_id = %s
 """)
 
-_ACCOUNT_COLUMNS = ", ".join(column.name for column in columns_of(ledger_accounts, LedgerAccount))
-
-_ACCOUNTS = Prepared(f"""
-SELECT {_ACCOUNT_COLUMNS} FROM ledger_accounts WHERE organization_id = %s AND ledger_account_id = ANY(%s::bigint[])
-ORDER BY ledger_account_id
-""")
 # The shared lock of an account's row makes a change of its rules wait until decisions by them are committed.
 _SHARE_ACCOUNTS = Prepared("""
 SELECT FROM ledger_accounts WHERE organization_id = %s AND ledger_account_id = ANY(%s::bigint[])
@@ -171,8 +163,8 @@ def open_session(
     if version == organization.configuration_version and configured.keys() >= set(account_ids):
         accounts = {account_id: configured[account_id] for account_id in account_ids}
     else:
-        account_rows = query(db, _ACCOUNTS, (organization_id, account_ids))
-        accounts = {account.ledger_account_id: account for account in starmap(LedgerAccount, account_rows)}
+        stored = ledger.ACCOUNTS.find_all(db, organization_id, ledger_account_id=account_ids)
+        accounts = {account.ledger_account_id: account for account in stored}
     capped = [account_id for account_id, account in accounts.items() if account.max_supply is not None]
     issued: dict[int, Decimal] = {}
     if capped and lock:

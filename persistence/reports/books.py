@@ -4,7 +4,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from persistence.reports.figures import COUPON_BOOKS, FigureQuery, by_subject
 
@@ -35,19 +35,19 @@ _COLUMNS = """b.coupon_book_id, CAST(b.coupon_book_key AS text), b.name, b.type,
     coalesce(f.c, 0)"""
 
 
+_BOOK_OF = "JOIN coupon_books b ON b.organization_id = :organization_id AND b.coupon_book_id = f.subject"
+
+
 def find_top(
     db: Connection, organization_id: int, begin: datetime, end: datetime, limit: int, by_usage: bool
 ) -> list[BookFigures]:
     """The books with most assignments, or uses; books without any are left out."""
     query = FigureQuery(organization_id, COUPON_BOOKS)
     order = "f.b DESC, f.a DESC" if by_usage else "f.a DESC, f.b DESC"
-    rows = db.execute(
-        text(
-            f"SELECT {_COLUMNS} FROM ({by_subject(query, begin, end)}) AS f"
-            " JOIN coupon_books b ON b.organization_id = :organization_id AND b.coupon_book_id = f.subject"
-            f" WHERE f.a <> 0 OR f.b <> 0 ORDER BY {order}, b.coupon_book_id LIMIT {query.value(limit)}"
-        ),
-        query.values,
+    rows = query.rows(
+        db,
+        f"SELECT {_COLUMNS} FROM ({by_subject(query, begin, end)}) AS f {_BOOK_OF}"
+        f" WHERE f.a <> 0 OR f.b <> 0 ORDER BY {order}, b.coupon_book_id LIMIT {query.value(limit)}",
     )
     return [BookFigures(*row) for row in rows]
 
@@ -58,15 +58,12 @@ def find_by_tag(
     """The books with a tag, or all, most used first; at most `MOST_BOOKS`."""
     query = FigureQuery(organization_id, COUPON_BOOKS)
     with_tag = "" if tag is None else f" AND b.tags @> ARRAY[{query.value(tag)}]"
-    rows = db.execute(
-        text(
-            f"SELECT {_COLUMNS} FROM coupon_books b"
-            f" LEFT JOIN ({by_subject(query, begin, end)}) AS f ON f.subject = b.coupon_book_id"
-            f" WHERE b.organization_id = :organization_id{with_tag}"
-            " ORDER BY coalesce(f.b, 0) DESC, coalesce(f.a, 0) DESC, b.coupon_book_id"
-            f" LIMIT {MOST_BOOKS}"
-        ),
-        query.values,
+    rows = query.rows(
+        db,
+        f"SELECT {_COLUMNS} FROM coupon_books b"
+        f" LEFT JOIN ({by_subject(query, begin, end)}) AS f ON f.subject = b.coupon_book_id"
+        f" WHERE b.organization_id = :organization_id{with_tag}"
+        f" ORDER BY coalesce(f.b, 0) DESC, coalesce(f.a, 0) DESC, b.coupon_book_id LIMIT {MOST_BOOKS}",
     )
     return [BookFigures(*row) for row in rows]
 
@@ -77,14 +74,10 @@ def find_discounts(
     """The value of the coupons of a range: by the book's `discountAmount`, and as reported by usages."""
     query = FigureQuery(organization_id, COUPON_BOOKS)
     of_type = "" if discount_type is None else f" AND b.discount_type = {query.value(discount_type)}"
-    row = db.execute(
-        text(
-            "SELECT coalesce(sum(f.a * coalesce(b.discount_amount, 0)), 0),"
-            " coalesce(sum(f.c + f.d * coalesce(b.discount_amount, 0)), 0)"
-            f" FROM ({by_subject(query, begin, end)}) AS f"
-            " JOIN coupon_books b ON b.organization_id = :organization_id AND b.coupon_book_id = f.subject"
-            f" WHERE true{of_type}"
-        ),
-        query.values,
-    ).one()
+    [row] = query.rows(
+        db,
+        "SELECT coalesce(sum(f.a * coalesce(b.discount_amount, 0)), 0),"
+        " coalesce(sum(f.c + f.d * coalesce(b.discount_amount, 0)), 0)"
+        f" FROM ({by_subject(query, begin, end)}) AS f {_BOOK_OF} WHERE true{of_type}",
+    )
     return Discounts(*row)

@@ -16,6 +16,7 @@ from persistence.connections import query as ask
 from persistence.counts import RowCount
 from persistence.reports.records import COUPONS, MINTS, RECORDS
 from persistence.reports.totals import bucket_of
+from persistence.rows import AnyRow
 
 # The totals of each coupon book; those of all of them together are of the kind `COUPONS`.
 COUPON_BOOKS = "coupon-books"
@@ -54,6 +55,10 @@ class FigureQuery:
         self._label, self._subject = label, subject
         if subject is not None:
             self.values["subject"] = subject
+
+    def rows(self, db: Connection, statement: str) -> Sequence[AnyRow]:
+        """The rows of a statement with such parts."""
+        return db.execute(text(statement), self.values).all()
 
     def value(self, value: Any) -> str:
         """The name of a value in the statement."""
@@ -131,8 +136,7 @@ def find_sum(
 ) -> Figures:
     """The figures of a range, of all subjects or of one: a coupon book, a ledger account."""
     query = FigureQuery(organization_id, kind, label, subject)
-    summed = f"SELECT sum(a), sum(b), sum(c), sum(d) FROM ({by_subject(query, begin, end)}) AS found"
-    row = db.execute(text(summed), query.values).one()
+    [row] = query.rows(db, f"SELECT sum(a), sum(b), sum(c), sum(d) FROM ({by_subject(query, begin, end)}) AS found")
     return Figures(*(figure or _ZERO for figure in row))
 
 
@@ -171,9 +175,7 @@ def find_series(
     if pieces:
         parts.append(query.records(pieces, day.format("at")))
     union = " UNION ALL ".join(parts)
-    rows = db.execute(
-        text(f"SELECT day, sum(a), sum(b), sum(c), sum(d) FROM ({union}) figures GROUP BY day"), query.values
-    )
+    rows = query.rows(db, f"SELECT day, sum(a), sum(b), sum(c), sum(d) FROM ({union}) figures GROUP BY day")
     by_number = {row[0]: Figures(*row[1:]) for row in rows}
     return [by_number.get(number, Figures()) for number in range(1, len(days) + 1)]
 

@@ -47,12 +47,10 @@ def find_top(
     """The members with the greatest minted sums, the most first; sums that are not above zero are left out."""
     query, by_wallet = _by_wallet(organization_id, begin, end, tag, ledger_account_id)
     most = query.value(limit)
-    rows = db.execute(
-        text(
-            f"SELECT wallet_id, sum(minted) FROM ({by_wallet}) wallets GROUP BY wallet_id HAVING sum(minted) > 0"
-            f" ORDER BY sum(minted) DESC, wallet_id LIMIT {most}"
-        ),
-        query.values,
+    rows = query.rows(
+        db,
+        f"SELECT wallet_id, sum(minted) FROM ({by_wallet}) wallets GROUP BY wallet_id HAVING sum(minted) > 0"
+        f" ORDER BY sum(minted) DESC, wallet_id LIMIT {most}",
     )
     return _top_members(db, organization_id, [(row[0], row[1]) for row in rows])
 
@@ -65,8 +63,8 @@ def find_received(
     # The sum is read from the totals of the account, so that wallets are only counted.
     minted = f"SELECT coalesce(sum(a), 0) FROM ({by_subject(query, begin, end)}) account"
     receivers = f"SELECT wallet_id FROM ({by_wallet}) wallets GROUP BY wallet_id HAVING sum(mints) > 0"
-    row = db.execute(text(f"SELECT ({minted}), (SELECT count(*) FROM ({receivers}) receivers)"), query.values).one()
-    return Received(row[0], row[1])
+    [row] = query.rows(db, f"SELECT ({minted}), (SELECT count(*) FROM ({receivers}) receivers)")
+    return Received(*row)
 
 
 def _by_wallet(
@@ -91,8 +89,4 @@ def _by_wallet(
 def _top_members(db: Connection, organization_id: int, top: Sequence[tuple[int, Decimal]]) -> list[TopMember]:
     values = {"organization_id": organization_id, "wallet_ids": [wallet_id for wallet_id, _ in top]}
     names = {row[0]: row[1:] for row in db.execute(text(_NAMES), values)}
-    top_members = []
-    for wallet_id, amount in top:
-        key, name, lastname = names[wallet_id]
-        top_members.append(TopMember(key, amount, name, lastname))
-    return top_members
+    return [TopMember(names[wallet_id][0], amount, *names[wallet_id][1:]) for wallet_id, amount in top]

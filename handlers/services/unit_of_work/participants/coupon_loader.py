@@ -146,7 +146,7 @@ class CouponLoader:
         lot_ids = {usage.coupon_lot_id for usage in usages_ if usage.coupon_lot_id is not None} - set(self.state.lots)
         if not lot_ids:
             return
-        self.state.put_lots(holdings.find_lots(self._db, self._organization_id, lot_ids))
+        self.state.put_lots(holdings.LOTS.find_all(self._db, self._organization_id, coupon_lot_id=lot_ids))
         owing = {lot_id for lot_id in lot_ids if self.state.lots[lot_id].amount_owed} - set(self.state.usages)
         if owing:
             assignments = USAGES.find_all(self._db, self._organization_id, coupon_usage_id=owing)
