@@ -163,8 +163,8 @@ def open_session(
     if version == organization.configuration_version and configured.keys() >= set(account_ids):
         accounts = {account_id: configured[account_id] for account_id in account_ids}
     else:
-        stored = ledger.ACCOUNTS.find_all(db, organization_id, ledger_account_id=account_ids)
-        accounts = {account.ledger_account_id: account for account in stored}
+        current_accounts = ledger.ACCOUNTS.find_all(db, organization_id, ledger_account_id=account_ids)
+        accounts = {account.ledger_account_id: account for account in current_accounts}
     capped = [account_id for account_id, account in accounts.items() if account.max_supply is not None]
     issued: dict[int, Decimal] = {}
     if capped and lock:

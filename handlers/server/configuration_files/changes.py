@@ -74,7 +74,7 @@ def apply(api: LocalApi, calls: LocalCalls, files: Sequence[RecordFile]) -> Conf
 
 
 class _Application:
-    """The files, and the records of the organization as far as they are applied."""
+    """The application of files to the records of an organization."""
 
     def __init__(self, api: LocalApi, calls: LocalCalls, files: Sequence[RecordFile]) -> None:
         self._api, self._calls, self._files = api, calls, files
@@ -82,7 +82,7 @@ class _Application:
         self._names_in_files = {file.ref for file in files}
 
     def run(self) -> ConfigurationOutcome:
-        """Apply the files, each after those that it refers to; fields that refer to later ones come last."""
+        """Apply the files, each after the records that it refers to; fields that refer to later ones come last."""
         postponed: list[RecordFile] = []
         for file in sorted(self._files, key=lambda file: (_POSITIONS[file.ref.kind], file.ref.name)):
             first = self._without_unknown(file)
