@@ -304,8 +304,14 @@ def known_tiers(programs: Iterable[LoyaltyProgram], tiers: Iterable[LoyaltyTier]
     ]
 
 
-def schedule_of(program: LoyaltyProgram, tiers: Iterable[LoyaltyTier], zone: tzinfo) -> TierSchedule:
-    """The schedule of a program, by those of the tiers that belong to it."""
+def schedules_of(
+    programs: Iterable[LoyaltyProgram], tiers: Collection[LoyaltyTier], zone: tzinfo
+) -> tuple[TierSchedule, ...]:
+    """The schedules of the active programs, by the tiers of all programs."""
+    return tuple(_schedule_of(program, tiers, zone) for program in programs if program.active)
+
+
+def _schedule_of(program: LoyaltyProgram, tiers: Iterable[LoyaltyTier], zone: tzinfo) -> TierSchedule:
     own_tiers = [tier for tier in tiers if tier.loyalty_program_id == program.loyalty_program_id]
     default_id = program.default_tier_id
     return TierSchedule(

@@ -36,7 +36,7 @@ from domain.missions.rules import CompiledMission, compile_mission
 from domain.organizations import Organization
 from domain.programs import LoyaltyProgram
 from domain.referrals import ReferralProgram, ReferralPrograms, ready_program
-from domain.tiers import KnownTier, TierSchedule, known_tiers, schedule_of
+from domain.tiers import KnownTier, TierSchedule, known_tiers, schedules_of
 from domain.triggers import Listener
 from handlers.services.possible_events import possible_types
 from persistence import (
@@ -171,17 +171,14 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
     items = _load_matchers(db, organization_id)
     item_matchers = dict(items.values())
     audiences_ = tuple(filter(None, map(compile_audience, audiences.find_matching(db, organization_id))))
-    groups = _load_groups(db, organization_id, active_campaigns)
+    groups, programs = _load_groups(db, organization_id, active_campaigns), _ready_programs(stored_programs, accounts)
     rules = _Rules(
         tuple(_compiled_campaigns(active_campaigns, before, accounts, organization, groups)),
         tuple(_compiled_missions(stored_missions, organization, accounts, items, audiences_)),
     )
     tiers = known_tiers(loyalty_programs, stored_tiers)
-    tier_schedules = tuple(
-        schedule_of(program, stored_tiers, organization.zone) for program in loyalty_programs if program.active
-    )
-    badges_, programs = BADGES.find_all(db, organization_id), _ready_programs(stored_programs, accounts)
-    activity_types = _activity_types(accounts.by_id.values())
+    tier_schedules = schedules_of(loyalty_programs, stored_tiers, organization.zone)
+    badges_, activity_types = BADGES.find_all(db, organization_id), _activity_types(accounts.by_id.values())
     listeners = tuple(triggers.find_listeners(db, organization_id))
     details = organizations.find_details(db, organization_id)
     return Configuration(
