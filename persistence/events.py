@@ -133,7 +133,7 @@ def find_applications(
 
 def add_events(db: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert events, whose ids were reserved; a row has every field of LoyaltyEvent."""
-    add_all(db, events, rows, _FIELDS)
+    add_all(db, events, rows, names=_FIELDS)
 
 
 def release_answers(db: Connection, organization_id: int, after: int, before: datetime, limit: int) -> ReleasedPage:

@@ -139,7 +139,7 @@ def add(db: Connection, organization_id: int, tiers: Mapping[MemberProgram, Held
     """Put new members into tiers of programs in which they have none, with one statement."""
     common_values = {"organization_id": organization_id, "created_at": at}
     rows = [_row(member_program, tier) | common_values for member_program, tier in tiers.items()]
-    add_all(db, member_tiers, fields_of(MemberTier), rows)
+    add_all(db, member_tiers, rows)
 
 
 def move(

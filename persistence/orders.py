@@ -61,8 +61,8 @@ def find_by_external_ids(
 
 def add_orders(db: Connection, orders: Sequence[Order], items: Sequence[OrderItem]) -> None:
     """Insert orders and items, whose ids were reserved."""
-    add_all(db, purchase_orders, orders, _ORDER_FIELDS)
-    add_all(db, order_items, items, _ITEM_FIELDS)
+    add_all(db, purchase_orders, orders, names=_ORDER_FIELDS)
+    add_all(db, order_items, items, names=_ITEM_FIELDS)
 
 
 def move_orders(db: Connection, organization_id: int, changed_orders: Iterable[Order], at: datetime) -> None:

@@ -122,12 +122,12 @@ def _dialect() -> Any:
     return postgresql.dialect()  # type: ignore[no-untyped-call]
 
 
-def add_all(db: Connection, table: Table, rows: Sequence[Any], names: Sequence[str] = ()) -> None:
+def add_all(db: Connection, table: Table, rows: Sequence[Any], *, names: Sequence[str] = ()) -> None:
     """Insert any number of rows with one statement, as `additions`."""
-    defer_joined(db, additions(table, rows, names))
+    defer_joined(db, additions(table, rows, names=names))
 
 
-def additions(table: Table, rows: Sequence[Any], names: Sequence[str] = ()) -> list[Statement]:
+def additions(table: Table, rows: Sequence[Any], *, names: Sequence[str] = ()) -> list[Statement]:
     """The statement that inserts rows, if there are any, which travel as one JSON text, exactly.
 
     Without `names` of columns, the rows are mappings, which all have the same columns.

@@ -346,7 +346,7 @@ def add_coupons(db: Connection, new_coupons: Sequence[Coupon], counts_by_book: M
     for coupon in new_coupons:
         places[coupon.coupon_book_id] += 1
         rows.append(replace(coupon, position=places[coupon.coupon_book_id]))
-    add_all(db, coupons, rows, _COUPON_NAMES)
+    add_all(db, coupons, rows, names=_COUPON_NAMES)
 
 
 def add_to_coupons(
