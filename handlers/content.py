@@ -1,10 +1,8 @@
 """Collections of content and their documents (integration 4.4, items 1 to 11)."""
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
-import openapi
 from domain.content.collections import ContentCollection
 from domain.content.documents import ContentDocument, DocumentAddress
 from domain.problems import InvalidRequest, NotFound
@@ -12,7 +10,7 @@ from handlers.audit_trail import Audited
 from handlers.call import INTEGRATION, Call
 from handlers.messages.base import Changes, wrapped
 from handlers.messages.lists import listed
-from handlers.messages.validation import Schemas, Validator, body_faults
+from handlers.messages.validation import body_faults, component_validator
 from handlers.operation import declare_get, operation
 from handlers.schemas.content import COLLECTION, DOCUMENT, CollectionProperties, DocumentBatch, batch_answer, batch_item
 from handlers.schemas.content_search import search_answer, search_of
@@ -34,7 +32,6 @@ from persistence.content.collections import COLLECTIONS
 from persistence.paging import Paged
 
 _AUDITED = Audited("content-collection", "content_collection_id", COLLECTION.dump)
-_BATCH_ITEM_SCHEMA = "#/components/schemas/ContentBatchDocument"
 
 
 @operation("listCollections", answer=listed(COLLECTION.dump), from_replica=True)
@@ -81,7 +78,7 @@ def batch_upsert_documents(call: Call, collection: ContentCollection, body: Docu
 
 def _batch_item(item: Any) -> DocumentWrite | InvalidRequest:
     """A document of a batch in its inside form, or the refusal of its form."""
-    validator = _batch_items()
+    validator = component_validator("ContentBatchDocument", INTEGRATION)
     faults = [] if validator.accepts(item) else body_faults(validator, item)
     if faults:
         return InvalidRequest(faults)
@@ -89,12 +86,6 @@ def _batch_item(item: Any) -> DocumentWrite | InvalidRequest:
         return batch_item(item)
     except InvalidRequest as refusal:
         return refusal
-
-
-@cache
-def _batch_items() -> Validator:
-    """The validator of one document of a batch."""
-    return Schemas(INTEGRATION, openapi.bundle(INTEGRATION)).validator({"$ref": _BATCH_ITEM_SCHEMA})
 
 
 @operation("getDocument", answer=wrapped("document", DOCUMENT.dump))

@@ -1,6 +1,7 @@
 """Members (integration 4.5, administration "Members")."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from domain.audiences import CompiledAudience
@@ -72,7 +73,7 @@ def list_members(call: Call, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
 @operation(
     "createMember",
     answer={INTEGRATION: enrolled("loyaltyMember"), ADMINISTRATION: enrolled("loyalMember")},
-    audit=Audited("member", "member_id", MEMBER_PROPERTIES, records=lambda result: [result.record]),
+    audit=replace(_AUDITED, records=lambda result: [result.record]),
 )
 def create_member(call: Call, body: MemberBody) -> Enrolment:
     """Enrol a member with a wallet and the default tier of the default program."""
@@ -85,12 +86,7 @@ def create_member(call: Call, body: MemberBody) -> Enrolment:
 @operation(
     "createMembers",
     answer=enrolments,
-    audit=Audited(
-        "member",
-        "member_id",
-        MEMBER_PROPERTIES,
-        records=lambda result: [enrolment.record for enrolment in result if enrolment.record is not None],
-    ),
+    audit=replace(_AUDITED, records=lambda result: [one.record for one in result if one.record is not None]),
 )
 def create_members(call: Call, body: NewMembers) -> list[Enrolment]:
     """Enrol members as `createMember` does; a refused one does not affect the others."""

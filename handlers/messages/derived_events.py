@@ -14,6 +14,7 @@ from domain.ledger.postings import Posting
 from domain.ledger.records import TRANSACTION_TYPES, LedgerAccount
 from domain.tiers import TierSchedule
 from handlers.messages.badges import TRACKING
+from handlers.messages.base import Shape
 from handlers.messages.json_text import exact_number
 
 
@@ -73,6 +74,10 @@ class SettledMint(NamedTuple):
     expires_at: datetime | None
 
 
+_AVAILABLE_LOT = Shape(SettledMint, without=("order_external_id",))
+_CANCELLED_LOT = Shape(SettledMint, only=("ledger_transaction_id", "amount"))
+
+
 def available_payload(account: LedgerAccount, mints: Sequence[SettledMint], available_at: datetime) -> dict[str, Any]:
     """The payload of `points-available` about mints of an account that became available at a moment."""
     return {
@@ -80,14 +85,7 @@ def available_payload(account: LedgerAccount, mints: Sequence[SettledMint], avai
         "amount": _total_of(mints),
         "availableAt": instant_text(available_at),
         "orderExternalIds": _orders_of(mints),
-        "lots": [
-            {
-                "ledgerTransactionId": mint.ledger_transaction_id,
-                "amount": exact_number(mint.amount),
-                "expiresAt": None if mint.expires_at is None else instant_text(mint.expires_at),
-            }
-            for mint in mints
-        ],
+        "lots": list(map(_AVAILABLE_LOT, mints)),
     }
 
 
@@ -99,9 +97,7 @@ def cancelled_payload(account: LedgerAccount, mints: Sequence[SettledMint], canc
         "cancelledAt": instant_text(cancelled_at),
         "reason": NOT_CONFIRMED,
         "orderExternalIds": _orders_of(mints),
-        "lots": [
-            {"ledgerTransactionId": mint.ledger_transaction_id, "amount": exact_number(mint.amount)} for mint in mints
-        ],
+        "lots": list(map(_CANCELLED_LOT, mints)),
     }
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from domain.badges import BadgeTracking
 from domain.coupons.usages import CouponUsage
+from domain.events import LoyaltyEvent
 from domain.ledger.records import TRANSACTION_TYPES
 from domain.referrals import ReferralLog
 from domain.reversals import ReversedPart, RevertedEvent, RevertedTransaction
@@ -15,15 +16,15 @@ from handlers.messages.json_text import exact_number
 # The effects of events besides points and limits, by their names in the response.
 TIERS, BADGES, COUPONS, MISSIONS, REFERRALS = UNDONE_KINDS = "tiers", "badges", "coupons", "missions", "referrals"
 
+_EVENT = Shape(
+    LoyaltyEvent, only=("loyalty_event_id", "loyalty_event_key", "system_unique_key", "event_type", "member_id")
+)
+
 
 def reverted_event(reversal: RevertedEvent) -> dict[str, Any]:
     """The reversed parts of one event."""
     return {
-        "loyaltyEventId": reversal.event.loyalty_event_id,
-        "loyaltyEventKey": reversal.event.loyalty_event_key,
-        "systemUniqueKey": reversal.event.system_unique_key,
-        "eventType": reversal.event.event_type,
-        "memberId": reversal.event.member_id,
+        **_EVENT.dump(reversal.event),
         "ledgerTransactions": [_transaction(transaction) for transaction in reversal.transactions],
         "limitCounters": list(map(limit_counter, reversal.limits)),
         **{kind: [other.record for other in reversal.others if other.kind == kind] for kind in UNDONE_KINDS},

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
+from functools import cache
 from itertools import islice
 from typing import Any
 
 import jsonschema_rs
 
+import openapi
 from domain.problems import FieldFault
 from handlers.messages.faults import MASK, MAX_FAULTS, PATTERN_FAULT, Explainer, Place, SchemaAt
 from handlers.messages.json_text import pointer_to
@@ -199,6 +201,12 @@ def _nullable(result: dict[str, Any]) -> dict[str, Any]:
     if "enum" in result and None not in result["enum"]:
         result["enum"] = [*result["enum"], None]
     return result
+
+
+@cache
+def component_validator(schema: str, surface: str) -> Validator:
+    """The validator of a component schema of an interface."""
+    return Schemas(surface, openapi.bundle(surface)).validator({"$ref": f"#/components/schemas/{schema}"})
 
 
 class Validator:

@@ -7,14 +7,16 @@ from typing import Any
 from domain.calendar import instant_text
 from domain.campaigns.limits import Alert
 from domain.members import Member
+from handlers.messages.base import Shape
 from handlers.messages.campaigns import limit_rule
 from handlers.messages.events import event_record
-from handlers.messages.json_text import exact_number
 
 EVENT_EVALUATED, EVENT_CANCELLED = "event.evaluated", "event.cancelled"
 NOTIFICATION, LIMIT_REACHED = "campaign.notification", "campaign.limit-reached"
 ASYNC_EVENT_EVALUATED = "async-event.evaluated"
 USER_INVITED = "user.invited"
+
+_ALERT = Shape(Alert, without=("rule",))
 
 
 def message(type_: str, data: Mapping[str, Any], now: datetime) -> dict[str, Any]:
@@ -34,11 +36,4 @@ def event_data(row: Mapping[str, Any], member: Member) -> dict[str, Any]:
 
 def limit_alert(alert: Alert) -> dict[str, Any]:
     """A share of a limit that is used for the first time in its period."""
-    return {
-        "campaignKey": alert.campaign_key,
-        "rule": limit_rule(alert.rule.written),
-        "share": alert.share,
-        "used": exact_number(alert.used),
-        "limit": exact_number(alert.limit),
-        "location": alert.location,
-    }
+    return {**_ALERT.dump(alert), "rule": limit_rule(alert.rule.written)}

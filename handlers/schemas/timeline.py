@@ -4,14 +4,16 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from domain.calendar import instant_of, instant_text
+from domain.calendar import instant_of
 from domain.cursors import decode_cursor, encode_cursor, foreign_cursor
 from domain.timeline.rows import TimelineRow
+from handlers.messages.base import Shape
 from handlers.messages.json_text import exact_number
 from handlers.services.members.timeline import TimelinePage, TimelineQuery
 from persistence.timeline import SOURCES
 
 _GREATEST_ID = 2**63 - 1
+_ROW = Shape(TimelineRow, without=("details", "details_name"))
 
 
 def timeline_query(query: Mapping[str, Any]) -> TimelineQuery:
@@ -36,16 +38,7 @@ def timeline_page(page: TimelinePage) -> dict[str, Any]:
 
 def timeline_row(row: TimelineRow) -> dict[str, Any]:
     """A row, with its ids under the name of its kind."""
-    return {
-        "kind": row.kind,
-        "recordedAt": instant_text(row.recorded_at),
-        "happenedAt": instant_text(row.happened_at),
-        "text": row.text,
-        "by": row.by,
-        "loyaltyEventId": row.loyalty_event_id,
-        "isReversed": row.is_reversed,
-        row.details_name or row.kind: _exact(row.details),
-    }
+    return {**_ROW.dump(row), row.details_name or row.kind: _exact(row.details)}
 
 
 def _exact(value: Any) -> Any:

@@ -1,10 +1,16 @@
 """Rules that imports and exports share for their callers."""
 
+from collections.abc import Mapping
+
 from domain.problems import Forbidden
 from handlers.call import Call
 
 
-def refuse_without_role(call: Call, job: str, kind: str, role: str) -> None:
-    """Refuse a caller without the role that a kind of job needs besides that of jobs; `job` is a noun, as `import`."""
+def refuse_without_role(call: Call, job: str, kind: str, roles: Mapping[str, str]) -> None:
+    """Refuse a caller without the role that a kind of job needs besides that of jobs; `job` is a noun, as `import`.
+
+    `roles` are those roles by kind.
+    """
+    role = roles[kind]
     if call.caller is None or not call.caller.holds(role):
         raise Forbidden(f"An {job} of {kind} also needs the role {role}.")

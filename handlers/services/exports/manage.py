@@ -67,7 +67,7 @@ def create_export(call: Call, properties: ExportProperties) -> ExportJob:
     Raises Forbidden for a caller who may not read what it holds, InvalidRequest for filters that do not fit its kind,
     and refuses filters that name records that do not exist.
     """
-    _refuse_without_role(call, properties.kind)
+    refuse_without_role(call, "export", properties.kind, ROLE_OF_KIND)
     filters = filters_on_wire(properties.filters)
     _refuse_unfit(properties.kind, filters)
     references.refuse_unknown(
@@ -95,7 +95,7 @@ def _refuse_unfit(kind: str, names: Iterable[str]) -> None:
 
 def cancel_export(call: Call, job: ExportJob) -> ExportJob:
     """End an export and remove its rows; one that has ended without rows stays unchanged."""
-    _refuse_without_role(call, job.kind)
+    refuse_without_role(call, "export", job.kind, ROLE_OF_KIND)
     job = EXPORTS.lock(call.db, job)
     return job if job.status in (FAILED, CANCELLED, EXPIRED) else EXPORTS.end(call.db, job, CANCELLED, call.now)
 
@@ -105,7 +105,7 @@ def read_part(call: Call, job: ExportJob, part_number: int) -> ExportPart:
 
     Raises ExportState for an export in any other state, UnknownExportPart, and Forbidden as `create_export` does.
     """
-    _refuse_without_role(call, job.kind)
+    refuse_without_role(call, "export", job.kind, ROLE_OF_KIND)
     if job.status != DONE:
         wait = " Its rows can be read when it is done." if job.status in (QUEUED, RUNNING) else ""
         raise ExportState(f"The export is {job.status}.{wait}")
@@ -113,8 +113,3 @@ def read_part(call: Call, job: ExportJob, part_number: int) -> ExportPart:
     if content is None:
         raise UnknownExportPart(f"The export has {job.parts} parts, and none with the number {part_number}.")
     return ExportPart(job, part_number, content.removesuffix("\n").split("\n"))
-
-
-def _refuse_without_role(call: Call, kind: str) -> None:
-    """Refuse a caller who may not read what is exported."""
-    refuse_without_role(call, "export", kind, ROLE_OF_KIND[kind])

@@ -49,7 +49,7 @@ def create_import(call: Call, properties: ImportProperties) -> ImportJob:
 
     Raises Forbidden for a caller who may not write what is imported.
     """
-    _refuse_without_role(call, properties.kind)
+    refuse_without_role(call, "import", properties.kind, ROLE_OF_KIND)
     delimiter = properties.delimiter if properties.format == CSV else None
     values = {**values_of(properties), "delimiter": delimiter, "status": UPLOADING}
     return IMPORTS.add(call.db, call.organization.organization_id, values, call.now)
@@ -60,7 +60,7 @@ def upload_part(call: Call, job: ImportJob, part_number: int, content: Upload) -
 
     Raises ImportState once the import was started, and if the organization's files take too much space.
     """
-    _refuse_without_role(call, job.kind)
+    refuse_without_role(call, "import", job.kind, ROLE_OF_KIND)
     job = IMPORTS.lock(call.db, job)
     _refuse_other_state(job, UPLOADING)
     existing_part = {part.part_number: part for part in imports.find_parts(call.db, job)}.get(part_number)
@@ -92,7 +92,7 @@ def start_import(call: Call, job: ImportJob, parts: int) -> ImportJob:
 
     Raises ImportIncomplete if one of the parts from 1 to `parts` is missing, and ImportState if there are more.
     """
-    _refuse_without_role(call, job.kind)
+    refuse_without_role(call, "import", job.kind, ROLE_OF_KIND)
     job = IMPORTS.lock(call.db, job)
     if job.parts == parts and job.status != CANCELLED:
         return job
@@ -113,7 +113,7 @@ def cancel_import(call: Call, job: ImportJob) -> ImportJob:
 
     Raises ImportState for an import that has ended in another way.
     """
-    _refuse_without_role(call, job.kind)
+    refuse_without_role(call, "import", job.kind, ROLE_OF_KIND)
     job = IMPORTS.lock(call.db, job)
     if job.status == CANCELLED:
         return job
@@ -124,15 +124,10 @@ def cancel_import(call: Call, job: ImportJob) -> ImportJob:
 
 def find_failed_rows(call: Call, job: ImportJob, after_line: int, limit: int) -> list[FailedRow]:
     """Return rows that failed, for callers who may read such rows elsewhere, too."""
-    refuse_without_role(call, "import", job.kind, READING_ROLES[job.kind])
+    refuse_without_role(call, "import", job.kind, READING_ROLES)
     return imports.find_failed(call.db, job, after_line, limit)
 
 
 def _refuse_other_state(job: ImportJob, status: str) -> None:
     if job.status != status:
         raise ImportState(f"The import is {job.status}, not {status}.")
-
-
-def _refuse_without_role(call: Call, kind: str) -> None:
-    """Refuse a caller who may not write what is imported."""
-    refuse_without_role(call, "import", kind, ROLE_OF_KIND[kind])

@@ -3,17 +3,15 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
-from functools import cache
 from typing import Any, Generic, TypeVar
 
-import openapi
 from domain.calendar import instant_of, start_of_day
 from domain.imports.cells import REQUIRED
 from domain.imports.records import CREATE, FailedRow, ImportJob, RowFault
 from domain.members import Member
 from domain.problems import InvalidRequest, Refusal
 from handlers.call import ADMINISTRATION, Call
-from handlers.messages.validation import Schemas, Validator, body_faults, is_date, is_date_time
+from handlers.messages.validation import body_faults, component_validator, is_date, is_date_time
 from handlers.services.imports.rows import ImportRow
 from persistence.members import MEMBERS
 from persistence.records import Records
@@ -143,7 +141,7 @@ class ImportStep:
         self, schema: str, body: Mapping[str, Any], fields: Mapping[str, str], surface: str = ADMINISTRATION
     ) -> None:
         """Raise RowFault with the first fault of a body; `fields` are those of the row by pointer into the body."""
-        validator = _validator_of(schema, surface)
+        validator = component_validator(schema, surface)
         if not validator.accepts(body):
             fault = body_faults(validator, body)[0]
             raise self.fault_at(fault.pointer, fields, fault.detail)
@@ -154,12 +152,6 @@ class ImportStep:
         while pointer and pointer not in fields:
             pointer = pointer.rpartition("/")[0]
         return RowFault(detail, self.name_of(fields[pointer]) if pointer else None)
-
-
-@cache
-def _validator_of(schema: str, surface: str) -> Validator:
-    """The validator of a schema of an interface."""
-    return Schemas(surface, openapi.bundle(surface)).validator({"$ref": f"#/components/schemas/{schema}"})
 
 
 class RecordsByName(Generic[T]):

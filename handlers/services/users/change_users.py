@@ -128,7 +128,7 @@ def create_user(call: Call, new: NewUser, password_hash: str | None) -> tuple[Us
             created_at=call.real_now,
             updated_at=call.real_now,
         )
-        save(call, _membership(organization_id, user_id, new.active, inline))
+        users.save_memberships(call.db, [_membership(organization_id, user_id, new.active, inline)], call.real_now)
         users.set_groups(call.db, organization_id, [user_id], [group.permission_group_id for group in groups])
         user = _existing_user(call, user_id)
         note_change(call, None, user)
@@ -253,7 +253,8 @@ def set_permissions(call: Call, user: User, update: PermissionsUpdate) -> User:
         before = user.membership
         inline = _changed_inline(before.inline, update)
         require_grantable(grant, before, inline)
-        save(call, _membership(before.organization_id, user.user_id, before.active, inline))
+        membership = _membership(before.organization_id, user.user_id, before.active, inline)
+        users.save_memberships(call.db, [membership], call.real_now)
         if keys is not None:
             _regroup(call, grant, user, keys)
         return _note_update(call, user)
@@ -287,11 +288,6 @@ def reset_password(call: Call, user: User, permanent: bool | None, password_hash
         before = {"password": "former", "passwordIsTemporary": user.password_is_temporary}
         after = {"password": "new", "passwordIsTemporary": until is not None}
         call.audit.add("user", user.user_id, before=before, after=after)
-
-
-def save(call: Call, membership: Membership) -> None:
-    """Store the inline permissions of a membership."""
-    users.save_memberships(call.db, [membership], call.real_now)
 
 
 def _membership(organization_id: int, user_id: int, active: bool, inline: Grant) -> Membership:
