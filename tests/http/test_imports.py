@@ -591,6 +591,35 @@ def test_the_number_of_statements_does_not_depend_on_the_number_of_rows(imports,
     assert statement_counts[1] == statement_counts[10] == statement_counts[300]
 
 
+def test_new_members_with_tiers_are_inserted_once_and_not_locked(imports, shop):
+    program = shop.organization.created.loyalty_program_id
+    gold = {"name": "Gold", "active": True, "minRequiredPoints": 10, "tierOrder": 1}
+    shop.administration.post(f"/loyalty-programs/{program}/tiers", gold)
+    path, importer = imports.queue("loyaltyMemberId,tier\nana,Gold\nben,Gold\n"), imports.importer
+    with count_statements(shop.engine) as statements:
+        importer.step()
+    assert imports.get(path)["rowsDone"] == 2
+    assert [statement for statement in statements if "FOR NO KEY UPDATE" in statement] == []
+    assert [statement for statement in statements if "past_member_tiers" in statement] == []
+    assert len(shop.rows("member_tiers")) == 2
+
+
+@pytest.mark.parametrize(
+    ("remaining", "seconds_of_row", "rows"),
+    [(0.98, 0.001, 100), (0.8, 0.01, 40), (0.8, 0.1, 20), (-0.5, 0.1, 20), (0.9, 0.0, 100)],
+)
+def test_more_rows_are_evaluated_at_once_where_they_take_less_time(remaining, seconds_of_row, rows):
+    assert work._rows_to_evaluate(remaining, seconds_of_row) == rows
+
+
+def test_rows_are_evaluated_in_few_sets_where_they_take_little_time(imports, monkeypatch):
+    sizes = []
+    monkeypatch.setattr(work, "_KINDS", {"members": lambda step: sizes.append(len(step.rows))})
+    names = "\n".join(f"m{n}" for n in range(250))
+    job = imports.run(f"loyaltyMemberId\n{names}", emitEvents=True)
+    assert (counts(job), sizes) == (("done", 250, 250, 0), [20, 100, 100, 30])
+
+
 def test_a_row_with_a_system_error_fails_individually(imports, monkeypatch):
     from handlers.services.imports import work
 

@@ -55,8 +55,9 @@ _DRY_RUN = "dry_run_of_import"
 _UNEXPECTED = "The row could not be imported. The log of the worker has the reason."
 # A file that gzip has packed may have so many bytes whatever its size.
 _UNPACKED_ANYWAY = 16 * 1024 * 1024
-# Campaigns may take long for each row, so few rows are done between two looks at the clock.
-_EVALUATED_AT_ONCE = 20
+# Campaigns may take long for each row, so few rows are done between two looks at the clock: at first so many, then as
+# many as fit into half of the remaining time of the step, up to the maximum of a request.
+_EVALUATED_FIRST, _MAX_EVALUATED = 20, 100
 # Each time a worker has died at the same rows, so many times fewer are done at once.
 _FEWER_AFTER_CRASH, _MAX_CRASHES = 5, 5
 # Imports whose files are kept open; reading a packed one begins at its beginning.
@@ -225,12 +226,16 @@ class Importer:
         call, job, rows = step.call, step.job, step.rows
         if job.dry_run:
             call.db.exec_driver_sql(f"SAVEPOINT {_DRY_RUN}")
-        end = time.monotonic() + self._settings.import_step_ms / 1000
-        at_once = len(rows) if call.is_quiet else _EVALUATED_AT_ONCE
-        while self._done < len(rows) and (not self._done or time.monotonic() < end):
+        began = time.monotonic()
+        remaining = self._settings.import_step_ms / 1000
+        at_once = len(rows) if call.is_quiet else _EVALUATED_FIRST
+        while self._done < len(rows) and (not self._done or remaining > 0):
             next_rows = rows[self._done : self._done + at_once]
             _KINDS[job.kind](replace(step, rows=next_rows))
             self._done += len(next_rows)
+            elapsed = time.monotonic() - began
+            remaining = self._settings.import_step_ms / 1000 - elapsed
+            at_once = _rows_to_evaluate(remaining, elapsed / self._done)
         write_entries([call], "startImport")
         if job.dry_run:
             call.db.exec_driver_sql(f"ROLLBACK TO SAVEPOINT {_DRY_RUN}")
@@ -309,6 +314,12 @@ class Importer:
 
 def _address(job: ImportJob) -> tuple[int, int]:
     return job.organization_id, job.import_id
+
+
+def _rows_to_evaluate(remaining: float, seconds_of_row: float) -> int:
+    """The number of rows to evaluate before the next look at the clock, with so many seconds remaining."""
+    fitting = int(remaining / 2 / seconds_of_row) if seconds_of_row else _MAX_EVALUATED
+    return min(max(fitting, _EVALUATED_FIRST), _MAX_EVALUATED)
 
 
 def _rows_of_distinct_members(job: ImportJob, rows: Sequence[ImportRow]) -> list[ImportRow]:
