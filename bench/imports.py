@@ -1,8 +1,10 @@
-"""Imports of members and of their balances, compared with COPY of the rows they make: `python -m bench.imports`.
+"""Imports of members, their balances, and events, compared with COPY and pgbench: `python -m bench.imports`.
 
 Every member has a profile, a tier that expires and a balance that expires. The database is durable as in production,
 and one process imports, without pauses. COPY then writes all rows of the same tables into tables with the same columns,
-indexes and checks, but without triggers and foreign keys. Prints a table for `docs/performance.md`. Trust the ratios.
+indexes and checks, but without triggers and foreign keys. Events are purchases: first they are only captured, as by
+default, then a campaign evaluates them, which is compared with pgbench as in `bench.tracking`. Prints tables for
+`docs/performance.md`. Trust the ratios, and the processor time if the machine is busy.
 
 With `--beside RATE`, a server tracks so many single events a second before and during the imports, which a worker
 process runs with the pauses of its settings.
@@ -14,6 +16,7 @@ import argparse
 import csv
 import io
 import itertools
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -23,6 +26,7 @@ from typing import Any
 from sqlalchemy import Engine, text
 
 from bench import load, single_calls, tracking
+from bench.processor_time import ProcessorTime, ProcessorTimes
 from bench.queue import workers
 from bench.tracking import World, new_world, serving
 from handlers.http.local import LocalApi
@@ -36,6 +40,7 @@ CITIES = ("Rosario", "Córdoba", "Salta", "Mendoza", "Ushuaia")
 NOW = datetime.now(UTC).replace(microsecond=0)
 
 Row = dict[str, object]
+Cost = tuple[float, ProcessorTime]
 
 
 def member_row(number: int) -> Row:
@@ -66,6 +71,18 @@ def balance_row(number: int) -> Row:
     }
 
 
+def event_row(number: int) -> Row:
+    """The row of a purchase of one of the members that exist before the imports."""
+    order = {"externalId": f"imported-{number}", "total": 1 + number % 100}
+    return {
+        "loyaltyMemberId": f"m{number * 7919 % tracking.MEMBERS}",
+        "eventType": "member-purchase-order-created",
+        "payload": json.dumps({"order": order}),
+        "externalEventDate": _moment(-1 - number % 300),
+        "systemUniqueKey": f"imported-{number}",
+    }
+
+
 def _moment(days: int) -> str:
     return f"{NOW + timedelta(days=days):%Y-%m-%dT%H:%M:%SZ}"
 
@@ -82,6 +99,7 @@ class Imports:
         settings = Settings(database_url="", import_share=100)
         self._api = LocalApi(settings, engine, "benchmark")
         self._importer = Importer(engine, settings)
+        self._times = ProcessorTimes(engine, includes_self=True)
         self._engine = engine
         self._organization_id = world.organization.organization_id
 
@@ -92,9 +110,15 @@ class Imports:
             lambda db: self._api.within(db, self._organization_id).administration(operation_id, body, **path),
         )
 
-    def start(self, kind: str, make: Callable[[int], Row], count: int) -> int:
-        """Upload so many rows and start their import; returns its id."""
-        import_id = self.call("createImport", {"kind": kind, "format": "csv"})["import"]["importId"]
+    def add_campaign(self) -> None:
+        """Add the campaign of `tracking.add_campaign`."""
+        campaign_id = self.call("createCampaign", tracking.CAMPAIGN)["campaign"]["campaignId"]
+        self.call("createAction", tracking.ACTION, campaignId=campaign_id)
+
+    def start(self, kind: str, make: Callable[[int], Row], count: int, emits: bool = False) -> int:
+        """Upload so many rows and start their import; campaigns evaluate it if it `emits` events. Returns its id."""
+        body = {"kind": kind, "format": "csv", "emitEvents": emits}
+        import_id = self.call("createImport", body)["import"]["importId"]
         parts = 0
         for parts, content in enumerate(_parts(make, count), 1):
             with closing(Upload()) as part:
@@ -111,16 +135,20 @@ class Imports:
         assert (record["status"], record["rowsDone"]) == ("done", count), record
         return True
 
-    def run(self, kind: str, make: Callable[[int], Row], count: int) -> float:
-        """The seconds in which so many rows are imported."""
-        import_id = self.start(kind, make, count)
+    def run(self, kind: str, make: Callable[[int], Row], count: int, emits: bool = False) -> Cost:
+        """Import so many rows; returns the seconds, and the processor time."""
+        import_id = self.start(kind, make, count, emits)
         collect_rarely()
+        cost = self._times.measure(self._work)
+        assert self.is_done(import_id, count)
+        return cost
+
+    def _work(self) -> float:
+        """Import until nothing is left; returns the seconds."""
         began = time.perf_counter()
         while self._importer.step():
             pass
-        seconds = time.perf_counter() - began
-        assert self.is_done(import_id, count)
-        return seconds
+        return time.perf_counter() - began
 
 
 def _parts(make: Callable[[int], Row], count: int) -> Iterator[bytes]:
@@ -142,12 +170,20 @@ def rows_of(engine: Engine) -> dict[str, int]:
         return {name: db.scalar(text(f'SELECT count(*) FROM "{name}"')) or 0 for name in names}
 
 
-def copy_seconds(engine: Engine, tables: list[str]) -> float:
-    """The seconds in which COPY writes all rows of tables into tables like them, in one transaction."""
-    seconds = 0.0
+def copy_rows(engine: Engine, times: ProcessorTimes, tables: list[str]) -> tuple[float, float]:
+    """Have COPY write all rows of tables into tables like them, in one transaction each.
+
+    Returns the seconds, and those of PostgreSQL's processor time.
+    """
+    seconds = processor_seconds = 0.0
     with closing(engine.raw_connection()) as connection:
         driver: Any = connection.driver_connection
         with driver.cursor() as cursor:
+
+            def write(table: str, copied_rows: io.BytesIO) -> None:
+                cursor.copy_expert(f'COPY "copy_of_{table}" FROM STDIN', copied_rows)
+                driver.commit()
+
             for table in tables:
                 copied_rows = io.BytesIO()
                 cursor.copy_expert(f'COPY "{table}" TO STDOUT', copied_rows)
@@ -155,12 +191,12 @@ def copy_seconds(engine: Engine, tables: list[str]) -> float:
                 driver.commit()
                 copied_rows.seek(0)
                 began = time.perf_counter()
-                cursor.copy_expert(f'COPY "copy_of_{table}" FROM STDIN', copied_rows)
-                driver.commit()
+                _, cost = times.measure(write, table, copied_rows)
                 seconds += time.perf_counter() - began
+                processor_seconds += cost.database
                 cursor.execute(f'DROP TABLE "copy_of_{table}"')
                 driver.commit()
-    return seconds
+    return seconds, processor_seconds
 
 
 def main() -> None:
@@ -177,22 +213,48 @@ def main() -> None:
         if options.beside:
             _report_beside(world, imports, options.rows, options.beside)
         else:
-            _report(engine, imports, options.rows)
+            _report(world, engine, imports, options.rows)
 
 
-def _report(engine: Engine, imports: Imports, count: int) -> None:
-    print("| rows | tables | import rows/s | COPY rows/s | of COPY |\n|---|---|---|---|---|", flush=True)
+def _report(world: World, engine: Engine, imports: Imports, count: int) -> None:
+    times = ProcessorTimes(engine)
+    columns = "CPU us of a row: worker | PostgreSQL"
+    print(f"| rows | tables | import rows/s | COPY rows/s | of COPY | {columns} | PostgreSQL by COPY |")
+    print(8 * "|---" + "|", flush=True)
     for kind, make in KINDS:
         before = rows_of(engine)
-        seconds = imports.run(kind, make, count)
+        seconds, cost = imports.run(kind, make, count)
         rows_by_table = {name: rows - before[name] for name, rows in rows_of(engine).items()}
         tables = sorted(name for name, rows in rows_by_table.items() if rows >= count)
-        copied = copy_seconds(engine, tables)
+        copied, copy_cost = copy_rows(engine, times, tables)
         print(
             f"| {count:,} {kind} | {', '.join(tables)} | {count / seconds:,.0f} | {count / copied:,.0f} "
-            f"| {copied / seconds:.2f} |",
+            f"| {copied / seconds:.2f} | {_microseconds(cost, count)} | {copy_cost * 1e6 / count:.0f} |",
             flush=True,
         )
+    print(f"\n| rows | rows/s | pgbench/s | of pgbench | {columns} | PostgreSQL by pgbench |")
+    print(7 * "|---" + "|", flush=True)
+    imports.add_campaign()
+    _report_events("captured", world, imports, times, range(count))
+    _report_events("evaluated", world, imports, times, range(count, 2 * count), emits=True)
+
+
+def _report_events(
+    what: str, world: World, imports: Imports, times: ProcessorTimes, numbers: range, emits: bool = False
+) -> None:
+    count = len(numbers)
+    limit, limit_cost = times.measure(tracking.limit, world, _CHUNK_SECONDS)
+    seconds, cost = imports.run("events", lambda index: event_row(numbers[index]), count, emits)
+    print(
+        f"| {count:,} events, {what} | {count / seconds:,.0f} | {limit.rate:,.0f} | {count / seconds / limit.rate:.2f} "
+        f"| {_microseconds(cost, count)} | {limit_cost.database * 1e6 / limit.calls:.0f} |",
+        flush=True,
+    )
+
+
+def _microseconds(cost: ProcessorTime, rows: int) -> str:
+    """The two columns of a table: the microseconds of a row."""
+    return f"{cost.server * 1e6 / rows:.0f} | {cost.database * 1e6 / rows:.0f}"
 
 
 def _report_beside(world: World, imports: Imports, count: int, rate: float) -> None:

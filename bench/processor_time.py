@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
@@ -26,9 +27,13 @@ class ProcessorTime:
 
 
 class ProcessorTimes:
-    """Measures the server, which is what this process has started, and the PostgreSQL of a database."""
+    """Measures the server, which is what this process has started, and the PostgreSQL of a database.
 
-    def __init__(self, engine: Engine) -> None:
+    With `includes_self`, this process counts as a part of the server, because it does the server's work itself.
+    """
+
+    def __init__(self, engine: Engine, includes_self: bool = False) -> None:
+        self._includes_self = includes_self
         with engine.connect() as db:
             backend = db.execute(text("SELECT pg_backend_pid()")).scalar_one()
         self._postmaster = psutil.Process(backend).parent()
@@ -44,7 +49,8 @@ class ProcessorTimes:
         times = self._postmaster.cpu_times()
         # Sessions that have ended count as children of the postmaster.
         database = times.user + times.system + times.children_user + times.children_system
-        return _seconds_below(psutil.Process()), database + _seconds_below(self._postmaster)
+        process_seconds = time.process_time() if self._includes_self else 0.0
+        return process_seconds + _seconds_below(psutil.Process()), database + _seconds_below(self._postmaster)
 
 
 def _seconds_below(root: psutil.Process) -> float:

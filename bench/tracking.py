@@ -76,6 +76,12 @@ COMMIT;
 """
 
 
+# A campaign that gives one point for each whole dollar of an order, and its action.
+CAMPAIGN = {"code": "whole-dollars", "name": "Whole dollars", "eventType": "member-purchase-order-created"}
+_PARAMS = [{"id": "amount", "expression": "floor(order.total)"}]
+ACTION = {"status": "running", "priority": 1, "effects": {"items": [{"effectId": "mint-points", "params": _PARAMS}]}}
+
+
 @dataclass(frozen=True)
 class World:
     """An organization with members and the campaign "one point for each whole dollar"."""
@@ -198,11 +204,8 @@ def new_event(numbers: Iterator[int], chance: random.Random, members_: int = MEM
 def add_campaign(client: Client, world: World) -> None:
     """Add a campaign that gives one point for each whole dollar of an order."""
     base = f"/v2/organizations/{world.organization.organization_id}/campaigns"
-    campaign = {"code": "whole-dollars", "name": "Whole dollars", "eventType": "member-purchase-order-created"}
-    campaign_record = client.call("POST", base, campaign)["campaign"]
-    params = [{"id": "amount", "expression": "floor(order.total)"}]
-    action = {"status": "running", "priority": 1, "effects": {"items": [{"effectId": "mint-points", "params": params}]}}
-    client.call("POST", f"{base}/{campaign_record['campaignId']}/actions", action)
+    campaign_record = client.call("POST", base, CAMPAIGN)["campaign"]
+    client.call("POST", f"{base}/{campaign_record['campaignId']}/actions", ACTION)
 
 
 def limit(world: World, seconds: int, clients: int = CLIENTS) -> Load:
