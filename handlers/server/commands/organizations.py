@@ -69,7 +69,10 @@ def create(name: str, timezone: str, environment: str, as_json: bool) -> None:
 
     with migrated_engine(load_settings()) as engine:
         created = transactions.run(engine, make)
-    print_result(as_json, as_fields(created))
+    fields = as_fields(created)
+    # The organization itself comes first.
+    names = {name: fields.pop(name) for name in ("organizationId", "organizationKey")}
+    print_result(as_json, names | fields)
 
 
 @organizations.command("list")
