@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 
 from domain.calendar import LAST_MOMENT, add_days, add_months
+from domain.problems import FieldFault, InvalidRequest
 
 _UNITS = (
     r"(?:(\d{1,4})Y)?(?:(\d{1,4})M)?(?:(\d{1,4})W)?(?:(\d{1,5})D)?(?:T(?:(\d{1,6})H)?(?:(\d{1,8})M)?(?:(\d{1,9})S)?)?"
@@ -42,3 +43,22 @@ def duration_of(text: str) -> Duration:
         raise ValueError(f"{text} is not a duration such as P14D, P1M or PT36H")
     years, months, weeks, days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return Duration(12 * years + months, 7 * weeks + days, 3600 * hours + 60 * minutes + seconds)
+
+
+def end_of_validity(valid_for: str, begin: datetime, zone: tzinfo, longest: str) -> datetime:
+    """The end of what is valid from `begin` on, for the duration that the request's `validFor` names.
+
+    Raises InvalidRequest for a text that is no duration, for a duration of 0, and for one longer than `longest`. A day
+    of `longest` is at least 24 hours: on the day on which clocks are set forward, `PT24H` is not longer than `P1D`.
+    """
+    most = duration_of(longest)
+    exact = Duration(most.months, 0, 86_400 * most.days + most.seconds)
+    latest = max(most.after(begin, zone), exact.after(begin, zone))
+    try:
+        end = duration_of(valid_for).after(begin, zone)
+    except ValueError as error:
+        raise InvalidRequest([FieldFault(f"validFor {error}", pointer="/validFor")]) from error
+    if not begin < end <= latest:
+        bound = "not longer than 0" if end <= begin else f"longer than {longest}"
+        raise InvalidRequest([FieldFault(f"validFor is {valid_for}, which is {bound}", pointer="/validFor")])
+    return end

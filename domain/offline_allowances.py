@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from domain.durations import duration_of
+from domain.durations import end_of_validity
 from domain.fields import Internal, Key, Personal
 from domain.ledger.records import PENDING, SETTLED, HoldState, LedgerAccount, fraction_fault
 from domain.organizations import Organization
@@ -91,14 +91,8 @@ def ends_of(
     if policy is None or not policy["enabled"]:
         raise OfflineAllowanceDisabled(f"The ledger account {account.name} does not allow offline allowances.")
     begin = now.replace(microsecond=0)
-    latest = begin + timedelta(hours=policy["maxHours"])
-    try:
-        expires_at = latest if valid_for is None else duration_of(valid_for).after(begin, organization.zone)
-    except ValueError as error:
-        raise InvalidRequest([FieldFault(str(error), pointer="/validFor")]) from error
-    if not begin < expires_at <= latest:
-        detail = f"validFor is not between a second and the {policy['maxHours']} hours that the account allows"
-        raise InvalidRequest([FieldFault(detail, pointer="/validFor")])
+    longest = f"PT{policy['maxHours']}H"
+    expires_at = end_of_validity(valid_for or longest, begin, organization.zone, longest)
     if amount > policy["maxAmount"]:
         raise OfflineAllowanceLimit(f"{amount} is more than the {policy['maxAmount']} that an allowance may be.")
     return expires_at, expires_at + timedelta(hours=policy["syncHours"])

@@ -12,15 +12,13 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from domain.currencies import digits_of
-from domain.durations import duration_of
 from domain.fields import Internal, Key, Personal
 from domain.ledger.records import PENDING, REVERTED, SETTLED, HoldState
-from domain.organizations import Organization
 from domain.problems import Conflict, FieldFault, InvalidRequest
 from domain.redemptions import PointRate, RedemptionPolicy, floor_to
 
 HELD, CAPTURED, RELEASED, REFUNDED = "held", "captured", "released", "refunded"
-_DEFAULT_VALIDITY, _MAX_VALIDITY = "PT1H", "P7D"
+DEFAULT_VALIDITY, MAX_VALIDITY = "PT1H", "P7D"
 
 
 class Tendered(NamedTuple):
@@ -135,19 +133,6 @@ def refuse_nothing(points: Decimal | None, value: Decimal | None) -> None:
     name, amount = ("value", value) if points is None else ("points", points)
     if not amount:
         raise InvalidRequest([FieldFault(f"{name} is not more than 0", pointer=f"/{name}")])
-
-
-def end_of_hold(organization: Organization, valid_for: str | None, now: datetime) -> datetime:
-    """The moment until which a new payment is held; raises InvalidRequest for one that is too soon or too late."""
-    try:
-        held_until = duration_of(valid_for or _DEFAULT_VALIDITY).after(now, organization.zone)
-    except ValueError as error:
-        raise InvalidRequest([FieldFault(str(error), pointer="/validFor")]) from error
-    if not now < held_until <= duration_of(_MAX_VALIDITY).after(now, organization.zone):
-        bound = "not longer than 0" if held_until <= now else f"longer than {_MAX_VALIDITY}"
-        detail = f"validFor is {valid_for}, which is {bound}"
-        raise InvalidRequest([FieldFault(detail, pointer="/validFor")])
-    return held_until
 
 
 def refuse_unheld(status: str, key: str) -> None:

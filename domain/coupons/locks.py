@@ -1,14 +1,12 @@
 """Locks of coupons: a coupon is kept for a member who is about to use it, until a moment."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta, tzinfo
+from datetime import datetime
 
-from domain.durations import duration_of
 from domain.fields import Internal, Key, Personal
-from domain.problems import Conflict, FieldFault, InvalidRequest, NotFound
+from domain.problems import Conflict, NotFound
 
-DEFAULT_SPAN = "PT30M"
-MAX_SPAN = timedelta(days=7)
+DEFAULT_VALIDITY, MAX_VALIDITY = "PT30M", "P7D"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +52,6 @@ class CouponLocked(Conflict, title="The coupon is locked"):
 
 class CouponLockEnded(Conflict, title="The coupon lock has ended"):
     """The lock has ended by time, or was used or released."""
-
-
-def end_of_lock(valid_for: str | None, now: datetime, zone: tzinfo) -> datetime:
-    """The end of a lock that is requested now; raises InvalidRequest for anything but up to a week."""
-    try:
-        end = duration_of(valid_for or DEFAULT_SPAN).after(now, zone)
-    except ValueError as error:
-        raise InvalidRequest([FieldFault(f"validFor {error}", pointer="/validFor")]) from error
-    if not now < end <= max(now + MAX_SPAN, duration_of("P7D").after(now, zone)):
-        bound = "not longer than 0" if end <= now else "longer than P7D"
-        detail = f"validFor is {valid_for}, which is {bound}"
-        raise InvalidRequest([FieldFault(detail, pointer="/validFor")])
-    return end
 
 
 def refuse_ended(lock: CouponLock, at: datetime) -> None:

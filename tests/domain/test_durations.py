@@ -7,7 +7,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from domain.durations import Duration, duration_of
+from domain.durations import Duration, duration_of, end_of_validity
+from domain.problems import InvalidRequest
 
 MADRID = ZoneInfo("Europe/Madrid")
 
@@ -59,3 +60,37 @@ def test_a_duration_beyond_the_calendar_leads_to_its_last_moment():
     last = datetime.max.replace(tzinfo=UTC)
     for text in ("P9999Y", "P99999DT999999H", "PT999999H"):
         assert duration_of(text).after(datetime(9999, 12, 31, 23, tzinfo=UTC), UTC) == last
+
+
+# Clocks are set forward in the night of the next day.
+BEFORE_SUMMER_TIME = datetime(2026, 3, 28, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("valid_for", "end"),
+    [
+        ("PT1S", timedelta(seconds=1)),
+        ("PT30M", timedelta(minutes=30)),
+        ("P7D", timedelta(days=7, hours=-1)),
+        ("PT168H", timedelta(days=7)),
+    ],
+)
+def test_a_validity_ends_after_its_duration(valid_for, end):
+    assert end_of_validity(valid_for, BEFORE_SUMMER_TIME, MADRID, "P7D") == BEFORE_SUMMER_TIME + end
+
+
+@pytest.mark.parametrize(
+    ("valid_for", "detail"),
+    [
+        ("PT0S", "validFor is PT0S, which is not longer than 0"),
+        ("PT168H1S", "validFor is PT168H1S, which is longer than P7D"),
+        ("P8D", "validFor is P8D, which is longer than P7D"),
+        ("P1M", "validFor is P1M, which is longer than P7D"),
+        ("PT-1H", "validFor PT-1H is not a duration such as P14D, P1M or PT36H"),
+        ("soon", "validFor soon is not a duration such as P14D, P1M or PT36H"),
+    ],
+)
+def test_an_invalid_validity_is_refused(valid_for, detail):
+    with pytest.raises(InvalidRequest) as refusal:
+        end_of_validity(valid_for, BEFORE_SUMMER_TIME, MADRID, "P7D")
+    assert [(fault.pointer, fault.detail) for fault in refusal.value.faults] == [("/validFor", f"{detail}.")]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from types import SimpleNamespace
 
 import pytest
 
@@ -20,7 +19,6 @@ from domain.points_payments import (
     Tendered,
     captured_part,
     captured_value,
-    end_of_hold,
     new_payment,
     refunded_part,
     refuse_unheld,
@@ -118,28 +116,6 @@ def test_only_a_held_payment_is_captured():
     for status in ("captured", "released", "refunded"):
         with pytest.raises(PaymentNotHeld):
             refuse_unheld(status, "key")
-
-
-@pytest.mark.parametrize(
-    ("valid_for", "end"),
-    [
-        (None, timedelta(hours=1)),
-        ("P7D", timedelta(days=7)),
-        ("PT1S", timedelta(seconds=1)),
-        ("PT0S", None),
-        ("P7DT1S", None),
-        ("PT-1H", None),
-        ("later", None),
-    ],
-)
-def test_a_hold_ends_within_a_week(valid_for, end):
-    organization = SimpleNamespace(zone=UTC)
-    if end is not None:
-        assert end_of_hold(organization, valid_for, NOW) == NOW + end
-        return
-    with pytest.raises(InvalidRequest) as refusal:
-        end_of_hold(organization, valid_for, NOW)
-    assert [fault.pointer for fault in refusal.value.faults] == ["/validFor"]
 
 
 def test_a_part_of_the_points_has_its_share_of_the_value():

@@ -6,7 +6,8 @@ from datetime import datetime
 
 from domain.coupons.books import CouponBook
 from domain.coupons.commands import Lock
-from domain.coupons.locks import CouponLock, end_of_lock
+from domain.coupons.locks import DEFAULT_VALIDITY, MAX_VALIDITY, CouponLock
+from domain.durations import end_of_validity
 from domain.idempotency import ResultsByKey
 from domain.members import Member
 from handlers.call import Call
@@ -53,7 +54,8 @@ def lock_coupon(call: Call, member: Member, book: CouponBook, request: LockReque
         before = ResultsByKey((lock.system_unique_key, lock.request_digest, lock) for lock in stored_locks)
         lock = before.find(request.system_unique_key, digest)
         if lock is None:
-            expires_at = end_of_lock(request.valid_for, call.now, call.organization.zone)
+            valid_for = request.valid_for or DEFAULT_VALIDITY
+            expires_at = end_of_validity(valid_for, call.now, call.organization.zone, MAX_VALIDITY)
             work = unit.coupons
             book = work.loader.book(coupon_book_id=book.coupon_book_id)
             coupon = None

@@ -3,18 +3,20 @@
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
+from domain.durations import end_of_validity
 from domain.ledger.postings import Details, Fiat
 from domain.ledger.records import LedgerAccount
 from domain.members import Member, refuse_erased, refuse_inactive
 from domain.points_payments import (
     CAPTURED,
+    DEFAULT_VALIDITY,
     HELD,
+    MAX_VALIDITY,
     REFUNDED,
     PointsPayment,
     PointsPaymentView,
     RefundExceedsPayment,
     captured_part,
-    end_of_hold,
     new_payment,
     refunded_part,
     refuse_nothing,
@@ -100,7 +102,7 @@ def create_payment(call: Call, member: Member, request: NewPayment) -> PointsPay
     """Hold points of the member for an order, until they are captured or released, or time ends the hold.
 
     The same request under the same key returns the first response. Raises MemberErased, MemberInactive, KeyReused,
-    UnknownLedgerAccount, RedemptionDisabled, CurrencyMismatch, what `new_payment` and `end_of_hold` raise,
+    UnknownLedgerAccount, RedemptionDisabled, CurrencyMismatch, what `new_payment` and `end_of_validity` raise,
     InsufficientBalance, CaptureNotSupported or AccountInactive.
     """
     unit = UnitOfWork(call)
@@ -115,7 +117,8 @@ def create_payment(call: Call, member: Member, request: NewPayment) -> PointsPay
     refuse_inactive(member)
     account = account_of_members_with_key(call, request.ledger_account_key)
     policy = _policy_of(call, account, request.currency)
-    held_until = end_of_hold(call.organization, request.valid_for, call.now)
+    valid_for = request.valid_for or DEFAULT_VALIDITY
+    held_until = end_of_validity(valid_for, call.now, call.organization.zone, MAX_VALIDITY)
     terms = new_payment(policy, request.order_total, request.points, request.value)
     details = Details(
         request.system_unique_key, digest, description=HOLD, fiat=Fiat(terms.value, currency=policy.currency)

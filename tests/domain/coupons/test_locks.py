@@ -8,8 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from domain.coupons.locks import CouponLock, CouponLockEnded, end_of_lock, refuse_ended
-from domain.problems import InvalidRequest
+from domain.coupons.locks import CouponLock, CouponLockEnded, refuse_ended
 
 NOW = datetime(2026, 3, 28, 12, tzinfo=UTC)
 MADRID = ZoneInfo("Europe/Madrid")
@@ -19,27 +18,6 @@ def lock(**values):
     """A lock that ends half an hour after now."""
     plain = dict.fromkeys(field.name for field in fields(CouponLock))
     return CouponLock(**plain | {"coupon_lock_key": "k", "expires_at": NOW + timedelta(minutes=30)} | values)
-
-
-@pytest.mark.parametrize(
-    ("valid_for", "end"),
-    [
-        (None, NOW + timedelta(minutes=30)),
-        ("PT1S", NOW + timedelta(seconds=1)),
-        ("PT168H", NOW + timedelta(days=7)),
-        # Clocks are set by an hour in the night after.
-        ("P7D", NOW + timedelta(days=7, hours=-1)),
-    ],
-)
-def test_a_lock_ends_after_its_time(valid_for, end):
-    assert end_of_lock(valid_for, NOW, MADRID) == end
-
-
-@pytest.mark.parametrize("valid_for", ["PT0S", "PT168H1S", "P8D", "P1M", "soon"])
-def test_an_invalid_time_of_a_lock_is_refused(valid_for):
-    with pytest.raises(InvalidRequest) as refusal:
-        end_of_lock(valid_for, NOW, MADRID)
-    assert [fault.pointer for fault in refusal.value.faults] == ["/validFor"]
 
 
 def test_a_lock_is_active_until_it_is_ended_or_its_time_is_over():
