@@ -68,7 +68,7 @@ def zone_named(name: str | None) -> tzinfo:
 
 def moment_in(zone: tzinfo, moment: datetime) -> datetime:
     """The moment in UTC; without an offset it is local time in `zone`, the first of two where clocks are put back."""
-    return moment if moment.tzinfo is not None else local_time(moment.replace(tzinfo=zone), UTC).replace(tzinfo=UTC)
+    return moment if moment.tzinfo is not None else _in_utc(moment.replace(tzinfo=zone))
 
 
 def period_start(period: str, at: datetime, zone: tzinfo = UTC) -> date:
@@ -90,7 +90,7 @@ def period_start(period: str, at: datetime, zone: tzinfo = UTC) -> date:
 
 def start_of_day(day: date, zone: tzinfo = UTC) -> datetime:
     """The first moment of a day in `zone`, also where midnight is skipped or occurs twice on that day."""
-    return local_time(datetime.combine(day, time(), zone), UTC).replace(tzinfo=UTC)
+    return _in_utc(datetime.combine(day, time(), zone))
 
 
 def next_period(period: str, first_day: date) -> date:
@@ -109,13 +109,16 @@ def add_months(moment: datetime, months: int, zone: tzinfo) -> datetime:
     31 January plus one month is the end of February. The result is in UTC; one after the last moment of the calendar is
     that moment. Raises ValueError for a result before the calendar.
     """
+    # The local time of a moment does not tell which of two hours it is in where clocks are put back.
+    if months == 0:
+        return _in_utc(moment)
     try:
         later = months_later(local_time(moment, zone), months)
     except ValueError:
         if months < 0:
             raise
         return LAST_MOMENT
-    return local_time(later, UTC).replace(tzinfo=UTC)
+    return _in_utc(later)
 
 
 def months_later(local: datetime, months: int) -> datetime:
@@ -130,6 +133,8 @@ def months_later(local: datetime, months: int) -> datetime:
 
 def add_days(moment: datetime, days: int, zone: tzinfo) -> datetime:
     """The same time of day in `zone`, `days` later, in UTC; after the last moment of the calendar it is that moment."""
+    if days == 0:
+        return _in_utc(moment)
     try:
         return (moment.astimezone(zone) + timedelta(days=days)).astimezone(UTC)
     except OverflowError:
@@ -147,6 +152,10 @@ def local_time(at: datetime, zone: tzinfo) -> datetime:
         return at.astimezone(zone)
     except OverflowError:
         return at
+
+
+def _in_utc(moment: datetime) -> datetime:
+    return local_time(moment, UTC).replace(tzinfo=UTC)
 
 
 class _Zoned(Protocol):

@@ -43,6 +43,11 @@ def test_other_texts_are_no_durations(text):
         ("PT336H", "2026-03-20T09:00:00Z", "2026-04-03T09:00:00Z"),
         ("P6M", "2025-08-30T22:00:00Z", "2026-02-27T23:00:00Z"),
         ("P1MT1H", "2026-01-31T12:00:00Z", "2026-02-28T13:00:00Z"),
+        # 02:30 occurs twice on 25 October: these begin at the second one.
+        ("PT30M", "2026-10-25T01:30:00Z", "2026-10-25T02:00:00Z"),
+        ("P0DT1H", "2026-10-25T01:30:00Z", "2026-10-25T02:30:00Z"),
+        ("P1D", "2026-10-25T01:30:00Z", "2026-10-26T01:30:00Z"),
+        ("P1M", "2026-10-25T01:30:00Z", "2026-11-25T01:30:00Z"),
     ],
 )
 def test_days_and_months_are_those_of_the_zone_and_hours_are_exact(text, begin, end):
@@ -77,6 +82,14 @@ BEFORE_SUMMER_TIME = datetime(2026, 3, 28, 12, tzinfo=UTC)
 )
 def test_a_validity_ends_after_its_duration(valid_for, end):
     assert end_of_validity(valid_for, BEFORE_SUMMER_TIME, MADRID, "P7D") == BEFORE_SUMMER_TIME + end
+
+
+def test_a_validity_of_hours_is_exact_while_clocks_are_put_back():
+    begin = datetime(2026, 10, 25, 1, 30, tzinfo=UTC)
+    assert end_of_validity("PT30M", begin, MADRID, "P7D") == begin + timedelta(minutes=30)
+    assert end_of_validity("PT24H", begin, MADRID, "PT24H") == begin + timedelta(hours=24)
+    with pytest.raises(InvalidRequest):
+        end_of_validity("PT24H1S", begin, MADRID, "PT24H")
 
 
 @pytest.mark.parametrize(
