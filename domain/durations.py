@@ -45,20 +45,20 @@ def duration_of(text: str) -> Duration:
     return Duration(12 * years + months, 7 * weeks + days, 3600 * hours + 60 * minutes + seconds)
 
 
-def end_of_validity(valid_for: str, begin: datetime, zone: tzinfo, longest: str) -> datetime:
+def end_of_validity(valid_for: str, begin: datetime, zone: tzinfo, maximum: str) -> datetime:
     """The end of what is valid from `begin` on, for the duration that the request's `validFor` names.
 
-    Raises InvalidRequest for a text that is no duration, for a duration of 0, and for one longer than `longest`. A day
-    of `longest` is at least 24 hours: on the day on which clocks are set forward, `PT24H` is not longer than `P1D`.
+    Raises InvalidRequest for a text that is no duration, for a duration of 0, and for one longer than `maximum`. A day
+    of `maximum` is at least 24 hours: on the day on which clocks are set forward, `PT24H` is not longer than `P1D`.
     """
-    most = duration_of(longest)
-    exact = Duration(most.months, 0, 86_400 * most.days + most.seconds)
-    latest = max(most.after(begin, zone), exact.after(begin, zone))
+    limit = duration_of(maximum)
+    limit_in_hours = Duration(limit.months, 0, 86_400 * limit.days + limit.seconds)
+    latest = max(limit.after(begin, zone), limit_in_hours.after(begin, zone))
     try:
         end = duration_of(valid_for).after(begin, zone)
     except ValueError as error:
         raise InvalidRequest([FieldFault(f"validFor {error}", pointer="/validFor")]) from error
     if not begin < end <= latest:
-        bound = "not longer than 0" if end <= begin else f"longer than {longest}"
+        bound = "not longer than 0" if end <= begin else f"longer than {maximum}"
         raise InvalidRequest([FieldFault(f"validFor is {valid_for}, which is {bound}", pointer="/validFor")])
     return end

@@ -91,8 +91,8 @@ def ends_of(
     if policy is None or not policy["enabled"]:
         raise OfflineAllowanceDisabled(f"The ledger account {account.name} does not allow offline allowances.")
     begin = now.replace(microsecond=0)
-    longest = f"PT{policy['maxHours']}H"
-    expires_at = end_of_validity(valid_for or longest, begin, organization.zone, longest)
+    maximum = f"PT{policy['maxHours']}H"
+    expires_at = end_of_validity(valid_for or maximum, begin, organization.zone, maximum)
     if amount > policy["maxAmount"]:
         raise OfflineAllowanceLimit(f"{amount} is more than the {policy['maxAmount']} that an allowance may be.")
     return expires_at, expires_at + timedelta(hours=policy["syncHours"])
