@@ -205,13 +205,16 @@ def period_starts(book: CouponBook, at: datetime, zone: tzinfo) -> tuple[datetim
 
     `zone` is the organization's, for books without a time zone of their own.
     """
-    uses, discounts = (
-        None
-        if limit is None or period is None
-        else start_of_day(period_start(period, at, zone_of(book, zone)), zone_of(book, zone))
-        for limit, period in (
-            (book.max_usages_per_period, book.usage_period_type),
-            (book.max_discount_per_period, book.discount_period_type),
-        )
+    if book.max_usages_per_period is None and book.max_discount_per_period is None:
+        return None, None
+    zone = zone_of(book, zone)
+    return (
+        _start_of_period(book.max_usages_per_period, book.usage_period_type, at, zone),
+        _start_of_period(book.max_discount_per_period, book.discount_period_type, at, zone),
     )
-    return uses, discounts
+
+
+def _start_of_period(limit: Decimal | int | None, period: str | None, at: datetime, zone: tzinfo) -> datetime | None:
+    if limit is None or period is None:
+        return None
+    return start_of_day(period_start(period, at, zone), zone)
