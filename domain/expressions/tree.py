@@ -163,9 +163,11 @@ def parts(node: Node) -> Iterator[Node]:
 
 def all_nodes(node: Node) -> Iterator[Node]:
     """The node and all nodes under it, in the order of the text."""
-    yield node
-    for part in parts(node):
-        yield from all_nodes(part)
+    remaining_nodes = [node]
+    while remaining_nodes:
+        node = remaining_nodes.pop()
+        yield node
+        remaining_nodes += reversed([*parts(node)])
 
 
 def operands(node: FunctionCall) -> tuple[Node, ...]:
