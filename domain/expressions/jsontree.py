@@ -66,19 +66,25 @@ class _Writer:
     def members(self, node: Node) -> dict[str, Any]:
         if isinstance(node, Constant):
             return _constant(node)
-        below = (self.write(part, int(level(part) < least)) for part, least in slots(node))
-        kind = next(kind for kind, (node_class, _) in _NODES.items() if node_class is type(node))
-        values = {name: getattr(node, name) for name in _NODES[kind][1]}
-        return {"kind": kind} | {name: _member_of(value, below) for name, value in values.items() if value is not None}
+        written_parts = (self.write(part, int(level(part) < least)) for part, least in slots(node))
+        result: dict[str, Any] = {"kind": _KINDS[type(node)]}
+        for name in _NODES[result["kind"]][1]:
+            value = getattr(node, name)
+            if value is not None:
+                result[name] = _member_of(value, written_parts)
+        return result
 
 
-def _member_of(value: Any, below: Iterator[dict[str, Any]]) -> Any:
-    """A member of a node, given its parts as they are written, of which it takes its own."""
+def _member_of(value: Any, written_parts: Iterator[dict[str, Any]]) -> Any:
+    """The JSON of a field of a node; each node in it is the next one of the written parts."""
     if isinstance(value, str):
         return value
     if isinstance(value, Node):
-        return next(below)
-    return [{"key": next(below), "value": next(below)} if isinstance(item, tuple) else next(below) for item in value]
+        return next(written_parts)
+    return [
+        {"key": next(written_parts), "value": next(written_parts)} if isinstance(item, tuple) else next(written_parts)
+        for item in value
+    ]
 
 
 def _constant(node: Constant) -> dict[str, Any]:
@@ -185,7 +191,7 @@ class _Reader:
         return node
 
 
-# The class of each kind of node, and how its members are read; its parts are in the order of the text.
+# The class of each kind of node, and how its members are read. Members with nodes are in the order of the text.
 _NODES: Mapping[str, tuple[type[Node], Mapping[str, Callable[..., Any]]]] = {
     "constant": (Constant, {}),
     "identifier": (Identifier, {"name": _Reader.text}),
@@ -204,6 +210,7 @@ _NODES: Mapping[str, tuple[type[Node], Mapping[str, Callable[..., Any]]]] = {
         },
     ),
 }
+_KINDS = {node_class: kind for kind, (node_class, _) in _NODES.items()}
 _OPTIONAL = frozenset({("call", "target"), ("macro", "condition")})
 
 

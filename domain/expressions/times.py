@@ -105,7 +105,7 @@ def duration_to_text(value: timedelta) -> str:
 
 
 def in_reach(value: timedelta) -> timedelta:
-    """The duration, if it is not longer than those of CEL."""
+    """The duration; raises EvaluationError for one longer than about 292 years, the range of CEL's durations."""
     if -_LONGEST <= value <= _LONGEST:
         return value
     raise EvaluationError("overflow", "the duration is longer than about 292 years")

@@ -6,6 +6,7 @@ import pytest
 
 from domain.expressions import ExpressionError, check, from_tree, parse, to_text, to_tree
 from domain.expressions.limits import MAX_DEPTH
+from domain.expressions.tree import Constant, Identifier, all_nodes
 from tests.domain.expressions.expression_cases import ENVIRONMENT
 
 TOO_LARGE = "the tree is nested more than 64 deep or has more than 4000 nodes"
@@ -35,6 +36,14 @@ def test_a_text_survives_its_tree(text):
     assert to_text(node) == text
     assert to_text(from_tree(tree)) == text
     assert from_tree(tree) == node
+
+
+def test_all_nodes_are_in_the_order_of_the_text():
+    text = "a.b(c, 1).exists(i, d && {e: 2}[f] > 3) ? [g, 4] : h"
+    nodes = list(all_nodes(parse(text)))
+    leaves = [node for node in nodes if isinstance(node, Constant | Identifier)]
+    assert [text[node.start : node.end] for node in leaves] == ["a", "c", "1", "d", "e", "2", "f", "3", "g", "4", "h"]
+    assert text[nodes[0].start : nodes[0].end] == text
 
 
 def test_a_tree_has_a_kind_and_members_for_each_node():
