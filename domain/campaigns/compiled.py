@@ -238,7 +238,7 @@ def _compile_param(parameter: EffectParameter, param: Mapping[str, Any], pointer
         _, program = _compile(param["expression"], False, parameter.type, f"{pointer}/expression", environment)
         return CompiledParameter(parameter, program=program)
     value = constant(parameter, param["value"])
-    if value is BAD:
+    if value is WRONG_KIND:
         raise InvalidRequest([FieldFault(f"value of {_kind_fault(parameter)}", pointer=f"{pointer}/value")])
     return CompiledParameter(parameter, value)
 
@@ -253,31 +253,31 @@ def _compile(
         raise invalid_expression(error, pointer) from error
 
 
-BAD = object()
-"""The inside form of a value of the wrong kind."""
+WRONG_KIND = object()
+"""The result of `constant` for a value of the wrong kind."""
 
 
 def constant(parameter: EffectParameter, value: Any) -> Any:
-    """The inside form of a constant or of an expression's value; `BAD` for a value of the wrong kind."""
+    """The inside form of a constant or of an expression's value; `WRONG_KIND` for a value of the wrong kind."""
     if value is None and parameter.is_optional:
         return parameter.default_value
     if parameter.type == DECIMAL:
-        return Decimal(value) if is_number(value) else BAD
+        return Decimal(value) if is_number(value) else WRONG_KIND
     if parameter.type == JSON_OBJECT:
-        return value if is_json_object(value) else BAD
+        return value if is_json_object(value) else WRONG_KIND
     if parameter.type == TIMESTAMP:
         return value if isinstance(value, datetime) else _moment(value)
     if parameter.type == STRING:
         fits = isinstance(value, str) and (not parameter.choices or value in parameter.choices)
-        return value if fits else BAD
-    return BAD
+        return value if fits else WRONG_KIND
+    return WRONG_KIND
 
 
 def _moment(value: Any) -> Any:
     try:
-        return instant_of(value) if isinstance(value, str) else BAD
+        return instant_of(value) if isinstance(value, str) else WRONG_KIND
     except ValueError:
-        return BAD
+        return WRONG_KIND
 
 
 def _kind_fault(parameter: EffectParameter) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from domain.calendar import instant_text
 from domain.campaigns.budgets import LimitBudget
-from domain.campaigns.compiled import BAD, CompiledAction, CompiledCampaign, CompiledEffect, constant
+from domain.campaigns.compiled import WRONG_KIND, CompiledAction, CompiledCampaign, CompiledEffect, constant
 from domain.campaigns.context import EventFacts, Executor, Performed
 from domain.campaigns.cooldowns import CooldownActive
 from domain.campaigns.counters import Counters
@@ -86,7 +86,7 @@ class EffectComputer:
                 except EvaluationError as error:
                     return ComputedEffect(effect_id, values, BadParameter(f"{name}: {error}"))
                 value = constant(param.parameter, value)
-                if value is BAD:
+                if value is WRONG_KIND:
                     fault = BadParameter(f"{name} evaluated to a value of the wrong kind or size.")
                     return ComputedEffect(effect_id, values, fault)
             if not is_filter:
@@ -174,7 +174,7 @@ class EffectRunner:
     def _discount(
         self, campaign: CompiledCampaign, terms: DiscountTerms, params: dict[str, Any], share: DiscountShare | None
     ) -> Done:
-        """Take a discount off the basket, which the caller then gives; what a limit cuts becomes an amount."""
+        """Take a discount off the basket; one that a limit cuts becomes a discount of an amount."""
         basket = self._event.basket
         discount = self._discount_before_limits(terms, share)
         if basket is not None and (share is not None or terms.is_of_items) and not discount.requested:
@@ -292,7 +292,7 @@ class EffectRunner:
 
 
 def _use_of_coupons(params: Mapping[str, Any]) -> LimitUse:
-    """The use of limits by an assignment of coupons; nobody gets a part of one."""
+    """The use of limits by an assignment of coupons, which are whole ones."""
     return LimitUse(COUPONS, Decimal(int(params["amount"])))
 
 

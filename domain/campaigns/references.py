@@ -44,7 +44,7 @@ def unknown_matchers(sources: Sources, matcher_keys: Collection[str]) -> list[Fi
             end=key.end,
         )
         for pointer, node in sources
-        for call in _matches_calls(node)
+        for call in _calls_of_matches(node)
         for key in call.args[1:2]
         if isinstance(key, Constant) and key.value not in matcher_keys
     ]
@@ -176,14 +176,14 @@ def faults_of_matches(campaign: Campaign, sources: Sources) -> list[FieldFault]:
     types = {*campaign.enabled_topics, *([campaign.event_type] if campaign.event_type else [])}
     if not types or not types.isdisjoint(EVENTS_WITH_ORDER) or not types <= set(BUILT_IN_EVENT_TYPES):
         return []
-    if not any(_matches_calls(node) for _, node in sources):
+    if not any(_calls_of_matches(node) for _, node in sources):
         return []
     detail = f"rules call matches(), which looks at items of orders, and {', '.join(sorted(types))} has none"
     return [FieldFault(detail, pointer="/rules")]
 
 
-def _matches_calls(node: Node) -> list[FunctionCall]:
-    """The calls of `matches(item, key)`."""
+def _calls_of_matches(node: Node) -> list[FunctionCall]:
+    """The calls of the function `matches(item, key)`, but not of the method of texts with the same name."""
     calls = (part for part in all_nodes(node) if isinstance(part, FunctionCall))
     return [call for call in calls if call.target is None and call.function == MATCHES.name]
 
