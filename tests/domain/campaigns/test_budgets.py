@@ -164,6 +164,14 @@ def test_an_assignment_is_cut_to_the_remaining_coupons():
     ]
 
 
+def test_a_cut_assignment_reports_the_remaining_coupons_if_its_executor_reports_none():
+    executors = {"assign-coupon": lambda event, params: None}
+    results = [Bench(limited_campaign(coupons(3), limit=rule(2, "coupons")), executors=executors).run()]
+    assert first_statuses(results) == ["partial"]
+    assert dict(results[0].effects[0].params)["amount"] == 2
+    assert dict(results[0].effects[0].params)["requestedAmount"] == 3
+
+
 def test_without_partial_application_more_than_the_remaining_coupons_are_not_assigned():
     assigned_amounts: list = []
     tested_campaign = limited_campaign(coupons(2), coupons(2), limit=rule(5, "coupons"), parts=False)
