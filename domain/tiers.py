@@ -289,7 +289,7 @@ class KnownTier:
 
 
 def known_tiers(programs: Iterable[LoyaltyProgram], tiers: Iterable[LoyaltyTier]) -> list[KnownTier]:
-    """The tiers of programs, active or not, in their order."""
+    """The tiers, active or not and in the same order, with the keys of their programs."""
     program_keys = {program.loyalty_program_id: program.loyalty_program_key for program in programs}
     return [
         KnownTier(
@@ -305,14 +305,21 @@ def known_tiers(programs: Iterable[LoyaltyProgram], tiers: Iterable[LoyaltyTier]
 
 
 def schedules_of(
-    programs: Iterable[LoyaltyProgram], tiers: Collection[LoyaltyTier], zone: tzinfo
+    programs: Iterable[LoyaltyProgram], tiers: Iterable[LoyaltyTier], zone: tzinfo
 ) -> tuple[TierSchedule, ...]:
-    """The schedules of the active programs, by the tiers of all programs."""
-    return tuple(_schedule_of(program, tiers, zone) for program in programs if program.active)
+    """The schedules of the active programs; `tiers` are those of all programs."""
+    tiers_by_program: dict[int, list[LoyaltyTier]] = {}
+    for tier in tiers:
+        tiers_by_program.setdefault(tier.loyalty_program_id, []).append(tier)
+    return tuple(
+        _schedule_of(program, tiers_by_program.get(program.loyalty_program_id, ()), zone)
+        for program in programs
+        if program.active
+    )
 
 
-def _schedule_of(program: LoyaltyProgram, tiers: Iterable[LoyaltyTier], zone: tzinfo) -> TierSchedule:
-    own_tiers = [tier for tier in tiers if tier.loyalty_program_id == program.loyalty_program_id]
+def _schedule_of(program: LoyaltyProgram, own_tiers: Collection[LoyaltyTier], zone: tzinfo) -> TierSchedule:
+    """The schedule of a program with its tiers; an inactive default tier counts as none."""
     default_id = program.default_tier_id
     return TierSchedule(
         program.loyalty_program_id,

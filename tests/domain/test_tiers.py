@@ -10,18 +10,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain.programs import LoyaltyProgram, LoyaltyTier
 from domain.tier_log import TierLog, TierTracking
-from domain.tier_policies import EARNED, LIFETIME, ROLLING, TierPoints, TierPolicy
+from domain.tier_policies import EARNED, LIFETIME, ROLLING, TierPoints, TierPolicy, completed
 from domain.tiers import (
     FLOOR,
     HeldTier,
+    KnownTier,
     Step,
     TierAssignments,
     TierFloor,
     TierInactive,
     TierSchedule,
+    known_tiers,
     refuse_inactive_default,
+    schedules_of,
 )
+from tests.domain.campaigns.test_context import record
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 PROGRAM, ACCOUNT, MEMBER = 1, 10, 7
@@ -57,6 +62,66 @@ def test_the_greater_order_wins_among_equal_thresholds_and_then_the_older_tier()
     steps = [Step(3, Decimal(5), 1), Step(1, Decimal(5), 2), Step(2, Decimal(5), 2)]
     for ordered_steps in (steps, steps[::-1]):
         assert schedule(*ordered_steps).tier_at(Decimal(5)) == 1
+
+
+def stored_program(number, default, active=True):
+    return record(
+        LoyaltyProgram,
+        loyalty_program_id=number,
+        loyalty_program_key=f"program-{number}",
+        active=active,
+        tier_points_ledger_account_id=ACCOUNT,
+        default_tier_id=default,
+        tier_policy=completed({"basis": EARNED, "period": ROLLING, "months": 6}),
+    )
+
+
+def stored_tier(number, least, program=PROGRAM, active=True):
+    return record(
+        LoyaltyTier,
+        loyalty_tier_id=number,
+        loyalty_tier_key=f"tier-{number}",
+        loyalty_program_id=program,
+        name=f"Tier {number}",
+        active=active,
+        min_required_points=Decimal(least),
+        tier_order=number,
+    )
+
+
+def test_a_schedule_has_the_active_tiers_of_an_active_program():
+    programs = [stored_program(PROGRAM, BASIC), stored_program(2, None), stored_program(3, None, active=False)]
+    tiers = [stored_tier(BASIC, 0), stored_tier(7, 5, program=3), stored_tier(SILVER, 9), stored_tier(GOLD, 99)]
+    tiers[2] = replace(tiers[2], active=False)
+    policy = TierPolicy(EARNED, ROLLING, 6, zone=UTC)
+    steps = Step(BASIC, Decimal(0), BASIC), Step(GOLD, Decimal(99), GOLD)
+    assert schedules_of(programs, tiers, UTC) == (
+        TierSchedule(PROGRAM, "program-1", ACCOUNT, BASIC, steps, True, policy),
+        TierSchedule(2, "program-2", ACCOUNT, None, (), False, policy),
+    )
+
+
+@pytest.mark.parametrize(
+    ("tiers", "default", "moves"),
+    [
+        ([stored_tier(BASIC, 0)], BASIC, False),
+        ([stored_tier(BASIC, 0, active=False)], None, False),
+        ([stored_tier(BASIC, 0, active=False), stored_tier(GOLD, 9)], None, True),
+        ([stored_tier(BASIC, 0), stored_tier(GOLD, 9, active=False)], BASIC, True),
+    ],
+)
+def test_an_inactive_default_tier_is_none_and_other_tiers_move_members(tiers, default, moves):
+    [program_schedule] = schedules_of([stored_program(PROGRAM, BASIC)], tiers, UTC)
+    assert (program_schedule.default_tier_id, program_schedule.moves) == (default, moves)
+
+
+def test_known_tiers_have_the_keys_of_their_programs():
+    programs = [stored_program(2, None), stored_program(PROGRAM, None, active=False)]
+    tiers = [stored_tier(BASIC, 0), stored_tier(7, 5, program=2, active=False)]
+    assert known_tiers(programs, tiers) == [
+        KnownTier(BASIC, f"tier-{BASIC}", PROGRAM, "program-1", f"Tier {BASIC}", True),
+        KnownTier(7, "tier-7", 2, "program-2", "Tier 7", False),
+    ]
 
 
 def test_without_an_account_every_member_has_the_default_tier():
