@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from domain.calendar import instant_text
-from domain.problems import FieldFault, InvalidRequest, name_of
+from domain.problems import FieldFault, InvalidRequest, name_of, pointer_part
 
 MAX_DEPTH = 200
 MAX_DIGITS = 80
@@ -131,7 +131,7 @@ def decode(raw: bytes) -> Any:
 
 def pointer_to(parts: list[str | int] | tuple[str | int, ...]) -> str:
     """The JSON pointer (RFC 6901) to a place in a body, cut after 300 characters."""
-    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)[:300]
+    return "".join(f"/{pointer_part(str(part))}" for part in parts)[:300]
 
 
 def _refuse(detail: str, pointer: str = "") -> InvalidRequest:

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from domain.problems import pointer_part
 from handlers.server.configuration_files.kinds import KIND_OF
 
 REF = "!ref"
@@ -158,8 +159,8 @@ def _value(node: yaml.Node, place: str, lines: dict[str, int], faults: list[str]
                 continue
             if key in fields:
                 faults.append(f"{name}, line {line}: {key} is there twice")
-            fields[key] = _value(value_node, f"{place}/{_escaped(key)}", lines, faults, name)
-            lines[f"{place}/{_escaped(key)}"] = line
+            fields[key] = _value(value_node, f"{place}/{pointer_part(key)}", lines, faults, name)
+            lines[f"{place}/{pointer_part(key)}"] = line
         return fields
     if isinstance(node, yaml.SequenceNode):
         return [
@@ -195,7 +196,3 @@ def _scalar(node: yaml.Node, faults: list[str], name: str) -> Any:
         pass
     faults.append(f"{name}, line {line}: {text[:40]} is neither a text in quotes nor a plain decimal number")
     return None
-
-
-def _escaped(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")
