@@ -46,9 +46,11 @@ class ImportStep:
         items = []
         required_fields = REQUIRED[self.job.kind]
         for row in self.rows:
+            if row.fault is not None:
+                # Not raised: it would hold the frame of this call, and so the row that holds it.
+                self.failed.append(row.failed(row.fault.reason, row.fault.column))
+                continue
             try:
-                if row.fault is not None:
-                    raise row.fault
                 for name in required_fields:
                     if name not in row.values:
                         raise self.fault(name, "is missing.")
