@@ -97,9 +97,7 @@ def _is_merged(annotation: Any) -> bool:
 
 def _body_of(annotation: Any) -> BodyShape | None:
     """The shape that reads what an argument `body` of this type is; None for other types."""
-    if _is_merged(annotation):
-        return Update(get_args(annotation)[0])
-    if get_origin(annotation) is Changes:
+    if _is_merged(annotation) or get_origin(annotation) is Changes:
         return Update(get_args(annotation)[0])
     return Body(annotation) if isinstance(annotation, type) and is_dataclass(annotation) else None
 
@@ -124,10 +122,11 @@ def operation(
     `handlers.http.addresses`), `query` (typed parameters by their documented names), `headers`, `body` (loaded) and
     `hook_result`. An argument with a default need not be in the path of every surface.
 
-    - `body` and `answer` load the body and render the result: one shape or function, or one for each surface. By
-      default, the type of the argument `body` defines how it is loaded: a command whole, `Changes` of it as the fields
-      that were sent, and `Merged` with the stored values of the other fields, from the record that the operation
-      changes (`Audited.changing`). Calls that change the record are serialized, so no other call changes it meanwhile.
+    - `answer` renders the result: one shape or function, or one for each surface. `body` loads the body: one shape or
+      function, or a shape for each surface. By default, the type of the argument `body` defines how it is loaded: a
+      command whole, `Changes` of it as the fields that were sent, and `Merged` with the stored values of the other
+      fields, from the record that the operation changes (`Audited.changing`). Calls that change the record are
+      serialized, so no other call changes it meanwhile.
     - `audit` declares the entries of the audit log, see `handlers.audit_trail`: only the type of the entities if the
       service adds the entries.
     - `representations` render the result as texts of other media types than JSON.
