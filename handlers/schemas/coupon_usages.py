@@ -25,7 +25,10 @@ _NOT_SHOWN = ("organization_id", "coupon_lot_id", "description", "tags", "loyalt
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CouponBody(CouponCommand):
-    """A request to use or assign coupons; fields that an operation does not offer keep their defaults."""
+    """A request to use or assign coupons; fields that an operation does not offer keep their defaults.
+
+    It is a command with further fields, of which `command_of` makes the codes and keys.
+    """
 
     member_id: int | None = None
     system_unique_key: str | None = None

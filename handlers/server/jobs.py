@@ -75,15 +75,15 @@ class ExpiredPoints:
     wallets: dict[int, int]
 
 
-def _batches(
+def _run_batches(
     engine: Engine,
     organization_id: int,
     work: Callable[[Connection, Organization, datetime], Batch | None],
     stopping: Callable[[], bool],
 ) -> Iterator[Batch]:
-    """The results of `work` on an organization at its time, of one transaction after the other.
+    """Run `work` on an organization at its time in one transaction after the other; yield each result.
 
-    They end with the one that is None, or while another transaction changes or advances the test clock.
+    Ends when `work` returns None, and while another transaction changes or advances the test clock.
     """
 
     def next_batch(db: Connection) -> Batch | None:
@@ -101,7 +101,7 @@ def expire_points(engine: Engine, organization_id: int, stopping: Callable[[], b
     def expire(db: Connection, organization: Organization, now: datetime) -> Expired | None:
         return expire_next(db, organization, after, now)
 
-    for batch in _batches(engine, organization_id, expire, stopping):
+    for batch in _run_batches(engine, organization_id, expire, stopping):
         after = batch.last_wallet_id
         for account_id, amount in batch.amounts.items():
             expired.amounts[account_id] = expired.amounts.get(account_id, Decimal(0)) + amount
@@ -121,7 +121,7 @@ def evaluate_tiers(
     def evaluate(db: Connection, organization: Organization, now: datetime) -> Evaluated | None:
         return evaluate_next(db, organization, after, now, everyone=everyone)
 
-    for evaluated in _batches(engine, organization_id, evaluate, stopping):
+    for evaluated in _run_batches(engine, organization_id, evaluate, stopping):
         after, looked_at, moves = evaluated.last_wallet_id, looked_at + evaluated.members, moves + evaluated.moves
     return looked_at, moves
 
@@ -148,7 +148,7 @@ def report_expiring(engine: Engine, organization_id: int, stopping: Callable[[],
     def report(db: Connection, organization: Organization, now: datetime) -> int | None:
         return report_next(db, organizations.find_details(db, organization.organization_id), now)
 
-    return sum(_batches(engine, organization_id, report, stopping))
+    return sum(_run_batches(engine, organization_id, report, stopping))
 
 
 def _report_expiring(run: JobRun) -> Mapping[str, Any] | None:

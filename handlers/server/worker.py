@@ -133,7 +133,7 @@ def _deliveries(engine: Engine, settings: Settings, stopping: Callable[[], bool]
     return step
 
 
-# The name of each loop, its pause, which is None for that of the queue, and what makes its step.
+# Each loop: its name, its pause in seconds (None: `queue_poll_ms`), and the function that makes its step.
 _LOOPS: Sequence[tuple[str, float | None, Callable[[Engine, Settings, Callable[[], bool]], Callable[[], bool]]]] = (
     ("queue", None, lambda engine, settings, stopping: Drain(engine, settings, stopping).step),
     ("deliveries", None, _deliveries),

@@ -57,7 +57,7 @@ class FigureQuery:
             self.values["subject"] = subject
 
     def rows(self, db: Connection, statement: str) -> Sequence[AnyRow]:
-        """The rows of a statement with such parts."""
+        """The rows of a statement that names values of this query."""
         return db.execute(text(statement), self.values).all()
 
     def value(self, value: Any) -> str:

@@ -234,7 +234,7 @@ def print_json(values: Any) -> None:
 
 
 def print_result(as_json: bool, values: Mapping[str, Any], text: str | None = None) -> None:
-    """Print values as JSON if that is asked for, else a text about them, or their names in front of them."""
+    """Print values as JSON if `as_json`, else the text about them, or without one their names and values in columns."""
     if as_json:
         print_json(values)
     elif text is None:

@@ -62,7 +62,7 @@ class ExportWriter:
             export_range = ExportRange(job.organization_id, job.after, job.updated_from, job.filters, now)
             for content, rows, last_id in _parts(ROWS[job.kind](db, export_range)):
                 if self._stopping():
-                    # Put it back.
+                    # Another worker continues it.
                     self._run_if_mine(
                         job, lambda db, current: EXPORTS.store(db, current, {"status": QUEUED}, datetime.now(UTC))
                     )

@@ -106,9 +106,9 @@ def set_tiers(call: Call, tiers: Sequence[tuple[TierRow, Member]]) -> None:
 
 
 def report_tiers_of_new(unit: UnitOfWork, tiers: Mapping[str, tuple[TierRow, Mapping[int, HeldTier]]]) -> None:
-    """Report the tiers that members of the unit were enrolled with, by their ids: what a row names, and what results.
+    """Report the tiers of new members, who are in the unit.
 
-    The resulting tiers are those of `TierRow.of_newcomer`.
+    `tiers` has for each `loyaltyMemberId` what its row names, and the resulting tiers by program id.
     """
     if not tiers:
         return
