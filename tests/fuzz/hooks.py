@@ -413,7 +413,8 @@ def _account(body: Body, path: Body) -> None:
     if body.get("expirationPolicies"):
         body["expirationPolicies"] = [{"expirationType": "inactivity", "period": 12}]
     if not body.get("expiresInMonths"):
-        body.pop("expiryRounding", None)
+        # An update without it would keep that of the account, and round an expiry that the account no longer has.
+        body["expiryRounding"] = "none"
         body.pop("tierExpirations", None)
     if not body["isRevolving"]:
         # An update without it would keep that of the account.
