@@ -606,7 +606,7 @@ def test_new_members_with_tiers_are_inserted_once_and_not_locked(imports, shop):
 
 @pytest.mark.parametrize(
     ("remaining", "seconds_of_row", "rows"),
-    [(0.98, 0.001, 100), (0.8, 0.01, 40), (0.8, 0.1, 20), (-0.5, 0.1, 20), (0.9, 0.0, 100)],
+    [(0.98, 0.001, 40), (0.6, 0.01, 30), (0.8, 0.1, 20), (-0.5, 0.1, 20), (0.9, 0.0, 40)],
 )
 def test_more_rows_are_evaluated_at_once_where_they_take_less_time(remaining, seconds_of_row, rows):
     assert work._rows_to_evaluate(remaining, seconds_of_row) == rows
@@ -617,7 +617,7 @@ def test_rows_are_evaluated_in_few_sets_where_they_take_little_time(imports, mon
     monkeypatch.setattr(work, "_KINDS", {"members": lambda step: sizes.append(len(step.rows))})
     names = "\n".join(f"m{n}" for n in range(250))
     job = imports.run(f"loyaltyMemberId\n{names}", emitEvents=True)
-    assert (counts(job), sizes) == (("done", 250, 250, 0), [20, 100, 100, 30])
+    assert (counts(job), sizes) == (("done", 250, 250, 0), [20, 40, 40, 40, 40, 40, 30])
 
 
 def test_a_row_with_a_system_error_fails_individually(imports, monkeypatch):

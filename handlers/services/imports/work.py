@@ -56,8 +56,9 @@ _UNEXPECTED = "The row could not be imported. The log of the worker has the reas
 # A file that gzip has packed may have so many bytes whatever its size.
 _UNPACKED_ANYWAY = 16 * 1024 * 1024
 # Campaigns may take long for each row, so few rows are done between two looks at the clock: at first so many, then as
-# many as fit into half of the remaining time of the step, up to the maximum of a request.
-_EVALUATED_FIRST, _MAX_EVALUATED = 20, 100
+# many as fit into half of the remaining time of the step, up to a maximum. If all of them take as long as an event may
+# (LOYALTY_EVALUATION_MS), 40 rows keep a worker for ten seconds.
+_EVALUATED_FIRST, _MAX_EVALUATED = 20, 40
 # Each time a worker has died at the same rows, so many times fewer are done at once.
 _FEWER_AFTER_CRASH, _MAX_CRASHES = 5, 5
 # Imports whose files are kept open; reading a packed one begins at its beginning.
