@@ -33,6 +33,9 @@ def groups(document: Mapping[str, Any]) -> list[OperationGroup]:
     """The operations by tag, both in the order of the document; tags without operations are left out."""
     by_tag: dict[str, list[OperationEntry]] = {tag["name"]: [] for tag in document.get("tags", ())}
     for path, method, _, operation in openapi.operations_of(document):
+        if "operationId" not in operation:
+            # The document is invalid, which its validation reports after the pages are made.
+            continue
         entry = OperationEntry(
             operation["operationId"],
             method.upper(),
