@@ -177,15 +177,15 @@ def with_lots(
         with_holds = [view.ledger_account_id for view in views if view.pending_debit_balance]
         with_ended_holds = {view.ledger_account_id for view in views if view.ended_holds} & tracked_ends.keys()
         of_wallet = (organization_id, views[0].wallet_id, now)
-        ending = {i: end for i, end in tracked_ends.items() if end is not None}
         for account_id, expires_at, amount in _amounts(db, _EXPIRING, tracked_ends, *of_wallet):
             available[account_id][expires_at] = amount
         for account_id, expires_at, amount in _amounts(db, _RESERVED, dict.fromkeys(with_holds), *of_wallet):
             reserved_amounts[account_id][expires_at] = amount
-        for account_id, moment, amount in _amounts(db, _KEPT, ending, *of_wallet) if ending else ():
+        ending = {i: end for i, end in tracked_ends.items() if end is not None}
+        for account_id, moment, amount in _amounts(db, _KEPT, ending, *of_wallet):
             available[account_id][moment] = amount
         ended = {i: tracked_ends[i] for i in with_ended_holds}
-        for account_id, expires_at, amount in _amounts(db, _RELEASED, ended, *of_wallet) if ended else ():
+        for account_id, expires_at, amount in _amounts(db, _RELEASED, ended, *of_wallet):
             if expires_at is not None and expires_at > now:
                 available[account_id][expires_at] = available[account_id].get(expires_at, _ZERO) + amount
     for view in views:
@@ -205,7 +205,12 @@ def with_lots(
 def _amounts(
     db: Connection, statement: str, ends: _Ends, organization_id: int, wallet_id: int, now: datetime
 ) -> Iterable[_Amount]:
-    """The amounts of a wallet that a statement finds, by account and moment; `ends` are those of idle balances."""
+    """The amounts of a wallet that a statement finds, by account and moment; no query without accounts.
+
+    `ends` are those of the idle balances of the accounts.
+    """
+    if not ends:
+        return ()
     rows = [{"ledger_account_id": i, "until": end or "infinity"} for i, end in ends.items()]
     parameters = {"ends": as_json(rows), "organization_id": organization_id, "wallet_id": wallet_id, "now": now}
     return db.exec_driver_sql(statement, {**parameters, "limit": MOST_LISTED + 1})
