@@ -206,7 +206,12 @@ def _nullable(result: dict[str, Any]) -> dict[str, Any]:
 @cache
 def component_validator(schema: str, surface: str) -> Validator:
     """The validator of a component schema of an interface."""
-    return Schemas(surface, openapi.bundle(surface)).validator({"$ref": f"#/components/schemas/{schema}"})
+    return _schemas_of(surface).validator({"$ref": f"#/components/schemas/{schema}"})
+
+
+@cache
+def _schemas_of(surface: str) -> Schemas:
+    return Schemas(surface, openapi.bundle(surface))
 
 
 class Validator:
