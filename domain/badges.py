@@ -200,7 +200,7 @@ class BadgeBalances:
             raise BadgeTrackingReverted(f"The badge tracking {tracking.badge_tracking_key} has already been reverted.")
         repayments = self._repayments_by(tracking)
         amount = -tracking.amount_assigned - sum(repayments.values())
-        self._refuse(tracking.member_id, badge, amount)
+        self._check_change(tracking.member_id, badge, amount)
         reversal = self._revert(tracking, amount, repayments, loyalty_event_id)
         if amount:
             self._news.append(reversal)
@@ -254,7 +254,7 @@ class BadgeBalances:
             raise MemberInactive("The member is not active.")
         if not grant.badge.active:
             raise BadgeInactive(f"The badge {grant.badge.name} is not active.")
-        self._refuse(grant.member_id, grant.badge, amount)
+        self._check_change(grant.member_id, grant.badge, amount)
         tracking = self._track(
             amount,
             organization_id=grant.badge.organization_id,
@@ -271,8 +271,8 @@ class BadgeBalances:
         self._news.append(tracking)
         return tracking
 
-    def _refuse(self, member_id: int, badge: Badge, amount: int) -> None:
-        """Refuse a change that leaves 0..max_amount; amounts above a lowered maximum may be reduced."""
+    def _check_change(self, member_id: int, badge: Badge, amount: int) -> None:
+        """Refuse a decrease below 0 or an increase above the maximum, which may have been lowered since."""
         balance = self.balance(member_id, badge.badge_id)
         if amount > 0 and balance + amount > badge.max_amount:
             raise BadgeLimit(f"The member holds {balance} of at most {badge.max_amount} of the badge {badge.name}.")

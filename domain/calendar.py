@@ -132,7 +132,7 @@ def months_later(local: datetime, months: int) -> datetime:
 
 
 def add_days(moment: datetime, days: int, zone: tzinfo) -> datetime:
-    """The same time of day in `zone`, `days` later, in UTC; after the last moment of the calendar it is that moment."""
+    """The same time of day in `zone`, `days` later, in UTC, but not after the last moment of the calendar."""
     if days == 0:
         return _in_utc(moment)
     try:

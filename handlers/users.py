@@ -117,8 +117,8 @@ declare_list("listPermissionGroups", PERMISSION_GROUPS.find_page, listed(GROUP))
 def create_permission_group(call: Call, body: GroupProperties) -> PermissionGroup:
     """Create a group; it can only give permissions that the caller holds."""
     values = values_of(body) | {"roles": sorted(highest(body.roles))}
-    with administering(call) as grant:
-        require_held(grant, Grant(frozenset(values["roles"]), body.is_admin), "The group cannot give this")
+    with administering(call) as caller_grant:
+        require_held(caller_grant, Grant(frozenset(values["roles"]), body.is_admin), "The group cannot give this")
         return PERMISSION_GROUPS.add(call.db, call.organization.organization_id, values, call.real_now)
 
 
@@ -131,23 +131,23 @@ def update_permission_group(
     call: Call, permission_group: PermissionGroup, body: Changes[GroupProperties]
 ) -> PermissionGroup:
     """Change a group; its users have the new permissions from their next request on."""
-    with administering(call) as grant:
-        before = _group_as_of_now(call, permission_group)
+    with administering(call) as caller_grant:
+        before = _current_group(call, permission_group)
         call.audit.keep_before(before)
         properties = body.of(before)
         values = values_of(properties) | {"roles": sorted(highest(properties.roles))}
         after = Grant(frozenset(values["roles"]), properties.is_admin)
-        require_held(grant, added_permissions(before.grant, after), "The group cannot give this")
-        _require_rank_of_group(grant, before)
+        require_held(caller_grant, added_permissions(before.grant, after), "The group cannot give this")
+        _require_rank_of_group(caller_grant, before)
         return PERMISSION_GROUPS.store(call.db, before, values, call.real_now)
 
 
 @operation("deletePermissionGroup", audit="permission-group")
 def delete_permission_group(call: Call, permission_group: PermissionGroup) -> None:
     """Delete a group that no user is in."""
-    with administering(call) as grant:
-        group = _group_as_of_now(call, permission_group)
-        _require_rank_of_group(grant, group)
+    with administering(call) as caller_grant:
+        group = _current_group(call, permission_group)
+        _require_rank_of_group(caller_grant, group)
         count = count_users(call.db, group)
         if count:
             users_text = "1 user" if count == 1 else f"{count} users"
@@ -156,18 +156,18 @@ def delete_permission_group(call: Call, permission_group: PermissionGroup) -> No
         call.audit.add("permission-group", group.permission_group_id, before=GROUP(group), after={})
 
 
-def _group_as_of_now(call: Call, group: PermissionGroup) -> PermissionGroup:
-    """The present state of a group, which others cannot change now; raises NotFound for a deleted group."""
+def _current_group(call: Call, group: PermissionGroup) -> PermissionGroup:
+    """The current record of a group, within `administering`; raises NotFound for a deleted group."""
     current = PERMISSION_GROUPS.find(call.db, group.organization_id, group.permission_group_id)
     if current is None:
         raise NotFound(f"There is no permission group {group.permission_group_key} any more.")
     return current
 
 
-def _require_rank_of_group(grant: Grant, group: PermissionGroup) -> None:
+def _require_rank_of_group(caller_grant: Grant, group: PermissionGroup) -> None:
     """Refuse a change of a group of administrators by a caller who is none."""
     if group.is_admin:
-        require_held(grant, Grant(frozenset(), is_admin=True), "The group is of administrators")
+        require_held(caller_grant, Grant(frozenset(), is_admin=True), "The group is of administrators")
 
 
 def _sees_all(call: Call) -> bool:

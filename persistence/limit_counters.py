@@ -155,7 +155,10 @@ def _as_row(row: CounterRow) -> dict[str, Any]:
 def find_most_used(
     db: Connection, organization_id: int, key: CounterKey, limit: int
 ) -> list[tuple[CounterKey, Decimal]]:
-    """The counters of a limit per location that are used most; `key` is that of any location."""
+    """The most used counters of a limit that each location has for itself, with their totals.
+
+    `key` is the counter of any of the locations.
+    """
     values = (
         organization_id,
         key.campaign_id,

@@ -146,8 +146,8 @@ def add_members(
 
     Returns the members in the order of the rows, each with the tiers held, by program id. A row has the values of a
     member, its `wallet_key`, `created_at` for one who joined before, and `has_own_tier` for one who does not start in
-    the default tier. An id that another member has violates a unique key: if that member was not there a moment ago,
-    `transactions.run` starts the work over, which then finds it.
+    the default tier. An id that another member has violates a unique key. If that member was inserted since the work
+    began, `transactions.run` retries the work, which then finds the member.
     """
     parameters = {
         "organization_id": organization_id,

@@ -111,10 +111,10 @@ def currency_of(order: Order | None, payment: Mapping[str, Any] | None) -> str |
 _MATCHER_COST = 50
 
 
-def _heft(value: Any) -> int:
-    """How many values one condition may have to compare on an item."""
+def _comparisons_of(value: Any) -> int:
+    """The maximum number of values that one condition compares on an item."""
     if isinstance(value, dict):
-        return 1 + max(map(_heft, value.values()), default=0)
+        return 1 + max(map(_comparisons_of, value.values()), default=0)
     if isinstance(value, list):
         return 1 + len(value)
     return 1 + len(value) // 256 if isinstance(value, str) else 1
@@ -130,7 +130,7 @@ def host_functions(matchers: Mapping[str, ItemPredicate]) -> Functions:
         matcher = matchers.get(key)
         if matcher is None:
             raise EvaluationError("missing", f"there is no matcher {key[:60]}")
-        budget.charge(_MATCHER_COST * _heft(item))
+        budget.charge(_MATCHER_COST * _comparisons_of(item))
         return matcher(item)
 
     return {"matches": matches}

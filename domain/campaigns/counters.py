@@ -158,9 +158,10 @@ class Counters:
         return self._used.get(key, ZERO)
 
     def remaining(self, key: CounterKey, limit: Decimal, amount: Decimal) -> Decimal:
-        """How much of a limit is left; at least the `amount` is meant to be enough where a part of the counter has it.
+        """How much of a limit is left for a use of `amount`.
 
-        Raises StartOver if the part has less, since other parts may have more.
+        If only a part of a split counter is locked, it is how much the part has left. Raises StartOver if that is less
+        than `amount`, since other parts may have more.
         """
         counter = self.locked.get(key)
         if counter is None or counter.quota is None:

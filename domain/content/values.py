@@ -55,11 +55,13 @@ def number_of(text: str) -> Decimal | None:
 
 
 def number_text(number: Decimal | int) -> str:
-    """The canonical text of a number: 12 for 12.0."""
+    """The canonical text of a number: 12 for 12.0, and with an exponent only if it would be very long: 1E+40."""
     if isinstance(number, int):
         return str(number)
+    if not number:
+        return "0"
     plain = number.normalize(_WITHOUT_ROUNDING)
-    return "0" if not plain else f"{plain:f}" if -40 < plain.adjusted() < 40 else str(plain)
+    return f"{plain:f}" if -40 < plain.adjusted() < 40 else str(plain)
 
 
 def searchable_values(attrs: Mapping[str, Any]) -> list[FieldValue]:

@@ -143,6 +143,7 @@ def slots(node: Node) -> Iterator[tuple[Node, int]]:
 
 
 def _operand_levels(name: str, args: tuple[Node, ...]) -> tuple[int, ...]:
+    """The lowest precedence with which each operand of an operator needs no parentheses."""
     if name in CHAINS:
         return (CHAINS[name] + 1,) * len(args)
     if name == "?:":
@@ -150,9 +151,10 @@ def _operand_levels(name: str, args: tuple[Node, ...]) -> tuple[int, ...]:
     if name == "[]":
         return MEMBER, CONDITIONAL
     if len(args) == 1:
-        # `-5` is a literal: the negation of a literal 5 is written `-(5)`.
-        literal = name == "-" and isinstance(args[0], Constant) and args[0].type in ("int", "decimal")
-        return (UNARY,) if not literal or level(args[0]) == UNARY else (BARE + 1,)
+        # `-5` is a literal, so the negation of the literal 5 is written `-(5)`: above BARE, it always gets parentheses.
+        is_number = name == "-" and isinstance(args[0], Constant) and args[0].type in ("int", "decimal")
+        is_positive_number = is_number and level(args[0]) != UNARY
+        return (BARE + 1,) if is_positive_number else (UNARY,)
     return BINARY[name], BINARY[name] + 1
 
 

@@ -290,7 +290,7 @@ def _command(operation: Operation, request: Request) -> Any:
 
 
 def _run_batch_handler(handler: BatchHandler, batch: Sequence[BatchedCall], max_items: int) -> None:
-    """Carry out what the handler made of each open call; a batch of several calls has at most so many items."""
+    """Run the batch handler on what the open calls request; calls beyond `max_items` run individually."""
     open_calls = [batched for batched in batch if batched.outcome is None]
     if len(open_calls) > 1:
         items = 0

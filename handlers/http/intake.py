@@ -94,13 +94,13 @@ class BodyPlan:
     def __init__(self, request_body: Mapping[str, Any], schemas: Schemas, where: str) -> None:
         self._is_required = bool(request_body.get("required"))
         # The greatest size of a body that is a file; None for one that is a value.
-        self.most_of_file: int | None = None
+        self.max_file_bytes: int | None = None
         self._validators: dict[str, Validator] = {}
         self._forms: dict[str, FormPlan] = {}
         for media_type, content in request_body["content"].items():
             key = media_type.lower()
             if key == FILE and len(request_body["content"]) == 1:
-                self.most_of_file = int(schemas.resolved(content["schema"])["x-max-bytes"])
+                self.max_file_bytes = int(schemas.resolved(content["schema"])["x-max-bytes"])
             elif key == FORM:
                 self._forms[key] = FormPlan(content["schema"], schemas)
             elif key != "application/json" and not key.endswith("+json"):

@@ -228,9 +228,9 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
 
     async def _read(self, body: BodyPlan, receive: Receive, exchange: Exchange) -> bytes | Upload:
         """The body; for a request with a file, the deadline starts when the file has arrived."""
-        if body.most_of_file is None:
+        if body.max_file_bytes is None:
             return await read_body(receive, exchange, self._max_body_bytes, self._seconds_left(exchange))
-        upload = await read_upload(receive, exchange, body.most_of_file, _UPLOAD_TIMES * self._request_seconds)
+        upload = await read_upload(receive, exchange, body.max_file_bytes, _UPLOAD_TIMES * self._request_seconds)
         exchange.arrived = time.perf_counter()
         return upload
 

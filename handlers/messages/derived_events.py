@@ -90,7 +90,7 @@ def available_payload(account: LedgerAccount, mints: Sequence[SettledMint], avai
 
 
 def cancelled_payload(account: LedgerAccount, mints: Sequence[SettledMint], cancelled_at: datetime) -> dict[str, Any]:
-    """The payload of `points-cancelled` about mints of an account that no event confirmed until a moment."""
+    """The payload of `points-cancelled` about mints that waited for an event, which none confirmed in time."""
     return {
         "ledgerAccountKey": account.ledger_account_key,
         "amount": _total_of(mints),

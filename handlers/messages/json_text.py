@@ -86,6 +86,7 @@ def read_number(text: str) -> Decimal | int:
     if len(text) > MAX_DIGITS:
         raise UnreadableNumber(f"has more than {MAX_DIGITS} digits")
     if text[-1] != "0" and "e" not in text and "E" not in text:
+        # A fraction that does not end in 0 is no whole number.
         return Decimal(text)
     try:
         number = Decimal(text)

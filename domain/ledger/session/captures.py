@@ -27,7 +27,8 @@ class CaptureSession(Returns):
     ) -> Capture:
         """Settle a pending transaction at `amount` (default all) and release the rest.
 
-        Without `fiat` a captured burn has the share of its fiat value, and without a date that of the transaction.
+        Without `fiat`, the fiat value of a burn is reduced in proportion. Without `external_event_date`, the date of
+        the transaction counts.
         Raises NotPending, CaptureExceedsHold, SupplyExceeded, AccountInactive or InvalidRequest.
         """
         reserved_amount = self.amount_of(transaction)
@@ -71,7 +72,7 @@ class CaptureSession(Returns):
         )
         self._add_step(capture)
         cause = f"capture-{transaction.ledger_transaction_id}"
-        self._settle_returned(account, transaction, reserved_amount - amount, released, before, cause, capture)
+        self._settle_returned_points(account, transaction, reserved_amount - amount, released, before, cause, capture)
         self._expire_arrived(capture, self.at)
         return capture
 
@@ -129,7 +130,10 @@ class CaptureSession(Returns):
         released: tuple[LotUse, ...],
         expiry: datetime | None,
     ) -> tuple[tuple[Entry, ...], tuple[LotMove, ...]]:
-        """Update both wallets' holdings; return the entries and lots of a capture, those of a mint with `expiry`."""
+        """Update the balances of both wallets; return the entries of a capture and the moves of its lots.
+
+        `kept_uses` are the captured uses of lots, `released` the others. The lots of a mint expire at `expiry`.
+        """
         entries: tuple[Entry, ...] = ()
         moves: list[LotMove] = []
         if transaction.from_wallet_id is not None:

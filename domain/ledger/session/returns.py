@@ -21,10 +21,10 @@ class Returns(MissingAmounts):
     def _restored(
         self, account: LedgerAccount, transaction: Stored, amount: Decimal, to_lots: Decimal, *, revives: bool = True
     ) -> tuple[LotMove, ...]:
-        """The moves that return `to_lots` points to the lots of a debit of which `amount` is reverted.
+        """The moves of lots when `amount` of a debit is reverted and `to_lots` of it goes back to its lots.
 
-        The lots that expire last get their points first. If `revives`, and the account has `restored_expiry_days`,
-        points of lots that have expired become new lots that live for so many days.
+        The rest of `amount` repays debt. The lots that expire last get their points first. With `revives`, points of
+        expired lots become new lots, which live for the `restored_expiry_days` of the account, if it has them.
         """
         if not account.point_tracking_enabled:
             return ()
@@ -58,7 +58,7 @@ class Returns(MissingAmounts):
         """The spendable amount of the wallet that a transaction debits."""
         return self.holding(transaction.debited_wallet_id, transaction.ledger_account_id).available
 
-    def _settle_returned(
+    def _settle_returned_points(
         self,
         account: LedgerAccount,
         transaction: Stored,
@@ -69,10 +69,11 @@ class Returns(MissingAmounts):
         step: Posting | Capture,
         returned_at: datetime | None = None,
     ) -> None:
-        """Settle `amount` returned to a wallet that could spend `before`, into lots by `uses`.
+        """Expire or claw back points that the reversal of a debit has just returned to a wallet.
 
-        Amounts returned to lots that have expired meanwhile expire at once, at the moment `returned_at` (default now),
-        not when the lots expired. From the rest, missing amounts of reverted mints are taken.
+        `amount` was returned, to lots by `uses`; `before` is what the wallet could spend until then. Points of lots
+        that have expired meanwhile expire at once, at the moment `returned_at` (default now), not when the lots
+        expired. The missing amounts of reverted mints are clawed back from the rest.
         """
         wallet_id, repaid = transaction.from_wallet_id, amount - self._available_of(transaction) + before
         if wallet_id is None:
@@ -158,7 +159,7 @@ class Returns(MissingAmounts):
         )
         self.put(self._settled, expiry.ledger_transaction_id, REVERTED)
         self._add_step(posting)
-        self._settle_returned(account, expiry, expiry.amount, returned_by(posting), before, key, posting)
+        self._settle_returned_points(account, expiry, expiry.amount, returned_by(posting), before, key, posting)
 
 
 def _total(uses: Iterable[LotUse]) -> Decimal:

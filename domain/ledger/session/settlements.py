@@ -56,7 +56,7 @@ class LedgerSession(ConfirmationSession):
             posting = self._revert_transfer(transaction, account, details)
         self._post_revert(transaction, posting, is_mint=status == SETTLED and transaction.transaction_type == MINT)
         cause = f"revert-{transaction.ledger_transaction_id}"
-        self._settle_returned(account, transaction, posting.amount, returned_by(posting), before, cause, posting)
+        self._settle_returned_points(account, transaction, posting.amount, returned_by(posting), before, cause, posting)
         return posting
 
     def refund(
@@ -82,7 +82,9 @@ class LedgerSession(ConfirmationSession):
         # A part of the keys of expiries that this refund causes; `returned_before` differs for each refund of a burn.
         cause = f"refund-{transaction_id}-{returned_before}"
         # Points of lots that have expired since the burn expire now; of the rest, missing amounts of mints are taken.
-        self._settle_returned(account, transaction, amount, returned_by(posting), available_before, cause, posting)
+        self._settle_returned_points(
+            account, transaction, amount, returned_by(posting), available_before, cause, posting
+        )
         return posting
 
     def end_hold(self, transaction: Stored, account: LedgerAccount, ended_at: datetime | None = None) -> None:
@@ -103,7 +105,7 @@ class LedgerSession(ConfirmationSession):
         self._date_last_transaction(wallet_id, account, last_transaction_date)
         self._post_revert(transaction, posting, is_mint=False)
         cause = f"hold-{transaction.ledger_transaction_id}"
-        self._settle_returned(
+        self._settle_returned_points(
             account, transaction, posting.amount, returned_by(posting), before, cause, posting, ended_at
         )
 

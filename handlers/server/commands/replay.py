@@ -181,7 +181,7 @@ class _Replay:
         new_ids = iter([member for member in members if member not in existing_ids])
         created = 0
         with progress_bar("Members", len(members), "member", len(existing_ids)) as bar:
-            for is_new in self._side_by_side(self._create_member, [new_ids] * _LANES):
+            for is_new in self._run_lanes(self._create_member, [new_ids] * _LANES):
                 created += is_new
                 bar.update()
         return created
@@ -192,7 +192,7 @@ class _Replay:
     def _track(self, lanes: Sequence[Sequence[Purchase]], outcome: ReplayOutcome) -> None:
         batches = [_batches(lane, _BATCH) for lane in lanes]
         with progress_bar("Purchases", outcome.orders, "purchase") as bar:
-            for batch, results, tracked in self._side_by_side(self._track_batch, batches):
+            for batch, results, tracked in self._run_lanes(self._track_batch, batches):
                 outcome.tracked += tracked
                 for purchase, result in zip(batch, results, strict=True):
                     if result["status"] == "failed":
@@ -241,8 +241,8 @@ class _Replay:
     def _is_new(self, key: str) -> bool:
         return str(self._api.get(f"/events/{key}")["event"]["e2eTrackingId"]).startswith(self._api.run_id)
 
-    def _side_by_side(self, work: Callable[[Item], Result], lanes: Sequence[Iterator[Item]]) -> Iterator[Result]:
-        """The results of `work` as they complete; each lane has one item in work at a time, in order."""
+    def _run_lanes(self, work: Callable[[Item], Result], lanes: Sequence[Iterator[Item]]) -> Iterator[Result]:
+        """Run all lanes at once, the items of each one by one; yield the results of `work` as they complete."""
         running: dict[Future[Result], Iterator[Item]] = {}
 
         def start(lane: Iterator[Item]) -> None:

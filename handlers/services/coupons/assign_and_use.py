@@ -118,7 +118,7 @@ Do = Callable[[CouponWork, Call, CouponRequest, CouponBook, bytes], list[CouponU
 
 
 class _Requests:
-    """Requests of one kind by calls, each done by `do` unless its keys show that it was done before."""
+    """The requests of calls, all of one kind. `do` applies each, unless its keys show that it was applied before."""
 
     def __init__(
         self, kind: str, reason: str, calls: Sequence[Call], requests: Sequence[CouponRequest], do: Do
@@ -138,7 +138,7 @@ class _Requests:
                 call,
                 request.member.member_id,
                 request.command.description or self._reason,
-                partial(self._part, call, request),
+                partial(self._apply_request, call, request),
             )
             for call, request in zip(self._calls, self._requests, strict=True)
         ]
@@ -174,7 +174,8 @@ class _Requests:
             if self._kind == "assign" or any(command.may_assign for command in commands):
                 loader.lock_stock(loader.book(coupon_book_id=book_id))
 
-    def _part(self, call: Call, request: CouponRequest, unit: UnitOfWork) -> list[CouponUsage]:
+    def _apply_request(self, call: Call, request: CouponRequest, unit: UnitOfWork) -> list[CouponUsage]:
+        """Return the usages that an earlier request with the same keys made, else make them."""
         command = request.command
         _refuse_twofold_price(command)
         digest = command.digest(self._kind, request.member.member_id, request.book)

@@ -15,7 +15,7 @@ from handlers.services.events.track import evaluate
 from handlers.services.unit_of_work.evaluation import EXPIRED, evaluate_changes, evaluate_derived
 from handlers.services.unit_of_work.orders import OrderWork
 from handlers.services.unit_of_work.reversals import Reversal, Reversals
-from handlers.services.unit_of_work.tracked import TrackedEvent, incoming_of, tracked_again
+from handlers.services.unit_of_work.tracked import TrackedEvent, incoming_of, tracked_event_of
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import reversals
 from persistence.events import EVENTS
@@ -128,19 +128,19 @@ def evaluate_captured(call: Call, event: LoyaltyEvent) -> LoyaltyEvent:
     unit, incoming = UnitOfWork(call), incoming_of(event)
     members = lock_members_of(unit, [event], [incoming])
     # Read again under the lock, since another transaction may have evaluated or cancelled it.
-    event = _stored_now(call, event)
+    event = _reread(call, event)
     if event.evaluated_at is not None:
         return event
     _refuse_unless_captured(event)
-    tracked = tracked_again(0, event, incoming, members)
+    tracked = tracked_event_of(0, event, incoming, members)
     tracked.evaluated_at = call.now
     refuse_untrackable(incoming, tracked.member, unit.configuration, by_server=False)
     orders = CapturedOrders(call, () if tracked.order is None else [tracked.order["externalId"]])
     refusal = evaluate(unit, [tracked], orders)[0].refusal
     if refusal is not None:
         raise refusal
-    return _stored_now(call, event)
+    return _reread(call, event)
 
 
-def _stored_now(call: Call, event: LoyaltyEvent) -> LoyaltyEvent:
+def _reread(call: Call, event: LoyaltyEvent) -> LoyaltyEvent:
     return EVENTS.find(call.db, call.organization.organization_id, event.loyalty_event_id) or event

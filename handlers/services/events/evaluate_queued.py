@@ -18,7 +18,7 @@ from handlers.messages.events import stored_result
 from handlers.services.events.intake import refuse_untrackable
 from handlers.services.events.track import evaluate, members_of_reversals, orders_of_stored, segments
 from handlers.services.unit_of_work.evaluation import fail_event
-from handlers.services.unit_of_work.tracked import Result, incoming_of, tracked_again
+from handlers.services.unit_of_work.tracked import Result, incoming_of, tracked_event_of
 from handlers.services.unit_of_work.unit import UnitOfWork
 from handlers.services.webhooks.outbox import AsyncResult, queue_async_results
 from persistence import queue
@@ -58,7 +58,7 @@ def _evaluate(unit: UnitOfWork, stored_events: Sequence[LoyaltyEvent]) -> dict[i
     results: dict[int, Result] = {}
     accepted = []
     for position, (event, incoming_event) in enumerate(zip(stored_events, incoming, strict=True)):
-        tracked = tracked_again(position, event, incoming_event, members)
+        tracked = tracked_event_of(position, event, incoming_event, members)
         try:
             refuse_untrackable(incoming_event, tracked.member, unit.configuration, by_server=False)
         except Refusal as refusal:

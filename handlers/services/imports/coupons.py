@@ -68,7 +68,7 @@ def _request(step: ImportStep, row: ImportRow, book: CouponBook, member: Member)
 
 
 def _remaining_value(step: ImportStep, book: CouponBook, values: Mapping[str, Any]) -> Decimal | None:
-    """The rest of the value coupons of a row, None for all of it; raises RowFault."""
+    """The remaining value of all coupons of a row, None for the full value; raises RowFault."""
     if "remainingValue" not in values:
         return None
     remaining, amount = Decimal(values["remainingValue"]), values.get("amount", 1)
@@ -76,8 +76,7 @@ def _remaining_value(step: ImportStep, book: CouponBook, values: Mapping[str, An
         raise step.fault("remainingValue", "cannot be set: the coupons of this book have no value.")
     least, most = (amount - 1) * book.face_value, amount * book.face_value
     if not least < remaining <= most:
-        words = f"is not more than {least:f} and at most {most:f}, as that of {amount} coupons is."
-        raise step.fault("remainingValue", words)
+        raise step.fault("remainingValue", f"must be more than {least:f} and at most {most:f} for {amount} coupons.")
     return remaining
 
 

@@ -188,7 +188,7 @@ class Importer:
             self._done = len(failed)
         else:
             failed = self._imported(ImportStep(call, job, rows, reader.name_of))
-        self._note(db, job, reader, failed, began, now)
+        self._store_progress(db, job, reader, failed, began, now)
 
     def _forgive(self) -> None:
         """Record that an unfinished step was no crash: this worker is alive."""
@@ -261,7 +261,7 @@ class Importer:
         reader.db = db
         return reader
 
-    def _note(
+    def _store_progress(
         self,
         db: Connection,
         job: ImportJob,

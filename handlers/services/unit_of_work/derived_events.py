@@ -75,7 +75,7 @@ class LedgerEvents:
     def __init__(self, unit: UnitOfWork) -> None:
         self._unit = unit
         self._member_ids = {member.wallet_id: member.member_id for member in unit.members.values()}
-        self._steps = 0
+        self._reported_steps = 0
         self._postings = 0
 
     def begin(self, settled_accounts: Collection[int] = ()) -> list[DerivedEvent]:
@@ -88,7 +88,7 @@ class LedgerEvents:
         events: list[DerivedEvent] = []
         if steps:
             changed_accounts = _changed_accounts(steps)
-            self._steps = len(steps)
+            self._reported_steps = len(steps)
             # What happens by time is not reported as transactions.
             self._postings = len([step for step in steps if isinstance(step, Posting)])
             events = self._settled_waits(steps) + self._expired(steps)
@@ -99,11 +99,11 @@ class LedgerEvents:
         return events
 
     def take_derived(self) -> list[DerivedEvent]:
-        """Take the events of the new steps, in their order, with tiers last."""
-        steps = self._unit.ledger.steps[self._steps :]
+        """Return the events of the ledger steps since the last call, in their order, with those of tiers last."""
+        steps = self._unit.ledger.steps[self._reported_steps :]
         if not steps:
             return []
-        self._steps += len(steps)
+        self._reported_steps += len(steps)
         events = self._transactions(steps) + self._settled_waits(steps) + self._expired(steps)
         for wallet_id, accounts in _changed_accounts(steps).items():
             if wallet_id in self._member_ids:

@@ -49,7 +49,7 @@ from handlers.services.unit_of_work.derived_events import DerivedEvent
 from handlers.services.unit_of_work.facts import facts_of
 from handlers.services.unit_of_work.orders import PAID_BY, extent_of
 from handlers.services.unit_of_work.reversals import Reversal
-from handlers.services.unit_of_work.tracked import EventOutcome, Result, TrackedEvent, incoming_of, tracked_again
+from handlers.services.unit_of_work.tracked import EventOutcome, Result, TrackedEvent, incoming_of, tracked_event_of
 from handlers.services.unit_of_work.unit import UnitOfWork
 from handlers.settings import Settings
 
@@ -337,7 +337,7 @@ def _reevaluations(
     for event in events:
         if event.grants is None:
             continue
-        tracked = tracked_again(-1, event, incoming_of(event), unit.members)
+        tracked = tracked_event_of(-1, event, incoming_of(event), unit.members)
         facts = facts_of(unit, tracked, (rest.order, rest.items))
         variables = recorded_variables(event.grants, facts.context)
         basket = Basket(event.member_id, rest.order.total, rest.order.currency, variables["order"]["items"])

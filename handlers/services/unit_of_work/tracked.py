@@ -84,10 +84,10 @@ def incoming_of(event: LoyaltyEvent) -> IncomingEvent:
     )
 
 
-def tracked_again(
+def tracked_event_of(
     position: int, event: LoyaltyEvent, incoming: IncomingEvent, by_id: Mapping[Any, Member]
 ) -> TrackedEvent:
-    """The stored event with its looked-up records, to be evaluated as of the moment when it was tracked."""
+    """A stored event with its members, to be evaluated as of the moment when it was tracked."""
     return TrackedEvent(
         position=position,
         event=incoming,

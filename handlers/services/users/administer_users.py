@@ -36,9 +36,9 @@ def administering(call: Call, organization_ids: Collection[int] = ()) -> Iterato
     concerned = {call.organization.organization_id, *organization_ids}
     for unknown_id in sorted(concerned - users.lock_organizations(call.db, concerned)):
         raise NotFound(f"There is no organization {unknown_id}.")
-    grant = _current_grant(call)
+    caller_grant = _current_grant(call)
     before = {organization_id for organization_id, _ in users.administrators(call.db, concerned)}
-    yield grant
+    yield caller_grant
     after = {organization_id for organization_id, _ in users.administrators(call.db, concerned)}
     for organization_id in sorted(before - after):
         raise LastAdministrator(f"The organization {organization_id} would be left without an active administrator.")
@@ -79,8 +79,8 @@ def _audit_values(user: User | None) -> dict[str, Any]:
     return {} if user is None else {**_USER(user), **_PERMISSIONS(user.membership)}
 
 
-def as_of_now(call: Call, user: User) -> User:
-    """The present state of a user, which others cannot change now; raises NotFound for a removed user."""
+def lock_user(call: Call, user: User) -> User:
+    """Lock a user against changes by others; return the current record. Raises NotFound for a removed user."""
     users.lock_users(call.db, [user.user_id])
     current = users.find(call.db, call.organization.organization_id, user.user_id)
     if current is None:
@@ -98,18 +98,18 @@ def find_groups(call: Call, keys: Collection[str]) -> list[PermissionGroup]:
 
 
 def require_grantable(
-    grant: Grant, membership: Membership | None, inline: Grant, groups: Collection[PermissionGroup] | None = None
+    caller_grant: Grant, membership: Membership | None, inline: Grant, groups: Collection[PermissionGroup] | None = None
 ) -> None:
     """Refuse permissions that a change adds, inline or by groups, unless the caller holds them."""
     before = Grant(frozenset()) if membership is None else membership.inline
     own_groups = () if membership is None else membership.permission_group_keys
     new_grant = merge_grants([added_permissions(before, inline), granted_by(list(groups or ()), beyond=own_groups)])
-    require_held(grant, new_grant, "These permissions cannot be given")
+    require_held(caller_grant, new_grant, "These permissions cannot be given")
 
 
-def refuse_change_of_shared_user(call: Call, grant: Grant, user: User, what: str) -> None:
+def refuse_change_of_shared_user(call: Call, caller_grant: Grant, user: User, what: str) -> None:
     """Refuse a change that also affects the user's other organizations, unless by a system administrator."""
-    if grant.is_system_admin:
+    if caller_grant.is_system_admin:
         return
     if user.is_system_admin:
         raise PermissionNotHeld(f"Only a system administrator changes {what} of a system administrator.")

@@ -51,10 +51,10 @@ class UserOutcome:
 
 def add_many(call: Call, request: UsersToChange, send_invite: bool) -> list[UserOutcome]:
     """Create a user for each new address; each is to be provisioned with a password of its own."""
-    with administering(call) as grant:
+    with administering(call) as caller_grant:
         groups = find_groups(call, request.permission_group_keys or ())
         inline = Grant(highest(request.roles or ()), bool(request.is_admin))
-        require_held(grant, merge_grants([inline, granted_by(groups)]), "These permissions cannot be given")
+        require_held(caller_grant, merge_grants([inline, granted_by(groups)]), "These permissions cannot be given")
         existing_emails = set(users.find_by_emails(call.db, call.organization.organization_id, request.emails))
         new: list[str] = []
 
@@ -128,18 +128,18 @@ def reassign_many(call: Call, request: UsersToChange) -> list[UserOutcome]:
     if keys is None and request.roles is None and request.is_admin is None:
         detail = "The request changes nothing: send at least one of isAdmin, roles and permissionGroupKeys"
         raise InvalidRequest([FieldFault(detail, pointer="")])
-    with administering(call) as grant:
+    with administering(call) as caller_grant:
         groups = find_groups(call, keys or ())
         inline = Grant(highest(request.roles or ()), bool(request.is_admin))
         by_groups = granted_by(groups)
-        require_held(grant, merge_grants([inline, by_groups]), "These permissions cannot be given")
+        require_held(caller_grant, merge_grants([inline, by_groups]), "These permissions cannot be given")
         users_by_email = users.find_by_emails(call.db, organization_id, request.emails)
         guard = _AdministratorGuard(call)
         memberships: dict[int, Membership] = {}
 
         def reassign(email: str) -> None:
             user = _user(users_by_email, email)
-            require_rank(grant, user.grant)
+            require_rank(caller_grant, user.grant)
             membership = user.membership
             if request.is_admin is not None:
                 membership = replace(membership, is_admin=inline.is_admin)
@@ -170,14 +170,14 @@ def reassign_many(call: Call, request: UsersToChange) -> list[UserOutcome]:
 def remove_many(call: Call, request: UsersToChange) -> list[UserOutcome]:
     """End the memberships of the users with these addresses."""
     organization_id = call.organization.organization_id
-    with administering(call) as grant:
+    with administering(call) as caller_grant:
         users_by_email = users.find_by_emails(call.db, organization_id, request.emails)
         guard = _AdministratorGuard(call)
         user_ids: list[int] = []
 
         def remove(email: str) -> None:
             user = _user(users_by_email, email)
-            require_rank(grant, user.grant)
+            require_rank(caller_grant, user.grant)
             guard.change(user, False)
             del users_by_email[email.lower()]
             user_ids.append(user.user_id)

@@ -21,8 +21,8 @@ from handlers.messages.base import OF_REQUEST, Changes
 from handlers.services import passwords
 from handlers.services.users.administer_users import (
     administering,
-    as_of_now,
     find_groups,
+    lock_user,
     note_change,
     refuse_change_of_shared_user,
     require_grantable,
@@ -98,10 +98,10 @@ def create_user(call: Call, new: NewUser, password_hash: str | None) -> tuple[Us
     """
     _refuse_contradictions(new)
     inline = Grant(highest(new.roles), new.is_admin)
-    with administering(call) as grant:
+    with administering(call) as caller_grant:
         groups = find_groups(call, new.permission_group_keys)
         new_grant = merge_grants([inline, granted_by(groups), Grant(frozenset(), is_system_admin=new.is_system_admin)])
-        require_held(grant, new_grant, "These permissions cannot be given")
+        require_held(caller_grant, new_grant, "These permissions cannot be given")
         organization_id = call.organization.organization_id
         if new.email is not None and users.find_by_emails(call.db, organization_id, [new.email]):
             raise UserExists(f"The organization already has a user with the address {new.email}.")
@@ -161,34 +161,34 @@ def update_user(call: Call, user: User, changes: Changes[UserUpdate]) -> User:
     assert call.caller is not None
     if set(organization_ids) - {organization_id} and not call.caller.is_system_admin:
         raise PermissionNotHeld("Only a system administrator names another organization than that of the path.")
-    with administering(call, organization_ids) as grant:
-        user = as_of_now(call, user)
-        require_rank(grant, user.grant)
+    with administering(call, organization_ids) as caller_grant:
+        user = lock_user(call, user)
+        require_rank(caller_grant, user.grant)
         update = changes.of(user)
-        _change_common(call, grant, user, update)
-        _store_memberships(call, grant, user, items, update.active)
+        _change_common(call, caller_grant, user, update)
+        _store_memberships(call, caller_grant, user, items, update.active)
         if update.permission_group_keys is not None:
-            _regroup(call, grant, user, update.permission_group_keys)
+            _replace_groups(call, caller_grant, user, update.permission_group_keys)
         return _note_update(call, user)
 
 
-def _change_common(call: Call, grant: Grant, user: User, update: UserUpdate) -> None:
+def _change_common(call: Call, caller_grant: Grant, user: User, update: UserUpdate) -> None:
     new_values = {name: value for name in _COMMON if (value := getattr(update, name)) != getattr(user, name)}
     if new_values:
-        refuse_change_of_shared_user(call, grant, user, "what they share")
+        refuse_change_of_shared_user(call, caller_grant, user, "what they share")
     if update.is_system_admin != user.is_system_admin:
-        require_held(grant, Grant(frozenset(), is_system_admin=True), "isSystemAdmin cannot be changed")
+        require_held(caller_grant, Grant(frozenset(), is_system_admin=True), "isSystemAdmin cannot be changed")
         new_values["is_system_admin"] = update.is_system_admin
     if new_values:
         users.change_user(call.db, user.user_id, **new_values, updated_at=call.real_now)
 
 
 def _store_memberships(
-    call: Call, grant: Grant, user: User, items: Sequence[MembershipUpdate], active: bool | None
+    call: Call, caller_grant: Grant, user: User, items: Sequence[MembershipUpdate], active: bool | None
 ) -> None:
     """Store the memberships that an update adds or changes, and whether the user is active in the organization.
 
-    `grant` has the permissions of the caller. Raises PermissionNotHeld or UserExists.
+    `caller_grant` has the permissions of the caller. Raises PermissionNotHeld or UserExists.
     """
     organization_id = call.organization.organization_id
     by_organization = {organization_id: user.membership}
@@ -203,7 +203,7 @@ def _store_memberships(
         before = by_organization.get(item.organization_id)
         inline = Grant(frozenset(), False) if before is None else before.inline
         inline = _changed_inline(inline, item)
-        require_grantable(grant, before, inline)
+        require_grantable(caller_grant, before, inline)
         was_active = True if before is None else before.active
         memberships[item.organization_id] = _membership(item.organization_id, user.user_id, was_active, inline)
     if active is not None:
@@ -224,9 +224,9 @@ def _refuse_second_address(call: Call, user: User, joined_ids: Collection[int]) 
         raise UserExists(f"Organization {organization_id} already has a user with the address {user.email}.")
 
 
-def _regroup(call: Call, grant: Grant, user: User, keys: Sequence[str]) -> None:
+def _replace_groups(call: Call, caller_grant: Grant, user: User, keys: Sequence[str]) -> None:
     groups = find_groups(call, keys)
-    require_grantable(grant, user.membership, user.membership.inline, groups)
+    require_grantable(caller_grant, user.membership, user.membership.inline, groups)
     ids = [group.permission_group_id for group in groups]
     users.set_groups(call.db, call.organization.organization_id, [user.user_id], ids)
 
@@ -247,24 +247,24 @@ def set_permissions(call: Call, user: User, update: PermissionsUpdate) -> User:
         if missing_fields:
             detail = "{0} is required unless permissionGroupKeys names a group"
             raise InvalidRequest([FieldFault(detail.format(name), pointer=f"/{name}") for name in missing_fields])
-    with administering(call) as grant:
-        user = as_of_now(call, user)
-        require_rank(grant, user.grant)
+    with administering(call) as caller_grant:
+        user = lock_user(call, user)
+        require_rank(caller_grant, user.grant)
         before = user.membership
         inline = _changed_inline(before.inline, update)
-        require_grantable(grant, before, inline)
+        require_grantable(caller_grant, before, inline)
         membership = _membership(before.organization_id, user.user_id, before.active, inline)
         users.save_memberships(call.db, [membership], call.real_now)
         if keys is not None:
-            _regroup(call, grant, user, keys)
+            _replace_groups(call, caller_grant, user, keys)
         return _note_update(call, user)
 
 
 def remove_user(call: Call, user: User) -> None:
     """End the user's membership of the organization; other organizations keep theirs."""
-    with administering(call) as grant:
-        user = as_of_now(call, user)
-        require_rank(grant, user.grant)
+    with administering(call) as caller_grant:
+        user = lock_user(call, user)
+        require_rank(caller_grant, user.grant)
         users.remove_memberships(call.db, call.organization.organization_id, [user.user_id])
         note_change(call, user, None)
 
@@ -274,14 +274,14 @@ def reset_password(call: Call, user: User, permanent: bool | None, password_hash
 
     Its new holder could sign in as the user, so the caller must hold all permissions of the user.
     """
-    with administering(call) as grant:
-        user = as_of_now(call, user)
+    with administering(call) as caller_grant:
+        user = lock_user(call, user)
         if user.is_external:
             raise ExternalUser("The password of a user of the external issuer is not kept here.")
         if user.is_api_user and permanent is False:
             raise InvalidRequest([FieldFault("permanent is false for an API user", pointer="/permanent")])
-        require_held(grant, user.grant, "The user has more permissions than the caller")
-        refuse_change_of_shared_user(call, grant, user, "the password")
+        require_held(caller_grant, user.grant, "The user has more permissions than the caller")
+        refuse_change_of_shared_user(call, caller_grant, user, "the password")
         until = None if permanent or user.is_api_user else call.real_now + TEMPORARY_PASSWORD_LIFETIME
         users.set_password(call.db, user.user_id, password_hash, temporary_until=until, now=call.real_now)
         # The log does not show the passwords.
