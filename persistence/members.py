@@ -10,7 +10,7 @@ from sqlalchemy import Connection, func, or_, select
 
 from domain.members import Member, MemberProperties, member_exists, public_id_taken
 from domain.tiers import HeldTier
-from persistence.connections import query
+from persistence.connections import Prepared, query
 from persistence.filters import before_moment, equals, from_moment, is_same
 from persistence.paging import Paged
 from persistence.records import Records
@@ -53,25 +53,25 @@ _COLUMNS = MEMBERS.columns
 
 _MEMBER_FIELDS = ", ".join(f"member.{name}" for name in fields_of(Member))
 
-_TAKEN = """
+_TAKEN = Prepared("""
 SELECT ARRAY(SELECT loyalty_member_id FROM members WHERE organization_id = %s AND loyalty_member_id = ANY(%s)),
     ARRAY(SELECT public_loyalty_member_id FROM members
         WHERE organization_id = %s AND public_loyalty_member_id = ANY(%s))
-"""
+""")
 
 _WRITABLE = fields_of(MemberProperties)
 _TYPED = typed(members, _WRITABLE)
 
-_CHANGE = f"""
+_CHANGE = Prepared(f"""
 UPDATE members m SET {", ".join(f"{name} = x.{name}" for name in _WRITABLE)}, updated_at = %s
 FROM json_to_recordset(%s::json) AS x(member_id bigint, {_TYPED})
 WHERE m.organization_id = %s AND m.member_id = x.member_id
 RETURNING {", ".join(f"m.{name}" for name in fields_of(Member))}
-"""
+""")
 
 # Ids are in the order of the rows. Members are inserted in the order of a key, so that two calls with the same ones
 # wait for each other and do not deadlock.
-_ADD = f"""
+_ADD = Prepared(f"""
 WITH given AS (
     SELECT nextval('wallets_wallet_id_seq') AS wallet_id, nextval('members_member_id_seq') AS member_id, x.*
     FROM json_to_recordset(%(rows)s::json) AS x(wallet_key uuid, created_at timestamptz, has_own_tier boolean, {_TYPED})
@@ -101,7 +101,7 @@ LEFT JOIN tier USING (organization_id, member_id)
 LEFT JOIN loyalty_tiers level
     ON level.organization_id = tier.organization_id AND level.loyalty_tier_id = tier.loyalty_tier_id
 ORDER BY member.member_id
-"""
+""")
 
 
 def find_all_by_either_id(db: Connection, organization_id: int, member_id: int, loyalty_member_id: str) -> list[Member]:
