@@ -17,6 +17,30 @@ from bench.tracking import World, new_world, serving
 # operation, clients, members in a call
 MEASURED = (("createMember", 1, 1), ("createMember", 8, 1), ("createMembers", 1, 10), ("createMembers", 1, 100))
 
+# The rows of one new member, in a transaction of its own; no rules.
+PGBENCH_SCRIPT = """
+BEGIN;
+INSERT INTO wallets (organization_id, wallet_key, ledger_id, created_at)
+VALUES (:organization, gen_random_uuid(), :ledger, now()) RETURNING wallet_id AS wallet, wallet_key AS key \\gset
+INSERT INTO members (organization_id, loyalty_member_id, public_loyalty_member_id, wallet_id, wallet_key, profile,
+    member_type, created_at, updated_at)
+VALUES (:organization, gen_random_uuid()::text, gen_random_uuid()::text, :wallet, CAST(:key AS uuid),
+    json_build_object('name', 'Name', 'lastName', 'Last name', 'email', gen_random_uuid() || '@example.com',
+        'birthdate', '1990-04-12', 'city', 'Rosario'), 'regular', now(), now())
+RETURNING member_id AS member \\gset
+INSERT INTO events (organization_id, loyalty_event_key, member_id, event_type, payload, system_unique_key,
+    request_digest, evaluation_status, status, limit_counters, result, created_at, updated_at)
+VALUES (:organization, gen_random_uuid(), :member, 'member-created', '{}', gen_random_uuid()::text, sha256('request'),
+    1, 'success', '[]', '{}', now(), now());
+INSERT INTO audit_log (organization_id, created_at, actor, operation_id, entity_type, entity_id, member_ids, changes,
+    salt, personal_digest, digest)
+VALUES (:organization, now(), 'benchmark', 'createMember', 'member', CAST(:member AS text),
+    ARRAY[CAST(:member AS bigint)], '{}', sha256('salt'), sha256('personal'), sha256('entry'))
+RETURNING audit_log_id AS entry \\gset
+INSERT INTO unsealed_audit_log (organization_id, audit_log_id) VALUES (:organization, :entry);
+COMMIT;
+"""
+
 
 def new_member(number: int) -> dict[str, object]:
     """The body of a new member."""

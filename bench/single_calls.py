@@ -1,10 +1,10 @@
 """Single calls compared with the database: `python -m bench.single_calls`.
 
-The world of `bench.tracking`, durable as in production. Clients that each send one event, mint, assignment or use of a
-coupon a call, and wait for the response, compared with as many clients of pgbench that write the rows of one in a
-database transaction each, in one run. Then the greatest rate of events is offered at 50, 75 and 90 %, and members are
-read, compared with bare Flask that queries the same. Prints tables for `docs/performance.md`, with the processor time
-of a call. Trust the ratios and the processor time: machines differ, and are shared.
+The world of `bench.tracking`, durable as in production. Each client sends one event, mint, assignment or use of a
+coupon, or new member a call, and waits for the response. As many clients of pgbench write the rows of one in a
+database transaction each, in the same run. Then the greatest rate of events is offered at 50, 75 and 90 %, and members
+are read, compared with bare Flask that queries the same. Prints tables for `docs/performance.md`, with the processor
+time of a call. Trust the ratios and the processor time: machines differ, and are shared.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 from sqlalchemy import Engine, text
 
-from bench import coupon_usages, ledger, load, tracking
+from bench import coupon_usages, enrolling, ledger, load, tracking
 from bench.processor_time import ProcessorTimes
 from bench.tracking import World, add_campaign, new_world, serving, serving_bare_flask
 
@@ -128,6 +128,10 @@ def _report(world: World, engine: Engine, seconds: int, workers: int, clients: l
             "mint": (mints_of(world), pgbench(ledger.pgbench_script("mint", *wallets), ids)),
             "assignment": (book.assignments(world), pgbench(coupon_usages.pgbench_script("assign"), coupons)),
             "use": (book.uses(world), pgbench(coupon_usages.pgbench_script("use"), coupons)),
+            "new member": (
+                enrolling.enrolments_of(world, numbers, "createMember", 1),
+                pgbench(enrolling.PGBENCH_SCRIPT, {**ids, "ledger": world.organization.ledger_id}),
+            ),
         }
         load.closed_loop(port, 8, 3, kinds["event"][0])
         print(
