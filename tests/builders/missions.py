@@ -80,8 +80,8 @@ def counters(result: dict[str, Any]) -> list[tuple[int, int, bool, int]]:
     ]
 
 
-def stand(shop: Shop, member: str, mission: dict[str, Any]) -> tuple[int, int]:
-    """How often the member has achieved the mission, and the count."""
+def times_and_count(shop: Shop, member: str, mission: dict[str, Any]) -> tuple[int, int]:
+    """How often the member has achieved the mission, and the count towards the next time."""
     progress = balance(shop, member, mission["missionKey"])
     return progress["timesAchieved"], progress["currentCounterCount"]
 

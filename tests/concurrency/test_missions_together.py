@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.builders.missions import advance, balance, create, stand
+from tests.builders.missions import advance, balance, create, times_and_count
 from tests.builders.tracking import event
 from tests.concurrency.together import together
 
@@ -20,7 +20,7 @@ def test_events_of_one_member_count_each_once(shop):
     moves = [result["missions"][0] for result in results]
     assert sorted(move["newCounter"] for move in moves) == sorted(number % 7 + 1 for number in range(60))
     assert sorted(move["timesAchieved"] for move in moves if move["achieved"]) == list(range(1, 9))
-    assert stand(shop, ana, mission) == (8, 4)
+    assert times_and_count(shop, ana, mission) == (8, 4)
     assert shop.balance(ana) == 80
     shop.check_ledger()
 
@@ -30,8 +30,8 @@ def test_32_threads_achieve_exactly_as_often_as_allowed(shop):
     daily = create(shop, goalCount=1, repetitionPeriod="daily", periodLimit=3, pointsAccrual=100)
     ana = shop.member()
     together([partial(shop.track_one, event(ana, externalEventDate="2026-03-02T08:00:00Z")) for _ in range(32)])
-    assert stand(shop, ana, mission) == (10, 2)
-    assert stand(shop, ana, daily) == (3, 1)
+    assert times_and_count(shop, ana, mission) == (10, 2)
+    assert times_and_count(shop, ana, daily) == (3, 1)
     assert shop.balance(ana) == 10 + 300
     assert sum(row.counted for row in shop.rows("mission_trackings", "counted")) == 20 + 3
 
@@ -42,7 +42,7 @@ def test_one_request_that_is_sent_by_many_acts_once(shop):
     send = partial(advance, shop, ana, mission["missionId"], 5, systemUniqueKey="card-1")
     answers = together([send] * 16)
     assert all(answer == answers[0] for answer in answers)
-    assert stand(shop, ana, mission) == (2, 1)
+    assert times_and_count(shop, ana, mission) == (2, 1)
     assert shop.balance(ana) == 10
 
 
@@ -64,6 +64,6 @@ def test_counting_and_cancelling_at_once_leave_the_count_of_active_events(shop):
     achieved = sum(row.achieved for row in standing if row.stands)
     assert sum(row.counted for row in standing if row.stands) == 12
     assert balance(shop, ana, mission["missionKey"])["timesAchieved"] == achieved
-    assert stand(shop, ana, mission)[1] == 3
+    assert times_and_count(shop, ana, mission)[1] == 3
     assert shop.balance(ana) == 10 * achieved
     shop.check_ledger()

@@ -103,12 +103,12 @@ ANA = member(
         (attributes(unheard=True), False),
         (attributes(visits=3, staff=True), True),
         (attributes(visits=3, staff=False), False),
-        (attributes(True, visits=3), False),
-        (attributes(True, visits=4), True),
-        (attributes(True, visits=3, staff=False), True),
-        (attributes(True, unheard=True), True),
-        ({**attributes(True, visits=4), "tags": ["other"]}, False),
-        ({**attributes(True, visits=4), "tags": ["vip"]}, True),
+        (attributes(not_include=True, visits=3), False),
+        (attributes(not_include=True, visits=4), True),
+        (attributes(not_include=True, visits=3, staff=False), True),
+        (attributes(not_include=True, unheard=True), True),
+        ({**attributes(not_include=True, visits=4), "tags": ["other"]}, False),
+        ({**attributes(not_include=True, visits=4), "tags": ["vip"]}, True),
     ],
 )
 def test_every_criterion_named_must_match(criteria, holds):
@@ -119,7 +119,7 @@ def test_a_member_without_data_matches_no_criterion():
     for name in ("tags", "locations", "member_types", "email_domains"):
         assert not matches(member(), **{name: ["a"]})
     assert not matches(member(), **attributes(a=1))
-    assert matches(member(), **attributes(True, a=1))
+    assert matches(member(), **attributes(not_include=True, a=1))
     assert matches(member())
 
 
@@ -208,7 +208,7 @@ def test_a_matcher_matches_if_all_of_its_criteria_match(who, tags, locations, ty
 
 @given(people, wanted_attributes)
 def test_not_include_matches_exactly_the_other_members(who, values):
-    assert matches(who, **attributes(True, **values)) is not matches(who, **attributes(**values))
+    assert matches(who, **attributes(not_include=True, **values)) is not matches(who, **attributes(**values))
 
 
 @given(people, wanted_attributes)

@@ -257,7 +257,7 @@ def test_responses_are_cached_for_15_minutes(shop, clock):
         headers = {} if etag is None else {"If-None-Match": etag}
         return shop.integration.request("GET", path, expect=status, headers=headers, **query)
 
-    # Documents that begin or end by the clock are seen once a response is computed again.
+    # The document begins in a minute, but a cached response does not change.
     shop.put({}, fromDate=(NOW + timedelta(minutes=1)).isoformat())
     first = ask()
     assert (first.headers["Age"], first.headers["Cache-Control"]) == ("0", "private, max-age=900")

@@ -17,7 +17,7 @@ from tests.builders.missions import (
     create,
     member_id_of,
     reported,
-    stand,
+    times_and_count,
 )
 from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running
 
@@ -51,7 +51,7 @@ class TestCounting:
         progress = balance(shop, ana, mission["missionKey"])
         assert progress["lastCounterCountWhenAchieved"] == 3
         assert progress["lastAchievedAt"] is not None
-        assert stand(shop, ana, mission) == (1, 2)
+        assert times_and_count(shop, ana, mission) == (1, 2)
         shop.check_ledger()
 
     def test_nothing_counts_beyond_the_repetitions(self, shop, ana):
@@ -59,7 +59,7 @@ class TestCounting:
         counts = [counters(result) for result in shop.track(*(event(ana) for _ in range(6)))]
         assert counts[3] == [(1, 2, True, 2)]
         assert counts[4:] == [[], []]
-        assert stand(shop, ana, mission) == (2, 2)
+        assert times_and_count(shop, ana, mission) == (2, 2)
 
     @pytest.mark.parametrize(
         ("period", "moments", "achieved"),
@@ -103,9 +103,9 @@ class TestCounting:
         condition = {"badgeKey": badge.upper(), "operator": ">=", "value": 2}
         matcher = {"operator": "AND", "conditions": [condition]}
         mission = create(shop, eventType="badge-assigned", badgeMatcher=matcher, pointsAccrual=5, goalCount=2)
-        for expected_stand in ((0, 0), (0, 1), (1, 2)):
+        for expected_progress in ((0, 0), (0, 1), (1, 2)):
             assign(shop, ana, badge)
-            assert stand(shop, ana, mission) == expected_stand
+            assert times_and_count(shop, ana, mission) == expected_progress
         assert shop.balance(ana) == 5
 
     def test_a_mission_can_count_achievements_of_another(self, shop, ana):
@@ -113,13 +113,13 @@ class TestCounting:
         second = create(shop, eventType="mission-status-updated", goalCount=3)
         shop.track(event(ana), event(ana))
         # An achievement of its own would come only with the third count.
-        assert stand(shop, ana, second) == (0, 2)
+        assert times_and_count(shop, ana, second) == (0, 2)
 
     def test_a_dry_run_shows_the_same_and_moves_nothing(self, shop, ana):
         mission = create(shop, goalCount=2, pointsAccrual=10)
         events = [event(ana) for _ in range(3)]
         rehearsed = shop.track(*events, executionMode="dryRun")
-        assert stand(shop, ana, mission) == (0, 0)
+        assert times_and_count(shop, ana, mission) == (0, 0)
         assert shop.balance(ana) == 0
         results = shop.track(*events)
         assert [counters(result) for result in rehearsed] == [counters(result) for result in results]
@@ -136,13 +136,13 @@ class TestCounting:
         mission = create(shop, goalCount=1)
         [result] = shop.track(event(ana), executionMode=mode)
         assert (result["status"], result["missions"]) == ("success", [])
-        assert stand(shop, ana, mission) == (0, 0)
+        assert times_and_count(shop, ana, mission) == (0, 0)
 
     def test_the_same_event_counts_once(self, shop, ana):
         mission = create(shop)
         one = event(ana)
         assert shop.track(one) == shop.track(one)
-        assert stand(shop, ana, mission) == (0, 1)
+        assert times_and_count(shop, ana, mission) == (0, 1)
 
     def test_expressions_see_what_the_event_has_counted(self, shop, ana):
         mission = create(shop, goalCount=2)
@@ -218,12 +218,12 @@ class TestRewards:
             ("coupon", "failed", key),
         ]
         assert rewards[1]["error"]["status"] == 409
-        assert stand(shop, ana, mission) == (2, 1)
+        assert times_and_count(shop, ana, mission) == (2, 1)
         usages = "coupon_usages", "amount_assigned, loyalty_event_id IS NULL", "coupon_usage_id"
         assert [tuple(row) for row in shop.rows(*usages)] == [(1, False)]
         shop.integration.post(f"/events/{first['loyaltyEventKey']}/cancel", {}, expect=200)
         assert sum(row[0] for row in shop.rows(*usages)) == 0
-        assert stand(shop, ana, mission) == (1, 1)
+        assert times_and_count(shop, ana, mission) == (1, 1)
 
     def test_a_reward_that_is_refused_stops_nothing(self, shop, ana):
         badge, account = badge_of(shop, maxAmount=1), shop.account(maxSupply=10)
@@ -239,7 +239,7 @@ class TestRewards:
             ("points", "failed", 0, 10, "/problems/supply-exceeded"),
             ("badge", "failed", 0, 1, "/problems/badge-limit"),
         ]
-        assert stand(shop, ana, mission) == (2, 1)
+        assert times_and_count(shop, ana, mission) == (2, 1)
         assert shop.balance(ana, account["ledgerAccountId"]) == 10
         shop.check_ledger()
 
@@ -280,7 +280,7 @@ class TestUndoing:
         first, second = (shop.track_one(event(ana)) for _ in range(2))
         [outcome] = second["missions"]
         assert (outcome["code"], outcome["name"]) == (mission["code"], mission["name"])
-        assert stand(shop, ana, mission) == (1, 2)
+        assert times_and_count(shop, ana, mission) == (1, 2)
         results = self.cancel(shop, second)
         second_result = next(result for result in results if result["loyaltyEventKey"] == second["loyaltyEventKey"])
         assert second_result["missions"] == [
@@ -304,7 +304,7 @@ class TestUndoing:
         assert shop.balance(ana) == 10
         self.cancel(shop, first)
         # The reward was paid by another event and stays; it is not paid a second time.
-        assert stand(shop, ana, mission) == (1, 1)
+        assert times_and_count(shop, ana, mission) == (1, 1)
         assert counters(shop.track_one(event(ana))) == [(1, 2, False, 1)]
         assert shop.balance(ana) == 10
         shop.check_ledger()
@@ -331,7 +331,7 @@ class TestUndoing:
         shop.track_one(order(ana, 10, external_id="o1"))
         result = shop.track_one(order(ana, None, status, external_id="o1"))
         assert result["reverted"][0]["missions"][0]["newCounter"] == 0
-        assert stand(shop, ana, mission) == (0, 0)
+        assert times_and_count(shop, ana, mission) == (0, 0)
 
     def test_an_order_returned_in_the_batch_that_creates_it_is_not_counted(self, shop, ana):
         mission = create(shop, eventType=ORDER_CREATED, goalCount=1, pointsAccrual=10)
@@ -342,7 +342,7 @@ class TestUndoing:
             order(ana, 10, external_id="o2"),
         )
         assert [counters(result) for result in results] == [[(0, 1, True, 1)], [], [], [(0, 1, True, 1)]]
-        assert stand(shop, ana, mission) == (1, 1)
+        assert times_and_count(shop, ana, mission) == (1, 1)
         assert shop.balance(ana) == 10
         shop.check_ledger()
 
@@ -351,17 +351,17 @@ class TestUndoing:
         shop.track_one(order(ana, 10, external_id="o1"))
         shop.track_one(order(ana, None, "confirmed", external_id="o1"))
         shop.track_one(order(ana, None, "partially-returned", external_id="o1", items=[{"total": 5}]))
-        assert stand(shop, ana, mission) == (0, 1)
+        assert times_and_count(shop, ana, mission) == (0, 1)
         shop.track_one(order(ana, None, "returned", external_id="o1"))
-        assert stand(shop, ana, mission) == (0, 0)
+        assert times_and_count(shop, ana, mission) == (0, 0)
 
     def test_cancelling_undoes_what_derived_events_counted(self, shop, ana):
         create(shop, goalCount=1)
         second = create(shop, eventType="mission-status-updated", goalCount=2)
         result = shop.track_one(event(ana))
-        assert stand(shop, ana, second) == (0, 1)
+        assert times_and_count(shop, ana, second) == (0, 1)
         self.cancel(shop, result)
-        assert stand(shop, ana, second) == (0, 0)
+        assert times_and_count(shop, ana, second) == (0, 0)
 
 
 class TestGoals:
@@ -369,9 +369,9 @@ class TestGoals:
         mission = create(shop, goalCount=3)
         path = f"/missions/{mission['missionId']}"
         shop.track(*(event(ana) for _ in range(5)))
-        assert stand(shop, ana, mission) == (1, 2)
+        assert times_and_count(shop, ana, mission) == (1, 2)
         shop.administration.put(path, body(goalCount=5))
-        assert stand(shop, ana, mission) == (1, 2)
+        assert times_and_count(shop, ana, mission) == (1, 2)
         assert [counters(result)[0] for result in shop.track(*(event(ana) for _ in range(3)))] == [
             (2, 3, False, 1),
             (3, 4, False, 1),
@@ -379,7 +379,7 @@ class TestGoals:
         ]
         shop.track(*(event(ana) for _ in range(4)))
         shop.administration.put(path, body(goalCount=2))
-        assert stand(shop, ana, mission) == (2, 1)
+        assert times_and_count(shop, ana, mission) == (2, 1)
         assert counters(shop.track_one(event(ana))) == [(1, 2, True, 3)]
 
     def test_an_event_that_is_undone_no_longer_counts_towards_a_changed_goal(self, shop, ana):
@@ -387,8 +387,8 @@ class TestGoals:
         path = f"/missions/{mission['missionId']}"
         first, second = shop.track(event(ana), event(ana))
         shop.administration.put(path, body(goalCount=5, pointsAccrual=10))
-        assert stand(shop, ana, mission) == (1, 5)
-        for tracked, expected_stand in ((second, (0, 1)), (first, (0, 0))):
+        assert times_and_count(shop, ana, mission) == (1, 5)
+        for tracked, expected_progress in ((second, (0, 1)), (first, (0, 0))):
             shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
-            assert stand(shop, ana, mission) == expected_stand
+            assert times_and_count(shop, ana, mission) == expected_progress
         assert counters(shop.track_one(event(ana))) == [(0, 1, False, 0)]

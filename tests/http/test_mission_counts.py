@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from handlers import metrics
-from tests.builders.missions import body, counters, create, member_id_of, stand
+from tests.builders.missions import body, counters, create, member_id_of, times_and_count
 from tests.builders.tracking import ORDER_CREATED, Shop, event, order
 
 COFFEES = 'order.items.filter(i, i.categoryCode == "coffee").map(i, i.quantity).sum()'
@@ -49,17 +49,17 @@ def test_both_interfaces_count_alike(shop, ana):
     second = order(ana, 9, items=basket(3))
     second |= {"organizationId": shop.organization.id, "memberId": member_id_of(shop, second.pop("loyaltyMemberId"))}
     shop.administration.post("/events/track", second, expect=200)
-    assert stand(shop, ana, mission) == (0, 7)
+    assert times_and_count(shop, ana, mission) == (0, 7)
 
 
 def test_a_returned_order_takes_its_coffees_and_what_they_achieved_back(shop, ana):
     mission = create(shop, eventType=ORDER_CREATED, goalCount=10, countExpression=COFFEES, pointsAccrual=50)
     bought = order(ana, 36, items=basket(12))
     shop.track(order(ana, 9, items=basket(3)), bought)
-    assert stand(shop, ana, mission) == (1, 5)
+    assert times_and_count(shop, ana, mission) == (1, 5)
     name = bought["payload"]["order"]["externalId"]
     shop.track(order(ana, None, "confirmed", name), order(ana, None, "returned", name))
-    assert stand(shop, ana, mission) == (0, 3)
+    assert times_and_count(shop, ana, mission) == (0, 3)
     assert shop.balance(ana) == 0
 
 
@@ -102,7 +102,7 @@ def test_a_count_can_depend_on_matchers_and_on_other_missions(shop, ana):
     second = create(shop, eventType=ORDER_CREATED, goalCount=100, countExpression=expression)
     shop.track(event(ana), event(ana))
     shop.track_one(order(ana, 9, items=basket(2, 2)))
-    assert stand(shop, ana, second) == (0, 3)
+    assert times_and_count(shop, ana, second) == (0, 3)
 
 
 def test_a_mission_whose_expression_is_removed_counts_events_again(shop, ana):
@@ -113,4 +113,4 @@ def test_a_mission_whose_expression_is_removed_counts_events_again(shop, ana):
         shop.administration.put(path, {**mission_body, "countExpression": None})["mission"]["countExpression"] is None
     )
     shop.track_one(order(ana, 9))
-    assert stand(shop, ana, mission) == (0, 5)
+    assert times_and_count(shop, ana, mission) == (0, 5)

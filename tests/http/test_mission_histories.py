@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tests.builders.missions import create, stand
+from tests.builders.missions import create, times_and_count
 from tests.builders.tracking import Shop, event
 
 DAYS = [f"2026-03-0{day}T12:00:00Z" for day in range(1, 5)]
@@ -57,9 +57,9 @@ def test_balances_follow_from_the_uncancelled_events(organization, goal, most, l
                 if expected_achievements is not None:
                     assert result["missions"][0]["timesAchieved"] == model.achieved
         count = len(model.standing)
-        assert stand(shop, ana, mission) == (model.achieved, (count - 1) % goal + 1 if count else 0)
+        assert times_and_count(shop, ana, mission) == (model.achieved, (count - 1) % goal + 1 if count else 0)
         assert shop.balance(ana) == 10 * model.achieved
     for key in keys:
         shop.integration.post(f"/events/{key}/cancel", {}, expect=200)
-    assert (stand(shop, ana, mission), shop.balance(ana)) == ((0, 0), 0)
+    assert (times_and_count(shop, ana, mission), shop.balance(ana)) == ((0, 0), 0)
     shop.check_ledger()

@@ -8,7 +8,7 @@ import pytest
 
 from tests.builders.exports import exported
 from tests.builders.imports import Imports, counts
-from tests.builders.missions import advance, create, member_id_of, reported, stand
+from tests.builders.missions import advance, create, member_id_of, reported, times_and_count
 from tests.builders.tracking import Shop, event
 from tests.builders.triggers import add_trigger
 
@@ -41,16 +41,16 @@ def test_imported_counts_are_completed_and_paid_once(shop, coffees, name):
     key = coffees["missionKey"]
     mission_name = {"key": key, "KEY": key.upper()}.get(name, name)
     assert run(shop, f"ana,{mission_name},7,2") == ((1, 0), [])
-    assert (stand(shop, "ana", coffees), shop.balance("ana"), reported(shop, "ana")) == ((2, 7), 0, [])
+    assert (times_and_count(shop, "ana", coffees), shop.balance("ana"), reported(shop, "ana")) == ((2, 7), 0, [])
     for _ in range(3):
         shop.track_one(event("ana"))
-    assert (stand(shop, "ana", coffees), shop.balance("ana"), len(reported(shop, "ana"))) == ((3, 10), 50, 1)
+    assert (times_and_count(shop, "ana", coffees), shop.balance("ana"), len(reported(shop, "ana"))) == ((3, 10), 50, 1)
 
 
 def test_an_import_that_emits_events_reports_no_achievements(shop, coffees):
     add_trigger(shop.administration)
     assert run(shop, "ana,Coffees,10,1", emitEvents=True) == ((1, 0), [])
-    assert (stand(shop, "ana", coffees), shop.balance("ana"), reported(shop, "ana")) == ((1, 10), 0, [])
+    assert (times_and_count(shop, "ana", coffees), shop.balance("ana"), reported(shop, "ana")) == ((1, 10), 0, [])
     assert shop.rows("trigger_deliveries") == []
 
 
@@ -80,18 +80,18 @@ def test_faults_are_those_of_their_rows(shop, coffees):
 
 def test_existing_progress_fails_the_row_or_is_replaced(shop, coffees):
     advance(shop, "ana", coffees["missionId"], 23)
-    assert (stand(shop, "ana", coffees), shop.balance("ana")) == ((2, 3), 100)
+    assert (times_and_count(shop, "ana", coffees), shop.balance("ana")) == ((2, 3), 100)
     expected_faults = [(2, "mission", "The member has progress in the mission Coffees.")]
     assert run(shop, "ana,Coffees,7,0") == ((0, 1), expected_faults)
     assert run(shop, "ana,Coffees,7,0", mode="upsert") == ((1, 0), [])
     assert run(shop, "ana,Coffees,7,0", mode="upsert") == ((1, 0), [])
-    assert (stand(shop, "ana", coffees), shop.balance("ana")) == ((0, 7), 100)
+    assert (times_and_count(shop, "ana", coffees), shop.balance("ana")) == ((0, 7), 100)
     assert run(shop, "ana,Coffees,,", mode="upsert") == ((1, 0), [])
     assert run(shop, "ana,Coffees,1,", "ana,Coffees,2,") == (
         (1, 1),
         [(3, "mission", "The member has progress in the mission Coffees.")],
     )
-    assert stand(shop, "ana", coffees) == (0, 1)
+    assert times_and_count(shop, "ana", coffees) == (0, 1)
 
 
 def test_imported_achievements_do_not_count_in_the_present_period(shop):
@@ -101,22 +101,22 @@ def test_imported_achievements_do_not_count_in_the_present_period(shop):
     path = f"/members/{member_id_of(shop, 'ana')}/missions"
     assert [entry["name"] for entry in shop.administration.get(path, available=True)["results"]] == ["Week"]
     shop.track(event("ana"), event("ana"))
-    assert (stand(shop, "ana", mission), shop.balance("ana")) == ((5, 1), 5)
+    assert (times_and_count(shop, "ana", mission), shop.balance("ana")) == ((5, 1), 5)
     assert shop.administration.get(path, available=True)["results"] == []
 
 
 def test_a_dry_run_reports_faults_and_changes_nothing(shop, coffees):
     assert run(shop, "ana,Coffees,7,", "ana,Coffees,99,", dryRun=True)[0] == (1, 1)
-    assert stand(shop, "ana", coffees) == (0, 0)
+    assert times_and_count(shop, "ana", coffees) == (0, 0)
     assert shop.rows("mission_trackings") == []
 
 
 def test_counts_after_an_import_can_be_cancelled(shop, coffees):
     run(shop, "ana,Coffees,9,0")
     tracked = shop.track_one(event("ana"))
-    assert (stand(shop, "ana", coffees), shop.balance("ana")) == ((1, 10), 50)
+    assert (times_and_count(shop, "ana", coffees), shop.balance("ana")) == ((1, 10), 50)
     shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
-    assert (stand(shop, "ana", coffees), shop.balance("ana")) == ((0, 9), 0)
+    assert (times_and_count(shop, "ana", coffees), shop.balance("ana")) == ((0, 9), 0)
 
 
 def test_counts_before_an_import_can_be_cancelled_as_far_as_they_are_left(shop, coffees):
@@ -124,7 +124,7 @@ def test_counts_before_an_import_can_be_cancelled_as_far_as_they_are_left(shop, 
     run(shop, "ana,Coffees,5,2", mode="upsert")
     run(shop, "ana,Coffees,0,0", mode="upsert")
     shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
-    assert stand(shop, "ana", coffees) == (0, 0)
+    assert times_and_count(shop, "ana", coffees) == (0, 0)
 
 
 def test_the_timeline_has_a_row_for_the_import(shop, coffees):
@@ -176,9 +176,9 @@ def test_counts_that_a_reversal_left_unrewarded_are_rewarded_after_their_import(
     mission, elsewhere = (create(store, name="Two", goalCount=2, pointsAccrual=5) for store in (shop, other))
     results = shop.track(event("ana"), event("ana"), event("ana"))
     shop.integration.post(f"/events/{results[1]['loyaltyEventKey']}/cancel", {}, expect=200)
-    assert stand(shop, "ana", mission) == (0, 2)
+    assert times_and_count(shop, "ana", mission) == (0, 2)
     lines = exported(organization, "mission-progress")
     assert json.loads(lines[0]) == {"loyaltyMemberId": "ana", "mission": "Two", "count": 1, "timesAchieved": 0}
     Imports(other.organization).run("".join(lines), kind="mission-progress", file_format="ndjson")
     other.track_one(event("ana"))
-    assert (stand(other, "ana", elsewhere), other.balance("ana")) == ((1, 2), 5)
+    assert (times_and_count(other, "ana", elsewhere), other.balance("ana")) == ((1, 2), 5)

@@ -16,7 +16,7 @@ from tests.builders.missions import (
     create,
     member_id_of,
     reported,
-    stand,
+    times_and_count,
 )
 from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running
 
@@ -235,7 +235,7 @@ class TestRequests:
             amount = details.pop("amount")
             problem = advance(shop, ana, mission["missionId"], amount, expect=409, **details)
             assert problem["type"] == "/problems/key-reused"
-        assert stand(shop, ana, mission) == (1, 1)
+        assert times_and_count(shop, ana, mission) == (1, 1)
         assert shop.balance(ana) == 10
 
     def test_an_amount_of_0_is_accepted(self, shop, ana):
@@ -256,7 +256,7 @@ class TestRequests:
         assert problem["type"] == "/problems/mission-exhausted"
         for day in ("2026-03-03T08:00:00Z", "2026-03-04T08:00:00Z"):
             advance(shop, ana, mission["missionId"], 99, externalEventDate=day)
-        assert stand(shop, ana, mission) == (5, 2)
+        assert times_and_count(shop, ana, mission) == (5, 2)
         assert advance(shop, ana, mission["missionId"], 1, expect=409)["type"] == "/problems/mission-exhausted"
 
     @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ class TestRequests:
         mission = create(shop, **fields)
         assert advance(shop, ana, mission["missionId"], 1, expect=409)["type"] == "/problems/mission-closed"
         assert advance(shop, ana, mission["missionId"], 0)["balance"]["currentCounterCount"] == 0
-        assert stand(shop, ana, mission) == (0, 0)
+        assert times_and_count(shop, ana, mission) == (0, 0)
 
     def test_unknown_members_and_missions_are_404(self, shop, ana, other_organization):
         foreign = Shop(other_organization)
@@ -308,13 +308,13 @@ class TestEffects:
         assert shop.balance(ana) == 10
         path = f"/events/{result['loyaltyEventKey']}/cancel"
         shop.integration.post(path, {}, expect=200)
-        assert (stand(shop, ana, mission), shop.balance(ana)) == ((0, 0), 0)
+        assert (times_and_count(shop, ana, mission), shop.balance(ana)) == ((0, 0), 0)
 
     def test_an_effect_counts_one_unless_it_says_more(self, shop, ana):
         mission = create(shop, eventType="member-created")
         shop.campaign(running(effect("advance-mission", missionKey=mission["missionKey"])), eventType=GENERIC)
         shop.track_one(event(ana))
-        assert stand(shop, ana, mission) == (0, 1)
+        assert times_and_count(shop, ana, mission) == (0, 1)
 
     @pytest.mark.parametrize(
         ("fields", "amount", "problem", "detail"),
@@ -340,7 +340,7 @@ class TestEffects:
         shop.campaign(running(advancing), eventType=GENERIC)
         statuses = [shop.track_one(event(ana))["effects"][0]["status"] for _ in range(2)]
         assert statuses == ["executed", "skipped"]
-        assert stand(shop, ana, mission) == (9_000_000_000, 1_000_000_000)
+        assert times_and_count(shop, ana, mission) == (9_000_000_000, 1_000_000_000)
 
     def test_an_unknown_mission_is_refused_when_the_action_is_saved(self, shop, ana):
         campaign = shop.campaign(eventType=GENERIC)

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.builders.imports import Imports, counts
-from tests.builders.missions import create, stand
+from tests.builders.missions import create, times_and_count
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import Shop, event
 from tests.http.test_campaign_examples import DOCS, compare, exchanges
@@ -34,5 +34,5 @@ def test_a_move_keeps_status_as_the_page_says(organization, section):
         response = shop.integration.get(exchange.path.removeprefix("/v2"))
         compare(exchange.answer, response, {}, exchange.path)
     shop.track(event("ana"), event("ana"), event("ana"))
-    assert (stand(shop, "ana", mission), shop.balance("ana")) == ((3, 10), 350)
+    assert (times_and_count(shop, "ana", mission), shop.balance("ana")) == ((3, 10), 350)
     shop.check_ledger()

@@ -35,16 +35,16 @@ ALLOWED = {
     "LOYALTY_WEBHOOK_PORTS": "any",
 }
 TYPES = {"/results": "AsyncTrackWebhook", "/events": "WebHook"}
-ALIVE = "SELECT EXISTS (SELECT 1 FROM queued_events WHERE dead_at IS NULL)"
-PENDING = "SELECT EXISTS (SELECT 1 FROM trigger_deliveries WHERE status = 'pending')"
+HAS_QUEUED_EVENTS = "SELECT EXISTS (SELECT 1 FROM queued_events WHERE dead_at IS NULL)"
+HAS_PENDING_MESSAGES = "SELECT EXISTS (SELECT 1 FROM trigger_deliveries WHERE status = 'pending')"
 
 # A fault of the system that certain events meet again and again.
-POISONED = f"""
+POISONING = f"""
 CREATE FUNCTION poisoned() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE division_by_zero; END $$;
 CREATE TRIGGER poisoned BEFORE INSERT ON purchase_orders FOR EACH ROW
     WHEN (new.external_id LIKE '{POISON}%') EXECUTE FUNCTION poisoned();
 """
-CURED = "DROP FUNCTION poisoned CASCADE"
+CURE = "DROP FUNCTION poisoned CASCADE"
 
 # The hours of the published schedule pass: failed messages are due, and so are those of a sender that has died by now,
 # since no attempt lasts longer than 15 seconds.
@@ -170,7 +170,7 @@ class World:
             settings = {"url": f"http://127.0.0.1:{self.receiver.port}{path}", "secret": SECRETS[path]}
             body = {"triggerKey": path[1:], "type": type_, "name": path, "settings": settings}
             self.api.call("POST", "/organizations/1/triggers", body)
-        self.write(POISONED)
+        self.write(POISONING)
         return names
 
     def start_workers(self, count: int) -> None:
@@ -180,7 +180,7 @@ class World:
     def kill(self, what: str, pick: random.Random) -> None:
         """End one process of a kind without a word; another takes its place."""
         self.killed[what] += 1
-        self.killed_in_time[what] += fetch_value(self.engine, ALIVE)
+        self.killed_in_time[what] += fetch_value(self.engine, HAS_QUEUED_EVENTS)
         if what == "worker":
             self.workers.kill_one(pick)
         elif what == "answering":
@@ -204,14 +204,14 @@ class World:
 
     def drain(self) -> None:
         """Wait until all that can be evaluated is evaluated and reported."""
-        wait_until(lambda: not fetch_value(self.engine, ALIVE), 1800)
+        wait_until(lambda: not fetch_value(self.engine, HAS_QUEUED_EVENTS), 1800)
         self.evaluated_at = self.evaluated_at or time.monotonic()
         wait_until(self._all_is_told, 1800)
 
     def _all_is_told(self) -> bool:
         self.write(TIME_GOES_BY)
         time.sleep(0.5)
-        return not fetch_value(self.engine, PENDING)
+        return not fetch_value(self.engine, HAS_PENDING_MESSAGES)
 
 
 def children_of(pid: int) -> set[int]:

@@ -70,7 +70,7 @@ def test_events_that_no_program_looks_at_cost_nothing_more(shop):
     assert not any("referral_codes" in statement or "referral_logs" in statement for statement in statements)
 
 
-def test_an_event_without_a_code_costs_one_statement_more(shop):
+def test_a_program_costs_events_without_a_code_one_more_statement(shop):
     member = shop.member()
     shop.track(event(member))
     before = count(shop.organization.api.engine, lambda: shop.track(event(member)))

@@ -135,7 +135,7 @@ def constant_faults(*effects):
 
 
 @pytest.mark.parametrize("amount", [0, -1])
-def test_an_amount_is_more_than_0(amount):
+def test_an_amount_of_0_or_less_is_refused(amount):
     assert constant_faults(mint(1), mint(amount, description="x")) == [
         ("/effects/items/1/params/0/value", f"amount of mint-points is {amount}, not more than 0."),
     ]
