@@ -123,9 +123,9 @@ def _searches() -> dict[str, Callable[[Connection, Tenant], Any]]:
         "a facet (10 %), by price": ask(facet=["colour=colour-3"], sort="price:asc"),
         "two facets (5 %), newest": ask(facet=["colour=colour-3", "vegan=true"]),
         "two words (0.07 %)": ask(q="word12 word77"),
-        "a beginning of words (8 %)": ask(q="word123"),
-        "a beginning of words (59 %), by price": ask(q="word12", sort="price:asc"),
-        "a beginning of words and a range (0.8 %)": ask(q="word123", range=["price:0..9999"]),
+        "a prefix of words (8 %)": ask(q="word123"),
+        "a prefix of words (59 %), by price": ask(q="word12", sort="price:asc"),
+        "a prefix of words and a range (0.8 %)": ask(q="word123", range=["price:0..9999"]),
         "what a member sees, by price": lambda db, t: member_documents.find_page(
             db, t.collection, Viewer(NOW, 1, {}, [], None), t.search(sort="price:asc").sort, 0, 20
         ),
