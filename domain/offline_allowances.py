@@ -129,6 +129,6 @@ class OfflineAllowanceClosed(Conflict, title="The offline allowance is closed"):
 
 
 class OfflineAllowanceInvalid(Refusal, title="The token is no offline allowance"):
-    """The token of a redemption is none that the server has signed for the organization."""
+    """The server has not signed the token of a redemption for the organization."""
 
     kind = "invalid"

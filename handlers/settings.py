@@ -89,7 +89,7 @@ def _networks(value: str) -> str:
     try:
         networks_of(value)
     except ValueError:
-        raise SettingError(f"must be addresses or networks, separated by commas, not {value!r}") from None
+        raise SettingError(f"must be IP addresses or networks, separated by commas, not {value!r}") from None
     return value
 
 

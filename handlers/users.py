@@ -160,7 +160,7 @@ def _current_group(call: Call, group: PermissionGroup) -> PermissionGroup:
     """The current record of a group, within `administering`; raises NotFound for a deleted group."""
     current = PERMISSION_GROUPS.find(call.db, group.organization_id, group.permission_group_id)
     if current is None:
-        raise NotFound(f"There is no permission group {group.permission_group_key} any more.")
+        raise NotFound(f"The permission group {group.permission_group_key} was deleted.")
     return current
 
 

@@ -229,7 +229,7 @@ def _compile_params(effect: Effect, values: Sequence[Mapping[str, Any]], pointer
 
 def _compile_param(parameter: EffectParameter, param: Mapping[str, Any], pointer: str) -> CompiledParameter:
     if parameter.is_of_items and param.get("value") is not None:
-        detail = f"{parameter.id} is an expression on item; the value of it cannot be constant"
+        detail = f"{parameter.id} is evaluated for each item: send an expression, not a value"
         raise InvalidRequest([FieldFault(detail, pointer=f"{pointer}/value")])
     if ("value" in param) == ("expression" in param):
         raise InvalidRequest([FieldFault(f"{parameter.id} needs either a value or an expression", pointer=pointer)])

@@ -90,7 +90,8 @@ def slug_fault(slug: str | None) -> FieldFault | None:
     """A fault of a slug that consists of allowed characters; None if there is none."""
     if slug is None or not (is_uuid(slug) or slug == RESERVED_SLUG):
         return None
-    return FieldFault(f"slug is {slug}, which is a key or a reserved word", pointer="/slug")
+    kind = "a UUID" if is_uuid(slug) else "reserved"
+    return FieldFault(f"slug {slug} is {kind}: choose another one", pointer="/slug")
 
 
 def slug_of(name: str, existing_slugs: Collection[str]) -> str:

@@ -73,7 +73,7 @@ def _fraction(microseconds: int) -> str:
 def aware(value: datetime) -> datetime:
     """The time; raises EvaluationError if it has no time zone."""
     if value.tzinfo is None:
-        raise EvaluationError("type", "a time without a time zone")
+        raise EvaluationError("type", "the time has no time zone")
     return value
 
 

@@ -159,7 +159,7 @@ def _credentials(headers: Mapping[str, str], body: TokenRequest) -> tuple[str, s
         raise TokenRefused(401, "invalid_client", "The credentials of HTTP Basic cannot be read.") from None
     if basic is not None:
         if body.client_secret is not None or body.client_id not in (None, basic[0]):
-            raise TokenRefused(400, "invalid_request", "The client authenticates in two ways at once.")
+            raise TokenRefused(400, "invalid_request", "Send the credentials only by HTTP Basic or only in the form.")
         return basic
     if body.client_id is None or body.client_secret is None:
         raise TokenRefused(401, "invalid_client", "The request holds no client credentials.")

@@ -120,7 +120,7 @@ def test_accounts_may_name_tiers_which_are_made_after_them(engine, api, files):
         (BADGE, "maxAmount: 100", "maxAmount: many", f"{BADGE}, line 6: maxAmount"),
         (BADGE, "maxAmount: 100", "maxAmmount: 100", f"{BADGE}, line 6: maxAmmount"),
         (BADGE, "maxAmount: 100", "maxAmount: [", f"{BADGE}, line [0-9]+: "),
-        (BADGE, "maxAmount: 100", "active: true", f"{BADGE}, line 7: active is there twice"),
+        (BADGE, "maxAmount: 100", "active: true", f"{BADGE}, line 7: active appears twice"),
         (BADGE, "maxAmount: 100", "maxAmount: .inf", f"{BADGE}, line 6: .inf is neither"),
         (BADGE, "record: badge", "record: bagde", f"{BADGE}, line 1: record is a kind"),
         (BADGE, "fields:", "feilds:", f"{BADGE}, line 1: a file has the two entries"),

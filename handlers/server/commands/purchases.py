@@ -69,11 +69,11 @@ def _purchase(number: int, fields: list[str]) -> Purchase:
         raise ValueError(f"{len(fields)} fields instead of the 4 of `{_FORM}`")
     customer_id, day, quantity, value = fields
     if not _CUSTOMER.fullmatch(customer_id):
-        raise ValueError("customer_id has at most 255 characters, no slash, and is not made of dots only")
+        raise ValueError("customer_id must have at most 255 characters, no slash, and not only dots")
     if not _QUANTITY.fullmatch(quantity):
-        raise ValueError(f"number_of_cds is a whole number, not {quantity!r}")
+        raise ValueError(f"number_of_cds must be a whole number, not {quantity!r}")
     if not _VALUE.fullmatch(value):
-        raise ValueError(f"dollar_value is an amount such as 11.77, not {value!r}")
+        raise ValueError(f"dollar_value must be an amount such as 11.77, not {value!r}")
     return Purchase(number, customer_id, _day(day), int(quantity), Decimal(value))
 
 
@@ -83,4 +83,4 @@ def _day(text: str) -> date:
             return date(int(text[:4]), int(text[4:6]), int(text[6:]))
     except ValueError:
         pass
-    raise ValueError(f"date is a day such as 19970131, not {text!r}")
+    raise ValueError(f"date must be a day such as 19970131, not {text!r}")

@@ -155,10 +155,10 @@ def _value(node: yaml.Node, place: str, lines: dict[str, int], faults: list[str]
             key = key_node.value
             line = key_node.start_mark.line + 1
             if not isinstance(key_node, yaml.ScalarNode) or key_node.tag == "tag:yaml.org,2002:merge":
-                faults.append(f"{name}, line {line}: the name of a field is a text")
+                faults.append(f"{name}, line {line}: the name of a field must be a text")
                 continue
             if key in fields:
-                faults.append(f"{name}, line {line}: {key} is there twice")
+                faults.append(f"{name}, line {line}: {key} appears twice")
             fields[key] = _value(value_node, f"{place}/{pointer_part(key)}", lines, faults, name)
             lines[f"{place}/{pointer_part(key)}"] = line
         return fields

@@ -212,7 +212,7 @@ def _allowance_of(call: Call, token: str) -> OfflineAllowance:
         allowance = ALLOWANCES.find_by(call.db, organization_id, offline_allowance_key=claims["jti"])
         if allowance is not None:
             return allowance
-    raise OfflineAllowanceInvalid("The token is not one that this server has signed for the organization.")
+    raise OfflineAllowanceInvalid("This server has not signed the token for the organization.")
 
 
 @contextmanager

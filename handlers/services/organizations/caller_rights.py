@@ -101,7 +101,7 @@ def _limited(
     if current is not caller:
         missing_scopes = [scope for scope in scopes if not current.holds(scope)]
         if missing_scopes:
-            raise Forbidden(f"The user of this access token does not have {', '.join(missing_scopes)} any more.")
+            raise Forbidden(f"The user of this access token no longer has {', '.join(missing_scopes)}.")
     return current
 
 

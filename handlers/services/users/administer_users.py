@@ -56,7 +56,7 @@ def _current_grant(call: Call) -> Grant:
         raise NotFound(f"The user no longer belongs to organization {call.organization.organization_id}.")
     current = caller_by_now(caller, organization_and_rights[1])
     if not current.holds(ROLE):
-        raise Forbidden(f"The user of this access token does not have {ROLE} any more.")
+        raise Forbidden(f"The user of this access token no longer has {ROLE}.")
     return current.grant
 
 
@@ -84,7 +84,7 @@ def lock_user(call: Call, user: User) -> User:
     users.lock_users(call.db, [user.user_id])
     current = users.find(call.db, call.organization.organization_id, user.user_id)
     if current is None:
-        raise NotFound(f"There is no user {user.user_id} any more.")
+        raise NotFound(f"The user {user.user_id} was removed.")
     return current
 
 
