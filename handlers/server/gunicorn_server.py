@@ -16,7 +16,7 @@ from gunicorn.arbiter import Arbiter
 from sqlalchemy import Engine
 
 import handlers
-from handlers.server.garbage import collect_rarely
+from handlers.server.garbage import collect_rarely, collection_paused
 from handlers.settings import Settings
 from persistence import embedded
 
@@ -124,7 +124,8 @@ class _Server(BaseApplication):  # type: ignore[misc]
 
         settings = self._settings
         self._engine = serving_engine(settings)
-        return create_app(settings, self._engine)
+        with collection_paused():
+            return create_app(settings, self._engine)
 
     def _options(self) -> dict[str, Any]:
         settings = self._settings
