@@ -7,6 +7,7 @@ processes share the tests (`pytest -n 2`), each process has a PostgreSQL of its 
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import shutil
 import tempfile
@@ -31,6 +32,9 @@ from tests.processes.fleet import disposed
 hypothesis.settings.register_profile("repeated", deadline=None, derandomize=True)
 hypothesis.settings.register_profile("searching", deadline=None, max_examples=500)
 hypothesis.settings.load_profile("repeated")
+
+# As in the server, which leaves no garbage either: by default the collector goes through all tests again and again.
+gc.set_threshold(10_000)
 
 _PREFIX = f"loyalty-tests-{os.getuid()}-"
 SLOW_MS = 180_000

@@ -43,12 +43,14 @@ def new_home(temporary_directory: Path) -> Iterator[Path]:
     directory = Path(tempfile.mkdtemp(dir=temporary_directory))
     directory.chmod(0o755)
     yield directory / "home"
-    if embedded.describe(directory / "home"):
-        wait_until(lambda: _is_stopped(directory / "home"))
+    wait_until(lambda: _is_stopped(directory / "home"))
 
 
 def _is_stopped(home: Path) -> bool:
     """Stop what killed processes have left running; the last to leave does, and they take a moment to be gone."""
+    description = embedded.describe(home)
+    if description is None or not description.is_running:
+        return True
     with embedded.server(home):
         pass
     return not embedded.describe(home).is_running
