@@ -19,8 +19,9 @@ MANY = 400
 
 @pytest.fixture(scope="module")
 def server(shared_home):
-    """A server for the tests that change nothing of it, which lets the body of a request take 1.5 seconds."""
-    server = Server(shared_home, "--workers", "1", "--no-worker", LOYALTY_REQUEST_TIMEOUT_MS="1500")
+    """A server with few descriptors, which lets the body of a request take 1.5 seconds."""
+    arguments = ("--workers", "1", "--no-worker")
+    server = Server(shared_home, *arguments, descriptors=500, LOYALTY_REQUEST_TIMEOUT_MS="1500")
     server.greeting()
     yield server
     server.stop()
@@ -33,21 +34,6 @@ def late_connections(server):
     with connect(server) as silent, connect(server) as incomplete:
         incomplete.sendall(b"GET /health/live HTTP/1.1\r\nHost: here\r\n")
         yield silent, incomplete
-
-
-@pytest.fixture
-def serve(home):
-    servers = []
-
-    def start(*arguments: str, **options) -> Server:
-        servers.append(Server(home, "--workers", "1", "--no-worker", *arguments, **options))
-        servers[-1].greeting()
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        server.stop()
-        server.process.stdout.close()
 
 
 def connect(server: Server) -> socket.socket:
@@ -72,8 +58,7 @@ def until(happened: Callable[[], bool], seconds: float = 120) -> None:
         time.sleep(0.1)
 
 
-def test_silent_connections_are_closed_to_accept_others(serve):
-    server = serve(descriptors=500)
+def test_silent_connections_are_closed_to_accept_others(server):
     silent = [connect(server) for _ in range(MANY)]
     for _ in range(5):
         assert status(f"{server.url}/health/ready") == 200
@@ -124,9 +109,8 @@ def test_bytes_that_are_no_request_get_a_problem(server, head, expected_status, 
     assert headers["cache-control"] == "no-store"
 
 
-def test_the_embedded_database_is_started_again_when_it_dies(serve, home):
-    server = serve()
-    data = embedded.describe(home).data
+def test_the_embedded_database_is_started_again_when_it_dies(server):
+    data = embedded.describe(server.home).data
     os.kill(int((data / "postmaster.pid").read_text().splitlines()[0]), signal.SIGKILL)
     until(lambda: "was started again" in server.log.read_text())
     until(lambda: status(f"{server.url}/health/ready") == 200)

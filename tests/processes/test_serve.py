@@ -20,7 +20,14 @@ import pytest
 
 from domain.access import INTEGRATION_ROLES
 from persistence import embedded
+from tests.processes.besieged import children_of
+from tests.processes.fleet import wait_until
 from tests.processes.loyalty import Server, curl_line, invoke, loyalty, status, wait_until_stopped
+
+CALLS_WAITING = """
+SELECT count(*) FROM pg_stat_activity WHERE application_name = 'loyalty-serve' AND wait_event_type = 'Lock'
+"""
+needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +67,7 @@ def test_the_printed_line_works_and_the_data_stay(home, serve):
     assert server.stop() == 0
     assert not embedded.describe(home).is_running
 
-    again = serve("--workers", "1")
+    again = serve("--workers", "1", "--no-worker")
     greeting = again.greeting()
     assert "client_" not in greeting
     new_url, _ = curl_line(greeting)
@@ -70,33 +77,19 @@ def test_the_printed_line_works_and_the_data_stay(home, serve):
     assert not embedded.describe(home).is_running
 
 
-def test_credentials_are_printed_when_the_organization_is_made_and_reset_by_command(home, serve):
-    server = serve("--workers", "1", "--no-worker")
-    first = server.greeting()
+def test_credentials_are_printed_when_the_organization_is_made_and_reset_by_command(running):
+    server, first = running
     token = re.search(r"TOKEN=(\S+)", first).group(1)
     assert first.count(token) == 1
     assert max(map(len, first.replace(token, "").splitlines())) <= 120
     client_id, secret = (re.search(rf"{name} +(\S+)", first).group(1) for name in ("client_id", "client_secret"))
     assert token_of(server, client_id, secret)["scope"] == " ".join(INTEGRATION_ROLES)
-    reset = loyalty(home, "credentials", "reset", "--organization", "1", "--json")
+    reset = invoke(server.home, "credentials", "reset", "--organization", "1", "--json")
     assert reset.returncode == 0, reset.stderr
     again = json.loads(reset.stdout)
     assert again["clientId"] == client_id
     assert token_of(server, client_id, secret) == 401
     assert token_of(server, client_id, again["clientSecret"])["scope"] == " ".join(INTEGRATION_ROLES)
-    assert server.stop() == 0
-
-
-def test_logs_of_json_hold_nothing_else_and_no_secret(home, serve):
-    server = serve("--workers", "1", LOYALTY_LOG_FORMAT="json")
-    server.wait_until_ready()
-    assert server.stop() == 0
-    assert server.process.stdout.read() == ""
-    lines = [json.loads(line) for line in server.log.read_text().splitlines()]
-    [greeting] = [line["message"] for line in lines if "ready" in line["message"]]
-    assert server.url in greeting
-    assert "loyalty credentials reset --organization 1" in greeting
-    assert not re.search(r"eyJ|lsk_", server.log.read_text())
 
 
 def token_of(server, client_id, secret):
@@ -134,8 +127,8 @@ def test_the_curl_line_works_in_a_shell(running):
 
 def test_several_servers_start_at_once_on_an_empty_home(home, serve):
     shutil.rmtree(home)
-    servers = [serve("--workers", "1", *arguments) for arguments in ([], ["--no-worker"], ["--no-worker"])]
-    with ThreadPoolExecutor(3) as pool:
+    servers = [serve("--workers", "1", *arguments) for arguments in ([], ["--no-worker"])]
+    with ThreadPoolExecutor(2) as pool:
         greetings = list(pool.map(Server.greeting, servers))
     assert {curl_line(greeting)[0].rpartition("/")[2] for greeting in greetings} == {"1"}
     _, headers = curl_line(greetings[0])
@@ -145,24 +138,9 @@ def test_several_servers_start_at_once_on_an_empty_home(home, serve):
     assert embedded.describe(home).is_running
     assert status(f"{servers[1].url}/v2/organizations/1", **headers) == 200
     assert servers[1].stop() == 0
-    assert servers[2].stop() == 0
     assert not embedded.describe(home).is_running
 
 
-def test_a_killed_worker_is_replaced(serve):
-    server = serve("--workers", "1", "--no-worker")
-    url, headers = curl_line(server.greeting())
-    assert status(url, **headers) == 200
-    (worker,) = server.workers()
-    os.kill(worker, signal.SIGKILL)
-    deadline = time.monotonic() + 120
-    while status(url, **headers) != 200 or len(server.workers()) < 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    assert server.stop() == 0
-
-
-@pytest.mark.skipif(not Path("/proc/self/oom_score_adj").exists(), reason="only Linux ends processes by a score")
 def test_the_kernel_ends_a_worker_before_the_parent(running):
     server, _ = running
     server.wait_until_ready()
@@ -171,46 +149,6 @@ def test_the_kernel_ends_a_worker_before_the_parent(running):
         return int(Path(f"/proc/{pid}/oom_score_adj").read_text())
 
     assert {score(pid) for pid in server.workers()} == {min(1000, score(server.process.pid) + 100)}
-
-
-def test_a_killed_parent_takes_its_workers_along_and_the_next_server_starts(home, serve):
-    server = serve()
-    _, headers = curl_line(server.greeting())
-    server.process.kill()
-    server.process.wait()
-    deadline = time.monotonic() + 120
-    while status(f"{server.url}/health/live"):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    again = serve("--workers", "1")
-    again.greeting()
-    assert status(f"{again.url}/v2/organizations/1", **headers) == 200
-    assert again.stop() == 0
-    wait_until_stopped(home)
-
-
-def test_stopping_lets_a_call_end(serve, home):
-    server = serve("--workers", "1", "--no-worker")
-    _, headers = curl_line(server.greeting())
-    with embedded.server(home) as database, ThreadPoolExecutor(1) as pool:
-        blocker = psycopg2.connect(database)
-        blocker.cursor().execute("LOCK TABLE organizations IN ACCESS EXCLUSIVE MODE")
-        waiting = pool.submit(status, f"{server.url}/v2/organizations/1", **headers)
-        observer = psycopg2.connect(database)
-        observer.autocommit = True
-        cursor = observer.cursor()
-        waiters = 0
-        while not waiters:
-            cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
-            (waiters,) = cursor.fetchone()
-        observer.close()
-        server.process.send_signal(signal.SIGTERM)
-        time.sleep(1)
-        assert not waiting.done()
-        blocker.rollback()
-        blocker.close()
-        assert waiting.result() == 200
-    assert server.process.wait(120) == 0
 
 
 def test_measurements_of_all_workers_are_answered_by_any(running):
@@ -242,10 +180,94 @@ def test_a_taken_port_is_reported(running):
     assert "Traceback" not in second.stderr
 
 
-def test_no_file_of_the_workers_measurements_is_left(serve, home):
-    home.parent.joinpath("tmp").mkdir()
-    server = serve(TMPDIR=str(home.parent / "tmp"))
-    server.greeting()
-    assert list(Path(home.parent / "tmp").glob("loyalty-metrics-*/*"))
-    assert server.stop() == 0
-    assert not list(Path(home.parent / "tmp").iterdir())
+@needs_proc
+def test_it_has_no_queue_worker_if_told_so(running):
+    server, _ = running
+    time.sleep(2)
+    assert queue_workers(server) == set()
+
+
+@needs_proc
+def test_killed_processes_are_replaced_and_a_killed_parent_takes_all_along(home, serve):
+    server = serve("--workers", "1")
+    url, headers = curl_line(server.greeting())
+    assert status(url, **headers) == 200
+    (worker,) = server.workers()
+    wait_until(lambda: queue_workers(server))
+    (queue_worker,) = queue_workers(server)
+    os.kill(worker, signal.SIGKILL)
+    os.kill(queue_worker, signal.SIGKILL)
+    wait_until(lambda: status(url, **headers) == 200 and len(server.workers()) == 2)
+    wait_until(lambda: queue_workers(server) - {queue_worker})
+    processes = children_of(server.process.pid)
+    assert len(processes) == 2
+    server.process.kill()
+    server.process.wait()
+    wait_until(lambda: not any(map(is_running, processes)))
+    again = serve("--workers", "1")
+    again.greeting()
+    assert status(f"{again.url}/v2/organizations/1", **headers) == 200
+    wait_until(lambda: queue_workers(again))
+    (queue_worker,) = queue_workers(again)
+    assert again.stop() == 0
+    assert not is_running(queue_worker)
+    wait_until_stopped(home)
+
+
+def queue_workers(server):
+    """The process ids of the `loyalty worker` that a server has started."""
+    return {pid for pid in children_of(server.process.pid) if b"--attached" in command_line(pid)}
+
+
+def command_line(pid):
+    """The words of the command of a process; none if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def is_running(pid):
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+
+
+def test_a_stopped_server_lets_a_call_end_and_leaves_no_secret_and_no_file(home, serve):
+    temporary_folder = home.parent / "tmp"
+    temporary_folder.mkdir()
+    server = serve("--workers", "1", LOYALTY_LOG_FORMAT="json", TMPDIR=str(temporary_folder))
+    server.wait_until_ready()
+    token = invoke(home, "token", "--organization", "1", "--admin").stdout.strip()
+    assert list(temporary_folder.glob("loyalty-metrics-*/*"))
+    with embedded.server(home) as database, ThreadPoolExecutor(1) as pool:
+        blocker = psycopg2.connect(database)
+        blocker.cursor().execute("LOCK TABLE organizations IN ACCESS EXCLUSIVE MODE")
+        headers = {"Authorization": f"Bearer {token}"}
+        waiting = pool.submit(status, f"{server.url}/v2/organizations/1", **headers)
+        observer = psycopg2.connect(database)
+        observer.autocommit = True
+        wait_until(lambda: waiting_calls(observer))
+        observer.close()
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(1)
+        assert not waiting.done()
+        blocker.rollback()
+        blocker.close()
+        assert waiting.result() == 200
+    assert server.process.wait(120) == 0
+    assert not list(temporary_folder.iterdir())
+    assert server.process.stdout.read() == ""
+    lines = [json.loads(line) for line in server.log.read_text().splitlines()]
+    [greeting] = [line["message"] for line in lines if "ready" in line["message"]]
+    assert server.url in greeting
+    assert "loyalty credentials reset --organization 1" in greeting
+    assert not re.search(r"eyJ|lsk_", server.log.read_text())
+
+
+def waiting_calls(observer):
+    """How many calls of the server wait for a lock."""
+    with observer.cursor() as cursor:
+        cursor.execute(CALLS_WAITING)
+        return cursor.fetchone()[0]
