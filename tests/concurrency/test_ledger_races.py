@@ -65,7 +65,7 @@ def test_one_of_two_reverts_of_a_transaction_succeeds(client):
     client.post_batch([Movement(points, Decimal(1_000_000), to_wallet_id=purse) for purse in purses])
     pick = random.Random(1)
     movements = []
-    for n in range(500):
+    for n in range(200):
         source, target = pick.sample(purses, 2)
         sides = [(None, target), (source, None), (source, target)][n % 3]
         movements.append(Movement(points, Decimal(pick.randint(1, 9)), *sides))

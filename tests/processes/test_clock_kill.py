@@ -27,7 +27,7 @@ EXPIRIES = "SELECT created_at FROM ledger_transactions WHERE organization_id = :
 
 @pytest.mark.parametrize(
     ("days", "kills"),
-    [pytest.param(150, 2, id="150 days"), pytest.param(365, 5, id="a year", marks=pytest.mark.stress)],
+    [pytest.param(100, 2, id="100 days"), pytest.param(365, 5, id="a year", marks=pytest.mark.stress)],
 )
 def test_an_advance_that_is_killed_goes_on_where_it_was(home, days, kills):
     with embedded.server(home, options={"fsync": "off"}) as url:
