@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import shutil
@@ -59,6 +60,7 @@ def test_variables_are_settings(path: Path) -> None:
     assert unknown_variables(dict.fromkeys(variables, "")) == []
 
 
+@functools.cache
 def measurements() -> dict[str, set[str]]:
     """The names of all samples that `/metrics` has, each with its labels."""
     metrics.observe("trackEvents", "POST", 200, 0.1)
@@ -78,6 +80,7 @@ def measurements() -> dict[str, set[str]]:
     return labels_by_name
 
 
+@functools.cache
 def expressions() -> list[tuple[str, str]]:
     """The expressions of alerts, panels and the adapter, each with its file."""
     file_expressions = [(relative_name(ALERTS), rule["expr"]) for rule in alerts()]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,12 +30,13 @@ def home(new_home: Path, migrated_home: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def shared_home(temporary_directory: Path, migrated_home: Path) -> Path:
+def shared_home(temporary_directory: Path, migrated_home: Path) -> Iterator[Path]:
     """A home that the tests of a file share, in a directory of its own, with an empty database."""
     directory = Path(tempfile.mkdtemp(dir=temporary_directory))
     directory.chmod(0o755)
     copy_home(migrated_home, directory / "home")
-    return directory / "home"
+    yield directory / "home"
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 @pytest.fixture
@@ -44,6 +46,8 @@ def new_home(temporary_directory: Path) -> Iterator[Path]:
     directory.chmod(0o755)
     yield directory / "home"
     wait_until(lambda: _is_stopped(directory / "home"))
+    # At once, since files that are removed soon are never written to the disk.
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 def _is_stopped(home: Path) -> bool:

@@ -21,7 +21,7 @@ from persistence import transactions
 from persistence.connections import defer, query
 from persistence.engine import autocommit, create_engine
 from tests.builders import pooler
-from tests.processes.loyalty import Server, environment, loyalty
+from tests.processes.loyalty import Server, environment, invoke
 
 pytestmark = pytest.mark.skipif(not pooler.is_installed(), reason="needs pgbouncer")
 
@@ -80,11 +80,11 @@ def test_more_clients_than_connections_are_served(pooled: Engine) -> None:
 
 def test_a_server_and_a_worker_work_through_it(pooled_url: str, home: Path) -> None:
     variables = {"LOYALTY_DATABASE_URL": pooled_url}
-    created = loyalty(home, "organizations", "create", "Pooled", "--json", **variables)
+    created = invoke(home, "organizations", "create", "Pooled", "--json", **variables)
     assert created.returncode == 0, created.stderr
     organization = json.loads(created.stdout)["organizationId"]
-    token = loyalty(home, "token", "--admin", "--organization", str(organization), **variables).stdout.strip()
-    server = Server(home, "--no-worker", **variables)
+    token = invoke(home, "token", "--admin", "--organization", str(organization), **variables).stdout.strip()
+    server = Server(home, "--workers", "1", "--no-worker", **variables)
     worker = subprocess.Popen([sys.executable, "-m", "handlers", "worker"], env=environment(home, **variables))
     try:
         server.wait_until_ready()
@@ -100,7 +100,7 @@ def test_a_server_and_a_worker_work_through_it(pooled_url: str, home: Path) -> N
                 assert time.monotonic() < deadline
                 time.sleep(0.1)
             assert {client.get(f"/events/{key}").json()["event"]["status"] for key in keys} == {"success"}
-        verified = loyalty(home, "verify", "--organization", str(organization), **variables)
+        verified = invoke(home, "verify", "--organization", str(organization), **variables)
         assert verified.returncode == 0, verified.stdout + verified.stderr
         assert server.stop() == 0
     finally:
