@@ -109,6 +109,15 @@ def each_statement_is_about_one_organization() -> Iterator[None]:
     assert not statements, "\n\n".join(statements)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def the_collector_sees_all_objects() -> Iterator[None]:
+    """Some commands let the collector skip all existing objects, which here are the objects of every test."""
+    thresholds = gc.get_threshold()
+    yield
+    gc.unfreeze()
+    gc.set_threshold(*thresholds)
+
+
 @pytest.fixture(scope="session")
 def settings(database_url: str, temporary_directory: Path) -> Settings:
     """Settings as a server would have them, with every answer checked against the documents."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import random
 import re
@@ -53,7 +52,7 @@ def invoke(home: Path, *arguments: str, **variables: str) -> subprocess.Complete
     exception that would be a traceback there is raised here.
     """
     of_caller = dict.fromkeys(name for name in os.environ if name.startswith(("LOYALTY_", "PG")))
-    handler, thresholds = signal.getsignal(signal.SIGTERM), gc.get_threshold()
+    handler = signal.getsignal(signal.SIGTERM)
     try:
         result = CliRunner().invoke(
             main,
@@ -64,9 +63,6 @@ def invoke(home: Path, *arguments: str, **variables: str) -> subprocess.Complete
         )
     finally:
         signal.signal(signal.SIGTERM, handler)
-        # Some commands let the collector skip all existing objects, which here are the objects of every test.
-        gc.unfreeze()
-        gc.set_threshold(*thresholds)
     return subprocess.CompletedProcess(arguments, result.exit_code, result.stdout, result.stderr)
 
 
