@@ -24,6 +24,7 @@ from persistence import distribution, embedded, schema
 from persistence.engine import create_engine
 from persistence.tables import metadata
 from tests.builders import one_organization
+from tests.builders.api import Api, running_api
 from tests.builders.pooler import pooled
 from tests.processes.fleet import disposed
 
@@ -140,6 +141,13 @@ def engine(settings: Settings) -> Iterator[Engine]:
     engine = create_engine(settings.database_url, threads=settings.threads, application_name="loyalty-tests")
     yield engine
     engine.dispose()
+
+
+@pytest.fixture(scope="session")
+def api(settings: Settings) -> Iterator[Api]:
+    """The application on the test database."""
+    with running_api(settings) as api:
+        yield api
 
 
 @pytest.fixture

@@ -1,19 +1,9 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from handlers.settings import Settings
-from tests.builders.api import Api, Organization, running_api
+from tests.builders.api import Api, Organization
 from tests.builders.test_clocks import Clock
-
-
-@pytest.fixture(scope="session")
-def api(settings: Settings) -> Iterator[Api]:
-    """The application on the test database."""
-    with running_api(settings) as api:
-        yield api
 
 
 @pytest.fixture

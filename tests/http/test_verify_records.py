@@ -8,7 +8,6 @@ import pytest
 from sqlalchemy import Connection, text
 
 from handlers.services.verify import verify
-from tests.builders.api import running_api
 from tests.builders.badges import Badges
 from tests.builders.campaigns import mint
 from tests.builders.coupons import CouponBooks
@@ -33,14 +32,13 @@ _AGED = (
 
 
 @pytest.fixture(scope="module")
-def shop(settings):
+def shop(api):
     """An organization whose members have done a bit of everything."""
-    with running_api(settings) as api:
-        shop = Shop(api.organization())
-        move_points(shop)
-        track_events(shop)
-        move_holdings(shop)
-        yield shop
+    shop = Shop(api.organization())
+    move_points(shop)
+    track_events(shop)
+    move_holdings(shop)
+    return shop
 
 
 def move_points(shop: Shop) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from domain.problems import Refusal
 from handlers.call import ADMINISTRATION, INTEGRATION, Answer, Caller, NotBatchable, Request
 from handlers.http.dispatch import Dispatcher
-from handlers.settings import Settings
-from tests.builders.api import Api, running_api
+from tests.builders.api import Api
 from tests.builders.campaigns import mint
 from tests.builders.statements import count_statements
 from tests.builders.tracking import Shop, running
@@ -221,13 +220,6 @@ CALLS: Mapping[str, st.SearchStrategy[Any]] = {
 rounds = st.sampled_from(sorted(CALLS)).flatmap(
     lambda operation_id: st.tuples(st.just(operation_id), st.lists(CALLS[operation_id], min_size=1, max_size=6))
 )
-
-
-@pytest.fixture(scope="module")
-def api(settings: Settings) -> Iterator[Api]:
-    """The application in this process."""
-    with running_api(settings) as running_one:
-        yield running_one
 
 
 @pytest.fixture(scope="module")

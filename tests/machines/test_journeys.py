@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 import openapi
-from tests.builders.api import running_api
 from tests.builders.campaigns import mint
 from tests.builders.tracking import GENERIC, Shop, key, running
 from tests.machines.effects import Effects
@@ -176,12 +175,6 @@ class Journeys(RuleBasedStateMachine):
     def points_are_what_the_effects_gave(self):
         for loyalty_member_id, balance in self.balances.items():
             assert (self.shop.balance(loyalty_member_id) if balance else 0) == balance
-
-
-@pytest.fixture(scope="module")
-def api(settings):
-    with running_api(settings) as api:
-        yield api
 
 
 def run(api, **profile):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +15,9 @@ import httpx
 import pytest
 
 from handlers.server.jobs import evaluate_tiers, expire_points
-from handlers.settings import Settings
 from persistence.engine import to_json
 from tests.builders import queue
-from tests.builders.api import BASE, Api, running_api
+from tests.builders.api import BASE, Api
 from tests.builders.imports import Imports
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, running
@@ -264,12 +263,6 @@ class Run:
         path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}/transactions"
         for transaction_id in transactions:
             self.program.shop.administration.post(f"{path}/{transaction_id}/revert", {}, expect=200)
-
-
-@pytest.fixture(scope="module")
-def api(settings: Settings) -> Iterator[Api]:
-    with running_api(settings) as running_one:
-        yield running_one
 
 
 def expected_members(model: ProgramModel) -> dict[str, dict[str, Any]]:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from handlers.services.verify import verify
-from tests.builders.api import running_api
 from tests.builders.campaigns import mint
 from tests.builders.test_clocks import Clock
 from tests.builders.tiers import TierSchedule
@@ -38,13 +37,6 @@ SELECT 'message', '', d.payload->>'type', d.created_at, NULL FROM trigger_delive
 WHERE d.organization_id = %(organization_id)s
 ORDER BY 1, 2, 3, 4, 5
 """
-
-
-@pytest.fixture
-def api(settings):
-    """The application on the test database."""
-    with running_api(settings) as api:
-        yield api
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 
 from tests.builders import missions
-from tests.builders.api import running_api
 from tests.builders.badges import Badges, assigns, unassigns
 from tests.builders.campaigns import effect, mint
 from tests.builders.tiers import TierSchedule
@@ -44,17 +43,14 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(settings):
-    with running_api(settings) as api:
-        shop = Shop(api.organization())
-        stars = shop.account(decimals=2, pointTrackingEnabled=True, expiresInMonths=12)["ledgerAccountKey"]
-        badge = Badges(shop).create()
-        mission = missions.create(shop, goalCount=2, pointsAccrual=4, maxRepetitions=2)
-        accounts = shop.rows("ledger_accounts", "ledger_account_key::text", "is_default_account DESC")
-        yield World(
-            shop, accounts[0][0], stars, TierSchedule.new(shop, Gold=10).key("Gold"), badge, mission["missionKey"]
-        )
-        shop.check_ledger()
+def world(api):
+    shop = Shop(api.organization())
+    stars = shop.account(decimals=2, pointTrackingEnabled=True, expiresInMonths=12)["ledgerAccountKey"]
+    badge = Badges(shop).create()
+    mission = missions.create(shop, goalCount=2, pointsAccrual=4, maxRepetitions=2)
+    accounts = shop.rows("ledger_accounts", "ledger_account_key::text", "is_default_account DESC")
+    yield World(shop, accounts[0][0], stars, TierSchedule.new(shop, Gold=10).key("Gold"), badge, mission["missionKey"])
+    shop.check_ledger()
 
 
 # --- random campaigns and events ---------------------------------------------------------------------------------

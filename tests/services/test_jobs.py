@@ -12,15 +12,8 @@ from sqlalchemy import text
 from handlers.server import jobs
 from handlers.server.jobs import Job, run_due_job
 from handlers.services.events.release_answers import release_answers
-from tests.builders.api import running_api
 from tests.builders.tracking import Shop, event
 from tests.concurrency.together import together
-
-
-@pytest.fixture(scope="module")
-def api(settings):
-    with running_api(settings) as api:
-        yield api
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from handlers.server.configuration_files.kinds import KIND_OF
 from handlers.server.configuration_files.yaml_files import FaultyFiles, Ref, dump, file_names, read_folder
 from handlers.services.organizations.create import create_organization
 from persistence import transactions
-from tests.builders.api import running_api
 from tests.builders.external_keys import KeyedRecords
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -21,14 +20,8 @@ KEYED = BADGE + "  externalKey: {}\n"
 
 
 @pytest.fixture(scope="module")
-def api(engine, settings):
+def local_api(engine, settings):
     return LocalApi(settings, engine, "operator")
-
-
-@pytest.fixture(scope="module")
-def http(settings):
-    with running_api(settings) as api:
-        yield api
 
 
 class Files:
@@ -72,8 +65,8 @@ class Files:
 
 
 @pytest.fixture
-def files(engine, api, tmp_path):
-    return Files(engine, api, tmp_path)
+def files(engine, local_api, tmp_path):
+    return Files(engine, local_api, tmp_path)
 
 
 def changes_by_record(outcome):
@@ -220,20 +213,20 @@ def test_a_key_in_the_form_of_one_of_the_server_stays_what_it_is(files):
     assert files.exported()[Ref("badge", key)]["externalKey"] == key
 
 
-def test_files_of_records_with_keys_make_an_empty_organization_the_same(engine, api, http, tmp_path):
-    organization = http.organization()
+def test_files_of_records_with_keys_make_an_empty_organization_the_same(engine, local_api, api, tmp_path):
+    organization = api.organization()
     for name in KIND_OF:
         keyed = KeyedRecords.of(organization, name)
         keyed.create("one", externalKey=f"{name}:1")
         keyed.create("two")
-    source = Files(engine, api, tmp_path, organization.id)
+    source = Files(engine, local_api, tmp_path, organization.id)
     texts = source.texts()
     for name, kind in KIND_OF.items():
         parent = {"ledger": "default/", "loyaltyProgram": "default/", "campaign": "spring/"}.get(kind.parent or "", "")
         assert f"{parent}{name}:1" in source.names(name)
-    target = Files(engine, api, tmp_path)
+    target = Files(engine, local_api, tmp_path)
     target.write(texts)
-    assert changes.validated(api, read_folder(tmp_path)) == []
+    assert changes.validated(local_api, read_folder(tmp_path)) == []
     target.apply_all()
     assert target.texts() == texts
     again = target.apply_all()

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.builders.api import running_api
 from tests.builders.campaigns import mint
 from tests.builders.statements import count_statements
 from tests.builders.tracking import Shop, event, running
-
-
-@pytest.fixture(scope="module")
-def api(settings):
-    with running_api(settings) as api:
-        yield api
 
 
 @pytest.fixture

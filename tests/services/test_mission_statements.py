@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.builders.api import running_api
 from tests.builders.missions import badge_of, create
 from tests.builders.statements import count_statements
 from tests.builders.tracking import ORDER_CREATED, Shop, event, order
 
 
 @pytest.fixture
-def shop(settings):
-    with running_api(settings) as api:
-        yield Shop(api.organization())
+def shop(api):
+    return Shop(api.organization())
 
 
 def test_tracking_costs_as_many_statements_for_1_event_as_for_100(shop):

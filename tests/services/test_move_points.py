@@ -7,16 +7,9 @@ from decimal import Decimal
 
 import pytest
 
-from tests.builders.api import running_api
 from tests.builders.tracking import Shop, key
 
 LONG_AGO = "2020-01-31T00:00:00Z"
-
-
-@pytest.fixture(scope="module")
-def api(settings):
-    with running_api(settings) as api:
-        yield api
 
 
 @pytest.fixture(scope="module")

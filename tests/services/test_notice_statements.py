@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.builders.api import running_api
 from tests.builders.campaigns import effect
 from tests.builders.queue import drain, send
 from tests.builders.statements import count_statements
 from tests.builders.tracking import GENERIC, Shop, event, order, running
 from tests.builders.triggers import add_trigger, trigger_body
-
-
-@pytest.fixture(scope="module")
-def api(settings):
-    with running_api(settings) as api:
-        yield api
 
 
 @pytest.fixture

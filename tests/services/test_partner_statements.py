@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.builders.api import running_api
 from tests.builders.campaigns import mint
 from tests.builders.missions import create as create_mission
 from tests.builders.partners import PAYMENT, Partner, customer
 from tests.builders.statements import count
 from tests.builders.tracking import Shop, running
-
-
-@pytest.fixture(scope="module")
-def api(settings):
-    with running_api(settings) as api:
-        yield api
 
 
 @pytest.fixture

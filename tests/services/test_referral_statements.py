@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.builders.api import running_api
 from tests.builders.referrals import Friends
 from tests.builders.statements import count, count_statements
 from tests.builders.tracking import Shop, event, order
-
-
-@pytest.fixture(scope="module")
-def api(settings):
-    with running_api(settings) as api:
-        yield api
 
 
 @pytest.fixture

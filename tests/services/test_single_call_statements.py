@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.builders.api import running_api
 from tests.builders.statements import count
 from tests.builders.tracking import WHOLE_DOLLARS, Shop, key, order, running
 
 
 @pytest.fixture(scope="module")
-def shop(settings):
-    with running_api(settings) as api:
-        shop = Shop(api.organization())
-        shop.campaign(running(WHOLE_DOLLARS))
-        yield shop
+def shop(api):
+    shop = Shop(api.organization())
+    shop.campaign(running(WHOLE_DOLLARS))
+    return shop
 
 
 @pytest.fixture(scope="module")

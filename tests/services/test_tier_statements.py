@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.builders.api import running_api
 from tests.builders.campaigns import mint
 from tests.builders.statements import count
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, Shop, event, running
-
-
-@pytest.fixture(scope="module")
-def api(settings):
-    with running_api(settings) as api:
-        yield api
 
 
 @pytest.fixture

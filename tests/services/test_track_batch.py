@@ -13,15 +13,8 @@ from handlers.services.configuration import configuration_of
 from handlers.services.events.track import track
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import organizations
-from tests.builders.api import running_api
 from tests.builders.campaigns import mint
 from tests.builders.tracking import Shop, running
-
-
-@pytest.fixture(scope="module")
-def api(settings):
-    with running_api(settings) as api:
-        yield api
 
 
 @pytest.fixture

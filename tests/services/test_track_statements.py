@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.builders.api import running_api
 from tests.builders.campaigns import mint
 from tests.builders.statements import count
 from tests.builders.tracking import Shop, event, order, running, spend
 
 
 @pytest.fixture(scope="module")
-def shop(settings):
-    with running_api(settings) as api:
-        yield Shop(api.organization())
+def shop(api):
+    return Shop(api.organization())
 
 
 @pytest.fixture(scope="module")
@@ -127,10 +125,9 @@ def test_lists_cost_as_many_statements_for_1_row_as_for_25(shop):
 
 
 @pytest.fixture(scope="module")
-def plain(settings):
+def plain(api):
     """An organization without anything that considers events."""
-    with running_api(settings) as api:
-        yield Shop(api.organization())
+    return Shop(api.organization())
 
 
 class TestPointsOnEvents:
