@@ -43,7 +43,7 @@ SECONDS = 300
 # Equal texts and numbers may be one object or two: that is up to the interpreter.
 IDENTITY = ("Eq_Is", "Eq_IsNot", "NotEq_Is", "NotEq_IsNot")
 
-PYTEST = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "-p", "no:schemathesis"]
+PYTEST = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider"]
 
 
 @dataclass(frozen=True)
