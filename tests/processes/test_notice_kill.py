@@ -18,7 +18,7 @@ from tests.builders.points import Points
 from tests.processes.fleet import disposed
 from tests.processes.loyalty import ROOT, environment, loyalty
 
-MEMBERS, KILLS, AT_ONCE = 60, 2, 2
+MEMBERS, KILLS, AT_ONCE = 80, 3, 4
 PATIENCE_SECONDS = 120
 
 # A worker that takes few wallets at a time, so that there is time to kill it.

@@ -72,7 +72,7 @@ def check(shop: Shop, events: list) -> None:
 @pytest.mark.parametrize(
     ("count", "members", "worker_kills", "database_kills"),
     [
-        pytest.param(500, 20, 2, 1, id="500 events"),
+        pytest.param(800, 20, 2, 1, id="800 events"),
         pytest.param(100_000, 500, 30, 6, id="100,000 events", marks=pytest.mark.stress),
     ],
 )
