@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from tests.processes.besieged import ALIVE, CLIENTS, CURED, TYPES, Api, World, time_going_by
+from tests.processes.besieged import CLIENTS, CURE, HAS_QUEUED_EVENTS, TYPES, Api, World, time_going_by
 from tests.processes.fleet import WAITING, fetch_value, wait_until
 from tests.processes.loyalty import loyalty
 from tests.processes.moody_receiver import RECEIVED
@@ -158,13 +158,13 @@ def test_nothing_is_lost_and_nothing_is_done_twice(home, plan):
             events[number]["systemUniqueKey"] for number in poison
         }
         assert dead["totalCount"] == plan.poisoned
-        world.write(CURED)
+        world.write(CURE)
         for letter in letters:
             world.api.call("POST", f"/organizations/1/events/{letter['loyaltyEventKey']}/requeue")
-            wait_until(lambda: not fetch_value(world.engine, ALIVE))
+            wait_until(lambda: not fetch_value(world.engine, HAS_QUEUED_EVENTS))
         world.drain()
         assert world.workers.stop() == [0, 0, 0]
-        # What was dead comes last in its member's line.
+        # The worker evaluated the requeued dead letters after all other events of their members.
         by_key = {event["systemUniqueKey"]: event for event in events}
         last = [by_key[letter["systemUniqueKey"]] for letter in letters]
         check(world, [event for number, event in enumerate(events) if number not in poison] + last)
@@ -194,7 +194,7 @@ def send_and_kill(
         for at, what in moments(plan.kills, messages, pick):
             wait_until(lambda at=at: world.receiver.received >= at, 1800)
             # Sooner or later there is more in the queue, as long as anything is to be sent.
-            wait_until(lambda: fetch_value(world.engine, ALIVE) or all(future.done() for future in sending))
+            wait_until(lambda: fetch_value(world.engine, HAS_QUEUED_EVENTS) or all(future.done() for future in sending))
             world.kill(what, pick)
         for future in sending:
             future.result()
