@@ -14,8 +14,12 @@ from pathlib import Path
 
 import schemathesis.cli
 
-# What a run imports when it needs it.
+# What a run imports when it needs it, and its hooks.
 _IMPORTED = (
+    *("hypothesis.strategies._internal.random", "hypothesis.strategies._internal.regex", "pyrate_limiter"),
+    *("schemathesis.generation.body_overrides", "schemathesis.generation.dictionaries", "schemathesis.transport.asgi"),
+    *("schemathesis.engine.run.analysis", "schemathesis.engine.run.probes", "schemathesis.transport.wsgi"),
+    *("schemathesis.specs.openapi.object_authorization", "tests.fuzz.hooks"),
     *("rich.console", "rich.progress", "schemathesis.cli.commands.run.executor", "schemathesis.engine.core"),
     *("schemathesis.engine.run.stateful._executor", "schemathesis.engine.run.unit", "schemathesis.reporting.ndjson"),
     *("schemathesis.specs.openapi.coverage", "schemathesis.specs.openapi.schemas"),

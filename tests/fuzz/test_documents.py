@@ -40,7 +40,7 @@ def both(
 @pytest.fixture(scope="module")
 def short_runs(running_server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     directory = tmp_path_factory.mktemp("runs")
-    follow = ("--max-examples", "6", "--seed", "1")
+    follow = ("--max-examples", "4", "--seed", "1")
     return both(running_server, directory, "--max-examples", "4", "--seed", "1", follow=follow, is_short=True)
 
 
