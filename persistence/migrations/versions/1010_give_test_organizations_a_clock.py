@@ -13,7 +13,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add the columns. An older server would use the real time, so it may not use this schema."""
+    """Add the columns. An older server would go by the real time, so it does not work with them."""
     op.add_column("audit_log", sa.Column("test_clock", sa.DateTime(timezone=True)))
     for name in ("clock_now", "clock_target", "clock_started_at"):
         op.add_column("organizations", sa.Column(name, sa.DateTime(timezone=True)))

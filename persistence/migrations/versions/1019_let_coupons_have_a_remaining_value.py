@@ -13,7 +13,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add the columns. An older server would use up a coupon at once, whatever its value, so it may not use this schema."""
+    """Add the columns. An older server would use a coupon at once, whatever its value, so it does not work with them."""
     op.add_column("coupon_books", sa.Column("is_value_coupon", sa.Boolean(), server_default="false", nullable=False))
     op.add_column("coupon_lots", sa.Column("value", sa.Numeric(), nullable=True))
     op.add_column("coupon_lots", sa.Column("remaining_value", sa.Numeric(), nullable=True))

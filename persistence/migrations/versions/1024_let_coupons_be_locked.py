@@ -13,7 +13,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add the locks. An older server would assign locked coupons to others, so it may not use this schema."""
+    """Add the locks. An older server would give away what is locked, so it does not work with them."""
     for table in ("coupons", "coupon_books"):
         op.add_column(table, sa.Column("locked_until", sa.DateTime(timezone=True), nullable=True))
     op.create_table(
