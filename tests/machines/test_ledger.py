@@ -503,7 +503,7 @@ def few_lots_at_first(monkeypatch):
 
 
 def test_some_histories(engine):
-    run(engine, max_examples=70, stateful_step_count=25, derandomize=True)
+    run(engine, max_examples=80, stateful_step_count=25, derandomize=True)
 
 
 @pytest.mark.stress
