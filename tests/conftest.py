@@ -10,6 +10,7 @@ import fcntl
 import gc
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -26,7 +27,7 @@ from persistence.tables import metadata
 from tests.builders import one_organization
 from tests.builders.api import Api, running_api
 from tests.builders.pooler import pooled
-from tests.processes.fleet import disposed
+from tests.processes.fleet import disposed, kill_database, wait_until
 
 # No example fails because a machine is slow. A change is tried with the same examples again and again; the long runs
 # look for new ones, and for more of them.
@@ -94,12 +95,16 @@ def database_url(temporary_directory: Path) -> Iterator[str]:
             # Nothing is ordered by the ids of these tables.
             assert _tables_with_ids_of_nodes(engine) <= {"past_member_tiers", "report_changes"}
         return
-    with embedded.server(temporary_directory / "home", options=FAST) as url:
+    home = temporary_directory / "home"
+    with embedded.server(home, options=FAST) as url:
         with disposed(create_engine(url, threads=1)) as engine:
             schema.migrate(engine)
         # `tox -e pgbouncer` has the tests go through a pooler.
         with pooled(url, temporary_directory) if "LOYALTY_TEST_POOLED" in os.environ else nullcontext(url) as test_url:
             yield test_url
+        # Nothing of it stays, so it need not write to the disk what it has in memory.
+        kill_database(home, signal.SIGQUIT)
+        wait_until(lambda: not embedded.describe(home).is_running)
 
 
 @pytest.fixture(scope="session", autouse=True)

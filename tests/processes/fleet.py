@@ -63,10 +63,10 @@ class Workers:
         self._log.close()
 
 
-def kill_database(home: Path) -> None:
-    """End the database server without a word."""
+def kill_database(home: Path, by: signal.Signals = signal.SIGKILL) -> None:
+    """End the database server without a word; by SIGQUIT it still removes its files and its shared memory."""
     pid_file = embedded.describe(home).data / "postmaster.pid"
-    os.kill(int(pid_file.read_text().splitlines()[0]), signal.SIGKILL)
+    os.kill(int(pid_file.read_text().splitlines()[0]), by)
 
 
 def patiently(work: Callable[[], Any], patience: float = 120) -> Any:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import socket
 import time
 from collections.abc import Callable
 
 import pytest
 
-from persistence import embedded
+from tests.processes.fleet import kill_database
 from tests.processes.loyalty import Server, status
 
 MANY = 400
@@ -110,7 +108,6 @@ def test_bytes_that_are_no_request_get_a_problem(server, head, expected_status, 
 
 
 def test_the_embedded_database_is_started_again_when_it_dies(server):
-    data = embedded.describe(server.home).data
-    os.kill(int((data / "postmaster.pid").read_text().splitlines()[0]), signal.SIGKILL)
+    kill_database(server.home)
     until(lambda: "was started again" in server.log.read_text())
     until(lambda: status(f"{server.url}/health/ready") == 200)

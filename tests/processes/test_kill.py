@@ -24,7 +24,7 @@ from sqlalchemy.exc import DBAPIError
 from persistence import embedded
 from persistence.engine import create_engine
 from tests.builders.ledger_client import LedgerClient, Movement
-from tests.processes.fleet import verify_all
+from tests.processes.fleet import kill_database, verify_all
 from tests.processes.loyalty import Server, curl_line
 
 MEMBERS = [f"member-{n}" for n in range(8)]
@@ -239,8 +239,7 @@ def test_a_killed_database_keeps_what_it_has_committed(home):
             while len(transaction_ids) < 50:
                 assert not any(future.done() for future in minting)
                 time.sleep(0.01)
-            data = embedded.describe(home).data
-            os.kill(int((data / "postmaster.pid").read_text().splitlines()[0]), signal.SIGKILL)
+            kill_database(home)
             for future in minting:
                 future.result()
         engine.dispose()
