@@ -6,12 +6,16 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import openapi
+from handlers.messages.validation import SERVER_PATTERN
+from tests.contract.documents import Document, Documented, body_contents, operations, reachable_schemas
 from tests.fuzz.conftest import RunningServer
 from tests.fuzz.runs import Run, read_report
 
@@ -94,6 +98,18 @@ def test_the_commands_of_the_page_find_nothing_and_reach_every_operation(
     bench.run(_prepare())
 
 
+def test_the_page_allows_refusals_where_the_server_has_a_stricter_pattern_than_the_document() -> None:
+    rules = [rule for rule in tomllib.loads(*blocks("toml"))["operations"] if "400" in _statuses(rule)]
+    lenient_ids = {name for rule in rules for name in rule["include-operation-id"]}
+    stricter_ids = {
+        operation.operation_id
+        for document in map(openapi.bundle, openapi.SURFACES)
+        for operation in operations(document)
+        if _has_stricter_pattern(document, operation)
+    }
+    assert {"createMember", "createMembers", "updateMember"} <= stricter_ids <= lenient_ids
+
+
 @pytest.mark.fuzz
 def test_the_long_command_of_the_page_finds_nothing(running_server: RunningServer, tmp_path: Path) -> None:
     run_all(running_server, tmp_path, _prepare(), blocks("sh")[_LONG])
@@ -107,3 +123,14 @@ def _with_one_example(commands: str) -> str:
 
 def _prepare() -> str:
     return blocks("sh")[_SHORT].splitlines()[0]
+
+
+def _statuses(rule: dict[str, Any]) -> list[str]:
+    """The responses to valid requests that a rule of the configuration allows."""
+    return rule.get("checks", {}).get("positive_data_acceptance", {}).get("expected-statuses", [])
+
+
+def _has_stricter_pattern(document: Document, operation: Documented) -> bool:
+    """True if the server has a pattern of its own for a text in the body of an operation."""
+    roots = [(("body",), content["schema"]) for content in body_contents(document, operation).values()]
+    return any(SERVER_PATTERN in schema for _, schema in reachable_schemas(document, roots))

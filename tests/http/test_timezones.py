@@ -186,7 +186,7 @@ def test_missions_are_repeated_by_days_of_their_zone(shop, member, has_zone):
         ("2026-03-09T07:00:00Z", 3),
     ):
         shop.track_one(event(member, externalEventDate=moment))
-        assert missions.stand(shop, member, mission)[0] == times
+        assert missions.times_and_count(shop, member, mission)[0] == times
 
 
 def test_missions_are_available_by_days_of_their_zone(shop, member):
