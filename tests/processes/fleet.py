@@ -63,10 +63,14 @@ class Workers:
         self._log.close()
 
 
+def database_pid(home: Path) -> int:
+    """The process id of the database server of a home."""
+    return int((embedded.describe(home).data / "postmaster.pid").read_text().splitlines()[0])
+
+
 def kill_database(home: Path, by: signal.Signals = signal.SIGKILL) -> None:
     """End the database server without a word; by SIGQUIT it still removes its files and its shared memory."""
-    pid_file = embedded.describe(home).data / "postmaster.pid"
-    os.kill(int(pid_file.read_text().splitlines()[0]), by)
+    os.kill(database_pid(home), by)
 
 
 def patiently(work: Callable[[], Any], patience: float = 120) -> Any:

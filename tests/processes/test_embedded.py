@@ -19,6 +19,7 @@ import pytest
 from persistence import embedded
 from persistence.embedded import cluster as clusters
 from persistence.embedded import postmaster
+from tests.processes.fleet import database_pid
 
 ROOT = Path(__file__).parents[2]
 USER = Path(__file__).with_name("user.py")
@@ -73,10 +74,6 @@ def ask(url: str, statement: str) -> str:
         connection.close()
 
 
-def server_pid(home: Path) -> int:
-    return int((embedded.describe(home).data / "postmaster.pid").read_text().splitlines()[0])
-
-
 def wait_for_end(pid: int, data: Path) -> None:
     deadline = time.monotonic() + 120
     while postmaster.is_server_of(data, pid):
@@ -103,11 +100,11 @@ def test_nobody_listens_on_a_network_address_and_nobody_else_may_enter(new_home)
 def test_users_share_one_server_and_the_last_one_stops_it(home, user):
     users = [user(home) for _ in range(3)]
     assert len({other_user.wait_until_up() for other_user in users}) == 1
-    pid = server_pid(home)
+    pid = database_pid(home)
     users[1].leave()
     users[0].leave()
     assert embedded.describe(home).is_running
-    assert server_pid(home) == pid
+    assert database_pid(home) == pid
     users[2].leave()
     assert not embedded.describe(home).is_running
 
@@ -136,17 +133,17 @@ def test_a_killed_user_neither_stops_the_server_nor_keeps_it(home, user):
 def test_the_server_that_a_killed_user_left_behind_is_taken_over(home, user):
     killed = user(home)
     killed.wait_until_up()
-    pid = server_pid(home)
+    pid = database_pid(home)
     killed.kill()
     with embedded.server(home):
-        assert server_pid(home) == pid
+        assert database_pid(home) == pid
     assert not embedded.describe(home).is_running
 
 
 def test_a_killed_server_comes_back_with_its_data(home):
     with embedded.server(home) as url:
         ask(url, "CREATE TABLE kept AS SELECT 42 AS x")
-        data, pid = embedded.describe(home).data, server_pid(home)
+        data, pid = embedded.describe(home).data, database_pid(home)
         os.kill(pid, signal.SIGKILL)
         wait_for_end(pid, data)
         with embedded.server(home) as again:
@@ -162,7 +159,7 @@ def test_a_killed_server_waits_for_its_orphans(home):
         cursor.execute("SELECT pg_backend_pid()")
         backend = cursor.fetchone()[0]
         os.kill(backend, signal.SIGSTOP)  # it cannot notice that its server is gone
-        data, pid = embedded.describe(home).data, server_pid(home)
+        data, pid = embedded.describe(home).data, database_pid(home)
         os.kill(pid, signal.SIGKILL)
         wait_for_end(pid, data)
         resume = subprocess.Popen(["sh", "-c", f"sleep 1; kill -CONT {backend}"])
@@ -337,7 +334,7 @@ class TestAsRoot:
         monkeypatch.setattr(programs, "find", lambda major=None: private_programs)
         with embedded.server(new_home, options={"fsync": "off"}) as url:
             assert ask(url, "SELECT 1") == 1
-            running = Path(f"/proc/{server_pid(new_home)}/exe")
+            running = Path(f"/proc/{database_pid(new_home)}/exe")
             if running.exists():
                 assert new_home / "copies" in running.resolve().parents
 
