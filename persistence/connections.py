@@ -41,7 +41,7 @@ from sqlalchemy.exc import DBAPIError
 # Tables grow, and a plan that was good for a small one may be bad for a large one: plans are made again so often.
 PLANS_KEPT_SECONDS = 2.0
 
-PLACEHOLDER = re.compile(r"(LIMIT |ANY ?\()?%(?:\((\w+)\))?s|%%")
+PLACEHOLDER = re.compile(r"(LIMIT |(?:ANY|any) ?\((?:CAST\()?)?%(?:\((\w+)\))?s|%%")
 # The kinds of values for a placeholder, each of which makes another statement: any value, an empty list, the number 1
 # behind LIMIT, and a list of one. A greater number is a list in `= ANY(...)`, filled up to this length.
 #
@@ -70,7 +70,10 @@ class Prepared(str):
         super().__init__()
         matches = [match for match in PLACEHOLDER.finditer(statement) if match[0] != "%%"]
         # The name or position of each parameter, and the word in front of it: LIMIT or ANY.
-        self._places = [(match[2] or position, (match[1] or "").rstrip(" (")) for position, match in enumerate(matches)]
+        self._places = [
+            (match[2] or position, (match[1] or "").split("(")[0].strip().upper())
+            for position, match in enumerate(matches)
+        ]
         # It begins its name, which is what people see of it while it runs.
         self.subject = "_".join(
             match[1].lower() for match in (_VERB.search(statement), _TABLE.search(statement)) if match

@@ -10,13 +10,26 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import (
+    ARRAY,
+    Connection,
+    Engine,
+    Integer,
+    bindparam,
+    cast,
+    column,
+    func,
+    select,
+    table,
+    text,
+)
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from handlers.settings import Settings
 from persistence import connections, transactions
 from persistence.connections import Prepared, defer, query
 from persistence.engine import autocommit, create_engine
+from persistence.rows import CompiledStatement
 
 TABLE = "CREATE TEMPORARY TABLE IF NOT EXISTS seen (n int UNIQUE, t text)"
 ADD = "INSERT INTO seen (n, t) VALUES (%s, %s)"
@@ -239,6 +252,16 @@ class TestPrepared:
             rows = read_alone(engine, lambda db, size=size: query(db, FIND, (list(range(size)), "t", 16)))
             assert [row[0] for row in rows] == list(range(size))
             assert count_prepared(messages) == statements
+
+    def test_a_list_that_sqlalchemy_casts_is_prepared_for_the_same_sizes(self, engine, messages):
+        transactions.run(engine, lambda db: [defer(db, ADD, (number, "t")) for number in range(5)])
+        numbers_table = table("seen", column("n", Integer))
+        has_number = numbers_table.c.n == func.any(cast(bindparam("numbers"), ARRAY(Integer)))
+        statement = CompiledStatement(select(numbers_table.c.n).where(has_number).order_by(numbers_table.c.n))
+        for numbers in ([0, 1], [2, 3, 4]):
+            rows = read_alone(engine, lambda db, numbers=numbers: statement.rows(db, numbers=numbers))
+            assert [row[0] for row in rows] == numbers
+        assert count_prepared(messages) == 1
 
     @pytest.mark.parametrize(("numbers", "limit"), [(list(range(17)), 1), ([1], 17)])
     def test_statements_about_many_records_are_planned_for_their_values(self, engine, messages, numbers, limit):
