@@ -46,11 +46,11 @@ from handlers.services import references, tokens
 from handlers.services.configuration import configuration_of
 from handlers.services.ledger.move_points import PointsMove, PointsRequest, move_points
 from handlers.services.members.change import change_member, erase
-from handlers.services.members.enrol import Enrolment, enrol_members
+from handlers.services.members.enrol import Enrolment, enrol_by_calls, enrol_members
 from handlers.services.members.match_audiences import match_audiences
 from handlers.services.members.search import find_searched
 from handlers.services.members.timeline import TimelinePage, timeline_of
-from handlers.services.members.view import current_tiers, view_holdings, view_member, view_members
+from handlers.services.members.view import MemberRequest, current_tiers, view_holders, view_member, view_members
 from handlers.services.tiers import set_tier
 from persistence import members
 from persistence.member_lookups import MemberWithHoldings
@@ -74,13 +74,11 @@ def list_members(call: Call, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
     "createMember",
     answer={INTEGRATION: enrolled("loyaltyMember"), ADMINISTRATION: enrolled("loyalMember")},
     audit=replace(_AUDITED, records=lambda result: [result.record]),
+    batch=BatchHandler(enrol_by_calls),
 )
-def create_member(call: Call, body: MemberBody) -> Enrolment:
+def create_member(call: Call, body: MemberBody) -> MemberBody:
     """Enrol a member with a wallet and the default tier of the default program."""
-    [enrolment] = enrol_members(call, [body])
-    if enrolment.refusal is not None:
-        raise enrolment.refusal
-    return enrolment
+    return body
 
 
 @operation(
@@ -114,12 +112,12 @@ def batch_get_members(call: Call, body: MemberIds) -> dict[str, Any]:
     }
 
 
-@operation("getMember", answer=_ONE)
-@operation("getMemberByLoyaltyMemberId", answer=_ONE)
-def get_member(call: Call, holder: MemberWithHoldings, query: Mapping[str, Any]) -> dict[str, Any]:
+@operation("getMember", answer=_ONE, batch=BatchHandler(view_holders))
+@operation("getMemberByLoyaltyMemberId", answer=_ONE, batch=BatchHandler(view_holders))
+def get_member(call: Call, holder: MemberWithHoldings, query: Mapping[str, Any]) -> MemberRequest:
     """One member; only the integration interface can leave out the balances."""
-    expiring = _EXPIRING in query.get("include", ())
-    return view_holdings(call, holder, with_balances=query.get("includeBalance", True), with_expiring=expiring)
+    with_balances = query.get("includeBalance", True)
+    return MemberRequest(holder, with_balances, with_balances and _EXPIRING in query.get("include", ()))
 
 
 @operation("updateMember", answer=_ONE, audit=_AUDITED.changing(is_found_by_handler=True))

@@ -65,7 +65,7 @@ def with_expiring(
     accounts: Mapping[int, LedgerAccount],
     now: datetime,
 ) -> list[WalletView]:
-    """The balances of one wallet, on these accounts, with what of them expires; one query for any number of them."""
+    """The balances of wallets, on these accounts, with what of them expires; one query for any number of them."""
     zone = organization.zone
     tracked = [view for view in views if accounts[view.ledger_account_id].point_tracking_enabled]
     ends = [
@@ -73,13 +73,16 @@ def with_expiring(
         for view in tracked
         for i in (view.ledger_account_id,)
     ]
-    amounts: dict[int, dict[datetime, Decimal]] = {}
-    for _, account_id, moment, amount in find_expiring(db, organization.organization_id, ends, now, now):
-        amounts.setdefault(account_id, {})[moment] = amount
-    for view, (_, account_id, end) in zip(tracked, ends, strict=True):
-        _add_arrived(amounts.setdefault(account_id, {}), view, end, now)
+    amounts: dict[tuple[int, int], dict[datetime, Decimal]] = {}
+    for wallet_id, account_id, moment, amount in find_expiring(db, organization.organization_id, ends, now, now):
+        amounts.setdefault((wallet_id, account_id), {})[moment] = amount
+    for view, (wallet_id, account_id, end) in zip(tracked, ends, strict=True):
+        _add_arrived(amounts.setdefault((wallet_id, account_id), {}), view, end, now)
     return [
-        replace(view, expiring=expiring_points(amounts.get(i, {}), now, accounts[i].expiry_calendar(zone).zone))
+        replace(
+            view,
+            expiring=expiring_points(amounts.get((view.wallet_id, i), {}), now, accounts[i].expiry_calendar(zone).zone),
+        )
         for view in views
         for i in (view.ledger_account_id,)
     ]

@@ -1,12 +1,11 @@
 """Members as calls find them: only the record, with tiers and balances, or locked with tiers; one statement each."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, literal_column, select
+from sqlalchemy import ARRAY, Column, Connection, Select, bindparam, cast, func, literal_column, select
 
 from domain.ledger.availability import ORDER
 from domain.ledger.views import WalletView
@@ -17,7 +16,7 @@ from persistence.connections import Prepared, defer, query
 from persistence.filters import is_same
 from persistence.ledger_wallets import view
 from persistence.member_tiers import EXPIRES_AT, FLOOR_COLUMNS
-from persistence.records import Lookup
+from persistence.records import Kind, Lookup
 from persistence.rows import CompiledStatement, columns_of
 from persistence.tables.ledger import ledger_accounts, wallets
 from persistence.tables.members import members
@@ -25,8 +24,7 @@ from persistence.tables.members import members
 _COLUMNS = columns_of(members, Member)
 
 
-@dataclass(frozen=True, slots=True)
-class MemberWithHoldings:
+class MemberWithHoldings(NamedTuple):
     """A member with the stored tiers, in the order of the programs, and the balances, the default account first."""
 
     member: Member
@@ -154,12 +152,26 @@ def _moment(text: str | None) -> datetime | None:
     return None if text is None else datetime.fromisoformat(text)
 
 
-_HAS_ID = members.c.member_id == bindparam("value")
-_HAS_LOYALTY_ID = members.c.loyalty_member_id == bindparam("value")
-BY_ID = Lookup(CompiledStatement(_MEMBERS.where(_HAS_ID)), _member)
-BY_LOYALTY_MEMBER_ID = Lookup(CompiledStatement(_MEMBERS.where(_HAS_LOYALTY_ID)), _member)
-HOLDER_BY_ID = Lookup(CompiledStatement(_HOLDERS.where(_HAS_ID)), _holder)
-HOLDER_BY_LOYALTY_MEMBER_ID = Lookup(CompiledStatement(_HOLDERS.where(_HAS_LOYALTY_ID)), _holder)
+def _lookup(
+    members_: Select[Any], column: Column[Any], record: Callable[[Sequence[Sequence[Any]], datetime, str], Kind]
+) -> Lookup[Kind]:
+    """Find members by this column; `record` makes the record of the rows of one member."""
+    position = [*members_.selected_columns].index(column)
+
+    def records(rows: Sequence[Sequence[Any]], now: datetime, timezone: str) -> dict[Any, Kind]:
+        rows_by_address: dict[Any, list[Sequence[Any]]] = {}
+        for row in rows:
+            rows_by_address.setdefault(row[position], []).append(row)
+        return {address: record(of_member, now, timezone) for address, of_member in rows_by_address.items()}
+
+    is_addressed = column == func.any(cast(bindparam("addresses"), ARRAY(column.type)))
+    return Lookup(CompiledStatement(members_.where(is_addressed)), records)
+
+
+BY_ID = _lookup(_MEMBERS, members.c.member_id, _member)
+BY_LOYALTY_MEMBER_ID = _lookup(_MEMBERS, members.c.loyalty_member_id, _member)
+HOLDER_BY_ID = _lookup(_HOLDERS, members.c.member_id, _holder)
+HOLDER_BY_LOYALTY_MEMBER_ID = _lookup(_HOLDERS, members.c.loyalty_member_id, _holder)
 
 
 def lock_members(db: Connection, organization_id: int, loyalty_member_ids: Collection[str]) -> None:

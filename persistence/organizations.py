@@ -12,7 +12,7 @@ from domain.organizations import Organization, OrganizationDetails
 from persistence.connections import query
 from persistence.filters import is_same
 from persistence.permission_groups import groups_administer, roles_of_groups
-from persistence.records import Address
+from persistence.records import Addresses
 from persistence.rows import CompiledStatement, add, change, columns_of
 from persistence.tables.organizations import organization_users, organizations, signing_keys, users
 
@@ -89,34 +89,34 @@ def find_time(db: Connection, organization_id: int) -> datetime:
 
 def find_with_rights(db: Connection, organization_id: int, user_id: int) -> tuple[Organization, CurrentRights] | None:
     """The organization and the present permissions of a user, who may be unknown, in one query."""
-    organization_with_rights = find_with_record(db, organization_id, [user_id])
-    if organization_with_rights is None:
+    rows = _WITH_RIGHTS.rows(db, organization_id=organization_id, user_ids=[user_id])
+    if not rows:
         return None
-    organization, rights, _ = organization_with_rights
+    organization, rights = _organization_and_rights(rows, [user_id])
     return organization, rights[user_id]
 
 
-def find_with_record(
-    db: Connection, organization_id: int, user_ids: Collection[int], address: Address[Record] | None = None
-) -> tuple[Organization, dict[int, CurrentRights], Record | None] | None:
-    """The organization, the present permissions of users, who may be unknown, and the record with an address.
+def find_with_records(
+    db: Connection, organization_id: int, user_ids: Collection[int], addresses: Addresses[Record] | None = None
+) -> tuple[Organization, dict[int, CurrentRights], Mapping[Any, Record] | None] | None:
+    """The organization, the present permissions of users, who may be unknown, and records by their addresses.
 
-    All in one query. None without the organization; the record is None if there is none.
+    All in one query. None without the organization; the records are None if they were not read: each would come as
+    often as there are users.
     """
     statement = _WITH_RIGHTS if user_ids else _FIND
     parameters = {"organization_id": organization_id, "user_ids": list(user_ids)}
-    if address is None:
+    if addresses is None or len(user_ids) > 1:
         rows = statement.rows(db, **parameters)
         return (*_organization_and_rights(rows, user_ids), None) if rows else None
-    rows = statement.rows_with(db, address.lookup.statement, **parameters, value=address.value, now=address.now)
+    values, now = [*addresses.values], addresses.now
+    rows = statement.rows_with(db, addresses.lookup.statement, **parameters, addresses=values, now=now)
     if not rows:
         return None
     width = len(_COLUMNS) + (len(_RIGHTS) if user_ids else 0)
-    records = [row[width:] for row in rows]
     organization, rights = _organization_and_rights(rows[:1], user_ids)
-    if records[0][0] is None:
-        return organization, rights, None
-    return organization, rights, address.lookup.record(records, address.now, organization.timezone)
+    rows_of_records = [row[width:] for row in rows if row[width] is not None]
+    return organization, rights, addresses.lookup.records(rows_of_records, now, organization.timezone)
 
 
 def _organization_and_rights(

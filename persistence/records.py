@@ -198,28 +198,30 @@ class Records(Generic[Kind]):
 
 @dataclass(frozen=True, slots=True)
 class Lookup(Generic[Kind]):
-    """How the record with a certain address is found.
+    """How records are found by their addresses, any number of them by one statement.
 
-    The statement has the parameters `organization_id`, `value`, which is the address, and perhaps `now`. Its first
-    column is never NULL. `record` makes the record of its rows, one at least, at a moment and by the
-    organization's timezone.
+    The statement has the parameters `organization_id`, `addresses`, and perhaps `now`. Its first column is never NULL.
+    `records` makes the records of its rows, by address, at a moment and by the organization's timezone.
     """
 
     statement: CompiledStatement
-    record: Callable[[Sequence[Sequence[Any]], datetime, str], Kind]
+    records: Callable[[Sequence[Sequence[Any]], datetime, str], Mapping[Any, Kind]]
 
-    def find(self, db: Connection, organization: Organization, value: Any, now: datetime) -> Kind | None:
-        """The record with this address at the moment `now`; None if there is none."""
-        rows = self.statement.rows(db, organization_id=organization.organization_id, value=value, now=now)
-        return self.record(rows, now, organization.timezone) if rows else None
+    def find(
+        self, db: Connection, organization: Organization, addresses: Collection[Any], now: datetime
+    ) -> Mapping[Any, Kind]:
+        """The records with these addresses at the moment `now`, by address."""
+        organization_id = organization.organization_id
+        rows = self.statement.rows(db, organization_id=organization_id, addresses=[*addresses], now=now)
+        return self.records(rows, now, organization.timezone)
 
 
 @dataclass(frozen=True, slots=True)
-class Address(Generic[Kind]):
-    """The address of a record that is to be read in its state at `now`."""
+class Addresses(Generic[Kind]):
+    """The addresses of records that are to be read in their state at `now`."""
 
     lookup: Lookup[Kind]
-    value: Any
+    values: Collection[Any]
     now: datetime
 
 

@@ -218,9 +218,8 @@ ADDRESSES: Mapping[str, PathAddress] = {
 def _with_holdings(lookup: Lookup[Any]) -> PathAddress:
     return PathAddress(
         HOLDER,
-        lambda call, values, parents: {
-            value: lookup.find(call.db, call.organization, value, call.now) for value in values
-        },
+        lambda call, values, parents: lookup.find(call.db, call.organization, values, call.now),
+        is_batched=True,
     )
 
 
@@ -256,22 +255,24 @@ def addresses_of(parameters: Iterable[str], arguments: Collection[str]) -> tuple
 
 
 def first_lookup(parameters: Iterable[str], arguments: Collection[str]) -> Lookup[Any] | None:
-    """How a path's first record is found together with the organization; None if it cannot be."""
+    """How the first records of paths are found together with the organization; None if they cannot be."""
     lookups = _HOLDER_LOOKUPS if HOLDER in arguments else _MEMBER_LOOKUPS
     return next((lookups.get(name) for name in parameters if name != ORGANIZATION), None)
 
 
 def resolve_addresses(
-    batch: Sequence[BatchedCall], addresses: Iterable[tuple[str, PathAddress]], first: Any = None
+    batch: Sequence[BatchedCall],
+    addresses: Iterable[tuple[str, PathAddress]],
+    first_records: Mapping[Any, Any] | None = None,
 ) -> None:
     """Find the records that the paths of the open calls of one operation and organization address.
 
-    `first` is the record of the first parameter of the only call, if it was read already. A call gets the refusal of
-    its first parameter that has no record.
+    `first_records` are those of the first parameter, by its values, if they were read already. A call gets the refusal
+    of its first parameter that has no record.
     """
     for name, address in addresses:
-        records = _find(address, name, batch) if first is None else {batch[0].request.path[name]: first}
-        first = None
+        records = _find(address, name, batch) if first_records is None else first_records
+        first_records = None
         for batched in batch:
             if batched.outcome is None:
                 record = records.get(batched.request.path[name])

@@ -5,7 +5,7 @@ All calls go one way, as a batch: mostly of one call, of several where calls of 
 
 import logging
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -37,7 +37,7 @@ from handlers.services.organizations.caller_rights import permitted_callers
 from handlers.settings import Settings
 from persistence import audit_log, organizations, replication, test_clocks, transactions
 from persistence.engine import autocommit
-from persistence.records import Address
+from persistence.records import Addresses
 
 # Operations without an organization: they find it themselves.
 WITHOUT_ORGANIZATION = frozenset({"createAccessToken"})
@@ -53,8 +53,8 @@ REPLICA_WAIT_SECONDS, REPLICA_BEHIND_SECONDS = 0.1, 2.0
 
 _log = logging.getLogger("loyalty.replica")
 
-# The organization of a batch, the caller of each request or why it has none, and the first record, if it was read.
-_Admission = tuple[Organization | None, Sequence[Caller | Exception | None], Any]
+# The organization of a batch, the caller of each request or why it has none, and the first records, if they were read.
+_Admission = tuple[Organization | None, Sequence[Caller | Exception | None], Mapping[Any, Any] | None]
 
 
 class Dispatcher:
@@ -125,17 +125,17 @@ class Dispatcher:
         admission: _Admission | None = None,
     ) -> Sequence[Answer | Exception]:
         """Run requests in an open transaction; raises the refusal of an only request, so that nothing is committed."""
-        if len(requests) > 1:
+        if len(requests) > 1 and not route.reads:
             # A lock that another transaction keeps delays the call that needs it, not the others for long.
             transactions.wait_for_locks(db, BATCH_LOCK_MS)
         now = datetime.now(UTC)
-        organization, callers, first = admission or _admit(db, route, requests, now)
+        organization, callers, first_records = admission or _admit(db, route, requests, now)
         if organization is not None:
             if route.holds_clock and organization.environment == TEST:
                 organization = _hold_clock(db, organization)
             if organization.clock_now is not None:
                 # What was read together with the organization was read as of the real time.
-                first, now = None, organization.clock_now
+                first_records, now = None, organization.clock_now
         batch = []
         for request, caller in zip(requests, callers, strict=True):
             refusal = caller if isinstance(caller, Exception) else None
@@ -149,7 +149,7 @@ class Dispatcher:
                 settings=self._settings,
             )
             batch.append(BatchedCall(request, call, refusal))
-        _find_records(route, batch, first)
+        _find_records(route, batch, first_records)
         self._handle(route.operation, batch, hook_result)
         _answer(route, batch)
         outcomes = [batched.outcome for batched in batch if batched.outcome is not None]
@@ -223,13 +223,14 @@ def _may_read_replica(route: Route) -> bool:
 
 
 def _admit(db: Connection, route: Route, requests: Sequence[Request], now: datetime) -> _Admission:
-    """The organization, the callers and, if it can be read together with them, the first record of an only call."""
+    """The organization, the callers and, if they can be read together with them, the first records of the paths."""
     if route.operation.operation_id in WITHOUT_ORGANIZATION:
         return None, [request.caller for request in requests], None
-    address = None
-    if len(requests) == 1 and route.first_lookup is not None:
-        address = Address(route.first_lookup, requests[0].path[route.addresses[0][0]], now)
-    return permitted_callers(db, requests, route.scopes, address)
+    addresses = None
+    if route.first_lookup is not None:
+        name = route.addresses[0][0]
+        addresses = Addresses(route.first_lookup, {request.path[name] for request in requests}, now)
+    return permitted_callers(db, requests, route.scopes, addresses)
 
 
 def _hold_clock(db: Connection, organization: Organization) -> Organization:
@@ -251,8 +252,8 @@ def _with_clock(outcome: Answer | Exception, now: datetime) -> Answer | Exceptio
     return outcome
 
 
-def _find_records(route: Route, batch: Sequence[BatchedCall], first: Any) -> None:
-    """Find the records that the paths of the open calls address; `first` is the first of them, if it was read."""
+def _find_records(route: Route, batch: Sequence[BatchedCall], first_records: Mapping[Any, Any] | None) -> None:
+    """Find the records that the paths of the open calls address; the first of them may have been read already."""
     audit = route.audit_of_change
     if audit is not None:
         for batched in batch:
@@ -261,7 +262,7 @@ def _find_records(route: Route, batch: Sequence[BatchedCall], first: Any) -> Non
                 call, lock = batched.call, lock_of(batched.request.path, audit)
                 audit_log.serialize_changes(call.db, call.organization.organization_id, lock)
     if route.addresses:
-        resolve_addresses(batch, route.addresses, first)
+        resolve_addresses(batch, route.addresses, first_records)
 
 
 def _arguments(operation: Operation, batched: BatchedCall, hook_result: Any) -> dict[str, Any]:

@@ -33,7 +33,7 @@ class Route:
     holds_clock: bool
     # Of the records that the path names, by parameter.
     addresses: tuple[tuple[str, PathAddress], ...]
-    # How the first of them is found together with the organization; None if it is found on its own.
+    # How the first of them are found together with the organization; None if they are found on their own.
     first_lookup: Lookup[Any] | None
     scopes: tuple[str, ...]
     # Several calls can be a batch.

@@ -38,13 +38,16 @@ WHERE m.organization_id = :organization_id AND m.loyalty_member_id = :member FOR
 """
 
 
+LOCK_ALL = "LOCK TABLE members IN ACCESS EXCLUSIVE MODE"
+
+
 @contextmanager
-def locked(shop: Shop, member: str) -> Iterator[None]:
-    """A member whom another transaction holds."""
+def locked(shop: Shop, member: str, lock: str = LOCK) -> Iterator[None]:
+    """A member whom another transaction holds; all members with LOCK_ALL."""
     engine = create_engine(shop.organization.api.settings.database_url, threads=1)
     with engine.begin() as db:
         db.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
-        db.execute(text(LOCK), {"organization_id": shop.organization.id, "member": member})
+        db.execute(text(lock), {"organization_id": shop.organization.id, "member": member})
         yield
     engine.dispose()
 
@@ -62,10 +65,13 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def waiting(
-    shop: Shop, calls: list[Callable[[], Any]], first: Callable[[str], Reply] | None = None
+    shop: Shop, calls: list[Callable[[], Any]], first: Callable[[str], Reply] | None = None, lock: str = LOCK
 ) -> Iterator[list[Future[Any]]]:
     """Calls that have come, and wait, while another one is under way; it ends with the block."""
-    with ThreadPoolExecutor(len(calls) + 1) as clients, come_while_one_waits(shop, calls, clients, first) as futures:
+    with (
+        ThreadPoolExecutor(len(calls) + 1) as clients,
+        come_while_one_waits(shop, calls, clients, first, lock) as futures,
+    ):
         yield futures
 
 
@@ -75,6 +81,7 @@ def come_while_one_waits(
     calls: list[Callable[[], Any]],
     clients: ThreadPoolExecutor,
     first_call: Callable[[str], Reply] | None = None,
+    lock: str = LOCK,
 ) -> Iterator[list[Future[Any]]]:
     """As `waiting`, for clients who are not awaited at the end of the block.
 
@@ -82,7 +89,7 @@ def come_while_one_waits(
     """
     blocker = shop.member()
     arrived = threading.Semaphore(0)
-    with locked(shop, blocker):
+    with locked(shop, blocker, lock):
         first = clients.submit(first_call or (lambda member: call(shop, event(member))), blocker)
         _until(lambda: _lock_waits(shop) > 0)
 
@@ -96,7 +103,7 @@ def come_while_one_waits(
         # They are on their way to the queue; the time for that does not decide about their results.
         time.sleep(0.3)
         yield futures
-    assert first.result(120).status == 200
+    assert first.result(120).status < 300
 
 
 def _lock_waits(shop: Shop) -> int:
@@ -146,12 +153,13 @@ def test_statements_do_not_grow_with_the_calls(shop):
     for size in (2, 12):
         calls = [partial(call, shop, order(shop.member(), 5)) for _ in range(size)]
         before = transactions_of(shop)
-        with waiting(shop, calls) as futures, count_statements(shop.engine) as statements:
+        # The statements are counted until the last response.
+        with count_statements(shop.engine) as statements, waiting(shop, calls) as futures:
             pass
         assert {future.result().status for future in futures} == {200}
         units = len(transactions_of(shop)) - len(before)
         counts.append(len(statements) / units)
-    assert counts[1] <= counts[0] + 1
+    assert 9 <= counts[1] <= counts[0] + 1
 
 
 def test_every_call_of_a_batch_has_the_result_of_an_unbatched_call(shop):
@@ -225,6 +233,56 @@ def test_waiting_uses_of_coupons_are_one_transaction_with_a_response_for_each(sh
     request_ids = {reply.headers["x-request-id"] for reply in replies[:10]}
     assert request_ids <= {row.request_id for row in shop.rows("audit_log", "request_id")}
     assert request_ids <= {row.e2e_tracking_id for row in shop.rows("events", "e2e_tracking_id")}
+
+
+def test_waiting_enrolments_are_one_transaction_with_a_response_for_each(shop):
+    shop.campaign(running(mint(5)), eventType="member-created")
+
+    def enrol(member: str) -> Reply:
+        return shop.integration.request("POST", "/members", {"loyaltyMemberId": member})
+
+    members = [f"new-{number}" for number in range(10)]
+    calls = [partial(enrol, member) for member in (*members, "new-0")]
+    with waiting(shop, calls, lambda blocker: enrol(f"{blocker}-2"), LOCK_ALL) as futures:
+        pass
+    replies = [future.result() for future in futures]
+    assert sorted(reply.status for reply in replies) == [201] * 10 + [409]
+    records = [reply.json["loyaltyMember"] for reply in replies if reply.status == 201]
+    assert {record["loyaltyMemberId"] for record in records} == {*members}
+    assert [record["ledgerBalances"][0]["balance"] for record in records] == [5] * 10
+    # The member who was held, the one they waited for, and the batch; a call that came late makes one more.
+    assert len({row.xmin for row in shop.rows("audit_log", "xmin::text")}) < 10
+    # Each entry of the audit log has the request that it came with, as has each event.
+    request_ids = {reply.headers["x-request-id"] for reply in replies if reply.status == 201}
+    assert request_ids <= {row.request_id for row in shop.rows("audit_log", "request_id")}
+    assert request_ids <= {row.e2e_tracking_id for row in shop.rows("events", "e2e_tracking_id")}
+
+
+def test_waiting_reads_of_members_take_one_statement_and_have_a_response_each(shop):
+    shop.campaign(running(WHOLE_DOLLARS), eventType="member-purchase-order-created")
+    members = [shop.member() for _ in range(5)]
+    for number, member in enumerate(members):
+        shop.track(order(member, 10 + number))
+    paths = [f"/members/{member}{query}" for member in members for query in ("", "?includeBalance=false")]
+    paths += [f"/members/{members[0]}", f"/members/{members[0]}?include=expiring", "/members/nobody"]
+
+    def read(path: str) -> Reply:
+        return shop.integration.request("GET", path)
+
+    unbatched = [read(path) for path in paths]
+    calls = [partial(read, path) for path in paths]
+    with (
+        count_statements(shop.engine) as statements,
+        waiting(shop, calls, lambda blocker: read(f"/members/{blocker}"), LOCK_ALL) as futures,
+    ):
+        enrolling = len(statements)
+    replies = [future.result() for future in futures]
+    assert [reply.status for reply in replies] == [200] * 12 + [404]
+    assert [reply.json for reply in replies[:12]] == [reply.json for reply in unbatched[:12]]
+    balances = [reply.json["loyaltyMember"]["ledgerBalances"][0]["balance"] for reply in replies[:10:2]]
+    assert balances == [10, 11, 12, 13, 14]
+    # One for the members, one for what expires; a call that came late makes one more.
+    assert len(statements) - enrolling < 6
 
 
 def test_each_refused_call_of_a_batch_has_its_own_refusal(shop):

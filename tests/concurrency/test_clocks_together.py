@@ -13,11 +13,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import text
 
-from handlers import members
 from handlers.server.jobs import evaluate_tiers, expire_points
 from handlers.services.events import drain_queue
 from handlers.services.events.drain_queue import Drain
 from handlers.services.events.evaluate_queued import evaluate_claimed
+from handlers.services.members import enrol
 from handlers.services.organizations import test_clock as service
 from persistence import test_clocks, transactions
 from persistence.engine import create_engine
@@ -200,15 +200,15 @@ def test_clocks_begun_at_once_are_one(busy_api, monkeypatch):
 def test_a_clock_begins_after_a_member_that_is_being_enrolled(busy_api, monkeypatch):
     clock = Clock(busy_api.organization(environment="test"))
     member_is_written, go = threading.Event(), threading.Event()
-    enrol = members.enrol_members
+    enrol_members = enrol.enrol_members
 
     def enrol_slowly(*arguments):
-        enrolled = enrol(*arguments)
+        enrolled = enrol_members(*arguments)
         member_is_written.set()
         assert go.wait(10)
         return enrolled
 
-    monkeypatch.setattr(members, "enrol_members", enrol_slowly)
+    monkeypatch.setattr(enrol, "enrol_members", enrol_slowly)
     with ThreadPoolExecutor() as pool:
         member = pool.submit(clock.organization.member)
         assert member_is_written.wait(10)

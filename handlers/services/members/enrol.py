@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from domain.events import IncomingEvent
+from domain.events import EventOrigin, IncomingEvent
 from domain.members import (
     Member,
     MemberExists,
@@ -61,15 +61,28 @@ class NewMember:
     tiers: Mapping[int, HeldTier] = field(default_factory=dict)
 
 
-def enrol_members(call: Call, new: Sequence[MemberProperties]) -> list[Enrolment]:
-    """Enrol members in their order, each independently; one whose id is in use is refused, the others are enrolled."""
+def enrol_members(
+    call: Call, new: Sequence[MemberProperties], origins: Sequence[EventOrigin] | None = None
+) -> list[Enrolment]:
+    """Enrol members in their order, each independently; one whose id is in use is refused, the others are enrolled.
+
+    `origins` are the requests that each came with, if they came with several.
+    """
     refusals = refusals_of(call, new)
     accepted = [NewMember(properties) for properties, refusal in zip(new, refusals, strict=True) if refusal is None]
-    enrolled = iter(enrol_accepted(call, accepted) if accepted else ())
+    if origins is not None:
+        origins = [origin for origin, refusal in zip(origins, refusals, strict=True) if refusal is None]
+    enrolled = iter(enrol_accepted(call, accepted, origins) if accepted else ())
     return [
         next(enrolled) if refusal is None else Enrolment(properties.loyalty_member_id, refusal=refusal)
         for properties, refusal in zip(new, refusals, strict=True)
     ]
+
+
+def enrol_by_calls(calls: Sequence[Call], new: Sequence[MemberProperties]) -> list[Enrolment | Refusal]:
+    """Enrol the member of each call, as `enrol_members` does it; the calls share a transaction."""
+    enrolments = enrol_members(calls[0], new, [call.origin for call in calls])
+    return [enrolment if enrolment.refusal is None else enrolment.refusal for enrolment in enrolments]
 
 
 def refusals_of(execution: Execution, new: Sequence[MemberProperties]) -> list[MemberExists | None]:
@@ -97,11 +110,13 @@ def refusals_of(execution: Execution, new: Sequence[MemberProperties]) -> list[M
     return refusals
 
 
-def enrol_accepted(call: Call, new: Sequence[NewMember]) -> list[Enrolment]:
+def enrol_accepted(
+    call: Call, new: Sequence[NewMember], origins: Sequence[EventOrigin] | None = None
+) -> list[Enrolment]:
     """Enrol members whose ids are free: insert them, track their events, and notify triggers."""
     unit = UnitOfWork(call)
     new_members = add_members(call, unit, new)
-    results = track(unit, [created_event(call, member) for member in new_members], by_server=True)
+    results = track(unit, [created_event(call, member) for member in new_members], by_server=True, origins=origins)
     outcomes = [list(result.answer.get("referrals", ())) for result in results]
     codes = {member.referral_code for member in new_members if member.referral_code is not None}
     existing_codes = (

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from domain.ledger.views import WalletView
 from domain.members import Member
@@ -11,8 +11,8 @@ from domain.tier_policies import BALANCE, TierPoints
 from domain.tier_status import TierStatus, tier_status
 from domain.tiers import MemberTier, Points, TierAssignments
 from handlers.call import Call
-from handlers.services.configuration import configuration_of
-from handlers.services.unit_of_work.derived_events import find_tier_earnings
+from handlers.services.configuration import Configuration, configuration_of
+from handlers.services.unit_of_work.derived_events import Earnings, find_tier_earnings
 from persistence import expiring_points, ledger_wallets, member_tiers
 from persistence.member_lookups import MemberWithHoldings
 from persistence.rows import fields_of
@@ -30,7 +30,14 @@ def view_members(call: Call, members: Sequence[Member], *, with_balances: bool =
     With the balances come the amounts that count for the tiers.
     """
     balances = _balances_of(call, members) if with_balances else None
-    return _views(call, members, current_tiers(call, members, balances), balances)
+    tiers = current_tiers(call, members, balances)
+    records = [_record(member, tiers[member.member_id]) for member in members]
+    if balances is not None:
+        statuses = _statuses(call, members, tiers, balances)
+        for member, record in zip(members, records, strict=True):
+            record["tier_status"] = statuses[member.member_id]
+            record["ledger_balances"] = balances.get(member.wallet_id, [])
+    return records
 
 
 def view_member(call: Call, member: Member) -> dict[str, Any]:
@@ -38,41 +45,61 @@ def view_member(call: Call, member: Member) -> dict[str, Any]:
     return view_members(call, [member], with_balances=True)[0]
 
 
-def view_holdings(
-    call: Call, holdings: MemberWithHoldings, *, with_balances: bool, with_expiring: bool = False
-) -> dict[str, Any]:
-    """The record of a member whose holdings are known already, as `view_members` has it.
+class MemberRequest(NamedTuple):
+    """A member whose record a call asks for: without its balances, with them, or also with what expires of them."""
 
-    The balances are with what expires of them, if that is asked for.
+    holder: MemberWithHoldings
+    with_balances: bool
+    with_expiring: bool
+
+
+def view_holders(calls: Sequence[Call], requests: Sequence[MemberRequest]) -> list[dict[str, Any]]:
+    """The record of the member that each call asks for, as `view_members` has it; the calls share a transaction.
+
+    The number of statements does not depend on the number of calls.
     """
-    member = holdings.member
-    balances: Balances = {member.wallet_id: holdings.balances}
-    tiers = tiers_by_now(call, [member], {member.member_id: list(holdings.tiers)}, balances)
-    if with_expiring and with_balances and holdings.balances:
-        accounts = configuration_of(call.db, call.organization).accounts
-        views = expiring_points.with_expiring(call.db, call.organization, holdings.balances, accounts, call.now)
-        balances = {member.wallet_id: views}
-    [viewed] = _views(call, [member], tiers, balances if with_balances else None)
-    return viewed
+    call = calls[0]
+    members: dict[int, Member] = {}
+    stored_tiers: dict[int, list[MemberTier]] = {}
+    balances: dict[int, Sequence[WalletView]] = {}
+    counting: dict[int, Member] = {}
+    expiring: dict[int, Sequence[WalletView]] = {}
+    for (member, tiers_of_member, balances_of_wallet), with_balances, with_expiring in requests:
+        members[member.member_id] = member
+        stored_tiers[member.member_id] = list(tiers_of_member)
+        balances[member.wallet_id] = balances_of_wallet
+        if with_balances:
+            counting[member.member_id] = member
+        if with_expiring:
+            expiring[member.wallet_id] = balances_of_wallet
+    tiers = tiers_by_now(call, [*members.values()], stored_tiers, balances)
+    statuses = _statuses(call, [*counting.values()], tiers, balances) if counting else {}
+    if expiring:
+        expiring = _with_expiring(call, expiring)
+    records = []
+    for holder, with_balances, with_expiring in requests:
+        member = holder.member
+        record = _record(member, tiers[member.member_id])
+        if with_balances:
+            record["tier_status"] = statuses[member.member_id]
+            record["ledger_balances"] = (expiring if with_expiring else balances)[member.wallet_id]
+        records.append(record)
+    return records
 
 
-def _views(
-    call: Call,
-    members: Sequence[Member],
-    tiers: Mapping[int, Sequence[MemberTier]],
-    balances: Balances | None,
-) -> list[dict[str, Any]]:
-    statuses = {} if balances is None else _statuses(call, members, tiers, balances)
-    return [
-        {
-            # Not `asdict`, which copies whatever the member holds, at a third of the cost of a page of members.
-            **dict(zip(_NAMES, _values(member), strict=True)),
-            "tiers": tiers[member.member_id],
-            "tier_status": statuses.get(member.member_id),
-            "ledger_balances": None if balances is None else balances.get(member.wallet_id, []),
-        }
-        for member in members
-    ]
+def _with_expiring(call: Call, balances: Balances) -> dict[int, Sequence[WalletView]]:
+    """These balances with what expires of them; one statement."""
+    views = [view for balances_of_wallet in balances.values() for view in balances_of_wallet]
+    accounts = configuration_of(call.db, call.organization).accounts
+    views = expiring_points.with_expiring(call.db, call.organization, views, accounts, call.now)
+    return {wallet_id: [view for view in views if view.wallet_id == wallet_id] for wallet_id in balances}
+
+
+def _record(member: Member, tiers: Sequence[MemberTier]) -> dict[str, Any]:
+    """The record of a member without its balances."""
+    # Not `asdict`, which copies whatever the member holds, at a third of the cost of a page of members.
+    record = dict(zip(_NAMES, _values(member), strict=True))
+    return {**record, "tiers": tiers, "tier_status": None, "ledger_balances": None}
 
 
 def _statuses(
@@ -84,7 +111,7 @@ def _statuses(
     """The tier status of the members in every active program; at most one statement, if tiers depend on a period."""
     configuration = configuration_of(call.db, call.organization)
     tiers_by_id = {tier.loyalty_tier_id: tier for tier in configuration.tiers.values()}
-    points = points_of(call, members, balances)
+    points = points_of(call, configuration, members, balances)
     statuses: dict[int, list[TierStatus]] = {}
     for member in members:
         tiers_by_program = {tier.loyalty_program_id: tier for tier in tiers[member.member_id]}
@@ -133,8 +160,9 @@ def tiers_by_now(
             ]
     lapsed = [m for m in members if any(tier.held_tier.has_lapsed(call.now) for tier in stored_tiers[m.member_id])]
     if lapsed:
-        tier_assignments = TierAssignments(configuration_of(call.db, call.organization).tier_schedules, {}, call.now)
-        points = points_of(call, lapsed, balances or None)
+        configuration = configuration_of(call.db, call.organization)
+        tier_assignments = TierAssignments(configuration.tier_schedules, {}, call.now)
+        points = points_of(call, configuration, lapsed, balances or None)
         for member in lapsed:
             evaluated = (_evaluated(tier, tier_assignments, points(member)) for tier in stored_tiers[member.member_id])
             stored_tiers[member.member_id] = [tier for tier in evaluated if tier is not None]
@@ -159,16 +187,20 @@ def _balances_of(call: Call, members: Sequence[Member]) -> Balances:
     )
 
 
-def points_of(call: Call, members: Sequence[Member], balances: Balances | None = None) -> Callable[[Member], Points]:
+def points_of(
+    call: Call, configuration: Configuration, members: Sequence[Member], balances: Balances | None = None
+) -> Callable[[Member], Points]:
     """The present points of each member by account, without expired ones; at most two queries for all members.
 
     `balances` are those of the wallets, by id, if they are known already.
     """
-    organization_id, wallets = call.organization.organization_id, [member.wallet_id for member in members]
     if balances is None:
         balances = _balances_of(call, members)
-    schedules = configuration_of(call.db, call.organization).schedules_of_periods
-    earnings = find_tier_earnings(call.db, organization_id, schedules, wallets, call.now) if schedules else {}
+    earnings: Earnings = {}
+    schedules = configuration.schedules_of_periods
+    if schedules:
+        wallet_ids = [member.wallet_id for member in members]
+        earnings = find_tier_earnings(call.db, call.organization.organization_id, schedules, wallet_ids, call.now)
     points = {
         (wallet_id, view.ledger_account_id): TierPoints(
             view.current_balance, view.earned, earnings.get((wallet_id, view.ledger_account_id), ())

@@ -13,19 +13,19 @@ from handlers.call import ADMINISTRATION, MEMBER_SUBJECT, Caller, NotBatchable, 
 from persistence import organizations, users
 from persistence.members import MEMBERS
 from persistence.organizations import CurrentRights
-from persistence.records import Address
+from persistence.records import Addresses
 
 _FORMER_USER = "The user of this access token is no longer active in the organization."
 
 
 def permitted_callers(
-    db: Connection, requests: Sequence[Request], scopes: Sequence[str], address: Address[Any] | None = None
-) -> tuple[Organization, list[Caller | Refusal | NotBatchable], Any]:
-    """The organization of requests, the caller of each with its present permissions there, and a record.
+    db: Connection, requests: Sequence[Request], scopes: Sequence[str], addresses: Addresses[Any] | None = None
+) -> tuple[Organization, list[Caller | Refusal | NotBatchable], Mapping[Any, Any] | None]:
+    """The organization of requests, the caller of each with its present permissions there, and records.
 
     In place of a caller is the refusal of a request that is not permitted, and NotBatchable for one of another
-    organization than the first. The record is that with the address of the only request, None if there is none. Raises
-    the refusal of the first request if no request names an organization that it may call, and NotFound.
+    organization than the first. The records are by address, None if they were not read. Raises the refusal of the first
+    request if no request names an organization that it may call, and NotFound.
     """
     callers: list[Caller | Refusal | NotBatchable] = []
     organization_id: int | None = None
@@ -39,10 +39,10 @@ def permitted_callers(
     if organization_id is None:
         raise next(refusal for refusal in callers if isinstance(refusal, Refusal))
     user_ids = {caller.user_id for caller in callers if isinstance(caller, Caller) and caller.user_id is not None}
-    organization_and_rights = organizations.find_with_record(db, organization_id, user_ids, address)
+    organization_and_rights = organizations.find_with_records(db, organization_id, user_ids, addresses)
     if organization_and_rights is None:
         raise NotFound(f"There is no organization {organization_id}.")
-    organization, rights, record = organization_and_rights
+    organization, rights, records = organization_and_rights
     for position, request in enumerate(requests):
         caller_or_refusal = callers[position]
         if isinstance(caller_or_refusal, Caller):
@@ -50,7 +50,7 @@ def permitted_callers(
                 callers[position] = _limited(db, organization_id, request, caller_or_refusal, rights, scopes)
             except Refusal as refusal:
                 callers[position] = refusal
-    return organization, callers, record
+    return organization, callers, records
 
 
 def _identified(db: Connection, request: Request) -> tuple[Caller, int]:
