@@ -30,7 +30,7 @@ from handlers.http.negotiation import AnswerTypes
 from handlers.http.parameters import ParameterPlan
 from handlers.http.problems import TOKEN_OPERATION, HttpProblem
 from handlers.http.routing import variables_of
-from handlers.http.threads import CallBatches, WaitingCall
+from handlers.http.threads import CallBatches, Share, WaitingCall
 from handlers.http.throttle import Throttle
 from handlers.messages.faults import MAX_FAULTS
 from handlers.messages.json_text import encode
@@ -155,7 +155,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         self,
         pages: ASGIApp,
         dispatch: Dispatch,
-        pool: Callable[[Hashable], Executor],
+        pool: Callable[[Hashable], Share],
         *,
         token_pool: Callable[[], Executor],
         dry_run_pool: Callable[[Hashable], Executor],
@@ -252,18 +252,21 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
 
     def _submit(self, call: HttpCall) -> None:
         """Have a call run by a thread, in a batch with others of its kind if some are waiting."""
-        plan, kind = call.plan, None
-        organization = _organization_of(call.exchange)
+        plan, organization = call.plan, _organization_of(call.exchange)
         if plan.makes_tokens:
-            pool: Executor = self._token_pool()
-        elif plan.dry_run_mark is not None and isinstance(call.raw, bytes) and plan.dry_run_mark in call.raw:
+            self._batches.submit_alone(call, self._token_pool())
+            return
+        if plan.dry_run_mark is not None and isinstance(call.raw, bytes) and plan.dry_run_mark in call.raw:
             # Any other request that holds the mark is served all the same, if not as soon.
-            pool = self._dry_run_pool(organization)
+            self._batches.submit_alone(call, self._dry_run_pool(organization))
+            return
+        pool, kind = self._pool(organization), None
+        if self._max_batch > 1 and len(call.raw) <= _MOST_BATCHED_BYTES:
+            kind = self._dispatch.batch_of(plan.surface, plan.operation_id, call.exchange.caller)
+        if kind is None:
+            self._batches.submit_alone(call, pool)
         else:
-            pool = self._pool(organization)
-            if self._max_batch > 1 and len(call.raw) <= _MOST_BATCHED_BYTES:
-                kind = self._dispatch.batch_of(plan.surface, plan.operation_id, call.exchange.caller)
-        self._batches.submit(kind, call, pool, asyncio.get_running_loop().call_later)
+            self._batches.submit(kind, call, pool, asyncio.get_running_loop().call_later)
 
     def _seconds_left(self, exchange: Exchange) -> float:
         return max(0.0, exchange.arrived + self._request_seconds - time.perf_counter())

@@ -7,8 +7,11 @@ if none has. Waiting calls begin in turns, one of each organization.
 A call that comes while no other of its kind is under way begins at once. Those of the same kind (one operation of one
 organization) that come meanwhile wait, and are the next batch. So a batch is as large as the load makes it, an only
 call is never delayed, and one organization occupies one thread of the process with one operation. If a batch takes
-long, for example because another transaction keeps a lock that it needs, the waiting calls overtake it.
+long, for example because another transaction keeps a lock that it needs, the waiting calls overtake it. The next batch
+runs on the same thread, which costs less than waking another one, unless other work waits for a thread.
 """
+
+from __future__ import annotations
 
 import threading
 import time
@@ -70,9 +73,13 @@ class FairThreads:
         # When each organization called last, the latest at the end.
         self._called: OrderedDict[Hashable, float] = OrderedDict()
 
-    def of(self, organization: Hashable) -> Executor:
+    def of(self, organization: Hashable) -> Share:
         """The executor of an organization's work; None is work before the organization is found."""
-        return _Share(self, organization)
+        return Share(self, organization)
+
+    def are_wanted(self) -> bool:
+        """True if work waits for a thread."""
+        return bool(self._waiting)
 
     def submit(self, organization: Hashable, do: Callable[[], Any]) -> Future[Any]:
         """Have work done by one of the threads; raises RuntimeError while they end."""
@@ -137,13 +144,20 @@ class FairThreads:
                 self._lock.notify_all()
 
 
-class _Share(Executor):
+class Share(Executor):
+    """The executor of one organization's work by fair threads."""
+
     def __init__(self, threads: FairThreads, organization: Hashable) -> None:
         self._fair_threads = threads
         self._organization = organization
 
     def submit(self, do: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Have work done for the organization by one of the threads."""
         return self._fair_threads.submit(self._organization, partial(do, *args, **kwargs))
+
+    def is_wanted(self) -> bool:
+        """True if work waits for a thread, of this organization or another."""
+        return self._fair_threads.are_wanted()
 
 
 Result = TypeVar("Result")
@@ -190,11 +204,12 @@ class CallBatches(Generic[WaitingCalls]):
         # Kinds of which a batch is under way.
         self._kinds: dict[Hashable, _Kind[WaitingCalls]] = {}
 
-    def submit(self, kind: Hashable | None, call: WaitingCalls, pool: Executor, later: Later) -> None:
-        """Have a call run in one of the threads of `pool`: now, or in the next batch of its kind, if it has a kind."""
-        if kind is None:
-            pool.submit(self._begin, [call], pool)
-            return
+    def submit_alone(self, call: WaitingCalls, pool: Executor) -> None:
+        """Have a call run in one of the threads of `pool`, in a batch of its own."""
+        pool.submit(self._begin, [call], pool)
+
+    def submit(self, kind: Hashable, call: WaitingCalls, pool: Share, later: Later) -> None:
+        """Have a call run in one of the threads of `pool`: now, or in the next batch of its kind."""
         with self._lock:
             state = self._kinds.setdefault(kind, _Kind())
             state.waiting.append(call)
@@ -202,7 +217,7 @@ class CallBatches(Generic[WaitingCalls]):
         if is_first:
             self._begin_or_wait(kind, pool, later)
 
-    def _begin_or_wait(self, kind: Hashable, pool: Executor, later: Later) -> None:
+    def _begin_or_wait(self, kind: Hashable, pool: Share, later: Later) -> None:
         """Begin the next batch of a kind if none is under way, or if the last one takes too long."""
         with self._lock:
             state = self._kinds.get(kind)
@@ -216,19 +231,19 @@ class CallBatches(Generic[WaitingCalls]):
         else:
             later(patience, lambda: self._begin_or_wait(kind, pool, later))
 
-    def _begin_and_go_on(self, kind: Hashable, batch: Sequence[WaitingCalls], pool: Executor) -> None:
-        """Run a batch, then hand on the calls that came meanwhile, which wait for a thread like any other work."""
-        try:
+    def _begin_and_go_on(self, kind: Hashable, batch: Sequence[WaitingCalls], pool: Share) -> None:
+        """Run a batch, then the calls that came meanwhile, on the same thread unless other work waits for it."""
+        while batch:
             self._begin(batch, pool)
-        finally:
             with self._lock:
                 state = self._kinds[kind]
-                following = state.begin(self._most)
-                state.under_way -= not following
+                batch = state.begin(self._most)
+                state.under_way -= not batch
                 if not state.under_way:
                     del self._kinds[kind]
-            if following:
-                _submit_or_run(pool, partial(self._begin_and_go_on, kind, following, pool))
+            if batch and pool.is_wanted():
+                _submit_or_run(pool, partial(self._begin_and_go_on, kind, batch, pool))
+                return
 
     def _begin(self, batch: Sequence[WaitingCalls], pool: Executor) -> None:
         """Run the calls of a batch that were not cancelled while they waited."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future
 from typing import Any
 
 import pytest
 
 from handlers.call import NotBatchable
 from handlers.http import threads
-from handlers.http.threads import CallBatches, WaitingCall
+from handlers.http.threads import CallBatches, FairThreads, WaitingCall
 
 
 class Call(WaitingCall[str]):
@@ -28,12 +28,13 @@ class Runner:
     `batches` are the batches of several calls that were run, `individually` the names of calls that were run as one.
     """
 
-    def __init__(self, most: int = 100) -> None:
+    def __init__(self, most: int = 100, threads: int = 4) -> None:
         self.batches: list[list[Call]] = []
         self.individually: list[str] = []
         self.begun, self.go_on = threading.Event(), threading.Event()
         self.outcome: Callable[[Call], Any] = lambda call: f"in a batch of {len(self.batches[-1])}"
-        self.pool = ThreadPoolExecutor(4)
+        self.threads = FairThreads(threads, "test")
+        self.pool = self.threads.of("organization")
         self.calls = CallBatches(self._run, most)
         self.later: list[Callable[[], None]] = []
 
@@ -45,11 +46,15 @@ class Runner:
             self.begun.set()
             assert self.go_on.wait(60)
         self.individually.append(batch[0].name)
+        self.thread = threading.get_ident()
         return ["individually"]
 
     def call(self, name: str, kind: str | None = "kind", *, waits: bool = False) -> Call:
         call = Call(name, waits)
-        self.calls.submit(kind, call, self.pool, lambda seconds, do: self.later.append(do))
+        if kind is None:
+            self.calls.submit_alone(call, self.pool)
+        else:
+            self.calls.submit(kind, call, self.pool, lambda seconds, do: self.later.append(do))
         if waits:
             assert self.begun.wait(60)
         return call
@@ -66,7 +71,7 @@ def runner() -> Iterator[Runner]:
     runner = Runner()
     yield runner
     runner.go_on.set()
-    runner.pool.shutdown()
+    runner.threads.close()
 
 
 def results(*calls: Call) -> list[str]:
@@ -109,7 +114,31 @@ def test_a_batch_has_a_maximum_size_and_the_other_calls_keep_their_order():
     runner.go_on.set()
     assert results(first, *waiting) == ["individually", *["in a batch of 3"] * 6, "individually"]
     assert runner.batches == [waiting[:3], waiting[3:6]]
-    runner.pool.shutdown()
+    runner.threads.close()
+
+
+def test_a_batch_runs_on_the_thread_of_the_one_that_it_waited_for(runner):
+    threads_of_batches: list[int] = []
+    runner.outcome = lambda call: threads_of_batches.append(threading.get_ident())
+    first = runner.call("first", waits=True)
+    waiting = [runner.call(f"waiting {number}") for number in range(2)]
+    runner.go_on.set()
+    results(first, *waiting)
+    assert threads_of_batches == [runner.thread] * 2
+
+
+def test_other_work_that_waits_for_a_thread_comes_before_the_next_batch():
+    runner = Runner(threads=1)
+    order: list[str] = []
+    runner.outcome = lambda call: order.append(call.name)
+    first = runner.call("first", waits=True)
+    waiting = [runner.call(f"waiting {number}") for number in range(2)]
+    other = runner.threads.of("another organization").submit(order.append, "other")
+    runner.go_on.set()
+    results(first, *waiting)
+    other.result(60)
+    assert order == ["other", "waiting 0", "waiting 1"]
+    runner.threads.close()
 
 
 def test_calls_of_other_kinds_do_not_wait(runner):
@@ -174,7 +203,7 @@ def test_a_fault_of_a_batch_reaches_each_of_its_calls(runner):
 def test_calls_that_wait_while_the_threads_end_are_still_run(runner):
     first = runner.call("first", waits=True)
     waiting = [runner.call(f"waiting {number}") for number in range(3)]
-    ending = threading.Thread(target=runner.pool.shutdown)
+    ending = threading.Thread(target=runner.threads.close)
     ending.start()
     runner.go_on.set()
     ending.join()
