@@ -88,9 +88,9 @@ def refuse_other_payload(api_code: str, schema_type: str, payload: Mapping[str, 
     form, is_one = check
     value = (payload or {}).get("value")
     if value is None:
-        raise PayloadInvalid(f"payload.value is missing: an event of type {api_code} carries {form} there.")
+        raise PayloadInvalid(f"payload.value is missing; events of type {api_code} need {form} in this field.")
     if not is_one(value):
-        raise PayloadInvalid(f"payload.value is not {form}: an event of type {api_code} carries {form} there.")
+        raise PayloadInvalid(f"payload.value is not {form}; events of type {api_code} need {form} in this field.")
 
 
 # A client that shows an address as a link would run the script in it.

@@ -158,7 +158,10 @@ def event_of_status(status: str) -> str:
 def steps_to(status: str) -> tuple[str, ...]:
     """The statuses on a new order's way to its first one; raises OrderStatusConflict if there is no way."""
     if status == PARTIALLY_RETURNED:
-        raise OrderStatusConflict("An order is returned in part by an event, which lists the items that came back.")
+        raise OrderStatusConflict(
+            "A new order cannot have the status partially-returned. Create it as confirmed, then send an event of type "
+            "member-purchase-order-partially-returned with the returned items."
+        )
     if status == RETURNED:
         return CREATED, CONFIRMED, RETURNED
     return (CREATED,) if status == CREATED else (CREATED, status)

@@ -112,7 +112,7 @@ def new_payment(
     else:
         tender = Tendered(points, policy.value_of(points))
     if Fraction(tender.points) % Fraction(policy.multiple_of):
-        raise PointsNotMultiple(f"{tender.points} points are no multiple of {policy.multiple_of}.")
+        raise PointsNotMultiple(f"{tender.points} points are not a multiple of {policy.multiple_of}.")
     if not policy.is_enough(tender.points):
         raise PaymentBelowMinimum(
             f"{tender.points} points are worth {tender.value}; a payment is at least {policy.min_points} points."

@@ -36,7 +36,10 @@ def create_loyalty_program(call: Call, body: ProgramProperties) -> dict[str, Any
     """Create a program; it has no tiers yet, so none can be its default."""
     body = _validated(call, body)
     if body.default_tier_id is not None:
-        raise UnknownTier(f"There is no tier {body.default_tier_id} in the new loyalty program, which has none yet.")
+        raise UnknownTier(
+            f"defaultTierId is {body.default_tier_id}, but a new loyalty program has no tiers. Create the program "
+            "without defaultTierId, then its tiers."
+        )
     values = {"loyalty_program_key": call.new_key(), **values_of(body)}
     program = PROGRAMS.add(call.db, call.organization.organization_id, values, call.now)
     return _program_values(program, _default_program_id(call, program, body.set_as_default))

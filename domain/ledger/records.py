@@ -184,7 +184,7 @@ def refuse_changes_in_use(current: LedgerAccount, settings: Mapping[str, Any]) -
         changed_settings.append("pointTrackingEnabled")
     if changed_settings:
         raise LedgerAccountInUse(
-            f"The ledger account has transactions: {', '.join(changed_settings)} cannot change any more."
+            f"{', '.join(changed_settings)} cannot be changed, because the ledger account has transactions."
         )
 
 

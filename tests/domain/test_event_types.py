@@ -50,14 +50,14 @@ def test_a_value_in_the_form_of_the_type_is_accepted(schema_type, value):
 def test_a_value_of_another_form_is_refused(schema_type, value, form):
     with pytest.raises(PayloadInvalid) as caught:
         refuse_other_payload("till-opened", schema_type, {"value": value})
-    assert str(caught.value) == (f"payload.value is not {form}: an event of type till-opened carries {form} there.")
+    assert str(caught.value) == f"payload.value is not {form}; events of type till-opened need {form} in this field."
 
 
 @pytest.mark.parametrize("payload", [None, {}, {"value": None}, {"other": 1}])
 def test_a_missing_value_is_refused(payload):
     with pytest.raises(PayloadInvalid) as caught:
         refuse_other_payload("till-opened", "number", payload)
-    assert str(caught.value) == "payload.value is missing: an event of type till-opened carries a number there."
+    assert str(caught.value) == "payload.value is missing; events of type till-opened need a number in this field."
 
 
 def test_a_built_in_type_reads_like_a_custom_one():

@@ -102,7 +102,10 @@ class CapturedOrders(OrderWork):
             return None
         order = self._orders[tracked.order["externalId"]]
         if tracked.order_status in _STANDING and order[0].status not in _STANDING:
-            raise EventNotCaptured(f"The order {order[0].external_id} of the event is {order[0].status} by now.")
+            stored_order = order[0]
+            raise EventNotCaptured(
+                f"The event cannot be evaluated, because its order {stored_order.external_id} is {stored_order.status}."
+            )
         return order
 
     def keep(self, after: OrderWithItems) -> None:

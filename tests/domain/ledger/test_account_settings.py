@@ -132,7 +132,7 @@ def test_settings_that_give_stored_amounts_their_meaning_cannot_change(changes, 
     settings = PLAIN | {"point_tracking_enabled": True}
     with pytest.raises(LedgerAccountInUse) as caught:
         refuse_changes_in_use(current, settings | changes)
-    assert str(caught.value) == f"The ledger account has transactions: {fixed_fields} cannot change any more."
+    assert str(caught.value) == f"{fixed_fields} cannot be changed, because the ledger account has transactions."
 
 
 def test_an_account_in_use_may_begin_to_be_tracked():
