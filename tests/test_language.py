@@ -7,6 +7,8 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -32,22 +34,50 @@ PARTICIPLE = re.compile(
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
-def modules(folder: str) -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted((ROOT / folder).rglob("*.py")):
-        name = path.relative_to(ROOT).as_posix()
-        if not name.startswith(LEFT_OUT):
-            yield name, ast.parse(path.read_text(encoding="utf-8"))
+@dataclass(frozen=True)
+class Module:
+    """What the tests ask of a module: docstrings and names, each with its line, and the texts of its prose."""
+
+    name: str
+    docstrings: list[tuple[int, str]]
+    identifiers: list[tuple[int, str]]
+    public_classes: list[tuple[int, str]]
+    bare_participles: list[tuple[int, str]]
+    prose: list[str]
 
 
-def docstrings(module: ast.Module) -> Iterator[tuple[int, str]]:
+def read_module(name: str, content: str) -> Module:
+    nodes = list(ast.walk(ast.parse(content)))
+    return Module(
+        name,
+        list(docstrings(nodes)),
+        list(identifiers(nodes)),
+        list(public_classes(nodes)),
+        list(bare_participles(nodes)),
+        [*texts(nodes), *comments(content)],
+    )
+
+
+@cache
+def modules(folder: str) -> list[Module]:
+    """The modules of a folder, each parsed once for all tests."""
+    paths = {path.relative_to(ROOT).as_posix(): path for path in sorted((ROOT / folder).rglob("*.py"))}
+    return [
+        read_module(name, path.read_text(encoding="utf-8"))
+        for name, path in paths.items()
+        if not name.startswith(LEFT_OUT)
+    ]
+
+
+def docstrings(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
     """The texts that stand alone as statements, also below attributes, each with its line."""
-    for node in ast.walk(module):
+    for node in nodes:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.lineno, node.value.value
 
 
-def identifiers(module: ast.Module) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(module):
+def identifiers(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
+    for node in nodes:
         if isinstance(node, ast.Name):
             yield node.lineno, node.id
         elif isinstance(node, ast.Attribute):
@@ -71,16 +101,16 @@ def is_question(docstring: str) -> bool:
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_the_modules_are_found(folder):
-    assert len(list(modules(folder))) > 10
-    assert any(True for _, module in modules(folder) for _ in docstrings(module))
+    assert len(modules(folder)) > 10
+    assert any(module.docstrings for module in modules(folder))
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_docstrings_say_what_a_thing_is_in_a_noun_phrase_or_an_imperative(folder):
     questions = {
-        f"{name}:{line}: {text.strip().splitlines()[0]}"
-        for name, module in modules(folder)
-        for line, text in docstrings(module)
+        f"{module.name}:{line}: {text.strip().splitlines()[0]}"
+        for module in modules(folder)
+        for line, text in module.docstrings
         if is_question(text)
     }
     assert questions == set()
@@ -89,9 +119,9 @@ def test_docstrings_say_what_a_thing_is_in_a_noun_phrase_or_an_imperative(folder
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_docstrings_and_identifiers_use_no_metaphors(folder):
     places = {
-        f"{name}:{line}: {', '.join(sorted(words))}"
-        for name, module in modules(folder)
-        for line, text in [*docstrings(module), *identifiers(module)]
+        f"{module.name}:{line}: {', '.join(sorted(words))}"
+        for module in modules(folder)
+        for line, text in [*module.docstrings, *module.identifiers]
         if (words := metaphors(text))
     }
     assert places == set()
@@ -100,16 +130,16 @@ def test_docstrings_and_identifiers_use_no_metaphors(folder):
 def test_the_rules_find_what_they_are_made_for():
     source = 'class OpenDesk:\n    """What a desk holds."""\n\n    def at_till(self, ladders):\n'
     source += '        """Those of the shelf."""\n'
-    module = ast.parse(source)
-    assert [is_question(text) for _, text in docstrings(module)] == [True, True]
-    assert set().union(*(metaphors(text) for _, text in docstrings(module))) == {"desk", "shelf"}
-    assert set().union(*(metaphors(name) for _, name in identifiers(module))) == {"desk", "till", "ladders"}
+    module = read_module("desks.py", source)
+    assert [is_question(text) for _, text in module.docstrings] == [True, True]
+    assert set().union(*(metaphors(text) for _, text in module.docstrings)) == {"desk", "shelf"}
+    assert set().union(*(metaphors(name) for _, name in module.identifiers)) == {"desk", "till", "ladders"}
     assert metaphors("until the description is still there") == set()
     assert not is_question("Whatever is left of it.")
 
 
-def public_classes(module: ast.Module) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(module):
+def public_classes(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
+    for node in nodes:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
             yield node.lineno, node.name
 
@@ -124,45 +154,45 @@ def names_with_two_meanings(classes: Iterator[tuple[str, str]]) -> dict[str, lis
 
 def test_no_two_public_classes_have_one_name():
     classes = (
-        (f"{name}:{line}", class_name)
+        (f"{module.name}:{line}", class_name)
         for folder in FOLDERS
-        for name, module in modules(folder)
-        for line, class_name in public_classes(module)
+        for module in modules(folder)
+        for line, class_name in module.public_classes
     )
     assert names_with_two_meanings(classes) == {}
 
 
 def test_a_second_class_of_a_name_is_found():
     source = "class Lot:\n    class Use: ...\n\nclass Use: ...\nclass _Own: ...\nclass _Own: ...\n"
-    classes = [(f"lots.py:{line}", name) for line, name in public_classes(ast.parse(source))]
+    classes = [(f"lots.py:{line}", name) for line, name in read_module("lots.py", source).public_classes]
     assert names_with_two_meanings(iter(classes)) == {"Use": ["lots.py:4", "lots.py:2"]}
 
 
 @pytest.mark.parametrize("folder", EVERYWHERE)
 def test_names_say_what_a_thing_is(folder):
     empty = {
-        f"{name}:{line}: {identifier}"
-        for name, module in modules(folder)
-        for line, identifier in identifiers(module)
+        f"{module.name}:{line}: {identifier}"
+        for module in modules(folder)
+        for line, identifier in module.identifiers
         if identifier.strip("_").lower() in EMPTY_NAMES
     }
     assert empty == set()
 
 
-def bare_participles(module: ast.Module) -> Iterator[tuple[int, str]]:
+def bare_participles(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
     """The names that a module binds to a bare participle; `left` may be the operand beside `right`."""
-    names = [(line, name.strip("_")) for line, name in bound_names(module)]
+    names = [(line, name.strip("_")) for line, name in bound_names(nodes)]
     for line, name in names:
         is_operand = name == "left" and any(other == "right" and abs(at - line) <= 1 for at, other in names)
         if PARTICIPLE.fullmatch(name) and not is_operand:
             yield line, name
 
 
-def bound_names(module: ast.Module) -> Iterator[tuple[int, str]]:
+def bound_names(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
     """The variables, parameters, functions and classes; fields of records are named after their columns."""
-    classes = [node for node in ast.walk(module) if isinstance(node, ast.ClassDef)]
+    classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
     fields = {id(field.target) for node in classes for field in node.body if isinstance(field, ast.AnnAssign)}
-    for node in ast.walk(module):
+    for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in fields:
             yield node.lineno, node.id
         elif isinstance(node, ast.arg):
@@ -173,10 +203,10 @@ def bound_names(module: ast.Module) -> Iterator[tuple[int, str]]:
 
 def test_no_name_is_a_bare_participle():
     names = {
-        f"{name}:{line}: {identifier}"
+        f"{module.name}:{line}: {identifier}"
         for folder in EVERYWHERE
-        for name, module in modules(folder)
-        for line, identifier in bare_participles(module)
+        for module in modules(folder)
+        for line, identifier in module.bare_participles
     }
     assert names == set()
 
@@ -184,7 +214,7 @@ def test_no_name_is_a_bare_participle():
 def test_bare_participles_are_found():
     source = "def _told(given, left, right, existing_emails):\n    kept = held_coupons = 1\n\n\n    left = kept\n"
     source += "class Row:\n    reserved: int\n"
-    names = sorted(bare_participles(ast.parse(source)))
+    names = sorted(read_module("coupons.py", source).bare_participles)
     assert names == [(1, "given"), (1, "told"), (2, "kept"), (5, "left")]
 
 
@@ -226,24 +256,28 @@ ALLOWED_PHRASES = {
 ENDINGS = {"docs": "*.md", "openapi": "*.yaml"}
 
 
-def prose(path: Path) -> Iterator[str]:
-    """The text of a page; of a module, the comments and the strings that have a space."""
-    content = path.read_text(encoding="utf-8")
-    if path.suffix != ".py":
-        yield content
-        return
-    for node in ast.walk(ast.parse(content)):
+def texts(nodes: list[ast.AST]) -> Iterator[str]:
+    """The strings that have a space."""
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
             yield node.value
-    for token in tokenize.generate_tokens(io.StringIO(content).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.string
+
+
+def comments(content: str) -> Iterator[str]:
+    """The comments of a module in which one may have a phrase: only these modules are worth the tokens."""
+    if any(PHRASE.search(line, line.find("#")) for line in content.splitlines() if "#" in line):
+        for token in tokenize.generate_tokens(io.StringIO(content).readline):
+            if token.type == tokenize.COMMENT:
+                yield token.string
 
 
 def count_phrases(folder: str) -> int:
-    paths = sorted((ROOT / folder).rglob(ENDINGS.get(folder, "*.py")))
-    paths = [path for path in paths if not path.relative_to(ROOT).as_posix().startswith(LEFT_OUT)]
-    return sum(len(PHRASE.findall(text)) for path in paths for text in prose(path) if path != Path(__file__))
+    if folder in ENDINGS:
+        content = [path.read_text(encoding="utf-8") for path in (ROOT / folder).rglob(ENDINGS[folder])]
+    else:
+        this_file = Path(__file__).relative_to(ROOT).as_posix()
+        content = [text for module in modules(folder) if module.name != this_file for text in module.prose]
+    return sum(len(PHRASE.findall(text)) for text in content)
 
 
 @pytest.mark.parametrize("folder", ALLOWED_PHRASES)
@@ -254,7 +288,7 @@ def test_phrases_that_are_hard_to_read_become_fewer(folder):
     assert count >= maximum - 25, f"lower the number of {folder} to {count}"
 
 
-def test_phrases_that_are_hard_to_read_are_found(tmp_path):
-    path = tmp_path / "told.py"
-    path.write_text('"""Whoever is told."""\n\nname = "told"\n# Indexed anew, as it is.\n', encoding="utf-8")
-    assert [PHRASE.findall(text) for text in prose(path)] == [["Whoever", "told"], ["anew", "as it is"]]
+def test_phrases_that_are_hard_to_read_are_found():
+    source = '"""Whoever is told."""\n\nname = "told"\n# Indexed anew, as it is.\n'
+    phrases = [PHRASE.findall(text) for text in read_module("told.py", source).prose]
+    assert phrases == [["Whoever", "told"], ["anew", "as it is"]]
