@@ -50,13 +50,19 @@ class TierSchedule:
 
     def of(self, member: str) -> str | None:
         """The name of the tier that a member has in the program."""
-        entry = self.entry(member)
+        return self.of_record(self.shop.integration.get(f"/members/{member}")["loyaltyMember"])
+
+    def of_record(self, record: Mapping[str, Any]) -> str | None:
+        """The name of the tier that a member has in the program, by the member's record."""
+        entry = self._entry_of_record(record)
         return None if entry is None else self.name(entry["loyaltyTierId"])
 
     def entry(self, member: str) -> dict[str, Any] | None:
         """The tier that a member has in the program, from the member's record."""
-        tiers = self.shop.integration.get(f"/members/{member}")["loyaltyMember"]["tiers"]
-        return next((t for t in tiers if t["loyaltyProgramId"] == self.program["loyaltyProgramId"]), None)
+        return self._entry_of_record(self.shop.integration.get(f"/members/{member}")["loyaltyMember"])
+
+    def _entry_of_record(self, record: Mapping[str, Any]) -> dict[str, Any] | None:
+        return next((t for t in record["tiers"] if t["loyaltyProgramId"] == self.program["loyaltyProgramId"]), None)
 
     def set(self, member: str, name: str | None = None, expect: int = 200, **more: Any) -> dict[str, Any]:
         """Set a member's tier by hand; without a name it is unassigned."""

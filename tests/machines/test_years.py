@@ -89,10 +89,10 @@ class Year:
         with self.shop.engine.connect() as db:
             return [tuple(row) for row in db.exec_driver_sql(statement, values)]
 
-    def balance(self, member: str) -> int:
-        """The points of a member."""
+    def state(self, member: str) -> tuple[int, str | None]:
+        """The points and the tier of a member."""
         record = self.shop.integration.get(f"/members/{member}")["loyaltyMember"]
-        return sum(balance["balance"] for balance in record["ledgerBalances"])
+        return sum(balance["balance"] for balance in record["ledgerBalances"]), self.tiers.of_record(record)
 
     @property
     def remains(self) -> list[Any]:
@@ -124,7 +124,7 @@ def live(api: Any, steps: list[Step], chance: random.Random | None = None) -> Ye
         is_successful = True if step.bought else model[step.member].spend(step.spent)
         effects["spend" if is_successful else "refuse"] += not step.bought
         assert year.do(step) is is_successful, step
-        states = {name: (year.balance(name), year.tiers.of(name)) for name in MEMBERS}
+        states = {name: year.state(name) for name in MEMBERS}
         assert states == {name: (member.balance, member.tier(step.at)) for name, member in model.items()}, step
         movers = [name for name in MEMBERS if states[name][1] != tiers[name]]
         effects.update("reach a tier" if states[name][1] in TIERS else "lose a tier" for name in movers)
