@@ -26,7 +26,7 @@ from persistence.balance_columns import HOLDINGS, IN_ORDER, IS_RELEVANT, VIEW_CO
 from persistence.connections import query
 from persistence.filters import is_same
 from persistence.records import Records
-from persistence.rows import CompiledStatement, as_json
+from persistence.rows import as_json, compile_statement
 from persistence.tables.ledger import (
     ledger_accounts,
     wallets,
@@ -57,8 +57,8 @@ def balances_of_wallets(
     It covers every active account, and the inactive ones that the wallet ever had a balance on.
     """
     balances: dict[int, list[WalletView]] = {wallet_id: [] for wallet_id in wallet_ids}
-    rows = _RELEVANT_VIEWS.rows(db, organization_id=organization_id, wallet_ids=list(balances), now=now)
-    for holding in (view(row, now, timezone) for row in rows):
+    parameters = {"organization_id": organization_id, "wallet_ids": list(balances), "now": now}
+    for holding in (view(row, now, timezone) for row in query(db, _RELEVANT_VIEWS, parameters)):
         balances[holding.wallet_id].append(holding)
     return balances
 
@@ -107,7 +107,7 @@ def _views(
     return [view(row, now, timezone) for row in db.execute(statement, {"now": now})]
 
 
-_RELEVANT_VIEWS = CompiledStatement(
+_RELEVANT_VIEWS = compile_statement(
     _VIEWS.where(
         wallets.c.organization_id == bindparam("organization_id"),
         wallets.c.wallet_id == func.any(cast(bindparam("wallet_ids"), ARRAY(BigInteger))),

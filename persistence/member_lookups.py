@@ -17,7 +17,7 @@ from persistence.filters import is_same
 from persistence.ledger_wallets import view
 from persistence.member_tiers import EXPIRES_AT, FLOOR_COLUMNS
 from persistence.records import Kind, Lookup
-from persistence.rows import CompiledStatement, columns_of
+from persistence.rows import columns_of, compile_statement
 from persistence.tables.ledger import ledger_accounts, wallets
 from persistence.tables.members import members
 
@@ -165,7 +165,7 @@ def _lookup(
         return {address: record(of_member, now, timezone) for address, of_member in rows_by_address.items()}
 
     is_addressed = column == func.any(cast(bindparam("addresses"), ARRAY(column.type)))
-    return Lookup(CompiledStatement(members_.where(is_addressed)), records)
+    return Lookup(compile_statement(members_.where(is_addressed)), records)
 
 
 BY_ID = _lookup(_MEMBERS, members.c.member_id, _member)

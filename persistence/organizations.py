@@ -3,24 +3,25 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, TypeVar
 
 from sqlalchemy import ARRAY, BigInteger, Connection, bindparam, cast, func, insert, select, update
 
 from domain.access import Grant, merge_grants
 from domain.organizations import Organization, OrganizationDetails
-from persistence.connections import query
+from persistence.connections import Prepared, query
 from persistence.filters import is_same
 from persistence.permission_groups import groups_administer, roles_of_groups
 from persistence.records import Addresses
-from persistence.rows import CompiledStatement, add, change, columns_of
+from persistence.rows import add, change, columns_of, compile_statement
 from persistence.tables.organizations import organization_users, organizations, signing_keys, users
 
 Record = TypeVar("Record")
 
 _COLUMNS = columns_of(organizations, Organization)
 
-_FIND = CompiledStatement(select(*_COLUMNS).where(organizations.c.organization_id == bindparam("organization_id")))
+_FIND = compile_statement(select(*_COLUMNS).where(organizations.c.organization_id == bindparam("organization_id")))
 
 _WITH_ROWS = """
 SELECT o.organization_id FROM organizations o
@@ -40,7 +41,7 @@ _RIGHTS = (
     func.coalesce(users.c.token_generation, 0),
     users.c.user_id,
 )
-_WITH_RIGHTS = CompiledStatement(
+_WITH_RIGHTS = compile_statement(
     select(*_COLUMNS, *_RIGHTS)
     .select_from(
         organizations.outerjoin(
@@ -69,7 +70,7 @@ _UNKNOWN_USER = CurrentRights(False, False, Grant(frozenset()), 0)
 
 def find(db: Connection, organization_id: int) -> Organization | None:
     """The organization with this id."""
-    rows = _FIND.rows(db, organization_id=organization_id)
+    rows = query(db, _FIND, {"organization_id": organization_id})
     return Organization(*rows[0]) if rows else None
 
 
@@ -89,7 +90,7 @@ def find_time(db: Connection, organization_id: int) -> datetime:
 
 def find_with_rights(db: Connection, organization_id: int, user_id: int) -> tuple[Organization, CurrentRights] | None:
     """The organization and the present permissions of a user, who may be unknown, in one query."""
-    rows = _WITH_RIGHTS.rows(db, organization_id=organization_id, user_ids=[user_id])
+    rows = query(db, _WITH_RIGHTS, {"organization_id": organization_id, "user_ids": [user_id]})
     if not rows:
         return None
     organization, rights = _organization_and_rights(rows, [user_id])
@@ -105,18 +106,27 @@ def find_with_records(
     often as there are users.
     """
     statement = _WITH_RIGHTS if user_ids else _FIND
-    parameters = {"organization_id": organization_id, "user_ids": list(user_ids)}
+    parameters: dict[str, Any] = {"organization_id": organization_id, "user_ids": list(user_ids)}
     if addresses is None or len(user_ids) > 1:
-        rows = statement.rows(db, **parameters)
+        rows = query(db, statement, parameters)
         return (*_organization_and_rights(rows, user_ids), None) if rows else None
-    values, now = [*addresses.values], addresses.now
-    rows = statement.rows_with(db, addresses.lookup.statement, **parameters, addresses=values, now=now)
+    parameters |= {"addresses": [*addresses.values], "now": addresses.now}
+    rows = query(db, _with_records(statement, addresses.lookup.statement), parameters)
     if not rows:
         return None
     width = len(_COLUMNS) + (len(_RIGHTS) if user_ids else 0)
     organization, rights = _organization_and_rights(rows[:1], user_ids)
     rows_of_records = [row[width:] for row in rows if row[width] is not None]
-    return organization, rights, addresses.lookup.records(rows_of_records, now, organization.timezone)
+    return organization, rights, addresses.lookup.records(rows_of_records, addresses.now, organization.timezone)
+
+
+@cache
+def _with_records(statement: str, of_records: str) -> Prepared:
+    """The statement whose rows are each followed by each row of the other, in no certain order, or else by NULLs.
+
+    Both have the same values for parameters of the same names.
+    """
+    return Prepared(f"SELECT * FROM ({statement}) AS x LEFT JOIN ({of_records}) AS y ON true")
 
 
 def _organization_and_rights(

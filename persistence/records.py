@@ -15,10 +15,11 @@ from sqlalchemy import ARRAY, Connection, Table, bindparam, cast, func, select
 from domain.fields import wire_name
 from domain.organizations import Organization
 from domain.problems import Refusal
+from persistence.connections import Prepared, query
 from persistence.counts import RowCount
 from persistence.filters import Filter, conditions_of, equals
 from persistence.paging import Page, Paged, paged_columns, sorting_of
-from persistence.rows import CompiledStatement, add, change, fields_of
+from persistence.rows import add, change, compile_statement, fields_of
 
 Kind = TypeVar("Kind")
 
@@ -62,7 +63,7 @@ class Records(Generic[Kind]):
         self._conflicts = conflicts
         self._key_share = not locks_references
         self._moments = [name for name in ("created_at", "updated_at") if name in table.c]
-        self._statements: dict[tuple[str, tuple[tuple[str, str], ...]], CompiledStatement] = {}
+        self._statements: dict[tuple[str, tuple[tuple[str, str], ...]], Prepared] = {}
 
     def find(self, db: Connection, organization_id: int, record_id: Any) -> Kind | None:
         """The record with this id."""
@@ -118,9 +119,9 @@ class Records(Generic[Kind]):
         if statement is None:
             statement = self._statements[selected, comparisons] = self._compile(selected, comparisons)
         parameters = {name: list(values[name]) if how == _ANY else values[name] for name, how in comparisons}
-        return statement.rows(db, organization_id=organization_id, **parameters)
+        return query(db, statement, {"organization_id": organization_id, **parameters})
 
-    def _compile(self, selected: str, comparisons: tuple[tuple[str, str], ...]) -> CompiledStatement:
+    def _compile(self, selected: str, comparisons: tuple[tuple[str, str], ...]) -> Prepared:
         """Compile the statement of `_rows`; each comparison is a column and how it is compared with its parameter."""
         table, is_whole = self.table, selected in (_RECORDS, _LOCKED)
         conditions = [_CONDITIONS[how](table.c[name]) for name, how in comparisons]
@@ -133,7 +134,7 @@ class Records(Generic[Kind]):
             statement = statement.order_by(self.id)
         if selected == _LOCKED:
             statement = statement.with_for_update(key_share=self._key_share)
-        return CompiledStatement(statement)
+        return compile_statement(statement)
 
     def find_page(
         self,
@@ -204,16 +205,15 @@ class Lookup(Generic[Kind]):
     `records` makes the records of its rows, by address, at a moment and by the organization's timezone.
     """
 
-    statement: CompiledStatement
+    statement: Prepared
     records: Callable[[Sequence[Sequence[Any]], datetime, str], Mapping[Any, Kind]]
 
     def find(
         self, db: Connection, organization: Organization, addresses: Collection[Any], now: datetime
     ) -> Mapping[Any, Kind]:
         """The records with these addresses at the moment `now`, by address."""
-        organization_id = organization.organization_id
-        rows = self.statement.rows(db, organization_id=organization_id, addresses=[*addresses], now=now)
-        return self.records(rows, now, organization.timezone)
+        parameters = {"organization_id": organization.organization_id, "addresses": [*addresses], "now": now}
+        return self.records(query(db, self.statement, parameters), now, organization.timezone)
 
 
 @dataclass(frozen=True, slots=True)

@@ -319,32 +319,14 @@ _SEQUENCES = {
 }
 
 
-class CompiledStatement:
-    """A statement of SQLAlchemy that is compiled once, for reads of nearly every call.
+def compile_statement(statement: Select[Any]) -> Prepared:
+    """Compile a statement of SQLAlchemy for `query`, once for reads of nearly every call."""
+    compiled = statement.compile(dialect=psycopg2_dialect())  # type: ignore[no-untyped-call]
+    # Constants are a part of the statement: an index of some rows is chosen by them.
+    constants = {name: bind.value for name, bind in compiled.binds.items() if not bind.required}
+    quoted = {name: adapt(value).getquoted().decode() for name, value in constants.items()}
 
-    Statements that are read together have the same values for parameters of the same names.
-    """
+    def insert_constant(match: re.Match[str]) -> str:
+        return f"{match[1] or ''}{quoted[match[2]]}" if match[2] in quoted else match[0]
 
-    def __init__(self, statement: Select[Any]) -> None:
-        compiled = statement.compile(dialect=psycopg2_dialect())  # type: ignore[no-untyped-call]
-        # Constants are a part of the statement: an index of some rows is chosen by them.
-        constants = {name: bind.value for name, bind in compiled.binds.items() if not bind.required}
-        quoted = {name: adapt(value).getquoted().decode() for name, value in constants.items()}
-
-        def insert_constant(match: re.Match[str]) -> str:
-            return f"{match[1] or ''}{quoted[match[2]]}" if match[2] in quoted else match[0]
-
-        self._text = Prepared(PLACEHOLDER.sub(insert_constant, str(compiled)))
-
-    def rows(self, db: Connection, **parameters: Any) -> list[tuple[Any, ...]]:
-        """The rows for values of its parameters, as `query`."""
-        return query(db, self._text, parameters)
-
-    def rows_with(self, db: Connection, other: CompiledStatement, **parameters: Any) -> list[tuple[Any, ...]]:
-        """The rows, each followed by each row of another statement, in no certain order; by NULLs if it has none."""
-        return query(db, _together(self._text, other._text), parameters)
-
-
-@cache
-def _together(first: str, second: str) -> Prepared:
-    return Prepared(f"SELECT * FROM ({first}) AS x LEFT JOIN ({second}) AS y ON true")
+    return Prepared(PLACEHOLDER.sub(insert_constant, str(compiled)))

@@ -29,7 +29,7 @@ from handlers.settings import Settings
 from persistence import connections, transactions
 from persistence.connections import Prepared, defer, query
 from persistence.engine import autocommit, create_engine
-from persistence.rows import CompiledStatement
+from persistence.rows import compile_statement
 
 TABLE = "CREATE TEMPORARY TABLE IF NOT EXISTS seen (n int UNIQUE, t text)"
 ADD = "INSERT INTO seen (n, t) VALUES (%s, %s)"
@@ -257,9 +257,9 @@ class TestPrepared:
         transactions.run(engine, lambda db: [defer(db, ADD, (number, "t")) for number in range(5)])
         numbers_table = table("seen", column("n", Integer))
         has_number = numbers_table.c.n == func.any(cast(bindparam("numbers"), ARRAY(Integer)))
-        statement = CompiledStatement(select(numbers_table.c.n).where(has_number).order_by(numbers_table.c.n))
+        statement = compile_statement(select(numbers_table.c.n).where(has_number).order_by(numbers_table.c.n))
         for numbers in ([0, 1], [2, 3, 4]):
-            rows = read_alone(engine, lambda db, numbers=numbers: statement.rows(db, numbers=numbers))
+            rows = read_alone(engine, lambda db, numbers=numbers: query(db, statement, {"numbers": numbers}))
             assert [row[0] for row in rows] == numbers
         assert count_prepared(messages) == 1
 
