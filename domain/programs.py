@@ -1,13 +1,15 @@
 """Loyalty programs and their tiers."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, tzinfo
 from decimal import Decimal
 from typing import Any
 
 from domain.fields import Key
-from domain.problems import NotFound
+from domain.problems import Conflict, NotFound
+from domain.tier_policies import TierPolicy
+from domain.tiers import KnownTier, Step, TierSchedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,52 @@ class LoyaltyTier:
     updated_at: datetime
 
 
+def known_tiers(programs: Iterable[LoyaltyProgram], tiers: Iterable[LoyaltyTier]) -> list[KnownTier]:
+    """The tiers, active or not and in the same order, with the keys of their programs."""
+    program_keys = {program.loyalty_program_id: program.loyalty_program_key for program in programs}
+    return [
+        KnownTier(
+            tier.loyalty_tier_id,
+            tier.loyalty_tier_key,
+            tier.loyalty_program_id,
+            program_keys[tier.loyalty_program_id],
+            tier.name,
+            tier.active,
+        )
+        for tier in tiers
+    ]
+
+
+def schedules_of(
+    programs: Iterable[LoyaltyProgram], tiers: Iterable[LoyaltyTier], zone: tzinfo
+) -> tuple[TierSchedule, ...]:
+    """The schedules of the active programs; `tiers` are those of all programs."""
+    tiers_by_program: dict[int, list[LoyaltyTier]] = {}
+    for tier in tiers:
+        tiers_by_program.setdefault(tier.loyalty_program_id, []).append(tier)
+    return tuple(
+        _schedule_of(program, tiers_by_program.get(program.loyalty_program_id, ()), zone)
+        for program in programs
+        if program.active
+    )
+
+
+def _schedule_of(program: LoyaltyProgram, own_tiers: Collection[LoyaltyTier], zone: tzinfo) -> TierSchedule:
+    """The schedule of a program with its tiers; an inactive default tier counts as none."""
+    default_id = program.default_tier_id
+    return TierSchedule(
+        program.loyalty_program_id,
+        program.loyalty_program_key,
+        program.tier_points_ledger_account_id,
+        None if any(tier.loyalty_tier_id == default_id and not tier.active for tier in own_tiers) else default_id,
+        tuple(
+            Step(tier.loyalty_tier_id, tier.min_required_points, tier.tier_order) for tier in own_tiers if tier.active
+        ),
+        any(tier.loyalty_tier_id != default_id for tier in own_tiers),
+        TierPolicy.of(program.tier_policy, zone),
+    )
+
+
 class UnknownLoyaltyProgram(NotFound, title="The loyalty program does not exist"):
     """The organization does not have the loyalty program that a request names."""
 
@@ -64,3 +112,13 @@ class UnknownTier(NotFound, title="The tier does not exist"):
 
 class UnknownPortal(NotFound, title="The portal does not exist"):
     """The organization does not have the portal that a request names."""
+
+
+class TierInactive(Conflict, title="The tier is not active"):
+    """An inactive tier cannot be assigned, and cannot be the default one of a program."""
+
+
+def refuse_inactive_default(name: str, active: bool) -> None:
+    """Raise TierInactive for an inactive tier that would become a program's default one."""
+    if not active:
+        raise TierInactive(f"The tier {name} is not active, and so cannot be the default tier of a loyalty program.")

@@ -5,9 +5,8 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from domain.problems import InvalidRequest
-from domain.programs import LoyaltyProgram, UnknownTier
+from domain.programs import LoyaltyProgram, UnknownTier, refuse_inactive_default
 from domain.tier_policies import completed, faults_of_policy
-from domain.tiers import refuse_inactive_default
 from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.base import Changes, values_of, wrapped

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from domain.programs import LoyaltyProgram, LoyaltyTier
-from domain.tiers import refuse_inactive_default
+from domain.programs import LoyaltyProgram, LoyaltyTier, refuse_inactive_default
 from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.base import Merged, values_of, wrapped

@@ -10,8 +10,7 @@ from domain.ledger.expiring import ExpiringPoints
 from domain.ledger.views import WalletView
 from domain.members import Member, MemberProperties, is_reserved_id
 from domain.profiles import NOTIFICATIONS, PROFILE, empty_profile
-from domain.tier_status import TierStatus
-from domain.tiers import KnownTier, MemberTier
+from domain.tiers import KnownTier, MemberTier, TierStatus
 from handlers.messages.base import Nested, Shape, UnusableText, WireSchema
 
 _EMPTY_PROFILE = empty_profile()

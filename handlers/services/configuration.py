@@ -34,9 +34,9 @@ from domain.matchers import ItemPredicate, compile_matcher
 from domain.missions.records import Mission
 from domain.missions.rules import CompiledMission, compile_mission
 from domain.organizations import Organization
-from domain.programs import LoyaltyProgram
+from domain.programs import LoyaltyProgram, known_tiers, schedules_of
 from domain.referrals import ReferralProgram, ReferralPrograms, ready_program
-from domain.tiers import KnownTier, TierSchedule, known_tiers, schedules_of
+from domain.tiers import KnownTier, TierSchedule
 from domain.triggers import Listener
 from handlers.services.possible_events import possible_types
 from persistence import (

@@ -12,9 +12,9 @@ from domain.idempotency import refuse_reuse
 from domain.members import Member, refuse_inactive
 from domain.organizations import Organization
 from domain.problems import FieldFault, InvalidRequest
-from domain.programs import LoyaltyProgram, LoyaltyTier
+from domain.programs import LoyaltyProgram, LoyaltyTier, TierInactive
 from domain.tier_log import TierTracking
-from domain.tiers import FIXED, FLOOR, TierHold, TierInactive
+from domain.tiers import FIXED, FLOOR, TierHold
 from handlers.call import Call, Execution
 from handlers.messages.json_text import digest_of
 from handlers.services.unit_of_work.evaluation import evaluate_derived

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from domain.calendar import add_months
 from domain.ledger.postings import Earning
 from domain.tier_policies import CALENDAR, EARNED, ROLLING, TierPoints, TierPolicy, completed, faults_of_policy
-from domain.tier_status import tier_status
-from domain.tiers import HeldTier, KnownTier, MemberTier, Step, TierAssignments, TierSchedule
+from domain.tiers import HeldTier, KnownTier, MemberTier, Step, TierAssignments, TierSchedule, tier_status
 
 NOON = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
 ACCOUNT, PROGRAM, MEMBER = 1, 1, 7

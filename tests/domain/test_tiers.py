@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.programs import LoyaltyProgram, LoyaltyTier
+from domain.programs import (
+    LoyaltyProgram,
+    LoyaltyTier,
+    TierInactive,
+    known_tiers,
+    refuse_inactive_default,
+    schedules_of,
+)
 from domain.tier_log import TierLog, TierTracking
 from domain.tier_policies import EARNED, LIFETIME, ROLLING, TierPoints, TierPolicy, completed
 from domain.tiers import (
@@ -20,11 +27,7 @@ from domain.tiers import (
     Step,
     TierAssignments,
     TierFloor,
-    TierInactive,
     TierSchedule,
-    known_tiers,
-    refuse_inactive_default,
-    schedules_of,
 )
 from tests.domain.campaigns.test_context import record
 

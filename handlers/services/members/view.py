@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from domain.ledger.views import WalletView
 from domain.members import Member
 from domain.tier_policies import BALANCE, TierPoints
-from domain.tier_status import TierStatus, tier_status
-from domain.tiers import MemberTier, Points, TierAssignments
+from domain.tiers import MemberTier, Points, TierAssignments, TierStatus, tier_status
 from handlers.call import Call
 from handlers.services.configuration import Configuration, configuration_of
 from handlers.services.unit_of_work.derived_events import Earnings, find_tier_earnings

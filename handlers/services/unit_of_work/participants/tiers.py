@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from domain.campaigns.context import EventFacts
 from domain.campaigns.outcomes import BadParameter
-from domain.programs import LoyaltyProgram, LoyaltyTier, UnknownTier
+from domain.programs import LoyaltyProgram, LoyaltyTier, TierInactive, UnknownTier
 from domain.reversals import ReversedPart
 from domain.tier_log import TierLog, TierTracking
-from domain.tiers import HeldTier, KnownTier, TierHold, TierInactive, TierSchedule
+from domain.tiers import HeldTier, KnownTier, TierHold, TierSchedule
 from handlers.messages.reversals import reversed_tier
 from handlers.services.unit_of_work.derived_events import DerivedEvent, tier_event
 from handlers.services.unit_of_work.reversals import Reversal
