@@ -43,7 +43,6 @@ def calls_in(folder: str, name: str) -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("name", "callers"),
     [
-        ("resolve_addresses", {"_find_records"}),
         # The primary decides who may read a replica.
         ("permitted_callers", {"_admit", "ask_primary", "_read_replica"}),
         ("wait_for_locks", {"_run_batch"}),

@@ -5,7 +5,7 @@ never revealed. Addresses are resolved in the order of the path, and a nested re
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from domain.content.documents import DEFAULT_LOCALE, DEFAULT_LOCALE_IN_PATHS, DocumentAddress
 from domain.members import AmbiguousMember
 from domain.problems import LONGEST_NAME, NotFound
-from handlers.call import BatchedCall, Call
+from handlers.call import Call
 from persistence import (
     member_lookups,
     members,
@@ -73,10 +73,15 @@ class PathAddress:
 
     def contains(self, record: Any, arguments: Mapping[str, Any]) -> bool:
         """True if a record belongs to the one that the path names before it, if it names one."""
-        if self.inside is None or self.inside[0] not in arguments:
+        if self.inside is None:
             return True
         parent, shared = self.inside
-        return bool(getattr(record, shared) == getattr(arguments[parent], shared))
+        return parent not in arguments or bool(getattr(record, shared) == getattr(arguments[parent], shared))
+
+    def not_found(self, name: str, value: Any) -> NotFound:
+        """The refusal of a value of the path parameter `name` that addresses no record."""
+        noun = _NOUNS.get(self.argument, self.argument.replace("_", " "))
+        return NotFound(f"There is no {noun} with the {name} {str(value)[:LONGEST_NAME]}.")
 
 
 def _one(argument: str, find: Callable[..., Any], inside: tuple[str, str] | None = None) -> PathAddress:
@@ -260,43 +265,7 @@ def first_lookup(parameters: Iterable[str], arguments: Collection[str]) -> Looku
     return next((lookups.get(name) for name in parameters if name != ORGANIZATION), None)
 
 
-def resolve_addresses(
-    batch: Sequence[BatchedCall],
-    addresses: Iterable[tuple[str, PathAddress]],
-    first_records: Mapping[Any, Any] | None = None,
-) -> None:
-    """Find the records that the paths of the open calls of one operation and organization address.
-
-    `first_records` are those of the first parameter, by its values, if they were read already. A call gets the refusal
-    of its first parameter that has no record.
-    """
-    for name, address in addresses:
-        records = _find(address, name, batch) if first_records is None else first_records
-        first_records = None
-        for batched in batch:
-            if batched.outcome is None:
-                record = records.get(batched.request.path[name])
-                if record is not None and address.contains(record, batched.records):
-                    batched.records[address.argument] = record
-                else:
-                    batched.outcome = _not_found(address.argument, name, batched.request.path[name])
-
-
-def _find(address: PathAddress, name: str, batch: Sequence[BatchedCall]) -> Mapping[Any, Any]:
-    """The records that a parameter addresses in the open calls, by its values."""
-    open_calls = [batched for batched in batch if batched.outcome is None]
-    if not open_calls:
-        return {}
-    first = open_calls[0]
-    return address.find(first.call, {batched.request.path[name] for batched in open_calls}, first.records)
-
-
 def offered_arguments(parameters: Iterable[str]) -> set[str]:
     """The arguments that handlers may name for the parameters of a path."""
     records = {name for name in parameters if name != ORGANIZATION}
     return {ADDRESSES[name].argument for name in records} | ({HOLDER} if records & _HOLDERS.keys() else set())
-
-
-def _not_found(argument: str, name: str, value: Any) -> NotFound:
-    noun = _NOUNS.get(argument, argument.replace("_", " "))
-    return NotFound(f"There is no {noun} with the {name} {str(value)[:LONGEST_NAME]}.")

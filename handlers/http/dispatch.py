@@ -30,7 +30,7 @@ from handlers.call import (
     Request,
     RequestContext,
 )
-from handlers.http.addresses import resolve_addresses
+from handlers.http.addresses import PathAddress
 from handlers.http.routes import Route, documented_routes
 from handlers.operation import BatchHandler, BeforeTransaction, Operation
 from handlers.services.organizations.caller_rights import permitted_callers
@@ -253,16 +253,40 @@ def _with_clock(outcome: Answer | Exception, now: datetime) -> Answer | Exceptio
 
 
 def _find_records(route: Route, batch: Sequence[BatchedCall], first_records: Mapping[Any, Any] | None) -> None:
-    """Find the records that the paths of the open calls address; the first of them may have been read already."""
-    audit = route.audit_of_change
-    if audit is not None:
+    """Find the records that the paths of the open calls address.
+
+    `first_records` are those of the first parameter, by its values, if they were read already. A call gets the refusal
+    of its first parameter that has no record.
+    """
+    if route.audit_of_change is not None:
+        _serialize_changes(route.audit_of_change, batch)
+    for name, address in route.addresses:
+        records = _addressed(address, name, batch) if first_records is None else first_records
+        first_records = None
         for batched in batch:
             if batched.outcome is None:
-                # Locked, so that no other transaction changes the addressed record before this call does.
-                call, lock = batched.call, lock_of(batched.request.path, audit)
-                audit_log.serialize_changes(call.db, call.organization.organization_id, lock)
-    if route.addresses:
-        resolve_addresses(batch, route.addresses, first_records)
+                record = records.get(batched.request.path[name])
+                if record is not None and (address.inside is None or address.contains(record, batched.records)):
+                    batched.records[address.argument] = record
+                else:
+                    batched.outcome = address.not_found(name, batched.request.path[name])
+
+
+def _serialize_changes(audit: Audited, batch: Sequence[BatchedCall]) -> None:
+    """Lock the addressed records, so that no other transaction changes them before the open calls do."""
+    for batched in batch:
+        if batched.outcome is None:
+            call, lock = batched.call, lock_of(batched.request.path, audit)
+            audit_log.serialize_changes(call.db, call.organization.organization_id, lock)
+
+
+def _addressed(address: PathAddress, name: str, batch: Sequence[BatchedCall]) -> Mapping[Any, Any]:
+    """The records that a parameter addresses in the open calls, by its values."""
+    open_calls = [batched for batched in batch if batched.outcome is None]
+    if not open_calls:
+        return {}
+    first = open_calls[0]
+    return address.find(first.call, {batched.request.path[name] for batched in open_calls}, first.records)
 
 
 def _arguments(operation: Operation, batched: BatchedCall, hook_result: Any) -> dict[str, Any]:
