@@ -237,7 +237,7 @@ class CallBatches(Generic[WaitingCalls]):
             self._begin(batch, pool)
             with self._lock:
                 state = self._kinds[kind]
-                batch = state.begin(self._most)
+                batch = state.begin(self._most) if state.waiting else []
                 state.under_way -= not batch
                 if not state.under_way:
                     del self._kinds[kind]
