@@ -23,8 +23,8 @@ from starlette.routing import Match, Route, Router
 from werkzeug.routing import Map, Rule
 
 import openapi
-from handlers.http.parameters import ParameterPlan
 from handlers.http.rates import Rates
+from handlers.http.request_plans import ParameterPlan
 from handlers.http.routing import METHODS, SegmentTree
 from handlers.messages.validation import Schemas
 from handlers.setting_values import Rate

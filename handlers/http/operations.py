@@ -25,10 +25,10 @@ from handlers import tracing
 from handlers.call import Answer, Caller, NotBatchable, Request
 from handlers.http.deprecation import DeprecationPlan
 from handlers.http.exchange import Exchange, exchange_of, request_id_of_thread
-from handlers.http.intake import BodyPlan, ClientGone, read_body, read_upload
+from handlers.http.intake import ClientGone, read_body, read_upload
 from handlers.http.negotiation import AnswerTypes
-from handlers.http.parameters import ParameterPlan
 from handlers.http.problems import TOKEN_OPERATION, HttpProblem
+from handlers.http.request_plans import BodyPlan, ParameterPlan
 from handlers.http.routing import variables_of
 from handlers.http.threads import CallBatches, Share, WaitingCall
 from handlers.http.throttle import Throttle

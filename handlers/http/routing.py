@@ -16,8 +16,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 import openapi
 from handlers.http.exchange import exchange_of
-from handlers.http.parameters import UnreadableText, decode_text
 from handlers.http.problems import HttpProblem
+from handlers.http.request_plans import UnreadableText, decode_text
 from handlers.messages.validation import DocumentError, Schemas
 
 _VARIABLE = re.compile(r"\{[^{}]+\}")

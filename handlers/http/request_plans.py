@@ -1,17 +1,22 @@
-"""Path, query and header parameters, and form bodies: text to typed values, strictly, by a plan made once."""
+"""Parameters and bodies of requests: text to typed values, strictly, by plans made once for each operation."""
 
 import re
+import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from domain.problems import FieldFault, did_you_mean
+from domain.problems import FieldFault, InvalidRequest, did_you_mean
 from domain.scalars import split_list
+from handlers.http.exchange import Exchange
+from handlers.http.problems import HttpProblem
 from handlers.messages.faults import MAX_FAULTS
-from handlers.messages.json_text import UnreadableNumber, read_number
-from handlers.messages.validation import DocumentError, Schemas
+from handlers.messages.json_text import UnreadableNumber, decode, read_number
+from handlers.messages.uploads import Upload
+from handlers.messages.validation import DocumentError, Schemas, Validator, body_faults
 
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
@@ -25,6 +30,15 @@ FAMILY = "x-parameter-family"
 They reach the handler under that beginning, as pairs of name and text in the order in which they came.
 """
 MAX_FAMILY, MAX_FAMILY_TEXT = 50, 2000
+
+FORM = "application/x-www-form-urlencoded"
+FILE = "application/octet-stream"
+_UTF8 = {"utf-8", "utf8"}
+
+# Longer bodies are read one after the other, since one of a megabyte can need 80 MiB meanwhile.
+# It costs no time: reading holds the interpreter's lock anyway.
+_LARGE_BYTES = 65_536
+_one_large_body = threading.Lock()
 
 
 class UnreadableText(ValueError):
@@ -265,6 +279,74 @@ class FormPlan:
                 faults.append(FieldFault(f"{name[:100]} {error}.", pointer=f"/{name[:100]}"))
         faults.extend(FieldFault(f.detail, pointer=f"/{f.parameter}" if f.parameter else "") for f in unlocated)
         return body
+
+
+class BodyPlan:
+    """The request body of one operation: a file, or its media types, each with a compiled schema."""
+
+    def __init__(self, request_body: Mapping[str, Any], schemas: Schemas, where: str) -> None:
+        self._is_required = bool(request_body.get("required"))
+        # The greatest size of a body that is a file; None for one that is a value.
+        self.max_file_bytes: int | None = None
+        self._validators: dict[str, Validator] = {}
+        self._forms: dict[str, FormPlan] = {}
+        for media_type, content in request_body["content"].items():
+            key = media_type.lower()
+            if key == FILE and len(request_body["content"]) == 1:
+                self.max_file_bytes = int(schemas.resolved(content["schema"])["x-max-bytes"])
+            elif key == FORM:
+                self._forms[key] = FormPlan(content["schema"], schemas)
+            elif key != "application/json" and not key.endswith("+json"):
+                raise DocumentError(f"{where}: a body of {media_type} is not served")
+            self._validators[key] = schemas.validator(content["schema"])
+        self._accepted = ", ".join(self._validators)
+
+    def refuse_other_types(self, exchange: Exchange) -> str:
+        """The media type of the body; raises a 415 for one that is not served, before the body is read."""
+        coding = exchange.headers.get("content-encoding", "identity").strip().lower()
+        if coding not in ("", "identity"):
+            raise HttpProblem(
+                415, "The body is compressed, which is not supported.", headers={"Accept-Encoding": "identity"}
+            )
+        media_type, *parameters = exchange.headers.get("content-type", "").split(";")
+        media_type = media_type.strip().lower()
+        if media_type not in self._validators:
+            media_type_text = media_type[:100] if media_type else "missing"
+            raise HttpProblem(
+                415,
+                f"The Content-Type is {media_type_text}; it can be {self._accepted}.",
+                headers={"Accept": self._accepted},
+            )
+        for parameter in parameters:
+            name, _, value = parameter.partition("=")
+            if name.strip().lower() == "charset" and value.strip().strip('"').lower() not in _UTF8:
+                raise HttpProblem(
+                    415,
+                    f"The charset of the body is {value.strip()[:50]}, and not UTF-8.",
+                    headers={"Accept": self._accepted},
+                )
+        return media_type
+
+    def read(self, raw: bytes | Upload, media_type: str | None, faults: list[FieldFault]) -> Any:
+        """The parsed and validated body, or the file; None without a media type. Its faults are added to `faults`."""
+        if media_type is None:
+            if self._is_required:
+                faults.append(FieldFault("The body is missing.", pointer=""))
+            return None
+        if isinstance(raw, Upload):
+            return raw
+        with _one_large_body if len(raw) > _LARGE_BYTES else nullcontext():
+            form = self._forms.get(media_type)
+            try:
+                body = decode(raw) if form is None else form.read(raw, faults)
+            except InvalidRequest as refusal:
+                faults.extend(refusal.faults)
+                return None
+            validator = self._validators[media_type]
+            if validator.accepts(body):
+                return body
+            faults.extend(body_faults(validator, body))
+            return None
 
 
 def _family(beginning: Any, where: str) -> str:
