@@ -33,7 +33,7 @@ from tests.machines.effects import Effects
 from tests.machines.model import NEVER, PENDING, REVERTED, SETTLED, Model, Record, Refused, months_after, refuse, total
 
 WALLETS, ACCOUNTS = 3, 2
-STEPS_BETWEEN_VERIFICATIONS = 20
+STEPS_BETWEEN_VERIFICATIONS = 12
 
 # Of a debit also: all that can be spent, half of it, or ten more than there is.
 amounts = st.sampled_from(
