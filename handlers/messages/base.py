@@ -79,6 +79,22 @@ class Plain(fields.Field[Any]):
     """A value that is the same inside and on the wire: text, boolean, integer, JSON object, or a list of them."""
 
 
+class Completed(fields.Field[Any]):
+    """A JSON object to which responses add its missing fields, with the values of `empty`.
+
+    `parts` has the same values for objects inside of it. Missing objects of `parts` are not added.
+    """
+
+    def __init__(self, empty: Mapping[str, Any], parts: Mapping[str, Mapping[str, Any]] = {}) -> None:
+        super().__init__()
+        self._empty, self._empty_parts = empty, parts
+
+    def dump(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        """The completed object."""
+        parts = {name: {**empty, **value[name]} for name, empty in self._empty_parts.items() if name in value}
+        return {**self._empty, **value, **parts}
+
+
 def loaded_items(load: Callable[[Any], Item], items: Sequence[Any]) -> list[Item]:
     """The items of an array, each loaded; raises InvalidRequest with the faults of all of them."""
     results: list[Item] = []
@@ -204,6 +220,8 @@ def _kind_of(hint: Any) -> fields.Field[Any]:
 def _marked_kind_of(hint: Any, marks: Sequence[Any]) -> fields.Field[Any]:
     """The field that a mark of a type names, or else that of the type."""
     for mark in marks:
+        if isinstance(mark, fields.Field):
+            return mark
         if isinstance(mark, type) and issubclass(mark, fields.Field):
             return mark()
     return _Key() if Mark.KEY in marks else _kind_of(hint)

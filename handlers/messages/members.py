@@ -11,29 +11,15 @@ from domain.ledger.views import WalletView
 from domain.members import Member, MemberProperties, is_reserved_id
 from domain.profiles import NOTIFICATIONS, PROFILE, empty_profile
 from domain.tiers import KnownTier, MemberTier, TierStatus
-from handlers.messages.base import Nested, Shape, UnusableText, WireSchema
+from handlers.messages.base import Completed, Nested, Shape, UnusableText, WireSchema
 
-_EMPTY_PROFILE = empty_profile()
-_EMPTY_PARTS = {
-    name: dict.fromkeys(profile_field.parts) for name, profile_field in PROFILE.items() if profile_field.parts
-}
-
-
-class _Profile(fields.Field[Any]):
-    """The profile in every member record; objects with parts only if some of these are known."""
-
-    def dump(self, value: Any) -> Any:
-        """The profile with all fields, null where the member has none."""
-        parts = {name: {**empty, **value[name]} for name, empty in _EMPTY_PARTS.items() if name in value}
-        return {**_EMPTY_PROFILE, **value, **parts}
-
-
-class _Notifications(fields.Field[Any]):
-    """The notification wishes; null where the member has made no choice."""
-
-    def dump(self, value: Any) -> Any:
-        """The wishes with all channels."""
-        return {**dict.fromkeys(NOTIFICATIONS), **value}
+# Unknown fields are null. Objects with parts are missing unless a part is known.
+_PROFILE = Completed(
+    empty_profile(),
+    {name: dict.fromkeys(profile_field.parts) for name, profile_field in PROFILE.items() if profile_field.parts},
+)
+# A channel is null if the member has made no choice.
+_NOTIFICATIONS = Completed(dict.fromkeys(NOTIFICATIONS))
 
 
 class _LoyaltyMemberId(fields.Field[Any]):
@@ -51,8 +37,8 @@ class MemberBody(MemberProperties):
     """The writable fields of a member, as requests and records have them."""
 
     loyalty_member_id: Annotated[str, _LoyaltyMemberId]
-    profile: Annotated[Mapping[str, Any], _Profile] = field(default_factory=dict)
-    notifications: Annotated[Mapping[str, Any], _Notifications] = field(default_factory=dict)
+    profile: Annotated[Mapping[str, Any], _PROFILE] = field(default_factory=dict)
+    notifications: Annotated[Mapping[str, Any], _NOTIFICATIONS] = field(default_factory=dict)
 
 
 _KNOWN_TIER = Shape(KnownTier, only=("loyalty_tier_id", "loyalty_tier_key", "name"))
