@@ -82,7 +82,9 @@ def apply_batch(
     outcomes: list[T | Refusal] = []
     unit = UnitOfWork(changes[0].call)
     _lock(unit, {change.member_id for change in changes})
-    evaluate_derived(unit, unit.open_for_request(moments), EXPIRED)
+    expired = unit.open_for_request(moments)
+    if expired:
+        evaluate_derived(unit, expired, EXPIRED)
     prepare(unit)
     for change in changes:
         try:
