@@ -108,32 +108,32 @@ class Basket:
         # An item without a total could hold any part of a discount on the whole order.
         self._is_itemized = any(self._totals) and all(item["total"] is not None for item in items)
         self._unit = Decimal(1).scaleb(-max(digits_of(currency), fraction_digits(total)))
+        # The value of `remainder`, once an expression has asked for it.
         self._remainder: dict[str, Any] | None = None
 
     def discount(self, terms: DiscountTerms) -> Discount:
         """The discount by these terms on what the basket has left now; `take` takes it off."""
-        totals = self._totals if terms.base == INITIAL else self._remaining_totals
-        places = [place for place in range(len(totals)) if terms.items is None or place in terms.items]
-        weights = limits = [self._remaining_totals[place] for place in places]
+        base_totals = self._totals if terms.base == INITIAL else self._remaining_totals
+        indexes = [index for index in range(len(self.items)) if terms.items is None or index in terms.items]
+        limits = [self._remaining_totals[index] for index in indexes]
         if terms.per == PER_ITEM:
+            # An item without a total, or free from the start, is not discounted.
             amounts = [
-                self._requested_amount(terms, totals[place]) if self._totals[place] else _ZERO for place in places
+                self._requested_amount(terms, base_totals[index]) if self._totals[index] else _ZERO for index in indexes
             ]
             requested = sum(amounts, _ZERO)
-            weights = limits = [min(one, limit) for one, limit in zip(amounts, limits, strict=True)]
-        elif terms.items is None:
-            requested = self._requested_amount(terms, self.total if terms.base == INITIAL else self.remaining_total)
+            weights = limits = [min(amount, limit) for amount, limit in zip(amounts, limits, strict=True)]
         else:
-            requested = self._requested_amount(terms, sum((totals[place] for place in places), _ZERO))
-        if terms.per == PER_ORDER and terms.base == INITIAL:
-            weights = [self._totals[place] for place in places]
+            weights = [base_totals[index] for index in indexes]
+            base_total = self.total if terms.base == INITIAL else self.remaining_total
+            requested = self._requested_amount(terms, base_total if terms.items is None else sum(weights, _ZERO))
         if terms.max_amount is not None:
             requested = min(requested, terms.max_amount.quantize(self._unit, ROUND_FLOOR, _WIDE))
         if not (terms.is_of_items or self._is_itemized):
             return Discount(requested, min(requested, self.remaining_total))
         amount = min(requested, self.remaining_total, sum(limits, _ZERO))
         shares = allocate(amount, weights, limits, self._unit)
-        return Discount(requested, amount, tuple(map(ItemDiscount, places, shares)), tuple(weights))
+        return Discount(requested, amount, tuple(map(ItemDiscount, indexes, shares)), tuple(weights))
 
     def part(self, discount: Discount, items: Collection[int]) -> Discount:
         """The part of a discount that is taken off some of its items only.
@@ -153,10 +153,10 @@ class Basket:
         """
         if amount >= discount.amount:
             return discount
-        places = [share.item_index for share in discount.allocation]
-        limits = [self._remaining_totals[place] for place in places]
-        shares = allocate(amount, discount.weights, limits, self._unit) if places else []
-        return replace(discount, amount=amount, allocation=tuple(map(ItemDiscount, places, shares)))
+        indexes = [share.item_index for share in discount.allocation]
+        limits = [self._remaining_totals[index] for index in indexes]
+        shares = allocate(amount, discount.weights, limits, self._unit) if indexes else []
+        return replace(discount, amount=amount, allocation=tuple(map(ItemDiscount, indexes, shares)))
 
     def take(self, discount: Discount) -> None:
         """Take a discount off the total and the items."""
