@@ -109,7 +109,10 @@ class EffectComputer:
 
 
 class EffectRunner:
-    """Executes effects on one event; `pending` points are for a later capture, and other effects wait for it."""
+    """Executes effects on one event; `attempt` rolls back what a bid has done to coupons.
+
+    If the event `is_authorized_only`, its points are pending until a later capture, and its other effects wait for it.
+    """
 
     def __init__(
         self,
@@ -119,7 +122,7 @@ class EffectRunner:
         allowances: LimitBudget,
         points: PointEffects,
         executor_of: Callable[[str], Executor],
-        pending: bool,
+        is_authorized_only: bool,
         attempt: Attempt,
     ) -> None:
         self._event = event
@@ -128,7 +131,7 @@ class EffectRunner:
         self._allowances = allowances
         self._points = points
         self._executor_of = executor_of
-        self._pending = pending
+        self._is_authorized_only = is_authorized_only
         self._attempt = attempt
         self._is_trying = False
 
@@ -148,7 +151,7 @@ class EffectRunner:
 
     def _perform(self, effect: ComputedEffect, params: Mapping[str, Any]) -> Done:
         """Let the participants execute an effect, unless the request only authorizes it."""
-        if self._pending and not self._is_trying:
+        if self._is_authorized_only and not self._is_trying:
             return Done(AUTHORIZED, None)
         try:
             performed = self._executor_of(effect.effect_id)(self._event, params) or Performed()
