@@ -54,13 +54,13 @@ class CouponService:
         charge: PointsCharge,
         facts: Callable[[Member, CouponBook], MemberFacts],
         new_key: Callable[[], str],
-        new_id: Callable[[], int],
+        new_usage_id: Callable[[], int],
     ) -> None:
         self._state = state
         self._charge = charge
         self._facts = facts
         self._new_key = new_key
-        self._new_id = new_id
+        self._new_usage_id = new_usage_id
 
     def assign(self, member: Member, book: CouponBook, command: Assignment, details: UsageDetails) -> CouponUsage:
         """Assign a coupon; raises the first reason for refusal and has then changed nothing."""
@@ -78,7 +78,7 @@ class CouponService:
         value = book.face_value if book.is_value_coupon else None
         lot = CouponLot(
             organization_id=book.organization_id,
-            coupon_lot_id=self._new_id(),
+            coupon_lot_id=self._new_usage_id(),
             member_id=member.member_id,
             coupon_id=coupon.coupon_id,
             coupon_book_id=book.coupon_book_id,
@@ -367,7 +367,9 @@ class CouponService:
             CouponUsage(
                 organization_id=book.organization_id,
                 # The lot of an assignment has the same id.
-                coupon_usage_id=amounts.lot_id if is_assignment and amounts.lot_id is not None else self._new_id(),
+                coupon_usage_id=amounts.lot_id
+                if is_assignment and amounts.lot_id is not None
+                else self._new_usage_id(),
                 coupon_usage_key=key,
                 coupon_id=member_coupon.coupon_id,
                 code=self._state.coupons[member_coupon.coupon_id].code,

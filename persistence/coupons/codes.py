@@ -71,8 +71,9 @@ def find_page_of_book(db: Connection, book: CouponBook, page: Page) -> Paged[Cou
 
     def read(section: Section) -> Sequence[AnyRow]:
         if page.order is None and page.after is None:
-            last = book.coupon_count - page.page * page.limit
-            on_page = table.c.position.between(last - section.limit + 1, last)
+            # Positions are counted from 1 without gaps, so that those of a page are known.
+            latest_position = book.coupon_count - page.page * page.limit
+            on_page = table.c.position.between(latest_position - section.limit + 1, latest_position)
             section = Section([on_page], section.ordering, section.limit)
         return db.execute(section.of(statement)).all()
 

@@ -149,7 +149,7 @@ class _Requests:
         keys = {key for request in self._requests for key in request.command.keys}
         # A use that assigns makes two usages.
         count = sum([request.command.count + request.command.may_assign for request in self._requests])
-        stored_usages, usage_ids = look_up(unit, keys, count)
+        stored_usages, usage_ids = look_up_and_reserve(unit, keys, count)
         for usage in stored_usages:
             self._usages.add(usage.system_unique_key, usage.request_digest, as_answered(usage))
         lock_keys = {request.command.lock_key for request in self._requests if request.command.lock_key is not None}
@@ -260,8 +260,8 @@ def _assign_each(
     return usages
 
 
-def look_up(unit: UnitOfWork, keys: Collection[str], count: int) -> tuple[list[CouponUsage], Sequence[int]]:
-    """The usages under these keys, and ids for new ones; the unit gets as many for their events."""
+def look_up_and_reserve(unit: UnitOfWork, keys: Collection[str], count: int) -> tuple[list[CouponUsage], Sequence[int]]:
+    """Return the usages under these keys, and `count` ids for new ones; reserve as many ids for events of the unit."""
     used_keys, usage_ids, event_ids = usages.look_up(unit.db, unit.organization_id, keys, count)
     unit.event_allocator.add_reserved(event_ids)
     if not used_keys:

@@ -12,7 +12,7 @@ from domain.idempotency import ResultsByKey
 from domain.members import Member
 from domain.problems import Refusal
 from handlers.call import Call
-from handlers.services.coupons.assign_and_use import ASSIGNED, CouponCommand, look_up
+from handlers.services.coupons.assign_and_use import ASSIGNED, CouponCommand, look_up_and_reserve
 from handlers.services.references import unknown_member
 from handlers.services.unit_of_work.requests import unit_of_work
 from handlers.services.unit_of_work.unit import UnitOfWork
@@ -61,7 +61,7 @@ class _Batch:
     def run(self, items: Sequence[BatchItem], members_of_items: Mapping[Any, Member]) -> list[AssignmentOutcome]:
         """Assign to each item's member, in order; returns an outcome for each."""
         keys = [item.system_unique_key for item in items if item.system_unique_key is not None]
-        stored_usages, usage_ids = look_up(self._unit, keys, len(items))
+        stored_usages, usage_ids = look_up_and_reserve(self._unit, keys, len(items))
         self._usages = ResultsByKey((usage.system_unique_key, usage.request_digest, usage) for usage in stored_usages)
         self._coupons.loader.expect(len(items), {self._book.coupon_book_id: len(items)}, usage_ids)
         return [self._assign_item(item, _member_of(item, members_of_items)) for item in items]

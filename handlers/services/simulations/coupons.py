@@ -149,7 +149,7 @@ def _coupon(run: DryRun, code: str, coupon: Coupon) -> PresentedCode:
 
 def _redemption(offer: Offer, reasons: Sequence[Refusal], points_after: Decimal) -> Redemption:
     cost, book = offer.cost, offer.book
-    # Of a value coupon that the member has, the rest is not known here.
+    # How much is left of a value coupon that the member has is not known here, so that no discount is reported.
     is_begun = book.is_value_coupon and offer.facts.unused > 0
     return Redemption(
         coupon_book_key=book.coupon_book_key,
