@@ -71,12 +71,15 @@ class _Writer:
         for name in _NODES[result["kind"]][1]:
             value = getattr(node, name)
             if value is not None:
-                result[name] = _member_of(value, written_parts)
+                result[name] = _field_of(value, written_parts)
         return result
 
 
-def _member_of(value: Any, written_parts: Iterator[dict[str, Any]]) -> Any:
-    """The JSON of a field of a node; each node in it is the next one of the written parts."""
+def _field_of(value: Any, written_parts: Iterator[dict[str, Any]]) -> Any:
+    """The JSON of a field of a node; each node in it takes the next one of the written parts.
+
+    A tuple in a list is an entry of a map: its key and its value.
+    """
     if isinstance(value, str):
         return value
     if isinstance(value, Node):

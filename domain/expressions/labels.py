@@ -193,7 +193,7 @@ class _Labeller:
             if name in ("==", "!="):
                 return self.equality(node, scope)
             if name == "in":
-                return self.membership(node, scope, True)
+                return self.membership(node, scope, positive=True)
             if name == "[]":
                 return self.element(node, scope)
             if name == "-" and len(args) == 1:
@@ -231,7 +231,7 @@ class _Labeller:
                 return f"{self.operand(other, scope)} is {'not set' if node.function == '==' else 'set'}"
         return self.phrase(node, scope)
 
-    def membership(self, node: FunctionCall, scope: Scope, positive: bool) -> str:
+    def membership(self, node: FunctionCall, scope: Scope, *, positive: bool) -> str:
         needle, values = (self.operand(argument, scope) for argument in node.args)
         listed = node.args[1]
         if isinstance(listed, ListLiteral):
@@ -246,7 +246,7 @@ class _Labeller:
             if node.target is not None and node.function in _NEGATED and len(node.args) == 1:
                 return _NEGATED[node.function].format(*self.operands(node, scope))
             if node.target is None and node.function == "in":
-                return self.membership(node, scope, False)
+                return self.membership(node, scope, positive=False)
             if node.target is None and node.function == "has":
                 return f"{self.text(node.args[0], scope)} is not set"
         return f"not {self.operand(node, scope)}"

@@ -23,7 +23,7 @@ _COMPARISONS_PER_UNIT = 64
 
 @lru_cache(maxsize=256)
 def pattern(text: str) -> tuple[Callable[[str], Any], int]:
-    """A regular expression in RE2 syntax, compiled, and its number of instructions.
+    """The search of a regular expression in RE2 syntax, and the number of its instructions.
 
     A search takes at worst time proportional to these times the length of the text. Repetitions multiply the
     instructions.
@@ -37,6 +37,7 @@ def pattern(text: str) -> tuple[Callable[[str], Any], int]:
             raise _too_large() from None
         raise EvaluationError("invalid", "not a regular expression in RE2 syntax") from None
     size = max(compiled.programsize, compiled.reverseprogramsize)
+    # RE2 reports -1 for a reverse program that does not fit its memory.
     if size > MAX_PROGRAM or compiled.reverseprogramsize < 0:
         raise _too_large()
     return compiled.search, size
@@ -167,11 +168,11 @@ def split(budget: Budget, text: str, separator: str, limit: int = -1) -> list[st
         return []
     _charge_search(budget, text, separator)
     if len(separator) == 0:
-        whole = len(text) if limit < 0 else min(limit - 1, len(text))
-        limited_count(whole)
-        budget.charge(whole)
-        rest = text[whole:]
-        return limited_list([*text[:whole], rest] if rest else list(text))
+        single_count = len(text) if limit < 0 else min(limit - 1, len(text))
+        limited_count(single_count)
+        budget.charge(single_count)
+        rest = text[single_count:]
+        return limited_list([*text[:single_count], rest] if rest else list(text))
     part_count = text.count(separator) + 1 if limit < 0 else min(limit, text.count(separator) + 1)
     limited_count(part_count)
     budget.charge(part_count)
