@@ -172,7 +172,7 @@ def cells_of(text: str, delimiter: str) -> list[str]:
     try:
         [cells] = csv.reader([text], delimiter=DELIMITERS[delimiter], strict=True)
     except csv.Error as error:
-        # Of a line break, the module says what only the author of a program could do.
+        # For a line break, the csv module advises programmers to open the file in another mode.
         if str(error).startswith("new-line"):
             raise RowFault("The row holds a line break outside of quotes.") from None
         raise RowFault(f"The row is not valid CSV: {error}.") from None

@@ -48,12 +48,13 @@ def member_rows(db: Connection, export_range: ExportRange) -> Iterator[ExportedR
 
 
 def _member_values(member: Member, tier: ExportedTier | None) -> dict[str, Any]:
+    """The values of a member's row by column, in the order of the columns; empty ones are left out."""
     body = {name: getattr(member, field) for name, field in _MEMBER_FIELDS}
     values = {name: _value_at(body, place) for name, place in PLACES.items()}
     values["joinedAt"] = instant_text(member.created_at)
-    name, expires_at, tier_hold = (None, None, None) if tier is None else tier
-    values |= {"tier": name, "tierExpiresAt": _moment(expires_at), "tierHold": tier_hold}
-    return {name: values[name] for name in FIELDS[MEMBERS] if values[name] not in (None, [], {})}
+    if tier is not None:
+        values |= {"tier": tier.name, "tierExpiresAt": _moment(tier.expires_at), "tierHold": tier.tier_hold}
+    return {name: values[name] for name in FIELDS[MEMBERS] if values.get(name) not in (None, [], {})}
 
 
 def _moment(moment: datetime | None) -> str | None:

@@ -32,7 +32,7 @@ class ExportWriter:
         self._turns = Turns()
 
     def step(self) -> bool:
-        """Write the oldest export of the organization that waits longest; False if there is none."""
+        """Write the oldest export of the organization that waits longest; False if none is left, or the worker ends."""
         job = transactions.run(self._engine, self._claim)
         if job is None:
             return False

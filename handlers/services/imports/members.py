@@ -167,33 +167,37 @@ def _enrol(call: Call, rows: Sequence[_MemberRow]) -> None:
 
 
 def _change(call: Call, changed_members: Sequence[tuple[_MemberRow, Member, dict[str, Any]]]) -> None:
-    """Store the changes of members and their tiers; notify campaigns of changed members, unless the import is quiet."""
+    """Set the tiers of members, and store and report those of whom the row changes something.
+
+    Each member comes with the row and the values that it sets. A quiet import reports nothing.
+    """
     organization_id = call.organization.organization_id
     set_tiers(
         call, [(member_row.tier, before) for member_row, before, _ in changed_members if member_row.tier is not None]
     )
-    different = [
+    updates = [
         (before, values)
         for _, before, values in changed_members
         if any(getattr(before, name) != value for name, value in values.items())
     ]
-    if not different:
+    if not updates:
         return
-    deactivated = [before for before, values in different if before.active and not values["active"]]
-    release_holds(call, deactivated)
-    release_locks(call, deactivated)
-    changes = [(before.member_id, values) for before, values in different]
-    after = members.store_members(call.db, organization_id, changes, call.now)
-    for before, _ in different:
+    deactivated_members = [before for before, values in updates if before.active and not values["active"]]
+    release_holds(call, deactivated_members)
+    release_locks(call, deactivated_members)
+    values_by_id = [(before.member_id, values) for before, values in updates]
+    stored_members = members.store_members(call.db, organization_id, values_by_id, call.now)
+    changes = [(before, stored_members[before.member_id]) for before, _ in updates]
+    for before, after in changes:
         call.audit.add(
             "member",
             before.member_id,
             before=MEMBER_PROPERTIES.dump(before),
-            after=MEMBER_PROPERTIES.dump(after[before.member_id]),
+            after=MEMBER_PROPERTIES.dump(after),
             member_ids=(before.member_id,),
         )
     if not call.is_quiet:
-        _report_changes(call, [(before, after[before.member_id]) for before, _ in different])
+        _report_changes(call, changes)
 
 
 def _report_changes(call: Call, changes: Sequence[tuple[Member, Member]]) -> None:
