@@ -18,7 +18,7 @@ from handlers.services.events.drain_queue import Drain
 from handlers.services.exports.write import ExportWriter
 from handlers.services.imports.work import Importer
 from handlers.services.ledger.extend_expiry import extend_running
-from handlers.services.organizations.test_clock import advance_next
+from handlers.services.organizations.test_clock import advance_clocks
 from handlers.services.unit_of_work.evaluation import limit_evaluation
 from handlers.services.webhooks.send_deliveries import send_due
 from handlers.settings import Settings
@@ -141,6 +141,6 @@ _LOOPS: Sequence[tuple[str, float | None, Callable[[Engine, Settings, Callable[[
     ("reports", _REPORTS_SECONDS, lambda engine, *_: lambda: transactions.run(engine, move_changes) >= CHANGES_AT_ONCE),
     ("imports", _LONG_WORK_SECONDS, lambda engine, settings, _: Importer(engine, settings).step),
     ("exports", _LONG_WORK_SECONDS, lambda engine, _, stopping: ExportWriter(engine, stopping).step),
-    ("clocks", _LONG_WORK_SECONDS, lambda *context: lambda: advance_next(*context)),
+    ("clocks", _LONG_WORK_SECONDS, lambda *context: lambda: advance_clocks(*context)),
     ("extensions", _LONG_WORK_SECONDS, lambda engine, *_: lambda: extend_running(engine)),
 )

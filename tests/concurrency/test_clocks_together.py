@@ -172,7 +172,7 @@ def test_all_that_happens_while_time_moves_has_its_moment(busy_api):
         lambda: track("/events/track-async"),
         drain.step,
         do_jobs,
-        lambda: service.advance_next(busy_api.engine, busy_api.settings, is_over.is_set),
+        lambda: service.advance_clocks(busy_api.engine, busy_api.settings, is_over.is_set),
     )
     together([advance, *(lambda do=do: keep(do) for do in work)])
     while drain.step():

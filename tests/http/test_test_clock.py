@@ -412,7 +412,7 @@ class TestAdvancing:
         with monkeypatch.context() as patch:
             patch.setattr(service, "CALL_SECONDS", 0)
             clock.advance("2027-03-02T00:00:00Z")
-        assert service.advance_next(api.engine, api.settings, lambda: False)
+        assert service.advance_clocks(api.engine, api.settings, lambda: False)
         state = clock.get()
         assert (state["status"], state["now"], state["steps"]) == ("ready", "2027-03-02T00:00:00Z", 1)
         assert a_year.balance(wallet) == 0
@@ -442,7 +442,7 @@ class TestAdvancing:
         a_year.mint(a_year.wallet(), 100)
         monkeypatch.setattr(service, "CALL_SECONDS", 0)
         clock.advance("2027-03-02T00:00:00Z")
-        assert service.advance_next(api.engine, api.settings, lambda: False)
+        assert service.advance_clocks(api.engine, api.settings, lambda: False)
         assert clock.get()["status"] == "advancing"
 
     def test_a_step_that_keeps_failing_ends_the_advance_until_it_is_repeated(self, clock, a_year, monkeypatch):

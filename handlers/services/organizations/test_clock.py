@@ -155,12 +155,12 @@ def advance_for_a_call(engine: Engine, settings: Settings, organization_id: int)
     )
 
 
-def advance_next(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> bool:
-    """Go on for a while with each of the advances under way; False if there is none."""
-    under_way = transactions.run(engine, test_clocks.find_advancing_ids)
-    for organization_id in under_way:
+def advance_clocks(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> bool:
+    """Continue every unfinished advance, each for at most ten seconds; False if there is none."""
+    organization_ids = transactions.run(engine, test_clocks.find_advancing_ids)
+    for organization_id in organization_ids:
         advance_clock(engine, settings, organization_id, _stopping_after(CALL_SECONDS, stopping))
-    return bool(under_way)
+    return bool(organization_ids)
 
 
 def _stopping_after(seconds: float, stopping: Callable[[], bool] = lambda: False) -> Callable[[], bool]:
