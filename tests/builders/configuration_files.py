@@ -17,7 +17,7 @@ from tests.builders.api import Api
 
 def export(engine: Engine, api: LocalApi, organization_id: int) -> dict[str, str]:
     """The text of each configuration file by its name."""
-    documents = transactions.run(engine, lambda db: changes.exported(api, api.within(db, organization_id)))
+    documents = transactions.run(engine, lambda db: changes.export_records(api, api.within(db, organization_id)))
     return {name: dump(ref, documents[ref]) for ref, name in file_names(documents).items()}
 
 

@@ -87,7 +87,7 @@ def test_the_members_of_the_sample_keep_everything(api, test_organizations, tmp_
         return transactions.run(api.engine, lambda db: work(db, local.within(db, organization.id)))
 
     within(source, lambda db, calls: CoffeeShop(db, calls, datetime.now(UTC)).fill())
-    files = within(source, lambda db, calls: changes.exported(local, calls))
+    files = within(source, lambda db, calls: changes.export_records(local, calls))
     for ref, name in file_names(files).items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(dump(ref, files[ref]))

@@ -38,7 +38,7 @@ class Files:
         return transactions.run(self.engine, lambda db: work(self.api.within(db, self.organization_id)))
 
     def exported(self):
-        return self.call(lambda calls: changes.exported(self.api, calls))
+        return self.call(lambda calls: changes.export_records(self.api, calls))
 
     def names(self, kind):
         return [ref.name for ref in self.exported() if ref.kind == kind]

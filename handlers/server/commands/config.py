@@ -55,19 +55,19 @@ def export(folder: Path, organization: str, replace: bool, as_json: bool) -> Non
 
     Members, codes of coupons and secrets of triggers are left out.
     """
-    from handlers.server.configuration_files.changes import exported
+    from handlers.server.configuration_files.changes import export_records
     from handlers.server.configuration_files.kinds import KIND_OF
     from handlers.server.configuration_files.yaml_files import dump, file_names
 
-    former = [path for kind in KIND_OF for path in sorted((folder / kind).glob("*.yaml"))]
-    if former and not replace:
+    earlier_files = [path for kind in KIND_OF for path in sorted((folder / kind).glob("*.yaml"))]
+    if earlier_files and not replace:
         raise click.ClickException(f"{folder} holds files of an export already: --replace replaces them")
     with _printed_faults(as_json), migrated_engine(load_settings()) as engine, elapsed_time("Exporting"):
         api = _api(engine)
         records_by_ref = transactions.run(
-            engine, lambda db: exported(api, api.within(db, named_organization(db, organization)))
+            engine, lambda db: export_records(api, api.within(db, named_organization(db, organization)))
         )
-    for path in former:
+    for path in earlier_files:
         path.unlink()
     for ref, name in file_names(records_by_ref).items():
         path = folder / name

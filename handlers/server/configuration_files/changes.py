@@ -54,7 +54,7 @@ class ConfigurationOutcome:
         self.changes.append(change)
 
 
-def exported(api: LocalApi, calls: LocalCalls) -> dict[Ref, dict[str, Any]]:
+def export_records(api: LocalApi, calls: LocalCalls) -> dict[Ref, dict[str, Any]]:
     """The fields of all records of the organization, by name."""
     records = ConfigurationRecords.read(calls)
     return {
