@@ -24,7 +24,7 @@ from persistence import transactions
 from persistence.engine import autocommit
 from persistence.reports import books, figures, wallets
 from persistence.reports.records import COUPONS, EVENTS, MEMBERS, MINTS, RECORDS
-from persistence.reports.totals import expanded, expanded_wallets
+from persistence.reports.totals import totals_of, wallet_totals_of
 
 MEMBERS_EACH_MILLION, DAYS, CHUNK, ROUNDS = 10_000, 730, 250_000, 5
 # Changes that a worker has not moved yet; coupons are a tenth of the events.
@@ -112,13 +112,13 @@ _RECORDED = "\nUNION ALL\n".join(
 _ADD_TOTALS = f"""
 WITH recorded AS MATERIALIZED ({_RECORDED}), totals AS (
     INSERT INTO report_totals AS t (organization_id, kind, level, label, bucket, subject, a, b, c, d)
-    {expanded("recorded")}
+    {totals_of("recorded")}
     ON CONFLICT (organization_id, kind, level, label, bucket, subject)
         DO UPDATE SET a = t.a + excluded.a, b = t.b + excluded.b, c = t.c + excluded.c, d = t.d + excluded.d
 )
 INSERT INTO report_wallet_totals AS t
     (organization_id, level, label, bucket, wallet_id, ledger_account_id, minted, mints)
-{expanded_wallets("recorded")}
+{wallet_totals_of("recorded")}
 ON CONFLICT (organization_id, level, label, bucket, wallet_id, ledger_account_id)
     DO UPDATE SET minted = t.minted + excluded.minted, mints = t.mints + excluded.mints
 """

@@ -5,7 +5,7 @@ Each is one statement, so that it sees one state of records, changes and totals 
 
 from domain.reports import DAY, MONTH, QUARTER, QUARTER_HOUR, YEAR
 from persistence.reports.records import MINTS, RECORDS
-from persistence.reports.totals import expanded, expanded_wallets, levels_of
+from persistence.reports.totals import levels_of, totals_of, wallet_totals_of
 
 _OF = "{0}.organization_id = :organization_id"
 
@@ -93,8 +93,8 @@ CHECKS: tuple[str, ...] = (
         "kind, level, label, bucket, subject",
         _FIGURES,
         "report of %s, level %s, label %s, from %s, subject %s",
-        expanded("changes", _SHORTEST),
-        expanded("recorded", _SHORTEST),
+        totals_of("changes", _SHORTEST),
+        totals_of("recorded", _SHORTEST),
         _RECORDED,
         f"(level = {QUARTER_HOUR} OR kind = 'missions')",
     ),
@@ -103,8 +103,8 @@ CHECKS: tuple[str, ...] = (
         "level, label, bucket, wallet_id, ledger_account_id",
         _WALLET_FIGURES,
         "report of mints, level %s, label %s, from %s, wallet %s, account %s",
-        expanded_wallets("changes", _SHORTEST),
-        expanded_wallets("recorded", _SHORTEST),
+        wallet_totals_of("changes", _SHORTEST),
+        wallet_totals_of("recorded", _SHORTEST),
         _MINTED,
         f"level = {QUARTER_HOUR}",
     ),

@@ -31,7 +31,7 @@ LABELS = "CASE WHEN {1} IS NULL THEN ARRAY[{0}] ELSE ARRAY(SELECT {0} UNION SELE
 _LEVELS, _WALLET_LEVELS = (QUARTER_HOUR, DAY, MONTH), (QUARTER_HOUR, MONTH, QUARTER, YEAR)
 
 
-def expanded(source: str, levels: tuple[int, ...] = _LEVELS) -> str:
+def totals_of(source: str, levels: tuple[int, ...] = _LEVELS) -> str:
     """The SQL of the totals that the changes in a table or query add to, at these levels.
 
     Coupons are counted by book, and all books together. Missions have no time, so their only level is the month.
@@ -53,7 +53,7 @@ GROUP BY 1, 2, 3, 4, 5, 6
 """
 
 
-def expanded_wallets(source: str, levels: tuple[int, ...] = _WALLET_LEVELS) -> str:
+def wallet_totals_of(source: str, levels: tuple[int, ...] = _WALLET_LEVELS) -> str:
     """The SQL of the totals of wallets that the changes in a table or query add to, at these levels."""
     return f"""
 SELECT c.organization_id, l.level, tag.label, l.bucket, c.wallet_id, c.subject AS ledger_account_id, sum(c.a) AS minted,
@@ -75,13 +75,13 @@ WITH taken AS MATERIALIZED (
     RETURNING *
 ), totals AS (
     INSERT INTO report_totals AS t (organization_id, kind, level, label, bucket, subject, a, b, c, d)
-    {expanded("taken")}
+    {totals_of("taken")}
     ON CONFLICT (organization_id, kind, level, label, bucket, subject)
         DO UPDATE SET a = t.a + excluded.a, b = t.b + excluded.b, c = t.c + excluded.c, d = t.d + excluded.d
 ), wallet_totals AS (
     INSERT INTO report_wallet_totals AS t
         (organization_id, level, label, bucket, wallet_id, ledger_account_id, minted, mints)
-    {expanded_wallets("taken")}
+    {wallet_totals_of("taken")}
     ON CONFLICT (organization_id, level, label, bucket, wallet_id, ledger_account_id)
         DO UPDATE SET minted = t.minted + excluded.minted, mints = t.mints + excluded.mints
 )
