@@ -128,12 +128,12 @@ def page_of(
         for section in sorting.after(page.after, most):
             if len(rows_read) < most:
                 rows_read += read(section)
-    rows, goes_on = rows_read[: page.limit], len(rows_read) > page.limit
+    rows, has_next = rows_read[: page.limit], len(rows_read) > page.limit
     rows_before = page.page * page.limit if page.after is None else page.after.rows_before
-    total = _total(page, rows_before, len(rows), goes_on, count)
+    total = _total(page, rows_before, len(rows), has_next, count)
     fields = len(rows[0]) - len(sorting.columns) if rows else 0
     following = None
-    if goes_on:
+    if has_next:
         rows_so_far = None if total.is_exact or rows_before is None else rows_before + len(rows)
         last = rows[-1][fields:]
         following = sorting.position(last, _with_direction(page.order), page.page + 1, total.rows, rows_so_far)
@@ -141,23 +141,24 @@ def page_of(
     return Paged(total.rows, page.page, page.limit, records, following, total.is_exact)
 
 
-def _total(page: Page, rows_before: int | None, rows: int, goes_on: bool, count: Callable[[], RowCount]) -> RowCount:
-    """The number of rows of a list with so many before a page and on it; `rows_before` is None if it was known exactly.
+def _total(page: Page, rows_before: int | None, rows: int, has_next: bool, count: Callable[[], RowCount]) -> RowCount:
+    """The total of a list with so many rows before a page and on it.
 
-    Where it is not known exactly, it allows for one more page, so that a client that pages up to the total goes on.
+    After a position, `rows_before` is None if the position has the exact total. A total that is not exact allows for
+    one more page, so that a client that pages up to the total continues.
     """
     if page.after is not None and rows_before is None:
         return RowCount(page.after.total_count)
     so_far = (rows_before or 0) + rows
-    if not goes_on:
+    if not has_next:
         if rows or not so_far or page.after is not None:
             return RowCount(so_far)
         row_count = count()
         return RowCount(min(row_count.rows, so_far), row_count.is_exact)
     row_count = count() if page.after is None else RowCount(page.after.total_count, is_exact=False)
     # At least the rows that were read, which are one more than the page has.
-    least = so_far + 1 if row_count.is_exact else so_far + page.limit
-    return RowCount(max(row_count.rows, least), row_count.is_exact)
+    min_total = so_far + 1 if row_count.is_exact else so_far + page.limit
+    return RowCount(max(row_count.rows, min_total), row_count.is_exact)
 
 
 def ordering(order: str | None, columns: Mapping[str, Any], tie_break: Column[Any]) -> list[Any]:

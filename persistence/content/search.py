@@ -308,17 +308,21 @@ def directed(column: Any, key: SortKey) -> Any:
 
 
 def order_by(
-    keys: Sequence[SortKey], id_: Any, organization_id: int, series: Callable[[str], Sequence[str]]
+    keys: Sequence[SortKey], id_: Any, organization_id: int, series_of_field: Callable[[str], Sequence[str]]
 ) -> list[Any]:
-    """The ORDER BY of keys for documents with the id `id_`; `series` returns in which series a field has its values."""
+    """The ORDER BY of keys for documents with the id `id_`; `series_of_field` returns the series with its values."""
     order: list[Any] = []
     for key in keys:
-        columns = [RECORD_COLUMNS[key.field]] if key.of_record else _values_of(key, id_, organization_id, series)
+        columns = (
+            [RECORD_COLUMNS[key.field]] if key.of_record else _values_of(key, id_, organization_id, series_of_field)
+        )
         order += [directed(column, key).nulls_last() for column in columns]
     return order
 
 
-def _values_of(key: SortKey, id_: Any, organization_id: int, series: Callable[[str], Sequence[str]]) -> list[Any]:
+def _values_of(
+    key: SortKey, id_: Any, organization_id: int, series_of_field: Callable[[str], Sequence[str]]
+) -> list[Any]:
     """Subqueries for the first value of a key's field in a document, one for each expression that sorts it."""
     first_values = values.alias()
     return [
@@ -326,7 +330,7 @@ def _values_of(key: SortKey, id_: Any, organization_id: int, series: Callable[[s
         .where(
             first_values.c.organization_id == organization_id,
             first_values.c.content_document_id == id_,
-            first_values.c.series.in_(series(key.field)),
+            first_values.c.series.in_(series_of_field(key.field)),
             first_values.c.position == 0,
         )
         .scalar_subquery()
