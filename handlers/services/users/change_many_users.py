@@ -153,7 +153,7 @@ def reassign_many(call: Call, request: UsersToChange) -> list[UserOutcome]:
                     group_roles=tuple(sorted(by_groups.roles)),
                 )
             after = replace(user, membership=membership)
-            guard.change(user, after.administers)
+            guard.change(user, administers=after.administers)
             users_by_email[email.lower()] = after
             memberships[user.user_id] = membership
             note_change(call, user, after)
@@ -178,7 +178,8 @@ def remove_many(call: Call, request: UsersToChange) -> list[UserOutcome]:
         def remove(email: str) -> None:
             user = _user(users_by_email, email)
             require_rank(caller_grant, user.grant)
-            guard.change(user, False)
+            guard.change(user, administers=False)
+            # If the request repeats the address, it is that of no user the second time.
             del users_by_email[email.lower()]
             user_ids.append(user.user_id)
             note_change(call, user, None)
@@ -195,7 +196,7 @@ class _AdministratorGuard:
         organization_id = call.organization.organization_id
         self._administrators = {user_id for _, user_id in users.administrators(call.db, [organization_id])}
 
-    def change(self, user: User, administers: bool) -> None:
+    def change(self, user: User, *, administers: bool) -> None:
         """Record whether the user administers from now on; raises LastAdministrator if no other user would."""
         if administers:
             self._administrators.add(user.user_id)
