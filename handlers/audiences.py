@@ -1,5 +1,6 @@
 """Audiences (administration "Audiences")."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from domain.audiences import ATTRIBUTE_MATCHER, LIST_MATCHER, Audience, check_matcher
@@ -69,12 +70,18 @@ def update_audience_members(call: Call, audience: Audience, body: ListChange) ->
     """
     refuse_without_list(audience)
     new_ids, removed_ids = set(body.add), set(body.remove)
-    contradictions = [index for index, member_id in enumerate(body.remove) if member_id in new_ids]
-    if contradictions:
-        detail = "remove names the member {}, and so does add"
-        conflicts = [(index, body.remove[index]) for index in contradictions]
-        raise InvalidRequest([FieldFault(detail.format(one), pointer=f"/remove/{index}") for index, one in conflicts])
-    unknown = audiences.find_unknown_members(call.db, audience.organization_id, new_ids)
-    if unknown:
-        raise unknown_member(min(unknown))
+    if new_ids & removed_ids:
+        raise InvalidRequest(_contradictions(body.remove, new_ids))
+    unknown_ids = audiences.find_unknown_members(call.db, audience.organization_id, new_ids)
+    if unknown_ids:
+        raise unknown_member(min(unknown_ids))
     return change_list(call, audience, new_ids, removed_ids)
+
+
+def _contradictions(removed_ids: Sequence[int], new_ids: Collection[int]) -> list[FieldFault]:
+    """A fault for each member who is both to be added and to be removed."""
+    return [
+        FieldFault(f"remove names the member {member_id}, and so does add", pointer=f"/remove/{index}")
+        for index, member_id in enumerate(removed_ids)
+        if member_id in new_ids
+    ]

@@ -82,12 +82,14 @@ def update_ledger_account(
 
 
 def _accounts(call: Call, ledger: Ledger, accounts: Sequence[LedgerAccount]) -> list[Mapping[str, Any]]:
-    issued = ledgers.issued(call.db, ledger.organization_id, [account.ledger_account_id for account in accounts])
+    issued_amounts = ledgers.issued(
+        call.db, ledger.organization_id, [account.ledger_account_id for account in accounts]
+    )
     return [
         {
             **{name: getattr(account, name) for name in fields_of(LedgerAccount)},
             "ledger_key": ledger.ledger_key,
-            "issued": issued.get(account.ledger_account_id, 0),
+            "issued": issued_amounts.get(account.ledger_account_id, 0),
         }
         for account in accounts
     ]

@@ -9,6 +9,7 @@ from handlers.messages.base import Body, Shape
 _INTENT = Body(PaymentIntent)
 _ACCRUAL = Shape(AccountAccrual, names={"ledger_account_id": "accountId"})
 _EFFECT = Shape(PaymentEffect)
+_MISSION_FIELDS = ("currentCounter", "newCounter", "achieved", "goal", "timesAchieved", "missionId", "userMessage")
 
 
 def payment_intent(body: Mapping[str, Any]) -> PaymentIntent:
@@ -25,10 +26,6 @@ def payment_outcome(outcome: PaymentOutcome) -> dict[str, Any]:
         "tier": outcome.tier,
         "isNewMember": outcome.is_new_member,
         "accountBalances": [_ACCRUAL(accrual) for accrual in outcome.accruals],
-        "missionsStatus": [
-            {name: mission[name] for name in ("currentCounter", "newCounter", "achieved", "goal", "timesAchieved")}
-            | {"missionId": mission["missionId"], "userMessage": mission["userMessage"]}
-            for mission in outcome.missions
-        ],
+        "missionsStatus": [{name: mission[name] for name in _MISSION_FIELDS} for mission in outcome.missions],
         "effects": [_EFFECT(effect) for effect in outcome.effects],
     }
