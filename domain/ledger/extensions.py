@@ -68,7 +68,7 @@ class ExtendLots(ChangeExpiry):
         if new_end <= end:
             return None
         expires_at = None if lot.expires_at is None else max(lot.expires_at, new_end)
-        # Where the balance lives longer, this stays a promise for the time when it does not.
+        # `kept_until` has no effect while the balance expires later, but keeps the lot if that end is brought forward.
         return replace(lot, expires_at=expires_at, kept_until=max(lot.kept_until or new_end, new_end))
 
 
