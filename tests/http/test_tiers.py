@@ -85,6 +85,7 @@ def test_a_program_has_one_default_tier_however_many_take_over_at_once(organizat
         list(pool.map(lambda tier: organization.administration.put(f"{path}/{tier}", body), tiers))
     listed = organization.administration.get(path)["results"]
     assert [tier["loyaltyTierId"] for tier in listed if tier["isDefault"]] == [default_tier_id(organization)]
+    assert default_tier_id(organization) in tiers
 
 
 def test_tiers_are_listed_filtered_and_ordered(organization, path, create):
