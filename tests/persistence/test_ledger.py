@@ -10,7 +10,6 @@ import pytest
 from sqlalchemy import event, text
 from sqlalchemy.exc import OperationalError
 
-from domain.ledger.records import LedgerAccount
 from persistence import ledger as ledgers
 from persistence import ledger_wallets, organizations, posting
 from persistence.ledger import ACCOUNTS, LEDGERS
@@ -106,38 +105,37 @@ def test_expired_lots_are_found_without_reading_the_others(ledger, db):
     assert "rows=4.00" in lines[0] or "rows=4 " in lines[0], plan
 
 
-def test_a_locked_account_and_its_posters_wait_for_each_other(engine):
+def test_locking_an_account_waits_for_open_posts_and_blocks_new_ones(engine):
     with engine.begin() as db:
         ledger = RawLedger.new(db)
         wallet = ledger.wallet()
         default = LEDGERS.find(db, ledger.organization_id, ledger.organization.ledger_id)
         account = ACCOUNTS.find(db, ledger.organization_id, ledger.account_id)
-    posting, posted = Event(), Event()
-    locked_accounts: list[LedgerAccount] = []
+    is_posted, may_commit = Event(), Event()
+    movements_seen: list[bool] = []
 
     def post():
         with engine.begin() as db:
             ledger.db = db
             ledger.mint(wallet, 5)
-            posting.set()
-            posted.wait(5)
+            is_posted.set()
+            may_commit.wait(5)
 
     def configure():
         with engine.begin() as db:
-            locked_accounts.append(ledgers.lock_account(db, default, account))
-            assert ledgers.has_movements(db, locked_accounts[0])
-            locked_accounts.append(locked_accounts[0])
+            locked_account = ledgers.lock_account(db, default, account)
+            movements_seen.append(ledgers.has_movements(db, locked_account))
 
-    first, second = Thread(target=post), Thread(target=configure)
-    first.start()
-    assert posting.wait(5)
-    second.start()
-    second.join(0.3)
-    assert not locked_accounts
-    posted.set()
-    first.join()
-    second.join()
-    assert len(locked_accounts) == 2
+    poster, configurator = Thread(target=post), Thread(target=configure)
+    poster.start()
+    assert is_posted.wait(5)
+    configurator.start()
+    configurator.join(0.3)
+    assert movements_seen == []
+    may_commit.set()
+    poster.join()
+    configurator.join()
+    assert movements_seen == [True]
     with engine.begin() as db, engine.begin() as other:
         ledgers.lock_account(db, default, account)
         other.execute(text("SET LOCAL lock_timeout = '100ms'"))
