@@ -93,7 +93,7 @@ def _hard_words_of(text: str) -> list[str]:
     return [f"is hard to read, better: {better}" for words, better in HARD_TO_READ.items() if words.search(text)]
 
 
-def _classes(trees: dict[Path, ast.Module]) -> set[str]:
+def _refusal_names(trees: dict[Path, ast.Module]) -> set[str]:
     """The names of all refusals."""
     bases = {
         node.name: {getattr(base, "id", getattr(base, "attr", "")) for base in node.bases}
@@ -124,7 +124,7 @@ def _texts() -> Iterator[tuple[str, str, str]]:
     """(where, class, text) of the texts of refusals and faults; names such as `detail` are replaced by their values."""
     files = [path for layer in LAYERS for path in sorted((ROOT / layer).rglob("*.py"))]
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in files if not _is_a_command(path)}
-    refusals = _classes(trees)
+    refusals = _refusal_names(trees)
     for path, tree in trees.items():
         for scope in ast.walk(tree):
             if not isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -196,7 +196,7 @@ def _trees() -> dict[Path, ast.Module]:
 
 def test_titles_of_problems_are_easy_to_read():
     trees = _trees()
-    refusals = _classes(trees)
+    refusals = _refusal_names(trees)
     titles = {
         text
         for tree in trees.values()
@@ -267,7 +267,7 @@ def _ids_in(node: ast.expr) -> set[str]:
 
 def test_texts_name_records_as_clients_know_them():
     trees = _trees()
-    refusals = _classes(trees) | {"FieldFault"}
+    refusals = _refusal_names(trees) | {"FieldFault"}
     ids = [
         (str(path.relative_to(ROOT)), name)
         for path, tree in trees.items()

@@ -77,7 +77,7 @@ def test_a_malformed_key_names_no_organization(text):
 
 
 @pytest.mark.parametrize(
-    ("text", "may"),
+    ("text", "is_valid"),
     [
         ("ana-7", True),
         ("", False),
@@ -88,8 +88,8 @@ def test_a_malformed_key_names_no_organization(text):
         ("x" * 256, False),
     ],
 )
-def test_the_id_of_a_member_is_checked(text, may):
-    assert is_loyalty_member_id(text) is may
+def test_a_loyalty_member_id_has_1_to_255_characters_and_fits_in_a_path(text, is_valid):
+    assert is_loyalty_member_id(text) is is_valid
 
 
 def intent(**values):

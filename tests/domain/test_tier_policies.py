@@ -166,7 +166,7 @@ def test_a_year_counts_again_from_the_first_moment_of_the_next_one_on():
     assert list(TierPolicy(EARNED, CALENDAR).changes(points, NOON)) == [(datetime(2027, 1, 1, tzinfo=UTC), 0)]
 
 
-def test_points_of_later_years_count_when_the_year_that_counts_again_is_over():
+def test_only_next_years_points_count_once_the_year_that_counts_again_ends():
     points = points_available(("2025-12-20", 100, "2026-01-10"), ("2027-02-01", 40, None))
     changes = list(TierPolicy(EARNED, CALENDAR).changes(points, NOON))
     assert changes == [(datetime(2027, 1, 1, tzinfo=UTC), 40), (datetime(2028, 1, 1, tzinfo=UTC), 0)]

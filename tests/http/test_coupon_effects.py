@@ -32,7 +32,7 @@ def use(book, **params):
     return effect("use-coupon", couponBookKey=book["couponBookKey"], **params)
 
 
-def sums(books, book):
+def assigned_and_used(books, book):
     stored_book = books.get(book)
     return stored_book["totalAssigned"], stored_book["totalUsages"]
 
@@ -48,7 +48,7 @@ def test_events_assign_and_use_coupons(shop, books):
     result = shop.track_one(event(member))
     assert [outcome["status"] for outcome in result["effects"]] == ["executed"] * 3
     assert coupons(shop, member) == [("B", 2, 0), ("A", 1, 1)]
-    assert sums(books, book) == (3, 1)
+    assert assigned_and_used(books, book) == (3, 1)
     usages = shop.integration.get(f"/members/{member}/coupon-usages")["results"]
     assert [(usage["amountAssigned"], usage["amountUsed"]) for usage in usages] == [(0, 1), (2, 0), (1, 0)]
 
@@ -79,7 +79,7 @@ def test_an_effect_uses_a_coupon_for_the_payment_of_a_partner(shop, books, total
     book, member = books.make(type="codeless", minOrderTotal=30), shop.member()
     shop.campaign(running(assign(book), use(book)), eventType=PAYMENT)
     Partner.of(shop).pay(member, Decimal(total))
-    assert sums(books, book) == (1, uses)
+    assert assigned_and_used(books, book) == (1, uses)
 
 
 def test_a_use_of_several_coupons_is_all_or_nothing(shop, books):
@@ -87,7 +87,7 @@ def test_a_use_of_several_coupons_is_all_or_nothing(shop, books):
     shop.campaign(running(assign(book), assign(book), use(book, amount=3), use(book, amount=2)), eventType=GENERIC)
     effects = shop.track_one(event(member))["effects"]
     assert [outcome["status"] for outcome in effects] == ["executed", "executed", "skipped", "executed"]
-    assert sums(books, book) == (2, 2)
+    assert assigned_and_used(books, book) == (2, 2)
 
 
 def test_the_book_of_an_effect_must_exist(shop):
@@ -107,7 +107,7 @@ def test_a_dry_run_assigns_nothing(shop, books):
     shop.campaign(*(running(assign(book), use(book)) for book in books_of_all), eventType=GENERIC)
     [result] = shop.track(event(member), executionMode="dryRun")
     assert [outcome["status"] for outcome in result["effects"]] == ["evaluated"] * 6
-    assert [sums(books, book) for book in books_of_all] == [(0, 0)] * 3
+    assert [assigned_and_used(books, book) for book in books_of_all] == [(0, 0)] * 3
     assert coupons(shop, member) == []
 
 
@@ -149,8 +149,8 @@ def test_cancelling_takes_coupons_back(shop, books):
     # The newest is first; the later use of the member stays.
     assert reversed_amounts == [("X", 0, 1, 0), (None, 1, 0, 0), ("X", 1, 0, 1)]
     assert coupons(shop, member) == [("X", 1, 1)]
-    assert sums(books, book) == (1, 1)
-    assert sums(books, priced_book) == (0, 0)
+    assert assigned_and_used(books, book) == (1, 1)
+    assert assigned_and_used(books, priced_book) == (0, 0)
     assert shop.balance(member) == 10
     shop.check_ledger()
 
@@ -164,11 +164,11 @@ def test_a_returned_order_takes_its_coupons_back(shop, books):
     book, member = books.make("O", type="list"), shop.member()
     shop.campaign(running(assign(book)), eventType="member-purchase-order-created")
     shop.track_one(order(member, external_id="one"))
-    assert sums(books, book) == (1, 0)
+    assert assigned_and_used(books, book) == (1, 0)
     shop.track_one(order(member, None, "confirmed", "one"))
     result = shop.track_one(order(member, None, "returned", "one"))
     assert [coupon["code"] for undone in result["reverted"] for coupon in undone["coupons"]] == ["O"]
-    assert sums(books, book) == (0, 0)
+    assert assigned_and_used(books, book) == (0, 0)
     assert coupons(shop, member) == []
 
 
@@ -184,7 +184,7 @@ def test_a_use_stays_in_force_when_its_order_is_undone_unless_the_book_restores_
     shop.campaign(running(assign(book), use(book), mint(20)), eventType=ORDER_CREATED)
     shop.campaign(running(mint(100)), eventType="coupon-code-used")
     key = shop.track_one(order(member, external_id="one"))["loyaltyEventKey"]
-    assert (shop.balance(member), sums(books, book)) == (127, (1, 1))
+    assert (shop.balance(member), assigned_and_used(books, book)) == (127, (1, 1))
     if way == "cancelEvent":
         results = shop.integration.post(f"/events/{key}/cancel", {}, expect=200)["results"]
     else:
@@ -198,13 +198,13 @@ def test_a_use_stays_in_force_when_its_order_is_undone_unless_the_book_restores_
     ]
     # If the use stays, the assignment stays too, because all of it is used.
     assert undone == ([(0, 1, 0), (1, 0, 0)] if restores else [(0, 0, 1)])
-    assert (shop.balance(member), sums(books, book)) == ((10, (0, 0)) if restores else (7, (1, 1)))
+    assert (shop.balance(member), assigned_and_used(books, book)) == ((10, (0, 0)) if restores else (7, (1, 1)))
     shop.check_ledger()
     if not restores:
         usages = shop.integration.get(f"/members/{member}/coupon-usages")["results"]
         usage_key = next(usage["couponUsageKey"] for usage in usages if usage["amountUsed"])
         shop.integration.post(f"/members/{member}/coupon-usages/{usage_key}/revert", expect=200)
-        assert (shop.balance(member), sums(books, book)) == (10, (0, 0))
+        assert (shop.balance(member), assigned_and_used(books, book)) == (10, (0, 0))
         shop.check_ledger()
 
 

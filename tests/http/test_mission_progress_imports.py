@@ -119,7 +119,7 @@ def test_counts_after_an_import_can_be_cancelled(shop, coffees):
     assert (times_and_count(shop, "ana", coffees), shop.balance("ana")) == ((0, 9), 0)
 
 
-def test_counts_before_an_import_can_be_cancelled_as_far_as_they_are_left(shop, coffees):
+def test_cancelling_an_event_whose_count_an_import_removed_keeps_counts_at_zero(shop, coffees):
     tracked = shop.track_one(event("ana"))
     run(shop, "ana,Coffees,5,2", mode="upsert")
     run(shop, "ana,Coffees,0,0", mode="upsert")

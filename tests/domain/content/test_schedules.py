@@ -40,7 +40,8 @@ def test_the_hour_that_summer_time_leaves_out_never_comes():
     assert hours == [1, 3, 3]
 
 
-def test_the_hour_that_comes_twice_counts_twice():
+def test_an_hour_that_comes_twice_is_the_same_hour_of_the_week_both_times():
+    # On 25 October 2026, a Sunday, clocks in Madrid go from 02:59 back to 02:00.
     first = datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
     assert hour_of_week(first, MADRID) == hour_of_week(first + timedelta(hours=1), MADRID) == 6 * 24 + 2
 

@@ -109,7 +109,7 @@ def test_rounding_adds_at_most_one_unit_and_never_nothing(moment, months, roundi
         ("year", 6, "2026-05-15T10:00", "2025-06-01T00:00"),
     ],
 )
-def test_points_that_ended_before_the_unit_of_a_moment_have_expired(rounding, start_month, moment, unit_start):
+def test_only_points_that_ended_before_the_current_unit_have_expired(rounding, start_month, moment, unit_start):
     calendar = ExpiryCalendar(MADRID, start_month)
     latest = calendar.latest_unrounded(local(moment), rounding)
     assert latest == local(unit_start)
