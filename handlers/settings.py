@@ -286,8 +286,8 @@ class Settings:
     queue_retry_ms: int = _setting(
         _whole(1, 3_600_000),
         1000,
-        "Milliseconds before the second attempt, less up to half of it by chance; each further wait is twice as long, "
-        "up to ten minutes.",
+        "Milliseconds before the second attempt; each further wait is twice as long, up to ten minutes. The server "
+        "shortens each wait by a random part, at most by half.",
     )
     import_rows: int = _setting(
         _whole(1, 5_000), 500, "Maximum number of rows that a worker imports in one database transaction."

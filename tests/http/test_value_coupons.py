@@ -11,7 +11,7 @@ from tests.builders.coupons import CouponBooks
 from tests.builders.exports import exported
 from tests.builders.imports import Imports, counts
 from tests.builders.tracking import ORDER_CREATED, Shop, key, order, running
-from tests.http.test_coupon_effects import assign, sums, use
+from tests.http.test_coupon_effects import assign, assigned_and_used, use
 
 EXCEEDED = "/problems/coupon-value-exceeded"
 
@@ -63,7 +63,7 @@ def test_example_6_a_use_takes_a_part_and_a_revert_gives_it_back(card):
     assert amounts_of(card.assign()) == (1, 0, None, 12)
     first = card.use(6)
     assert amounts_of(first) == (0, 0, 6, 6)
-    assert (card.standing(), sums(card.books, card.book)) == ((1, 0, 6), (1, 0))
+    assert (card.standing(), assigned_and_used(card.books, card.book)) == ((1, 0, 6), (1, 0))
     problem = card.use(7, expect=409)
     assert (problem["type"], problem["detail"], problem["available"]) == (EXCEEDED, "A value of 6 remains, not 7.", 6)
     assert amounts_of(card.revert(first)) == (0, 0, -6, 12)
@@ -74,7 +74,7 @@ def test_example_6_a_use_takes_a_part_and_a_revert_gives_it_back(card):
 def test_a_coupon_counts_as_used_when_nothing_is_left(card):
     card.assign()
     first, second = card.use(Decimal("11.99")), card.use(Decimal("0.01"))
-    assert (amounts_of(second), card.standing(), sums(card.books, card.book)) == (
+    assert (amounts_of(second), card.standing(), assigned_and_used(card.books, card.book)) == (
         (0, 1, Decimal("0.01"), 0),
         (1, 1, 0),
         (1, 1),
@@ -82,7 +82,7 @@ def test_a_coupon_counts_as_used_when_nothing_is_left(card):
     assert card.use(1, expect=409)["type"] == "/problems/coupon-not-assigned"
     # The first use is reverted: some value is left again, and the coupon no longer counts as used.
     assert amounts_of(card.revert(first)) == (0, -1, Decimal("-11.99"), Decimal("11.99"))
-    assert (card.standing(), sums(card.books, card.book)) == ((1, 0, Decimal("11.99")), (1, 0))
+    assert (card.standing(), assigned_and_used(card.books, card.book)) == ((1, 0, Decimal("11.99")), (1, 0))
     assert amounts_of(card.revert(second)) == (0, 0, Decimal("-0.01"), 12)
     assert card.standing() == (1, 0, 12)
 
@@ -136,10 +136,10 @@ def test_an_undone_event_takes_the_remaining_value_and_later_what_comes_back(car
     card.shop.track_one(order(card.member, external_id="one"))
     usage = card.use(amount)
     card.shop.track_one(order(card.member, None, "cancelled", "one"))
-    assert sums(card.books, card.book) == ((0, 0) if amount == 5 else (1, 1))
+    assert assigned_and_used(card.books, card.book) == ((0, 0) if amount == 5 else (1, 1))
     assert card.use(1, expect=409)["type"] == "/problems/coupon-not-assigned"
     card.revert(usage)
-    assert (sums(card.books, card.book), card.standing()) == ((0, 0), None)
+    assert (assigned_and_used(card.books, card.book), card.standing()) == ((0, 0), None)
 
 
 def test_limits_of_periods_count_each_use_and_its_money(organization):
