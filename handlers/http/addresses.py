@@ -72,9 +72,8 @@ class PathAddress:
     is_batched: bool = False
 
     def contains(self, record: Any, arguments: Mapping[str, Any]) -> bool:
-        """True if a record belongs to the one that the path names before it, if it names one."""
-        if self.inside is None:
-            return True
+        """True if a record of a nested address belongs to the one that the path names before it, if it names one."""
+        assert self.inside is not None
         parent, shared = self.inside
         return parent not in arguments or bool(getattr(record, shared) == getattr(arguments[parent], shared))
 

@@ -30,13 +30,13 @@ def view_members(call: Call, members: Sequence[Member], *, with_balances: bool =
     """
     balances = _balances_of(call, members) if with_balances else None
     tiers = current_tiers(call, members, balances)
-    records = [_record(member, tiers[member.member_id]) for member in members]
-    if balances is not None:
-        statuses = _statuses(call, members, tiers, balances)
-        for member, record in zip(members, records, strict=True):
-            record["tier_status"] = statuses[member.member_id]
-            record["ledger_balances"] = balances.get(member.wallet_id, [])
-    return records
+    if balances is None:
+        return [_record(member, tiers[member.member_id]) for member in members]
+    statuses = _statuses(call, members, tiers, balances)
+    return [
+        _record(member, tiers[member.member_id], statuses[member.member_id], balances.get(member.wallet_id, []))
+        for member in members
+    ]
 
 
 def view_member(call: Call, member: Member) -> dict[str, Any]:
@@ -73,32 +73,38 @@ def view_holders(calls: Sequence[Call], requests: Sequence[MemberRequest]) -> li
             expiring[member.wallet_id] = balances_of_wallet
     tiers = tiers_by_now(call, [*members.values()], stored_tiers, balances)
     statuses = _statuses(call, [*counting.values()], tiers, balances) if counting else {}
-    if expiring:
-        expiring = _with_expiring(call, expiring)
+    views_with_expiring = _with_expiring(call, expiring) if expiring else {}
     records = []
     for holder, with_balances, with_expiring in requests:
-        member = holder.member
-        record = _record(member, tiers[member.member_id])
+        member, own_tiers = holder.member, tiers[holder.member.member_id]
         if with_balances:
-            record["tier_status"] = statuses[member.member_id]
-            record["ledger_balances"] = (expiring if with_expiring else balances)[member.wallet_id]
-        records.append(record)
+            shown_balances = (views_with_expiring if with_expiring else balances)[member.wallet_id]
+            records.append(_record(member, own_tiers, statuses[member.member_id], shown_balances))
+        else:
+            records.append(_record(member, own_tiers))
     return records
 
 
-def _with_expiring(call: Call, balances: Balances) -> dict[int, Sequence[WalletView]]:
+def _with_expiring(call: Call, balances: Balances) -> Balances:
     """These balances with what expires of them; one statement."""
     views = [view for balances_of_wallet in balances.values() for view in balances_of_wallet]
     accounts = configuration_of(call.db, call.organization).accounts
-    views = expiring_points.with_expiring(call.db, call.organization, views, accounts, call.now)
-    return {wallet_id: [view for view in views if view.wallet_id == wallet_id] for wallet_id in balances}
+    by_wallet: dict[int, list[WalletView]] = {wallet_id: [] for wallet_id in balances}
+    for view in expiring_points.with_expiring(call.db, call.organization, views, accounts, call.now):
+        by_wallet[view.wallet_id].append(view)
+    return by_wallet
 
 
-def _record(member: Member, tiers: Sequence[MemberTier]) -> dict[str, Any]:
-    """The record of a member without its balances."""
+def _record(
+    member: Member,
+    tiers: Sequence[MemberTier],
+    statuses: Sequence[TierStatus] | None = None,
+    balances: Sequence[WalletView] | None = None,
+) -> dict[str, Any]:
+    """The record of a member, with its balances and the status in tiers that they give it, or without both."""
     # Not `asdict`, which copies whatever the member holds, at a third of the cost of a page of members.
     record = dict(zip(_NAMES, _values(member), strict=True))
-    return {**record, "tiers": tiers, "tier_status": None, "ledger_balances": None}
+    return {**record, "tiers": tiers, "tier_status": statuses, "ledger_balances": balances}
 
 
 def _statuses(
