@@ -5,6 +5,7 @@ from importlib import import_module
 import click
 
 from handlers.server.commands import context
+from handlers.server.loading import loading
 
 # By name: its function, by module, and the first sentence of its help.
 _COMMANDS = {
@@ -47,7 +48,8 @@ class _Listed(click.Command):
     def load(self) -> click.Command:
         """Import the command."""
         module, _, name = self._function.partition(":")
-        command: click.Command = getattr(import_module(f"handlers.server.commands.{module}"), name)
+        with loading():
+            command: click.Command = getattr(import_module(f"handlers.server.commands.{module}"), name)
         return command
 
 

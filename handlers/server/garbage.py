@@ -1,8 +1,6 @@
 """The garbage collector of long processes."""
 
 import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 # A batch of a hundred events has thousands of objects at a time, none of which is garbage: calls leave none. The
 # collector, which begins after 700 objects by default, would go through them again and again.
@@ -18,13 +16,3 @@ def collect_rarely() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_OBJECTS)
-
-
-@contextmanager
-def collection_paused() -> Iterator[None]:
-    """Pause the collector while many objects are made that stay, which takes a third off the time to load the API."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()

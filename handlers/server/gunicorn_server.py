@@ -16,7 +16,8 @@ from gunicorn.arbiter import Arbiter
 from sqlalchemy import Engine
 
 import handlers
-from handlers.server.garbage import collect_rarely, collection_paused
+from handlers.server.garbage import collect_rarely
+from handlers.server.loading import loading
 from handlers.settings import Settings
 from persistence import embedded
 
@@ -120,12 +121,11 @@ class _Server(BaseApplication):  # type: ignore[misc]
 
     def load(self) -> Callable[..., Any]:
         """Create the ASGI application; its engine connects in the workers, at the first call."""
-        from handlers.http.app import create_app, serving_engine
+        with loading():
+            from handlers.http.app import create_app, serving_engine
 
-        settings = self._settings
-        self._engine = serving_engine(settings)
-        with collection_paused():
-            return create_app(settings, self._engine)
+            self._engine = serving_engine(self._settings)
+            return create_app(self._settings, self._engine)
 
     def _options(self) -> dict[str, Any]:
         settings = self._settings

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Engine
 from handlers.server.commands.context import command_engine, load_settings, with_database
 from handlers.server.commands.server_address import noted_address
 from handlers.server.commands.tenant import TOKEN_SECONDS, Tenant, find_or_create, operator_token
+from handlers.server.loading import loading
 from handlers.settings import Settings
 from persistence import schema, transactions
 
@@ -31,7 +32,8 @@ def serve(host: str | None, port: int | None, workers: int | None, worker: bool)
 
     Migrates the database first, and makes an organization where there is none.
     """
-    from handlers.server import gunicorn_server
+    with loading():
+        from handlers.server import gunicorn_server
 
     settings = load_settings(host=host, port=port, workers=workers)
     _check_port(settings)

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from handlers.server.commands.context import load_settings, migrated_engine, refuse_without_database, with_database
+from handlers.server.loading import loading
 
 
 @click.command()
@@ -20,8 +21,9 @@ def worker(once: bool, attached: bool) -> None:
     It runs until Ctrl-C or SIGTERM, and ends its batch first; one that is killed leaves everything to the others. Run
     as many as are needed, on as many machines. `loyalty serve` runs one of its own by default.
     """
-    from handlers.http.logging import configure
-    from handlers.server.worker import Worker
+    with loading():
+        from handlers.http.logging import configure
+        from handlers.server.worker import Worker
 
     settings = load_settings()
     configure(settings.log_level, settings.log_format)
