@@ -79,21 +79,23 @@ class OperationPlan:
         self.surface = surface
         self.operation_id: str = operation["operationId"]
         self.makes_tokens = f"{surface}:{self.operation_id}" == TOKEN_OPERATION
-        handled = all_operations().get(self.operation_id)
-        self.dry_run_mark = None if handled is None else handled.dry_run_mark
-        where = f"{surface} {self.operation_id}"
-        declared = _parameters(item, operation, schemas)
-        self._parameters = ParameterPlan(declared, schemas, where)
+        operation_of_handler = all_operations().get(self.operation_id)
+        self.dry_run_mark = None if operation_of_handler is None else operation_of_handler.dry_run_mark
+        operation_name = f"{surface} {self.operation_id}"
+        parameters = _parameters(item, operation, schemas)
+        self._parameters = ParameterPlan(parameters, schemas, operation_name)
         differences = set(variables_of(path)) ^ self._parameters.path_names
         if differences:
-            raise DocumentError(f"{where}: the path and its parameters differ: {differences}")
+            raise DocumentError(f"{operation_name}: the path and its parameters differ: {differences}")
         request_body = schemas.resolved(operation["requestBody"]) if "requestBody" in operation else None
-        self.body = BodyPlan(request_body, schemas, where) if request_body else None
+        self.body = BodyPlan(request_body, schemas, operation_name) if request_body else None
         bodies = [content["schema"] for content in request_body["content"].values()] if request_body else []
-        self._deprecation = DeprecationPlan(operation, declared, bodies, schemas, where)
+        self._deprecation = DeprecationPlan(operation, parameters, bodies, schemas, operation_name)
         success = next(status for status in operation["responses"] if status.startswith("2"))
         self.answers = AnswerTypes(schemas.resolved(operation["responses"][success]))
-        self._documented_headers = [parameter["name"].lower() for parameter in declared if parameter["in"] == "header"]
+        self._documented_headers = [
+            parameter["name"].lower() for parameter in parameters if parameter["in"] == "header"
+        ]
         self._handed_on = (*_HANDED_ON, *self._documented_headers)
 
     def arguments(self, query: bytes, faults: list[FieldFault]) -> dict[str, Any]:

@@ -190,10 +190,10 @@ def run(api, **profile):
     effects.check(("switch a campaign", "change an action", "earn", "earn by several actions"))
 
 
-def test_some_journeys(api):
+def test_some_journeys_are_those_of_the_model(api):
     run(api, max_examples=20, stateful_step_count=25, derandomize=True)
 
 
 @pytest.mark.stress
-def test_many_long_journeys(api):
+def test_long_journeys_are_those_of_the_model(api):
     run(api, max_examples=100, stateful_step_count=50)

@@ -503,10 +503,10 @@ def few_lots_at_first(monkeypatch):
     monkeypatch.setattr(lots, "_LOTS_AT_FIRST", 2)
 
 
-def test_some_histories(engine):
+def test_some_histories_are_those_of_the_model(engine):
     run(engine, max_examples=80, stateful_step_count=25, derandomize=True)
 
 
 @pytest.mark.stress
-def test_many_long_histories(engine):
+def test_long_histories_are_those_of_the_model(engine):
     run(engine, max_examples=600, stateful_step_count=60)

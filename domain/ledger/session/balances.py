@@ -232,14 +232,14 @@ class Balances(UndoableState, ABC):
         self, account: LedgerAccount, wallet_id: int, amount: Decimal
     ) -> tuple[Decimal, BalanceLimitReached | None]:
         """The part of `amount` that the wallet may get, and the refusal of the rest; repaid debt does not count."""
-        most = account.max_balance
-        if most is None:
+        limit = account.max_balance
+        if limit is None:
             return amount, None
         balance = self.holding(wallet_id, account.ledger_account_id)
-        remaining = max(ZERO, most + balance.overdraft - balance.current - balance.pending_credit)
+        remaining = max(ZERO, limit + balance.overdraft - balance.current - balance.pending_credit)
         if amount <= remaining:
             return amount, None
-        detail = f"A wallet may hold {most}, and this one holds {balance.current + balance.pending_credit}"
+        detail = f"A wallet may hold {limit}, and this one holds {balance.current + balance.pending_credit}"
         return remaining, BalanceLimitReached(f"{detail}, with what is pending.", available=remaining)
 
     def _refuse_over_balance(self, account: LedgerAccount, wallet_id: int, amount: Decimal) -> None:

@@ -85,10 +85,10 @@ def _complete(call: Call, settings: Mapping[str, Any], current: LedgerAccount | 
 
 def _audit_former_default(call: Call, ledger: Ledger) -> None:
     """Note that the default account of a locked ledger is about to be replaced as such."""
-    of_ledger = {"ledger_id": ledger.ledger_id, "is_default_account": True}
-    former = ACCOUNTS.find_by(call.db, ledger.organization_id, **of_ledger)
-    if former is not None:
-        call.audit.add_mark("ledger-account", former.ledger_account_id, "isDefaultAccount", is_set=False)
+    conditions = {"ledger_id": ledger.ledger_id, "is_default_account": True}
+    former_default = ACCOUNTS.find_by(call.db, ledger.organization_id, **conditions)
+    if former_default is not None:
+        call.audit.add_mark("ledger-account", former_default.ledger_account_id, "isDefaultAccount", is_set=False)
 
 
 def _complete_terms(document: Mapping[str, Any] | None) -> dict[str, Any] | None:

@@ -83,10 +83,10 @@ class MovementBatch:
             movement if movement.system_unique_key is not None else replace(movement, system_unique_key=call.new_key())
             for call, movement in zip(calls, movements, strict=True)
         ]
-        self._stored = transactions
+        self._reverted_transactions = transactions
         self._digests = [_digest(movement) for movement in self.movements]
         keys = [movement.system_unique_key or "" for movement in self.movements]
-        self._posted, self._reserved = posting.look_up(unit.db, unit.organization_id, keys)
+        self._posted_by_key, self._reserved_ids = posting.look_up(unit.db, unit.organization_id, keys)
         self._outcomes: dict[int, MovementOutcome] = {}
         # For each movement that repeats an earlier one: the positions of the two.
         self._repeats: dict[int, int] = {}
@@ -100,7 +100,7 @@ class MovementBatch:
         self._answer_used_keys()
         sets = self._fail_refused_sets_and_group_others()
         postings: dict[int, Posting] = {}
-        ids = IdAllocator(self._unit.db, "ledger_transactions", SPARE_IDS, self._reserved)
+        ids = IdAllocator(self._unit.db, "ledger_transactions", SPARE_IDS, self._reserved_ids)
         dates = [m.external_event_date for m in self.movements if m.external_event_date is not None]
         since = min(dates, default=None)
         self._unit.open_for_request(account_ids=account_ids, transaction_ids=ids, since=since)
@@ -129,7 +129,7 @@ class MovementBatch:
             try:
                 if movement.refusal is not None:
                     raise movement.refusal
-                transaction_id = self._posted.find(key, digest)
+                transaction_id = self._posted_by_key.find(key, digest)
                 if transaction_id is not None:
                     self._outcomes[position] = transaction_id
                 elif movement.refusal_if_new is not None:
@@ -232,7 +232,7 @@ class MovementBatch:
         return session.transfer(account, source or 0, target or 0, amount, details, movement.manual)
 
     def _revert(self, movement: Movement, details: Details) -> Posting:
-        session, original = self._unit.ledger, self._stored.get(movement.reverts or 0)
+        session, original = self._unit.ledger, self._reverted_transactions.get(movement.reverts or 0)
         account = session.accounts.get(original.ledger_account_id) if original is not None else None
         if (
             original is None

@@ -289,15 +289,16 @@ def _settle_order(
     Refunds come first, so that what is clawed back finds them. Returns the order with its refunds.
     """
     refunds: Sequence[TenderRefund] = ()
-    if not order[0].payments or not (unit.is_open and tracked.is_evaluated):
+    purchase_order, items = order
+    if not purchase_order.payments or not (unit.is_open and tracked.is_evaluated):
         return order, refunds, _reverse_effects(unit, tracked, order)
     savepoint = unit.ledger.savepoint()
     try:
         if tracked.order_status in PAID_BY and tracked.order is not None and tracked.order.get("payments"):
-            unit.payments.capture(tracked, order[0])
-        elif extent_of(order[0]) is not None:
-            payments, refunds = unit.payments.refund(tracked, order[0])
-            order = payments, order[1]
+            unit.payments.capture(tracked, purchase_order)
+        elif extent_of(purchase_order) is not None:
+            purchase_order, refunds = unit.payments.refund(tracked, purchase_order)
+        order = purchase_order, items
         return order, refunds, _reverse_effects(unit, tracked, order)
     except Refusal:
         unit.ledger.rollback_to(savepoint)

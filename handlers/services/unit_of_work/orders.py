@@ -170,14 +170,17 @@ class OrderWork:
             queue_entities(self._db, configuration, PURCHASE_ORDER, changes, self._at)
 
     def _built(self, payload: Mapping[str, Any], tracked: TrackedEvent) -> OrderWithItems:
-        dated, total = payload.get("externalEventDate"), Decimal(payload["total"])
+        total = Decimal(payload["total"])
+        date_of_order = payload.get("externalEventDate")
         order = Order(
             organization_id=self._organization_id,
             order_id=next(self._order_ids),
             member_id=tracked.member.member_id,
             loyalty_event_id=tracked.loyalty_event_id,
             event_ids=(tracked.loyalty_event_id,),
-            external_event_date=tracked.event.external_event_date if dated is None else instant_of(dated),
+            external_event_date=tracked.event.external_event_date
+            if date_of_order is None
+            else instant_of(date_of_order),
             external_id=payload["externalId"],
             custom_attributes=payload.get("customAttributes") or {},
             tags=tuple(payload.get("tags") or ()),

@@ -189,10 +189,11 @@ class UnitOfWork(LockedMembers):
         since: datetime | None = None,
     ) -> None:
         """Load limits, points and tiers, in the order of `persistence.locks`; locked unless this is a dry run."""
-        accounts = self.configuration.accounts if account_ids is None else account_ids
+        if account_ids is None:
+            account_ids = self.configuration.accounts
         reversed_counters: Collection[Any] = ()
         if self.reversals:
-            accounts = {*accounts, *self.reversals.ledger_account_ids}
+            account_ids = {*account_ids, *self.reversals.ledger_account_ids}
             reversed_counters = self.reversals.counter_keys
         if self.plans.have_limits or reversed_counters:
             self.counters = open_limits(self, tracked, reversed_counters)
@@ -201,7 +202,7 @@ class UnitOfWork(LockedMembers):
             self.db,
             self.organization,
             self.ledger_ids,
-            accounts,
+            account_ids,
             self.now,
             self.configuration.accounts,
             lock=lock,
