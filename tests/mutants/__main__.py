@@ -92,6 +92,9 @@ def is_worth_a_test(mutation: MutationSpec) -> bool:
             compile(mutated(mutation, code), "mutant", "exec")
     except SyntaxError:
         return False
+    except AttributeError:
+        # cosmic-ray cannot replace an exception that is caught by a dotted name, such as `csv.Error`.
+        return False
     return True
 
 
