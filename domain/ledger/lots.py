@@ -169,10 +169,10 @@ class Allocator:
 
     def __init__(self, lots: Iterable[Lot]) -> None:
         self._lots = {lot.ledger_lot_id: lot for lot in lots}
-        self._of_pair: dict[tuple[int, int], set[int]] = {}
+        self._ids_by_pair: dict[tuple[int, int], set[int]] = {}
         for lot in self._lots.values():
-            self._of_pair.setdefault((lot.wallet_id, lot.ledger_account_id), set()).add(lot.ledger_lot_id)
-        self._fresh = count(FIRST_NEW_LOT)
+            self._ids_by_pair.setdefault((lot.wallet_id, lot.ledger_account_id), set()).add(lot.ledger_lot_id)
+        self._new_ids = count(FIRST_NEW_LOT)
         self.allocation = Allocation()
 
     def apply(self, ledger_transaction_id: int, move: LotMove) -> None:
@@ -181,7 +181,7 @@ class Allocator:
             made_by = (
                 ledger_transaction_id if move.replaces is None else self._lots[move.replaces].ledger_transaction_id
             )
-            self._make(made_by, move)
+            self._add_lot(made_by, move)
         elif isinstance(move, TakeLots):
             self._take(ledger_transaction_id, move)
         elif isinstance(move, MoveLots):
@@ -212,7 +212,7 @@ class Allocator:
         return uses
 
     def _candidates(self, move: TakeLots) -> Sequence[Lot]:
-        ids = self._of_pair.get((move.wallet_id, move.ledger_account_id), set())
+        ids = self._ids_by_pair.get((move.wallet_id, move.ledger_account_id), set())
         if move.just_made:
             return [self._lots[max(ids)]]
         lots = [self._lots[lot_id] for lot_id in ids if self._lots[lot_id].remaining]
@@ -238,7 +238,7 @@ class Allocator:
         _, given_uses = split_uses(pieces, total - amount)
         for piece in given_uses:
             lot = NewLot(wallet_id, ledger_account_id, piece.amount, piece.expires_at, piece.kept_until)
-            self._make(ledger_transaction_id, lot)
+            self._add_lot(ledger_transaction_id, lot)
 
     def _restore(self, ledger_transaction_id: int, move: RestoreLots) -> None:
         for use in (*move.returned, *move.spent):
@@ -251,7 +251,7 @@ class Allocator:
             self._lower_uses(move.lowers, (*move.returned, *move.spent), move.kept)
         if move.extra:
             lot = NewLot(move.wallet_id, move.ledger_account_id, move.extra, move.expires_at)
-            self._make(ledger_transaction_id, lot)
+            self._add_lot(ledger_transaction_id, lot)
 
     def _settle(self, move: SettleLots) -> None:
         for use in move.released:
@@ -261,26 +261,27 @@ class Allocator:
             self._give(move.ledger_transaction_id, move.to_wallet_id, move.ledger_account_id, move.kept, move.to_lots)
 
     def _change_expiry(self, ledger_transaction_id: int, change: ChangeExpiry) -> None:
-        for lot_id in sorted(self._of_pair.get((change.wallet_id, change.ledger_account_id), ())):
+        for lot_id in sorted(self._ids_by_pair.get((change.wallet_id, change.ledger_account_id), ())):
             lot = change.of_lot(self._lots[lot_id])
             if lot is not None:
                 self._store(lot)
                 self.allocation.extended.setdefault(ledger_transaction_id, []).append(lot)
 
-    def _make(self, ledger_transaction_id: int, new: NewLot) -> None:
-        lot_id = next(self._fresh)
+    def _add_lot(self, ledger_transaction_id: int, new: NewLot) -> None:
+        """Add a lot under a temporary id, with all of its amount left."""
+        lot_id = next(self._new_ids)
         lot = Lot(
             lot_id,
             new.wallet_id,
             new.ledger_account_id,
             ledger_transaction_id,
             new.expires_at,
-            new.amount,
-            new.amount,
+            amount=new.amount,
+            remaining=new.amount,
             kept_until=new.kept_until,
         )
         self._lots[lot_id] = self.allocation.new[lot_id] = lot
-        self._of_pair.setdefault((new.wallet_id, new.ledger_account_id), set()).add(lot_id)
+        self._ids_by_pair.setdefault((new.wallet_id, new.ledger_account_id), set()).add(lot_id)
 
     def _leave(self, lot_id: int, change: Decimal, expired: Decimal = ZERO) -> None:
         before = self._lots[lot_id]
