@@ -56,7 +56,7 @@ class LimitRule:
         """The amounts at which a counter with this limit has to be exact."""
         if not self.alert_shares:
             return Ceiling(limit)
-        return Ceiling(limit, {_alert(share, limit): limit * share / 100 for share in self.alert_shares})
+        return Ceiling(limit, {_alert_name(share, limit): limit * share / 100 for share in self.alert_shares})
 
     def concerns(self, use: LimitUse) -> bool:
         """True if the rule limits a use."""
@@ -67,7 +67,7 @@ class LimitRule:
         return self.type != MONEY or use.currency in (None, self.currency)
 
 
-def _alert(share: int, limit: Decimal) -> str:
+def _alert_name(share: int, limit: Decimal) -> str:
     """The name of an alert: with another limit it is another one."""
     return f"{share} % of {limit.normalize():f}"
 
@@ -189,13 +189,15 @@ class EventLimits:
             return []
         currency = next((limit.rule.currency for limit in concerned), None)
         counters.count([limit.key for limit in concerned], use.amount, self.campaign_id, currency)
-        return [alert for limit in concerned if limit.rule.alert_shares for alert in self._alerts(limit, counters)]
+        return [
+            alert for limit in concerned if limit.rule.alert_shares for alert in self._report_alerts(limit, counters)
+        ]
 
-    def _alerts(self, limit: EventLimit, counters: Counters) -> Iterable[Alert]:
-        """The alerts of one limit that are due and were not reported before."""
+    def _report_alerts(self, limit: EventLimit, counters: Counters) -> Iterable[Alert]:
+        """Yield the due alerts of one limit that were not reported before, and mark them as reported."""
         used_amount = counters.used_amount(limit.key)
         for share in sorted(limit.rule.alert_shares):
-            name = _alert(share, limit.limit)
+            name = _alert_name(share, limit.limit)
             if used_amount * 100 >= limit.limit * share and not counters.is_reported(limit.key, name):
                 counters.report(limit.key, name)
                 yield Alert(self.campaign_key, limit.rule, share, used_amount, limit.limit, limit.key.location_code)
