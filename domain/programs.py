@@ -9,7 +9,7 @@ from typing import Any
 from domain.fields import Key
 from domain.problems import Conflict, NotFound
 from domain.tier_policies import TierPolicy
-from domain.tiers import KnownTier, Step, TierSchedule
+from domain.tiers import ConfiguredTier, Step, TierSchedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,11 @@ class LoyaltyTier:
     updated_at: datetime
 
 
-def known_tiers(programs: Iterable[LoyaltyProgram], tiers: Iterable[LoyaltyTier]) -> list[KnownTier]:
-    """The tiers, active or not and in the same order, with the keys of their programs."""
+def configured_tiers(programs: Iterable[LoyaltyProgram], tiers: Iterable[LoyaltyTier]) -> list[ConfiguredTier]:
+    """The tiers in the form that effects need, each with the key of its program; all of them, in the same order."""
     program_keys = {program.loyalty_program_id: program.loyalty_program_key for program in programs}
     return [
-        KnownTier(
+        ConfiguredTier(
             tier.loyalty_tier_id,
             tier.loyalty_tier_key,
             tier.loyalty_program_id,

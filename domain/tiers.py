@@ -275,8 +275,8 @@ class TierAssignments:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownTier:
-    """A tier as named by effects: by its key and that of its program."""
+class ConfiguredTier:
+    """A tier of the configuration; effects name it by its key and the key of its program."""
 
     loyalty_tier_id: int
     loyalty_tier_key: str
@@ -307,7 +307,7 @@ class TierStatus:
 
     loyalty_program_id: int
     loyalty_program_key: str
-    tier: KnownTier | None
+    tier: ConfiguredTier | None
     is_manual: bool
     tier_hold: str | None
     since: datetime | None
@@ -315,11 +315,15 @@ class TierStatus:
     points: Decimal
     next_tier: NextTier | None
     points_to_keep: Decimal | None
-    projected_tier: KnownTier | None
+    projected_tier: ConfiguredTier | None
 
 
 def tier_status(
-    schedule: TierSchedule, tiers: Mapping[int, KnownTier], member_tier: MemberTier | None, points: Points, at: datetime
+    schedule: TierSchedule,
+    tiers: Mapping[int, ConfiguredTier],
+    member_tier: MemberTier | None,
+    points: Points,
+    at: datetime,
 ) -> TierStatus:
     """The tier status of a member who holds this tier, if any; `tiers` are those of the organization, by id."""
     counted_points = schedule.counted_points(points, at)
@@ -364,7 +368,7 @@ def _least_of(schedule: TierSchedule, tier: MemberTier | None) -> Decimal | None
 
 
 def _next_tier(
-    schedule: TierSchedule, tiers: Mapping[int, KnownTier], counted_points: Decimal, reached_points: Decimal
+    schedule: TierSchedule, tiers: Mapping[int, ConfiguredTier], counted_points: Decimal, reached_points: Decimal
 ) -> NextTier | None:
     if schedule.ledger_account_id is None:
         return None

@@ -10,7 +10,7 @@ from domain.ledger.expiring import ExpiringPoints
 from domain.ledger.views import WalletView
 from domain.members import Member, MemberProperties, is_reserved_id
 from domain.profiles import NOTIFICATIONS, PROFILE, empty_profile
-from domain.tiers import KnownTier, MemberTier, TierStatus
+from domain.tiers import ConfiguredTier, MemberTier, TierStatus
 from handlers.messages.base import Completed, Nested, Shape, UnusableText, WireSchema
 
 # Unknown fields are null. Objects with parts are missing unless a part is known.
@@ -41,12 +41,12 @@ class MemberBody(MemberProperties):
     notifications: Annotated[Mapping[str, Any], _NOTIFICATIONS] = field(default_factory=dict)
 
 
-_KNOWN_TIER = Shape(KnownTier, only=("loyalty_tier_id", "loyalty_tier_key", "name"))
+_CONFIGURED_TIER = Shape(ConfiguredTier, only=("loyalty_tier_id", "loyalty_tier_key", "name"))
 
 
 class _TierStatus(WireSchema):
-    tier = Nested(_KNOWN_TIER, metadata={"omit_none": True})
-    projected_tier = Nested(_KNOWN_TIER, metadata={"omit_none": True})
+    tier = Nested(_CONFIGURED_TIER, metadata={"omit_none": True})
+    projected_tier = Nested(_CONFIGURED_TIER, metadata={"omit_none": True})
 
 
 class _Expiring(WireSchema):

@@ -34,9 +34,9 @@ from domain.matchers import ItemPredicate, compile_matcher
 from domain.missions.records import Mission
 from domain.missions.rules import CompiledMission, compile_mission
 from domain.organizations import Organization
-from domain.programs import LoyaltyProgram, known_tiers, schedules_of
+from domain.programs import LoyaltyProgram, configured_tiers, schedules_of
 from domain.referrals import ReferralProgram, ReferralPrograms, ready_program
-from domain.tiers import KnownTier, TierSchedule
+from domain.tiers import ConfiguredTier, TierSchedule
 from domain.triggers import Listener
 from handlers.services.possible_events import possible_types
 from persistence import (
@@ -77,7 +77,7 @@ class Configuration:
     accounts: Mapping[int, LedgerAccount]
     accounts_by_key: Mapping[str, LedgerAccount]
     tier_keys: Mapping[int, str]
-    tiers: Mapping[str, KnownTier]
+    tiers: Mapping[str, ConfiguredTier]
     program_keys: frozenset[str]
     sets_tiers: bool
     tier_schedules: tuple[TierSchedule, ...]
@@ -176,7 +176,7 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
         tuple(_compiled_campaigns(active_campaigns, before, accounts, organization, groups)),
         tuple(_compiled_missions(stored_missions, organization, accounts, items, audiences_)),
     )
-    tiers = known_tiers(loyalty_programs, stored_tiers)
+    tiers = configured_tiers(loyalty_programs, stored_tiers)
     tier_schedules = schedules_of(loyalty_programs, stored_tiers, organization.zone)
     badges_, activity_types = BADGES.find_all(db, organization_id), _activity_types(accounts.by_id.values())
     listeners = tuple(triggers.find_listeners(db, organization_id))

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from domain.calendar import add_months
 from domain.ledger.postings import Earning
 from domain.tier_policies import CALENDAR, EARNED, ROLLING, TierPoints, TierPolicy, completed, faults_of_policy
-from domain.tiers import HeldTier, KnownTier, MemberTier, Step, TierAssignments, TierSchedule, tier_status
+from domain.tiers import ConfiguredTier, HeldTier, MemberTier, Step, TierAssignments, TierSchedule, tier_status
 
 NOON = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
 ACCOUNT, PROGRAM, MEMBER = 1, 1, 7
 BASIC, SILVER, GOLD = 10, 11, 12
 STEPS = (Step(BASIC, Decimal(0), 0), Step(SILVER, Decimal(100), 1), Step(GOLD, Decimal(200), 2))
 NAMES = {
-    tier_id: KnownTier(tier_id, f"tier-{tier_id}", PROGRAM, "program-1", name, True)
+    tier_id: ConfiguredTier(tier_id, f"tier-{tier_id}", PROGRAM, "program-1", name, True)
     for tier_id, name in ((BASIC, "Basic"), (SILVER, "Silver"), (GOLD, "Gold"))
 }
 

@@ -14,7 +14,7 @@ from domain.programs import (
     LoyaltyProgram,
     LoyaltyTier,
     TierInactive,
-    known_tiers,
+    configured_tiers,
     refuse_inactive_default,
     schedules_of,
 )
@@ -22,8 +22,8 @@ from domain.tier_log import TierLog, TierTracking
 from domain.tier_policies import EARNED, LIFETIME, ROLLING, TierPoints, TierPolicy, completed
 from domain.tiers import (
     FLOOR,
+    ConfiguredTier,
     HeldTier,
-    KnownTier,
     Step,
     TierAssignments,
     TierFloor,
@@ -118,12 +118,12 @@ def test_an_inactive_default_tier_is_none_and_other_tiers_move_members(tiers, de
     assert (program_schedule.default_tier_id, program_schedule.moves) == (default, moves)
 
 
-def test_known_tiers_have_the_keys_of_their_programs():
+def test_configured_tiers_have_the_keys_of_their_programs():
     programs = [stored_program(2, None), stored_program(PROGRAM, None, active=False)]
     tiers = [stored_tier(BASIC, 0), stored_tier(7, 5, program=2, active=False)]
-    assert known_tiers(programs, tiers) == [
-        KnownTier(BASIC, f"tier-{BASIC}", PROGRAM, "program-1", f"Tier {BASIC}", True),
-        KnownTier(7, "tier-7", 2, "program-2", "Tier 7", False),
+    assert configured_tiers(programs, tiers) == [
+        ConfiguredTier(BASIC, f"tier-{BASIC}", PROGRAM, "program-1", f"Tier {BASIC}", True),
+        ConfiguredTier(7, "tier-7", 2, "program-2", "Tier 7", False),
     ]
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from domain.imports.records import RowFault
 from domain.members import Member
 from domain.tier_policies import TierPoints
-from domain.tiers import FIXED, FLOOR, HeldTier, KnownTier, Points, TierHold, TierSchedule
+from domain.tiers import FIXED, FLOOR, ConfiguredTier, HeldTier, Points, TierHold, TierSchedule
 from handlers.call import Call
 from handlers.services.configuration import configuration_of
 from handlers.services.imports.reading import ImportStep
@@ -29,7 +29,7 @@ _REASON = "import"
 class TierRow:
     """The tier that a row names, and how the member is to have it; no `schedule` for that of an inactive program."""
 
-    tier: KnownTier
+    tier: ConfiguredTier
     hold: TierHold
     schedule: TierSchedule | None
 
@@ -52,7 +52,7 @@ class Tiers:
         self._schedules = {schedule.loyalty_program_id: schedule for schedule in configuration.tier_schedules}
         tiers = configuration.tiers.values()
         self._by_key = {tier.loyalty_tier_key: tier for tier in tiers}
-        self._by_name: dict[str, list[KnownTier]] = {}
+        self._by_name: dict[str, list[ConfiguredTier]] = {}
         for tier in tiers:
             self._by_name.setdefault(tier.name, []).append(tier)
         self._default_program = call.organization.default_loyalty_program_id
@@ -76,7 +76,7 @@ class Tiers:
         hold = TierHold(tier.loyalty_tier_id, expires_at, kind)
         return TierRow(tier, hold, self._schedules.get(tier.loyalty_program_id))
 
-    def _find_tier(self, name: str) -> KnownTier | None:
+    def _find_tier(self, name: str) -> ConfiguredTier | None:
         """The tier with a key; else that with a name, in the default program if several have it."""
         by_key = self._by_key.get(name.lower())
         tiers_by_name = self._by_name.get(name, [])

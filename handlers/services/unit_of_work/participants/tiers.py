@@ -15,7 +15,7 @@ from domain.campaigns.outcomes import BadParameter
 from domain.programs import LoyaltyProgram, LoyaltyTier, TierInactive, UnknownTier
 from domain.reversals import ReversedPart
 from domain.tier_log import TierLog, TierTracking
-from domain.tiers import HeldTier, KnownTier, TierHold, TierSchedule
+from domain.tiers import ConfiguredTier, HeldTier, TierHold, TierSchedule
 from handlers.messages.reversals import reversed_tier
 from handlers.services.unit_of_work.derived_events import DerivedEvent, tier_event
 from handlers.services.unit_of_work.reversals import Reversal
@@ -65,7 +65,7 @@ class TierWork:
         used_schedule = schedule or without_points(program_id, program.loyalty_program_key)
         return _tier_id(self._put(member_id, used_schedule, new_tier, keys)), _tier_id(new_tier)
 
-    def hold(self, member_id: int, tier: KnownTier, hold: TierHold) -> HeldTier | None:
+    def hold(self, member_id: int, tier: ConfiguredTier, hold: TierHold) -> HeldTier | None:
         """Set a member's tier by a hold; return the previous tier."""
         unit, program_id = self._unit, tier.loyalty_program_id
         schedule = self._schedule(program_id)
@@ -121,7 +121,7 @@ class TierWork:
             self._news.append(event)
         return previous_tier
 
-    def _tier_of_effect(self, params: Mapping[str, Any]) -> KnownTier:
+    def _tier_of_effect(self, params: Mapping[str, Any]) -> ConfiguredTier:
         program_key, tier_key = params["loyaltyProgramKey"], params["loyaltyTierKey"]
         tier = self._unit.configuration.tiers.get(tier_key.lower())
         if tier is None or tier.loyalty_program_key != program_key.lower():
@@ -133,7 +133,7 @@ class TierWork:
         schedules = self._unit.configuration.tier_schedules
         return next((schedule for schedule in schedules if schedule.loyalty_program_id == program_id), None)
 
-    def _tracking(self, event: EventFacts, tier: KnownTier, params: Mapping[str, Any]) -> TierTracking:
+    def _tracking(self, event: EventFacts, tier: ConfiguredTier, params: Mapping[str, Any]) -> TierTracking:
         return TierTracking(
             organization_id=self._organization_id,
             member_tier_tracking_id=self._next_id(),
