@@ -75,7 +75,7 @@ class Interpreter:
                 error.start, error.end = node.start, node.end
             raise
         except Exception as error:
-            _translate(error, node)
+            _raise_evaluation_error(error, node)
 
     def _select(self, node: Select, scope: Scope) -> Any:
         return field_of(self.value(node.target, scope), node.field)
@@ -206,8 +206,8 @@ def _call_name(node: FunctionCall) -> str:
     return f"'{node.function}'" if node.function in OPERATORS else f"{node.function}()"
 
 
-def _translate(error: Exception, node: Node) -> NoReturn:
-    """Translate any other exception into an error for the author of the expression."""
+def _raise_evaluation_error(error: Exception, node: Node) -> NoReturn:
+    """Raise an EvaluationError at this node for an exception of Python; its text is for authors of expressions."""
     if isinstance(error, DecimalException | OverflowError):
         raise EvaluationError("overflow", "the number is too large or too long", node.start, node.end) from error
     if isinstance(error, RecursionError | MemoryError):

@@ -201,10 +201,11 @@ class _Labeller:
         return self.phrase(node, scope)
 
     def phrase(self, node: FunctionCall, scope: Scope) -> str:
+        """The template of a function or operator, filled with the operands; a call if it has none."""
         name, values = node.function, self.operands(node, scope)
         if is_operator(node):
-            timed = name in _TIMES and self.analysis.type_of(node.args[0]) == TIMESTAMP
-            return (_TIMES if timed else _SIGNS)[name].format(*values)
+            compares_times = name in _TIMES and self.analysis.type_of(node.args[0]) == TIMESTAMP
+            return (_TIMES if compares_times else _SIGNS)[name].format(*values)
         if node.target is None and name in ("timestamp", "duration") and isinstance(node.args[0], Constant):
             return str(node.args[0].value)
         if node.target is None and name in ("min", "max"):
@@ -219,6 +220,7 @@ class _Labeller:
         argument_count = len(node.args)
         templates = (_METHODS if node.target is not None else _CALLS).get(name, ())
         for template in templates:
+            # It has a place for the last operand and none for a further one.
             if f"{{{len(values) - 1}}}" in template and f"{{{len(values)}}}" not in template:
                 return template.format(*values)
         arguments = ", ".join(values[-argument_count:] if argument_count else [])
