@@ -20,7 +20,7 @@ from handlers.services.campaigns import (
     validated_action,
     validated_campaign,
 )
-from handlers.services.webhooks.outbox import entity_changed
+from handlers.services.webhooks.outbox import queue_entity_change
 from persistence import campaigns
 from persistence.campaigns import ACTIONS, CAMPAIGNS
 from persistence.paging import Paged
@@ -37,7 +37,7 @@ def create_campaign(call: Call, body: CampaignProperties) -> Campaign:
     """Create a campaign, which has no actions yet."""
     values = {"campaign_key": call.new_key(), **values_of(validated_campaign(call, body, None))}
     campaign = CAMPAIGNS.add(call.db, call.organization.organization_id, values, call.now)
-    entity_changed(call, CAMPAIGN, CREATED, lambda: campaign_record(campaign))
+    queue_entity_change(call, CAMPAIGN, CREATED, lambda: campaign_record(campaign))
     return campaign
 
 
@@ -57,7 +57,7 @@ def update_campaign(call: Call, campaign: Campaign, body: Merged[CampaignPropert
     """Change a campaign; all processes use the change from their next event on."""
     body = validated_campaign(call, body, campaign)
     updated_campaign = campaigns.store_campaign(call.db, campaign, values_of(body), call.now)
-    entity_changed(call, CAMPAIGN, UPDATED, lambda: campaign_record(updated_campaign))
+    queue_entity_change(call, CAMPAIGN, UPDATED, lambda: campaign_record(updated_campaign))
     return updated_campaign
 
 
@@ -76,7 +76,7 @@ def create_action(call: Call, campaign: Campaign, body: ActionProperties) -> Act
     if body.action_index is None:
         body = replace(body, action_index=campaigns.next_action_index(call.db, campaign))
     action = campaigns.add_action(call.db, campaign, {"action_key": call.new_key(), **values_of(body)}, call.now)
-    entity_changed(call, CAMPAIGN, UPDATED, lambda: _present_record(call, campaign))
+    queue_entity_change(call, CAMPAIGN, UPDATED, lambda: _present_record(call, campaign))
     return action
 
 
@@ -91,7 +91,7 @@ def update_action(call: Call, campaign: Campaign, action: Action, body: Merged[A
     if body.action_index is None:
         body = replace(body, action_index=action.action_index)
     updated_action = campaigns.store_action(call.db, campaign, action, values_of(body), call.now)
-    entity_changed(call, CAMPAIGN, UPDATED, lambda: _present_record(call, campaign))
+    queue_entity_change(call, CAMPAIGN, UPDATED, lambda: _present_record(call, campaign))
     return updated_action
 
 

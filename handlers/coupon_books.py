@@ -14,7 +14,7 @@ from handlers.operation import declare_get, declare_list, operation
 from handlers.schemas.coupon_books import BOOK, CHANGED_BOOK, NEW_BOOK, StatusChange, references
 from handlers.schemas.coupons import COUPON, CodeChange, NewCodes
 from handlers.services.coupons.validate_book import CouponBookProperties, settled_book
-from handlers.services.webhooks.outbox import entity_changed
+from handlers.services.webhooks.outbox import queue_entity_change
 from persistence.content import documents
 from persistence.coupons import book_references, books, codes
 from persistence.coupons.books import BOOKS
@@ -64,7 +64,7 @@ def update_coupon_book_status(call: Call, book: CouponBook, body: StatusChange) 
 
 def _notify_triggers(call: Call, book: CouponBook, action: str) -> CouponBook:
     """Queue the messages about a changed book; return it."""
-    entity_changed(call, COUPON_BOOK, action, lambda: BOOK[INTEGRATION](book))
+    queue_entity_change(call, COUPON_BOOK, action, lambda: BOOK[INTEGRATION](book))
     return book
 
 

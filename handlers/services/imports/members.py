@@ -26,7 +26,7 @@ from handlers.services.members.change import changed_values
 from handlers.services.members.enrol import NewMember, enrol_accepted, insert_members
 from handlers.services.members.view import view_members
 from handlers.services.unit_of_work.unit import UnitOfWork
-from handlers.services.webhooks.outbox import entities_changed
+from handlers.services.webhooks.outbox import queue_entity_changes
 from persistence import member_lookups, members
 from persistence.members import MEMBERS
 
@@ -209,7 +209,7 @@ def _report_changes(call: Call, changes: Sequence[tuple[Member, Member]]) -> Non
         if before.active and not after.active:
             incoming.append(reported_event(call, after, "member-profile-deactivated", payload))
     track(UnitOfWork(call), incoming, by_server=True)
-    entities_changed(
+    queue_entity_changes(
         call,
         MEMBER_ENTITY,
         UPDATED,

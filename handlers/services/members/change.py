@@ -15,7 +15,7 @@ from handlers.services.events.track import emit
 from handlers.services.ledger.holds import release_holds
 from handlers.services.members.enrol import lock_referrers
 from handlers.services.members.view import view_member, view_members
-from handlers.services.webhooks.outbox import entity_changed
+from handlers.services.webhooks.outbox import queue_entity_change
 from persistence import erasing, exports, members
 
 
@@ -43,7 +43,7 @@ def change_member(call: Call, member: Member, changes: Changes[Any]) -> dict[str
         if before.active and not after.active:
             emit(call, after, "member-profile-deactivated", payload, update.update_reason)
     viewed = view_member(call, after)
-    entity_changed(call, MEMBER_ENTITY, UPDATED, lambda: MEMBER.dump(viewed))
+    queue_entity_change(call, MEMBER_ENTITY, UPDATED, lambda: MEMBER.dump(viewed))
     return viewed
 
 
@@ -78,7 +78,7 @@ def erase(call: Call, member: Member) -> Member:
     call.audit.is_erasure = True
     changes = {"isErased": True, "erasedEntries": emptied}
     call.audit.add("member", after.member_id, after=changes, member_ids=(after.member_id,))
-    entity_changed(call, MEMBER_ENTITY, UPDATED, lambda: _record(call, after))
+    queue_entity_change(call, MEMBER_ENTITY, UPDATED, lambda: _record(call, after))
     return after
 
 

@@ -35,7 +35,7 @@ from handlers.services.events.track import reported_event, track
 from handlers.services.members.view import view_members
 from handlers.services.unit_of_work.participants.referrals import max_referral_chain
 from handlers.services.unit_of_work.unit import UnitOfWork
-from handlers.services.webhooks.outbox import entities_changed
+from handlers.services.webhooks.outbox import queue_entity_changes
 from persistence import member_tiers, members, posting, referral_uses
 from persistence.referrals import REFERRAL_CODES
 
@@ -191,7 +191,7 @@ def created_event(call: Call, member: Member) -> IncomingEvent:
 
 def report_created(call: Call, records: Sequence[Mapping[str, Any]]) -> None:
     """Report new members, as records with balances, to the triggers that listen."""
-    entities_changed(call, MEMBER_ENTITY, CREATED, lambda: map(MEMBER.dump, records))
+    queue_entity_changes(call, MEMBER_ENTITY, CREATED, lambda: map(MEMBER.dump, records))
 
 
 def lock_referrers(db: Connection, organization: Organization, wallet_id: int, reported: Collection[str]) -> None:

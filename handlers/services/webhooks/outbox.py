@@ -92,18 +92,21 @@ def queue_async_results(
     _queue(db, configuration, messages, now)
 
 
-def entity_changed(call: Call, entity: str, action: str, record: Callable[[], Mapping[str, Any]]) -> None:
-    """Queue a message that a record was created or updated; `record` makes its JSON if anybody listens.
+def queue_entity_change(call: Call, entity: str, action: str, record: Callable[[], Mapping[str, Any]]) -> None:
+    """Queue a message that a record was created or updated; `record` makes its JSON if a trigger subscribes to it.
 
     A change of records in the configuration has read the configuration before, as for every check.
     """
-    entities_changed(call, entity, action, lambda: [record()])
+    queue_entity_changes(call, entity, action, lambda: [record()])
 
 
-def entities_changed(
+def queue_entity_changes(
     call: Call, entity: str, action: str, records_of: Callable[[], Iterable[Mapping[str, Any]]]
 ) -> None:
-    """Queue messages that records of one kind were created or updated, as `entity_changed`; at most one statement."""
+    """Queue messages that records of one kind were created or updated; at most one statement.
+
+    `records_of` makes their JSON objects, and is called only if a trigger subscribes to this kind.
+    """
     configuration = configuration_of(call.db, call.organization)
     if any(listener.hears_entity(entity) for listener in configuration.listeners):
         changes = [(action, record) for record in records_of()]
