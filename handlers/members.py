@@ -48,7 +48,7 @@ from handlers.services.ledger.move_points import PointsMove, PointsRequest, move
 from handlers.services.members.change import change_member, erase
 from handlers.services.members.enrol import Enrolment, enrol_by_calls, enrol_members
 from handlers.services.members.match_audiences import match_audiences
-from handlers.services.members.search import find_searched
+from handlers.services.members.search import find_members_with_tiers
 from handlers.services.members.timeline import TimelinePage, timeline_of
 from handlers.services.members.view import MemberRequest, current_tiers, view_holders, view_member, view_members
 from handlers.services.tiers import set_tier
@@ -137,8 +137,8 @@ def erase_member(call: Call, member: Member) -> dict[str, Any]:
 
 @operation("searchMembers", answer=listed(search_row))
 def search_members(call: Call, query: Mapping[str, Any]) -> Paged[tuple[Member, MemberTier | None]]:
-    """A page of the matching members, each with the tier in the program searched for, else in the default program."""
-    return find_searched(call, query)
+    """A page of the matching members, each with the tier in the program that the query names, or in the default one."""
+    return find_members_with_tiers(call, query)
 
 
 @operation("listMemberTiers", answer=listed(MEMBER_TIER))

@@ -13,10 +13,11 @@ from persistence.paging import Paged
 from persistence.programs import TIERS
 
 
-def find_searched(call: Call, query: Mapping[str, Any]) -> Paged[tuple[Member, MemberTier | None]]:
-    """A page of the matching members, each with the tier in the program searched for, else in the default program.
+def find_members_with_tiers(call: Call, query: Mapping[str, Any]) -> Paged[tuple[Member, MemberTier | None]]:
+    """Find a page of members by the parameters of a query, each with a tier.
 
-    A tier that does not exist, or is not of the program searched for, has no members.
+    The tier is the member's in the program that the query names, or in the default program if it names none. The page
+    is empty if the query names a tier that does not exist or is of another program.
     """
     filters, program_id = dict(query), query.get("loyaltyProgramId")
     if "loyaltyTierId" in query or filters.pop("loyaltyTierKey", None) is not None:
