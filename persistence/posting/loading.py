@@ -178,9 +178,9 @@ def open_session(
         _settle_due(db, organization_id, session, wallets, idle)
     tracked = {i: a for i, a in accounts.items() if a.point_tracking_enabled}
     if tracked:
-        ended = idle.ends(holdings, tracked)
-        if have_expired or ended:
-            _expire(db, organization_id, session, wallets if have_expired else [], ended, tracked)
+        idle_times = idle.ends(holdings, tracked)
+        if have_expired or idle_times:
+            _expire(db, organization_id, session, wallets if have_expired else [], idle_times, tracked)
     if since is not None and since < at:
         _expect_late_activity(db, organization_id, session, wallets, since)
     return session
@@ -277,25 +277,27 @@ def _expire(
     organization_id: int,
     session: LedgerSession,
     wallets: list[int],
-    ended: Mapping[Pair, Sequence[IdleTime]],
+    idle_times: Mapping[Pair, Sequence[IdleTime]],
     accounts: Mapping[int, LedgerAccount],
 ) -> None:
-    """Burn the rest of expired lots of the wallets that have any, so that nothing expired can be spent.
+    """Burn what is left of expired lots, so that it cannot be spent.
 
-    One transaction for each moment of expiry, since past balances are computed by it.
+    `wallets` are those with lots whose own expiry has passed. A lot of a balance with `idle_times` expires with the
+    balance if that was earlier. Each moment of expiry gets its own transaction, since past balances depend on it.
     """
     expired: dict[tuple[int, int, datetime], dict[int, LotUse]] = {}
-    lots_of = query(db, _EXPIRED_LOTS, (organization_id, wallets, session.at)) if wallets else ()
-    for wallet_id, account_id, lot_id, remaining, moment in lots_of:
+    expired_lots = query(db, _EXPIRED_LOTS, (organization_id, wallets, session.at)) if wallets else ()
+    for wallet_id, account_id, lot_id, remaining, moment in expired_lots:
         if account_id in accounts:
             expired.setdefault((wallet_id, account_id, moment), {})[lot_id] = LotUse(lot_id, remaining, moment)
-    if ended:
-        rows = query(db, _ALL_LOTS, (*recordset_of(as_pairs(ended)), organization_id))
+    if idle_times:
+        rows = query(db, _ALL_LOTS, (*recordset_of(as_pairs(idle_times)), organization_id))
         for wallet_id, account_id, *lot in rows:
             use = LotUse(*lot)
-            end = _end_in(ended[wallet_id, account_id], use)
+            end = _end_in(idle_times[wallet_id, account_id], use)
             if end is not None and (use.expires_at is None or use.expires_at > end):
                 if use.expires_at is not None:
+                    # Its own expiry comes too late.
                     expired.get((wallet_id, account_id, use.expires_at), {}).pop(use.ledger_lot_id, None)
                 expired.setdefault((wallet_id, account_id, end), {})[use.ledger_lot_id] = use
     for (wallet_id, account_id, moment), lots in sorted(expired.items(), key=lambda key_and_lots: key_and_lots[0]):
