@@ -201,6 +201,10 @@ def _link(tokens: Sequence[Token], page: str, root: str) -> None:
 
 
 def _target(href: str, page: str, root: str) -> str | None:
+    """The address on this server for a link of a page; None for a file that it does not serve.
+
+    Links to other sites and within the page are returned unchanged.
+    """
     if re.match(r"https?:|#", href):
         return href
     path, _, fragment = href.partition("#")

@@ -15,12 +15,12 @@ class AnswerTypes:
 
     def __init__(self, success: Mapping[str, Any]) -> None:
         self._offered: tuple[str, ...] = tuple(success.get("content", {})) or (JSON,)
-        self.are_many = len(self._offered) > 1
+        self.is_negotiated = len(self._offered) > 1
         self.first = self._offered[0]
 
     def choose(self, accept: str | None) -> str:
         """The offered media type that the client prefers, the first of equal ones; raises a 406 if it accepts none."""
-        if not self.are_many or not accept or not accept.strip():
+        if not self.is_negotiated or not accept or not accept.strip():
             return self.first
         ranges = [_media_range(part) for part in accept.split(",")]
         qualities = {offered: _quality(offered, ranges) for offered in self._offered}

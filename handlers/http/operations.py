@@ -129,7 +129,7 @@ class OperationPlan:
             headers={name: exchange.headers[name] for name in self._handed_on if name in exchange.headers},
             address=exchange.address,
             media_type=self.answers.choose(exchange.headers.get("accept"))
-            if self.answers.are_many
+            if self.answers.is_negotiated
             else self.answers.first,
         )
 
@@ -345,17 +345,17 @@ async def _ended(work: Future[Any], seconds: float) -> None:
 
 
 def _rendered(plan: OperationPlan, answer: Answer) -> Rendered:
-    """The response that is sent."""
-    headers, is_typed = [], False
+    """Status, headers and bytes of the response: JSON, unless it has a content type of its own."""
+    headers, has_content_type = [], False
     for name, value in answer.headers:
         headers.append((name.lower().encode("latin-1"), value.encode("latin-1")))
-        is_typed = is_typed or headers[-1][0] == b"content-type"
-    if plan.answers.are_many:
+        has_content_type = has_content_type or headers[-1][0] == b"content-type"
+    if plan.answers.is_negotiated:
         headers.append(_VARY)
     if answer.status == 204 or answer.body is None:
         return answer.status, headers, b""
-    body = answer.body.encode() if is_typed and isinstance(answer.body, str) else encode(answer.body)
-    if not is_typed:
+    body = answer.body.encode() if has_content_type and isinstance(answer.body, str) else encode(answer.body)
+    if not has_content_type:
         headers.append(_JSON)
     headers.append((b"content-length", str(len(body)).encode()))
     return answer.status, headers, body

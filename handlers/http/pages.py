@@ -127,10 +127,11 @@ def _readiness_page(site: Site) -> flask.Response:
 
 def _metrics(site: Site) -> flask.Response:
     queue, deliveries, lag = site.queue(), site.deliveries(), site.replica_lag()
-    waiting = b"" if queue is None else metrics.queue_exposition(queue)
-    waiting += b"" if deliveries is None else metrics.delivery_exposition(deliveries)
-    waiting += b"" if lag is None else metrics.replica_exposition(lag)
-    return flask.Response(metrics.exposition() + waiting, content_type=metrics.MEDIA_TYPE)
+    exposition = metrics.exposition()
+    exposition += b"" if queue is None else metrics.queue_exposition(queue)
+    exposition += b"" if deliveries is None else metrics.delivery_exposition(deliveries)
+    exposition += b"" if lag is None else metrics.replica_exposition(lag)
+    return flask.Response(exposition, content_type=metrics.MEDIA_TYPE)
 
 
 def _key_set(site: Site) -> flask.Response:

@@ -88,14 +88,17 @@ class Explainer:
                 return message.removeprefix(f"{MASK} ") if message.startswith(MASK) else f"is refused: {message}"
 
     def _closest(self, place: Place, branches: list[list[Any]]) -> Iterator[tuple[Place, str]]:
-        """The faults of the alternative that the value comes closest to: one that does not fail as a whole."""
+        """The faults of one alternative: of all that allow the type of the value, the one with the fewest faults.
 
-        def fails_as_a_whole(errors: list[Any]) -> bool:
+        If no alternative does: one fault, which names the types that are allowed.
+        """
+
+        def has_wrong_type(errors: list[Any]) -> bool:
             return any(e.kind.name == "type" and tuple(e.instance_path) == place for e in errors)
 
-        near = [errors for errors in branches if errors and not fails_as_a_whole(errors)]
-        if near:
-            for error in min(near, key=len):
+        of_right_type = [errors for errors in branches if errors and not has_wrong_type(errors)]
+        if of_right_type:
+            for error in min(of_right_type, key=len):
                 yield from self.explain(error)
             return
         kinds = dict.fromkeys(

@@ -115,11 +115,11 @@ def decode(raw: bytes) -> Any:
         # Its text names no field: the body is read again, slowly, to find the number.
         raise InvalidRequest(_number_faults(raw)) from None
     except UnicodeDecodeError:
-        raise _refuse("The body is not valid UTF-8.") from None
+        raise _refusal("The body is not valid UTF-8.") from None
     except RecursionError:
-        raise _refuse(f"The body is nested deeper than {MAX_DEPTH} levels.") from None
+        raise _refusal(f"The body is nested deeper than {MAX_DEPTH} levels.") from None
     except (msgspec.MsgspecError, ValueError) as error:
-        raise _refuse(f"The body is not valid JSON: {str(error)[:200]}") from None
+        raise _refusal(f"The body is not valid JSON: {str(error)[:200]}") from None
     if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH:
         _check_depth(value)
     _check_duplicates(raw, value)
@@ -135,7 +135,7 @@ def pointer_to(parts: list[str | int] | tuple[str | int, ...]) -> str:
     return "".join(f"/{pointer_part(str(part))}" for part in parts)[:300]
 
 
-def _refuse(detail: str, pointer: str = "") -> InvalidRequest:
+def _refusal(detail: str, pointer: str = "") -> InvalidRequest:
     return InvalidRequest([FieldFault(detail, pointer=pointer)])
 
 
@@ -145,7 +145,7 @@ def _check_depth(value: Any) -> None:
     while level:
         depth += 1
         if depth > MAX_DEPTH:
-            raise _refuse(f"The body is nested deeper than {MAX_DEPTH} levels.")
+            raise _refusal(f"The body is nested deeper than {MAX_DEPTH} levels.")
         level = [
             child
             for node in level
