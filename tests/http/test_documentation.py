@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import posixpath
 import re
 import subprocess
 
@@ -86,9 +87,15 @@ def test_a_page_is_also_served_as_markdown(client):
 
 
 def test_links_in_markdown_lead_to_served_pages(client):
+    served_paths = {f"/docs/{name}.md" for name in _names()} | {
+        f"/docs/images/{name}" for name in documentation.images()
+    }
     for name in _names():
         text = page(client, f"/docs/{name}.md").content.decode()
-        assert not re.search(r"\]\((\.\./)+(README|CHANGELOG)\.md", text), name
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", text):
+            path = posixpath.normpath(posixpath.join("/docs", posixpath.dirname(name), target))
+            assert path in served_paths, (name, target)
+    # Links to other pages are kept.
     decision = page(client, "/docs/decisions/README.md").content.decode()
     assert "(0001-" in decision
 
