@@ -86,7 +86,7 @@ def test_the_domain_needs_only_the_standard_library():
 
 
 @pytest.mark.parametrize("module", ["random", "secrets", "os", "time", "uuid"])
-def test_the_domain_asks_for_no_chance_and_no_environment(module):
+def test_the_domain_imports_no_module_of_chance_time_or_environment(module):
     assert [path for path in modules("domain") if module in imported(path)] == []
 
 

@@ -474,7 +474,7 @@ class TestAdvancing:
         evaluate_tiers(api.engine, clock.organization.id, everyone=True)
         assert a_year.balance(wallet) == 100
 
-    def test_the_records_agree(self, clock, a_year, api):
+    def test_verify_finds_no_fault_after_an_advance(self, clock, a_year, api):
         wallet = a_year.wallet()
         a_year.mint(wallet, 100)
         clock.advance("2027-03-02T00:00:00Z")

@@ -49,7 +49,7 @@ def test_many_rows_are_not_read_to_be_counted(find, organization, monkeypatch):
     assert "LIMIT" in count
 
 
-def test_a_total_is_never_less_than_what_was_seen(find, monkeypatch):
+def test_a_total_is_at_least_the_rows_up_to_the_page_and_one_if_more_follow(find, monkeypatch):
     monkeypatch.setattr("persistence.paging.count_rows", lambda *_: RowCount(1))
     for number in range(COUNT // 7):
         page = find(number)

@@ -102,7 +102,7 @@ def test_a_record_gets_a_key_by_a_file_that_is_called_by_it(files):
     assert changes_by_record(outcome) == {"badge/lark": ("create", {})}
 
 
-def test_a_record_that_a_file_names_gets_no_key_by_another(files):
+def test_a_file_with_a_new_key_creates_a_record_if_another_file_has_the_one_of_its_name(files):
     files.apply(a=BADGE.format("Early bird", "Early bird"))
     keyed, plain = KEYED.format("early-bird", "Early bird", "early-bird"), BADGE.format("Early bird", "Early bird")
     outcome = files.apply(a=keyed, b=plain)

@@ -83,7 +83,7 @@ def test_an_expired_lot_is_used_only_with_the_bypass():
     assert len(shop.use(bypass=True)) == 1
 
 
-def test_the_limits_of_a_period_are_exceeded_only_with_the_bypass():
+def test_a_use_above_the_limits_of_a_period_is_refused_without_the_bypass():
     daily = {"usage_period_type": "daily", "discount_period_type": "daily"}
     shop = shared_coupon(max_usages_per_period=1, max_discount_per_period=Decimal(5), **daily)
     shop.assign(amount=Decimal(3))

@@ -256,7 +256,7 @@ def test_a_count_for_a_mission_says_whether_the_goal_was_achieved(changes, sente
 
 
 @pytest.mark.parametrize("reversal", [None, 8])
-def test_a_count_for_a_mission_has_its_ids(reversal):
+def test_a_count_for_a_mission_has_its_ids_amounts_and_reversal(reversal):
     row = replace(MISSION, reversal_loyalty_event_id=reversal, achieved=1, actor="shop").row()
     assert (row.kind, row.recorded_at, row.happened_at) == ("mission", RECORDED, HAPPENED)
     assert (row.by, row.loyalty_event_id, row.is_reversed) == ("shop", 7, reversal is not None)
