@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 # Shown instead of secrets, which can be read only once.
 NOT_SHOWN = "(not shown)"
 _SECRETS = frozenset({"secret", "previousSecret", "password", "passwordHash", "headers", "apiKey", "accessToken"})
-# Left out: every change changes it.
-_LEFT_OUT = frozenset({"updatedAt"})
+# Every change changes it.
+_NOT_COMPARED = frozenset({"updatedAt"})
 
 # Values of these types hold no further fields.
 _PLAIN = frozenset({NoneType, bool, int, str, Decimal, datetime})
@@ -122,13 +122,17 @@ class AuditTrail:
         member_ids: Iterable[int] = (),
         wallet_ids: Iterable[int | None] = (),
     ) -> None:
-        """Add an entry about the named members and the owners of the named wallets."""
+        """Add an entry of the differences between `before` and `after`; secrets in them are replaced.
+
+        It is an entry about the members and about the owners of the wallets.
+        """
         changes: dict[str, Mapping[str, Any]] = {}
         for name, change in differences(before or {}, after).items():
-            if name in _LEFT_OUT:
+            if name in _NOT_COMPARED:
                 continue
-            before_it, after_it = change["from"], change["to"]
-            is_plain = (not before_it or type(before_it) in _PLAIN) and (not after_it or type(after_it) in _PLAIN)
+            # Empty and plain values have no fields with secrets: most changes need no search.
+            old, new = change["from"], change["to"]
+            is_plain = (not old or type(old) in _PLAIN) and (not new or type(new) in _PLAIN)
             if not is_plain or not _SECRETS.isdisjoint(name.split(".")):
                 change = {side: without_secrets(value, name) for side, value in change.items()}
             changes[name] = change

@@ -104,8 +104,8 @@ def revert_ledger_transaction(
     call: Call, account: LedgerAccount, transaction: StoredTransaction, body: RevertRequest
 ) -> list[TransactionRow]:
     """Revert a transaction by a new one."""
-    addressed = {"ledger_account_id": account.ledger_account_id, "reverts": transaction.ledger_transaction_id}
-    return _post_all(call, [movement(body, **addressed)])
+    target = {"ledger_account_id": account.ledger_account_id, "reverts": transaction.ledger_transaction_id}
+    return _post_all(call, [movement(body, **target)])
 
 
 @operation("burnWalletPoints", answer=transactions, audit="ledger-transaction", batch=BatchHandler(post_and_answer))

@@ -75,9 +75,9 @@ class Records(Generic[Kind]):
         return matching[0] if matching else None
 
     def find_all(self, db: Connection, organization_id: int, **values: Any) -> list[Kind]:
-        """The records with these values of columns, by id.
+        """The records that have these values in these columns, ordered by id.
 
-        A column may have any of a collection of values; the records are then in no certain order.
+        For a collection, a record matches if it has one of its values; the records are then in no certain order.
         """
         return [self._kind(*row) for row in self._rows(_RECORDS, db, organization_id, values)]
 

@@ -103,7 +103,11 @@ def find_usable(
 def find_wallets_of_referrers(
     db: Connection, organization_id: int, wallet_ids: Collection[int], distance: int
 ) -> list[int]:
-    """The wallets of those with whose codes the members of these wallets were enrolled, and so on up to `distance`."""
+    """The wallets of the referrers of these wallets' members, of the referrers' own referrers, and so on.
+
+    The referrer of a member has the code with which the member was enrolled. `distance` is the maximum number of steps
+    from a member to a referrer.
+    """
     values = {"organization": organization_id, "wallets": list(wallet_ids), "distance": distance}
     return list(db.exec_driver_sql(_WALLETS_OF_REFERRERS, values).scalars())
 

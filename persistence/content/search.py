@@ -310,7 +310,11 @@ def directed(column: Any, key: SortKey) -> Any:
 def order_by(
     keys: Sequence[SortKey], id_: Any, organization_id: int, series_of_field: Callable[[str], Sequence[str]]
 ) -> list[Any]:
-    """The ORDER BY of keys for documents with the id `id_`; `series_of_field` returns the series with its values."""
+    """The ORDER BY of a query of documents; documents without a value come last.
+
+    `id_` is the query's column of document ids. `series_of_field` returns the series (`content_values.series`) that
+    have the values of a field.
+    """
     order: list[Any] = []
     for key in keys:
         columns = (

@@ -29,7 +29,8 @@ from persistence.paging import Paged
 KEPT_FOR = timedelta(minutes=15)
 MOST_KEPT = 2_000
 MOST_KEPT_BYTES = 32 * 1024 * 1024
-_MOST_BOOKS = 1_000_000
+# More than there are: all coupon books are read as one page.
+_MANY_BOOKS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,7 @@ def _look_up(
         day=day_of_week(call.now, zone_named(call.organization.timezone)),
         hours=open_hours_now(document_queries.zones_in_use(call.db, collection), call.now),
         audience_keys=_audience_keys(call, member),
-        book_keys=_books_shown(call, member, collection) if collection.is_coupon else None,
+        book_keys=_visible_book_keys(call, member, collection) if collection.is_coupon else None,
         locale=locale,
     )
     total, documents = document_queries.find_page(call.db, collection, viewer, keys, paging["page"], paging["limit"])
@@ -153,10 +154,10 @@ def _audience_keys(call: Call, member: Member) -> list[str]:
     return [audience.audience_key for audience in audiences_by_member[member.member_id]]
 
 
-def _books_shown(call: Call, member: Member, collection: ContentCollection) -> list[str]:
-    """The coupon books of documents that the member is shown now."""
+def _visible_book_keys(call: Call, member: Member, collection: ContentCollection) -> list[str]:
+    """The keys of the coupon books that documents of the collection are about and that the member is shown now."""
     keys = document_queries.coupon_books_in_use(call.db, collection)
     if not keys:
         return []
-    page_of_books = member_books_page(call, member, {"limit": _MOST_BOOKS, "couponBookKeys": keys})
+    page_of_books = member_books_page(call, member, {"limit": _MANY_BOOKS, "couponBookKeys": keys})
     return [result.book.coupon_book_key for result in page_of_books.results]

@@ -15,7 +15,7 @@ EXPANDS = True
 
 
 def upgrade() -> None:
-    """Add the tiers before the present ones; existing organizations evaluate late events as before."""
+    """Add the table of past tiers; existing organizations evaluate late events by the present tiers, as before."""
     op.create_table(
         "past_member_tiers",
         sa.Column("organization_id", sa.BigInteger(), nullable=False),
