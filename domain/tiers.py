@@ -372,18 +372,12 @@ def _next_tier(
 ) -> NextTier | None:
     if schedule.ledger_account_id is None:
         return None
-    above = [step for step in schedule.steps if step.min_required_points > reached_points]
+    above = [step.min_required_points for step in schedule.steps if step.min_required_points > reached_points]
     if not above:
         return None
-    next_step = min(above, key=_order)
-    tier = tiers.get(next_step.loyalty_tier_id)
+    required_points = min(above)
+    next_tier_id = schedule.tier_at(required_points)
+    tier = None if next_tier_id is None else tiers.get(next_tier_id)
     if tier is None:
         return None
-    return NextTier(
-        tier.loyalty_tier_id, tier.loyalty_tier_key, tier.name, next_step.min_required_points - counted_points
-    )
-
-
-def _order(step: Step) -> tuple[Decimal, int, int]:
-    """The sort key of tiers: by points, and among equals the order in which they rank."""
-    return step.min_required_points, -step.tier_order, step.loyalty_tier_id
+    return NextTier(tier.loyalty_tier_id, tier.loyalty_tier_key, tier.name, required_points - counted_points)
