@@ -211,7 +211,7 @@ class CouponState(UndoableState):
             if book.type in PERSONAL:
                 self._refuse_held(member_id, coupon)
                 if coupon.is_locked(self.at):
-                    raise CouponLocked(f"The code {coupon.code} is locked.")
+                    raise CouponLocked(f"The code {coupon.code} is locked. Release its lock, or wait until it ends.")
         elif book.type in PERSONAL:
             coupon = self._next_code(book)
         else:

@@ -136,7 +136,7 @@ def test_requests_above_the_maximum_are_refused(shop, member, way):
     response = move(31, FULL)
     problem = response["failed"][0]["error"] if way == "batch" else response
     assert (problem["type"], problem["available"]) == (FULL, 30)
-    assert problem["detail"] == "A wallet may hold 100, and this one holds 70, with what is pending."
+    assert problem["detail"] == "A wallet may hold at most 100; this one holds 70, including pending points."
     move(30, None)
     assert shop.balance(member) == 100
 

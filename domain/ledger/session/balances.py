@@ -239,8 +239,8 @@ class Balances(UndoableState, ABC):
         remaining = max(ZERO, limit + balance.overdraft - balance.current - balance.pending_credit)
         if amount <= remaining:
             return amount, None
-        detail = f"A wallet may hold {limit}, and this one holds {balance.current + balance.pending_credit}"
-        return remaining, BalanceLimitReached(f"{detail}, with what is pending.", available=remaining)
+        detail = f"A wallet may hold at most {limit}; this one holds {balance.current + balance.pending_credit}"
+        return remaining, BalanceLimitReached(f"{detail}, including pending points.", available=remaining)
 
     def _refuse_over_balance(self, account: LedgerAccount, wallet_id: int, amount: Decimal) -> None:
         _, refusal = self.within_max_balance(account, wallet_id, amount)

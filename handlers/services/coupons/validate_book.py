@@ -122,7 +122,9 @@ def _settle_tiers(call: Call, values: dict[str, Any]) -> None:
     by_id = [keys_by_id[tier_id] for tier_id in values.get("tiers", ())]
     keys = values.get("tier_keys") or by_id
     if by_id and set(by_id) != set(keys):
-        raise InvalidRequest([FieldFault("tiers and tierKeys name different tiers", pointer="/tiers")])
+        raise InvalidRequest(
+            [FieldFault("tiers and tierKeys name different tiers; send only tierKeys", pointer="/tiers")]
+        )
     values["tier_keys"] = keys
     values["tiers"] = [ids_by_key[key] for key in values["tier_keys"]]
 

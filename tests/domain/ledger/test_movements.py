@@ -140,7 +140,7 @@ def test_a_wallet_holds_at_most_the_maximum_balance():
     with pytest.raises(BalanceLimitReached) as refusal:
         ledger.mint(limited_account, ANA, Decimal(11), KEY)
     assert refusal.value.members["available"] == 10
-    assert "A wallet may hold 20, and this one holds 10, with what is pending." in str(refusal.value)
+    assert "A wallet may hold at most 20; this one holds 10, including pending points." in str(refusal.value)
     with pytest.raises(BalanceLimitReached):
         ledger.transfer(limited_account, BEN, ANA, Decimal(11), KEY)
     ledger.mint(limited_account, ANA, Decimal(4), KEY)
