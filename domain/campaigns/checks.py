@@ -44,7 +44,7 @@ def _limit_faults(rule: Mapping[str, Any], has_currency: bool) -> Iterator[tuple
     if any(len(code) > MAX_LOCATION_CODE for code in limits):
         yield "locationLimits", f"locationLimits has a code of more than {MAX_LOCATION_CODE} characters"
     if scope == MEMBER and rule.get("alertShares"):
-        yield "alertShares", "alertShares goes with the scopes campaign and location"
+        yield "alertShares", "alertShares needs the scope campaign or location"
 
 
 class SharedRule(NamedTuple):

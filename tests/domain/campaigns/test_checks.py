@@ -59,7 +59,7 @@ WHOLE, HALVES = {"limit": 5}, {"limit": 5, "locationLimits": {"MAD": Decimal("7.
         ({"scope": "member", "type": "points", **WHOLE, "alertShares": []}, []),
         (
             {"scope": "member", "type": "points", **WHOLE, "alertShares": [80]},
-            [("alertShares", "alertShares goes with the scopes campaign and location")],
+            [("alertShares", "alertShares needs the scope campaign or location")],
         ),
         (
             {"scope": "member", "type": "money", **WHOLE, "ledgerAccountKey": "points"},
