@@ -147,7 +147,7 @@ def _organization_id(text: str | None) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= _LARGEST_ID_DIGITS):
-        raise TokenRefused(400, "invalid_request", "The organization_id is no whole number.")
+        raise TokenRefused(400, "invalid_request", "The organization_id is not a whole number.")
     return int(text)
 
 

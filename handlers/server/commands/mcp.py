@@ -42,7 +42,7 @@ def mcp(organization: int | None, base_url: str | None, token: str | None, tags:
     offered = tools(tags)
     if not offered:
         tags_of_tools = ", ".join(sorted({tool.tag for tool in tools()}))
-        raise click.BadParameter(f"no tool has it; there are {tags_of_tools}", param_hint="--tag")
+        raise click.BadParameter(f"no tool has this tag; choose one of {tags_of_tools}", param_hint="--tag")
     settings = load_settings(base_url=base_url)
     roles = frozenset(tool.role for tool in offered)
     organization_id, bearer = server_token(settings, organization, roles, _TOKEN_SECONDS, token)

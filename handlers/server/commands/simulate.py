@@ -62,7 +62,7 @@ def simulate(
     reward, and why other campaigns do not apply.
     """
     if (total is None) == (payload is None):
-        raise click.UsageError("either --total or --payload is needed")
+        raise click.UsageError("give one of --total and --payload")
     body = {
         **(_purchase(total) if total is not None else _event(event_type, _read_payload(payload or ""))),
         "loyaltyMemberId": loyalty_member_id,

@@ -142,9 +142,10 @@ def _refuse_contradictions(new: NewUser) -> None:
     faults = []
     has_email, is_external = new.email is not None, new.is_external
     if is_external and new.password is not None:
-        faults.append(FieldFault("password is given for an external user, who has none here", pointer="/password"))
+        detail = "password cannot be set for an external user, who signs in at the external issuer"
+        faults.append(FieldFault(detail, pointer="/password"))
     if new.password_is_temporary and (is_external or not has_email):
-        detail = "passwordIsTemporary is true for a user without an email or a password here"
+        detail = "passwordIsTemporary needs an email, and cannot be true for an external user"
         faults.append(FieldFault(detail, pointer="/passwordIsTemporary"))
     if new.send_invite and not has_email:
         faults.append(FieldFault("sendInvite needs an email", pointer="/sendInvite"))
