@@ -242,9 +242,7 @@ class CouponService:
         # Of a book with codes of their own another one can be assigned.
         has_others = command.auto_assign and coupon is None and book.type in PERSONAL
         if (is_kept and not has_others) or (coupon is not None and coupon.is_locked(self._state.at)):
-            raise CouponLocked(
-                f"The coupon of the coupon book {book.name} is locked. Use its lock, or wait until the lock ends."
-            )
+            raise CouponLocked(f"The coupon of the coupon book {book.name} is locked. Use its lock, or let it expire.")
         return None
 
     def _nothing_to_use(self, member: Member, book: CouponBook, command: Use) -> Conflict:
