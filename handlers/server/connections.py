@@ -2,7 +2,8 @@
 
 gunicorn waits for ever for the first request of a connection and accepts connections until no descriptor is left. Here
 a request has to begin, to arrive and to be taken in time, and a process that has as many connections as it may have
-accepts a new one by closing the one that has been silent longest.
+accepts a new one by closing the one that has been silent longest. gunicorn also closes connections as soon as a signal
+ends the worker. Here the responses announce it first.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ TAKING_SECONDS = 60.0
 _RESERVED_DESCRIPTORS = 400
 _LEAST_CONNECTIONS = 16
 _REPORT_SECONDS = 60.0
+# How long responses announce the end of a worker before it begins: many times as long as sending a batch of them takes.
+_ANNOUNCING_SECONDS = 0.1
 
 _log = logging.getLogger("loyalty.connections")
 
@@ -86,6 +89,9 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
         self.worker.silent[self] = None
         super()._arm_keepalive_timer()
 
+    def _will_close(self, request: Any, response_requires_close: bool) -> bool:
+        return self.worker.is_ending or bool(super()._will_close(request, response_requires_close))
+
     def _head_is_late(self) -> None:
         if self._has_spoken:
             self._send_error_response(408, f"The request's head did not arrive within {HEAD_SECONDS:.0f} seconds.")
@@ -120,6 +126,7 @@ class LimitedWorker(gasgi.ASGIWorker):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
         self.connection_limit = connection_limit(self.cfg.worker_connections)
         self.request_seconds: float = self.cfg.timeout
+        self.is_ending = False
         # In the order in which they fell silent.
         self.silent: dict[Connection, None] = {}
         self._closed_for_room = 0
@@ -129,6 +136,15 @@ class LimitedWorker(gasgi.ASGIWorker):  # type: ignore[misc]
         """Use the limited connections: the worker finds its class by the name in its module."""
         gasgi.ASGIProtocol = Connection
         super().init_process()
+
+    def handle_exit_signal(self) -> None:
+        """Announce the end in all responses, then end.
+
+        At once, gunicorn would close connections whose last response did not announce it: the next request may be on
+        its way.
+        """
+        self.is_ending = True
+        self.loop.call_later(_ANNOUNCING_SECONDS, super().handle_exit_signal)
 
     def make_room(self, newest: Connection) -> None:
         """Close the connection that has been silent longest if there are too many, else refuse the newest one."""

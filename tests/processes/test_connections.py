@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import time
 from collections.abc import Callable
 
 import pytest
+from gunicorn.config import Config
+from gunicorn.glogging import Logger
 
+from handlers.server.connections import Connection, LimitedWorker
 from tests.processes.fleet import kill_database
 from tests.processes.loyalty import Server, status
 
@@ -111,3 +115,33 @@ def test_the_embedded_database_is_started_again_when_it_dies(server):
     kill_database(server.home)
     until(lambda: "was started again" in server.log.read_text())
     until(lambda: status(f"{server.url}/health/ready") == 200)
+
+
+def test_a_worker_that_ends_answers_the_next_request_of_a_connection_before_it_closes():
+    first, second = asyncio.run(responses_around_the_end())
+    assert b"connection: close" not in first.lower()
+    assert b"connection: close" in second.lower()
+
+
+async def responses_around_the_end() -> tuple[bytes, bytes]:
+    """The responses to two requests of a connection; the signal to end comes just after the first one was sent."""
+    config = Config()
+    worker = LimitedWorker(1, 1, [], None, 30, config, Logger(config))
+    worker.loop = asyncio.get_running_loop()
+
+    async def answer_and_end(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
+        worker.handle_exit_signal()
+
+    worker.asgi = answer_and_end
+    server = await worker.loop.create_server(lambda: Connection(worker), "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    responses = []
+    for _ in range(2):
+        writer.write(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
+        responses.append(await reader.readuntil(b"ok"))
+    assert await reader.read() == b""
+    writer.close()
+    server.close()
+    return responses[0], responses[1]
