@@ -48,3 +48,9 @@ def test_long_names_have_to_be_closer():
     names = ["a" * 31 + "b" * 10]
     assert nearest("a" * 31 + "c" * 10, names) is None
     assert nearest("a" * 31 + "b" * 6 + "c" * 4, names) == names[0]
+
+
+def test_the_first_thousand_names_are_searched():
+    names = [f"{number:04}-{number}" for number in range(999)]
+    assert nearest("espresso", [*names, "espreso"]) == "espreso"
+    assert nearest("espresso", [*names, "gold", "espreso"]) is None

@@ -180,6 +180,17 @@ def test_texts_cost_one_unit_for_16_characters_beyond_those_of_the_nodes_and_con
     assert 1_000 - budget.remaining == weight(parse(text)) + units
 
 
+@pytest.mark.parametrize("comparison", ["event.description == '{}'", "'{}' == event.description"])
+def test_a_text_is_compared_with_a_constant_of_its_length_for_nothing(comparison):
+    context = {**CONTEXT, "event": {**CONTEXT["event"], "description": "x" * 160}}
+    costs = []
+    for constant in ("x" * 160, "x"):
+        budget = Budget(1_000)
+        compile_expression(parse(comparison.format(constant)), ENVIRONMENT).run(context, budget)
+        costs.append(1_000 - budget.remaining)
+    assert costs == [4, 4]  # one for each part: event, description, the constant and the comparison
+
+
 @pytest.mark.parametrize("text", ["duration(event.payload.digits)", "timestamp(event.payload.digits)"])
 def test_long_texts_are_no_durations_and_no_times(text):
     before = time.thread_time()
