@@ -97,7 +97,7 @@ def check_matcher(matcher_type: str, matcher: Mapping[str, Any] | None, before: 
             raise InvalidRequest([FieldFault("matcherType attribute-matcher needs a matcher", pointer="/matcher")])
         compile_attribute_matcher(matcher)
     elif matcher is not None:
-        fault = "matcher goes only with the matcherType attribute-matcher"
+        fault = "matcher is only allowed with the matcherType attribute-matcher"
         raise InvalidRequest([FieldFault(fault, pointer="/matcher")])
 
 

@@ -39,7 +39,7 @@ class TestClock:
         return ADVANCING if self.last_error is None else FAILED
 
 
-class NotATestOrganization(Conflict, title="The organization is no test organization"):
+class NotATestOrganization(Conflict, title="The organization is not a test organization"):
     """The organization holds records that count."""
 
 

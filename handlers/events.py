@@ -126,7 +126,7 @@ def requeue_dead_letter_event(call: Call, event: LoyaltyEvent) -> dict[str, Any]
 def _refuse_fields_of_dry_runs(body: Tracking) -> None:
     """Refuse another moment and an explanation in other modes, which happen now and explain nothing."""
     faults = [
-        FieldFault(f"{name} goes only with the execution mode {DRY_RUN}", pointer=f"/{name}")
+        FieldFault(f"{name} is only allowed with the execution mode {DRY_RUN}", pointer=f"/{name}")
         for name, value in (("now", body.now), ("trace", body.trace))
         if value and body.mode != DRY_RUN
     ]

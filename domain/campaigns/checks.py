@@ -38,9 +38,9 @@ def _limit_faults(rule: Mapping[str, Any], has_currency: bool) -> Iterator[tuple
     if kind == MONEY and not has_currency:
         yield "type", "type is money, and neither the campaign nor the organization has a currency"
     if kind != POINTS and rule.get("ledgerAccountKey"):
-        yield "ledgerAccountKey", "ledgerAccountKey goes only with a limit of points"
+        yield "ledgerAccountKey", "ledgerAccountKey is only allowed in a limit of points"
     if scope != LOCATION and limits:
-        yield "locationLimits", "locationLimits goes only with the scope location"
+        yield "locationLimits", "locationLimits is only allowed with the scope location"
     if any(len(code) > MAX_LOCATION_CODE for code in limits):
         yield "locationLimits", f"locationLimits has a code of more than {MAX_LOCATION_CODE} characters"
     if scope == MEMBER and rule.get("alertShares"):

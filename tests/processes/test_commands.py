@@ -261,9 +261,9 @@ def test_a_member_is_printed(shared_home, organization):
 def test_a_sample_is_filled_shown_and_emptied(shared_home, organization):
     live = str(organization["organizationId"])
     refusal = loyalty(shared_home, "sample", "coffee-shop", "--organization", live)
-    assert (refusal.returncode, refusal.stderr) == (1, f"Error: organization {live} is no test organization\n")
+    assert (refusal.returncode, refusal.stderr) == (1, f"Error: organization {live} is not a test organization\n")
     reset = invoke(shared_home, "organizations", "reset", live, "--yes")
-    assert (reset.returncode, reset.stderr) == (1, f"Error: The organization {live} is no test organization.\n")
+    assert (reset.returncode, reset.stderr) == (1, f"Error: The organization {live} is not a test organization.\n")
     filled = invoke(shared_home, "sample", "coffee-shop")
     assert filled.returncode == 0, filled.stderr
     identity = filled.stdout.split()[1]

@@ -125,7 +125,7 @@ def test_a_live_organization_is_never_emptied(engine):
         ledger = RawLedger.new(db)
         ledger.mint(ledger.wallet(), 10)
     live = ledger.organization_id
-    with pytest.raises(NotATestOrganization, match=f"The organization {live} is no test organization"):
+    with pytest.raises(NotATestOrganization, match=f"The organization {live} is not a test organization"):
         transactions.run(engine, lambda db: reset_organization(db, live, NOW))
     with engine.connect() as db, pytest.raises(IntegrityError, match="never removed"):
         db.execute(text("DELETE FROM ledger_entries WHERE organization_id = :o"), {"o": live})

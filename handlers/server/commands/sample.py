@@ -48,7 +48,7 @@ def sample(name: str, organization: str | None, as_json: bool) -> None:
                 found_id = named_organization(db, organization)
                 existing = organizations.find(db, found_id)
                 if existing is None or existing.environment != TEST:
-                    raise click.ClickException(f"organization {found_id} is no test organization")
+                    raise click.ClickException(f"organization {found_id} is not a test organization")
                 if members.find_page(db, found_id, {"limit": 1}).total_count:
                     raise click.ClickException(
                         f"organization {found_id} is not empty: `loyalty organizations reset {found_id}` empties it"

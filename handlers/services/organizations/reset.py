@@ -32,7 +32,7 @@ def reset_organization(db: Connection, organization_id: int, now: datetime) -> R
     """
     organization = resetting.lock(db, organization_id)
     if organization is None or organization.environment != TEST:
-        raise NotATestOrganization(f"The organization {organization_id} is no test organization.")
+        raise NotATestOrganization(f"The organization {organization_id} is not a test organization.")
     removed_counts = resetting.remove_records(db, organization_id)
     records = add_default_records(db, organization_id, now)
     organizations.raise_configuration_version(db, organization_id)

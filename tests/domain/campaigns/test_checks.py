@@ -26,7 +26,7 @@ def test_a_limit_of_transactions_is_a_whole_number_without_an_account():
         ("/limitRules/1/limit", "limit of transactions is 2.5, not a whole number."),
     ]
     assert limit_faults({"type": "transactions", "limit": 2, "ledgerAccountKey": "points"}) == [
-        ("/limitRules/0/ledgerAccountKey", "ledgerAccountKey goes only with a limit of points."),
+        ("/limitRules/0/ledgerAccountKey", "ledgerAccountKey is only allowed in a limit of points."),
     ]
 
 
@@ -48,7 +48,7 @@ WHOLE, HALVES = {"limit": 5}, {"limit": 5, "locationLimits": {"MAD": Decimal("7.
         ({"scope": "location", "type": "points", **HALVES}, []),
         (
             {"scope": "campaign", "type": "points", **HALVES},
-            [("locationLimits", "locationLimits goes only with the scope location")],
+            [("locationLimits", "locationLimits is only allowed with the scope location")],
         ),
         ({"scope": "location", "type": "points", "limit": 5, "locationLimits": {"x" * 100: 7}}, []),
         (
@@ -63,7 +63,7 @@ WHOLE, HALVES = {"limit": 5}, {"limit": 5, "locationLimits": {"MAD": Decimal("7.
         ),
         (
             {"scope": "member", "type": "money", **WHOLE, "ledgerAccountKey": "points"},
-            [("ledgerAccountKey", "ledgerAccountKey goes only with a limit of points")],
+            [("ledgerAccountKey", "ledgerAccountKey is only allowed in a limit of points")],
         ),
     ],
 )
