@@ -67,7 +67,7 @@ class TierSchedule:
 
         None for no tier. A floor that has ended, or whose tier is not active any more, does not count.
         """
-        if floor is not None and (floor.has_ended(at) or self._step_of(floor.loyalty_tier_id) is None):
+        if floor is not None and (floor.has_ended(at) or self.step_of(floor.loyalty_tier_id) is None):
             floor = None
         by_points = self.tier_of(points, at)
         tier_id = self.higher_of(by_points, floor)
@@ -96,7 +96,8 @@ class TierSchedule:
         steps = [step for step in self.steps if step.loyalty_tier_id in (tier_id, floor.loyalty_tier_id)]
         return max(steps, key=_rank).loyalty_tier_id if steps else tier_id
 
-    def _step_of(self, tier_id: int) -> Step | None:
+    def step_of(self, tier_id: int) -> Step | None:
+        """The step of a tier; None for a tier that is inactive or of another program."""
         return next((step for step in self.steps if step.loyalty_tier_id == tier_id), None)
 
     def tier_at(self, points: Decimal) -> int | None:
@@ -360,11 +361,8 @@ def _is_held(schedule: TierSchedule, tier: HeldTier, counted_points: Decimal) ->
 
 def _least_of(schedule: TierSchedule, tier: MemberTier | None) -> Decimal | None:
     """The points that the member's tier requires; None if it does not depend on points."""
-    if tier is not None:
-        for step in schedule.steps:
-            if step.loyalty_tier_id == tier.loyalty_tier_id:
-                return step.min_required_points
-    return None
+    step = None if tier is None else schedule.step_of(tier.loyalty_tier_id)
+    return None if step is None else step.min_required_points
 
 
 def _next_tier(
