@@ -1,8 +1,8 @@
 """Audit log entries of a call: an operation declares what it changes, the dispatcher writes the entries.
 
 An operation that creates or changes records declares `Audited`. The record before the change, as the path addressed it
-or as the handler reports it, is compared with the handler's result. Where a result is no record, the operation declares
-the type of its entities, and the service adds the entries to `call.audit`.
+or as the handler reports it, is compared with the handler's result. An operation whose result is not the changed record
+declares only the type of its entities, and its handler or service adds the entries to `call.audit`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from persistence.rows import as_json
 if TYPE_CHECKING:
     from handlers.call import Call
 
-# Shown instead of secrets, which can be read only once.
+# The text in place of a secret, which can be read only once.
 NOT_SHOWN = "(not shown)"
 _SECRETS = frozenset({"secret", "previousSecret", "password", "passwordHash", "headers", "apiKey", "accessToken"})
-# Every change changes it.
+# Every change of a record also changes this field.
 _NOT_COMPARED = frozenset({"updatedAt"})
 
-# Values of these types hold no further fields.
+# Values of these types have no fields, so no secrets.
 _PLAIN = frozenset({NoneType, bool, int, str, Decimal, datetime})
 
 Shape = Callable[[Any], Mapping[str, Any]]
@@ -38,9 +38,9 @@ Shape = Callable[[Any], Mapping[str, Any]]
 class Audited:
     """How an operation's result becomes entries.
 
-    `shape` renders a record, and `identity` is the name of the record's id. `before` is the argument of the handler
-    that is the record before the change, None for a creation. `records` takes the records out of a result of another
-    form.
+    `shape` renders a record, and `identity` is the name of the record's id. `before` is the name of the handler's
+    argument that is the record before the change; None for a creation, and if `is_found_by_handler`. `records` returns
+    the records that a result contains; None if the result itself is the record.
     """
 
     entity_type: str
@@ -58,24 +58,27 @@ class Audited:
         is_found_by_handler: bool = False,
         records: Callable[[Any], Iterable[Any]] | None = None,
     ) -> Audited:
-        """The same for a change of the record that is the argument `argument`."""
+        """This declaration for a change: `argument` is the name of the handler's argument that is the changed record.
+
+        Calls that change the record of an `argument` are serialized.
+        """
         records = records or self.records
         return replace(self, before=argument, records=records, is_found_by_handler=is_found_by_handler)
 
     @property
     def is_change(self) -> bool:
-        """True if the operation changes records, and does not make new ones."""
+        """True if the operation changes records, False if it creates them."""
         return self.before is not None or self.is_found_by_handler
 
     def add(self, call: Call, arguments: Mapping[str, Any], result: Any) -> None:
-        """Add the entries of a completed call."""
+        """Add the entries of a completed call; `arguments` has the records of its path by the handler's arguments."""
         before = call.audit.before
         if before is None and self.before is not None:
             before = arguments[self.before]
         is_change = self.is_change
         for record in (result,) if self.records is None else self.records(result):
             if not is_change and self._is_repeated(call, record):
-                # The first response of an earlier request was returned again.
+                # An earlier request with the same key created the record, and has the entry.
                 continue
             member_id = _value_of(record, "member_id")
             call.audit.add(
@@ -87,7 +90,10 @@ class Audited:
             )
 
     def _is_repeated(self, call: Call, record: Any) -> bool:
-        """True if an earlier request created the record; under a stopped test clock the dates do not show it."""
+        """True if an earlier request created the record, whose response is returned again.
+
+        With a test clock, which does not move between requests, only an entry shows it, not the date of the record.
+        """
         if call.organization.clock_now is None:
             return _value_of(record, "created_at") not in (None, call.now)
         identity = str(_value_of(record, self.identity))
@@ -95,21 +101,26 @@ class Audited:
 
 
 def _value_of(record: Any, name: str) -> Any:
+    """The value of a field of a record or mapping; None if it has no such field."""
     return record.get(name) if isinstance(record, Mapping) else getattr(record, name, None)
 
 
 @dataclass(slots=True)
 class AuditTrail:
-    """The entries of one call; `reason` is given by the caller, if at all."""
+    """The entries of one call.
+
+    `reason` is the caller's reason for the change, if it sent one. `before` is the record before the change, if the
+    handler reported it by `keep_before`.
+    """
 
     reason: str | None = None
     before: Any = None
-    # All other changes of a member who was erased meanwhile are refused.
+    # Only an erasure may add entries about a member who is erased meanwhile.
     is_erasure: bool = False
     entries: list[NewEntry] = field(default_factory=list)
 
     def keep_before(self, record: Any) -> None:
-        """Keep the record before the change, read under the lock that the change holds."""
+        """Keep the record before the change, which the handler has locked and read."""
         self.before = record
 
     def add(
@@ -122,15 +133,15 @@ class AuditTrail:
         member_ids: Iterable[int] = (),
         wallet_ids: Iterable[int | None] = (),
     ) -> None:
-        """Add an entry of the differences between `before` and `after`; secrets in them are replaced.
+        """Add an entry of the differences between `before` and `after`, with secrets replaced by `NOT_SHOWN`.
 
-        It is an entry about the members and about the owners of the wallets.
+        The entry is about the members with these ids and about the owners of these wallets.
         """
         changes: dict[str, Mapping[str, Any]] = {}
         for name, change in differences(before or {}, after).items():
             if name in _NOT_COMPARED:
                 continue
-            # Empty and plain values have no fields with secrets: most changes need no search.
+            # Most values are empty or plain, so that `without_secrets` need not search them.
             old, new = change["from"], change["to"]
             is_plain = (not old or type(old) in _PLAIN) and (not new or type(new) in _PLAIN)
             if not is_plain or not _SECRETS.isdisjoint(name.split(".")):
@@ -147,17 +158,20 @@ class AuditTrail:
         )
 
     def add_mark(self, entity_type: str, entity_id: Any, name: str, *, is_set: bool) -> None:
-        """Add an entry about a record that gained or lost a mark because another record was changed."""
+        """Add an entry about the mark `name` of a record, which it got or lost because another record was changed."""
         self.add(entity_type, entity_id, before={name: not is_set}, after={name: is_set})
 
 
 def write_entries(calls: Sequence[Call], operation_id: str) -> None:
-    """Write the entries of calls of one organization and moment with one statement; none if nothing was changed."""
+    """Write the entries of calls of one organization and moment with one statement, if there are any.
+
+    Raises MemberErased if an entry is about a member whom another request erased meanwhile.
+    """
     entries: list[tuple[Origin, NewEntry]] = []
     for call in calls:
         caller = call.caller
         origin = Origin(
-            # A job has no caller; the entry has its name instead.
+            # A job has no caller; its name is in `request_id`.
             actor=caller.subject if caller else call.request_id,
             user_id=caller.user_id if caller else None,
             token_id=caller.token_id if caller else None,
@@ -179,7 +193,7 @@ def write_entries(calls: Sequence[Call], operation_id: str) -> None:
 
 
 def without_secrets(value: Any, name: str = "") -> Any:
-    """The value with all secrets in it replaced, at any depth; `name` is the field that holds it."""
+    """The value with all secrets in it replaced, at any depth; `name` is the name of its field, if it has one."""
     if value is not None and not _SECRETS.isdisjoint(name.split(".")):
         return NOT_SHOWN
     if isinstance(value, Mapping):
@@ -189,6 +203,6 @@ def without_secrets(value: Any, name: str = "") -> Any:
     return value
 
 
-def lock_of(path: Mapping[str, Any], operation: Audited) -> str:
-    """The name of the lock under which callers change the record at this address in turns."""
-    return f"{operation.entity_type}: {sorted((name, str(value)) for name, value in path.items())}"
+def lock_of(path: Mapping[str, Any], audit: Audited) -> str:
+    """The name of the lock that serializes changes of the record that this path addresses."""
+    return f"{audit.entity_type}: {sorted((name, str(value)) for name, value in path.items())}"

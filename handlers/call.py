@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 INTEGRATION = "integration"
 ADMINISTRATION = "administration"
 JSON = "application/json"
-# The header of responses and messages of an organization with a test clock, which it shows.
+# The header with the time of the test clock, in responses and messages of organizations that have one.
 TEST_CLOCK_HEADER = "X-Test-Clock"
-# The scope of a member's own token, and what precedes the member's id in its subject.
+# The scope of a member's own token, and the prefix of the member's id in its subject.
 MEMBER = "member"
 MEMBER_SUBJECT = "member:"
 
 
 @dataclass(frozen=True, slots=True)
 class PartnerKey:
-    """A valid API key of a partner: `partner` is its name in paths, `name` the organization's name for it."""
+    """A valid API key: `partner` is the partner's name in paths, `name` the organization's name for the partner."""
 
     partner_api_key_id: int
     partner: str
@@ -43,10 +43,10 @@ class PartnerKey:
 class Caller:
     """The caller according to the bearer token: claims that were verified, but not yet compared with the database.
 
-    `organization_id` is None for a system administrator's token that names none. `user_id` is None for a token made by
-    the operator on the command line, which lives until it expires, and for one of the external issuer whose subject is
-    no user here. `token_generation` is that of the user when the token was issued. `partner` is set for a partner that
-    calls with an API key, which holds no scope at all.
+    `organization_id` is None if a system administrator's token names no organization. `user_id` is None for a token
+    that the operator issued on the command line, and for a token of the external issuer whose subject is not a user
+    here. `token_generation` is the user's token generation when the token was issued. `partner` is set only for a
+    partner that calls with an API key, which has no scopes.
     """
 
     subject: str
@@ -67,7 +67,7 @@ class Caller:
         return Grant(self.roles, self.is_admin, self.is_system_admin)
 
     def limited_to(self, current: Grant) -> Caller:
-        """The caller limited to the present permissions of its user."""
+        """The caller limited to `current`, the present permissions of its user."""
         grant = limit_grant(self.grant, current)
         if grant == self.grant:
             return self
@@ -76,7 +76,7 @@ class Caller:
     def holds(self, scope: str) -> bool:
         """True if the caller has the scope that an operation requires; `x:write` implies `x:read`.
 
-        A member's token holds only MEMBER, and no other token holds it.
+        A member's token has only the scope MEMBER, which no other token has.
         """
         if self.loyalty_member_id is not None or scope == MEMBER:
             return self.loyalty_member_id is not None and scope == MEMBER
@@ -99,13 +99,16 @@ class Request:
     request_id: str
     headers: dict[str, str]
     address: str = ""
-    # The media type of the response: one of the operation's that the client accepts.
+    # The media type of the response: a type that the operation offers and the client accepts.
     media_type: str = JSON
 
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """The data that a `before_transaction` hook may use: command, headers, and read-only queries by `read`."""
+    """The data that a `before_transaction` hook may use.
+
+    `body` is the command of the request. `read` calls a function with a connection for queries; returns its result.
+    """
 
     body: Any
     headers: Mapping[str, str]
@@ -114,7 +117,7 @@ class RequestContext:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The response to a request: a JSON-able body, a text that is sent unchanged, or None, and additional headers."""
+    """The response to a request: a value for JSON, a text that is sent unchanged, or None, and additional headers."""
 
     status: int
     body: Any
@@ -122,9 +125,9 @@ class Answer:
 
 
 def new_uuid() -> str:
-    """Returns a new unique key: a UUID of version 7 (RFC 9562, 5.7), which begins with the time in milliseconds.
+    """Return a new unique key: a UUID of version 7 (RFC 9562, 5.7), which begins with the time in milliseconds.
 
-    Keys of one moment lie side by side in an index, so that PostgreSQL writes few of its pages.
+    Keys of one moment are neighbours in an index, so that PostgreSQL writes few of its pages.
     """
     milliseconds = time.time_ns() // 1_000_000
     value = milliseconds << 80 | int.from_bytes(os.urandom(10), "big")
@@ -136,16 +139,16 @@ def new_uuid() -> str:
 class NotBatchable(Exception):
     """The calls of a batch depend on each other: roll back and run each in its own transaction.
 
-    As the outcome of one call, of which nothing was carried out: run it in its own transaction.
+    As the outcome of a single call: nothing of the call was carried out; run it in its own transaction.
     """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
-    """The context of a use case: an open transaction, the tenant and the moment.
+    """The context of a use case: an open database transaction, the organization and the moment.
 
-    `request_id` is that of the HTTP request, or the name of the job. If `is_quiet`, campaigns and triggers receive no
-    events of the changes; tiers move with the points all the same.
+    `request_id` is the id of the HTTP request, or the name of the job. If `is_quiet`, campaigns and triggers receive no
+    events of the changes; tiers still follow the points.
     """
 
     db: Connection
@@ -154,17 +157,17 @@ class Execution:
     request_id: str
     new_key: Callable[[], str] = new_uuid
     is_quiet: bool = False
-    # The ends of the rules of each call of a batch, by the origin of its events, since its first event.
+    # Until when each call of a batch may evaluate rules, by the origin of its events; set at its first event.
     deadlines: dict[EventOrigin, Deadline] = field(default_factory=dict)
 
     @property
     def origin(self) -> EventOrigin:
-        """The origin of events that no request of a caller tracks."""
+        """The origin of the events of this execution, which has no caller."""
         return EventOrigin(self.request_id)
 
     @property
     def is_awaited(self) -> bool:
-        """True if a caller waits for the result."""
+        """True if a caller waits for the result, which no caller of a job does."""
         return False
 
 
@@ -182,7 +185,7 @@ class Call(Execution):
 
     @property
     def real_now(self) -> datetime:
-        """The real time, which `now` is not while the organization has a test clock: for tokens, users and age."""
+        """The real time, for tokens, users and ages; `now` is the time of the test clock if there is one."""
         has_clock = self.organization is not None and self.organization.clock_now is not None
         return datetime.now(UTC) if has_clock else self.now
 
@@ -196,7 +199,7 @@ class Call(Execution):
 
     @property
     def is_awaited(self) -> bool:
-        """True if a caller waits for the result, other than for an import."""
+        """True if a caller waits for the result; the call of an import, for example, has no caller."""
         return self.caller is not None
 
 
@@ -204,10 +207,10 @@ class Call(Execution):
 class BatchedCall:
     """A request with its call, in a batch of calls that share a transaction.
 
-    It is open while `outcome` is None: its next step is still to come. With the outcome NotBatchable, nothing of it was
-    carried out, and it is run again in a transaction of its own. `records` are those of its path, by argument of the
-    handler. `result` is what the handler returns. If the operation has a batch handler, the handler returns what is
-    `requested` of it, and `result` is what it makes of that.
+    The call is open, which means not yet completed, while `outcome` is None. If `outcome` is NotBatchable, nothing of
+    the call was carried out, and it is run again in its own transaction. `records` are the records that its path
+    addresses, by argument of the handler. `result` is the result of the handler; if the operation has a batch handler,
+    `requested` is the result of the handler, and `result` what the batch handler returned for it.
     """
 
     request: Request

@@ -25,6 +25,7 @@ class BodyShape(Protocol):
         """Decode the command, or its changes; raises InvalidRequest for faults that the document cannot express."""
 
 
+# Renders the result of a handler as the body of a response, in JSON or as the text of another media type.
 Answering = Callable[[Any], Any]
 Representation = Callable[[Any], str]
 Handler = TypeVar("Handler", bound=Callable[..., Any])
@@ -38,10 +39,10 @@ AfterTransaction = Callable[[Engine, Settings, Request], Answer]
 class BatchHandler:
     """Carries out what several calls of one organization request, in one unit of work.
 
-    `run` takes the calls, which share transaction and moment, and what the handler returned for each. It returns an
-    outcome for each, as if the calls had come one after the other: a result, a Refusal, or NotBatchable for one that
-    has to be run individually. It raises NotBatchable if the calls depend on each other. `size` is the number of
-    items of what a handler returned, None if no other call can be in its batch.
+    The arguments of `run` are the calls, which share transaction and moment, and what the handler returned for each
+    call. It returns an outcome for each call, as if the calls had come one after the other: a result, a Refusal, or
+    NotBatchable for a call that has to be run individually. It raises NotBatchable if the calls depend on each other.
+    `size` returns the number of items in what the handler returned for a call; None if the call cannot share its batch.
     """
 
     run: Callable[[Sequence[Call], Sequence[Any]], Sequence[Any]]
@@ -50,9 +51,11 @@ class BatchHandler:
 
 @dataclass(frozen=True)
 class Operation:
-    """An operationId joined to its handler; `bodies` and `answers` are per surface.
+    """An operationId with its handler and the arguments of `operation`; `bodies` and `answers` are by surface.
 
-    `representations` are further forms of the response, by the media types that clients accept.
+    `arguments` are the names of the handler's arguments that are records of the path; `optional` the names of all
+    arguments with a default. `merge_into` is the argument whose stored values complete the body of an update; None if
+    the body is not `Merged`.
     """
 
     operation_id: str
@@ -76,27 +79,29 @@ class Operation:
 
     @property
     def reads_many(self) -> bool:
-        """True for an operation that reads lists of records, or sums over them, by the first word of its name."""
-        return self.operation_id.startswith(_READING_MANY)
+        """True if the operation reads lists of records, or sums over them, which the first word of its name shows."""
+        return self.operation_id.startswith(_PREFIXES_OF_LISTS)
 
 
-_READING_MANY = ("list", "report", "search")
+_PREFIXES_OF_LISTS = ("list", "report", "search")
 _OPERATIONS: dict[str, Operation] = {}
 _SURFACES = (INTEGRATION, ADMINISTRATION)
 
 
 def _per_surface(value: Any) -> Mapping[str, Any]:
+    """A value for each surface: a mapping by surface unchanged, any other value for both surfaces."""
     if value is None:
         return {}
     return value if isinstance(value, Mapping) else dict.fromkeys(_SURFACES, value)
 
 
 def _is_merged(annotation: Any) -> bool:
+    """True for the type `Merged[...]` of an argument."""
     return MERGED in getattr(annotation, "__metadata__", ())
 
 
 def _body_of(annotation: Any) -> BodyShape | None:
-    """The shape that reads what an argument `body` of this type is; None for other types."""
+    """The shape that reads bodies as an argument of this type; None if the type does not define how."""
     if _is_merged(annotation) or get_origin(annotation) is Changes:
         return Update(get_args(annotation)[0])
     return Body(annotation) if isinstance(annotation, type) and is_dataclass(annotation) else None
@@ -118,28 +123,29 @@ def operation(
 ) -> Callable[[Handler], Handler]:
     """Declare the handler of an operationId.
 
-    The handler takes the call, then by keyword whatever it names of these: the records that its path addresses (see
-    `handlers.http.addresses`), `query` (typed parameters by their documented names), `headers`, `body` (loaded) and
-    `hook_result`. An argument with a default need not be in the path of every surface.
+    The first argument of the handler is the call. It gets those of these values that its other arguments name: the
+    records that its path addresses (see `handlers.http.addresses`), `query` (typed parameters by their documented
+    names), `headers`, `body` (loaded) and `hook_result`. An argument with a default may be missing from the path of a
+    surface.
 
     - `answer` renders the result: one shape or function, or one for each surface. `body` loads the body: one shape or
       function, or a shape for each surface. By default, the type of the argument `body` defines how it is loaded: a
-      command whole, `Changes` of it as the fields that were sent, and `Merged` with the stored values of the other
-      fields, from the record that the operation changes (`Audited.changing`). Calls that change the record are
-      serialized, so no other call changes it meanwhile.
+      command from a whole body; `Changes` of a command from the fields that were sent; `Merged` from the fields that
+      were sent and, for the other fields, the stored values of the record that the operation changes
+      (`Audited.changing`). Calls that change the record are serialized, so no other call changes it meanwhile.
     - `audit` declares the entries of the audit log, see `handlers.audit_trail`: only the type of the entities if the
-      service adds the entries.
-    - `representations` render the result as texts of other media types than JSON.
-    - `before_transaction` is a hook for slow work that must not hold a transaction open; the handler gets what it
-      returns as `hook_result`.
-    - `after_transaction` continues work that the transaction began, in transactions of its own, and responds.
-    - `from_replica` is for reads that may be a little behind: the read replica, if there is one, serves them at once,
-      and other lists and reports only when it has caught up.
+      handler or a service adds the entries.
+    - `representations` render the result as text of media types other than JSON.
+    - `before_transaction` is a hook for slow work that must not hold a transaction open; its result is the handler's
+      argument `hook_result`.
+    - `after_transaction` continues work that the transaction began, in further transactions, and returns the response.
+    - `from_replica` is for reads that may be slightly outdated: the read replica, if there is one, serves them at once.
+      It serves other lists and reports only after it has caught up.
     - `changes_configuration` raises the version of the configuration before the handler is called, which serializes
       such calls of one organization.
-    - `dry_run_mark` is in the bodies of all requests that may be dry runs, which have a thread of their own.
-    - `batch` carries out the calls that wait for each other, and an only call, in one unit of work. The handler then
-      changes nothing: it returns what its call requests.
+    - `dry_run_mark` is a part of the bodies of all requests that may be dry runs, which run in a separate thread.
+    - `batch` carries out what a batch of calls requests, mostly one call, in one unit of work. The handler then changes
+      nothing: it returns what its call requests.
     """
 
     def declare(function: Handler) -> Handler:
@@ -148,6 +154,7 @@ def operation(
         if batch is not None and isinstance(audit, Audited) and audit.is_change:
             raise RuntimeError(f"{operation_id} changes a record, so its calls are serialized and cannot be a batch")
         parameters = inspect.signature(function).parameters
+        # The first parameter is the call.
         names = tuple(parameters)[1:]
         command = parameters["body"].annotation if "body" in names else None
         shape = SimpleNamespace(load=body) if inspect.isfunction(body) else body or _body_of(command)
@@ -182,7 +189,7 @@ def operation(
 
 
 def declare_list(operation_id: str, find_page: Callable[..., Paged[Any]], answer: Any) -> None:
-    """Declare an operation that returns a page of the organization's records that match all filters."""
+    """Declare an operation that returns a page of the organization's records that match all filters of the query."""
 
     @operation(operation_id, answer=answer)
     def list_records(call: Call, query: Mapping[str, Any]) -> Paged[Any]:
@@ -191,12 +198,13 @@ def declare_list(operation_id: str, find_page: Callable[..., Paged[Any]], answer
 
 
 def declare_get(operation_id: str, argument: str, answer: Any) -> None:
-    """Declare an operation that returns the record that its path addresses, as an argument of this name."""
+    """Declare an operation that returns the record that its path addresses under the name `argument`."""
 
     def get_record(call: Call, **records: Any) -> Any:
         """The addressed record."""
         return records[argument]
 
+    # `operation` reads from the signature which records the handler gets.
     parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("call", argument)]
     get_record.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     operation(operation_id, answer=answer)(get_record)
@@ -204,7 +212,7 @@ def declare_get(operation_id: str, argument: str, answer: Any) -> None:
 
 @functools.cache
 def all_operations() -> Mapping[str, Operation]:
-    """All operations of the handlers package by operationId; imports the package's tag modules once."""
+    """All operations by operationId; imports the modules of the handlers package that declare them."""
     import handlers
 
     for module in iter_modules(handlers.__path__):
@@ -213,4 +221,5 @@ def all_operations() -> Mapping[str, Operation]:
     return _OPERATIONS
 
 
+# Modules that declare no operations.
 _NOT_TAGS = {"__main__", "audit_trail", "call", "metrics", "operation", "setting_values", "settings"}
