@@ -1,7 +1,7 @@
 """Measurements for Prometheus: requests, their durations, database connections in use, the queue.
 
 With several worker processes, set `PROMETHEUS_MULTIPROC_DIR` to an empty directory before this module is imported, and
-call `forget_worker(pid)` in the master when a worker ends. Any worker then reports for all of them.
+call `forget_worker(pid)` in the master when a worker ends. Any worker then reports the measurements of all workers.
 """
 
 import os
@@ -45,12 +45,13 @@ _count_errors = Counter(
     ("organization", "mission"),
 )
 
+# The labelled metrics, which are found here faster than by `labels`.
 _counters: dict[tuple[str, str, int], Counter] = {}
 _histograms: dict[tuple[str, str], Histogram] = {}
 
 
 def observe(operation: str, method: str, status: int, seconds: float) -> None:
-    """Count one request with its response; `operation` is one of a bounded set of names."""
+    """Count one request with its response; `operation` must be from a bounded set of names."""
     method = method if method in _METHODS else "OTHER"
     counter = _counters.get((operation, method, status))
     if counter is None:
@@ -63,12 +64,12 @@ def observe(operation: str, method: str, status: int, seconds: float) -> None:
 
 
 def count_replica_read(database: str) -> None:
-    """Count one read that is meant for the replica: `replica` or `primary` served it."""
+    """Count one read that was meant for the replica; `database` is `replica` or `primary`, which served it."""
     _replica_reads.labels(database).inc()
 
 
 def count_throttled(rate: str) -> None:
-    """Count one request that was refused because a rate was used up."""
+    """Count one request that was refused because the rate of this name was used up."""
     _throttled.labels(rate).inc()
 
 
@@ -101,7 +102,7 @@ def exposition() -> bytes:
 
 
 def queue_exposition(figures: QueueFigures) -> bytes:
-    """The figures of the queue of events; they are the same in every process."""
+    """The figures of the queue of events, which are the same in every process, in the text format of Prometheus."""
     return _gauges(
         ("loyalty_queue_events", "Queued events that wait for evaluation, of all organizations.", figures.waiting),
         ("loyalty_queue_oldest_seconds", "How long the oldest of them has waited.", figures.oldest_seconds),
@@ -115,7 +116,7 @@ def queue_exposition(figures: QueueFigures) -> bytes:
 
 
 def delivery_exposition(figures: DeliveryFigures) -> bytes:
-    """The figures of the deliveries that wait to be sent to receivers of webhooks."""
+    """The figures of the deliveries that wait to be sent to receivers, in the text format of Prometheus."""
     return _gauges(
         ("loyalty_webhook_deliveries", "Messages that wait to be sent for active triggers.", figures.pending),
         ("loyalty_webhook_overdue_seconds", "How long the one due longest has been due.", figures.overdue_seconds),
@@ -124,33 +125,34 @@ def delivery_exposition(figures: DeliveryFigures) -> bytes:
 
 
 def replica_exposition(lag_seconds: float) -> bytes:
-    """How far the read replica is behind."""
+    """How far the read replica is behind, in the text format of Prometheus."""
     return _gauges(
         ("loyalty_replica_lag_seconds", "Age of the last change that the read replica has replayed.", lag_seconds)
     )
 
 
-class _Measured:
-    """A collector of present values.
+class _PresentValues:
+    """A collector of present values, each with its name and meaning.
 
-    A Gauge would leave them in the files of this process, and other processes would report them again.
+    A Gauge would keep the values in the files of this process, and other processes would report them again.
     """
 
-    def __init__(self, measured: Iterable[tuple[str, str, float]]) -> None:
-        self._measured = measured
+    def __init__(self, gauges: Iterable[tuple[str, str, float]]) -> None:
+        self._gauges = gauges
 
     def collect(self) -> Iterable[Metric]:
         """The metrics of the exposition."""
-        return [GaugeMetricFamily(name, meaning, value=value) for name, meaning, value in self._measured]
+        return [GaugeMetricFamily(name, meaning, value=value) for name, meaning, value in self._gauges]
 
 
-def _gauges(*measured: tuple[str, str, float]) -> bytes:
+def _gauges(*gauges: tuple[str, str, float]) -> bytes:
+    """Values, each with its name and meaning, in the text format of Prometheus."""
     registry = CollectorRegistry()
-    registry.register(_Measured(measured))
+    registry.register(_PresentValues(gauges))
     return _generate(registry)
 
 
 def forget_worker(pid: int) -> None:
-    """Drop the gauges of a worker process that has ended; its counts stay."""
+    """Drop the gauges of a worker process that has ended; its counters and histograms stay."""
     if DIRECTORY_VARIABLE in os.environ:
         mark_process_dead(pid)  # type: ignore[no-untyped-call]

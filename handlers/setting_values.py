@@ -12,14 +12,14 @@ _RATE = re.compile(r"([1-9][0-9]{0,8})/(second|minute|hour|day)")
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """A rate: at most `count` calls in any `seconds`, all at once or spread over them."""
+    """A rate: at most `count` calls in any period of `seconds`, at once or spread over the period."""
 
     count: int
     seconds: int
 
     @classmethod
     def parse(cls, text: str) -> Rate | None:
-        """Read `600/minute`, or None from `off`; raises ValueError."""
+        """The rate in a text such as `600/minute`, None for `off`; raises ValueError."""
         if text == "off":
             return None
         match = _RATE.fullmatch(text)
@@ -32,5 +32,5 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def networks_of(text: str) -> tuple[Network, ...]:
-    """Networks, or single addresses, separated by commas; raises ValueError."""
+    """The networks in a text of networks or single addresses, separated by commas; raises ValueError."""
     return tuple(ipaddress.ip_network(part.strip()) for part in text.split(",") if part.strip())

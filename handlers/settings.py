@@ -1,7 +1,7 @@
 """The settings of the product: one frozen record, and the only reader of the environment.
 
-The metadata of each field has its variable, how its text is read, and its meaning; a test keeps `docs/configuration.md`
-equal to it.
+The metadata of each field has its meaning, its documented default, and the function that reads its variable's text.
+A test keeps `docs/configuration.md` equal to it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DATABASE_SCHEMES = ("postgres", "postgresql", "postgresql+psycopg2")
 
 
 class SettingError(ValueError):
-    """A setting whose value cannot be used; the message names the variable, never a secret value."""
+    """The value of a setting cannot be used; the message names the variable, never a secret value."""
 
 
 def _text(value: str) -> str:
@@ -33,14 +33,14 @@ def _path(value: str) -> Path:
     return Path(value).expanduser()
 
 
-def _whole(least: int, most: int) -> Callable[[str], int]:
+def _whole(minimum: int, maximum: int) -> Callable[[str], int]:
     def parse(value: str) -> int:
         try:
             number = int(value) if value.isascii() else None
         except ValueError:
             number = None
-        if number is None or not least <= number <= most:
-            raise SettingError(f"must be a whole number from {least} to {most}, not {value!r}")
+        if number is None or not minimum <= number <= maximum:
+            raise SettingError(f"must be a whole number from {minimum} to {maximum}, not {value!r}")
         return number
 
     return parse
@@ -63,7 +63,7 @@ def _switch(value: str) -> bool:
 
 
 def _database_url(value: str) -> str:
-    # The value is never repeated in the message: it may hold a password.
+    # The message never has the value, which may contain a password.
     scheme, colon, _ = value.partition("://")
     if not colon or scheme not in _DATABASE_SCHEMES:
         raise SettingError("must be a PostgreSQL URL: postgresql://USER:PASSWORD@HOST:PORT/DATABASE")
@@ -347,12 +347,12 @@ class Settings:
 
     @property
     def management_port(self) -> int | None:
-        """The port of the management's own address, if it has one."""
+        """The port of `management_bind`; None if the main address serves everything."""
         return int(self.management_bind.rpartition(":")[2]) if self.management_bind else None
 
     @property
     def public_url(self) -> str:
-        """The base URL of the API for a client on this machine, or behind the configured proxy."""
+        """The base URL of the API: `base_url` if it is set, else its URL for a client on this machine."""
         if self.base_url:
             return self.base_url
         host = self.host
@@ -394,6 +394,6 @@ def variable(setting: dataclasses.Field[Any]) -> str:
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
-    """The variables that look like settings but are none, most likely typing errors."""
+    """The variables whose names begin like those of settings but name none, probably typing errors."""
     setting_names = {variable(setting) for setting in dataclasses.fields(Settings)}
     return sorted(name for name in environ if name.startswith(PREFIX) and name not in setting_names)

@@ -1,7 +1,7 @@
 """Traces by OpenTelemetry: spans of calls, of messages to the database and of the worker's work; off by default.
 
-The packages of the extra `tracing` are imported only when a collector is configured. Spans have statements without
-their values, and only the type of errors, since both may name members.
+The packages of the extra `tracing` are imported only when a collector is configured. Spans have the statements without
+their values, and the types of errors without their texts, since values and texts may name members.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from typing import Any
 from handlers.settings import SettingError, Settings
 from persistence import connections
 
-_LONGEST_STATEMENT = 2000
+_MAX_STATEMENT_LENGTH = 2000
 
 # The tracer of OpenTelemetry; None while tracing is off.
 _tracer: Any = None
@@ -21,7 +21,7 @@ _tracer: Any = None
 def start(settings: Settings) -> None:
     """Send spans to the collector of the settings, if there is one; raises SettingError without the packages.
 
-    What else can be configured is read by OpenTelemetry itself from its own variables, such as `OTEL_TRACES_SAMPLER`.
+    OpenTelemetry reads further settings from its own variables, such as `OTEL_TRACES_SAMPLER`.
     """
     if not settings.tracing_url or _tracer is not None:
         return
@@ -41,24 +41,24 @@ def start(settings: Settings) -> None:
 
 
 def use(provider: Any) -> None:
-    """Make spans by a provider of OpenTelemetry from now on; None switches tracing off."""
+    """Create spans by a provider of OpenTelemetry from now on; None switches tracing off."""
     global _tracer
     _tracer = None if provider is None else provider.get_tracer("loyalty")
-    connections.observe_messages(None if provider is None else _message)
+    connections.observe_messages(None if provider is None else _message_span)
 
 
 def is_on() -> bool:
-    """True while spans are made."""
+    """True while spans are created."""
     return _tracer is not None
 
 
 def span(name: str, attributes: Mapping[str, Any]) -> AbstractContextManager[Any]:
-    """A span of the work of a block; nothing while tracing is off."""
-    return nullcontext() if _tracer is None else spanning(name, attributes=attributes)
+    """A span of the work of a block; a context without effect while tracing is off."""
+    return nullcontext() if _tracer is None else tracer_span(name, attributes=attributes)
 
 
 def current() -> Any:
-    """The context of the present span, for `continued` in another thread; None while tracing is off."""
+    """The context of the present span, for `continue_span` in another thread; None while tracing is off."""
     if _tracer is None:
         return None
     from opentelemetry import context
@@ -67,7 +67,8 @@ def current() -> Any:
 
 
 @contextmanager
-def _attached(context_of_span: Any) -> Iterator[None]:
+def _attach(context_of_span: Any) -> Iterator[None]:
+    """Make the spans of a block children of the span of this context."""
     from opentelemetry import context
 
     token = context.attach(context_of_span)
@@ -77,13 +78,13 @@ def _attached(context_of_span: Any) -> Iterator[None]:
         context.detach(token)
 
 
-def continued(contexts: Sequence[Any]) -> AbstractContextManager[Any]:
-    """Let the spans of a block belong to that of a call, whose context `current` returned.
+def continue_span(contexts: Sequence[Any]) -> AbstractContextManager[Any]:
+    """Make the spans of a block children of the span of a call, whose context `current` returned.
 
-    The work of several calls gets a span of its own: it belongs to the first of them, with links to the others.
+    For several calls, the block gets a new span: a child of the first call's span, with links to the others' spans.
     """
     if len(contexts) == 1:
-        return _attached(contexts[0])
+        return _attach(contexts[0])
     from opentelemetry import trace
 
     links = [
@@ -91,12 +92,12 @@ def continued(contexts: Sequence[Any]) -> AbstractContextManager[Any]:
         for context in contexts[1:]
         if context is not None
     ]
-    return spanning("batch of calls", context=contexts[0], links=links, attributes={"loyalty.calls": len(contexts)})
+    return tracer_span("batch of calls", context=contexts[0], links=links, attributes={"loyalty.calls": len(contexts)})
 
 
 @contextmanager
-def spanning(name: str, **options: Any) -> Iterator[Any]:
-    """A span of the tracer, which must be on; it records the type of an error that leaves the block."""
+def tracer_span(name: str, **options: Any) -> Iterator[Any]:
+    """A span of the tracer; tracing must be on. The span records the type of an error that leaves the block."""
     from opentelemetry.trace import StatusCode
 
     options |= {"record_exception": False, "set_status_on_exception": False}
@@ -108,12 +109,12 @@ def spanning(name: str, **options: Any) -> Iterator[Any]:
             raise
 
 
-def _message(statement: str | bytes) -> AbstractContextManager[Any]:
+def _message_span(statement: str | bytes) -> AbstractContextManager[Any]:
     """A span of a message to the database, if it is part of work that has a span."""
     from opentelemetry import trace
 
     if not trace.get_current_span().is_recording():
         return nullcontext()
     text = " ".join((statement.decode() if isinstance(statement, bytes) else statement).split())
-    attributes = {"db.system.name": "postgresql", "db.query.text": text[:_LONGEST_STATEMENT]}
-    return spanning(text.partition(" ")[0].upper(), kind=trace.SpanKind.CLIENT, attributes=attributes)
+    attributes = {"db.system.name": "postgresql", "db.query.text": text[:_MAX_STATEMENT_LENGTH]}
+    return tracer_span(text.partition(" ")[0].upper(), kind=trace.SpanKind.CLIENT, attributes=attributes)

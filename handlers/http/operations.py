@@ -296,7 +296,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         deadline_of_thread.set(deadline)
         dispatch = self._dispatch_token_request if first.plan.makes_tokens else self._dispatch
         try:
-            with nullcontext() if first.trace is None else tracing.continued([call.trace for call in calls]):
+            with nullcontext() if first.trace is None else tracing.continue_span([call.trace for call in calls]):
                 return dispatch(requests)
         except Exception as error:
             concerns_all = len(calls) == 1 or deadline.expired or is_unavailable(error)

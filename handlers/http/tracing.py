@@ -25,7 +25,7 @@ class Traced:
         from opentelemetry.trace import SpanKind, StatusCode
 
         parent = _parent({name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]})
-        with tracing.spanning(scope["method"], context=parent, kind=SpanKind.SERVER) as span:
+        with tracing.tracer_span(scope["method"], context=parent, kind=SpanKind.SERVER) as span:
             await self._app(scope, receive, send)
             exchange = exchange_of(scope)
             if exchange.operation_id or exchange.route:

@@ -88,10 +88,10 @@ def test_an_error_is_reported_by_its_type(exporter, db):
 def test_the_calls_of_a_batch_are_linked(exporter):
     contexts = []
     for _ in range(3):
-        with tracing.spanning("call"):
+        with tracing.tracer_span("call"):
             contexts.append(tracing.current())
     exporter.clear()
-    with tracing.continued(contexts):
+    with tracing.continue_span(contexts):
         pass
     [batch] = spans(exporter)
     assert batch.attributes["loyalty.calls"] == 3
