@@ -48,7 +48,8 @@ declare_get("getAudience", "audience", wrapped("audience", AUDIENCE))
 def update_audience(call: Call, audience: Audience, body: Changes[AudienceProperties]) -> Audience:
     """Change an audience, except its list; all processes use the change from their next event on.
 
-    By default, an audience by attributes is as fresh as the moment when its matcher is changed.
+    `refreshed_at` of an audience by attributes becomes now if the request sends null, or sends another matcher without
+    `refreshedAt`.
     """
     properties = body.of(audience)
     refuse_other_organization(call, properties.organization_id)
@@ -56,17 +57,17 @@ def update_audience(call: Call, audience: Audience, body: Changes[AudienceProper
     if audience.matcher_type == LIST_MATCHER:
         properties = replace(properties, member_count=audience.member_count, refreshed_at=audience.refreshed_at)
     elif audience.matcher_type == ATTRIBUTE_MATCHER:
-        is_new = "refreshed_at" not in body.fields and properties.matcher != audience.matcher
-        if is_new or ("refreshed_at" in body.fields and properties.refreshed_at is None):
+        has_new_matcher = "refreshed_at" not in body.fields and properties.matcher != audience.matcher
+        if has_new_matcher or ("refreshed_at" in body.fields and properties.refreshed_at is None):
             properties = replace(properties, refreshed_at=call.now)
     return audiences.store_audience(call.db, audience, values_of(properties), call.now)
 
 
 @operation("updateAudienceMembers", answer=wrapped("audience", AUDIENCE), audit="audience")
 def update_audience_members(call: Call, audience: Audience, body: ListChange) -> Audience:
-    """Put members on the list and take others off.
+    """Put members on the list and take other members off it.
 
-    Adding a member who is on the list, or removing one who is not, changes nothing.
+    Adding a member who is on the list, or removing a member who is not on it, changes nothing.
     """
     refuse_without_list(audience)
     new_ids, removed_ids = set(body.add), set(body.remove)
@@ -79,7 +80,7 @@ def update_audience_members(call: Call, audience: Audience, body: ListChange) ->
 
 
 def _contradictions(removed_ids: Sequence[int], new_ids: Collection[int]) -> list[FieldFault]:
-    """A fault for each member who is both to be added and to be removed."""
+    """A fault for each of the `removed_ids` that is also in `new_ids`."""
     return [
         FieldFault(f"remove names the member {member_id}, and so does add", pointer=f"/remove/{index}")
         for index, member_id in enumerate(removed_ids)

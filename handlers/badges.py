@@ -27,5 +27,5 @@ declare_get("getBadge", "badge", wrapped("badge", BADGE))
 
 @operation("updateBadge", answer=wrapped("badge", BADGE), audit=_AUDITED.changing("badge"), changes_configuration=True)
 def update_badge(call: Call, badge: Badge, body: Merged[BadgeProperties]) -> Badge:
-    """Change a badge. Members keep what they hold of it, even above a new maximum."""
+    """Change a badge. Members keep their balance of it, even above a new maximum."""
     return BADGES.store(call.db, badge, values_of(body), call.now)

@@ -43,7 +43,7 @@ def create_campaign(call: Call, body: CampaignProperties) -> Campaign:
 
 @operation("getCampaign", answer=viewed_campaign)
 def get_campaign(call: Call, campaign: Campaign, query: Mapping[str, Any]) -> CampaignView:
-    """One campaign, with how much of its limits is used if that is asked for."""
+    """One campaign; with `include=limits` also the used part of each limit."""
     return view_campaign(call, campaign, with_limits="limits" in query.get("include", ()))
 
 
@@ -69,14 +69,14 @@ def list_actions(call: Call, campaign: Campaign, query: Mapping[str, Any]) -> Pa
 
 @operation("createAction", answer=saved_action, audit=_AUDITED_ACTION, changes_configuration=True)
 def create_action(call: Call, campaign: Campaign, body: ActionProperties) -> Action:
-    """Add an action, after the campaign's last one unless the body has a position."""
+    """Add an action at the position in the body, by default after the campaign's last action."""
     body = validated_action(call, campaign, body, None)
-    # Raising the configuration's version makes simultaneous creations take their places one after the other.
+    # `changes_configuration` serializes creations, so no two actions get the same next position.
     refuse_outdated(call, campaign, body.campaign_version_id)
     if body.action_index is None:
         body = replace(body, action_index=campaigns.next_action_index(call.db, campaign))
     action = campaigns.add_action(call.db, campaign, {"action_key": call.new_key(), **values_of(body)}, call.now)
-    queue_entity_change(call, CAMPAIGN, UPDATED, lambda: _present_record(call, campaign))
+    queue_entity_change(call, CAMPAIGN, UPDATED, lambda: _current_record(call, campaign))
     return action
 
 
@@ -85,16 +85,16 @@ declare_get("getAction", "action", wrapped("action", ACTION))
 
 @operation("updateAction", answer=saved_action, audit=_AUDITED_ACTION.changing("action"), changes_configuration=True)
 def update_action(call: Call, campaign: Campaign, action: Action, body: Merged[ActionProperties]) -> Action:
-    """Change an action; it keeps its position unless the body has another."""
+    """Change an action; it keeps its position unless the body has one."""
     body = validated_action(call, campaign, body, action)
     refuse_outdated(call, campaign, body.campaign_version_id)
     if body.action_index is None:
         body = replace(body, action_index=action.action_index)
     updated_action = campaigns.store_action(call.db, campaign, action, values_of(body), call.now)
-    queue_entity_change(call, CAMPAIGN, UPDATED, lambda: _present_record(call, campaign))
+    queue_entity_change(call, CAMPAIGN, UPDATED, lambda: _current_record(call, campaign))
     return updated_action
 
 
-def _present_record(call: Call, campaign: Campaign) -> dict[str, Any]:
-    """The record of a campaign whose actions have changed, and therefore its version."""
+def _current_record(call: Call, campaign: Campaign) -> dict[str, Any]:
+    """The record of a campaign read again: a change of its actions has raised its version."""
     return campaign_record(CAMPAIGNS.find(call.db, campaign.organization_id, campaign.campaign_id))

@@ -45,7 +45,7 @@ def list_collections(call: Call, query: Mapping[str, Any]) -> Paged[ContentColle
 
 @operation("createCollection", answer=wrapped("collection", COLLECTION.dump), audit=_AUDITED)
 def create_collection(call: Call, body: CollectionProperties) -> ContentCollection:
-    """Create a collection; a slug that is not given is made from the name."""
+    """Create a collection; by default its slug is derived from the name."""
     return write_collections.create(call, body)
 
 
@@ -58,26 +58,26 @@ declare_get("getCollection", "collection", COLLECTION.dump)
 def update_collection(
     call: Call, collection: ContentCollection, body: Changes[CollectionProperties]
 ) -> ContentCollection:
-    """Change the fields that are sent. Documents stay unchanged, but are reindexed for other `ftsFields`."""
+    """Change the fields that are sent. The documents stay unchanged; if `ftsFields` changes, they are reindexed."""
     return write_collections.update(call, collection, body)
 
 
 @operation("searchDocuments", from_replica=True)
 def search_documents(call: Call, collection: ContentCollection, query: Mapping[str, Any]) -> dict[str, Any]:
-    """The documents that match the query, and the counts of the values of facet fields among them."""
-    document_search, described = search_of(collection, query)
-    return search_answer(collection, described, search.find(call.db, document_search))
+    """The documents that match the query and, for each facet field, how many of them have each value."""
+    document_search, description = search_of(collection, query)
+    return search_answer(collection, description, search.find(call.db, document_search))
 
 
 @operation("batchUpsertDocuments", answer=batch_answer, audit=DOCUMENT_ENTITY)
 def batch_upsert_documents(call: Call, collection: ContentCollection, body: DocumentBatch) -> BatchOutcome:
-    """Create or change versions of documents; a fault in one of them affects no other."""
+    """Create or change versions of documents; a fault in one version does not affect the others."""
     items = [_batch_item(document) for document in body.documents]
     return write_batch(call, collection, items, body.documents)
 
 
 def _batch_item(item: Any) -> DocumentWrite | InvalidRequest:
-    """A document of a batch in its inside form, or the refusal of its form."""
+    """The write that an item of a batch requests; a refusal if the item has faults."""
     validator = component_validator("ContentBatchDocument", INTEGRATION)
     faults = [] if validator.accepts(item) else body_faults(validator, item)
     if faults:
@@ -104,7 +104,7 @@ def update_document(
     query: Mapping[str, Any],
     body: Changes[DocumentProperties],
 ) -> ContentDocument:
-    """Change the fields of a version that are sent."""
+    """Change the sent fields of one version of a document."""
     return change_version(call, collection, document, query["locale"], body)
 
 

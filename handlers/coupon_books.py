@@ -9,7 +9,7 @@ from domain.triggers import COUPON_BOOK, CREATED, UPDATED
 from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, Call
 from handlers.messages.base import Changes, wrapped
-from handlers.messages.lists import listed, results, walked
+from handlers.messages.lists import listed, listed_by_cursor, results
 from handlers.operation import declare_get, declare_list, operation
 from handlers.schemas.coupon_books import BOOK, CHANGED_BOOK, NEW_BOOK, StatusChange, references
 from handlers.schemas.coupons import COUPON, CodeChange, NewCodes
@@ -20,7 +20,7 @@ from persistence.coupons import book_references, books, codes
 from persistence.coupons.books import BOOKS
 from persistence.paging import Page, Paged
 
-_ONE = {surface: wrapped("couponBook", shape) for surface, shape in BOOK.items()}
+_BOOK_RESPONSE = {surface: wrapped("couponBook", shape) for surface, shape in BOOK.items()}
 
 _AUDITED = Audited("coupon-book", "coupon_book_id", BOOK[ADMINISTRATION])
 _AUDITED_CHANGE = _AUDITED.changing(is_found_by_handler=True)
@@ -29,9 +29,9 @@ _AUDITED_CHANGE = _AUDITED.changing(is_found_by_handler=True)
 declare_list("listCouponBooks", books.find_page, {surface: listed(shape) for surface, shape in BOOK.items()})
 
 
-@operation("createCouponBook", body=NEW_BOOK, answer=_ONE, audit=_AUDITED)
+@operation("createCouponBook", body=NEW_BOOK, answer=_BOOK_RESPONSE, audit=_AUDITED)
 def create_coupon_book(call: Call, body: Changes[CouponBookProperties]) -> CouponBook:
-    """Create a book; a codeless one has its only coupon from the start."""
+    """Create a book; a codeless book gets its only coupon, which has no code."""
     values = {"coupon_book_key": call.new_key(), **settled_book(call, body, None)}
     book = BOOKS.add(call.db, call.organization.organization_id, values, call.now)
     if book.type == CODELESS:
@@ -39,10 +39,10 @@ def create_coupon_book(call: Call, body: Changes[CouponBookProperties]) -> Coupo
     return _notify_triggers(call, book, CREATED)
 
 
-declare_get("getCouponBook", "book", _ONE)
+declare_get("getCouponBook", "book", _BOOK_RESPONSE)
 
 
-@operation("updateCouponBook", body=CHANGED_BOOK, answer=_ONE, audit=_AUDITED_CHANGE)
+@operation("updateCouponBook", body=CHANGED_BOOK, answer=_BOOK_RESPONSE, audit=_AUDITED_CHANGE)
 def update_coupon_book(call: Call, book: CouponBook, body: Changes[CouponBookProperties]) -> CouponBook:
     """Change the fields that are sent; the resulting book must be consistent."""
     book = BOOKS.lock(call.db, book)
@@ -52,7 +52,7 @@ def update_coupon_book(call: Call, book: CouponBook, body: Changes[CouponBookPro
     return _notify_triggers(call, BOOKS.store(call.db, book, values, call.now), UPDATED)
 
 
-@operation("updateCouponBookStatus", answer=_ONE, audit=_AUDITED_CHANGE)
+@operation("updateCouponBookStatus", answer=_BOOK_RESPONSE, audit=_AUDITED_CHANGE)
 def update_coupon_book_status(call: Call, book: CouponBook, body: StatusChange) -> CouponBook:
     """Publish, withdraw or archive a book; archiving is final."""
     book = BOOKS.lock(call.db, book)
@@ -77,7 +77,7 @@ def check_coupon_book_references(call: Call, book: CouponBook) -> Mapping[str, A
     }
 
 
-@operation("listCouponBookCoupons", answer=walked(COUPON))
+@operation("listCouponBookCoupons", answer=listed_by_cursor(COUPON))
 def list_coupon_book_coupons(call: Call, book: CouponBook, query: Mapping[str, Any]) -> Paged[Coupon]:
     """A page of the book's coupons."""
     return codes.find_page_of_book(call.db, book, Page.of(query))
@@ -85,7 +85,7 @@ def list_coupon_book_coupons(call: Call, book: CouponBook, query: Mapping[str, A
 
 @operation("addCouponBookCoupons", answer=results(COUPON, "codes"), audit="coupon-book")
 def add_coupon_book_coupons(call: Call, book: CouponBook, body: NewCodes) -> list[Coupon]:
-    """Add codes, all or none; the number of statements does not depend on their number."""
+    """Add codes to a book, all or none, in a fixed number of statements."""
     book = BOOKS.lock(call.db, book)
     refuse_archived(book)
     refuse_codes(book, body.codes)
@@ -104,14 +104,15 @@ declare_get("getCouponCode", "coupon", wrapped("couponCode", COUPON))
 
 @operation(
     "updateCouponCode",
-    answer=_ONE,
+    answer=_BOOK_RESPONSE,
+    # Only locks the coupon: the result is the book, so that the handler adds the entry about the coupon itself.
     audit=Audited("coupon", "coupon_id", COUPON).changing("coupon", records=lambda book: ()),
 )
 def update_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: CodeChange) -> CouponBook:
-    """Change the code of a coupon. Returns its book."""
+    """Change the code of a coupon; return its book."""
     if book.type == CODELESS:
         raise CodesNotAccepted("The coupon of a codeless book has no code.")
-    # The coupon before the book, as assignments lock them.
+    # Change the coupon before the book is locked, in the same order as assignments lock both.
     codes.store_code(call.db, coupon, body.code, call.now)
     after = {"couponBookId": book.coupon_book_id, "code": body.code}
     call.audit.add(

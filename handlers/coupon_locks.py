@@ -1,4 +1,4 @@
-"""Locks of coupons: coupons that are kept for members who are about to use them."""
+"""Locks of coupons, which reserve coupons for members who are about to use them."""
 
 from domain.coupons.books import CouponBook
 from domain.coupons.locks import CouponLock
@@ -9,16 +9,16 @@ from handlers.operation import operation
 from handlers.schemas.coupon_locks import LOCK
 from handlers.services.coupons.lock import LockRequest, LockView, lock_coupon, release_lock
 
-_ONE = wrapped("couponLock", LOCK)
+_LOCK_RESPONSE = wrapped("couponLock", LOCK)
 
 
-@operation("lockCoupon", answer=_ONE, audit="coupon-lock")
+@operation("lockCoupon", answer=_LOCK_RESPONSE, audit="coupon-lock")
 def lock(call: Call, member: Member, book: CouponBook, body: LockRequest) -> LockView:
-    """Keep a coupon for the member until the lock ends."""
+    """Reserve a coupon for the member until the lock ends."""
     return lock_coupon(call, member, book, body)
 
 
-@operation("releaseCouponLock", answer=_ONE, audit="coupon-lock")
+@operation("releaseCouponLock", answer=_LOCK_RESPONSE, audit="coupon-lock")
 def release(call: Call, coupon_lock: CouponLock) -> LockView:
     """End a lock without a use."""
     return release_lock(call, coupon_lock)

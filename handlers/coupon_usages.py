@@ -13,7 +13,7 @@ from domain.programs import LoyaltyProgram
 from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, Call
 from handlers.messages.base import wrapped
-from handlers.messages.lists import listed, walked
+from handlers.messages.lists import listed, listed_by_cursor
 from handlers.operation import BatchHandler, declare_get, operation
 from handlers.schemas.coupon_usages import (
     ADMINISTERED,
@@ -48,13 +48,13 @@ _AUDITED_REVERSALS = replace(
 )
 
 
-def _size(request: CouponRequest) -> int | None:
-    """The number of coupons; a capture has a batch of its own."""
+def _batch_size(request: CouponRequest) -> int | None:
+    """The number of coupons that a call requests; None for a capture, which cannot share its batch."""
     return None if request.command.pending is not None else request.command.count
 
 
 _ASSIGNED = usage_with_message("The coupon was assigned.")
-_USE, _ASSIGN = BatchHandler(use_coupons, _size), BatchHandler(assign_coupons, _size)
+_USE, _ASSIGN = BatchHandler(use_coupons, _batch_size), BatchHandler(assign_coupons, _batch_size)
 
 
 @operation(
@@ -65,12 +65,12 @@ _USE, _ASSIGN = BatchHandler(use_coupons, _size), BatchHandler(assign_coupons, _
     batch=_USE,
 )
 def use_coupon(call: Call, book: CouponBook, body: CouponBody, member: Member | None = None) -> CouponRequest:
-    """Use one coupon of a book; the member is named by the path or by the body."""
+    """Use one coupon of a book; the path or the body names the member."""
     return CouponRequest(member or references.member(call, body.member_id), book, command_of(body))
 
 
 @operation("assignCoupons", body=ADMINISTERED_ASSIGNMENT, answer=usage_list, audit=_AUDITED_SEVERAL, batch=_ASSIGN)
-def assign_several(call: Call, book: CouponBook, body: CouponBody) -> CouponRequest:
+def assign_coupons_of_book(call: Call, book: CouponBook, body: CouponBody) -> CouponRequest:
     """Assign several coupons of a book to one member."""
     return CouponRequest(references.member(call, body.member_id), book, command_of(body))
 
@@ -78,13 +78,13 @@ def assign_several(call: Call, book: CouponBook, body: CouponBody) -> CouponRequ
 @operation("batchAssignCoupons", answer=batch_assigned, audit=_AUDITED_BATCH)
 def batch_assign_coupons(call: Call, book: CouponBook, body: AssignmentBatch) -> list[AssignmentOutcome]:
     """Assign a coupon to each of many members."""
-    nameless = [
+    faults = [
         FieldFault(f"items[{index}] has neither a memberId nor a loyaltyMemberId", pointer=f"/items/{index}")
         for index, item in enumerate(body.items)
         if item.member_id is None and item.loyalty_member_id is None
     ]
-    if nameless:
-        raise InvalidRequest(nameless)
+    if faults:
+        raise InvalidRequest(faults)
     return assign_to_members(call, book, body.items, body.points_override)
 
 
@@ -104,7 +104,7 @@ def assign_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: Coupo
 
 @operation("revertCouponUsage", answer=one_as_usages, audit=_AUDITED, batch=BatchHandler(revert_usages))
 def revert_coupon_usage(call: Call, coupon_usage: CouponUsage, body: UsageReversal) -> UsageToRevert:
-    """Reverse an assignment or a use. Returns the reversal."""
+    """Reverse an assignment or a use; the response has the reversal."""
     return UsageToRevert(coupon_usage, body.force_revert)
 
 
@@ -124,12 +124,12 @@ def assign_coupon(call: Call, member: Member, book: CouponBook, body: CouponBody
 def list_member_coupons(
     call: Call, member: Member, query: Mapping[str, Any], program: LoyaltyProgram | None = None
 ) -> Paged[MemberCouponEntry]:
-    """A page of the member's coupons, only of one program's books if the path names a program."""
+    """A page of the member's coupons; if the path names a program, only those of the program's books."""
     program_id = None if program is None else program.loyalty_program_id
     return member_coupons.find_page(call.db, member, query, program_id, call.now)
 
 
-@operation("listMemberCouponUsages", answer=walked(USAGE))
+@operation("listMemberCouponUsages", answer=listed_by_cursor(USAGE))
 def list_member_coupon_usages(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[CouponUsage]:
     """A page of the member's assignments, uses and reversals."""
     return usages.find_page(call.db, member, query, call.now)
@@ -145,13 +145,13 @@ declare_get("getMemberCouponUsage", "coupon_usage", usage_with_message("This is 
     batch=BatchHandler(revert_usages),
 )
 def revert_member_coupon_usage(call: Call, member: Member, coupon_usage: CouponUsage) -> UsageToRevert:
-    """Reverse one usage of the member. Returns the reversal."""
+    """Reverse one usage of the member; the response has the reversal."""
     return UsageToRevert(coupon_usage)
 
 
 @operation("revertMemberCouponCode", answer=code_reverted, audit=_AUDITED_REVERSALS)
 def revert_member_coupon_code(call: Call, member: Member, coupon: Coupon, query: Mapping[str, Any]) -> RevertedCode:
-    """Reverse the member's last use of a code, or all of them."""
+    """Reverse the member's last use of a code, or with `revertAll` all uses."""
     return revert_code(call, member, coupon, all_of_them=query["revertAll"])
 
 
@@ -159,5 +159,5 @@ def revert_member_coupon_code(call: Call, member: Member, coupon: Coupon, query:
 def get_member_coupon_totals(
     call: Call, program: LoyaltyProgram, member: Member, query: Mapping[str, Any]
 ) -> tuple[Decimal, Decimal]:
-    """The amounts that the member used and was assigned of a program's books."""
+    """The amount that the member used of a program's books, and the amount assigned to the member."""
     return member_coupons.totals(call.db, member, program.loyalty_program_id, query)

@@ -5,7 +5,7 @@ from typing import Any
 
 from domain.coupons.books import Coupon
 from handlers.call import Call
-from handlers.messages.lists import walked
+from handlers.messages.lists import listed_by_cursor
 from handlers.operation import operation
 from handlers.schemas.coupons import COUPON
 from persistence.coupons import code_lists, codes
@@ -15,9 +15,9 @@ from persistence.members import MEMBERS
 from persistence.paging import Page, Paged
 
 
-@operation("listCoupons", answer=walked(COUPON))
+@operation("listCoupons", answer=listed_by_cursor(COUPON))
 def list_coupons(call: Call, query: Mapping[str, Any]) -> Paged[Coupon]:
-    """A page of the coupons that match all filters; an unknown book or member has none."""
+    """A page of the coupons that match all filters; no coupons for an unknown book or member."""
     organization_id = call.organization.organization_id
     book = member = None
     if "couponBookKey" in query:

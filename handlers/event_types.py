@@ -19,8 +19,8 @@ _AUDITED = Audited("event-type", "api_code", EVENT_TYPE)
 def list_event_types(call: Call) -> list[Any]:
     """The event types to choose from: the built-in ones, then the organization's active ones."""
     organization_id = call.organization.organization_id
-    offered = [{**built_in(code), "organization_id": organization_id} for code in BUILT_IN_EVENT_TYPES]
-    return [*offered, *EVENT_TYPES.find_all(call.db, organization_id, active=True)]
+    built_in_types = [{**built_in(code), "organization_id": organization_id} for code in BUILT_IN_EVENT_TYPES]
+    return [*built_in_types, *EVENT_TYPES.find_all(call.db, organization_id, active=True)]
 
 
 declare_list("listCustomEventTypes", EVENT_TYPES.find_page, listed(EVENT_TYPE))
@@ -46,7 +46,7 @@ declare_get("getCustomEventType", "event_type", wrapped("eventType", EVENT_TYPE)
 def update_custom_event_type(
     call: Call, event_type: CustomEventType, body: Merged[EventTypeProperties]
 ) -> CustomEventType:
-    """Change an event type; events of an inactive one can no longer be tracked."""
+    """Change an event type; events of an inactive type can no longer be tracked."""
     if body.api_code != event_type.api_code:
         raise ApiCodeFixed(f"This event type is called {event_type.api_code} and cannot be renamed.")
     return EVENT_TYPES.store(call.db, event_type, values_of(body), call.now)

@@ -10,7 +10,7 @@ from domain.problems import FieldFault, InvalidRequest
 from domain.queue import EventNotDead
 from handlers.call import ADMINISTRATION, Call
 from handlers.messages.events import event_record
-from handlers.messages.lists import listed, walked
+from handlers.messages.lists import listed, listed_by_cursor
 from handlers.messages.reversals import reverted_event
 from handlers.operation import BatchHandler, operation
 from handlers.schemas.events import (
@@ -38,7 +38,7 @@ from persistence.events import EVENTS
 
 @operation("trackEvents", answer=tracked, dry_run_mark=b"dryRun", batch=BatchHandler(track_requests, size_of))
 def track_events(call: Call, body: Tracking) -> TrackRequest:
-    """Track a batch of events. Returns the result of each, in the order of the request."""
+    """Track a batch of events; the response has their results, in the order of the request."""
     _refuse_fields_of_dry_runs(body)
     # Some generated clients send an empty list for one that was not set.
     campaign_keys = body.campaign_keys or None
@@ -51,7 +51,7 @@ def track_events(call: Call, body: Tracking) -> TrackRequest:
 def track_events_async(call: Call, body: Queueing) -> dict[str, Any]:
     """Store and queue a batch of events (integration 4.6, item 2).
 
-    Returns the outcome of each, in the order of the request.
+    Returns the outcomes of the events, in the order of the request.
     """
     return {"results": queue_events(call, body.events)}
 
@@ -75,8 +75,9 @@ def cancel_event(call: Call, event: LoyaltyEvent, body: Cancellation) -> dict[st
 
 @operation("evaluateEvent", audit="event")
 def evaluate_event(call: Call, event: LoyaltyEvent) -> dict[str, Any]:
-    """Evaluate an event that was only captured. Returns its result, the same for every repetition."""
+    """Evaluate an event that was only captured; return its result. A repetition returns the stored result."""
     evaluated = evaluate_captured(call, event)
+    # Equal for a repetition, which changes nothing.
     if evaluated.evaluation_status != event.evaluation_status:
         call.audit.add(
             "event",
@@ -99,7 +100,7 @@ def list_member_events(call: Call, member: Member, query: Mapping[str, Any]) -> 
     """A page of a member's events."""
     page = EVENTS.find_page(call.db, member.organization_id, query, member_id=member.member_id)
     names_caller = call.surface == ADMINISTRATION
-    return walked(partial(detailed_event, include=query.get("include", ()), names_caller=names_caller))(page)
+    return listed_by_cursor(partial(detailed_event, include=query.get("include", ()), names_caller=names_caller))(page)
 
 
 @operation("listDeadLetterEvents")
@@ -112,19 +113,17 @@ def list_dead_letter_events(call: Call, query: Mapping[str, Any]) -> dict[str, A
 
 @operation("requeueDeadLetterEvent", audit="event")
 def requeue_dead_letter_event(call: Call, event: LoyaltyEvent) -> dict[str, Any]:
-    """Queue a dead letter again; raises EventNotDead."""
+    """Queue a dead letter again; raises EventNotDead for an event that is not on the dead-letter list."""
     queued = requeue(call.db, event, call.now)
     if queued is None:
         raise EventNotDead(f"The event {event.loyalty_event_key} is {event.status}, and not on the dead-letter list.")
-    states = ({"status": record.status} for record in (event, queued))
-    call.audit.add(
-        "event", event.loyalty_event_id, before=next(states), after=next(states), member_ids=(event.member_id,)
-    )
+    before, after = ({"status": record.status} for record in (event, queued))
+    call.audit.add("event", event.loyalty_event_id, before=before, after=after, member_ids=(event.member_id,))
     return {"event": event_record(queued)}
 
 
 def _refuse_fields_of_dry_runs(body: Tracking) -> None:
-    """Refuse another moment and an explanation in other modes, which happen now and explain nothing."""
+    """Refuse `now` and `trace` unless the request is a dry run: all other modes evaluate now and explain nothing."""
     faults = [
         FieldFault(f"{name} is only allowed with the execution mode {DRY_RUN}", pointer=f"/{name}")
         for name, value in (("now", body.now), ("trace", body.trace))

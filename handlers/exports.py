@@ -1,4 +1,4 @@
-"""Exports of rows, by jobs that the worker does."""
+"""Exports of rows, which are jobs of the worker."""
 
 from domain.exports import ExportJob
 from handlers.audit_trail import Audited
@@ -11,23 +11,23 @@ from handlers.services.exports import manage
 from handlers.services.exports.manage import ExportPart, ExportProperties
 from persistence.exports import EXPORTS
 
-_ONE = wrapped("export", EXPORT)
+_EXPORT_RESPONSE = wrapped("export", EXPORT)
 _AUDITED = Audited("export", "export_id", EXPORT)
 
 
 declare_list("listExports", EXPORTS.find_page, listed(EXPORT))
 
 
-@operation("createExport", answer=_ONE, audit=_AUDITED)
+@operation("createExport", answer=_EXPORT_RESPONSE, audit=_AUDITED)
 def create_export(call: Call, body: ExportProperties) -> ExportJob:
     """Begin an export."""
     return manage.create_export(call, body)
 
 
-declare_get("getExport", "export_job", _ONE)
+declare_get("getExport", "export_job", _EXPORT_RESPONSE)
 
 
-@operation("cancelExport", answer=_ONE, audit=_AUDITED.changing("export_job"))
+@operation("cancelExport", answer=_EXPORT_RESPONSE, audit=_AUDITED.changing("export_job"))
 def cancel_export(call: Call, export_job: ExportJob) -> ExportJob:
     """End the export and remove its rows."""
     return manage.cancel_export(call, export_job)
@@ -39,5 +39,5 @@ def cancel_export(call: Call, export_job: ExportJob) -> ExportJob:
     representations={"application/x-ndjson": export_part_lines, "text/csv": export_part_csv},
 )
 def get_export_part(call: Call, export_job: ExportJob, part_number: int) -> ExportPart:
-    """A part of the rows."""
+    """One part of the rows of the export."""
     return manage.read_part(call, export_job, part_number)

@@ -13,8 +13,8 @@ from handlers.schemas.expressions import WARNING, TextInput, Texts, TreeInput, T
 
 @operation("parseExpressions")
 def parse_expressions(call: Call, body: Texts) -> dict[str, Any]:
-    """Parse each text. Returns its tree, its printed form, its form in words, its faults and warnings."""
-    _refuse_longer(sum(len(item.expression) for item in body.inputs))
+    """Parse each text; the response has its tree, its printed form, its form in words, its faults and warnings."""
+    _refuse_too_long(sum(len(item.expression) for item in body.inputs))
     return {"nodes": [_parse_item(index, item, body.annotate) for index, item in enumerate(body.inputs)]}
 
 
@@ -26,18 +26,19 @@ def format_expressions(call: Call, body: Trees) -> dict[str, Any]:
     for index, item in enumerate(body.inputs):
         nodes.append(_parse_item(index, item, body.annotate))
         characters += len(nodes[-1]["expression"] or "")
-        _refuse_longer(characters)
+        _refuse_too_long(characters)
     return {"nodes": nodes}
 
 
-def _refuse_longer(characters: int) -> None:
-    """Refuse more text than can be parsed and checked in a moment."""
+def _refuse_too_long(characters: int) -> None:
+    """Refuse more characters than can be parsed and checked quickly."""
     if characters > MAX_TEXTS:
         detail = f"inputs have more than {MAX_TEXTS} characters together; send them in several calls"
         raise InvalidRequest([FieldFault(detail, pointer="/inputs")])
 
 
 def _parse_item(index: int, item: TextInput | TreeInput, annotate: bool) -> dict[str, Any]:
+    """The result for one text or tree; `index` is its position in the request, for the pointers of warnings."""
     is_effect = item.is_effect_expression
     answer: dict[str, Any] = {
         "expression": item.expression if isinstance(item, TextInput) else None,
@@ -51,14 +52,14 @@ def _parse_item(index: int, item: TextInput | TreeInput, annotate: bool) -> dict
         answer["expression"] = to_text(node)
         answer["labelledExpression"] = label(node, ENVIRONMENT)
         analysis = check(node, ENVIRONMENT, None if is_effect else BOOL)
-        answer["errors"] = [_fault(fault) for fault in analysis.faults]
+        answer["errors"] = [_fault_record(fault) for fault in analysis.faults]
         pointer = f"/inputs/{index}/{'expression' if isinstance(item, TextInput) else 'node'}"
         answer["warnings"] = list(map(WARNING, warnings_of(pointer, node, is_condition=not is_effect)))
         answer["node"] = to_tree(node, annotate=analysis if annotate else False)
     except ExpressionError as error:
-        answer["errors"] = [_fault(fault) for fault in error.faults]
+        answer["errors"] = [_fault_record(fault) for fault in error.faults]
     return answer
 
 
-def _fault(fault: Fault) -> dict[str, Any]:
+def _fault_record(fault: Fault) -> dict[str, Any]:
     return {"message": fault.message, "code": fault.code, "start": fault.start, "end": fault.end}

@@ -1,4 +1,4 @@
-"""Imports of files, by jobs that the worker does."""
+"""Imports of files, which are jobs of the worker."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -24,20 +24,20 @@ from handlers.services.imports.manage import ImportProperties
 from persistence.imports import IMPORTS
 
 _IMPORT = import_record(lambda: datetime.now(UTC))
-_ONE = wrapped("import", _IMPORT)
+_IMPORT_RESPONSE = wrapped("import", _IMPORT)
 _AUDITED = Audited("import", "import_id", _IMPORT)
 
 
 declare_list("listImports", IMPORTS.find_page, listed(_IMPORT))
 
 
-@operation("createImport", answer=_ONE, audit=_AUDITED)
+@operation("createImport", answer=_IMPORT_RESPONSE, audit=_AUDITED)
 def create_import(call: Call, body: ImportProperties) -> ImportJob:
     """Begin an import."""
     return manage.create_import(call, body)
 
 
-declare_get("getImport", "import_job", _ONE)
+declare_get("getImport", "import_job", _IMPORT_RESPONSE)
 
 
 @operation("uploadImportPart", body=lambda upload: upload, answer=wrapped("part", PART))
@@ -46,20 +46,20 @@ def upload_import_part(call: Call, import_job: ImportJob, part_number: int, body
     return manage.upload_part(call, import_job, part_number, body)
 
 
-@operation("startImport", answer=_ONE, audit=_AUDITED.changing("import_job"))
+@operation("startImport", answer=_IMPORT_RESPONSE, audit=_AUDITED.changing("import_job"))
 def start_import(call: Call, import_job: ImportJob, body: ImportStart) -> ImportJob:
-    """Hand the import over to the worker."""
+    """Start the import; the worker does it."""
     return manage.start_import(call, import_job, body.parts)
 
 
-@operation("cancelImport", answer=_ONE, audit=_AUDITED.changing("import_job"))
+@operation("cancelImport", answer=_IMPORT_RESPONSE, audit=_AUDITED.changing("import_job"))
 def cancel_import(call: Call, import_job: ImportJob) -> ImportJob:
-    """End the import where it is."""
+    """End the import; the rows that were imported stay."""
     return manage.cancel_import(call, import_job)
 
 
 @operation("getImportErrors", answer=import_errors, representations={"text/csv": import_errors_csv})
 def get_import_errors(call: Call, import_job: ImportJob, query: Mapping[str, Any]) -> ImportErrors:
-    """The rows of the import that failed."""
+    """Rows of the import that failed, those after the line `afterLine`."""
     rows = manage.find_failed_rows(call, import_job, query["afterLine"], query["limit"])
     return ImportErrors(import_job, rows)

@@ -10,7 +10,7 @@ from domain.ledger.views import TransactionRow
 from domain.members import Member
 from domain.problems import NotFound, Refusal
 from handlers.call import Call
-from handlers.messages.lists import walked
+from handlers.messages.lists import listed_by_cursor
 from handlers.operation import BatchHandler, operation
 from handlers.schemas.ledger_transactions import (
     BatchedMovement,
@@ -36,7 +36,7 @@ from handlers.services.ledger.settle_pending import capture, release
 from persistence import consumed_lots, ledger, ledger_transactions
 from persistence.paging import Page, Paged
 
-# query parameter -> (filter, how its value is read)
+# query parameter -> (name of the filter, function that reads the value)
 _FILTERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "fromExternalEventDate": ("from_date", instant_of),
     "toExternalEventDate": ("to_date", instant_of),
@@ -49,26 +49,26 @@ _FILTERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 }
 
 
-@operation("listLedgerTransactions", answer=walked(TRANSACTION_ROW))
+@operation("listLedgerTransactions", answer=listed_by_cursor(TRANSACTION_ROW))
 def list_ledger_transactions(call: Call, account: LedgerAccount, query: Mapping[str, Any]) -> Paged[TransactionRow]:
     """A page of the rows of an account's transactions."""
     page = ledger_transactions.rows_of_account(
         call.db, account.organization_id, account.ledger_account_id, _filters(query), Page.of(query)
     )
-    return _page_by_now(call, page, query)
+    return _page_at_present(call, page, query)
 
 
-@operation("listMemberLedgerTransactions", answer=walked(TRANSACTION_ROW))
+@operation("listMemberLedgerTransactions", answer=listed_by_cursor(TRANSACTION_ROW))
 def list_member_ledger_transactions(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[TransactionRow]:
     """A page of the rows of transactions of a member's wallet."""
     page = ledger_transactions.rows_of_wallet(
         call.db, member.organization_id, member.wallet_id, _filters(query), Page.of(query)
     )
-    return _page_by_now(call, page, query)
+    return _page_at_present(call, page, query)
 
 
-def _page_by_now(call: Call, page: Paged[TransactionRow], query: Mapping[str, Any]) -> Paged[TransactionRow]:
-    """The page by now, with the lots of its rows if the query includes them."""
+def _page_at_present(call: Call, page: Paged[TransactionRow], query: Mapping[str, Any]) -> Paged[TransactionRow]:
+    """The page with the points that are available by now, and with the lots of its rows if the query includes them."""
     rows = [row.by_now(call.now) for row in page.results]
     if "lots" in query.get("include", ()) and rows:
         rows = consumed_lots.with_consumed_lots(call.db, call.organization.organization_id, rows)
@@ -76,7 +76,7 @@ def _page_by_now(call: Call, page: Paged[TransactionRow], query: Mapping[str, An
 
 
 def _filters(query: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: read(query[wire]) for wire, (name, read) in _FILTERS.items() if wire in query}
+    return {name: read(query[parameter]) for parameter, (name, read) in _FILTERS.items() if parameter in query}
 
 
 @operation(
@@ -90,11 +90,12 @@ def create_ledger_transaction(call: Call, account: LedgerAccount, body: Movement
 @operation("createLedgerTransactionSet", body=movements_of_set, answer=transactions, audit="ledger-transaction")
 def create_ledger_transaction_set(call: Call, ledger: Ledger, body: list[Movement]) -> list[TransactionRow]:
     """Post mints, burns and transfers of one ledger, all or none."""
-    return _post_all(call, [replace(requested, ledger_id=ledger.ledger_id) for requested in body])
+    return _post_all(call, [replace(movement_of_set, ledger_id=ledger.ledger_id) for movement_of_set in body])
 
 
 def _post_all(call: Call, movements: Sequence[Movement]) -> list[TransactionRow]:
-    """Post movements, all or none; returns the rows of all."""
+    """Post movements, all or none; return the rows of their transactions."""
+    # Atomic: raises a refusal, so that every outcome is a list of rows.
     outcomes = post_and_answer([call] * len(movements), movements, atomic=True)
     return [row for rows in outcomes if isinstance(rows, list) for row in rows]
 
@@ -129,19 +130,20 @@ def capture_ledger_transactions(call: Call, account: LedgerAccount, body: Captur
 
 @operation("releaseLedgerTransactions", audit="ledger-transaction")
 def release_ledger_transactions(call: Call, account: LedgerAccount, body: Releases) -> Mapping[str, bool]:
-    """Make points that wait available now, all or none."""
+    """Make waiting points available now, all or none."""
     release(call, account, [int(one.ledger_transaction_id) for one in body.transactions])
     return {"ok": True}
 
 
 @operation("batchLedgerTransactions", body=batched_movements, answer=processed, audit="ledger-transaction")
 def batch_ledger_transactions(call: Call, body: list[BatchedMovement]) -> list[Processed]:
-    """Post mints, burns, transfers and reverts, each on its own or together with those of its set."""
+    """Post mints, burns, transfers and reverts: each individually, but the items of one `atomicSetId` all or none."""
     movements = [_in_organization(call, batch_item) for batch_item in body]
     identities = [
         {"index": index, "systemUniqueKey": batch_item.system_unique_key} for index, batch_item in enumerate(body)
     ]
     results = _post_batch(call, movements, identities)
+    # An item without a key gets the key that was made for its transaction.
     return [
         replace(item, identity={**item.identity, "systemUniqueKey": item.rows[0].system_unique_key})
         if item.rows
@@ -151,7 +153,7 @@ def batch_ledger_transactions(call: Call, body: list[BatchedMovement]) -> list[P
 
 
 def _in_organization(call: Call, item: BatchedMovement) -> Movement:
-    """The item's movement; refused if it names another organization than the path."""
+    """The item's movement, with a refusal if the item names another organization than the path."""
     if item.organization_id in (None, call.organization.organization_id):
         return item.movement
     detail = f"organizationId {item.organization_id} is not the organization of the path."
@@ -160,14 +162,14 @@ def _in_organization(call: Call, item: BatchedMovement) -> Movement:
 
 @operation("batchRevertLedgerTransactions", answer=processed, audit="ledger-transaction")
 def batch_revert_ledger_transactions(call: Call, body: RevertBatch) -> list[Processed]:
-    """Post reverts, each on its own."""
-    fiat = partial_fiat_values(body)
+    """Post reverts individually."""
+    fiat_values = partial_fiat_values(body)
     movements = [
         Movement(
             reverts=int(transaction_id),
             allow_overdraft=body.allow_overdraft,
             burn_available=body.burn_available_balance,
-            partial_fiat_value=fiat.get(transaction_id),
+            partial_fiat_value=fiat_values.get(transaction_id),
         )
         for transaction_id in body.transaction_ids
     ]
@@ -176,12 +178,16 @@ def batch_revert_ledger_transactions(call: Call, body: RevertBatch) -> list[Proc
 
 
 def _post_batch(call: Call, movements: Sequence[Movement], identities: Sequence[Mapping[str, Any]]) -> list[Processed]:
-    """Post the items of a batch; return each with its rows and the keys of its account."""
+    """Post the movements of a batch; return the outcome of each with its rows and the keys of its account.
+
+    `identities` are the fields that name each item in the response.
+    """
     outcomes = post_and_answer([call] * len(movements), movements)
     rows = [outcome if isinstance(outcome, list) else [] for outcome in outcomes]
+    # A refused revert has neither rows nor an account: no account has the id 0.
     account_ids = [
-        item_rows[0].ledger_account_id if item_rows else requested.ledger_account_id or 0
-        for requested, item_rows in zip(movements, rows, strict=True)
+        item_rows[0].ledger_account_id if item_rows else item_movement.ledger_account_id or 0
+        for item_movement, item_rows in zip(movements, rows, strict=True)
     ]
     keys = ledger.keys_of_accounts(call.db, call.organization.organization_id, set(account_ids))
     return [

@@ -38,17 +38,18 @@ _AUDITED_ACCOUNT = Audited("ledger-account", "ledger_account_id", NEW_ACCOUNT)
 def list_ledgers(call: Call, query: Mapping[str, Any]) -> Paged[Any]:
     """A page of the organization's ledgers."""
     page = LEDGERS.find_page(call.db, call.organization.organization_id, query)
-    return page.showing([_ledger(call, result) for result in page.results])
+    return page.showing([_ledger_values(call, result) for result in page.results])
 
 
 @operation("createLedger", answer=wrapped("ledger", LEDGER), audit=Audited("ledger", "ledger_id", LEDGER))
 def create_ledger(call: Call, body: LedgerProperties) -> Mapping[str, Any]:
-    """Add a ledger without accounts."""
+    """Add a ledger, which has no accounts yet."""
     values = {"ledger_key": call.new_key(), **values_of(body)}
-    return _ledger(call, LEDGERS.add(call.db, call.organization.organization_id, values, call.now))
+    return _ledger_values(call, LEDGERS.add(call.db, call.organization.organization_id, values, call.now))
 
 
-def _ledger(call: Call, ledger: Ledger) -> dict[str, Any]:
+def _ledger_values(call: Call, ledger: Ledger) -> dict[str, Any]:
+    """The fields of a ledger, and whether it is the organization's default."""
     record = {name: getattr(ledger, name) for name in fields_of(Ledger)}
     return {**record, "is_default": ledger.ledger_id == call.organization.default_ledger_id}
 
@@ -57,13 +58,13 @@ def _ledger(call: Call, ledger: Ledger) -> dict[str, Any]:
 def list_ledger_accounts(call: Call, ledger: Ledger, query: Mapping[str, Any]) -> Paged[Any]:
     """A page of a ledger's accounts, each with its issued amount."""
     page = ACCOUNTS.find_page(call.db, ledger.organization_id, query, ledger_id=ledger.ledger_id)
-    return page.showing(_accounts(call, ledger, page.results))
+    return page.showing(_account_values(call, ledger, page.results))
 
 
 @operation("createLedgerAccount", answer=wrapped("ledgerAccount", ACCOUNT), audit=_AUDITED_ACCOUNT)
 def create_ledger_account(call: Call, ledger: Ledger, body: NewAccount) -> Mapping[str, Any]:
     """Add an account to a ledger; the first account of a ledger is its default."""
-    return _accounts(call, ledger, [accounts.create_account(call, ledger, asdict(body))])[0]
+    return _account_values(call, ledger, [accounts.create_account(call, ledger, asdict(body))])[0]
 
 
 @operation(
@@ -76,12 +77,13 @@ def update_ledger_account(
 ) -> Mapping[str, Any]:
     """Change the settings of an account.
 
-    Settings that define the meaning of stored amounts are fixed once there are any.
+    Settings that define the meaning of stored amounts are fixed once the account has amounts.
     """
-    return _accounts(call, ledger, [accounts.update_account(call, ledger, account, body)])[0]
+    return _account_values(call, ledger, [accounts.update_account(call, ledger, account, body)])[0]
 
 
-def _accounts(call: Call, ledger: Ledger, accounts: Sequence[LedgerAccount]) -> list[Mapping[str, Any]]:
+def _account_values(call: Call, ledger: Ledger, accounts: Sequence[LedgerAccount]) -> list[Mapping[str, Any]]:
+    """The fields of a ledger's accounts, each with the key of the ledger and the account's issued amount."""
     issued_amounts = ledgers.issued(
         call.db, ledger.organization_id, [account.ledger_account_id for account in accounts]
     )
@@ -97,7 +99,7 @@ def _accounts(call: Call, ledger: Ledger, accounts: Sequence[LedgerAccount]) -> 
 
 @operation("updateMaxSupply", answer=transactions, audit="ledger-account")
 def update_max_supply(call: Call, ledger: Ledger, account: LedgerAccount, body: SupplyChange) -> list[TransactionRow]:
-    """Change the maximum supply of an account; a transaction that moves nothing records the change."""
+    """Change the maximum supply of an account; the change is recorded as a transaction that moves nothing."""
     transaction_id = change_supply(call, ledger, account, body)
     return ledger_transactions.rows_as_answered(call.db, account.organization_id, [transaction_id])[transaction_id]
 
@@ -129,10 +131,10 @@ def _all_accounts(call: Call, ledger: Ledger) -> dict[int, LedgerAccount]:
 
 @operation("listDailyBalances", answer=results(DAILY_BALANCE))
 def list_daily_balances(call: Call, ledger: Ledger, wallet: Wallet, query: Mapping[str, Any]) -> list[DailyBalance]:
-    """The balances of a wallet in all accounts of its ledger at the end of each of some days."""
+    """The balances of a wallet in all accounts of its ledger at the end of each day of a range."""
     organization = call.organization
-    first, last = days_of(query, call.now.astimezone(organization.zone).date())
+    first_day, last_day = days_of(query, call.now.astimezone(organization.zone).date())
     views = ledger_wallets.wallet_views(call.db, wallet, call.now, organization.timezone)
     if not views:
         return []
-    return daily_balances.find(call.db, organization, views, _all_accounts(call, ledger), first, last, call.now)
+    return daily_balances.find(call.db, organization, views, _all_accounts(call, ledger), first_day, last_day, call.now)

@@ -41,7 +41,7 @@ def create_loyalty_program(call: Call, body: ProgramProperties) -> dict[str, Any
         )
     values = {"loyalty_program_key": call.new_key(), **values_of(body)}
     program = PROGRAMS.add(call.db, call.organization.organization_id, values, call.now)
-    return _program_values(program, _default_program_id(call, program, body.set_as_default))
+    return _program_values(program, _settle_default_program(call, program, body.set_as_default))
 
 
 @operation("getLoyaltyProgram", answer=wrapped("loyaltyProgram", PROGRAM))
@@ -59,10 +59,10 @@ def get_loyalty_program(call: Call, program: LoyaltyProgram) -> dict[str, Any]:
 def update_loyalty_program(call: Call, program: LoyaltyProgram, body: Changes[ProgramProperties]) -> dict[str, Any]:
     """Change a program.
 
-    A program can become the organization's default, but only another one can replace it as such.
+    A program can become the organization's default; `setAsDefault` false does not end that.
     """
     properties = _validated(call, body.of(program))
-    _refuse_as_default(call, program, properties.default_tier_id)
+    _refuse_default_tier(call, program, properties.default_tier_id)
     call.audit.keep_before(_program_values(program, call.organization.default_loyalty_program_id))
     if "default_tier_id" in body.fields:
         tier_id = properties.default_tier_id
@@ -70,14 +70,13 @@ def update_loyalty_program(call: Call, program: LoyaltyProgram, body: Changes[Pr
         for changed_tier_id, is_default in default_marks.items():
             call.audit.add_mark("tier", changed_tier_id, "isDefault", is_set=is_default)
     program = PROGRAMS.store(call.db, program, values_of(properties), call.now)
-    return _program_values(program, _default_program_id(call, program, properties.set_as_default))
+    return _program_values(program, _settle_default_program(call, program, properties.set_as_default))
 
 
 def _validated(call: Call, body: ProgramProperties) -> ProgramProperties:
     """The properties with every field of the tier policy.
 
-    Refuses a policy whose fields contradict each other, an unknown ledger or portal, and accounts that are not of the
-    ledger.
+    Refuses a policy whose fields contradict each other, an unknown ledger or portal, and accounts of another ledger.
     """
     policy = completed(body.tier_policy)
     faults = faults_of_policy(policy)
@@ -91,18 +90,20 @@ def _validated(call: Call, body: ProgramProperties) -> ProgramProperties:
     return replace(body, tier_policy=policy)
 
 
-def _refuse_as_default(call: Call, program: LoyaltyProgram, loyalty_tier_id: int | None) -> None:
+def _refuse_default_tier(call: Call, program: LoyaltyProgram, loyalty_tier_id: int | None) -> None:
+    """Refuse a default tier that is not in the program, or inactive; None is no default tier, which is allowed."""
     if loyalty_tier_id is None:
         return
     tier = references.tier_of_program(call, program, loyalty_tier_id)
     refuse_inactive_default(tier.name, tier.active)
 
 
-def _default_program_id(call: Call, program: LoyaltyProgram, set_as_default: bool) -> int | None:
+def _settle_default_program(call: Call, program: LoyaltyProgram, set_as_default: bool) -> int | None:
     """Make the program the organization's default if `set_as_default`; return the id of the default program."""
     former_id = call.organization.default_loyalty_program_id
     if not set_as_default:
         return former_id
+    # The former default program, if it is another one, loses its mark.
     if former_id not in (None, program.loyalty_program_id):
         call.audit.add_mark("loyalty-program", former_id, "setAsDefault", is_set=False)
     organization = organizations.change_organization(

@@ -19,7 +19,7 @@ declare_list("listMatchers", MATCHERS.find_page, listed(MATCHER))
 @operation("createMatcher", answer=wrapped("matcher", MATCHER), audit=_AUDITED, changes_configuration=True)
 def create_matcher(call: Call, body: MatcherProperties) -> Matcher:
     """Create a matcher; expressions can name it by its key at once."""
-    _check(call, body)
+    _refuse_unusable(call, body)
     values = {"matcher_key": call.new_key(), **values_of(body)}
     return MATCHERS.add(call.db, call.organization.organization_id, values, call.now)
 
@@ -33,10 +33,11 @@ declare_get("getMatcherByKey", "matcher", wrapped("matcher", MATCHER))
 )
 def update_matcher(call: Call, matcher: Matcher, body: Merged[MatcherProperties]) -> Matcher:
     """Change a matcher; all processes use the change from their next event on."""
-    _check(call, body)
+    _refuse_unusable(call, body)
     return MATCHERS.store(call.db, matcher, values_of(body), call.now)
 
 
-def _check(call: Call, body: MatcherProperties) -> None:
+def _refuse_unusable(call: Call, body: MatcherProperties) -> None:
+    """Refuse another organization than the path's, and conditions that cannot be compiled."""
     refuse_other_organization(call, body.organization_id)
     compile_matcher(body.matcher)

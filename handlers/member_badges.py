@@ -23,7 +23,7 @@ _AUDITED = Audited("badge-tracking", "badge_tracking_id", TRACKING)
 
 @operation("listMemberBadges", answer=listed(MEMBER_BADGE))
 def list_member_badges(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[MemberBadge]:
-    """A page of the badges that the member holds or the request names by key."""
+    """A page of the badges that the member holds, or of the badges with the `badgeKeys` of the query, held or not."""
     return badges.find_page_of_member(call.db, member, query)
 
 
@@ -49,7 +49,7 @@ def unassign_badge(call: Call, member: Member, badge: Badge, body: GrantRequest)
 
 @operation("revertBadgeTracking", answer=wrapped("badgeTracking", TRACKING), audit=_AUDITED)
 def revert_badge_tracking(call: Call, member: Member, badge_tracking: BadgeTracking) -> BadgeTracking:
-    """Revert one assignment or unassignment; campaigns evaluate the event."""
+    """Revert one assignment or unassignment of a badge; campaigns evaluate the event."""
     badge = BADGES.find(call.db, member.organization_id, badge_tracking.badge_id)
     if badge is None:
         raise UnknownBadge(f"The badge of the tracking {badge_tracking.badge_tracking_key} does not exist.")

@@ -1,4 +1,4 @@
-"""The content that members are shown (integration 4.4, item 12, and 4.5, item 11)."""
+"""The content that members see (integration 4.4, item 12, and 4.5, item 11)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,5 +15,5 @@ from handlers.services.content.member_documents import member_content
 def list_member_content_documents(
     call: Call, member: Member, collection: ContentCollection, query: Mapping[str, Any], headers: Mapping[str, str]
 ) -> Answer:
-    """The documents that the member is shown: for the member's own app, and for programs that read content."""
+    """The documents that the member may see: for the member's own app, and for systems that read content."""
     return member_content(call, member, collection, query, headers)

@@ -13,20 +13,20 @@ from handlers.services.coupons.member_books import MemberBook, member_books_page
 from persistence.coupons import books
 from persistence.paging import Paged
 
-# Parameters that select the books of the response and their details.
-_OF_ANSWERS = frozenset({"dryRun", "withStockOnly", "outOfStock", "includeLastUsage"})
+# Parameters that are no filters of the query for books.
+_NO_FILTERS = frozenset({"dryRun", "withStockOnly", "outOfStock", "includeLastUsage"})
 
 
 @operation("listMemberCouponBooks", answer={surface: listed(shape) for surface, shape in MEMBER_BOOK.items()})
 def list_member_coupon_books(
     call: Call, member: Member, query: Mapping[str, Any], program: LoyaltyProgram | None = None
 ) -> Paged[MemberBook]:
-    """A page of the books that the member could use now; a dry run has all books, with their exclusions."""
+    """A page of the books that the member could use now; with `dryRun` of all books, with their exclusions."""
     conditions = [] if program is None else [books.is_of_program_or_none(program.loyalty_program_id)]
     in_stock = True if query.get("withStockOnly") else None
     if "outOfStock" in query:
         in_stock = not query["outOfStock"]
-    filters = {name: value for name, value in query.items() if name not in _OF_ANSWERS}
+    filters = {name: value for name, value in query.items() if name not in _NO_FILTERS}
     explain = query.get("dryRun", False)
     page = member_books_page(call, member, filters, *conditions, in_stock=in_stock, explain=explain)
     return with_last_usages(call, member, page) if query.get("includeLastUsage") else page

@@ -13,7 +13,7 @@ from domain.tiers import MemberTier
 from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, MEMBER_SUBJECT, Call
 from handlers.messages.base import Changes, wrapped
-from handlers.messages.lists import listed, results, walked
+from handlers.messages.lists import listed, listed_by_cursor, results
 from handlers.messages.members import MEMBER, MEMBER_PROPERTIES, MemberBody
 from handlers.operation import BatchHandler, operation
 from handlers.schemas.audiences import audience_ids, audience_keys
@@ -58,12 +58,13 @@ from persistence.members import MEMBERS
 from persistence.paging import Page, Paged
 from persistence.programs import TIERS
 
+# The value of `include` for the points that expire next.
 _EXPIRING = "expiring"
 _AUDITED = Audited("member", "member_id", MEMBER_PROPERTIES)
-_ONE = {INTEGRATION: wrapped("loyaltyMember", MEMBER), ADMINISTRATION: wrapped("loyalMember", MEMBER)}
+_MEMBER_RESPONSE = {INTEGRATION: wrapped("loyaltyMember", MEMBER), ADMINISTRATION: wrapped("loyalMember", MEMBER)}
 
 
-@operation("listMembers", answer={INTEGRATION: member_page, ADMINISTRATION: walked(MEMBER)})
+@operation("listMembers", answer={INTEGRATION: member_page, ADMINISTRATION: listed_by_cursor(MEMBER)})
 def list_members(call: Call, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
     """A page of the members that match all filters."""
     page = members.find_page(call.db, call.organization.organization_id, query)
@@ -77,17 +78,19 @@ def list_members(call: Call, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
     batch=BatchHandler(enrol_by_calls),
 )
 def create_member(call: Call, body: MemberBody) -> MemberBody:
-    """Enrol a member with a wallet and the default tier of the default program."""
+    """Enrol a member with a wallet and the default tier of the default program; returns the body for the batch."""
     return body
 
 
 @operation(
     "createMembers",
     answer=enrolments,
-    audit=replace(_AUDITED, records=lambda result: [one.record for one in result if one.record is not None]),
+    audit=replace(
+        _AUDITED, records=lambda result: [enrolment.record for enrolment in result if enrolment.record is not None]
+    ),
 )
 def create_members(call: Call, body: NewMembers) -> list[Enrolment]:
-    """Enrol members as `createMember` does; a refused one does not affect the others."""
+    """Enrol members as `createMember` does; a refused member does not affect the others."""
     return enrol_members(call, body.members)
 
 
@@ -112,24 +115,24 @@ def batch_get_members(call: Call, body: MemberIds) -> dict[str, Any]:
     }
 
 
-@operation("getMember", answer=_ONE, batch=BatchHandler(view_holders))
-@operation("getMemberByLoyaltyMemberId", answer=_ONE, batch=BatchHandler(view_holders))
+@operation("getMember", answer=_MEMBER_RESPONSE, batch=BatchHandler(view_holders))
+@operation("getMemberByLoyaltyMemberId", answer=_MEMBER_RESPONSE, batch=BatchHandler(view_holders))
 def get_member(call: Call, holder: MemberWithHoldings, query: Mapping[str, Any]) -> MemberRequest:
-    """One member; only the integration interface can leave out the balances."""
+    """One member, with balances unless `includeBalance` is false."""
     with_balances = query.get("includeBalance", True)
     return MemberRequest(holder, with_balances, with_balances and _EXPIRING in query.get("include", ()))
 
 
-@operation("updateMember", answer=_ONE, audit=_AUDITED.changing(is_found_by_handler=True))
+@operation("updateMember", answer=_MEMBER_RESPONSE, audit=_AUDITED.changing(is_found_by_handler=True))
 def update_member(call: Call, member: Member, body: Changes[MemberUpdate]) -> dict[str, Any]:
-    """Change the fields that are sent and report the change to campaigns unless asked not to.
+    """Change the fields that are sent. Campaigns evaluate the change as an event if `emitEvent` is true.
 
-    An update that changes nothing reports nothing.
+    An update that changes nothing reports no event.
     """
     return change_member(call, member, body)
 
 
-@operation("eraseMember", answer=_ONE, audit="member")
+@operation("eraseMember", answer=_MEMBER_RESPONSE, audit="member")
 def erase_member(call: Call, member: Member) -> dict[str, Any]:
     """Replace all personal data of the member by a pseudonym; a repetition gets the same response."""
     return view_member(call, erase(call, member))
@@ -137,7 +140,10 @@ def erase_member(call: Call, member: Member) -> dict[str, Any]:
 
 @operation("searchMembers", answer=listed(search_row))
 def search_members(call: Call, query: Mapping[str, Any]) -> Paged[tuple[Member, MemberTier | None]]:
-    """A page of the matching members, each with the tier in the program that the query names, or in the default one."""
+    """A page of the members who match all filters, each with the tier in the program of the query.
+
+    By default, the program is the organization's default one.
+    """
     return find_members_with_tiers(call, query)
 
 
@@ -145,13 +151,14 @@ def search_members(call: Call, query: Mapping[str, Any]) -> Paged[tuple[Member, 
 def list_member_tiers(
     call: Call, member: Member, program: LoyaltyProgram, query: Mapping[str, Any]
 ) -> Paged[MemberTier]:
-    """The tier of the member in the program, if any, as a page."""
+    """The tier of the member in the program as a page of one, or an empty page."""
     page = Page.of(query)
     tiers = [
         tier
         for tier in current_tiers(call, [member])[member.member_id]
         if tier.loyalty_program_id == program.loyalty_program_id
     ]
+    # Any page after the first is empty.
     return Paged(len(tiers), page.page, page.limit, [] if page.page else tiers)
 
 
@@ -164,8 +171,8 @@ def list_member_tiers(
 def set_member_tier(
     call: Call, member: Member, program: LoyaltyProgram, body: TierByKey | TierById
 ) -> tuple[TierTracking, LoyaltyTier | None]:
-    """Set the member's tier by hand; without a tier, return the member to the tier of the points."""
-    return _tier_set(call, member, program, body)
+    """Set the member's tier by hand; without a tier in the body, return the member to the tier of the points."""
+    return _set_tier(call, member, program, body)
 
 
 @operation("setMemberTierByLoyaltyMemberId", answer=tier_id, audit="member-tier")
@@ -173,15 +180,17 @@ def set_member_tier_by_loyalty_member_id(
     call: Call, member: Member, body: TierByIdInProgram
 ) -> tuple[TierTracking, LoyaltyTier | None]:
     """Set the member's tier as `setMemberTier` does; the body names the program."""
-    return _tier_set(call, member, references.loyalty_program(call, body.loyalty_program_id), body)
+    return _set_tier(call, member, references.loyalty_program(call, body.loyalty_program_id), body)
 
 
-def _tier_set(
+def _set_tier(
     call: Call, member: Member, program: LoyaltyProgram, body: TierByKey | TierById
 ) -> tuple[TierTracking, LoyaltyTier | None]:
-    tier_name = body.loyalty_tier_key if isinstance(body, TierByKey) else body.loyalty_tier_id
-    tier = None if tier_name is None else references.tier_of_program(call, program, tier_name)
+    """Set the tier that the body names; return the record of the request, and the tier that resulted, if any."""
+    key_or_id = body.loyalty_tier_key if isinstance(body, TierByKey) else body.loyalty_tier_id
+    tier = None if key_or_id is None else references.tier_of_program(call, program, key_or_id)
     tracking = set_tier(call, member, program, tier, body)
+    # Mostly the tier that resulted is the one that was set, and need not be looked up.
     if tier is not None and tracking.answered_tier_id == tier.loyalty_tier_id:
         return tracking, tier
     tier_id = tracking.answered_tier_id
@@ -190,7 +199,7 @@ def _tier_set(
 
 @operation("checkMemberAudiences", answer=audience_ids)
 def check_member_audiences(call: Call, member: Member, body: AudienceIds) -> list[CompiledAudience]:
-    """The audiences that the member is in, of those in the request, in its order."""
+    """The audiences of the request that the member is in, in the order of the request."""
     by_id = {audience.audience_id: audience for audience in _audiences_of(call, member)}
     return [by_id[audience_id] for audience_id in dict.fromkeys(body.audience_ids) if audience_id in by_id]
 
@@ -202,8 +211,8 @@ def get_member_audiences(call: Call, member: Member) -> list[CompiledAudience]:
 
 
 def _audiences_of(call: Call, member: Member) -> list[CompiledAudience]:
-    among = configuration_of(call.db, call.organization).audiences
-    return match_audiences(call.db, member.organization_id, among, [member], call.now)[member.member_id]
+    audiences = configuration_of(call.db, call.organization).audiences
+    return match_audiences(call.db, member.organization_id, audiences, [member], call.now)[member.member_id]
 
 
 @operation("listMemberTimeline", answer=timeline_page)

@@ -27,7 +27,7 @@ declare_list("listMissions", MISSIONS.find_page, listed(MISSION))
 
 @operation("createMission", answer=saved_mission, audit=_AUDITED, changes_configuration=True)
 def create_mission(call: Call, body: MissionProperties) -> Mission:
-    """Create a mission, which counts from the next event on."""
+    """Create a mission, which counts events from the next one on."""
     values = {"mission_key": call.new_key(), **values_of(validated_mission(call, body, None))}
     return MISSIONS.add(call.db, call.organization.organization_id, values, call.now)
 
@@ -51,6 +51,7 @@ def list_member_missions(call: Call, member: Member, query: Mapping[str, Any]) -
     configuration = configuration_of(call.db, call.organization)
     audiences_by_member = match_audiences(call.db, member.organization_id, configuration.audiences, [member], call.now)
     audience_ids = [audience.audience_id for audience in audiences_by_member[member.member_id]]
+    # A mission without a zone uses the organization's.
     mission_zones = {
         mission.mission.timezone for mission in configuration.missions.values() if mission.mission.timezone is not None
     }
@@ -60,5 +61,5 @@ def list_member_missions(call: Call, member: Member, query: Mapping[str, Any]) -
 
 @operation("updateMissionProgress", audit="mission-progress", batch=BatchHandler(advance_missions))
 def update_mission_progress(call: Call, member: Member, mission: Mission, body: MissionAdvance) -> AdvanceRequest:
-    """Advance a mission of the member by request."""
+    """Advance the member's progress in a mission by request."""
     return AdvanceRequest(member, mission, body)

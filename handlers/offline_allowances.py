@@ -1,4 +1,4 @@
-"""Offline allowances: points of members that shops without a network can take."""
+"""Offline allowances: points of members that are reserved for shops without a network."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,12 +21,12 @@ from handlers.services.ledger.offline_allowances import (
 )
 from persistence.paging import Paged
 
-_ONE = wrapped("offlineAllowance", ALLOWANCE)
+_ALLOWANCE_RESPONSE = wrapped("offlineAllowance", ALLOWANCE)
 
 
-@operation("createOfflineAllowance", answer=_ONE, audit="offline-allowance")
+@operation("createOfflineAllowance", answer=_ALLOWANCE_RESPONSE, audit="offline-allowance")
 def create_offline_allowance(call: Call, member: Member, body: NewAllowance) -> AllowanceView:
-    """Hold points of the member, and return a token for them."""
+    """Reserve points of the member; the response has the token that a shop checks offline."""
     return create_allowance(call, member, body)
 
 
@@ -36,13 +36,13 @@ def list_offline_allowances(call: Call, member: Member, query: Mapping[str, Any]
     return find_allowances(call, member, query)
 
 
-@operation("cancelOfflineAllowance", answer=_ONE, audit="offline-allowance")
+@operation("cancelOfflineAllowance", answer=_ALLOWANCE_RESPONSE, audit="offline-allowance")
 def cancel_offline_allowance(call: Call, offline_allowance: OfflineAllowance) -> AllowanceView:
-    """Release what an allowance holds."""
+    """Release the points that an allowance reserves."""
     return cancel_allowance(call, offline_allowance)
 
 
 @operation("redeemOfflineAllowance", answer=redeemed, audit="offline-allowance")
 def redeem_offline_allowance(call: Call, body: AllowanceRedemption) -> Redeemed:
-    """Burn an amount of what an allowance holds."""
+    """Burn an amount of the points that an allowance reserves."""
     return redeem_allowance(call, body)

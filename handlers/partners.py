@@ -16,5 +16,5 @@ _payment_intent = partial(
 @_payment_intent("createPartnerAPaymentIntent")
 @_payment_intent("createPartnerBPaymentIntent")
 def create_payment_intent(call: Call, body: PaymentIntent) -> PaymentIntent:
-    """Evaluate a payment that a partner reports."""
+    """Evaluate a payment that a partner reports; returns the body for the batch."""
     return body

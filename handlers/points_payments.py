@@ -1,4 +1,4 @@
-"""Payments with points: a part of an order that a member pays with them."""
+"""Points payments: the part of an order that a member pays with points."""
 
 from domain.members import Member
 from domain.points_payments import PointsPayment, PointsPaymentView
@@ -20,7 +20,7 @@ from handlers.services.ledger.points_payments import (
     view_payment,
 )
 
-_ONE = wrapped("pointsPayment", PAYMENT)
+_PAYMENT_RESPONSE = wrapped("pointsPayment", PAYMENT)
 
 
 @operation("quotePointsPayment", answer=QUOTE.dump)
@@ -29,31 +29,31 @@ def quote_points_payment(call: Call, member: Member, body: QuoteRequest) -> Quot
     return quote_payment(call, member, body)
 
 
-@operation("createPointsPayment", answer=_ONE, audit="points-payment")
+@operation("createPointsPayment", answer=_PAYMENT_RESPONSE, audit="points-payment")
 def create_points_payment(call: Call, member: Member, body: NewPayment) -> PointsPaymentView:
-    """Hold points of the member for an order."""
+    """Reserve points of the member for an order."""
     return create_payment(call, member, body)
 
 
-@operation("getPointsPayment", answer=_ONE)
+@operation("getPointsPayment", answer=_PAYMENT_RESPONSE)
 def get_points_payment(call: Call, points_payment: PointsPayment) -> PointsPaymentView:
-    """The payment with what became of it."""
+    """The payment with its status and refunds."""
     return view_payment(call, points_payment)
 
 
-@operation("capturePointsPayment", answer=_ONE, audit="points-payment")
+@operation("capturePointsPayment", answer=_PAYMENT_RESPONSE, audit="points-payment")
 def capture_points_payment(call: Call, points_payment: PointsPayment, body: PaymentCapture) -> PointsPaymentView:
-    """Burn points that the payment holds, and release the rest."""
+    """Burn points that the payment reserves, and release the rest."""
     return capture_payment(call, points_payment, body)
 
 
-@operation("releasePointsPayment", answer=_ONE, audit="points-payment")
+@operation("releasePointsPayment", answer=_PAYMENT_RESPONSE, audit="points-payment")
 def release_points_payment(call: Call, points_payment: PointsPayment) -> PointsPaymentView:
-    """Give back what the payment holds."""
+    """Release the points that the payment reserves."""
     return release_payment(call, points_payment)
 
 
-@operation("refundPointsPayment", answer=_ONE, audit="points-payment")
+@operation("refundPointsPayment", answer=_PAYMENT_RESPONSE, audit="points-payment")
 def refund_points_payment(call: Call, points_payment: PointsPayment, body: PaymentRefund) -> PointsPaymentView:
-    """Give back points of the captured payment."""
+    """Refund points of the captured payment to the member."""
     return refund_payment(call, points_payment, body)

@@ -20,7 +20,7 @@ declare_list("listPortals", PORTALS.find_page, listed(PORTAL))
 @operation("createPortal", answer=wrapped("portal", PORTAL), audit=_AUDITED)
 def create_portal(call: Call, body: PortalProperties) -> Portal:
     """Create a portal with a new public id."""
-    _check(call, body)
+    _refuse_unusable(call, body)
     values = {"public_id": call.new_key(), **values_of(body)}
     return PORTALS.add(call.db, call.organization.organization_id, values, call.now)
 
@@ -31,11 +31,12 @@ declare_get("getPortal", "portal", wrapped("portal", PORTAL))
 @operation("updatePortal", answer=wrapped("portal", PORTAL), audit=_AUDITED.changing("portal"))
 def update_portal(call: Call, portal: Portal, body: Merged[PortalProperties]) -> Portal:
     """Change a portal, or switch it on or off; its public id stays."""
-    _check(call, body)
+    _refuse_unusable(call, body)
     return PORTALS.store(call.db, portal, values_of(body), call.now)
 
 
-def _check(call: Call, body: PortalProperties) -> None:
+def _refuse_unusable(call: Call, body: PortalProperties) -> None:
+    """Refuse an unusable redirect URL and an unknown loyalty program."""
     fault = None if body.auth_redirect_url is None else redirect_url_fault(body.auth_redirect_url)
     if fault is not None:
         raise InvalidRequest([FieldFault(f"authRedirectUrl {fault}", pointer="/authRedirectUrl")])

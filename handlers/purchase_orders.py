@@ -8,7 +8,7 @@ from domain.members import Member
 from domain.orders import Order, OrderWithItems
 from handlers.call import Call
 from handlers.messages.base import wrapped
-from handlers.messages.lists import results, walked
+from handlers.messages.lists import listed_by_cursor, results
 from handlers.messages.orders import order_record
 from handlers.operation import operation
 from handlers.schemas.purchase_orders import OrderBatch, batch_result, created_order, new_order
@@ -20,7 +20,7 @@ from persistence.paging import Paged
 
 @operation("batchCreatePurchaseOrders", answer=results(batch_result))
 def batch_create_purchase_orders(call: Call, body: OrderBatch) -> list[CreatedOrder]:
-    """Create orders, each on its own. Returns the outcome of each in the order of the request."""
+    """Create orders individually; return their outcomes in the order of the request."""
     return create_orders(call, body.orders)
 
 
@@ -30,7 +30,7 @@ def create_purchase_order(call: Call, member: Member, body: NewOrder) -> Created
     return create_order(call, replace(body, member_id=member.member_id))
 
 
-@operation("listPurchaseOrders", answer=walked(order_record))
+@operation("listPurchaseOrders", answer=listed_by_cursor(order_record))
 def list_purchase_orders(call: Call, member: Member, query: Mapping[str, Any]) -> Paged[OrderWithItems]:
     """A page of the member's orders with their items."""
     page = ORDERS.find_page(call.db, member.organization_id, query, member_id=member.member_id)

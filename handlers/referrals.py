@@ -20,17 +20,17 @@ from persistence.referrals import REFERRAL_CODES, REFERRAL_PROGRAMS
 ProgramWithTotals = tuple[ReferralProgram, ProgramTotals]
 
 _AUDITED = Audited(
-    # The totals of a program are not part of its changes.
     "referral-program",
     "referral_program_id",
     PROGRAM_BODY,
+    # Of a `ProgramWithTotals` only the program: the totals are not part of a change.
     records=lambda result: result[:1],
 )
 
 
 @operation("listReferralPrograms", answer=listed(program_record))
 def list_referral_programs(call: Call, query: Mapping[str, Any]) -> Paged[ProgramWithTotals]:
-    """A page of programs."""
+    """A page of programs, each with its totals."""
     organization_id = call.organization.organization_id
     page = REFERRAL_PROGRAMS.find_page(call.db, organization_id, query)
     totals = referrals.totals_of(call.db, organization_id, [result.referral_program_id for result in page.results])
@@ -53,7 +53,7 @@ def create_referral_program(call: Call, body: ReferralProgramProperties) -> Prog
 
 @operation("getReferralProgram", answer=wrapped("referralProgram", program_record))
 def get_referral_program(call: Call, referral_program: ReferralProgram) -> ProgramWithTotals:
-    """One program."""
+    """One program with its totals."""
     return _with_totals(call, referral_program)
 
 
@@ -96,7 +96,7 @@ def list_referral_codes(call: Call, referral_program: ReferralProgram, query: Ma
 def list_referral_code_logs(
     call: Call, referral_program: ReferralProgram, referral_code: ReferralCode, query: Mapping[str, Any]
 ) -> Paged[ReferralLog]:
-    """A page of the uses of a code that count."""
+    """A page of the uses of a code that count as referrals."""
     return referrals.find_log_page(call.db, referral_code, query)
 
 
@@ -104,10 +104,10 @@ def list_referral_code_logs(
 def get_referral_leaderboard(
     call: Call, referral_program: ReferralProgram, query: Mapping[str, Any]
 ) -> Paged[LeaderboardRow]:
-    """A page of the members who have codes in the program, the most rewarded first."""
+    """A page of the members who have codes in the program, by default the most rewarded first."""
     return referrals.find_leaderboard(call.db, referral_program, Page.of(query))
 
 
 def _with_totals(call: Call, program: ReferralProgram) -> ProgramWithTotals:
-    identity = program.referral_program_id
-    return program, referrals.totals_of(call.db, program.organization_id, [identity])[identity]
+    program_id = program.referral_program_id
+    return program, referrals.totals_of(call.db, program.organization_id, [program_id])[program_id]

@@ -1,4 +1,7 @@
-"""Reports (administration, "Reports"); all operations only read."""
+"""Reports (administration, "Reports"); all operations only read.
+
+Figures are stored by kind, such as `MINTS`, in the columns `a` to `d`, which `persistence.tables.reports` describes.
+"""
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -30,6 +33,7 @@ from persistence.ledger import ACCOUNTS
 from persistence.reports import books, figures, wallets
 from persistence.reports.records import COUPONS, EVENTS, MEMBERS, MINTS
 
+# The forms of a series other than JSON.
 _SERIES: Mapping[str, Any] = {"text/csv": series_as_csv, "image/svg+xml": chart}
 
 
@@ -47,10 +51,15 @@ def report_coupons_over_time(call: Call, query: Mapping[str, Any]) -> DailySerie
 
 @operation("reportTopCouponBooks", answer=results(TOP_BOOK))
 def report_top_coupon_books(call: Call, query: Mapping[str, Any]) -> list[books.BookFigures]:
-    """The coupon books with the most assignments, or uses."""
+    """The coupon books with the largest assigned amounts, or with `orderByUsage` the largest used amounts."""
     date_range = _range(call, query)
     return books.find_top(
-        call.db, _organization(call), date_range.begin, date_range.end, query["limit"], by_usage=query["orderByUsage"]
+        call.db,
+        _organization_id(call),
+        date_range.begin,
+        date_range.end,
+        query["limit"],
+        by_usage=query["orderByUsage"],
     )
 
 
@@ -58,7 +67,7 @@ def report_top_coupon_books(call: Call, query: Mapping[str, Any]) -> list[books.
 def report_coupon_books_by_tag(call: Call, query: Mapping[str, Any]) -> list[books.BookFigures]:
     """The coupon books that carry a tag, each with its amounts assigned, used and discounted."""
     date_range = _range(call, query)
-    return books.find_by_tag(call.db, _organization(call), date_range.begin, date_range.end, query.get("tag"))
+    return books.find_by_tag(call.db, _organization_id(call), date_range.begin, date_range.end, query.get("tag"))
 
 
 @operation("reportTopMembers", answer=results(TOP_MEMBER))
@@ -67,7 +76,7 @@ def report_top_members(call: Call, query: Mapping[str, Any]) -> list[wallets.Top
     date_range = _range(call, query)
     return wallets.find_top(
         call.db,
-        _organization(call),
+        _organization_id(call),
         date_range.begin,
         date_range.end,
         query["limit"],
@@ -88,7 +97,7 @@ def report_tag_total(call: Call, query: Mapping[str, Any]) -> Decimal:
     date_range = _range(call, query)
     return figures.find_sum(
         call.db,
-        _organization(call),
+        _organization_id(call),
         MINTS,
         date_range.begin,
         date_range.end,
@@ -102,7 +111,7 @@ def report_ledger_account_totals(call: Call, account: LedgerAccount, query: Mapp
     """The amount minted in an account, and the number of members who received it."""
     date_range = _range(call, query)
     return wallets.find_received(
-        call.db, _organization(call), date_range.begin, date_range.end, account.ledger_account_id
+        call.db, _organization_id(call), date_range.begin, date_range.end, account.ledger_account_id
     )
 
 
@@ -110,33 +119,36 @@ def report_ledger_account_totals(call: Call, account: LedgerAccount, query: Mapp
 def report_event_count(call: Call, query: Mapping[str, Any]) -> Decimal:
     """The number of events of a type."""
     event_type = query["eventType"]
-    if event_type not in BUILT_IN_EVENT_TYPES and EVENT_TYPES.find(call.db, _organization(call), event_type) is None:
+    if event_type not in BUILT_IN_EVENT_TYPES and EVENT_TYPES.find(call.db, _organization_id(call), event_type) is None:
         fault = f"eventType {event_type} is neither a built-in event type nor one of the organization's own."
         raise InvalidRequest([FieldFault(fault, parameter="eventType")])
     date_range = _range(call, query)
-    return figures.find_sum(call.db, _organization(call), EVENTS, date_range.begin, date_range.end, label=event_type).a
+    return figures.find_sum(
+        call.db, _organization_id(call), EVENTS, date_range.begin, date_range.end, label=event_type
+    ).a
 
 
 @operation("reportDiscounts", answer=wrapped("result", DISCOUNTS))
 def report_discounts(call: Call, query: Mapping[str, Any]) -> books.Discounts:
-    """The worth of coupons when they were assigned and used."""
+    """The discounts that the assigned and the used coupons were worth."""
     date_range = _range(call, query)
     return books.find_discounts(
-        call.db, _organization(call), date_range.begin, date_range.end, query.get("discountType")
+        call.db, _organization_id(call), date_range.begin, date_range.end, query.get("discountType")
     )
 
 
 @operation("reportMissionsSummary", answer=results(MISSION))
 def report_missions_summary(call: Call, query: Mapping[str, Any]) -> list[figures.MissionFigures]:
-    """The missions that most members have achieved."""
-    return figures.find_summary(call.db, _organization(call), query["limit"])
+    """The missions, those first that the largest number of members achieved."""
+    return figures.find_summary(call.db, _organization_id(call), query["limit"])
 
 
-def _organization(call: Call) -> int:
+def _organization_id(call: Call) -> int:
     return call.organization.organization_id
 
 
 def _range(call: Call, query: Mapping[str, Any]) -> ReportRange:
+    """The range of a report, by `sinceFrom` and `sinceTo` of its query."""
     since_from, since_to = (
         None if query.get(name) is None else instant_of(query[name]) for name in ("sinceFrom", "sinceTo")
     )
@@ -144,9 +156,9 @@ def _range(call: Call, query: Mapping[str, Any]) -> ReportRange:
 
 
 def _account_id(call: Call, query: Mapping[str, Any]) -> int | None:
-    """The account that a report is restricted to; raises InvalidRequest if the organization does not have it."""
+    """The account that a report is restricted to; None for all. Raises InvalidRequest for an unknown account."""
     account_id = query.get("ledgerAccountId")
-    if account_id is not None and ACCOUNTS.find(call.db, _organization(call), account_id) is None:
+    if account_id is not None and ACCOUNTS.find(call.db, _organization_id(call), account_id) is None:
         fault = f"ledgerAccountId {account_id} names no ledger account of the organization"
         raise InvalidRequest([FieldFault(fault, parameter="ledgerAccountId")])
     return account_id
@@ -161,9 +173,13 @@ def _series(
     label: str = "",
     subject: int | None = None,
 ) -> DailySeries:
-    """The figures of each day of the range; `names` maps their names to the columns that store them."""
+    """The figures of each day of the range.
+
+    `names` maps the name of each figure in the response to its column. `kind`, `label` and `subject` select the stored
+    figures: for `MINTS`, the label is a tag ('' for all mints), and the subject a ledger account (None for all).
+    """
     days = days_of(_range(call, query))
-    daily_figures = figures.find_series(call.db, _organization(call), kind, days, label=label, subject=subject)
+    daily_figures = figures.find_series(call.db, _organization_id(call), kind, days, label=label, subject=subject)
     rows: Sequence[tuple[Decimal, ...]] = [
         tuple(getattr(row, column) for column in names.values()) for row in daily_figures
     ]

@@ -11,20 +11,21 @@ from handlers.services.simulations.simulate import EXPLAIN, SimulationRequest
 from handlers.services.simulations.simulate import simulate as run
 
 
-# Every body holds the empty mark: all simulations run in the threads of dry runs.
+# Every body contains the empty mark, so that all simulations run in the threads of dry runs.
 @operation("simulate", body=simulation_request, answer=wrapped("simulation", SIMULATION), dry_run_mark=b"")
 def simulate(call: Call, body: SimulationRequest) -> Simulation:
     """Simulate an order, a payment or another event."""
+    # Set only if the caller is a member, who may not see the rules of campaigns.
     own_id = None if call.caller is None else call.caller.loyalty_member_id
     if own_id is not None:
-        _refuse_others(own_id, body)
+        _refuse_to_member(own_id, body)
     if body.scenario.campaign_keys is not None:
         references.refuse_unknown_campaigns(call, body.scenario.campaign_keys)
     return run(call, body, tells_rules=own_id is None)
 
 
-def _refuse_others(own_id: str, body: SimulationRequest) -> None:
-    """Refuse what a member's own token may not ask: about anybody else, and for explanations."""
+def _refuse_to_member(own_id: str, body: SimulationRequest) -> None:
+    """Refuse requests that a member's own token may not send: about anybody else, or with explanations."""
     if body.scenario.event.loyalty_member_id != own_id:
         raise Forbidden("A member's own token simulates for this member only: send its loyaltyMemberId.")
     if EXPLAIN in body.include:

@@ -11,23 +11,25 @@ from handlers.services.stacking_groups import StackingGroupProperties, refuse_wo
 from persistence.campaigns import STACKING_GROUPS
 
 _AUDITED = Audited("stacking-group", "stacking_group_id", STACKING_GROUP)
-_ONE = wrapped("stackingGroup", STACKING_GROUP)
+_GROUP_RESPONSE = wrapped("stackingGroup", STACKING_GROUP)
 
 
 declare_list("listStackingGroups", STACKING_GROUPS.find_page, listed(STACKING_GROUP))
 
 
-@operation("createStackingGroup", answer=_ONE, audit=_AUDITED, changes_configuration=True)
+@operation("createStackingGroup", answer=_GROUP_RESPONSE, audit=_AUDITED, changes_configuration=True)
 def create_stacking_group(call: Call, body: StackingGroupProperties) -> StackingGroup:
     """Create a stacking group; actions can name it by its key at once."""
     values = {"stacking_group_key": call.new_key(), **values_of(body)}
     return STACKING_GROUPS.add(call.db, call.organization.organization_id, values, call.now)
 
 
-declare_get("getStackingGroup", "stacking_group", _ONE)
+declare_get("getStackingGroup", "stacking_group", _GROUP_RESPONSE)
 
 
-@operation("updateStackingGroup", answer=_ONE, audit=_AUDITED.changing("stacking_group"), changes_configuration=True)
+@operation(
+    "updateStackingGroup", answer=_GROUP_RESPONSE, audit=_AUDITED.changing("stacking_group"), changes_configuration=True
+)
 def update_stacking_group(
     call: Call, stacking_group: StackingGroup, body: Merged[StackingGroupProperties]
 ) -> StackingGroup:

@@ -20,23 +20,24 @@ from persistence import organizations
 
 @operation("getTestClock")
 def get_test_clock(call: Call) -> Answer:
-    """The clock, and how far an advance is."""
+    """The clock, with the progress of its advance, if one is running."""
     return clock_answer(200, clock_of(organizations.find_details(call.db, call.organization.organization_id)))
 
 
 @operation("createTestClock", audit="organization")
 def create_test_clock(call: Call, body: NewClock) -> Answer:
-    """Stop the time of the organization, at a moment of choice."""
+    """Stop the time of the organization, at the moment in the body or else now."""
     return clock_answer(201, clock_of(_audit_change(call, start_clock(call, body.starts_at))))
 
 
 def _advance(engine: Engine, settings: Settings, request: Request) -> Answer:
+    """Advance the clock to its target, or as far as the time of a call allows; return the response."""
     return clock_answer(200, clock_of(advance_for_a_call(engine, settings, request.path["organizationId"])))
 
 
 @operation("advanceTestClock", audit="organization", after_transaction=_advance)
 def advance_test_clock(call: Call, body: ClockAdvance) -> Answer:
-    """Move the clock to a moment; what is due on the way is done after the transaction, moment by moment."""
+    """Set the target of the clock; after the transaction, `_advance` does the work that is due until then."""
     return clock_answer(200, clock_of(_audit_change(call, aim_clock(call, body.to))))
 
 
@@ -47,7 +48,7 @@ def remove_test_clock(call: Call) -> None:
 
 
 def _audit_change(call: Call, change: ClockChange) -> OrganizationDetails:
-    """Add an entry to the audit log, if anything was changed; return the organization after the change."""
+    """Add an entry to the audit log if the clock was changed; return the organization after the change."""
     before, after = audited_clock(change.before), audited_clock(change.after)
     if after != before:
         call.audit.add("organization", change.after.organization_id, before=before, after=after)

@@ -27,12 +27,13 @@ def list_tiers(call: Call, program: LoyaltyProgram, query: Mapping[str, Any]) ->
 
 @operation("createTier", answer=wrapped("tier", TIER), audit=_AUDITED, changes_configuration=True)
 def create_tier(call: Call, program: LoyaltyProgram, body: TierProperties) -> dict[str, Any]:
-    """Add a tier to the program, as its default one if the body has `isDefault`."""
+    """Add a tier to the program, as its default tier if `isDefault` is true."""
     if body.is_default:
         refuse_inactive_default(body.name, body.active)
+    # `_make_default` sets the mark, since another tier may have it.
     values = {"loyalty_program_id": program.loyalty_program_id, "loyalty_tier_key": call.new_key(), "is_default": False}
     tier = TIERS.add(call.db, program.organization_id, {**values, **values_of(body)}, call.now)
-    return _tier_values(program, _made_default(call, tier) if body.is_default else tier)
+    return _tier_values(program, _make_default(call, tier) if body.is_default else tier)
 
 
 @operation("getTier", answer=wrapped("tier", TIER))
@@ -45,19 +46,21 @@ def get_tier(call: Call, program: LoyaltyProgram, tier: LoyaltyTier) -> dict[str
 def update_tier(call: Call, program: LoyaltyProgram, tier: LoyaltyTier, body: Merged[TierProperties]) -> dict[str, Any]:
     """Change a tier.
 
-    A tier can become the program's default, but only another one can replace it as such.
+    A tier can become the program's default; `isDefault` false does not end that.
     """
     if body.is_default or tier.is_default:
         refuse_inactive_default(tier.name, body.active)
     call.audit.keep_before(_tier_values(program, tier))
     tier = TIERS.store(call.db, tier, values_of(body), call.now)
-    return _tier_values(program, _made_default(call, tier) if body.is_default else tier)
+    return _tier_values(program, _make_default(call, tier) if body.is_default else tier)
 
 
-def _made_default(call: Call, tier: LoyaltyTier) -> LoyaltyTier:
+def _make_default(call: Call, tier: LoyaltyTier) -> LoyaltyTier:
+    """Make the tier its program's default; return it with that mark."""
     default_marks = programs.set_default_tier(
         call.db, tier.organization_id, tier.loyalty_program_id, tier.loyalty_tier_id
     )
+    # The former default tier; the change of this tier has its own entry.
     for tier_id in default_marks.keys() - {tier.loyalty_tier_id}:
         call.audit.add_mark("tier", tier_id, "isDefault", is_set=False)
     return replace(tier, is_default=True)

@@ -7,7 +7,7 @@ from domain.triggers import Trigger, TriggerDelivery, TriggerInactive
 from handlers.audit_trail import Audited
 from handlers.call import Call
 from handlers.messages.base import Changes, values_of, wrapped
-from handlers.messages.lists import listed, walked
+from handlers.messages.lists import listed, listed_by_cursor
 from handlers.operation import operation
 from handlers.schemas.triggers import DELIVERY_STATE, ShownTrigger, delivery_record, trigger_record
 from handlers.services.webhooks.triggers import (
@@ -25,7 +25,10 @@ _AUDITED_DELIVERY = Audited("trigger-delivery", "trigger_delivery_id", DELIVERY_
 
 
 def _audit_values(trigger: Trigger | ShownTrigger) -> dict[str, Any]:
-    """The record with its headers, so that the audit log notes if they changed; it shows none of their values."""
+    """The record for the audit log, with the values of the headers, so that a change of them gets an entry.
+
+    The audit log replaces them, as they may be secrets.
+    """
     shown_trigger = trigger if isinstance(trigger, ShownTrigger) else ShownTrigger(trigger)
     record = trigger_record(shown_trigger)
     return {**record, "settings": {**record["settings"], "headers": shown_trigger.trigger.settings["headers"]}}
@@ -43,10 +46,10 @@ def list_triggers(call: Call, query: Mapping[str, Any]) -> Paged[ShownTrigger]:
 
 @operation("createTrigger", answer=wrapped("trigger", trigger_record), audit=_AUDITED, changes_configuration=True)
 def create_trigger(call: Call, body: TriggerProperties) -> ShownTrigger:
-    """Create a trigger; its secret is returned only this once."""
+    """Create a trigger; only this response and that of a replaced secret show the secret."""
     refuse_reach(call, body.settings)
-    body, given_secret = validated_trigger(call, body, {})
-    secret = given_secret or new_secret()
+    body, requested_secret = validated_trigger(call, body, {})
+    secret = requested_secret or new_secret()
     values = {"secret": secret, **values_of(body)}
     trigger = TRIGGERS.add(call.db, call.organization.organization_id, values, call.now)
     return ShownTrigger(trigger, secret)
@@ -65,17 +68,17 @@ def get_trigger(call: Call, trigger: Trigger) -> ShownTrigger:
     changes_configuration=True,
 )
 def update_trigger(call: Call, trigger: Trigger, body: Changes[TriggerProperties]) -> ShownTrigger:
-    """Change a trigger and single settings of it; all processes use the change from their next event on."""
+    """Change the sent fields of a trigger and of its settings; all processes use the change from their next event."""
     before = TRIGGERS.lock(call.db, trigger)
     refuse_reach(call, body.fields.get("settings", {}), before.settings)
     call.audit.keep_before(before)
-    properties, given_secret = validated_trigger(call, body.of(before), before.settings)
-    replacement = given_secret if given_secret != before.secret else None
+    properties, requested_secret = validated_trigger(call, body.of(before), before.settings)
+    replacement = requested_secret if requested_secret != before.secret else None
     values = {**values_of(properties), **replaced_secret(before, replacement, call.real_now)}
     return ShownTrigger(TRIGGERS.store(call.db, before, values, call.now), replacement)
 
 
-@operation("listTriggerDeliveries", answer=walked(delivery_record))
+@operation("listTriggerDeliveries", answer=listed_by_cursor(delivery_record))
 def list_trigger_deliveries(call: Call, trigger: Trigger, query: Mapping[str, Any]) -> Paged[TriggerDelivery]:
     """A page of the sent and waiting deliveries of the trigger."""
     return DELIVERIES.find_page(call.db, trigger.organization_id, query, trigger_id=trigger.trigger_id)

@@ -36,15 +36,16 @@ _AUDITED_GROUP = Audited("permission-group", "permission_group_id", GROUP)
 @operation("listUsers", answer=listed(user_record))
 def list_users(call: Call, query: Mapping[str, Any]) -> Paged[ShownUser]:
     """A page of the users who match all filters."""
+    # The filter selects those users of this organization who also belong to that one.
     also_in = query.get("organizationId")
-    if also_in not in (None, call.organization.organization_id) and not _sees_all(call):
+    if also_in not in (None, call.organization.organization_id) and not _may_see_all_organizations(call):
         raise Forbidden("Only a system administrator asks who belongs to another organization.")
     page = users.find_page(call.db, call.organization.organization_id, query)
     return page.showing(_with_memberships(call, *page.results))
 
 
-def _hash_given(context: RequestContext) -> str | None:
-    """The hash of the password of a request, if it has one; refuses a password that is too weak."""
+def _hash_password(context: RequestContext) -> str | None:
+    """Hash the password of a request; None if it has none. Refuses a password that is too weak."""
     body: NewUser | PasswordReset = context.body
     if body.password is None:
         return None
@@ -55,9 +56,9 @@ def _hash_given(context: RequestContext) -> str | None:
     return passwords.hash_password(body.password)
 
 
-@operation("createUser", answer=created_user, before_transaction=_hash_given, audit="user")
+@operation("createUser", answer=created_user, before_transaction=_hash_password, audit="user")
 def create_user(call: Call, body: NewUser, hook_result: str | None) -> tuple[ShownUser, str | None]:
-    """Create a user; the password is returned only this once."""
+    """Create a user; only this response shows the password."""
     user, password = change_users.create_user(call, body, hook_result)
     return _with_memberships(call, user)[0], password
 
@@ -70,7 +71,7 @@ def get_user(call: Call, user: User) -> ShownUser:
 
 @operation("updateUser", answer=wrapped("user", user_record), audit="user")
 def update_user(call: Call, user: User, body: Changes[UserUpdate]) -> ShownUser:
-    """Change a user; addresses and ids stay, and no membership is removed."""
+    """Change a user. The address and the ids cannot be changed, and no membership is removed."""
     return _with_memberships(call, change_users.update_user(call, user, body))[0]
 
 
@@ -104,9 +105,9 @@ def set_user_permissions(call: Call, user: User, body: PermissionsUpdate) -> Sho
     return _with_memberships(call, change_users.set_permissions(call, user, body))[0]
 
 
-@operation("resetUserPassword", before_transaction=_hash_given, audit="user")
+@operation("resetUserPassword", before_transaction=_hash_password, audit="user")
 def reset_user_password(call: Call, user: User, body: PasswordReset, hook_result: str) -> None:
-    """Give a user another password, temporary unless it is to be permanent."""
+    """Replace the password of a user; that of a person is temporary unless `permanent` is true."""
     change_users.reset_password(call, user, body.permanent, hook_result)
 
 
@@ -115,7 +116,7 @@ declare_list("listPermissionGroups", PERMISSION_GROUPS.find_page, listed(GROUP))
 
 @operation("createPermissionGroup", answer=wrapped("permissionGroup", GROUP), audit=_AUDITED_GROUP)
 def create_permission_group(call: Call, body: GroupProperties) -> PermissionGroup:
-    """Create a group; it can only give permissions that the caller holds."""
+    """Create a group; it can only give permissions that the caller has."""
     values = values_of(body) | {"roles": sorted(highest(body.roles))}
     with administering(call) as caller_grant:
         require_held(caller_grant, Grant(frozenset(values["roles"]), body.is_admin), "The group cannot give this")
@@ -136,6 +137,7 @@ def update_permission_group(
         call.audit.keep_before(before)
         properties = body.of(before)
         values = values_of(properties) | {"roles": sorted(highest(properties.roles))}
+        # A caller can only add permissions that the caller has; other permissions of the group may stay.
         after = Grant(frozenset(values["roles"]), properties.is_admin)
         require_held(caller_grant, added_permissions(before.grant, after), "The group cannot give this")
         _require_rank_of_group(caller_grant, before)
@@ -157,7 +159,7 @@ def delete_permission_group(call: Call, permission_group: PermissionGroup) -> No
 
 
 def _current_group(call: Call, group: PermissionGroup) -> PermissionGroup:
-    """The current record of a group, within `administering`; raises NotFound for a deleted group."""
+    """The record of a group, read again within `administering`; raises NotFound if the group was deleted meanwhile."""
     current = PERMISSION_GROUPS.find(call.db, group.organization_id, group.permission_group_id)
     if current is None:
         raise NotFound(f"The permission group {group.permission_group_key} was deleted.")
@@ -165,18 +167,18 @@ def _current_group(call: Call, group: PermissionGroup) -> PermissionGroup:
 
 
 def _require_rank_of_group(caller_grant: Grant, group: PermissionGroup) -> None:
-    """Refuse a change of a group of administrators by a caller who is none."""
+    """Refuse a change of a group of administrators by a caller who is not an administrator."""
     if group.is_admin:
         require_held(caller_grant, Grant(frozenset(), is_admin=True), "The group is of administrators")
 
 
-def _sees_all(call: Call) -> bool:
+def _may_see_all_organizations(call: Call) -> bool:
     return call.caller is not None and call.caller.is_system_admin
 
 
 def _with_memberships(call: Call, *records: User) -> list[ShownUser]:
-    """The users with their membership of this organization; system administrators see those of all organizations."""
-    if not _sees_all(call):
+    """The users with their membership of this organization; for system administrators, with all their memberships."""
+    if not _may_see_all_organizations(call):
         return [ShownUser(user, [user.membership]) for user in records]
     memberships = users.memberships_of(call.db, [user.user_id for user in records])
     return [ShownUser(user, memberships[user.user_id]) for user in records]

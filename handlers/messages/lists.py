@@ -22,7 +22,7 @@ def exactness_of(paged: Paged[Any]) -> dict[str, bool]:
     return {} if paged.is_exact else {"totalIsExact": False}
 
 
-def walked(shape: Callable[[Any], Any]) -> Callable[[Paged[Any]], dict[str, Any]]:
+def listed_by_cursor(shape: Callable[[Any], Any]) -> Callable[[Paged[Any]], dict[str, Any]]:
     """The same for a list that can be read by cursor, too."""
     page = listed(shape)
     return lambda paged: {**page(paged), "nextCursor": paged.next_cursor}
