@@ -11,7 +11,7 @@ from handlers.call import Call
 from handlers.messages.base import Merged, values_of, wrapped
 from handlers.messages.lists import listed
 from handlers.operation import declare_get, declare_list, operation
-from handlers.schemas.campaigns import ACTION, campaign_record, saved_action, viewed_campaign
+from handlers.schemas.campaigns import ACTION, campaign_record, campaign_view_response, saved_action
 from handlers.services.campaign_limits import CampaignView, view_campaign
 from handlers.services.campaigns import (
     ActionProperties,
@@ -41,7 +41,7 @@ def create_campaign(call: Call, body: CampaignProperties) -> Campaign:
     return campaign
 
 
-@operation("getCampaign", answer=viewed_campaign)
+@operation("getCampaign", answer=campaign_view_response)
 def get_campaign(call: Call, campaign: Campaign, query: Mapping[str, Any]) -> CampaignView:
     """One campaign; with `include=limits` also the used part of each limit."""
     return view_campaign(call, campaign, with_limits="limits" in query.get("include", ()))

@@ -16,18 +16,18 @@ from handlers.messages.base import wrapped
 from handlers.messages.lists import listed, listed_by_cursor
 from handlers.operation import BatchHandler, declare_get, operation
 from handlers.schemas.coupon_usages import (
-    ADMINISTERED,
-    ADMINISTERED_ASSIGNMENT,
+    ADMINISTRATION_ASSIGNMENT,
+    ADMINISTRATION_BODY,
+    INTEGRATION_BODY,
     MEMBER_COUPON,
-    OF_MEMBER,
     USAGE,
     AssignmentBatch,
     CouponBody,
     UsageReversal,
-    batch_assigned,
-    code_reverted,
+    batch_assignment_response,
     command_of,
     one_as_usages,
+    reverted_code_response,
     totals,
     usage_list,
     usage_with_message,
@@ -59,7 +59,7 @@ _USE, _ASSIGN = BatchHandler(use_coupons, _batch_size), BatchHandler(assign_coup
 
 @operation(
     "useCoupon",
-    body={INTEGRATION: OF_MEMBER, ADMINISTRATION: ADMINISTERED},
+    body={INTEGRATION: INTEGRATION_BODY, ADMINISTRATION: ADMINISTRATION_BODY},
     answer={INTEGRATION: usage_with_message("The coupon was used."), ADMINISTRATION: one_as_usages},
     audit=_AUDITED,
     batch=_USE,
@@ -69,13 +69,13 @@ def use_coupon(call: Call, book: CouponBook, body: CouponBody, member: Member | 
     return CouponRequest(member or references.member(call, body.member_id), book, command_of(body))
 
 
-@operation("assignCoupons", body=ADMINISTERED_ASSIGNMENT, answer=usage_list, audit=_AUDITED_SEVERAL, batch=_ASSIGN)
+@operation("assignCoupons", body=ADMINISTRATION_ASSIGNMENT, answer=usage_list, audit=_AUDITED_SEVERAL, batch=_ASSIGN)
 def assign_coupons_of_book(call: Call, book: CouponBook, body: CouponBody) -> CouponRequest:
     """Assign several coupons of a book to one member."""
     return CouponRequest(references.member(call, body.member_id), book, command_of(body))
 
 
-@operation("batchAssignCoupons", answer=batch_assigned, audit=_AUDITED_BATCH)
+@operation("batchAssignCoupons", answer=batch_assignment_response, audit=_AUDITED_BATCH)
 def batch_assign_coupons(call: Call, book: CouponBook, body: AssignmentBatch) -> list[AssignmentOutcome]:
     """Assign a coupon to each of many members."""
     faults = [
@@ -88,14 +88,14 @@ def batch_assign_coupons(call: Call, book: CouponBook, body: AssignmentBatch) ->
     return assign_to_members(call, book, body.items, body.points_override)
 
 
-@operation("useCouponCode", body=ADMINISTERED, answer=wrapped("couponUsage", USAGE), audit=_AUDITED, batch=_USE)
+@operation("useCouponCode", body=ADMINISTRATION_BODY, answer=wrapped("couponUsage", USAGE), audit=_AUDITED, batch=_USE)
 def use_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: CouponBody) -> CouponRequest:
     """Use the coupon with this code."""
     command = command_of(body, coupon_id=coupon.coupon_id)
     return CouponRequest(references.member(call, body.member_id), book, command)
 
 
-@operation("assignCouponCode", body=ADMINISTERED_ASSIGNMENT, answer=usage_list, audit=_AUDITED_SEVERAL, batch=_ASSIGN)
+@operation("assignCouponCode", body=ADMINISTRATION_ASSIGNMENT, answer=usage_list, audit=_AUDITED_SEVERAL, batch=_ASSIGN)
 def assign_coupon_code(call: Call, book: CouponBook, coupon: Coupon, body: CouponBody) -> CouponRequest:
     """Assign the coupon with this code."""
     command = command_of(body, coupon_id=coupon.coupon_id)
@@ -110,7 +110,7 @@ def revert_coupon_usage(call: Call, coupon_usage: CouponUsage, body: UsageRevers
 
 @operation(
     "assignCoupon",
-    body=OF_MEMBER,
+    body=INTEGRATION_BODY,
     answer=lambda usages: _ASSIGNED(usages[0]),
     audit=_AUDITED_SEVERAL,
     batch=_ASSIGN,
@@ -149,7 +149,7 @@ def revert_member_coupon_usage(call: Call, member: Member, coupon_usage: CouponU
     return UsageToRevert(coupon_usage)
 
 
-@operation("revertMemberCouponCode", answer=code_reverted, audit=_AUDITED_REVERSALS)
+@operation("revertMemberCouponCode", answer=reverted_code_response, audit=_AUDITED_REVERSALS)
 def revert_member_coupon_code(call: Call, member: Member, coupon: Coupon, query: Mapping[str, Any]) -> RevertedCode:
     """Reverse the member's last use of a code, or with `revertAll` all uses."""
     return revert_code(call, member, coupon, all_of_them=query["revertAll"])

@@ -35,7 +35,13 @@ def update_organization(call: Call, body: Changes[OrganizationProperties]) -> Or
     call.audit.keep_before(organizations.find_details(call.db, organization_id))
     former_id = call.organization.default_loyalty_program_id
     default_id = body.fields.get("default_loyalty_program_id", former_id)
-    for program_id in {former_id, default_id} - {None} if default_id != former_id else ():
-        call.audit.add_mark("loyalty-program", program_id, "setAsDefault", is_set=program_id == default_id)
+    if default_id != former_id:
+        _audit_default_program(call, former_id, default_id)
     values = complete_notices(body.fields)
     return organizations.change_organization(call.db, organization_id, updated_at=call.now, **values)
+
+
+def _audit_default_program(call: Call, former_id: int | None, default_id: int | None) -> None:
+    """Add entries about the former default program, which loses its mark, and the new one, which gets it."""
+    for program_id in {former_id, default_id} - {None}:
+        call.audit.add_mark("loyalty-program", program_id, "setAsDefault", is_set=program_id == default_id)

@@ -1,1 +1,1 @@
-"""Translation of names and types between the wire and inside, one module a subject."""
+"""Translation of names and types between the wire and the code, one module for each subject."""

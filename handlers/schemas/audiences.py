@@ -13,6 +13,8 @@ from handlers.messages.base import OF_REQUEST, Body, Shape
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Attributes:
+    """Attributes with their allowed values; `not_include` matches exactly the members who do not have them."""
+
     values: Mapping[str, Any]
     not_include: bool = False
 
@@ -60,7 +62,7 @@ class AudienceProperties:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListChange:
-    """The members to put on the list of an audience, and those to take off it."""
+    """The ids of the members to put on the list of an audience, and of the members to take off the list."""
 
     add: list[int] = field(default_factory=list)
     remove: list[int] = field(default_factory=list)

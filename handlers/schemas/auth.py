@@ -12,7 +12,7 @@ _NOT_STORED = ("Cache-Control", "no-store")
 
 
 def token_request(body: Mapping[str, Any]) -> TokenRequest:
-    """The request of an accepted form, whose fields are named as inside; unknown ones are left out, as the RFC asks."""
+    """The request of an accepted form, whose fields have the names of the code; ignores unknown fields, see the RFC."""
     return TokenRequest(**{field.name: body.get(field.name) for field in dataclasses.fields(TokenRequest)})
 
 
@@ -28,7 +28,7 @@ def issued(token: IssuedToken) -> Answer:
 
 
 def refusal_answer(refusal: TokenRefused) -> Answer:
-    """The error object, with a challenge if the client is not known."""
+    """The error response, with a challenge if the client is unknown (401)."""
     body = {"error": refusal.error, "error_description": refusal.description}
     if refusal.problem_type is not None:
         body |= {"error_uri": refusal.problem_type, "type": refusal.problem_type}

@@ -1,4 +1,4 @@
-"""Badges, balances and trackings on the wire (integration 2.4 and 4.3)."""
+"""Badges on the wire (integration 2.4 and 4.3)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -23,8 +23,8 @@ def campaign_record(campaign: Any) -> dict[str, Any]:
     return answer
 
 
-def viewed_campaign(view: CampaignView) -> dict[str, Any]:
-    """The response to the request for a campaign."""
+def campaign_view_response(view: CampaignView) -> dict[str, Any]:
+    """The response with one campaign, and with its limits if the view has them."""
     record = campaign_record(view.campaign)
     if view.limits is not None:
         record["limits"] = list(map(_limit, view.limits))
@@ -32,6 +32,7 @@ def viewed_campaign(view: CampaignView) -> dict[str, Any]:
 
 
 def _limit(figures: LimitFigures) -> dict[str, Any]:
+    """A limit rule with its used and remaining amounts, null for a limit that each member has."""
     amounts = {"used": figures.used, "left": figures.left}
     numbers = {name: None if amount is None else exact_number(amount) for name, amount in amounts.items()}
     return {**limit_rule(figures.rule), **numbers, "location": figures.location}

@@ -34,7 +34,7 @@ class _BatchDocument(DocumentProperties):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentBatch:
-    """The documents of a batch, each of which is checked on its own."""
+    """The documents of a batch, not yet checked: the operation checks each document individually."""
 
     documents: Sequence[Any]
 

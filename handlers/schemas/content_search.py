@@ -1,4 +1,7 @@
-"""Searches of documents on the wire: parameters named after fields, and lists with the same meaning."""
+"""Searches of documents on the wire.
+
+Facets and ranges are sent by parameters named after fields, such as `facet.colour`, or by `facet` and `range`.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,15 +18,15 @@ from handlers.schemas.content import DOCUMENT
 from persistence.content.search import SearchPage
 
 RANGE, FACET = "range", "facet"
-MOST_FIELDS = 20
+MAX_FIELDS = 20
 _ENDS = ("min", "max")
 
-# One end of a range, or a facet: the field, the end, the parameter that names it, and the text.
+# One end of a range: the field, the end (min or max), the parameter that sets it, and the text of its value.
 _End = tuple[str, str, str, str]
 
 
 def search_of(collection: ContentCollection, query: Mapping[str, Any]) -> tuple[Search, dict[str, Any]]:
-    """The search of typed parameters, and its description for the response; raises InvalidRequest."""
+    """The search that typed parameters request, and its description in the response; raises InvalidRequest."""
     reader = SearchReader(collection)
     facets: dict[str, list[tuple[str, str]]] = {}
     for field, parameter, value in _facet_values(reader, query):
@@ -34,8 +37,8 @@ def search_of(collection: ContentCollection, query: Mapping[str, Any]) -> tuple[
             reader.fault(parameter, f"The {end} of {field[:100]} is given more than once.")
         ranges[field][end] = (parameter, value)
     for name, by_field in ((FACET, facets), (RANGE, ranges)):
-        if len(by_field) > MOST_FIELDS:
-            reader.fault(name, f"A search names at most {MOST_FIELDS} fields in its {name} parameters.")
+        if len(by_field) > MAX_FIELDS:
+            reader.fault(name, f"A search names at most {MAX_FIELDS} fields in its {name} parameters.")
     sort = reader.sort(query.get("sort"))
     search = Search(
         collection=collection,
@@ -64,7 +67,7 @@ def search_of(collection: ContentCollection, query: Mapping[str, Any]) -> tuple[
 
 
 def _facet_values(reader: SearchReader, query: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """The field, value and parameter of `facet.colour=red,blue` and `facet=colour=red`."""
+    """The field, parameter and value of each value in `facet.colour=red,blue` and `facet=colour=red`."""
     for parameter, text in query.get("facet.", ()):
         for value in split_list(text):
             yield parameter.removeprefix("facet."), parameter, value
@@ -74,7 +77,7 @@ def _facet_values(reader: SearchReader, query: Mapping[str, Any]) -> Iterator[tu
 
 
 def _range_ends(reader: SearchReader, query: Mapping[str, Any]) -> Iterator[_End]:
-    """The field, end, parameter and text of `range.price.min=10` and `range=price:10..20`."""
+    """The ends of ranges in `range.price.min=10` and `range=price:10..20`."""
     for parameter, text in query.get("range.", ()):
         field, _, end = parameter.removeprefix("range.").rpartition(".")
         if end in _ENDS and field:
@@ -83,14 +86,14 @@ def _range_ends(reader: SearchReader, query: Mapping[str, Any]) -> Iterator[_End
             reader.fault(parameter, "A parameter of this family is range.FIELD.min or range.FIELD.max.")
     for item in query.get(RANGE, ()):
         field, _, bounds = item.partition(":")
-        least, _, most = bounds.partition("..")
-        if not (least or most):
+        minimum, _, maximum = bounds.partition("..")
+        if not (minimum or maximum):
             reader.fault(RANGE, f"The range of {field[:100]} has neither a least nor a greatest value.")
-        yield from ((field, end, RANGE, text) for end, text in zip(_ENDS, (least, most), strict=True) if text)
+        yield from ((field, end, RANGE, text) for end, text in zip(_ENDS, (minimum, maximum), strict=True) if text)
 
 
 def search_answer(collection: ContentCollection, query: Mapping[str, Any], page: SearchPage) -> dict[str, Any]:
-    """The response of a search."""
+    """The response to a search; `query` is the description of the search by `search_of`."""
     return {
         "collection": COLLECTION_NAME.dump(collection),
         "query": query,
@@ -103,12 +106,12 @@ def search_answer(collection: ContentCollection, query: Mapping[str, Any], page:
     }
 
 
-def _typed(kind: str | None, counts: Iterable[tuple[str, int]]) -> Iterator[tuple[Any, int]]:
-    """The values in the type of their field; a value of another type stays a text."""
+def _typed(field_type: str | None, counts: Iterable[tuple[str, int]]) -> Iterator[tuple[Any, int]]:
+    """Values of a field with their counts, in the type of the field; a value of another type stays a text."""
     for value, count in counts:
-        if kind == BOOLEAN and value in ("true", "false"):
+        if field_type == BOOLEAN and value in ("true", "false"):
             yield json.loads(value), count
-        elif kind == NUMBER:
+        elif field_type == NUMBER:
             try:
                 yield exact_number(Decimal(value)), count
             except ArithmeticError:

@@ -14,7 +14,7 @@ from handlers.services.coupons.validate_book import CouponBookProperties
 
 
 class _Numbers(fields.Field[Any]):
-    """Whole numbers that this surface writes as texts, and reads as both."""
+    """Whole numbers that the administration interface writes as texts, and reads as texts or numbers."""
 
     def dump(self, value: Any) -> list[str]:
         """The texts of the numbers."""
@@ -82,7 +82,7 @@ BOOK = {
 
 
 def references(referring: Mapping[str, Any]) -> dict[str, Any]:
-    """The records that refer to a book: actions of campaigns, by id and key, and documents."""
+    """The response with the records that refer to a book: actions of campaigns, and documents."""
     campaigns = [
         {"campaignId": campaign_id, "campaignKey": campaign_key, "actionId": action_id}
         for campaign_id, campaign_key, action_id in referring["campaigns"]

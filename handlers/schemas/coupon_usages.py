@@ -27,7 +27,7 @@ _NOT_SHOWN = ("organization_id", "coupon_lot_id", "description", "tags", "loyalt
 class CouponBody(CouponCommand):
     """A request to use or assign coupons; fields that an operation does not offer keep their defaults.
 
-    It is a command with further fields, of which `command_of` makes the codes and keys.
+    It has the fields of a command and further fields, from which `command_of` takes the codes and keys.
     """
 
     member_id: int | None = None
@@ -38,24 +38,24 @@ class CouponBody(CouponCommand):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _OfMember(CouponBody):
+class _IntegrationBody(CouponBody):
     custom_attributes: Mapping[str, Any] | None = field(default=None, metadata={"wire": "usageData"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Administered(CouponBody):
+class _AdministrationBody(CouponBody):
     member_id: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _AdministeredAssignment(_Administered):
+class _AdministrationAssignment(_AdministrationBody):
     expires_at: datetime | None = field(default=None, metadata={"wire": "expiredAt"})
     is_strict: bool = field(default=False, metadata={"wire": "strictMode"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentBatch:
-    """The members to whom coupons are assigned, and what each pays for it."""
+    """The members to whom coupons are assigned; `points_override` is the price in points for each member."""
 
     items: Sequence[BatchItem]
     points_override: Decimal | None = None
@@ -63,15 +63,15 @@ class AssignmentBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageReversal:
-    """The request to reverse a usage; if forced, it ignores later changes."""
+    """The request to reverse a usage; `force_revert` reverses an assignment even if a part of it is used."""
 
     force_revert: bool = False
 
 
 USAGE = Shape(CouponUsage, without=_NOT_SHOWN)
-OF_MEMBER = Body(_OfMember)
-ADMINISTERED = Body(_Administered)
-ADMINISTERED_ASSIGNMENT = Body(_AdministeredAssignment)
+INTEGRATION_BODY = Body(_IntegrationBody)
+ADMINISTRATION_BODY = Body(_AdministrationBody)
+ADMINISTRATION_ASSIGNMENT = Body(_AdministrationAssignment)
 
 
 def _member_coupon(surface: str) -> Shape:
@@ -89,7 +89,7 @@ _command_values = attrgetter(*_COMMAND_FIELDS)
 
 
 def command_of(body: CouponBody, *, coupon_id: int | None = None) -> CouponCommand:
-    """The command of a body, on either surface."""
+    """The command of a body of either interface; `coupon_id` is the coupon of the path, if there is one."""
     codes = tuple(body.codes or ([body.code] if body.code else []))
     keys = tuple(body.system_unique_keys or ([body.system_unique_key] if body.system_unique_key else []))
     count = body.number_of_codes or len(codes) or 1
@@ -114,21 +114,20 @@ def usage_with_message(message: str) -> Callable[[CouponUsage], dict[str, Any]]:
 usage_list, one_as_usages = results(USAGE, "couponUsages"), wrapped_list("couponUsages", USAGE)
 
 
-def code_reverted(reverted_code: RevertedCode) -> dict[str, Any]:
-    """The response to a reverted code: the newest reversal, and each use in `details`.
+def reverted_code_response(reverted_code: RevertedCode) -> dict[str, Any]:
+    """The response to a reverted code: the reversal of the newest use, and the outcomes of all uses in `details`.
 
-    It is a warning if one of the uses failed.
+    Its status is a warning if a use could not be reverted.
     """
     outcomes = reverted_code.outcomes
     reversals = [outcome.reversal for outcome in outcomes if outcome.reversal is not None]
     failed = len(outcomes) - len(reversals)
-    count = "1 use was" if len(reversals) == 1 else f"{len(reversals)} uses were"
-    message = f"{count} reverted."
-    if failed:
-        message = f"{message[:-1]}, {failed} could not be reverted."
+    uses_were = "1 use was" if len(reversals) == 1 else f"{len(reversals)} uses were"
+    message = f"{uses_were} reverted, {failed} could not be reverted." if failed else f"{uses_were} reverted."
     return {
         "status": WARNING if failed else SUCCESS,
         "message": message,
+        # There is one: `revert_code` raises a refusal if no use could be reverted.
         "couponUsage": USAGE(reversals[0]),
         "details": [_revert_detail(outcome) for outcome in outcomes],
         "remainingUsages": reverted_code.remain,
@@ -146,8 +145,8 @@ def _revert_detail(outcome: RevertOutcome) -> dict[str, Any]:
     return detail if outcome.refusal is None else {**detail, "error": outcome.refusal.as_problem()}
 
 
-def batch_assigned(outcomes: Sequence[AssignmentOutcome]) -> dict[str, Any]:
-    """The outcome of each item of a batch."""
+def batch_assignment_response(outcomes: Sequence[AssignmentOutcome]) -> dict[str, Any]:
+    """The response to a batch of assignments: the outcome of each item, and their numbers."""
     succeeded = sum(outcome.usage is not None for outcome in outcomes)
     return {
         "results": [_batch_result(outcome) for outcome in outcomes],
@@ -170,6 +169,6 @@ def _batch_result(outcome: AssignmentOutcome) -> dict[str, Any]:
 
 
 def totals(amounts: tuple[Decimal, Decimal]) -> Mapping[str, Any]:
-    """`{amountUsed, amountAssigned}`."""
+    """The response with the amounts that a member used and was assigned: `{amountUsed, amountAssigned}`."""
     amount_used, amount_assigned = amounts
     return {"amountUsed": exact_number(amount_used), "amountAssigned": exact_number(amount_assigned)}

@@ -10,7 +10,7 @@ from handlers.messages.base import Plain, Shape, WireSchema
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventTypeProperties:
-    """The writable fields of a custom event type; its `api_code` is fixed once it is there."""
+    """The writable fields of a custom event type; `api_code` cannot be changed after the creation."""
 
     api_code: str
     name: str

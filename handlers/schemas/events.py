@@ -26,7 +26,7 @@ class _Events(fields.Field[Any]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tracking:
-    """Events to track, and how; `now` and `trace` are only for dry runs."""
+    """Events to track, and how; `now` and `trace` are only for dry runs, and no `campaign_keys` means all campaigns."""
 
     events: Annotated[Sequence[IncomingEvent], _Events]
     campaign_keys: Sequence[Key] = ()
@@ -37,7 +37,7 @@ class Tracking:
 
     @property
     def mode(self) -> str:
-        """The execution mode, also where `dry_run` names it."""
+        """The execution mode, which `dry_run` or `execution_mode` names."""
         return DRY_RUN if self.dry_run else self.execution_mode
 
 
@@ -71,7 +71,7 @@ class Cancellation:
 
 
 def detailed_event(event: LoyaltyEvent, include: Collection[str], *, names_caller: bool = False) -> dict[str, Any]:
-    """The record of an event with its `payload` and its `result`, as far as `include` names them."""
+    """The record of an event, with its payload and its result if `include` names them, and its caller on request."""
     answer = event_record(event)
     if names_caller:
         answer |= {"actor": event.actor, "userId": event.user_id}
@@ -83,18 +83,19 @@ def detailed_event(event: LoyaltyEvent, include: Collection[str], *, names_calle
 
 
 def event_outcome(event: LoyaltyEvent, include: Collection[str]) -> dict[str, Any]:
-    """An event and its result, as long as the result is stored."""
+    """An event, with its payload if `include` names it, and its result as long as that is stored."""
     return {"event": detailed_event(event, {*include} - {RESULT}), **_result(event)}
 
 
 def _result(event: LoyaltyEvent) -> dict[str, Any]:
+    """The field `result` of an event; no field while the event waits, and after its result was released."""
     if event.result is None or event.status in WAITING:
         return {}
     return {"result": completed_result(event.result)}
 
 
 def tracked(batch: TrackedBatch) -> dict[str, Any]:
-    """The results of the events of a call, in its order, and its execution mode."""
+    """The results of the events of a request, in the order of the request, and its execution mode."""
     return {
         "results": [result.answer for result in batch.results],
         "executionMode": batch.mode,

@@ -9,12 +9,12 @@ from handlers.services.exports.manage import ExportPart
 from handlers.services.exports.rows import ExportedRow, csv_header, csv_row
 
 
-class _Shown(WireSchema):
+class _ComputedFields(WireSchema):
     filters = Plain(attribute="all_filters")
     expires_at = Instant()
 
 
-EXPORT = Shape(_Shown, ExportJob, without=("filters",))
+EXPORT = Shape(_ComputedFields, ExportJob, without=("filters",))
 
 
 def export_part(part: ExportPart) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def export_part_lines(part: ExportPart) -> str:
 
 
 def export_part_csv(part: ExportPart) -> str:
-    """The rows of a part as CSV; the first part begins with the names of the columns, so that all are one file."""
+    """The rows of a part as CSV; only the first part has the names of the columns, so that all parts make one file."""
     header = csv_header(part.job.kind) if part.part_number == 1 else ""
     rows = (csv_row(part.job.kind, ExportedRow(0, json_text.decode_stored(line))) for line in part.lines)
     return header + "".join(rows)

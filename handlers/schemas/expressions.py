@@ -29,7 +29,7 @@ class TreeInput(_Input):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Texts:
-    """Texts to parse; `annotate` asks for the types in their trees."""
+    """Texts to parse; with `annotate`, the trees in the response have types."""
 
     inputs: Sequence[TextInput]
     annotate: bool = False
@@ -37,7 +37,7 @@ class Texts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trees:
-    """Trees to print; `annotate` asks for the types in the response's."""
+    """Trees to print; with `annotate`, the trees in the response have types."""
 
     inputs: Sequence[TreeInput]
     annotate: bool = False

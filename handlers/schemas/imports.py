@@ -26,17 +26,17 @@ class ImportErrors:
     rows: Sequence[FailedRow]
 
 
-class _Speed(WireSchema):
+class _ComputedFields(WireSchema):
     rows_per_second = Plain()
 
 
 PART = Shape(ImportPart, without=("organization_id", "import_id"))
-_JOB = Shape(ImportProperties, _Speed, ImportJob)
+_JOB = Shape(ImportProperties, _ComputedFields, ImportJob)
 _ROW = Shape(FailedRow, without=("row", "loyalty_member_id"), names={"column_name": "column"})
 
 
 def import_record(now: Callable[[], Any]) -> Callable[[ImportJob], dict[str, Any]]:
-    """A function that renders an import, with its end as estimated at the moment."""
+    """A function that renders an import, with its end as estimated at the time of the response."""
 
     def render(job: ImportJob) -> dict[str, Any]:
         end = job.estimated_end(now())
@@ -46,16 +46,18 @@ def import_record(now: Callable[[], Any]) -> Callable[[ImportJob], dict[str, Any
 
 
 def import_errors(errors: ImportErrors) -> dict[str, Any]:
-    """The rows that failed as JSON, each as the text that it has in the file of errors."""
+    """The rows that failed as JSON; `row` is the text of the row in a CSV file."""
     return {"results": [{**_ROW.dump(row), "row": _text_of(row)} for row in errors.rows]}
 
 
 def _text_of(row: FailedRow) -> str:
+    """The row as a line of CSV, or its text if it was not split into cells."""
     return row.row if isinstance(row.row, str) else csv_line(row.row).removesuffix("\r\n")
 
 
 def import_errors_csv(errors: ImportErrors) -> str:
-    """The rows that failed as a file that can be corrected and sent again."""
+    """The rows that failed as a CSV file that can be corrected and sent again."""
+    # None for a file that is not CSV.
     header = errors.job.header
     lines = [csv_line([*ERROR_COLUMNS, *(("row",) if header is None else header)])]
     for row in errors.rows:

@@ -1,4 +1,4 @@
-"""Movements that requests ask for, and the transactions in responses, on the wire."""
+"""The movements of requests, and the transactions of responses, on the wire."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -89,7 +89,7 @@ class RevertRequest(TransactionDetails):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureRequest:
-    """The capture of one transaction; without an amount, of all that is pending."""
+    """The capture of one transaction; without `capture_amount`, of the whole pending amount."""
 
     ledger_transaction_id: int
     capture_amount: Decimal | None = None
@@ -104,7 +104,7 @@ class Captures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseRequest:
-    """The early release of a mint that waits."""
+    """The early release of a mint whose points wait."""
 
     ledger_transaction_id: int
 
@@ -118,7 +118,7 @@ class Releases:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartialFiatValue:
-    """How much of the fiat value of a transaction is reverted."""
+    """The part of the fiat value of a transaction that is reverted."""
 
     ledger_transaction_id: str
     partial_fiat_value: Decimal
@@ -126,7 +126,7 @@ class PartialFiatValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevertBatch:
-    """Transactions to revert, each on its own."""
+    """Transactions to revert individually."""
 
     transaction_ids: Sequence[str]
     burn_available_balance: bool = False
@@ -138,9 +138,9 @@ _SET_ITEM = Body(_SetItem)
 _BATCH_ITEM = Body(_BatchItem)
 
 
-def movement(body: TransactionDetails, **addressed: Any) -> Movement:
-    """The movement of a body and of the records that its path addresses."""
-    values = {**values_of(body), **addressed}
+def movement(body: TransactionDetails, **fields_of_movement: Any) -> Movement:
+    """The movement of a body, with further fields, such as the ids of the records that its path addresses."""
+    values = {**values_of(body), **fields_of_movement}
     values["manual"] = values.pop("capture_method", None) == _MANUAL
     values["tags"] = tuple(values["tags"] or ()) or None
     if isinstance(body, TermsOfAvailability):
@@ -157,7 +157,7 @@ def movements_of_set(body: Mapping[str, Any]) -> list[Movement]:
 
 @dataclass(frozen=True, slots=True)
 class BatchedMovement:
-    """One item of a batch: its movement, and the organization that it names."""
+    """One item of a batch: its movement, and the organization and the key that the item names, if any."""
 
     movement: Movement
     organization_id: int | None
@@ -165,12 +165,12 @@ class BatchedMovement:
 
 
 def batched_movements(body: Mapping[str, Any]) -> list[BatchedMovement]:
-    """The items of a batch, in their order; one whose fields contradict each other is refused on its own."""
+    """The items of a batch, in their order; an item whose fields contradict each other has a refusal."""
     return [_batch_item(item, f"/items/{index}") for index, item in enumerate(body["items"])]
 
 
-# Fields that are for movements, not for reverts.
-_NOT_OF_A_REVERT = (
+# Fields of movements that a revert must not have.
+_FORBIDDEN_IN_REVERTS = (
     "amount",
     "fromWalletId",
     "toWalletId",
@@ -183,21 +183,23 @@ _NOT_OF_A_REVERT = (
     "availableRounding",
     "availableOn",
 )
-_NEEDED = ("amount", "fromWalletId", "toWalletId", "ledgerAccountId")
+# Fields that every other movement must have; a wallet is null if there is none.
+_REQUIRED_FIELDS = ("amount", "fromWalletId", "toWalletId", "ledgerAccountId")
 
 
 def _batch_item(item: Mapping[str, Any], pointer: str) -> BatchedMovement:
+    """An item of a batch, whose movement has a refusal if fields are missing or must not be sent."""
     fields = _BATCH_ITEM.load(item)
     if fields.reverts is not None:
         faults = [
             FieldFault(f"{name} cannot be sent with reverts: leave it out", pointer=f"{pointer}/{name}")
-            for name in _NOT_OF_A_REVERT
+            for name in _FORBIDDEN_IN_REVERTS
             if item.get(name) is not None
         ]
     else:
         faults = [
             FieldFault(f"{name} is missing", pointer=f"{pointer}/{name}")
-            for name in _NEEDED
+            for name in _REQUIRED_FIELDS
             if name not in item or (item[name] is None and not name.endswith("WalletId"))
         ]
     refusal: Refusal | None = InvalidRequest(faults) if faults else None
@@ -212,7 +214,11 @@ def transactions(rows: Sequence[TransactionRow]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Processed:
-    """The outcome of one item: rows or a refusal; `identity` names the item, `account_keys` its ledger and account."""
+    """The outcome of one item: rows or a refusal.
+
+    `identity` has the fields that name the item in the response. `account_keys` are the keys of the ledger and of the
+    account, None if the item has no existing account.
+    """
 
     identity: Mapping[str, Any]
     account_keys: tuple[str, str] | None
@@ -221,7 +227,7 @@ class Processed:
 
 
 def processed(items: Sequence[Processed]) -> dict[str, Any]:
-    """The response of a batch: processed and refused items, each in the order of the request."""
+    """The response to a batch: the processed and the refused items, both in the order of the request."""
     answer: dict[str, list[Any]] = {"processed": [], "failed": []}
     for item in items:
         ledger_key, ledger_account_key = item.account_keys or (None, None)
@@ -239,18 +245,18 @@ def processed(items: Sequence[Processed]) -> dict[str, Any]:
 
 
 def partial_fiat_values(body: RevertBatch) -> dict[str, Decimal]:
-    """The fiat values of a batch revert, by transaction.
+    """The fiat values of a batch revert, by the id of the transaction.
 
-    Raises InvalidRequest for a transaction that is not reverted, or is named twice.
+    Raises InvalidRequest for a transaction that the batch does not revert, or that has two fiat values.
     """
     values: dict[str, Decimal] = {}
     faults = []
     for index, value in enumerate(body.partial_fiat_values):
-        transaction_id, place = value.ledger_transaction_id, f"/partialFiatValues/{index}/ledgerTransactionId"
+        transaction_id, pointer = value.ledger_transaction_id, f"/partialFiatValues/{index}/ledgerTransactionId"
         if transaction_id in values:
-            faults.append(FieldFault(f"ledgerTransactionId {transaction_id} already has a fiat value", pointer=place))
+            faults.append(FieldFault(f"ledgerTransactionId {transaction_id} already has a fiat value", pointer=pointer))
         elif transaction_id not in body.transaction_ids:
-            faults.append(FieldFault(f"ledgerTransactionId {transaction_id} is not in transactionIds", pointer=place))
+            faults.append(FieldFault(f"ledgerTransactionId {transaction_id} is not in transactionIds", pointer=pointer))
         values[transaction_id] = value.partial_fiat_value
     if faults:
         raise InvalidRequest(faults)

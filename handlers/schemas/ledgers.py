@@ -64,30 +64,30 @@ class NewAccount(AccountSettings):
 
 
 class TransactionType(fields.Field[Any]):
-    """The kind of a transaction: a number inside, a name in responses."""
+    """The type of a transaction: a number in the code, a name in responses."""
 
     dump = TRANSACTION_TYPES.__getitem__
 
 
-_DAYS = 30
-_MOST_DAYS = 366
+_DEFAULT_DAYS = 30
+_MAX_DAYS = 366
 
 
 def days_of(query: Mapping[str, Any], today: date) -> tuple[date, date]:
-    """The first and last day of `fromDate` and `toDate`, without days after `today`.
+    """The first and the last day of the range from `fromDate` to `toDate`, without days after `today`.
 
-    Raises InvalidRequest for days in the wrong order, or too many.
+    By default the last `_DEFAULT_DAYS` days. Raises InvalidRequest for days in the wrong order, or too many days.
     """
     last = date.fromisoformat(query["toDate"]) if "toDate" in query else today
     if "fromDate" in query:
         first = date.fromisoformat(query["fromDate"])
     else:
-        first = date.fromordinal(max(1, last.toordinal() - _DAYS + 1))
+        first = date.fromordinal(max(1, last.toordinal() - _DEFAULT_DAYS + 1))
     if first > last:
         raise InvalidRequest([FieldFault("fromDate is after toDate", parameter="fromDate")])
-    if (last - first).days >= _MOST_DAYS:
+    if (last - first).days >= _MAX_DAYS:
         raise InvalidRequest(
-            [FieldFault(f"fromDate is more than {_MOST_DAYS} days before toDate", parameter="fromDate")]
+            [FieldFault(f"fromDate is more than {_MAX_DAYS} days before toDate", parameter="fromDate")]
         )
     return first, min(last, today)
 

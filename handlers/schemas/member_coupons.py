@@ -11,7 +11,7 @@ from handlers.services.coupons.member_books import MemberBook
 
 
 def _member_book(shape: Shape) -> Callable[[MemberBook], dict[str, Any]]:
-    """The book with the member's own sums instead of all members', and the exclusions."""
+    """A function that renders a book, with the member's sums instead of those of all members, and the exclusions."""
 
     def answer(member_book: MemberBook) -> dict[str, Any]:
         return {

@@ -15,4 +15,4 @@ class _TextId(WireSchema):
 
 
 MOVED_POINTS = wrapped_list("ledgerTransactions", Shape(_TextId, MovedPoints))
-"""The response to mint and burn: one transaction, its id as text."""
+"""Renders the response to a mint or burn: a list of one transaction, whose id is a text."""

@@ -11,21 +11,21 @@ from handlers.services.tiers import TierSetting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierByKey(TierSetting):
-    """A tier to set, named by its key."""
+    """A tier to set, named by its key; None for the tier of the points."""
 
     loyalty_tier_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierById(TierSetting):
-    """A tier to set, named by its id."""
+    """A tier to set, named by its id; None for the tier of the points."""
 
     loyalty_tier_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierByIdInProgram(TierById):
-    """A tier to set, named by its id and that of its program."""
+    """A tier to set, named by its id, and the id of its program."""
 
     loyalty_program_id: int
 
@@ -35,13 +35,13 @@ TIER_BY_ID = Body(TierById)
 
 
 def tier_key(tier_change: tuple[TierTracking, LoyaltyTier | None]) -> dict[str, Any]:
-    """The key of the member's tier after it was set."""
+    """The response with the key of the tier that resulted, null if the member has none."""
     _, tier = tier_change
     return {"loyaltyTierKey": None if tier is None else tier.loyalty_tier_key}
 
 
 def tier_id(tier_change: tuple[TierTracking, LoyaltyTier | None]) -> dict[str, Any]:
-    """The id of the member's tier after it was set, and the record of the request."""
+    """The response with the id of the tier that resulted, and the id of the tier tracking."""
     tracking, _ = tier_change
     return {
         "loyaltyTierId": tracking.answered_tier_id,

@@ -16,7 +16,7 @@ from persistence.paging import Paged
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberUpdate(MemberBody):
-    """A changed member, the reason, and whether campaigns receive the event."""
+    """A changed member, the reason, and whether campaigns evaluate the change as an event."""
 
     update_reason: str | None = field(default=None, metadata=OF_REQUEST)
     emit_event: bool = field(default=True, metadata=OF_REQUEST)
@@ -24,7 +24,7 @@ class MemberUpdate(MemberBody):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewMembers:
-    """Members to enrol together."""
+    """Members to enrol in one request."""
 
     members: Sequence[MemberBody]
 
@@ -55,7 +55,7 @@ MEMBER_TIER = Shape(MemberTier, without=("is_manual",))
 
 
 def enrolled(name: str) -> Callable[[Enrolment], dict[str, Any]]:
-    """A function that renders an enrolment: the member, and the outcomes of its referral code."""
+    """A function that renders an enrolment: the member as `name`, and the outcomes of its referral code."""
     return lambda enrolment: {name: MEMBER.dump(enrolment.record), "referrals": enrolment.referrals}
 
 
@@ -93,12 +93,12 @@ def member_page(page: Paged[Any]) -> dict[str, Any]:
 
 
 def member_batch(batch: Mapping[str, Any]) -> dict[str, Any]:
-    """The members of a batch, and the ids without a member."""
+    """The response with the members of a batch, and the ids of which there is no member."""
     return {"members": [MEMBER.dump(member) for member in batch["members"]], "notFound": batch["not_found"]}
 
 
 def search_row(row: tuple[Member, MemberTier | None]) -> dict[str, Any]:
-    """A member found by a search, with the tier in one program (administration, "Member search row")."""
+    """A member found by a search, and the member's tier in a program, if any (administration, "Member search row")."""
     member, tier = row
     properties = MEMBER_PROPERTIES.dump(member)
     profile = properties["profile"]

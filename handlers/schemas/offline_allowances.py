@@ -11,7 +11,7 @@ ALLOWANCE = Shape(AllowanceView, without=("organization_id", "member_id", "ledge
 
 
 def redeemed(result: Redeemed) -> dict[str, Any]:
-    """A redeemed allowance, and its burn."""
+    """The response with a redeemed allowance, and the rows of its burn."""
     return {
         "offlineAllowance": ALLOWANCE.dump(result.allowance),
         "transactions": [TRANSACTION_ROW.dump(row) for row in result.transactions],

@@ -28,13 +28,13 @@ class OrganizationProperties:
     points_expiring: Mapping[str, Any] | None = None
 
 
-class _Shown(WireSchema):
+class _ComputedFields(WireSchema):
     test_clock = Nested(CLOCK_OF_ORGANIZATION)
 
 
 ORGANIZATION = Shape(
     OrganizationDetails,
-    _Shown,
+    _ComputedFields,
     without=("default_ledger_id", "configuration_version"),
     optional=("test_clock", "points_expiring"),
 )

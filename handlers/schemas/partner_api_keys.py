@@ -9,7 +9,7 @@ from handlers.messages.base import Shape
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyProperties:
-    """The partner that a key is for, and the organization's name for it."""
+    """The writable fields of a key: the partner whom it is for, and the organization's name for the partner."""
 
     partner: str
     name: str
@@ -19,6 +19,6 @@ KEY = Shape(PartnerApiKey)
 
 
 def new_key(key_with_secret: tuple[PartnerApiKey, str]) -> dict[str, Any]:
-    """A new key, in the only response that ever shows it."""
+    """The response with a new key: its record and its text, which no other response shows."""
     record, key = key_with_secret
     return {"partnerApiKey": KEY.dump(record), "apiKey": key}

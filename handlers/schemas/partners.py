@@ -13,7 +13,7 @@ _MISSION_FIELDS = ("currentCounter", "newCounter", "achieved", "goal", "timesAch
 
 
 def payment_intent(body: Mapping[str, Any]) -> PaymentIntent:
-    """The intent of an accepted body; if it has no `paymentId`, its `referenceId` is used (partner B)."""
+    """The intent of an accepted body; the `referenceId` of partner B replaces a missing `paymentId`."""
     if body.get("paymentId") is None:
         body = {**body, "paymentId": body.get("referenceId")}
     return _INTENT.load(body)

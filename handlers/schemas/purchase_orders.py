@@ -13,14 +13,15 @@ from handlers.messages.base import loaded_items
 from handlers.messages.orders import order_record
 from handlers.services.orders import CreatedOrder, NewOrder
 
+# Fields of a request that are not fields of the order.
 _NOT_OF_THE_ORDER = {"status", "loyaltyMemberId"}
 
 
 def new_order(body: Mapping[str, Any]) -> NewOrder:
     """An order of a body that the document accepted; raises InvalidRequest for an invalid date."""
-    dated = body.get("externalEventDate")
+    date_text = body.get("externalEventDate")
     try:
-        moment = None if dated is None else instant_of(dated)
+        moment = None if date_text is None else instant_of(date_text)
     except ValueError as error:
         fault = FieldFault("externalEventDate is not between the years 1 and 9999", pointer="/externalEventDate")
         raise InvalidRequest([fault]) from error
@@ -39,13 +40,13 @@ class _Orders(fields.Field[Any]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderBatch:
-    """Orders to create, each on its own."""
+    """Orders to create individually."""
 
     orders: Annotated[Sequence[NewOrder], _Orders]
 
 
 def created_order(created: CreatedOrder) -> dict[str, Any]:
-    """A created order with the results of its events; raises its refusal if there is one."""
+    """The response with a created order and the results of its events; raises the refusal of a refused order."""
     if created.order is None:
         raise created.refusal or ValueError("There is neither an order nor a refusal.")
     return {
@@ -57,7 +58,7 @@ def created_order(created: CreatedOrder) -> dict[str, Any]:
 
 
 def batch_result(created: CreatedOrder) -> dict[str, Any]:
-    """The outcome of one order of a batch."""
+    """The outcome of one order of a batch: the order in a list of one, or an error."""
     answer: dict[str, Any] = {"externalId": created.external_id, "result": []}
     if created.refusal is None:
         answer["result"] = [created_order(created)]

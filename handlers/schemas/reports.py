@@ -13,7 +13,7 @@ from persistence.reports.books import BookFigures, Discounts
 from persistence.reports.figures import MissionFigures
 from persistence.reports.wallets import Received, TopMember
 
-# An average is rounded to the most fraction digits of a ledger account.
+# Averages are rounded to the maximum number of fraction digits of a ledger account.
 _MILLIONTH = Decimal("0.000001")
 
 
@@ -48,12 +48,12 @@ def series_as_csv(report: DailySeries) -> str:
 
 
 def total(name: str) -> Callable[[Decimal], dict[str, Any]]:
-    """A function that renders a total under this name."""
+    """A function that renders a total as `{result: {name: total}}`."""
     return lambda amount: {"result": {name: exact_number(amount)}}
 
 
 def received(report: Received) -> dict[str, Any]:
-    """The totals of an account; the average is 0 if no member received anything."""
+    """The total that members received in an account, and the average, 0 if no member received anything."""
     average = Decimal(0)
     if report.wallets:
         average = (report.amount / report.wallets).quantize(_MILLIONTH, ROUND_HALF_EVEN)

@@ -21,11 +21,11 @@ from handlers.services.simulations.simulate import EARN, NEXT, REDEEM, Simulatio
 
 _ORDER_CREATED = "member-purchase-order-created"
 _EVENT = "event"
-_BY_DEFAULT = frozenset({EARN, REDEEM, NEXT})
+_DEFAULT_INCLUDE = frozenset({EARN, REDEEM, NEXT})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Sent:
+class _SimulationBody:
     order: Mapping[str, Any] | None = None
     payment: Mapping[str, Any] | None = None
     event: Mapping[str, Any] | None = None
@@ -37,29 +37,30 @@ class _Sent:
     include: Sequence[str] = ()
 
 
-_SENT = Body(_Sent)
+_BODY = Body(_SimulationBody)
 SIMULATION = Shape(Simulation)
 
 
 def simulation_request(body: Mapping[str, Any]) -> SimulationRequest:
     """The request of an accepted body; raises InvalidRequest for contradictions."""
-    fields = _SENT.load(body)
+    fields = _BODY.load(body)
     faults = list(_faults(fields))
     if faults:
         raise InvalidRequest(faults)
     event, person = _event(fields), None
     if fields.loyalty_member_id is None:
+        # Without a member, the event is about the described person; by default, about a newcomer.
         event, person = replace(event, member_id=NOBODY), fields.person or HypotheticalMember()
     # Some generated clients send an empty list for one that was not set.
     scenario = Scenario(event, person, fields.campaign_keys or None)
-    return SimulationRequest(scenario, fields.at, fields.coupon_codes, frozenset(fields.include) or _BY_DEFAULT)
+    return SimulationRequest(scenario, fields.at, fields.coupon_codes, frozenset(fields.include) or _DEFAULT_INCLUDE)
 
 
-def _faults(fields: _Sent) -> Iterator[FieldFault]:
+def _faults(fields: _SimulationBody) -> Iterator[FieldFault]:
     """Contradictions between the fields of a body."""
-    happenings = [name for name in (ORDER, PAYMENT, _EVENT) if getattr(fields, name) is not None]
-    if len(happenings) != 1:
-        names = " and ".join(happenings) if happenings else "none of them"
+    occasions = [name for name in (ORDER, PAYMENT, _EVENT) if getattr(fields, name) is not None]
+    if len(occasions) != 1:
+        names = " and ".join(occasions) if occasions else "none of them"
         yield FieldFault(f"One of order, payment and event says what happens; the body has {names}", pointer="")
     if fields.loyalty_member_id is not None and fields.person is not None:
         yield FieldFault(
@@ -71,21 +72,21 @@ def _faults(fields: _Sent) -> Iterator[FieldFault]:
         yield FieldFault(detail, pointer="/event/eventType")
 
 
-def _event(fields: _Sent) -> IncomingEvent:
-    """The event that would be tracked; ids that the request need not name are made up."""
+def _event(fields: _SimulationBody) -> IncomingEvent:
+    """The event that would be tracked; ids that the request does not have to name are generated."""
     key = f"simulation-{uuid.uuid4()}"
-    happening: Mapping[str, Any] = fields.event or {}
-    # Where the parts of the event are in the body.
-    place, inside = f"/{_EVENT}", ""
+    event: Mapping[str, Any] = fields.event or {}
+    # For pointers of faults: the place of the event in the body, and the prefix in the event that the body has not.
+    place, prefix = f"/{_EVENT}", ""
     if fields.order is not None:
-        happening = {"eventType": _ORDER_CREATED, "payload": {ORDER: {"externalId": key, **fields.order}}}
-        place, inside = "", "/payload"
+        event = {"eventType": _ORDER_CREATED, "payload": {ORDER: {"externalId": key, **fields.order}}}
+        place, prefix = "", "/payload"
     elif fields.payment is not None:
-        happening = {"eventType": PAYMENT_CONFIRMED, "payload": {PAYMENT: {"paymentId": key, **fields.payment}}}
+        event = {"eventType": PAYMENT_CONFIRMED, "payload": {PAYMENT: {"paymentId": key, **fields.payment}}}
     try:
-        return incoming_event({**happening, "systemUniqueKey": key, "loyaltyMemberId": fields.loyalty_member_id})
+        return incoming_event({**event, "systemUniqueKey": key, "loyaltyMemberId": fields.loyalty_member_id})
     except InvalidRequest as refusal:
         faults = [
-            replace(fault, pointer=place + (fault.pointer or "").removeprefix(inside)) for fault in refusal.faults
+            replace(fault, pointer=place + (fault.pointer or "").removeprefix(prefix)) for fault in refusal.faults
         ]
         raise InvalidRequest(faults) from refusal

@@ -20,7 +20,7 @@ class NewClock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockAdvance:
-    """The body of `advanceTestClock`: the moment that the clock is to show."""
+    """The body of `advanceTestClock`: the moment to which the clock is advanced."""
 
     to: datetime
 

@@ -12,12 +12,12 @@ from handlers.messages.json_text import exact_number
 from handlers.services.members.timeline import TimelinePage, TimelineQuery
 from persistence.timeline import SOURCES
 
-_GREATEST_ID = 2**63 - 1
+_MAX_ID = 2**63 - 1
 _ROW = Shape(TimelineRow, without=("details", "details_name"))
 
 
 def timeline_query(query: Mapping[str, Any]) -> TimelineQuery:
-    """The rows that the parameters want; raises InvalidRequest for a cursor that no page returned."""
+    """The query for the rows that the parameters select; raises InvalidRequest for a cursor that no page returned."""
     return TimelineQuery(
         limit=query["limit"],
         kinds=frozenset(query.get("kinds", ())),
@@ -37,7 +37,7 @@ def timeline_page(page: TimelinePage) -> dict[str, Any]:
 
 
 def timeline_row(row: TimelineRow) -> dict[str, Any]:
-    """A row, with its ids under the name of its kind."""
+    """A row; its details are in a field named after its kind, unless the row has another name for them."""
     return {**_ROW.dump(row), row.details_name or row.kind: _exact(row.details)}
 
 
@@ -51,8 +51,9 @@ def _exact(value: Any) -> Any:
 
 
 def _positions(cursor: str) -> dict[str, int]:
+    """The last id that was read of each source, by the name of the source."""
     positions = decode_cursor(cursor)
-    for name, place in positions.items():
-        if name not in SOURCES or type(place) is not int or not 0 <= place <= _GREATEST_ID:
+    for name, position in positions.items():
+        if name not in SOURCES or type(position) is not int or not 0 <= position <= _MAX_ID:
             raise foreign_cursor()
     return positions

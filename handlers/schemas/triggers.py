@@ -14,7 +14,7 @@ _TRIGGER = Shape(Trigger, without=("settings", "previous_secret_until"))
 
 @dataclass(frozen=True, slots=True)
 class ShownTrigger:
-    """A trigger with its secret, if the response shows it."""
+    """A trigger, and its secret if the response shows it, else None."""
 
     trigger: Trigger
     secret: str | None = None
@@ -26,9 +26,9 @@ class ShownTrigger:
 
 
 def trigger_record(shown_trigger: ShownTrigger) -> dict[str, Any]:
-    """The record of a trigger."""
+    """The record of a trigger, with the names of its headers, and with null in place of their values."""
     settings = shown_trigger.trigger.settings
-    # Values of headers are usually credentials, so they are never shown.
+    # The values of headers are never shown, since they are usually credentials.
     headers = dict.fromkeys(settings["headers"])
     return {
         **_TRIGGER.dump(shown_trigger.trigger),

@@ -11,14 +11,14 @@ from handlers.services.users.change_many_users import FAILED, UserOutcome, Users
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsersToAdd(UsersToChange):
-    """Users to create by address."""
+    """Users to create, by their email addresses."""
 
     send_invite: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PasswordReset:
-    """Another password for a user."""
+    """The new password of a user, and whether it is permanent."""
 
     password: str
     permanent: bool | None = None
@@ -57,18 +57,19 @@ def user_record(shown_user: ShownUser) -> dict[str, Any]:
 
 
 def _membership(membership: Membership) -> dict[str, Any]:
-    merged = membership.grant
+    """The record of a membership, with all permissions and with the inline permissions only."""
+    grant = membership.grant
     return {
         "organizationId": membership.organization_id,
-        "isAdmin": merged.is_admin,
-        "roles": sorted(merged.roles),
+        "isAdmin": grant.is_admin,
+        "roles": sorted(grant.roles),
         "inlineIsAdmin": membership.is_admin,
         "inlineRoles": list(membership.roles),
     }
 
 
 def created_user(user_with_password: tuple[ShownUser, str | None]) -> dict[str, Any]:
-    """The response that shows a password, only this once."""
+    """The response with a new user and the user's password, which no other response shows."""
     shown_user, password = user_with_password
     return {"user": user_record(shown_user), "password": password}
 
