@@ -17,7 +17,7 @@ from domain.problems import FieldFault, InvalidRequest
 from handlers.call import ADMINISTRATION, INTEGRATION, JSON, Caller, Request
 from handlers.http.dispatch import Dispatcher
 from handlers.http.operations import OperationPlan
-from handlers.messages.json_text import encode, json_able
+from handlers.messages.json_text import encode, to_json_value
 from handlers.messages.uploads import Upload
 from handlers.messages.validation import Schemas
 from handlers.settings import Settings
@@ -73,7 +73,7 @@ class LocalApi:
         if isinstance(body, Upload):
             return body
         plan = self._plan(operation).body
-        return None if plan is None or body is None else plan.read(encode(json_able(body)), JSON, faults)
+        return None if plan is None or body is None else plan.read(encode(to_json_value(body)), JSON, faults)
 
     def within(self, db: Connection, organization_id: int) -> LocalCalls:
         """Calls on one organization in an open database transaction."""

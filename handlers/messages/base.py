@@ -1,9 +1,9 @@
-"""The base of the shapes that the subjects' modules declare with marshmallow, compiled once to plain functions.
+"""The base of the shapes that other modules declare with marshmallow's fields, compiled once to plain functions.
 
 The document has already checked the content of a body, so loading only renames and converts. marshmallow's own
-machinery costs ten times more for the same result and is used for the declaration only. A field whose values differ
-inside and on the wire has a function `load`, which gets the value of a body, or `dump`, which gets the value inside;
-neither gets None.
+functions cost ten times more for the same result, so only its declarations are used. A field whose values differ in the
+code and on the wire has a function `load`, which converts the value of a body, or `dump`, which converts the value of
+the code; both are never called with None.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ Item = TypeVar("Item")
 
 
 class UnusableText(ValueError):
-    """A text that its document allows and that cannot be used; what is wrong follows the field's name."""
+    """A text that the document allows but that cannot be used; the message follows the name of the field."""
 
 
 class Instant(fields.Field[Any]):
-    """A date-time: aware UTC inside, RFC 3339 with `Z` on the wire."""
+    """A date-time: aware UTC in the code, RFC 3339 with `Z` on the wire."""
 
     load, dump = staticmethod(instant_of), staticmethod(instant_text)
 
 
 class LocalInstant(Instant):
-    """Like Instant, but a text without an offset stays without one: it is local time in a zone that is found later."""
+    """Like Instant, but a text without an offset becomes a naive time: local time in a zone that is looked up later."""
 
     load = staticmethod(local_of)
 
@@ -48,17 +48,17 @@ LocalMoment = Annotated[datetime, LocalInstant]
 
 
 class Exact(fields.Field[Any]):
-    """A number that is never a binary float."""
+    """A decimal number, in the code and on the wire; never a binary float."""
 
     dump = staticmethod(exact_number)
 
     def load(self, value: Any) -> Decimal:
-        """The exact number of a value."""
+        """The number as a Decimal."""
         return value if isinstance(value, Decimal) else Decimal(value)
 
 
 class _Key(fields.Field[Any]):
-    """A generated key, or a list of them: in lower case inside, however a request writes it."""
+    """A generated key, or a list of keys: in lower case in the code, in any case in requests."""
 
     def load(self, value: Any) -> Any:
         """The key or keys in lower case."""
@@ -66,7 +66,7 @@ class _Key(fields.Field[Any]):
 
 
 class Calendar(fields.Field[Any]):
-    """A calendar day, ISO 8601."""
+    """A calendar day: a date in the code, ISO 8601 on the wire."""
 
     load = staticmethod(date.fromisoformat)
 
@@ -76,27 +76,27 @@ class Calendar(fields.Field[Any]):
 
 
 class Plain(fields.Field[Any]):
-    """A value that is the same inside and on the wire: text, boolean, integer, JSON object, or a list of them."""
+    """A value that is the same in the code and on the wire: text, boolean, integer, JSON object, or a list of these."""
 
 
 class Completed(fields.Field[Any]):
-    """A JSON object to which responses add its missing fields, with the values of `empty`.
+    """A JSON object to which responses add its missing fields, with the values in `empty`.
 
-    `parts` has the same values for objects inside of it. Missing objects of `parts` are not added.
+    `parts` has such values for the fields of nested objects, by name. A nested object that is missing is not added.
     """
 
     def __init__(self, empty: Mapping[str, Any], parts: Mapping[str, Mapping[str, Any]] = {}) -> None:
         super().__init__()
-        self._empty, self._empty_parts = empty, parts
+        self._empty, self._parts = empty, parts
 
     def dump(self, value: Mapping[str, Any]) -> dict[str, Any]:
         """The completed object."""
-        parts = {name: {**empty, **value[name]} for name, empty in self._empty_parts.items() if name in value}
+        parts = {name: {**empty, **value[name]} for name, empty in self._parts.items() if name in value}
         return {**self._empty, **value, **parts}
 
 
 def loaded_items(load: Callable[[Any], Item], items: Sequence[Any]) -> list[Item]:
-    """The items of an array, each loaded; raises InvalidRequest with the faults of all of them."""
+    """The values that `load` returns for the items of an array; raises InvalidRequest with the faults of all items."""
     results: list[Item] = []
     faults: list[FieldFault] = []
     for index, item in enumerate(items):
@@ -110,18 +110,18 @@ def loaded_items(load: Callable[[Any], Item], items: Sequence[Any]) -> list[Item
 
 
 class Nested(fields.Field[Any]):
-    """A nested shape."""
+    """A nested JSON object, or with `many` a list of them, by a shape that has `dump` or `load`."""
 
     def __init__(self, shape: Any, many: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.shape, self.many = shape, many
 
     def dump(self, value: Any) -> Any:
-        """The JSON object of the value, or the list of them."""
+        """The JSON object of the value, or the list of JSON objects."""
         return [self.shape.dump(item) for item in value] if self.many else self.shape.dump(value)
 
     def load(self, value: Any) -> Any:
-        """The value of the JSON object, or the list of them."""
+        """The value of the JSON object, or the list of values."""
         return loaded_items(self.shape.load, value) if self.many else self.shape.load(value)
 
 
@@ -136,18 +136,19 @@ class WireSchema(Schema):
 OF_REQUEST = {"of_request": True}
 """Metadata of a field that describes only the request.
 
-An update that leaves it out does not take it from the record, and it is not stored.
+The field is not stored, and an update that leaves it out gets its default, not a value of the record.
 """
 
 Command = TypeVar("Command")
 
 
 def values_of(command: Any) -> dict[str, Any]:
-    """The stored fields of a command by name, without request-only ones (`OF_REQUEST`)."""
+    """The fields of a command by name, except fields that are not stored (`OF_REQUEST`)."""
     return {name: getattr(command, name) for name in _names_of_values(type(command))}
 
 
 def _names_of_values(command: Any) -> tuple[str, ...]:
+    """The names of the stored fields of a class of commands."""
     names = _NAMES_OF_VALUES.get(command)
     if names is None:
         fields_of_command = dataclasses.fields(command)
@@ -160,6 +161,7 @@ _NAMES_OF_VALUES: dict[Any, tuple[str, ...]] = {}
 
 
 def _default_of(field: dataclasses.Field[Any]) -> Callable[[], Any]:
+    """A function that returns the default of a field; None for a field without a default."""
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory
     default = None if field.default is dataclasses.MISSING else field.default
@@ -168,7 +170,10 @@ def _default_of(field: dataclasses.Field[Any]) -> Callable[[], Any]:
 
 @dataclass(frozen=True, slots=True)
 class _WireField:
-    """One field of a schema: its name in Python, its name on the wire, and how it is converted."""
+    """One field of a schema: its name in Python, its name on the wire, and the field that converts its values.
+
+    With `omit_none`, a response leaves the field out if it is None.
+    """
 
     name: str
     wire: str
@@ -177,6 +182,7 @@ class _WireField:
 
 
 def _fields_of(schema: type[Any]) -> Iterator[_WireField]:
+    """The fields of a marshmallow schema, a named tuple or a dataclass, except internal ones."""
     if issubclass(schema, Schema):
         for name, field in schema().fields.items():
             yield _WireField(
@@ -199,7 +205,7 @@ _KINDS: Mapping[Any, type[fields.Field[Any]]] = {datetime: Instant, Decimal: Exa
 
 
 def _kind_of(hint: Any) -> fields.Field[Any]:
-    """The field that reads and writes values of a type."""
+    """The marshmallow field that converts values of a type."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return _marked_kind_of(parts[0], parts[1:])
@@ -212,13 +218,13 @@ def _kind_of(hint: Any) -> fields.Field[Any]:
         item = _kind_of(parts[0])
         if isinstance(item, Nested):
             return Nested(item.shape, many=True)
-        # A `_Key` also reads lists of keys; other lists are read unchanged.
+        # A `_Key` also converts lists of keys; other lists are not converted.
         return item if isinstance(item, _Key) else Plain()
     return _KINDS.get(hint, Plain)()
 
 
 def _marked_kind_of(hint: Any, marks: Sequence[Any]) -> fields.Field[Any]:
-    """The field that a mark of a type names, or else that of the type."""
+    """The field that one of the marks of an annotated type is; by default, the field of the type."""
     for mark in marks:
         if isinstance(mark, fields.Field):
             return mark
@@ -228,11 +234,11 @@ def _marked_kind_of(hint: Any, marks: Sequence[Any]) -> fields.Field[Any]:
 
 
 class Shape:
-    """Records, commands and schemas compiled to a function that writes records: `dump` one as a JSON object.
+    """Classes of records, commands and schemas, compiled to `dump`, which writes a record as a JSON object.
 
-    A record gives all its fields but internal ones; a field that several schemas have is that of the first. `only` or
-    `without` name the fields that a response has or lacks, `names` renames them, `optional` names fields that a
-    response leaves out when they are None, like fields with the metadata `omit_none`.
+    The JSON object has all fields of the schemas except internal ones; if several schemas have a field, the first one
+    declares it. `only` names the fields that it has, or `without` the fields that it lacks; `names` renames fields, and
+    `optional` names the fields that it leaves out if they are None, like fields with the metadata `omit_none`.
     """
 
     def __init__(
@@ -259,7 +265,7 @@ class Shape:
             (names.get(name, field.wire), getattr(field.kind, "dump", None), field.omit_none or name in optional)
             for name, field in response_fields.items()
         ]
-        # One call that reads all values, since responses have many records with many fields.
+        # Each reads all values of a record by one call, since responses have many records with many fields.
         self._of_mapping, self._of_record = (_getter(kind, tuple(response_fields)) for kind in (itemgetter, attrgetter))
 
     def dump(self, record: Any) -> dict[str, Any]:
@@ -279,18 +285,19 @@ class Shape:
 
 
 def _getter(kind: Callable[..., Any], names: tuple[str, ...]) -> Callable[[Any], Sequence[Any]]:
-    """The function that reads values by their names, by item or by attribute."""
+    """A function that returns the values of these names; `kind` is `itemgetter` or `attrgetter`."""
     if not names:
         return lambda record: ()
     read = kind(*names)
+    # With a single name, `read` returns the value and not a tuple.
     return (lambda record: (read(record),)) if len(names) == 1 else read
 
 
 class Body(Shape, Generic[Command]):
-    """Reads checked JSON objects as commands, dataclasses whose field types define how each field is read.
+    """Reads checked JSON objects as commands: dataclasses whose field types define how each field is read.
 
-    A `datetime` is an `Instant`, a `Decimal` is `Exact`, a command is a part of the body, and `Annotated` names any
-    other field. Null, and a field that is left out, is the default of the dataclass.
+    A `datetime` is read as an `Instant`, a `Decimal` as `Exact`, a nested dataclass as a nested object, and `Annotated`
+    names any other field. A field that is null or left out gets the default of the dataclass.
     """
 
     def __init__(self, command: type[Command]) -> None:
@@ -300,11 +307,11 @@ class Body(Shape, Generic[Command]):
         self._defaults = {field.name: _default_of(field) for field in dataclasses.fields(cast(Any, command))}
 
     def load(self, body: Mapping[str, Any]) -> Command:
-        """Decode the command of an accepted JSON object; faults of format raise InvalidRequest."""
+        """Decode the command of an accepted JSON object; raises InvalidRequest for values that cannot be converted."""
         return self.command(**self._load_fields(body))
 
     def changes(self, body: Mapping[str, Any]) -> Changes[Command]:
-        """The same for an object that may leave out any field."""
+        """Decode the sent fields of an accepted JSON object; raises InvalidRequest like `load`."""
         return Changes(self.command, self._load_fields(body))
 
     def _load_fields(self, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -329,7 +336,7 @@ class Body(Shape, Generic[Command]):
 
 
 class Update(Generic[Command]):
-    """The body of an update: reads the fields that are sent as changes of a command."""
+    """Reads the body of an update: the fields that are sent, as changes of a command."""
 
     def __init__(self, command: type[Command]) -> None:
         self.command = command
@@ -344,7 +351,10 @@ class Changes(Generic[Command]):
     fields: Mapping[str, Any]
 
     def of(self, record: Any) -> Command:
-        """The command with the fields that were left out as in `record`, if there is one."""
+        """The command of the sent fields and, for the other fields, of the values in `record`.
+
+        If `record` is None, the other fields get their defaults.
+        """
         if record is None:
             return self.command(**self.fields)
         unchanged = {name: getattr(record, name) for name in _names_of_values(self.command) if name not in self.fields}

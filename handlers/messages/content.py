@@ -1,4 +1,4 @@
-"""Documents in the form of administrators' requests and of members' responses."""
+"""Documents in the form of responses to members, and the names of collections."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ MEMBER_DOCUMENT = Shape(
 
 
 def member_documents(collection: Any, query: dict[str, Any], page: Paged[ContentDocument]) -> dict[str, Any]:
-    """A page of the documents that a member is shown."""
+    """The response with a page of the documents that a member may see; `query` is returned in it."""
     return {
         "collection": COLLECTION_NAME.dump(collection),
         "query": query,

@@ -27,21 +27,24 @@ def tier_payload(
     is_manual: bool = False,
     expires_at: datetime | None = None,
 ) -> dict[str, Any]:
-    """The payload of `member-tier-set`, and of `member-tier-removed` if `after` is None."""
+    """The payload of `member-tier-set`, and of `member-tier-removed` if `after` is None.
+
+    `before` and `after` are the ids of the member's tiers, None for no tier.
+    """
     return {
         "loyaltyProgramId": schedule.loyalty_program_id,
         "loyaltyProgramKey": schedule.loyalty_program_key,
         "loyaltyTierId": after,
-        "loyaltyTierKey": tier_keys.get(after or 0),
+        "loyaltyTierKey": None if after is None else tier_keys.get(after),
         "previousLoyaltyTierId": before,
-        "previousLoyaltyTierKey": tier_keys.get(before or 0),
+        "previousLoyaltyTierKey": None if before is None else tier_keys.get(before),
         "isManual": is_manual,
         "expiresAt": None if expires_at is None else instant_text(expires_at),
     }
 
 
 def transaction_payload(posting: Posting, ledger_transaction_id: int | None) -> dict[str, Any]:
-    """The payload of `ledger-transaction-created`; in a dry run there is no id."""
+    """The payload of `ledger-transaction-created`; in a dry run the id is None."""
     details = posting.details
     return {
         "ledgerTransaction": {
@@ -66,7 +69,7 @@ def transaction_payload(posting: Posting, ledger_transaction_id: int | None) -> 
 
 
 class SettledMint(NamedTuple):
-    """A mint that waits no longer, and the order that it was for; in a dry run a new one has no id."""
+    """A mint that waits no longer, and the order that it was for, if any; a new mint of a dry run has no id."""
 
     ledger_transaction_id: int | None
     amount: Decimal
@@ -90,7 +93,7 @@ def available_payload(account: LedgerAccount, mints: Sequence[SettledMint], avai
 
 
 def cancelled_payload(account: LedgerAccount, mints: Sequence[SettledMint], cancelled_at: datetime) -> dict[str, Any]:
-    """The payload of `points-cancelled` about mints that waited for an event, which none confirmed in time."""
+    """The payload of `points-cancelled` about mints that waited for an event, but no event confirmed them in time."""
     return {
         "ledgerAccountKey": account.ledger_account_key,
         "amount": _total_of(mints),
@@ -130,7 +133,7 @@ def expired_payload(account: LedgerAccount, amount: Decimal, expired_at: datetim
 
 
 def badge_payload(tracking: BadgeTracking, is_dry_run: bool) -> dict[str, Any]:
-    """The payload of `badge-assigned` and `badge-unassigned`; in a dry run there are no ids."""
+    """The payload of `badge-assigned` and `badge-unassigned`; in a dry run the ids are null."""
     tracking_json = TRACKING.dump(tracking)
     if is_dry_run:
         tracking_json |= {"badgeTrackingId": None, "badgeTrackingKey": None, "revertedBadgeTrackingId": None}
@@ -138,7 +141,8 @@ def badge_payload(tracking: BadgeTracking, is_dry_run: bool) -> dict[str, Any]:
 
 
 def moved_coupon(usage: CouponUsage) -> dict[str, Any]:
-    """A coupon that an effect assigned or used; in a dry run only its book, since no code is given out."""
+    """A coupon that an effect assigned or used; in a dry run without code and key, since no coupon is assigned."""
+    # The usages of a dry run have negative ids.
     is_stored = usage.coupon_usage_id > 0
     return {
         "couponUsageKey": usage.coupon_usage_key if is_stored else None,
@@ -150,7 +154,8 @@ def moved_coupon(usage: CouponUsage) -> dict[str, Any]:
 
 
 def coupon_payload(usage: CouponUsage, book: CouponBook) -> dict[str, Any]:
-    """The payload of `coupon-code-assigned`, `coupon-code-used` and `benefit-used`; in a dry run there are no ids."""
+    """The payload of `coupon-code-assigned`, `coupon-code-used` and `benefit-used`; in a dry run the ids are null."""
+    # The usages and new coupons of a dry run have negative ids.
     is_stored = usage.coupon_usage_id > 0
     discounted = usage.amount_discounted
     return {

@@ -11,12 +11,12 @@ from domain.events import IncomingEvent, LoyaltyEvent
 from domain.problems import FieldFault, InvalidRequest, Refusal
 from domain.tenders import TenderRefund
 from handlers.messages.base import Body, Shape
-from handlers.messages.json_text import exact_number, json_able
+from handlers.messages.json_text import exact_number, to_json_value
 
-# Fields that only some responses show, or none.
+# Fields that no response shows, or only some responses.
 _NOT_SHOWN = ("sponsor_member_id", "payload", "result", "actor", "user_id", "cause_loyalty_event_id", "evaluated_at")
-# Fields of results that earlier versions did not store.
-_UNSTORED = {"tiersAsOf": None, "discountTotal": 0}
+# Fields of results that earlier versions of the server did not store, with their values for such results.
+_ADDED_FIELDS = {"tiersAsOf": None, "discountTotal": 0}
 _RECORD = Shape(LoyaltyEvent, without=_NOT_SHOWN, optional=("last_error",))
 _INCOMING = Body(IncomingEvent)
 _RULE_ERROR = Shape(RuleError, without=("at",))
@@ -24,7 +24,7 @@ TENDER_REFUND = Shape(TenderRefund)
 
 
 def event_record(event: LoyaltyEvent | Mapping[str, Any]) -> dict[str, Any]:
-    """The record of an event, made of the event or of its stored row."""
+    """The record of an event, from the event or from its stored row."""
     answer = _RECORD.dump(event)
     answer["tags"] = answer["tags"] or []
     return answer
@@ -38,7 +38,11 @@ def track_result(
     error: Refusal | None,
     missions: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """The result of one event: returned now, and returned again for the same key."""
+    """The result of one event, which is returned now, and again for the same `systemUniqueKey`.
+
+    `key` is the key of the stored event, None if it was not stored. `evaluation` is None for an event that was not
+    evaluated.
+    """
     evaluation = evaluation or Evaluation()
     result: dict[str, Any] = {
         "systemUniqueKey": event.system_unique_key,
@@ -59,19 +63,22 @@ def track_result(
 
 
 def completed_result(result: Mapping[str, Any]) -> dict[str, Any]:
-    """A stored result with the fields that a version before did not store."""
-    return {**_UNSTORED, **result} if _UNSTORED.keys() - result.keys() else dict(result)
+    """A stored result with the fields that earlier versions of the server did not store."""
+    return {**_ADDED_FIELDS, **result} if _ADDED_FIELDS.keys() - result.keys() else dict(result)
 
 
 def stored_result(event: LoyaltyEvent, status: str, error: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The result of a stored event without any effects."""
+    """The result of a stored event, without any effects; `error` is the problem of a failed event."""
     incoming = IncomingEvent(event.system_unique_key, event.event_type)
     result = track_result(incoming, event.loyalty_event_key, status, None, None)
     return result if error is None else {**result, "error": dict(error)}
 
 
 def limit_counter(count: Count) -> dict[str, Any]:
-    """The amount that an event counted against one limit; a budget also has its key, location and currency."""
+    """The amount that an event counted against one limit; `count` is negative for amounts that were given back.
+
+    The `sharedKey`, `location` and `currency` are left out if the limit has none.
+    """
     key, location = count.key, count.key.location_code
     answer = {
         "campaignId": count.campaign_id,
@@ -92,6 +99,7 @@ def limit_counter(count: Count) -> dict[str, Any]:
 
 
 def _effect(outcome: EffectOutcome) -> dict[str, Any]:
+    """The outcome of an effect; discount, worth, waiting points and error are left out if it has none."""
     answer = {
         "actionId": outcome.action.action_id,
         "actionIndex": outcome.action.action_index,
@@ -101,7 +109,7 @@ def _effect(outcome: EffectOutcome) -> dict[str, Any]:
         "actionName": outcome.action.name,
         "effectId": outcome.effect_id,
         "status": outcome.status,
-        "params": [{"id": name, "value": json_able(value)} for name, value in outcome.params],
+        "params": [{"id": name, "value": to_json_value(value)} for name, value in outcome.params],
         **outcome.details,
     }
     if outcome.discount is not None:
@@ -125,33 +133,33 @@ def _rule_error(error: RuleError) -> dict[str, Any]:
     return fields
 
 
-def _explanation(why: Explanation) -> dict[str, Any]:
+def _explanation(explanation: Explanation) -> dict[str, Any]:
     answer: dict[str, Any] = {
-        "campaignId": why.campaign.campaign_id,
-        "campaignVersionId": why.campaign.campaign_version_id,
-        "campaignKey": why.campaign.campaign_key,
-        "campaignCode": why.campaign.code,
-        "actionId": None if why.action is None else why.action.action_id,
-        "actionName": None if why.action is None else why.action.name,
-        "applied": why.applied,
-        "trace": why.trace or {},
+        "campaignId": explanation.campaign.campaign_id,
+        "campaignVersionId": explanation.campaign.campaign_version_id,
+        "campaignKey": explanation.campaign.campaign_key,
+        "campaignCode": explanation.campaign.code,
+        "actionId": None if explanation.action is None else explanation.action.action_id,
+        "actionName": None if explanation.action is None else explanation.action.name,
+        "applied": explanation.applied,
+        "trace": explanation.trace or {},
     }
-    if why.reason is not None:
-        start, end = why.reason.at or (None, None)
+    if explanation.reason is not None:
+        start, end = explanation.reason.at or (None, None)
         answer["reason"] = {
-            "code": why.reason.code,
-            "label": why.reason.label,
+            "code": explanation.reason.code,
+            "label": explanation.reason.label,
             "start": start,
             "end": end,
-            "actual": json_able(why.reason.actual),
+            "actual": to_json_value(explanation.reason.actual),
         }
     return answer
 
 
 def queued_result(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """The outcome of an event that was tracked asynchronously: queued, now or before, or rejected with a problem.
+    """The outcome of an event that is tracked asynchronously: queued, now or before, or rejected with a problem.
 
-    An event that was tracked before and has failed since is rejected with its problem and its key.
+    An event that was tracked before and has failed meanwhile is rejected with its problem and its key.
     """
     outcome: dict[str, Any] = {
         "systemUniqueKey": answer["systemUniqueKey"],
@@ -164,12 +172,13 @@ def queued_result(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def incoming_event(body: Mapping[str, Any]) -> IncomingEvent:
-    """An event that a document accepted; raises InvalidRequest naming every invalid date."""
-    dated = ((body.get("payload") or {}).get("order") or {}).get("externalEventDate")
+    """An event that a document accepted; raises InvalidRequest for invalid dates."""
+    order_date = ((body.get("payload") or {}).get("order") or {}).get("externalEventDate")
     event = _INCOMING.load(body)
-    if dated is not None:
+    if order_date is not None:
+        # The payload is stored unchanged: its date is only checked here.
         try:
-            instant_of(dated)
+            instant_of(order_date)
         except ValueError as error:
             detail = "externalEventDate is not between the years 1 and 9999"
             raise InvalidRequest([FieldFault(detail, pointer="/payload/order/externalEventDate")]) from error

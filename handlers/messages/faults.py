@@ -1,4 +1,4 @@
-"""The faults that `jsonschema-rs` finds in a value, in sentences that begin with the name of the field."""
+"""The errors that `jsonschema-rs` finds in a value, as sentences that begin with the name of the field."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,18 +10,20 @@ from domain.problems import LONGEST_NAME, did_you_mean, name_of
 MAX_FAULTS = 50
 
 PATTERN_FAULT = "x-pattern-fault"
-"""Next to a `pattern`: what is wrong with a text that does not match it, in words that follow the field's name."""
+"""Next to a `pattern` of a schema: the words that follow the field's name if a text does not match the pattern."""
 
 Place = tuple[str | int, ...]
+"""The names and indexes that lead to a value in a body."""
+
 SchemaAt = Callable[[Sequence[str | int]], Mapping[str, Any]]
-"""The schema that holds the keyword at the end of a path, `{}` if the path does not lead to one."""
+"""A function that returns the schema of the keyword at the end of a path; `{}` if the path leads to no schema."""
 
 MASK = "The value"
-"""The placeholder of the value in the messages of `jsonschema-rs`."""
+"""The placeholder for values in the messages of `jsonschema-rs`, which must not repeat what a client sent."""
 
-_MOST_LISTED = 20
-# Texts that list words, or columns to order by, as the documents write them.
-_WORDS = re.compile(r"\^\((?P<words>[A-Za-z0-9|_<>=-]+)\)(?:\((?P<direction>[,:])\(asc\|desc\)\)\?)?\$")
+_MAX_CHOICES = 20
+# The patterns of the documents that are lists of words, or of columns to order by.
+_LIST_PATTERN = re.compile(r"\^\((?P<words>[A-Za-z0-9|_<>=-]+)\)(?:\((?P<direction>[,:])\(asc\|desc\)\)\?)?\$")
 _FORMS = {
     "date": "a date such as 2026-01-31",
     "date-time": "a date-time such as 2026-01-31T12:00:00Z",
@@ -30,14 +32,14 @@ _FORMS = {
 
 
 class Explainer:
-    """Reports the faults of one schema; `root` is the pointer of its values in a body."""
+    """Reports the faults of values of one schema; `root` is the place of these values in a body."""
 
     def __init__(self, schema_at: SchemaAt, root: Place = ()) -> None:
         self._schema_at = schema_at
         self._root = root
 
     def explain(self, error: Any) -> Iterator[tuple[Place, str]]:
-        """The faults as (place, sentence)."""
+        """The faults of an error of `jsonschema-rs` as (place, sentence)."""
         place = tuple(error.instance_path)
         kind = error.kind
         match kind.name:
@@ -46,8 +48,8 @@ class Explainer:
             case "additionalProperties":
                 names = self._schema_at(error.schema_path).get("properties", ())
                 for name in kind.unexpected[:MAX_FAULTS]:
-                    at = (*place, name[:LONGEST_NAME])
-                    yield at, f"{self._name(at)} is not a known field.{did_you_mean(name, names)}"
+                    field_place = (*place, name[:LONGEST_NAME])
+                    yield field_place, f"{self._name(field_place)} is not a known field.{did_you_mean(name, names)}"
             case "oneOf" | "anyOf":
                 yield from self._closest(place, kind.context)
             case _:
@@ -58,6 +60,7 @@ class Explainer:
         return name_of((*self._root, *place))
 
     def _words(self, error: Any) -> str:
+        """The words that follow the name of the field, without the full stop of the sentence."""
         kind = error.kind
         match kind.name:
             case "enum":
@@ -80,17 +83,18 @@ class Explainer:
             case "maxProperties" if kind.limit == 0:
                 return "has fields, and there are none here"
             case name if name in _BOUNDS:
-                below, unit = _BOUNDS[name]
-                return _out_of_bounds(below, unit, kind.limit)
+                comparison, unit = _BOUNDS[name]
+                return _out_of_bounds(comparison, unit, kind.limit)
             case _:
-                # Keywords that only the schemas of content have.
+                # Keywords that only the schemas of content collections use.
                 message = error.message[:300]
                 return message.removeprefix(f"{MASK} ") if message.startswith(MASK) else f"is refused: {message}"
 
     def _closest(self, place: Place, branches: list[list[Any]]) -> Iterator[tuple[Place, str]]:
-        """The faults of one alternative: of all that allow the type of the value, the one with the fewest faults.
+        """The faults of one alternative: the one with the fewest faults among all that allow the type of the value.
 
-        If no alternative does: one fault, which names the types that are allowed.
+        If no alternative allows the type: one fault, which names the allowed types. `branches` has the errors of each
+        alternative.
         """
 
         def has_wrong_type(errors: list[Any]) -> bool:
@@ -101,7 +105,7 @@ class Explainer:
             for error in min(of_right_type, key=len):
                 yield from self.explain(error)
             return
-        kinds = dict.fromkeys(
+        types = dict.fromkeys(
             name
             for errors in branches
             for e in errors
@@ -109,10 +113,11 @@ class Explainer:
             for name in e.kind.types
             if name != "null"
         )
-        detail = f"is not of type {' or '.join(kinds)}" if kinds else "has none of the allowed forms, or more than one"
+        detail = f"is not of type {' or '.join(types)}" if types else "has none of the allowed forms, or more than one"
         yield place, f"{self._name(place)} {detail}."
 
 
+# The words for a limit that a value exceeds, by keyword: a comparison with the limit, and the unit of the limit.
 _BOUNDS: Mapping[str, tuple[str, str]] = {
     "minimum": ("is less than", ""),
     "maximum": ("is more than", ""),
@@ -127,10 +132,10 @@ _BOUNDS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def _out_of_bounds(beyond: str, unit: str, limit: Any) -> str:
-    if beyond == "has fewer than" and limit == 1:
+def _out_of_bounds(comparison: str, unit: str, limit: Any) -> str:
+    if comparison == "has fewer than" and limit == 1:
         return "is empty"
-    return f"{beyond} {_plain(limit)}" + (f" {unit}{'' if limit == 1 else 's'}" if unit else "")
+    return f"{comparison} {_plain(limit)}" + (f" {unit}{'' if limit == 1 else 's'}" if unit else "")
 
 
 def _plain(number: Any) -> str:
@@ -139,21 +144,22 @@ def _plain(number: Any) -> str:
 
 
 def _none_of(value: Any, choices: list[str]) -> str:
-    text = ", ".join(choices[:_MOST_LISTED]) + (", ..." if len(choices) > _MOST_LISTED else "")
+    text = ", ".join(choices[:_MAX_CHOICES]) + (", ..." if len(choices) > _MAX_CHOICES else "")
     suggestion = did_you_mean(value, choices) if isinstance(value, str) else ""
     return f"is not one of: {text[:400]}.{suggestion}"
 
 
 def _in_words(text: str, pattern: str) -> str:
-    """The form required by a pattern that does not match; lists of words or of columns are spelled out."""
-    words = _WORDS.fullmatch(pattern)
+    """The words for a text that does not match a pattern; a pattern that is a list of words names its choices."""
+    words = _LIST_PATTERN.fullmatch(pattern)
     if words is None:
         return "does not match the pattern of its schema"
-    listed = words["words"].split("|")
-    mark = words["direction"]
-    if mark is None:
-        return _none_of(text, listed)
-    suggestion = did_you_mean(text.partition(mark)[0], listed)
+    choices = words["words"].split("|")
+    separator = words["direction"]
+    if separator is None:
+        return _none_of(text, choices)
+    suggestion = did_you_mean(text.partition(separator)[0], choices)
     return (
-        f"is not one of these columns, alone or with {mark}asc or {mark}desc after it: {', '.join(listed)}.{suggestion}"
+        f"is not one of these columns, alone or with {separator}asc or {separator}desc after it: "
+        f"{', '.join(choices)}.{suggestion}"
     )

@@ -1,4 +1,4 @@
-"""The grants of an event that are stored with it until a part of its order is returned."""
+"""The grants of an event, which are stored so that they can be reduced when a part of its order is returned."""
 
 from __future__ import annotations
 
@@ -8,32 +8,35 @@ from typing import Any
 
 from domain.calendar import instant_of
 from domain.campaigns.outcomes import ActionGrants, EffectGrant
-from handlers.messages.json_text import exact_number, json_able
+from handlers.messages.json_text import exact_number, to_json_value
 
-# The variables of expressions that the grants themselves change, or that time does.
+# The variables of expressions that change after the event: by its own grants, or in the course of time.
 _BALANCES, _LISTS = ("balances", "badges"), ("audiences", "tiers")
 
 
 def grants_record(actions: Sequence[ActionGrants], context: Mapping[str, Any]) -> dict[str, Any]:
-    """The record of what actions granted, with the variables by which they did."""
+    """The record of what actions granted, with the variables by which their expressions were evaluated."""
     return {
         "variables": {
             **{name: _balances_record(context[name]) for name in _BALANCES},
             **{name: list(context[name]) for name in _LISTS},
             "missions": context["missions"],
-            "now": json_able(context["now"]),
+            "now": to_json_value(context["now"]),
         },
         "actions": [_action_record(action) for action in actions],
     }
 
 
 def granted_actions(record: Mapping[str, Any]) -> list[ActionGrants]:
-    """The grants of a record."""
+    """The grants in a record that `grants_record` made."""
     return [_action_of(action) for action in record["actions"]]
 
 
 def recorded_variables(record: Mapping[str, Any], present: Mapping[str, Any]) -> dict[str, Any]:
-    """The present variables of expressions with those of a record; accounts and badges that are new since have 0."""
+    """The variables of expressions: those of a record, and the present values of all others.
+
+    Accounts and badges that did not exist at the time of the record have the balance 0.
+    """
     variables = record["variables"]
     return {
         **present,
@@ -45,7 +48,7 @@ def recorded_variables(record: Mapping[str, Any], present: Mapping[str, Any]) ->
 
 
 def _balances_record(balances: Mapping[str, Decimal]) -> dict[str, Any]:
-    """Balances that are not zero."""
+    """The record of balances, without zero balances."""
     return {key: exact_number(amount) for key, amount in balances.items() if amount}
 
 
@@ -58,7 +61,7 @@ def _action_record(action: ActionGrants) -> dict[str, Any]:
         "rules": action.rules,
         "effects": action.effects,
         "timezone": action.zone,
-        "minSpendValue": json_able(action.min_spend_value),
+        "minSpendValue": to_json_value(action.min_spend_value),
         "balancesAfter": _balances_record(action.balances_after),
         "grants": [_grant_record(grant) for grant in action.grants],
     }
@@ -80,8 +83,8 @@ def _grant_record(grant: EffectGrant) -> dict[str, Any]:
         "place": grant.place,
         "amount": exact_number(grant.amount),
         "number": grant.transaction_number,
-        "qualifying": json_able(grant.qualifying),
-        "items": json_able(grant.items),
+        "qualifying": to_json_value(grant.qualifying),
+        "items": to_json_value(grant.items),
         "fromCount": grant.from_count,
         "toCount": grant.to_count,
     }

@@ -1,6 +1,7 @@
-"""JSON on the wire: exact decimals in and out; texts that JSON or PostgreSQL cannot hold are refused.
+"""JSON on the wire, with exact decimals; refuses bodies that are not JSON or that PostgreSQL cannot store.
 
-The digest of a request is that of its canonical JSON: two requests under one key are the same if their digests are.
+The digest of a request is the hash of its canonical JSON. Two requests with one key are the same if their digests are
+equal.
 """
 
 import hashlib
@@ -19,19 +20,19 @@ from domain.problems import FieldFault, InvalidRequest, name_of, pointer_part
 
 MAX_DEPTH = 200
 MAX_DIGITS = 80
-# Every number that a client can hold in a binary double has a place here: the smallest one is 4.94e-324.
+# Includes all numbers that a client can have in a binary double, of which the smallest is 4.94e-324.
 MAX_EXPONENT = 330
 _OUT_OF_RANGE = f"is out of range: the exponent of a number is between {-MAX_EXPONENT} and {MAX_EXPONENT}"
 
 _INT64 = 2**63
-# Wider than any number that a request may hold, so that dropping trailing zeros never rounds.
+# More digits than any number of a request may have, so that removing trailing zeros never rounds.
 _WITHOUT_ROUNDING = Context(prec=1000)
-# Beyond it a number is written with an exponent: an expression can evaluate to a number of thousands of digits.
-_MOST_PLAIN_DIGITS = 40
+# Longer numbers are written with an exponent: an expression can evaluate to a number of thousands of digits.
+_MAX_PLAIN_DIGITS = 40
 
 _encoder = msgspec.json.Encoder(decimal_format="number")
 encode = _encoder.encode
-"""Write a response; a Decimal becomes a JSON number with all its digits, a UTC datetime ends in `Z`."""
+"""Encode a value as JSON; a Decimal becomes a number with all its digits, a UTC datetime a text that ends in `Z`."""
 
 
 def exact_number(value: Decimal | int) -> Decimal | int:
@@ -39,17 +40,17 @@ def exact_number(value: Decimal | int) -> Decimal | int:
     if isinstance(value, int):
         return value
     whole = value.to_integral_value()
-    if whole != value or value.adjusted() > _MOST_PLAIN_DIGITS:
+    if whole != value or value.adjusted() > _MAX_PLAIN_DIGITS:
         return value.normalize(_WITHOUT_ROUNDING)
     return int(whole)
 
 
-def json_able(value: Any) -> Any:
-    """A value of an expression as JSON has it."""
+def to_json_value(value: Any) -> Any:
+    """A value of an expression in the types that JSON has."""
     if isinstance(value, dict):
-        return {str(name): json_able(part) for name, part in value.items()}
+        return {str(name): to_json_value(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [json_able(item) for item in value]
+        return [to_json_value(item) for item in value]
     if isinstance(value, Decimal):
         return exact_number(value)
     return instant_text(value) if isinstance(value, datetime) else value
@@ -59,34 +60,37 @@ _canonical = msgspec.json.Encoder(order="deterministic").encode
 
 
 def digest_of(value: Any) -> bytes:
-    """The digest of plain values; a number counts by its value, so that 10, 10.0 and 1e1 are the same."""
-    return hashlib.sha256(_canonical(_by_value(value))).digest()
+    """The digest of a JSON value; equal numbers have equal digests, such as 10, 10.0 and 1e1."""
+    return hashlib.sha256(_canonical(_with_shortest_numbers(value))).digest()
 
 
 # Most values are of these types, which are encoded unchanged.
 _UNCHANGED = frozenset({NoneType, bool, bytes, datetime, int, str})
 
 
-def _by_value(value: Any) -> Any:
+def _with_shortest_numbers(value: Any) -> Any:
+    """The value with each Decimal in it as `exact_number`."""
     if isinstance(value, Decimal):
         return exact_number(value)
     if isinstance(value, Mapping):
-        return {name: part if type(part) in _UNCHANGED else _by_value(part) for name, part in value.items()}
+        return {
+            name: part if type(part) in _UNCHANGED else _with_shortest_numbers(part) for name, part in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [part if type(part) in _UNCHANGED else _by_value(part) for part in value]
+        return [part if type(part) in _UNCHANGED else _with_shortest_numbers(part) for part in value]
     return value
 
 
 class UnreadableNumber(ValueError):
-    """A number with more digits, or a larger exponent, than the product reads; the text follows the field's name."""
+    """A number with too many digits, or a too large exponent; the message follows the name of the field."""
 
 
 def read_number(text: str) -> Decimal | int:
-    """Read a JSON number with a fraction or exponent; a whole one such as 1.0 becomes an int."""
+    """Read a JSON number with a fraction or exponent; a whole number such as 1.0 becomes an int."""
     if len(text) > MAX_DIGITS:
         raise UnreadableNumber(f"has more than {MAX_DIGITS} digits")
     if text[-1] != "0" and "e" not in text and "E" not in text:
-        # A fraction that does not end in 0 is no whole number.
+        # Without an exponent, a number whose fraction does not end in 0 is not a whole number.
         return Decimal(text)
     try:
         number = Decimal(text)
@@ -103,16 +107,16 @@ _decode = msgspec.json.Decoder(float_hook=read_number).decode
 
 
 def decode_stored(text: str) -> Any:
-    """Read JSON that the server has stored, with exact numbers; what it cannot read is a fault of the server."""
+    """Read JSON that the server has stored, with exact numbers; raises an error of the decoder for other texts."""
     return _decode(text)
 
 
 def decode(raw: bytes) -> Any:
-    """Read a request body; raises InvalidRequest for a text that is not JSON, and for JSON that cannot be stored."""
+    """Read a request body; raises InvalidRequest for a body that is not JSON, or that cannot be stored."""
     try:
         value = _decode(raw)
     except msgspec.ValidationError:
-        # Its text names no field: the body is read again, slowly, to find the number.
+        # A number cannot be read. The error names no field, so a slower decoder finds the number.
         raise InvalidRequest(_number_faults(raw)) from None
     except UnicodeDecodeError:
         raise _refusal("The body is not valid UTF-8.") from None
@@ -120,6 +124,7 @@ def decode(raw: bytes) -> Any:
         raise _refusal(f"The body is nested deeper than {MAX_DEPTH} levels.") from None
     except (msgspec.MsgspecError, ValueError) as error:
         raise _refusal(f"The body is not valid JSON: {str(error)[:200]}") from None
+    # Only then the body can be nested so deeply.
     if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH:
         _check_depth(value)
     _check_duplicates(raw, value)
@@ -140,6 +145,7 @@ def _refusal(detail: str, pointer: str = "") -> InvalidRequest:
 
 
 def _check_depth(value: Any) -> None:
+    """Raise InvalidRequest for a value that is nested too deeply, one level after the other."""
     level = [value] if type(value) in (dict, list) else []
     depth = 0
     while level:
@@ -155,13 +161,14 @@ def _check_depth(value: Any) -> None:
 
 
 def _check_duplicates(raw: bytes, value: Any) -> None:
-    # The decoder keeps the last of two equal names. Unless a quote is written as \u0022, the text has as many quotes as
-    # the value written out again, and more if a member was lost: two scans in C, no walk.
+    """Raise InvalidRequest for a body in which an object has a field twice; `value` is the decoded body."""
+    # The decoder keeps only the last of two fields with equal names. If a field was lost, the body has more quotes than
+    # the encoded value. This check is fast; it is not possible if quotes are written as \u0022.
     if b"\\u0022" not in raw and raw.count(b'"') == encode(value).count(b'"'):
         return
     faults = [
         FieldFault(f"{name_of((*path, node.name))} is in the body twice.", pointer=pointer_to((*path, node.name)))
-        for path, node in _places(json.loads(raw, object_pairs_hook=_members, parse_float=str, parse_int=str))
+        for path, node in _values_in(json.loads(raw, object_pairs_hook=_object_of, parse_float=str, parse_int=str))
         if type(node) is _Repeating
     ]
     if faults:
@@ -169,23 +176,24 @@ def _check_duplicates(raw: bytes, value: Any) -> None:
 
 
 class _Repeating(dict[str, Any]):
-    """An object of a body in which a field is there twice: `name`."""
+    """An object of a body that has the field `name` twice."""
 
     name: str
 
 
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) == len(pairs):
-        return members
+def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object with these fields; a `_Repeating` if two fields have the same name."""
+    fields = dict(pairs)
+    if len(fields) == len(pairs):
+        return fields
     names = [name for name, _ in pairs]
-    repeating = _Repeating(members)
+    repeating = _Repeating(fields)
     repeating.name = next(name for name in names if names.count(name) > 1)
     return repeating
 
 
 def _number_faults(raw: bytes) -> list[FieldFault]:
-    """The places of the numbers that cannot be read."""
+    """A fault for each number of a body that cannot be read."""
 
     def read(text: str) -> Decimal | int | UnreadableNumber:
         try:
@@ -202,19 +210,19 @@ def _number_faults(raw: bytes) -> list[FieldFault]:
     try:
         body = json.loads(raw, parse_float=read, parse_int=read_integer)
     except (ValueError, RecursionError):
-        # There is more wrong with it, behind the number.
+        # After the number, the body has further faults, so that it cannot be decoded at all.
         body = None
     faults = [
         FieldFault(f"{name_of(path)} {node}.", pointer=pointer_to(path))
-        for path, node in _places(body)
+        for path, node in _values_in(body)
         if isinstance(node, UnreadableNumber)
     ]
-    # A value that occurs twice under one name is lost here, but the body is refused anyway.
+    # No fault is found if the body cannot be decoded, or if another field of the same name replaces the number.
     return faults[:50] or [FieldFault("The body holds a number that is out of range.", pointer="")]
 
 
-def _places(body: Any) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    """Every value in a body with its place."""
+def _values_in(body: Any) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """Every value in a body, including objects and lists, with its place."""
     stack: list[tuple[tuple[str | int, ...], Any]] = [((), body)]
     while stack:
         path, node = stack.pop()
@@ -226,7 +234,8 @@ def _places(body: Any) -> Iterator[tuple[tuple[str | int, ...], Any]]:
 
 
 def _nul_faults(value: Any) -> Iterator[FieldFault]:
-    for path, node in _places(value):
+    """A fault for each text and each object with a U+0000, which PostgreSQL cannot store."""
+    for path, node in _values_in(value):
         if type(node) is str and "\x00" in node:
             yield FieldFault(f"{name_of(path)} holds the character U+0000.", pointer=pointer_to(path))
         elif type(node) is dict and any("\x00" in name for name in node):

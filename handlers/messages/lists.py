@@ -18,16 +18,16 @@ def listed(shape: Callable[[Any], Any]) -> Callable[[Paged[Any]], dict[str, Any]
 
 
 def exactness_of(paged: Paged[Any]) -> dict[str, bool]:
-    """The field that marks a total that is not exact."""
+    """The field `totalIsExact`, false for a total that is not exact; no field for an exact total."""
     return {} if paged.is_exact else {"totalIsExact": False}
 
 
 def listed_by_cursor(shape: Callable[[Any], Any]) -> Callable[[Paged[Any]], dict[str, Any]]:
-    """The same for a list that can be read by cursor, too."""
+    """A function that renders the response of a paged list with the cursor of the next page."""
     page = listed(shape)
     return lambda paged: {**page(paged), "nextCursor": paged.next_cursor}
 
 
 def results(shape: Callable[[Any], Any], name: str = "results") -> Callable[[Sequence[Any]], dict[str, Any]]:
-    """A function that renders the response of a list that is not paged: `{results: [...]}`."""
+    """A function that renders the response of a list that is not paged: `{name: [...]}`."""
     return lambda records: {name: [shape(r) for r in records]}

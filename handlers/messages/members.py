@@ -13,7 +13,7 @@ from domain.profiles import NOTIFICATIONS, PROFILE, empty_profile
 from domain.tiers import ConfiguredTier, MemberTier, TierStatus
 from handlers.messages.base import Completed, Nested, Shape, UnusableText, WireSchema
 
-# Unknown fields are null. Objects with parts are missing unless a part is known.
+# Responses have all fields of a profile, null if unknown; but objects with parts only if one part is known.
 _PROFILE = Completed(
     empty_profile(),
     {name: dict.fromkeys(profile_field.parts) for name, profile_field in PROFILE.items() if profile_field.parts},
@@ -23,7 +23,7 @@ _NOTIFICATIONS = Completed(dict.fromkeys(NOTIFICATIONS))
 
 
 class _LoyaltyMemberId(fields.Field[Any]):
-    """The organization's own id of a member; refuses values that the document's pattern cannot exclude."""
+    """The organization's own id of a member; refuses reserved ids, which the pattern of the document allows."""
 
     def load(self, value: Any) -> Any:
         """The unchanged id; raises UnusableText."""

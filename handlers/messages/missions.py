@@ -14,12 +14,12 @@ _MISSION = Shape(Mission, only=("mission_id", "mission_key", "code", "name"))
 
 
 def progress_answer(balance: MissionBalance, achieved: int) -> dict[str, Any]:
-    """The response to a request that advances a mission."""
+    """The response to a request that advances a mission; `achieved` is how often it achieved the goal."""
     return {"balance": {**BALANCE.dump(balance), "lastGoalsAchieved": achieved}}
 
 
 def mission_outcome(move: MissionMove, is_dry_run: bool) -> dict[str, Any]:
-    """The outcome of a mission for an event, with the fields of a payment's `missionsStatus`."""
+    """The outcome of a mission for an event; `missionsStatus` of partners' payments has some of its fields."""
     advance = move.advance
     return {
         **_MISSION.dump(move.mission),
@@ -38,7 +38,7 @@ def achieved_payload(move: MissionMove) -> dict[str, Any]:
 
 
 def reversed_mission(mission: Mission, tracking: MissionTracking, advance: Advance) -> dict[str, Any]:
-    """The reversed progress of a mission after its event was undone."""
+    """The reversed progress of a mission: `tracking` is the count of its event, `advance` the reversal of the count."""
     return {
         **_MISSION.dump(mission),
         "counted": tracking.counted,
@@ -50,6 +50,7 @@ def reversed_mission(mission: Mission, tracking: MissionTracking, advance: Advan
 
 
 def _reward(reward: Reward, is_dry_run: bool) -> dict[str, Any]:
+    """A reward with the paid amount; if it was refused in whole or in part, also the requested amount and the error."""
     if reward.refusal is not None:
         status = PARTIAL if reward.paid else FAILED
     else:

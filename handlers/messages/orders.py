@@ -8,8 +8,8 @@ from handlers.messages.base import Shape
 _ITEM = Shape(OrderItem, without=("organization_id", "returned_quantity", "returned_total"))
 _ORDER = Shape(Order, without=("event_ids", "returned_total"), optional=("payments",))
 
-# Fields of payments that events may leave out.
-_UNSENT = {"pointsPaymentKey": None, "reference": None, "refundedAmount": 0}
+# Fields of payments that events may leave out, with their values in responses.
+_PAYMENT_DEFAULTS = {"pointsPaymentKey": None, "reference": None, "refundedAmount": 0}
 
 
 def order_record(order_and_items: OrderWithItems) -> dict[str, Any]:
@@ -17,5 +17,5 @@ def order_record(order_and_items: OrderWithItems) -> dict[str, Any]:
     order, items = order_and_items
     record = {**_ORDER.dump(order), "items": [_ITEM.dump(item) for item in items]}
     if order.payments is not None:
-        record["payments"] = [{**_UNSENT, **payment} for payment in order.payments]
+        record["payments"] = [{**_PAYMENT_DEFAULTS, **payment} for payment in order.payments]
     return record

@@ -9,7 +9,7 @@ from handlers.messages.json_text import exact_number
 
 
 def referral_results(outcomes: Sequence[ReferralOutcome], is_dry_run: bool) -> list[dict[str, Any]]:
-    """The outcomes of the referral codes of an event; in a dry run, nothing was executed."""
+    """The outcomes of the referral codes of an event; a dry run has no codes, and `evaluated` instead of `executed`."""
     return [_outcome(outcome, is_dry_run) for outcome in outcomes]
 
 
@@ -28,6 +28,7 @@ def _outcome(outcome: ReferralOutcome, is_dry_run: bool) -> dict[str, Any]:
 
 
 def _reward(outcome: RewardOutcome, is_dry_run: bool) -> dict[str, Any]:
+    """The outcome of a reward; a partial one has the paid points, and besides them the requested points."""
     reward, is_partial = outcome.reward, outcome.status == PARTIAL
     answer: dict[str, Any] = {
         "recipient": reward.recipient,

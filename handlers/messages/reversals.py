@@ -13,7 +13,7 @@ from handlers.messages.base import Shape
 from handlers.messages.events import limit_counter
 from handlers.messages.json_text import exact_number
 
-# The effects of events besides points and limits, by their names in the response.
+# The kinds of reversed parts besides points and limits; the response has a list for each kind.
 TIERS, BADGES, COUPONS, MISSIONS, REFERRALS = UNDONE_KINDS = "tiers", "badges", "coupons", "missions", "referrals"
 
 _EVENT = Shape(
@@ -27,7 +27,7 @@ def reverted_event(reversal: RevertedEvent) -> dict[str, Any]:
         **_EVENT.dump(reversal.event),
         "ledgerTransactions": [_transaction(transaction) for transaction in reversal.transactions],
         "limitCounters": list(map(limit_counter, reversal.limits)),
-        **{kind: [other.record for other in reversal.others if other.kind == kind] for kind in UNDONE_KINDS},
+        **{kind: [part.record for part in reversal.others if part.kind == kind] for kind in UNDONE_KINDS},
     }
 
 
@@ -66,18 +66,21 @@ _COUPON = Shape(
 
 
 def reversed_tier(tracking: TierTracking, current_tier_id: int | None, is_restored: bool) -> ReversedPart:
-    """The reversal of a tier that an event had set; `current_tier_id` is the member's tier now."""
+    """The reversal of a tier that an event had set; `current_tier_id` is the member's tier now, None for no tier.
+
+    `is_restored` is false if the tier has been changed again meanwhile, so that the member keeps the current one.
+    """
     outcome = "reverted" if is_restored else "kept"
     return ReversedPart(TIERS, {**_TIER.dump(tracking), "currentLoyaltyTierId": current_tier_id, "outcome": outcome})
 
 
 def reversed_referral(log: ReferralLog, code: str) -> ReversedPart:
-    """The reversal of a use of a referral code, which no longer counts."""
+    """The reversal of a use of a referral code; `log` is the use, which no longer counts."""
     return ReversedPart(REFERRALS, {**_REFERRAL.dump(log), "code": code})
 
 
 def reversed_badge(tracking: BadgeTracking, reversal: BadgeTracking) -> ReversedPart:
-    """The reversal of one badge tracking, in whole or as far as the balance allowed."""
+    """The reversal of one badge tracking, in whole, or in part if the balance was too small."""
     record = {
         **_BADGE.dump(tracking),
         "revertedAmount": -reversal.amount_assigned,
@@ -88,9 +91,10 @@ def reversed_badge(tracking: BadgeTracking, reversal: BadgeTracking) -> Reversed
 
 
 def reversed_coupon(usage: CouponUsage, reversal: CouponUsage | None) -> ReversedPart:
-    """The reversal of an assignment or a use; `missing` is the part that stays, because it was used meanwhile.
+    """The reversal of the assignment or use `usage`; `reversal` is None if all of it was used.
 
-    The reversal of a use includes the part that an earlier reversal of its assignment could not take.
+    `missing` is the part of an assignment that stays because it was used meanwhile. If the use of that part is reversed
+    later, this reversal also takes the part from the member, so that its `amountAssigned` is not 0.
     """
     assigned = 0 if reversal is None else -reversal.amount_assigned
     record = {

@@ -1,18 +1,18 @@
-"""Bodies of requests that are files: kept on disk, and read in pieces."""
+"""Bodies of requests that are files: kept on disk, and read in blocks."""
 
 import hashlib
 from collections.abc import Iterator
 from tempfile import SpooledTemporaryFile
 
-# A larger file is on disk.
-_IN_MEMORY = 256 * 1024
+# The maximum size in bytes of a file that is kept in memory.
+_MAX_IN_MEMORY = 256 * 1024
 
 
 class Upload:
-    """A file that a client sends, of bounded memory whatever its size."""
+    """A file that a client sends; it uses a bounded amount of memory for any size."""
 
     def __init__(self) -> None:
-        self._file = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115  (closed by `close`)
+        self._file = SpooledTemporaryFile(_MAX_IN_MEMORY)  # noqa: SIM115  (closed by `close`)
         self._digest = hashlib.sha256()
         self._size = 0
 
@@ -32,11 +32,11 @@ class Upload:
         self._size += len(content)
 
     def blocks(self, size: int) -> Iterator[bytes]:
-        """The content from its beginning, in blocks of one size, all but the last."""
+        """The content from its beginning, in blocks of `size` bytes; the last block may be smaller."""
         self._file.seek(0)
         while block := self._file.read(size):
             yield block
 
     def close(self) -> None:
-        """Give up the file."""
+        """Close the file, which removes it from the disk."""
         self._file.close()

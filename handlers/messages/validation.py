@@ -17,16 +17,17 @@ from handlers.messages.faults import MASK, MAX_FAULTS, PATTERN_FAULT, Explainer,
 from handlers.messages.json_text import pointer_to
 
 ITEM_BY_ITEM = "x-checked-item-by-item"
-"""On an array: a fault of an item is reported in the result of that item, and refuses no other."""
+"""On an array: a fault of an item is reported in the result of that item, and does not refuse other items."""
 
 SERVER_PATTERN = "x-server-pattern"
-"""Next to a `pattern` that all regular expression engines read: the server's own pattern, which refuses more."""
+"""Next to a `pattern` that all regular expression engines can read: the pattern of the server, which refuses more."""
 
 MAX_EXPLAINED_VALUES = 2_000
-"""Values of a body of which every fault is listed."""
+"""The maximum number of values in a body of which every fault is reported."""
 
 _INT_BOUNDS = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
-_CARRIED = (
+# Keywords that are the same in OpenAPI and JSON Schema.
+_COPIED_KEYWORDS = (
     *("type", "enum", "format", "pattern", "maxLength", "minLength", "maximum", "minimum", "multipleOf"),
     *("maxItems", "minItems", "uniqueItems", "maxProperties", "minProperties", "required", PATTERN_FAULT),
 )
@@ -38,7 +39,7 @@ _DATE_TIME = re.compile(
 
 
 class DocumentError(RuntimeError):
-    """A document uses a feature that the HTTP layer does not serve; raised when the server starts."""
+    """A document uses a feature that the HTTP layer does not support; raised when the server starts."""
 
 
 def is_date(text: str) -> bool:
@@ -58,7 +59,7 @@ def is_date_time(text: str) -> bool:
         return False
     try:
         moment = datetime.fromisoformat(text)
-        # A moment at the edge of the calendar may have no UTC form.
+        # Raises OverflowError for a moment that is outside of the calendar in UTC.
         if moment.tzinfo is not None:
             moment.astimezone(UTC)
     except (ValueError, OverflowError):
@@ -116,23 +117,23 @@ class Schemas:
         return node
 
     def translate(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """The Draft 2020-12 form of an OpenAPI 3.0.3 schema, its references made absolute."""
+        """The Draft 2020-12 form of an OpenAPI 3.0.3 schema, with absolute references."""
         if "$ref" in schema:
-            beside = {key for key in schema if key != "$ref" and not key.startswith("x-")} - _ANNOTATIONS
-            if beside:
-                raise DocumentError(f"{schema['$ref']} has {sorted(beside)} next to it, which OpenAPI 3.0 ignores")
+            ignored = {key for key in schema if key != "$ref" and not key.startswith("x-")} - _ANNOTATIONS
+            if ignored:
+                raise DocumentError(f"{schema['$ref']} has {sorted(ignored)} next to it, which OpenAPI 3.0 ignores")
             return {"$ref": self._base + schema["$ref"]}
         if len(schema.get("allOf", ())) == 1 and schema.keys() - _ANNOTATIONS == {"allOf"}:
-            # How a document describes the use of a component; for the validator it is the component.
+            # A document uses such an `allOf` to describe a use of a component; for the validator it is the component.
             return self.translate(schema["allOf"][0])
-        result = {key: schema[key] for key in _CARRIED if key in schema}
+        result = {key: schema[key] for key in _COPIED_KEYWORDS if key in schema}
         if SERVER_PATTERN in schema:
             result["pattern"] = schema[SERVER_PATTERN]
         _bound(schema, result)
         if "properties" in schema:
             result["properties"] = {name: self.translate(child) for name, child in schema["properties"].items()}
         for key in ("items", "not"):
-            # The operation checks such items itself, each with the very schema.
+            # Operations check such items individually, by the same schema.
             if key in schema and not (key == "items" and schema.get(ITEM_BY_ITEM)):
                 result[key] = self.translate(schema[key])
         for key in ("allOf", "anyOf", "oneOf"):
@@ -144,17 +145,21 @@ class Schemas:
         elif not additional and result.get("properties"):
             result["additionalProperties"] = False
         elif not additional:
+            # An object without fields, for which this keyword has a message of its own.
             result["maxProperties"] = 0
         if "discriminator" in schema:
             self._choose_by_discriminator(schema, result)
         return _nullable(result) if schema.get("nullable") else result
 
     def _choose_by_discriminator(self, schema: Mapping[str, Any], result: dict[str, Any]) -> None:
-        """Put `if`/`then` in the place of `oneOf`, so that faults are those of the form that the client chose."""
+        """Replace `oneOf` by `if` and `then`, so that faults are reported for the branch that the client chose.
+
+        Leaves `oneOf` if the values of the discriminator do not choose one branch.
+        """
         name = schema["discriminator"]["propertyName"]
         branches: dict[str, Any] = {}
         for branch in schema.get("oneOf", ()):
-            values = self._values_of(branch, name)
+            values = self._enum_of_field(branch, name)
             if not values or branches.keys() & set(values):
                 return
             branches |= dict.fromkeys(values, self.translate(branch))
@@ -170,31 +175,34 @@ class Schemas:
             for value, branch in branches.items()
         ]
 
-    def _values_of(self, schema: Mapping[str, Any], name: str) -> list[str]:
+    def _enum_of_field(self, schema: Mapping[str, Any], name: str) -> list[str]:
+        """The allowed values of a field of a schema or of a part of its `allOf`; empty if it has no `enum`."""
         schema = self.resolved(schema)
         field_schema = schema.get("properties", {}).get(name)
         if field_schema is not None:
             return list(self.resolved(field_schema).get("enum", ()))
         for part in schema.get("allOf", ()):
-            if values := self._values_of(part, name):
+            if values := self._enum_of_field(part, name):
                 return values
         return []
 
 
 def _bound(schema: Mapping[str, Any], result: dict[str, Any]) -> None:
+    """Add the bounds of a number: exclusive ones as numbers, not flags, and for an integer those of its format."""
     for inclusive, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         if schema.get(exclusive) is True and inclusive in result:
             result[exclusive] = result.pop(inclusive)
     if schema.get("type") == "integer":
-        least, most = _INT_BOUNDS.get(schema.get("format", ""), _INT_BOUNDS["int64"])
+        minimum, maximum = _INT_BOUNDS.get(schema.get("format", ""), _INT_BOUNDS["int64"])
         if "exclusiveMinimum" not in result:
-            result["minimum"] = max(least, result.get("minimum", least))
+            result["minimum"] = max(minimum, result.get("minimum", minimum))
         if "exclusiveMaximum" not in result:
-            result["maximum"] = min(most, result.get("maximum", most))
+            result["maximum"] = min(maximum, result.get("maximum", maximum))
         result.pop("format", None)
 
 
 def _nullable(result: dict[str, Any]) -> dict[str, Any]:
+    """The translated schema `result`, which also allows null."""
     if "type" not in result or {"allOf", "anyOf", "oneOf", "not"} & result.keys():
         return {"anyOf": [{"type": "null"}, result]}
     result["type"] = [result["type"], "null"]
@@ -205,7 +213,7 @@ def _nullable(result: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def component_validator(schema: str, surface: str) -> Validator:
-    """The validator of a component schema of an interface."""
+    """The validator of the component schema with this name, in the document of an interface."""
     return _schemas_of(surface).validator({"$ref": f"#/components/schemas/{schema}"})
 
 
@@ -215,7 +223,7 @@ def _schemas_of(surface: str) -> Schemas:
 
 
 class Validator:
-    """A compiled schema that reports every fault of a value in words; `root` is the pointer of its values in a body."""
+    """A compiled schema that reports every fault of a value in words; `root` is the place of its values in a body."""
 
     def __init__(self, compiled: Any, schema_at: SchemaAt, root: Place = ()) -> None:
         self.accepts: Callable[[Any], bool] = compiled.is_valid
@@ -224,10 +232,10 @@ class Validator:
         self._explainer = Explainer(schema_at, root)
 
     def faults(self, value: Any) -> list[tuple[Place, str]]:
-        """Every fault of the value as (place, what is wrong), at most 50; of a large value only the first."""
+        """Every fault of the value as (place, sentence), at most `MAX_FAULTS`; only the first fault of a large value."""
         faults: list[tuple[Place, str]] = []
         errors = self._errors(value)
-        # A text of the wrong length gets no second fault about its form.
+        # A text with a wrong length gets no second fault for its pattern.
         lengths = {tuple(fault.instance_path) for fault in errors if fault.kind.name in ("minLength", "maxLength")}
         for error in errors:
             if error.kind.name != "pattern" or tuple(error.instance_path) not in lengths:
@@ -235,7 +243,7 @@ class Validator:
         return list(dict.fromkeys(faults))[:MAX_FAULTS]
 
     def _errors(self, value: Any) -> list[Any]:
-        # All errors are made before the first is returned, some microseconds each, and no other thread runs meanwhile.
+        # `iter_errors` finds all errors, in microseconds each, before it returns; meanwhile no other thread runs.
         if not is_large(value):
             return list(islice(self._iterate_errors(value), MAX_FAULTS))
         try:
@@ -246,7 +254,7 @@ class Validator:
 
 
 def is_large(value: Any) -> bool:
-    """True for a value with more than `MAX_EXPLAINED_VALUES` in it."""
+    """True for a value with more than `MAX_EXPLAINED_VALUES` values in it."""
     count, todo = 0, [value]
     while todo:
         part = todo.pop()
@@ -259,14 +267,14 @@ def is_large(value: Any) -> bool:
 
 
 def schema_holding(*roots: Mapping[str, Any]) -> SchemaAt:
-    """Finds the schema around a keyword by its path from one of the roots."""
+    """A function that finds the schema of a keyword by the keyword's path, which begins at one of the roots."""
 
     def schema_at(path: Sequence[str | int]) -> Mapping[str, Any]:
         for root in roots:
             node: Any = root
             for part in path[:-1]:
-                is_there = part in node if isinstance(node, Mapping) else isinstance(part, int) and part < len(node)
-                if not is_there:
+                exists = part in node if isinstance(node, Mapping) else isinstance(part, int) and part < len(node)
+                if not exists:
                     break
                 node = node[part]
             else:

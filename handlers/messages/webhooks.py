@@ -20,12 +20,15 @@ _ALERT = Shape(Alert, without=("rule",))
 
 
 def message(type_: str, data: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """The body of a message."""
+    """The body of a message of a type, such as `EVENT_EVALUATED`."""
     return {"type": type_, "timestamp": instant_text(now), "data": data}
 
 
 def event_data(row: Mapping[str, Any], member: Member) -> dict[str, Any]:
-    """An event that was evaluated, or that cancelled another, with its results; `row` is the row of the event."""
+    """The data of the message about an event that was evaluated, or that cancelled another event.
+
+    `row` is the stored row of the event.
+    """
     return {
         "loyaltyMemberId": member.loyalty_member_id,
         "event": event_record(row),
@@ -35,5 +38,5 @@ def event_data(row: Mapping[str, Any], member: Member) -> dict[str, Any]:
 
 
 def limit_alert(alert: Alert) -> dict[str, Any]:
-    """A share of a limit that is used for the first time in its period."""
+    """The data of the message about a share of a limit that is used for the first time in a period."""
     return {**_ALERT.dump(alert), "rule": limit_rule(alert.rule.written)}

@@ -223,11 +223,11 @@ def _fields(change: Change) -> Iterator[tuple[str, Any, Any]]:
 
 def _name_records(value: Any) -> Any:
     """A value as JSON has it, with the names of records as texts."""
-    from handlers.messages.json_text import json_able
+    from handlers.messages.json_text import to_json_value
     from handlers.server.configuration_files.yaml_files import Ref
 
     if isinstance(value, Ref):
         return str(value)
     if isinstance(value, Mapping):
         return {name: _name_records(part) for name, part in value.items()}
-    return [_name_records(part) for part in value] if isinstance(value, list) else json_able(value)
+    return [_name_records(part) for part in value] if isinstance(value, list) else to_json_value(value)

@@ -227,10 +227,10 @@ def json_option(command: Command) -> Command:
 
 def print_json(values: Any) -> None:
     """Print a value as one line of JSON."""
-    from handlers.messages.json_text import json_able
+    from handlers.messages.json_text import to_json_value
     from persistence.engine import to_json
 
-    click.echo(to_json(json_able(values)))
+    click.echo(to_json(to_json_value(values)))
 
 
 def print_result(as_json: bool, values: Mapping[str, Any], text: str | None = None) -> None:

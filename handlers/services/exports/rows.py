@@ -14,7 +14,7 @@ from domain.fields import wire_name
 from domain.imports.cells import FIELDS, LIST_SEPARATOR, csv_line, neutralised
 from domain.imports.records import BALANCES, MEMBERS, PLACES
 from domain.members import Member, MemberProperties
-from handlers.messages.json_text import encode, exact_number, json_able
+from handlers.messages.json_text import encode, exact_number, to_json_value
 from persistence import exported_members, exported_rows
 from persistence.exported_members import ExportedTier
 from persistence.exported_rows import QUERIES, ExportRange
@@ -98,7 +98,7 @@ def _record_rows(kind: str, db: Connection, export_range: ExportRange) -> Iterat
         for row_id, *values in page:
             yield ExportedRow(
                 row_id,
-                {name: json_able(value) for name, value in zip(columns, values, strict=True) if value is not None},
+                {name: to_json_value(value) for name, value in zip(columns, values, strict=True) if value is not None},
             )
         after = page[-1][0]
 

@@ -16,7 +16,7 @@ from domain.campaigns.thresholds import TotalThreshold, only_false_threshold, th
 from domain.expressions import Deadline
 from domain.missions.rules import CompiledMission
 from handlers.call import Execution
-from handlers.messages.json_text import json_able
+from handlers.messages.json_text import to_json_value
 from handlers.services.simulations.coupons import Offer
 from handlers.services.simulations.dry_run import DryRun, Scenario
 from handlers.services.simulations.earnings import campaigns_by_id
@@ -203,4 +203,4 @@ def _books(offers: Iterable[Offer]) -> Iterator[NextReward]:
 
 
 def _gift(effect_id: str, **params: Any) -> Gift:
-    return Gift(effect_id, [{"id": name, "value": json_able(value)} for name, value in params.items()])
+    return Gift(effect_id, [{"id": name, "value": to_json_value(value)} for name, value in params.items()])

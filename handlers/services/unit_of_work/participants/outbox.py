@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from domain.campaigns.context import EventFacts
 from domain.campaigns.limits import Alert
-from handlers.messages.json_text import json_able
+from handlers.messages.json_text import to_json_value
 from handlers.messages.webhooks import LIMIT_REACHED, NOTIFICATION, limit_alert
 from handlers.services.unit_of_work.reversals import Participant
 from handlers.services.webhooks.outbox import queue_notifications
@@ -44,7 +44,7 @@ class OutboxWork(Participant):
         self._notifications.append(
             {
                 "name": params["name"],
-                "data": json_able(params["data"] or {}),
+                "data": to_json_value(params["data"] or {}),
                 "eventType": event.event_type,
                 "loyaltyEventKey": event.key,
                 "memberId": event.member_id,
