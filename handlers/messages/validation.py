@@ -232,7 +232,7 @@ class Validator:
         self._explainer = Explainer(schema_at, root)
 
     def faults(self, value: Any) -> list[tuple[Place, str]]:
-        """Every fault of the value as (place, sentence), at most `MAX_FAULTS`; only the first fault of a large value."""
+        """The faults of the value as (place, sentence), at most `MAX_FAULTS`; only the first fault of a large value."""
         faults: list[tuple[Place, str]] = []
         errors = self._errors(value)
         # A text with a wrong length gets no second fault for its pattern.
