@@ -107,7 +107,7 @@ class Request:
 class RequestContext:
     """The data that a `before_transaction` hook may use.
 
-    `body` is the command of the request. `read` calls a function with a connection for queries; returns its result.
+    `body` is the command of the request. `read` calls a function with a connection for queries, and returns its result.
     """
 
     body: Any
@@ -167,7 +167,7 @@ class Execution:
 
     @property
     def is_awaited(self) -> bool:
-        """True if a caller waits for the result, which no caller of a job does."""
+        """True if a caller waits for the result; a job has no caller."""
         return False
 
 

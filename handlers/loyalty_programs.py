@@ -112,5 +112,6 @@ def _settle_default_program(call: Call, program: LoyaltyProgram, set_as_default:
     return organization.default_loyalty_program_id
 
 
-def _program_values(program: LoyaltyProgram, default_id: int | None) -> dict[str, Any]:
-    return {**asdict(program), "set_as_default": program.loyalty_program_id == default_id}
+def _program_values(program: LoyaltyProgram, default_program_id: int | None) -> dict[str, Any]:
+    """The fields of a program, and whether it is the organization's default."""
+    return {**asdict(program), "set_as_default": program.loyalty_program_id == default_program_id}

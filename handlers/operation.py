@@ -101,7 +101,7 @@ def _is_merged(annotation: Any) -> bool:
 
 
 def _body_of(annotation: Any) -> BodyShape | None:
-    """The shape that reads bodies as an argument of this type; None if the type does not define how."""
+    """The shape that reads bodies as values of this type; None for types other than commands and their changes."""
     if _is_merged(annotation) or get_origin(annotation) is Changes:
         return Update(get_args(annotation)[0])
     return Body(annotation) if isinstance(annotation, type) and is_dataclass(annotation) else None
@@ -123,9 +123,9 @@ def operation(
 ) -> Callable[[Handler], Handler]:
     """Declare the handler of an operationId.
 
-    The first argument of the handler is the call. It gets those of these values that its other arguments name: the
-    records that its path addresses (see `handlers.http.addresses`), `query` (typed parameters by their documented
-    names), `headers`, `body` (loaded) and `hook_result`. An argument with a default may be missing from the path of a
+    The first argument of the handler is the call. The names of its other arguments decide which values it gets: records
+    that its path addresses (see `handlers.http.addresses`), `query` (typed parameters by their documented names),
+    `headers`, `body` (loaded) and `hook_result`. A record whose argument has a default need not be in the path of every
     surface.
 
     - `answer` renders the result: one shape or function, or one for each surface. `body` loads the body: one shape or

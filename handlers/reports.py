@@ -139,7 +139,7 @@ def report_discounts(call: Call, query: Mapping[str, Any]) -> books.Discounts:
 
 @operation("reportMissionsSummary", answer=results(MISSION))
 def report_missions_summary(call: Call, query: Mapping[str, Any]) -> list[figures.MissionFigures]:
-    """The missions, those first that the largest number of members achieved."""
+    """The missions, ordered by the number of members who achieved them, largest first."""
     return figures.find_summary(call.db, _organization_id(call), query["limit"])
 
 

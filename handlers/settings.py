@@ -25,6 +25,7 @@ class SettingError(ValueError):
     """The value of a setting cannot be used; the message names the variable, never a secret value."""
 
 
+# The functions below read, or only check, the text of a variable; they raise SettingError.
 def _text(value: str) -> str:
     return value
 

@@ -67,4 +67,5 @@ def _make_default(call: Call, tier: LoyaltyTier) -> LoyaltyTier:
 
 
 def _tier_values(program: LoyaltyProgram, tier: LoyaltyTier) -> dict[str, Any]:
+    """The fields of a tier, and the key of its program."""
     return {**asdict(tier), "loyalty_program_key": program.loyalty_program_key}

@@ -224,7 +224,7 @@ def _kind_of(hint: Any) -> fields.Field[Any]:
 
 
 def _marked_kind_of(hint: Any, marks: Sequence[Any]) -> fields.Field[Any]:
-    """The field that one of the marks of an annotated type is; by default, the field of the type."""
+    """The marshmallow field among the marks of an annotated type; without one, the field for the type."""
     for mark in marks:
         if isinstance(mark, fields.Field):
             return mark

@@ -145,7 +145,7 @@ def _refusal(detail: str, pointer: str = "") -> InvalidRequest:
 
 
 def _check_depth(value: Any) -> None:
-    """Raise InvalidRequest for a value that is nested too deeply, one level after the other."""
+    """Raise InvalidRequest for a value that is nested too deeply; `level` has the objects and lists of one depth."""
     level = [value] if type(value) in (dict, list) else []
     depth = 0
     while level:

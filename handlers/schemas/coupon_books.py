@@ -25,6 +25,7 @@ class _Numbers(fields.Field[Any]):
         return [int(number) for number in value]
 
 
+# The interfaces differ in how they name a loyalty program, and in the form of whole numbers.
 _WholeNumbers = Annotated[Sequence[int], _Numbers]
 
 

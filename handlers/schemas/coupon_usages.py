@@ -127,7 +127,7 @@ def reverted_code_response(reverted_code: RevertedCode) -> dict[str, Any]:
     return {
         "status": WARNING if failed else SUCCESS,
         "message": message,
-        # There is one: `revert_code` raises a refusal if no use could be reverted.
+        # At least one use was reverted: else `revert_code` raises a refusal.
         "couponUsage": USAGE(reversals[0]),
         "details": [_revert_detail(outcome) for outcome in outcomes],
         "remainingUsages": reverted_code.remain,
@@ -135,6 +135,7 @@ def reverted_code_response(reverted_code: RevertedCode) -> dict[str, Any]:
 
 
 def _revert_detail(outcome: RevertOutcome) -> dict[str, Any]:
+    """The outcome of one use, with an error if it could not be reverted."""
     reversal = outcome.reversal
     detail = {
         "couponUsageKey": outcome.usage.coupon_usage_key,
