@@ -120,7 +120,7 @@ class AuditTrail:
     entries: list[NewEntry] = field(default_factory=list)
 
     def keep_before(self, record: Any) -> None:
-        """Keep the record before the change, which the handler has locked and read."""
+        """Keep the record before the change, which was read under the lock of the change."""
         self.before = record
 
     def add(

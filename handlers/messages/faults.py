@@ -19,8 +19,9 @@ SchemaAt = Callable[[Sequence[str | int]], Mapping[str, Any]]
 """A function that returns the schema of the keyword at the end of a path; `{}` if the path leads to no schema."""
 
 MASK = "The value"
-"""The placeholder for values in the messages of `jsonschema-rs`, which must not repeat what a client sent."""
+"""The placeholder that `jsonschema-rs` writes into its messages in place of the value."""
 
+# The maximum number of allowed values that a fault lists.
 _MAX_CHOICES = 20
 # The patterns of the documents that are lists of words, or of columns to order by.
 _LIST_PATTERN = re.compile(r"\^\((?P<words>[A-Za-z0-9|_<>=-]+)\)(?:\((?P<direction>[,:])\(asc\|desc\)\)\?)?\$")

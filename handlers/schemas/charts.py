@@ -34,7 +34,7 @@ class _Scale:
     days: int
 
     def y(self, figure: Decimal) -> float:
-        """The height of a figure in the drawing, from its top."""
+        """The vertical position of a figure, from the top of the drawing."""
         height = _HEIGHT - _TOP - _BOTTOM
         return _TOP + height * float((self.high - figure) / (self.high - self.low))
 
