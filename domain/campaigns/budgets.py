@@ -19,9 +19,9 @@ from domain.campaigns.limits import (
 
 
 class LimitBudget:
-    """The limits of every campaign that an event reaches, counted in the counters of its batch.
+    """The limits of all campaigns for one event; what the event uses is counted in the counters of its batch.
 
-    `alerts` are those that are to be reported because of the event.
+    `alerts` are the alerts that are to be reported because of the event.
     """
 
     def __init__(self, event: EventFacts, counters: Counters) -> None:
@@ -45,7 +45,7 @@ class LimitBudget:
         del self.alerts[alerts:]
 
     def of(self, campaign: CompiledCampaign) -> EventLimits:
-        """The limits of a campaign with the counters of this event; money in another currency has none."""
+        """The limits of a campaign for this event; limits of money in another currency do not apply."""
         campaign_id, event = campaign.campaign.campaign_id, self._event
         limits = self._limits.get(campaign_id)
         if limits is None:
@@ -70,12 +70,12 @@ class LimitBudget:
         return self._exhausted_before[campaign_id]
 
     def event_within_cooldown(self, campaign: CompiledCampaign) -> datetime | None:
-        """The date of an earlier event that the campaign rewarded less than its cooldown ago; None if there is none."""
+        """The date of another event within the cooldown on which the campaign had an effect; None if there is none."""
         if campaign.cooldown is None:
             return None
         campaign_id = campaign.campaign.campaign_id
         if campaign_id not in self._events_within_cooldown:
-            self._events_within_cooldown[campaign_id] = self._counters.applications.too_near(
+            self._events_within_cooldown[campaign_id] = self._counters.applications.last_within_cooldown(
                 campaign_id, self._event.member_id, self._event.at, campaign.cooldown, campaign.zone
             )
         return self._events_within_cooldown[campaign_id]
@@ -86,7 +86,7 @@ class LimitBudget:
         return tuple(self._applied_campaign_ids)
 
     def remaining(self, campaign: CompiledCampaign, use: LimitUse) -> tuple[Decimal, EventLimit | None]:
-        """As much of a use as the limits leave, and the limit that does not leave all of it, if there is one."""
+        """The part of a use that the limits allow, and the strictest limit; None if they allow all of it."""
         return self.of(campaign).remaining(use, self._counters) if campaign.limits else (use.amount, None)
 
     def count(self, campaign: CompiledCampaign, *uses: LimitUse) -> None:
@@ -96,7 +96,7 @@ class LimitBudget:
                 self.alerts += self.of(campaign).count(use, self._counters)
 
     def count_event(self, campaign: CompiledCampaign) -> None:
-        """Count the event, once for all its effects."""
+        """Count the event for the limits and the cooldown of a campaign, once for all effects of the campaign."""
         campaign_id = campaign.campaign.campaign_id
         if campaign.limits and campaign_id not in self._counted_campaign_ids:
             self._counted_campaign_ids.add(campaign_id)

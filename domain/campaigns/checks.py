@@ -28,6 +28,7 @@ def faults_of_limits(rules: Sequence[Mapping[str, Any]], has_currency: bool) -> 
 
 
 def _limit_faults(rule: Mapping[str, Any], has_currency: bool) -> Iterator[tuple[str, str]]:
+    """The faults of one rule, each as its field and its text."""
     kind, scope = rule["type"], rule["scope"]
     limits = rule.get("locationLimits") or {}
     if kind in (TRANSACTIONS, COUPONS):
@@ -48,7 +49,7 @@ def _limit_faults(rule: Mapping[str, Any], has_currency: bool) -> Iterator[tuple
 
 
 class SharedRule(NamedTuple):
-    """A limit rule with a `sharedKey`, the currency of its campaign, and the code of that if it is another one."""
+    """A limit rule with a `sharedKey`, the currency of its campaign, and the `code` of a campaign other than this."""
 
     rule: Mapping[str, Any]
     currency: str | None
@@ -58,7 +59,7 @@ class SharedRule(NamedTuple):
 def faults_of_sharing(
     rules: Sequence[Mapping[str, Any]], currency: str | None, others: Sequence[SharedRule]
 ) -> list[FieldFault]:
-    """Faults of rules that are to count together, and differ; `others` are those of other campaigns."""
+    """Faults of rules that share a counter and differ; `others` are the rules of other campaigns."""
     faults = []
     by_key = {other.rule["sharedKey"]: other for other in others}
     for index, rule in enumerate(rules):
@@ -66,7 +67,7 @@ def faults_of_sharing(
         if key is None:
             continue
         other = by_key.setdefault(key, SharedRule(rule, currency))
-        fields, other_fields = _compared(rule, currency), _compared(other.rule, other.currency)
+        fields, other_fields = _shared_fields(rule, currency), _shared_fields(other.rule, other.currency)
         different = ", ".join(name for name, value in fields.items() if value != other_fields[name])
         if different:
             sharer = "another rule of this campaign" if other.code is None else f"a rule of campaign {other.code}"
@@ -75,7 +76,7 @@ def faults_of_sharing(
     return faults
 
 
-def _compared(rule: Mapping[str, Any], currency: str | None) -> dict[str, Any]:
+def _shared_fields(rule: Mapping[str, Any], currency: str | None) -> dict[str, Any]:
     """The fields that must be equal in all rules with one `sharedKey`, by the names that an error shows."""
     return {
         **{name: rule[name] for name in ("scope", "type", "period", "limit")},
@@ -87,7 +88,7 @@ def _compared(rule: Mapping[str, Any], currency: str | None) -> dict[str, Any]:
 
 
 def faults_of_length(effects: Mapping[str, Any]) -> list[FieldFault]:
-    """A fault if the texts of all expressions together are too long to be compiled in a moment."""
+    """A fault if the texts of all expressions together are too long to be compiled quickly."""
     params = [param for item in effects.get("items", ()) for param in item.get("params", ())]
     size = sum(len(param.get("expression") or "") for param in params)
     if size <= MAX_TEXTS:
@@ -98,7 +99,7 @@ def faults_of_length(effects: Mapping[str, Any]) -> list[FieldFault]:
 def faults_of_constants(
     compiled: Collection[CompiledEffect], effects: Mapping[str, Any], now: datetime
 ) -> list[FieldFault]:
-    """Faults of constants of effects that would fail at every event; `effects` are the compiled ones, as written."""
+    """Faults of constants of effects that would fail at every event; `compiled` are the same effects, compiled."""
     faults = []
     for index, (effect, item) in enumerate(zip(compiled, effects.get("items", ()), strict=True)):
         values = {param.parameter.id: param.value for param in effect.params if param.program is None}
@@ -115,8 +116,9 @@ def faults_of_constants(
 def _constant_faults(
     effect_id: str, values: Mapping[str, Any], computed: Collection[str], now: datetime
 ) -> Iterator[tuple[str, str]]:
+    """The faults of one effect, each as its parameter and its text; `computed` are parameters with an expression."""
     amount, qualifying = values.get("amount"), values.get(_QUALIFYING)
-    # A mint of nothing may have points that qualify for tiers, or an expression for them.
+    # The amount of a mint may be 0 if it has qualifying points, constant or computed.
     may_be_zero = effect_id == MINT_POINTS and (qualifying is not None or _QUALIFYING in computed)
     if qualifying is not None and qualifying < 0:
         yield _QUALIFYING, f"{_QUALIFYING} of {effect_id} is {qualifying}, less than 0"
@@ -142,9 +144,9 @@ def _availability_faults(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]
 
 
 def _discount_faults(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    value, most = values["value"], values.get("maxAmount")
-    if most is not None and most <= 0:
-        yield "maxAmount", f"maxAmount of {DISCOUNT} is {most}, not more than 0"
+    value, max_amount = values["value"], values.get("maxAmount")
+    if max_amount is not None and max_amount <= 0:
+        yield "maxAmount", f"maxAmount of {DISCOUNT} is {max_amount}, not more than 0"
     if value <= 0:
         yield "value", f"value of {DISCOUNT} is {value}, which is not more than 0"
     elif values.get("type") == "percentage" and value > 100:

@@ -38,7 +38,7 @@ class CompiledParameter:
 
 @dataclass(frozen=True, slots=True)
 class CompiledEffect:
-    """An effect with its parameters; those that it does not name have their defaults, but for `only_if_named` ones."""
+    """An effect with the parameters that it names, and the defaults of all others except `only_if_named` ones."""
 
     effect: Effect
     params: tuple[CompiledParameter, ...]
@@ -46,10 +46,10 @@ class CompiledEffect:
 
 @dataclass(frozen=True, slots=True)
 class CompiledAction:
-    """An action with its effects and its rule (None always holds); `node` is the rule's tree, for explanations.
+    """An action with its compiled effects and rule (None always holds); `node` is the rule's tree, for explanations.
 
-    `fault` says why an action that was saved under earlier rules cannot run: it fails at every event. `stacking` is the
-    group that it belongs to.
+    `fault` is the reason why an action that was saved by an earlier release cannot be compiled any more: it fails at
+    every event. `stacking` is the group of the action.
     """
 
     action: Action
@@ -64,8 +64,8 @@ class CompiledAction:
 class CompiledCampaign:
     """A campaign with its running actions; points go to `main_account` unless an effect names another account.
 
-    `idle_actions` are the actions that do not run, known only where every action is to be explained. Days and periods
-    are in the time zone `zone`.
+    `idle_actions` are the actions that do not run; they are loaded only to explain every action. Days and periods are
+    in the time zone `zone`.
     """
 
     campaign: Campaign
@@ -108,16 +108,16 @@ def compile_campaign(
 
 
 def compile_action(
-    action: Action, before: CompiledAction | None = None, groups: Mapping[str, StackingGroup] = NO_GROUPS
+    action: Action, previous: CompiledAction | None = None, groups: Mapping[str, StackingGroup] = NO_GROUPS
 ) -> CompiledAction:
-    """Compile a stored action; one that cannot be compiled any more gets a `fault`, and the others still run.
+    """Compile a stored action; if it can no longer be compiled, it gets a `fault`, and other actions still run.
 
-    Rules and effects that are equal to those of `before` are taken over without compiling. `groups` are the stacking
-    groups by key.
+    If rules and effects are equal to those of the `previous` version, what was compiled is reused. `groups` are the
+    stacking groups by key.
     """
     stacking = stacking_of(action, groups)
-    if before is not None and (before.action.rules, before.action.effects) == (action.rules, action.effects):
-        return replace(before, action=action, stacking=stacking)
+    if previous is not None and (previous.action.rules, previous.action.effects) == (action.rules, action.effects):
+        return replace(previous, action=action, stacking=stacking)
     try:
         node, rule = compile_rules(action.rules)
         return CompiledAction(action, node, rule, compile_effects(action.effects), stacking=stacking)
@@ -126,9 +126,9 @@ def compile_action(
 
 
 def without_nulls(rules: Mapping[str, Any], effects: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Rules and effects without the parts that count as absent, such as null beside an expression.
+    """Rules and effects without the parts that count as absent.
 
-    In rules these are null and `{}`; in parameters a null `expression`, and a null `value` beside an expression.
+    In rules these are null and `{}`; in parameters a null `expression`, and a null `value` next to an expression.
     """
     rules_with_value = {form: source for form, source in rules.items() if source is not None and source != {}}
     return rules_with_value, {**effects, "items": [_item_without_nulls(item) for item in effects.get("items", ())]}
@@ -150,7 +150,7 @@ def _param_without_nulls(param: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def compile_rules(rules: Mapping[str, Any]) -> tuple[Node | None, Program | None]:
-    """Compile `{}`, `{expression}` or `{node}`; raises InvalidRequest with the position of every fault."""
+    """Compile `{expression}`, `{node}` or `{}` (no rule: None); raises InvalidRequest with every fault's position."""
     if not rules:
         return None, None
     if len(rules) > 1:
@@ -172,7 +172,7 @@ def compile_effects(effects: Mapping[str, Any]) -> tuple[CompiledEffect, ...]:
         if effect is None:
             faults.append(
                 FieldFault(
-                    _unknown(f"effectId {item['effectId']} is no effect.", item["effectId"], EFFECTS),
+                    _with_suggestion(f"effectId {item['effectId']} is no effect.", item["effectId"], EFFECTS),
                     pointer=f"{pointer}/effectId",
                 )
             )
@@ -187,12 +187,13 @@ def compile_effects(effects: Mapping[str, Any]) -> tuple[CompiledEffect, ...]:
     return tuple(compiled)
 
 
-def _unknown(detail: str, name: str, names: Collection[str]) -> str:
-    """The detail for an unknown name, with the closest known name, or else all known names."""
+def _with_suggestion(detail: str, name: str, names: Collection[str]) -> str:
+    """The error text `detail` for an unknown name, with the most similar one of `names`, or else all of them."""
     return detail + (did_you_mean(name, names) or f" There are: {', '.join(names)}.")
 
 
 def _compile_params(effect: Effect, values: Sequence[Mapping[str, Any]], pointer: str) -> tuple[CompiledParameter, ...]:
+    """Compile the parameters of one effect; raises InvalidRequest with every fault."""
     parameters = {parameter.id: parameter for parameter in effect.params}
     compiled: dict[str, CompiledParameter] = {}
     faults: list[FieldFault] = []
@@ -202,7 +203,9 @@ def _compile_params(effect: Effect, values: Sequence[Mapping[str, Any]], pointer
         if parameter is None:
             faults.append(
                 FieldFault(
-                    _unknown(f"id {param['id']} is no parameter of {effect.effect_id}.", param["id"], parameters),
+                    _with_suggestion(
+                        f"id {param['id']} is no parameter of {effect.effect_id}.", param["id"], parameters
+                    ),
                     pointer=f"{at}/id",
                 )
             )
@@ -258,7 +261,7 @@ WRONG_KIND = object()
 
 
 def constant(parameter: EffectParameter, value: Any) -> Any:
-    """The inside form of a constant or of an expression's value; `WRONG_KIND` for a value of the wrong kind."""
+    """The parameter's value, from a constant of the API or from an expression; `WRONG_KIND` if it does not fit."""
     if value is None and parameter.is_optional:
         return parameter.default_value
     if parameter.type == DECIMAL:
@@ -281,7 +284,7 @@ def _moment(value: Any) -> Any:
 
 
 def _kind_fault(parameter: EffectParameter) -> str:
-    """The fault of a value of the wrong kind for a parameter; it begins with the name of the parameter."""
+    """The error text for a value of the wrong kind; it begins with the name of the parameter."""
     if parameter.choices:
         return f"{parameter.id} is not one of: {', '.join(parameter.choices)}"
     if parameter.type == JSON_OBJECT:
@@ -293,7 +296,7 @@ CampaignAction = tuple[CompiledCampaign, CompiledAction]
 
 
 class Turn(NamedTuple):
-    """Actions that are evaluated together: those of a stacking group, or one. With a `contest` they compete."""
+    """The actions of a stacking group, or a single action, evaluated together. With a `contest` they compete."""
 
     actions: tuple[CampaignAction, ...]
     contest: Stacking | None = None
@@ -301,10 +304,10 @@ class Turn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EvaluationPlan:
-    """Campaigns, and all their actions by priority, campaign and index.
+    """Campaigns, and the turns of all their actions by priority, campaign and index.
 
-    The actions of a stacking group follow its first one. Exclusive campaigns come first, since they decide whether
-    others apply.
+    The actions of a stacking group share the turn of its first action. Exclusive campaigns come first, since they
+    decide whether other campaigns apply.
     """
 
     campaigns: tuple[CompiledCampaign, ...]
@@ -318,7 +321,8 @@ class EvaluationPlan:
         actions = [(campaign, action) for campaign in listed for action in campaign.actions]
         for campaign, action in sorted(actions, key=_order_of_evaluation):
             stacking, is_exclusive = action.stacking, campaign.campaign.exclusive
-            group = stacking if stacking is not None and stacking.is_placed else action.action.action_id
+            # An action that shares no turn has one by its id.
+            group = stacking if stacking is not None and stacking.shares_turn else action.action.action_id
             by_turn.setdefault((not is_exclusive, group), []).append((campaign, action))
         turns = sorted(by_turn.items(), key=lambda turn: turn[0][0])
         return cls(listed, tuple(Turn(tuple(members), _contest_of(group)) for (_, group), members in turns))

@@ -20,10 +20,12 @@ from domain.members import Member
 from domain.orders import NO_ORDERS, EarlierOrders, Order, OrderItem
 from domain.profiles import visible_profile
 
-# Fields of records by their names in expressions; the others are made below.
-_MADE = frozenset({"tags", "items", "payments", "moneyTotal", "profile", *ORDER_FIELDS})
+# Most fields of variables are fields of records; these are computed below.
+_COMPUTED = frozenset({"tags", "items", "payments", "moneyTotal", "profile", *ORDER_FIELDS})
+# Names in expressions, with the names of the fields of the record.
 _ORDER, _ITEM, _MEMBER = (
-    [(name, field_name(name)) for name in variable.fields if name not in _MADE] for variable in (ORDER, ITEM, MEMBER)
+    [(name, field_name(name)) for name in variable.fields if name not in _COMPUTED]
+    for variable in (ORDER, ITEM, MEMBER)
 )
 _PAYMENT = [name for name in PAYMENT.fields if name not in ("memberInfo", "products")]
 
@@ -73,7 +75,7 @@ def payment_variable(payload: Mapping[str, Any] | None, default_currency: str | 
 
 
 def member_variable(member: Member | None, orders: EarlierOrders = NO_ORDERS) -> dict[str, Any] | None:
-    """`member` or `sponsor`; null where there is no sponsor. `orders` are needed only if an expression reads them."""
+    """`member` or `sponsor`; null without a sponsor. `orders` are needed only if an expression reads them."""
     if member is None:
         return None
     variable: dict[str, Any] = {name: getattr(member, field) for name, field in _MEMBER}
@@ -140,12 +142,12 @@ def host_functions(matchers: Mapping[str, ItemPredicate]) -> Functions:
 class EventFacts:
     """Facts about an event; `at` is the moment when it happened, used for windows and periods.
 
-    `tier_keys` are those of the moment `tiers_as_of`, if it is late, else the present ones.
-    `location_zone` is the time zone of its location, if that has one of its own, used for days and hours.
-    `order_external_id` is the order that it is about, or the event that caused it.
+    `tier_keys` are the member's tiers at the moment `tiers_as_of`, or the present tiers if it is None.
+    `location_zone` is the event location's own time zone, used for days and hours; None if it has none.
+    `order_external_id` names the order of the event, or of the event that caused it.
     Effects give nothing to a member or a sponsor who is not active, and take nothing from them. Discounts are taken off
-    the `basket`: the purchase that the event is about, or that of the member which caused it. Points and coupons have
-    their worth in the `home_currency`, that of the organization.
+    the `basket`: the member's order or payment that the event is about, or that has caused the event. `home_currency`,
+    the currency of the organization, is that of the worth of points and coupons.
     """
 
     event_type: str
@@ -180,7 +182,7 @@ class EventFacts:
 
 
 class Performed(NamedTuple):
-    """The result of an effect: its amount and worth in money, where it has them, and further fields of the answer."""
+    """The result of an effect: its amount and worth in money, None without, and further fields of the response."""
 
     amount: Decimal | None = None
     details: Mapping[str, Any] = MappingProxyType({})
@@ -188,12 +190,12 @@ class Performed(NamedTuple):
 
 
 Executor = Callable[[EventFacts, Mapping[str, Any]], Performed | None]
-"""Executes an effect with these parameters, or raises a Refusal and has then changed nothing."""
+"""Executes an effect with these parameters, or raises a Refusal without having changed anything."""
 
-# All values in all levels, and all characters of texts and names.
-MOST_VALUES, MOST_CHARACTERS, MOST_LEVELS = 1000, 50_000, 20
-# Numbers that every JSON reader can hold; an expression can produce greater ones.
-LARGEST_EXPONENT = 300
+# The limits of a JSON object: its values in all levels, the characters of its texts and names, and its levels.
+MAX_VALUES, MAX_CHARACTERS, MAX_LEVELS = 1000, 50_000, 20
+# Every JSON reader can hold numbers up to this exponent; an expression can produce larger ones.
+MAX_EXPONENT = 300
 
 
 def is_json_object(value: Any) -> bool:
@@ -216,7 +218,7 @@ def is_json_object(value: Any) -> bool:
             unvisited.extend((inner, level + 1) for inner in part)
         elif not _is_scalar(part):
             return False
-        if values + len(unvisited) > MOST_VALUES or characters > MOST_CHARACTERS or level > MOST_LEVELS:
+        if values + len(unvisited) > MAX_VALUES or characters > MAX_CHARACTERS or level > MAX_LEVELS:
             return False
     return True
 
@@ -229,4 +231,4 @@ def is_number(value: Any) -> bool:
     """True for a number that every JSON reader can hold."""
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         return False
-    return not value or abs(Decimal(value).adjusted()) <= LARGEST_EXPONENT
+    return not value or abs(Decimal(value).adjusted()) <= MAX_EXPONENT

@@ -11,7 +11,7 @@ from domain.problems import Conflict, FieldFault
 
 
 class CooldownActive(Conflict, slug="cooldown", title="The cooldown of the campaign has not ended"):
-    """The campaign had an effect on an event of the member that is too near."""
+    """The campaign had an effect on another event of the member, within the cooldown of this one."""
 
 
 class Application(NamedTuple):
@@ -27,30 +27,31 @@ class Applications:
     """The events of the members of a unit of work on which campaigns with a cooldown had an effect."""
 
     def __init__(self, applications: Iterable[Application] = ()) -> None:
-        self._by_place: dict[tuple[int, int], list[Application]] = {}
+        self._by_campaign_and_member: dict[tuple[int, int], list[Application]] = {}
         for application in applications:
             self.add(application)
 
     def add(self, application: Application) -> None:
         """Add an event on which a campaign has an effect."""
-        self._by_place.setdefault((application.campaign_id, application.member_id), []).append(application)
+        key = application.campaign_id, application.member_id
+        self._by_campaign_and_member.setdefault(key, []).append(application)
 
     def remove(self, loyalty_event_id: int) -> None:
         """Remove an event that is reversed."""
-        for applications in self._by_place.values():
+        for applications in self._by_campaign_and_member.values():
             applications[:] = [a for a in applications if a.loyalty_event_id != loyalty_event_id]
 
-    def too_near(
+    def last_within_cooldown(
         self, campaign_id: int, member_id: int, at: datetime, cooldown: Duration, zone: tzinfo
     ) -> datetime | None:
-        """The last moment that is less than the cooldown before or after `at`; None if there is none."""
-        moments = [application.at for application in self._by_place.get((campaign_id, member_id), ())]
-        near = (moment for moment in moments if max(moment, at) < cooldown.after(min(moment, at), zone))
-        return max(near, default=None)
+        """The date of the last event less than the cooldown before or after `at`; None if there is none."""
+        dates = [application.at for application in self._by_campaign_and_member.get((campaign_id, member_id), ())]
+        near_dates = (date for date in dates if max(date, at) < cooldown.after(min(date, at), zone))
+        return max(near_dates, default=None)
 
 
 def span_around(moments: Iterable[datetime], cooldowns: Iterable[Duration]) -> tuple[datetime, datetime]:
-    """The first and the last moment that may be too near to one of the moments, for any of the cooldowns."""
+    """The first and the last moment that may be within one of the cooldowns before or after one of the moments."""
     dates, longest = list(moments), max(cooldown.longest for cooldown in cooldowns)
     try:
         first = min(dates) - longest
@@ -64,7 +65,7 @@ def span_around(moments: Iterable[datetime], cooldowns: Iterable[Duration]) -> t
 
 
 def faults_of_cooldown(text: str | None) -> list[FieldFault]:
-    """The faults of the cooldown of a campaign; None, for no cooldown, has none."""
+    """The faults of the cooldown of a campaign, a duration such as `P1D`; None is no cooldown."""
     if text is None:
         return []
     try:

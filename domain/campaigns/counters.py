@@ -1,7 +1,8 @@
-"""Counters of limits: how much of each is used, in one row or, while many use it at once, in several parts.
+"""Counters of limits: how much of each limit is used, in one row, or in several parts while many transactions use it.
 
-A counter that many wait for is split: each part may count up to its quota without looking at the others. All quotas
-together leave a reserve, so that no limit is exceeded and no alert missed; what is left then is counted in one row.
+A counter that many transactions wait for is split: each part may count up to its quota, independently of other parts.
+The quotas leave a reserve of the limit, so that no limit is exceeded and no alert missed; the reserve is counted in one
+row.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ ALL_CAMPAIGNS = 0
 
 ZERO = Decimal(0)
 
-MOST_PARTS = 16
-# The share of a limit that is left when a counter is not split any more.
+MAX_PARTS = 16
+# The share of a limit that the quotas leave unused; a counter that has no more left is not split.
 RESERVE = Decimal("0.02")
-# The counts of the present size that a part should hold at least.
-_COUNTS_OF_PART = 10
-# The transactions that have waited for a counter before it is split.
-_WAITS = 8
+# The quota of a part allows at least this many counts of the largest present amount.
+_MIN_COUNTS_OF_PART = 10
+# A counter is split after this many transactions have waited for it.
+_WAITS_BEFORE_SPLIT = 8
 
 _LOCATION_PREFIX = "@"
 
@@ -36,8 +37,8 @@ _LOCATION_PREFIX = "@"
 class CounterKey:
     """The counter that a rule reads: a campaign, a member (or ALL_MEMBERS), an account and a period.
 
-    One with a `shared_key` is that of ALL_CAMPAIGNS which have it. `location` is empty unless the counter is that of a
-    location, see `location_key`.
+    Campaigns with the same `shared_key` share a counter, whose campaign is ALL_CAMPAIGNS. `location` is empty unless
+    the counter is that of one location, see `location_key`.
     """
 
     campaign_id: int
@@ -61,7 +62,7 @@ def location_key(code: str | None) -> str:
 
 
 class Count(NamedTuple):
-    """An amount that was counted by a campaign, negative if it was given back; money is in a `currency`."""
+    """An amount that a campaign has counted, negative for a reversal; money is in the `currency`."""
 
     key: CounterKey
     amount: Decimal
@@ -77,22 +78,23 @@ class Ceiling:
     alerts: Mapping[str, Decimal] = field(default_factory=dict)
 
     def next(self, reported: Iterable[str]) -> Decimal:
-        """The first of the amounts that is still to come, if these alerts were reported."""
-        reported_keys = frozenset(reported)
-        return min([self.limit, *(amount for name, amount in self.alerts.items() if name not in reported_keys)])
+        """The smallest of the amounts, without those of the alerts that were `reported`."""
+        reported_names = frozenset(reported)
+        return min([self.limit, *(amount for name, amount in self.alerts.items() if name not in reported_names)])
 
     def joined(self, other: Ceiling) -> Ceiling:
-        """The ceiling of two rules that read one counter."""
+        """The ceiling of a counter that two rules read."""
         return Ceiling(min(self.limit, other.limit), {**self.alerts, **other.alerts})
 
 
 @dataclass(frozen=True, slots=True)
 class LockedCounter:
-    """A counter as it is stored, locked by the unit of work: the whole of it, or one `part`.
+    """A stored counter that the unit of work has locked: all its rows, or only the row of one `part`.
 
-    `used` is what the locked rows have counted, by part; 0 is the row of the counter itself. A part may count up to its
-    `quota`, which was set for the next exact amount `until`. `alerts` are those that were reported, `waits` the number
-    of transactions that have waited for the counter since it was split last.
+    `used` is what the locked rows have counted, by part; part 0 is the row of the counter itself. `parts` is the number
+    of parts of a split counter. A part may count up to its `quota`, so that the counter does not reach the amount
+    `until` unnoticed. `alerts` are the reported ones; `waits` is the number of transactions that have waited for the
+    counter since it was split last.
     """
 
     used: Mapping[int, Decimal]
@@ -110,7 +112,7 @@ class LockedCounter:
 
 
 class CounterRow(NamedTuple):
-    """A row to be stored: `used` is added to what it has, all else replaces it."""
+    """A row to be stored: `used` is added to the stored amount, the other fields replace the stored ones."""
 
     key: CounterKey
     part: int
@@ -128,8 +130,8 @@ CountersSavepoint = tuple[int, Mapping[CounterKey, tuple[str, ...]]]
 class Counters:
     """The counters of a unit of work; `count_log` lists the counts made, in order.
 
-    `locked` are those of all members together; a member's own are protected by the lock of the member. `ceilings` are
-    those of the present rules, `applications` the events that cooldowns depend on.
+    `locked` are the counters that all members share; the counters of one member are protected by the member's lock.
+    `ceilings` follow from the present rules, `applications` are the events that cooldowns depend on.
     """
 
     def __init__(
@@ -154,7 +156,7 @@ class Counters:
         return self._applications
 
     def used_amount(self, key: CounterKey) -> Decimal:
-        """How much has been counted, as far as this unit of work has locked it."""
+        """How much has been counted; of a split counter, only in the rows that this unit of work has locked."""
         return self._used.get(key, ZERO)
 
     def remaining(self, key: CounterKey, limit: Decimal, amount: Decimal) -> Decimal:
@@ -172,7 +174,7 @@ class Counters:
         return quota_left
 
     def count(self, keys: Iterable[CounterKey], amount: Decimal, campaign_id: int, currency: str | None = None) -> None:
-        """Add `amount` to each of the counters, once where two rules read the same one."""
+        """Add `amount` to each of the counters, only once if `keys` has a counter several times."""
         for key in dict.fromkeys(keys):
             self._used[key] = self.used_amount(key) + amount
             self.count_log.append(Count(key, amount, campaign_id, currency))
@@ -212,6 +214,7 @@ class Counters:
         for key, amount, *_ in self.count_log:
             totals[key] = totals.get(key, ZERO) + amount
             largest[key] = max(largest.get(key, ZERO), amount)
+        # A split counter that is locked as a whole gets new quotas or is joined, even if nothing was counted.
         split = {key: ZERO for key, counter in self.locked.items() if counter.parts and not counter.part}
         rows: list[CounterRow] = []
         for key, amount in {**split, **totals}.items():
@@ -229,17 +232,20 @@ class Counters:
 def _spread(
     key: CounterKey, counter: LockedCounter, amount: Decimal, ceiling: Ceiling | None, largest: Decimal
 ) -> Sequence[CounterRow]:
-    """The rows of a counter that is locked as a whole: joined in one, or in parts if many wait for it."""
+    """The rows of a counter that is locked as a whole: its own has all that was used, those of parts have nothing.
+
+    The counter is split if many transactions wait for it. `amount` is the sum of the new counts, `largest` the largest.
+    """
     used_amount, until, parts, quota = counter.total + amount, None, 0, ZERO
-    if ceiling is not None and (counter.parts or counter.waits >= _WAITS):
+    if ceiling is not None and (counter.parts or counter.waits >= _WAITS_BEFORE_SPLIT):
         until = ceiling.next(counter.alerts)
-        free = until - used_amount - RESERVE * ceiling.limit
-        if free > 0 and largest > 0:
-            parts = min(MOST_PARTS, int(free / (_COUNTS_OF_PART * largest)))
+        free_amount = until - used_amount - RESERVE * ceiling.limit
+        if free_amount > 0 and largest > 0:
+            parts = min(MAX_PARTS, int(free_amount / (_MIN_COUNTS_OF_PART * largest)))
     if parts < 2:
         parts = 0
     else:
-        quota = free / parts
+        quota = free_amount / parts
     waits = 0 if counter.parts or parts else counter.waits
     change = used_amount - counter.used.get(0, ZERO)
     rows = [CounterRow(key, 0, change, parts, alerts=counter.alerts, waits=waits)]

@@ -1,6 +1,6 @@
-"""Discounts on one purchase: the amount of each, how it is spread over the items, and what it leaves.
+"""Discounts on one purchase: their amounts, how they are spread over the items, and what remains of the totals.
 
-A discount is computed here and given by the caller.
+They are only computed here; the client that sends the purchase gives them to the customer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class DiscountExceedsTotal(Conflict, title="The discount exceeds what is left of
 
 @dataclass(frozen=True, slots=True)
 class DiscountTerms:
-    """The terms of a discount: an amount, or a percentage of what earlier ones left or of the initial total.
+    """The terms of a discount: an amount, or a percentage of what earlier discounts left or of the initial total.
 
     It applies to the items with these indexes, or to the whole order if `items` is None, and is given once or for each
     item. It is at most `max_amount`.
@@ -56,10 +56,10 @@ class ItemDiscount(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Discount:
-    """A computed discount: the `requested` amount, and the `amount` that the order and its items have left for it.
+    """A computed discount: the `requested` amount, and the `amount` to which what remains of the purchase cuts it.
 
-    `allocation` has every item that it applies to, and adds up to the amount. It is empty if there are no items, or the
-    whole order is discounted and one of them has no total. It is spread over them by `weights`.
+    `allocation` spreads the amount over the items that the discount applies to, in proportion to their `weights`. It is
+    empty if there are no items, or if the whole order is discounted and one of its items has no total.
     """
 
     requested: Decimal
@@ -69,13 +69,13 @@ class Discount:
 
     @property
     def refusal(self) -> DiscountExceedsTotal | None:
-        """The reason why it was cut; None if it was not."""
+        """The reason why the discount was cut; None if it was not."""
         if self.amount == self.requested:
             return None
         return DiscountExceedsTotal(f"The discount of {self.requested} was cut to {self.amount}.")
 
     def cut(self, amount: Decimal) -> Discount:
-        """The discount of no more than an amount, without its allocation."""
+        """The discount cut to at most `amount`, without an allocation."""
         return Discount(self.requested, min(self.amount, amount))
 
 
@@ -105,14 +105,14 @@ class Basket:
         self.items = items
         self._totals: list[Decimal] = [item["total"] or _ZERO for item in items]
         self._remaining_totals = list(self._totals)
-        # An item without a total could hold any part of a discount on the whole order.
+        # Any part of a discount on the whole order could be due to an item without a total.
         self._is_itemized = any(self._totals) and all(item["total"] is not None for item in items)
         self._unit = Decimal(1).scaleb(-max(digits_of(currency), fraction_digits(total)))
-        # The value of `remainder`, once an expression has asked for it.
+        # The value of `remainder`, computed at its first call.
         self._remainder: dict[str, Any] | None = None
 
     def discount(self, terms: DiscountTerms) -> Discount:
-        """The discount by these terms on what the basket has left now; `take` takes it off."""
+        """Compute the discount by these terms on what the basket has left now, without taking it off."""
         base_totals = self._totals if terms.base == INITIAL else self._remaining_totals
         indexes = [index for index in range(len(self.items)) if terms.items is None or index in terms.items]
         limits = [self._remaining_totals[index] for index in indexes]
@@ -149,7 +149,7 @@ class Basket:
     def cut(self, discount: Discount, amount: Decimal) -> Discount:
         """The discount cut to an amount, which is spread over the same items again.
 
-        The basket must not have changed since it was computed.
+        The basket must not have changed since the discount was computed.
         """
         if amount >= discount.amount:
             return discount
@@ -160,15 +160,15 @@ class Basket:
 
     def take(self, discount: Discount) -> None:
         """Take a discount off the total and the items."""
-        self._set(self.remaining_total - discount.amount, discount.allocation)
+        self._update(self.remaining_total - discount.amount, discount.allocation)
 
     def give_back(self, discount: Discount) -> None:
-        """Undo `take`."""
+        """Undo `take` for this discount."""
         returned_parts = [ItemDiscount(index, -amount) for index, amount in discount.allocation]
-        self._set(self.remaining_total + discount.amount, returned_parts)
+        self._update(self.remaining_total + discount.amount, returned_parts)
 
-    def _set(self, remaining_total: Decimal, parts: Collection[ItemDiscount]) -> None:
-        """Set what the basket has left after parts were taken off its items."""
+    def _update(self, remaining_total: Decimal, parts: Collection[ItemDiscount]) -> None:
+        """Set the remaining total, and take `parts` off the items; update the variable `orderAfter`."""
         self.remaining_total = remaining_total
         for index, amount in parts:
             self._remaining_totals[index] -= amount
@@ -178,8 +178,9 @@ class Basket:
                 self._remainder["items"][index]["total"] = self._remaining_totals[index]
 
     def remainder(self) -> Mapping[str, Any]:
-        """The variable `orderAfter`, which follows each discount."""
+        """The variable `orderAfter`: what the discounts taken so far leave; later discounts change it in place."""
         if self._remainder is None:
+            # An item without a total stays without one.
             items = [
                 {**item, "total": item["total"] and remaining}
                 for item, remaining in zip(self.items, self._remaining_totals, strict=True)
@@ -187,8 +188,9 @@ class Basket:
             self._remainder = {"total": self.remaining_total, "items": items}
         return self._remainder
 
-    def _requested_amount(self, terms: DiscountTerms, whole: Decimal) -> Decimal:
+    def _requested_amount(self, terms: DiscountTerms, base_total: Decimal) -> Decimal:
+        """The rounded amount that the terms set for an item or an order; a percentage is of its `base_total`."""
         amount = terms.value
         if terms.kind == PERCENTAGE:
-            amount = _WIDE.divide(_WIDE.multiply(whole, terms.value), Decimal(100))
+            amount = _WIDE.divide(_WIDE.multiply(base_total, terms.value), Decimal(100))
         return max(_ZERO, amount).quantize(self._unit, ROUND_HALF_UP, _WIDE)

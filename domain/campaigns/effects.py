@@ -27,10 +27,10 @@ JSON_OBJECT = MapOf(DYN)
 
 @dataclass(frozen=True, slots=True)
 class EffectParameter:
-    """A parameter of an effect: `type` is that of its value or expression; `choices` are its only values.
+    """A parameter of an effect. `type` is the type of its values, `choices` are the allowed values, if not all are.
 
-    One that `is_of_items` is an expression on each `item` of the order, and has no constant. With `only_if_named` the
-    results of effects that do not name it do not have it either.
+    A parameter that `is_of_items` is never a constant: its expression is evaluated for each `item` of the order. An
+    `only_if_named` parameter is in the result of an effect only if the effect names it.
     """
 
     id: str
@@ -58,7 +58,7 @@ class Effect:
 
 
 _ACCOUNT = EffectParameter("ledgerAccountKey", "Ledger account", STRING, is_optional=True)
-_RECIPIENT = EffectParameter("recipient", "Recipient", STRING, MEMBER, True, (MEMBER, SPONSOR))
+_RECIPIENT = EffectParameter("recipient", "Recipient", STRING, MEMBER, is_optional=True, choices=(MEMBER, SPONSOR))
 _DESCRIPTION = EffectParameter("description", "Description", STRING, is_optional=True)
 _AVAILABILITY = tuple(
     EffectParameter(name, label, type_, is_optional=True, choices=choices, only_if_named=True)
@@ -105,9 +105,9 @@ EFFECTS: Mapping[str, Effect] = {
             (
                 EffectParameter("type", "Type", STRING, choices=(PERCENTAGE, AMOUNT)),
                 EffectParameter("value", "Value", DECIMAL),
-                EffectParameter("base", "Base", STRING, REDUCED, True, (REDUCED, INITIAL)),
+                EffectParameter("base", "Base", STRING, REDUCED, is_optional=True, choices=(REDUCED, INITIAL)),
                 EffectParameter("itemFilter", "Item filter", BOOL, is_optional=True, is_of_items=True),
-                EffectParameter("per", "Per", STRING, PER_ORDER, True, (PER_ORDER, PER_ITEM)),
+                EffectParameter("per", "Per", STRING, PER_ORDER, is_optional=True, choices=(PER_ORDER, PER_ITEM)),
                 EffectParameter("maxAmount", "Maximum amount", DECIMAL, is_optional=True, only_if_named=True),
             ),
         ),
@@ -122,7 +122,7 @@ EFFECTS: Mapping[str, Effect] = {
                 EffectParameter("loyaltyProgramKey", "Loyalty program", STRING),
                 EffectParameter("loyaltyTierKey", "Tier", STRING),
                 EffectParameter("expiresAt", "Expires at", TIMESTAMP, is_optional=True),
-                EffectParameter("tierHold", "Tier hold", STRING, FIXED, True, (FLOOR, FIXED)),
+                EffectParameter("tierHold", "Tier hold", STRING, FIXED, is_optional=True, choices=(FLOOR, FIXED)),
             ),
         ),
         Effect(

@@ -1,7 +1,7 @@
 """The evaluation of one event: which actions apply, what their effects do, and why others do not apply.
 
 The same code runs for all execution modes: a dry run posts to a session that is then discarded; an authorization posts
-only pending transactions and leaves all other effects undone.
+only pending transactions and does not execute other effects.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +34,7 @@ from domain.campaigns.outcomes import (
 )
 from domain.campaigns.point_effects import PointEffects
 from domain.campaigns.records import REEVALUATE, Action
-from domain.campaigns.reevaluation import granted_by, grants_of
+from domain.campaigns.reevaluation import action_grants, effect_grants
 from domain.campaigns.restrictions import first_violated
 from domain.campaigns.stacking import FIRST, Bid, Stacking, WonItems, beaten_by, decide
 from domain.campaigns.variables import ENVIRONMENT
@@ -54,16 +54,16 @@ from domain.ledger.records import LedgerAccount
 from domain.ledger.session import LedgerSession
 
 MAX_ERRORS = 100
-"""Most errors of rules that are reported for one event."""
+"""Maximum number of errors of rules that are reported for one event."""
 
 
 class Evaluator:
-    """Runs one event through the campaigns, posting to the ledger and counting in the counters of its batch.
+    """Evaluates one event by the campaigns: posts to the ledger session, and counts in the counters of its batch.
 
-    `executor_of` returns the executor of an effect that is neither about points nor a discount. `mode` is that of the
-    request; with `tracing` a dry run reports the value of every part of the rules. Rules that are not evaluated by the
-    `deadline` fail; explanations share this deadline. `attempt` undoes what effects on coupons have changed; they need
-    it only in contests.
+    `executor_of` returns the executor of an effect that is neither about points nor a discount. `mode` is the execution
+    mode; with `tracing` a dry run reports the value of every part of the rules. Rules that are not evaluated by the
+    `deadline` fail; explanations share this deadline. `attempt` is needed in contests, to execute effects on coupons
+    and then undo their changes.
     """
 
     def __init__(
@@ -104,12 +104,15 @@ class Evaluator:
             self._authorizing,
             attempt,
         )
-        self._aborted: set[int] = set()
+        # The length of the counters' log before this event.
         self._first_count = 0
-        self._groups: set[Stacking] = set()
-        self._blocked: set[int] = set()
-        # The exclusive campaign that has applied.
-        self._exclusive: int | None = None
+        # Campaigns that an action ended, and campaigns whose restrictions forbid the event.
+        self._aborted_campaign_ids: set[int] = set()
+        self._blocked_campaign_ids: set[int] = set()
+        # Groups of which the first action has applied.
+        self._closed_groups: set[Stacking] = set()
+        # The exclusive campaign that has applied, if any.
+        self._exclusive_campaign_id: int | None = None
 
     def run(self, plan: EvaluationPlan) -> Evaluation:
         """Evaluate all actions of the campaigns that apply, in the order of the plan."""
@@ -117,7 +120,7 @@ class Evaluator:
         for campaign in plan.campaigns:
             violated = first_violated(campaign.restrictions, self._event)
             if violated is not None:
-                self._blocked.add(campaign.campaign.campaign_id)
+                self._blocked_campaign_ids.add(campaign.campaign.campaign_id)
                 if self._explaining:
                     self._explain(campaign, None, False, violated.reason(self._event))
                 continue
@@ -140,15 +143,15 @@ class Evaluator:
         return self._evaluation
 
     def _may_apply(self, campaign: CompiledCampaign, action: CompiledAction) -> bool:
-        """True unless the campaign, or an action that was evaluated before, stands against an action."""
+        """True unless a restriction of the campaign, or the result of an earlier action, excludes the action."""
         campaign_id, stacking = campaign.campaign.campaign_id, action.stacking
-        if campaign_id in self._blocked:
+        if campaign_id in self._blocked_campaign_ids:
             return False
-        if campaign_id in self._aborted:
+        if campaign_id in self._aborted_campaign_ids:
             why = Reason("ABORTED", "an earlier action ended the campaign")
-        elif self._exclusive not in (None, campaign_id):
-            why = Reason("NOT_COMBINABLE", "an exclusive campaign has applied", self._exclusive)
-        elif stacking is not None and stacking in self._groups:
+        elif self._exclusive_campaign_id not in (None, campaign_id):
+            why = Reason("NOT_COMBINABLE", "an exclusive campaign has applied", self._exclusive_campaign_id)
+        elif stacking is not None and stacking in self._closed_groups:
             label = f"another action of the group {stacking.name} has applied"
             why = Reason("EXCLUSIVE_GROUP", label, stacking.name)
         else:
@@ -157,36 +160,37 @@ class Evaluator:
         return False
 
     def _holds(self, campaign: CompiledCampaign, action: CompiledAction) -> bool:
-        """True if the rule of an action holds, which is then the one of its stacking group if the first one applies."""
+        """True if the rule of an action holds; then close its group, if only the first action of the group applies."""
         record, stacking = action.action, action.stacking
         self._budget.zone = campaign.zone
         holds, error = self._rule_holds(campaign, action)
         if holds:
             if stacking is not None and stacking.mode == FIRST and not stacking.is_contest:
-                self._groups.add(stacking)
+                self._closed_groups.add(stacking)
             return True
         if (error and record.abort_evaluation_on_error) or (not error and record.abort_evaluation_if_false):
-            self._aborted.add(campaign.campaign.campaign_id)
+            self._aborted_campaign_ids.add(campaign.campaign.campaign_id)
         self._explain_rule(campaign, action)
         return False
 
     def _decide(self, contest: Stacking, actions: Sequence[CampaignAction]) -> None:
-        """Let the actions of a stacking group compete, all at this point of the evaluation, and apply the winners."""
-        entries: list[tuple[CampaignAction, Sequence[ComputedEffect], Bid]] = []
+        """Let all actions of a stacking group compete at this point of the evaluation; apply the winners."""
+        competitors: list[tuple[CampaignAction, Sequence[ComputedEffect], Bid]] = []
         computed: Sequence[ComputedEffect]
         for campaign, action in actions:
             self._budget.zone = campaign.zone
             computed = list(map(self._compute, action.effects))
             blocked = self._effects.blocked_by(campaign, computed)
             if blocked is None:
-                entries.append(((campaign, action), computed, self._effects.bid(campaign, action, computed)))
+                competitors.append(((campaign, action), computed, self._effects.bid(campaign, action, computed)))
             else:
                 self._skip(campaign, action, computed, *blocked)
-        verdict = decide(contest, [bid for _, _, bid in entries])
-        for position, ((campaign, action), computed, bid) in enumerate(entries):
+        verdict = decide(contest, [bid for _, _, bid in competitors])
+        for position, ((campaign, action), computed, bid) in enumerate(competitors):
             if position not in verdict.won:
-                why = beaten_by(bid, entries[verdict.beaten[position]][2])
+                why = beaten_by(bid, competitors[verdict.beaten[position]][2])
                 self._explain(campaign, action.action, False, why, self._trace(campaign, action))
+            # Asked again, since an earlier winner may exclude this one.
             elif self._may_apply(campaign, action):
                 items = verdict.won[position]
                 self._apply(campaign, action, computed, None if items is None else WonItems(bid, items))
@@ -207,6 +211,7 @@ class Evaluator:
     def _note_error(
         self, campaign: CompiledCampaign, action: CompiledAction, message: str, at: tuple[int, int] | None
     ) -> None:
+        """Report an error of an action's rule; `at` is the place of the failing part in the text, if it is known."""
         if len(self._evaluation.errors) < MAX_ERRORS:
             error = RuleError(campaign.campaign.campaign_id, action.action.action_id, message, at)
             self._evaluation.errors.append(error)
@@ -218,7 +223,7 @@ class Evaluator:
         computed: Sequence[ComputedEffect],
         won: WonItems | None = None,
     ) -> None:
-        """Run the effects of an action whose rule holds; its discounts only on items that it has `won`, if any."""
+        """Run the effects of an action whose rule holds; with `won`, its discounts apply only to the items it won."""
         if campaign.limits or campaign.cooldown is not None:
             blocked = self._effects.blocked_by(campaign, computed, won)
             if blocked is not None:
@@ -234,24 +239,24 @@ class Evaluator:
             effect_result = self._effects.execute(campaign, effect, share)
             if grants is not None:
                 counts = range(count_start - self._first_count, len(count_log) - self._first_count)
-                grants += grants_of(position, effect, effect_result, share, self._points.transaction_count, counts)
+                grants += effect_grants(position, effect, effect_result, share, self._points.transaction_count, counts)
             if effect_result.status == FAILED and action.action.abort_evaluation_on_error:
-                self._aborted.add(campaign_id)
+                self._aborted_campaign_ids.add(campaign_id)
             if effect_result.status in (EXECUTED, PARTIAL, AUTHORIZED):
                 self._allowances.count_event(campaign)
                 if campaign.campaign.exclusive:
-                    self._exclusive = campaign_id
+                    self._exclusive_campaign_id = campaign_id
             if effect_result.discount is not None:
                 self._evaluation.discount_total += effect_result.discount.amount
             self._report(campaign, action, effect, effect_result)
             moves_points = moves_points or effect.effect_id in (MINT_POINTS, BURN_POINTS)
         if grants and self._event.context["order"] is not None:
-            self._evaluation.granted_actions.append(granted_by(campaign, action.action, grants, self._event))
+            self._evaluation.granted_actions.append(action_grants(campaign, action.action, grants, self._event))
         if moves_points:
             self._refresh_balances()
 
     def _refresh_balances(self) -> None:
-        """Update `balancesAfter` to the balances that the action has left."""
+        """Set the variable `balancesAfter` to the balances after the action."""
         after = self._event.context.get("balancesAfter")
         if after is not None:
             after.update(balances_by_name(self._session, self._event.wallet_id, self._accounts.values()))
@@ -264,6 +269,7 @@ class Evaluator:
         refusal: CooldownActive | LimitReached,
         why: Reason,
     ) -> None:
+        """Report the effects of an action as skipped, because of a cooldown or a limit."""
         is_over_limit = isinstance(refusal, LimitReached)
         self._explain(campaign, action.action, False, why, self._trace(campaign, action))
         for effect in computed:
@@ -294,17 +300,18 @@ class Evaluator:
         )
 
     def _status_in_mode(self, status: str) -> str:
-        """The status in this mode: a dry run executes nothing, and authorized points are pending."""
+        """The status to report in this mode: a dry run executes nothing, and authorized points are pending."""
         if status != EXECUTED:
             return status
         return EVALUATED if self._explaining else AUTHORIZED if self._authorizing else EXECUTED
 
     def _explain_rule(self, campaign: CompiledCampaign, action: CompiledAction) -> None:
+        """Explain why the rule of an action does not hold."""
         if self._explaining and action.node is not None:
             trace = self._explain_node(action.node, campaign.zone)
             trace_reason = reason(trace)
             if trace_reason is None:
-                # The rule itself may hold: the evaluations before it have used up the cost of the event.
+                # Explained with a budget of its own, the rule holds: earlier evaluations used up the event's budget.
                 why = Reason("COST", "the expressions of the event cost too much together")
             else:
                 why = Reason(
@@ -319,7 +326,7 @@ class Evaluator:
         return self._explain_node(action.node, campaign.zone)
 
     def _explain_node(self, node: Node, zone: tzinfo) -> Trace:
-        """The values of a rule and its parts; all explanations of the event share a budget, a deadline and a length."""
+        """The values of a rule and its parts; explanations of the event share budget, deadline and length."""
         if self._explanation_budgets is None:
             self._explanation_budgets = Budget(EVENT_COST, self._deadline), CharacterBudget()
         budget, characters = self._explanation_budgets
@@ -334,5 +341,6 @@ class Evaluator:
         why: Reason | None = None,
         trace: Mapping[str, Any] | None = None,
     ) -> None:
+        """In a dry run, report whether and why a campaign (`action` None) or an action applies."""
         if self._explaining:
             self._evaluation.explanations.append(Explanation(campaign.campaign, action, is_applied, why, trace))

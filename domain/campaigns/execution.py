@@ -1,4 +1,4 @@
-"""Effects of actions for one event: the values of their parameters, their execution, and trials of it."""
+"""Effects of actions for one event: the values of their parameters, their execution, and bids in contests."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from domain.members import MemberInactive
 from domain.problems import Conflict, Refusal
 
 Attempt = Callable[[Callable[[], Bid]], Bid]
-"""Executes effects on coupons, and then undoes what they changed."""
+"""Calls the function, which executes effects on coupons, undoes what they changed, and returns the bid."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComputedEffect:
     """An effect with the values of its parameters for this event, or the `fault` in computing them.
 
-    `items` are the indexes of the items that its filter selects, None without one.
+    `items` are the indexes of the items that the effect's filter selects, None without a filter.
     """
 
     effect_id: str
@@ -55,7 +55,7 @@ class ComputedEffect:
 
     @property
     def terms(self) -> DiscountTerms:
-        """The terms of a discount."""
+        """The terms of the discount that the effect gives."""
         params = self.params
         return DiscountTerms(
             params["type"], params["value"], params["base"], params["per"], self.items, params.get("maxAmount")
@@ -80,7 +80,7 @@ class EffectComputer:
             if param.program is not None:
                 try:
                     if is_filter:
-                        items = self._items(param.program.run)
+                        items = self._matching_items(param.program.run)
                         continue
                     value = param.program.run(self._event.context, self._budget, self._functions)
                 except EvaluationError as error:
@@ -96,8 +96,8 @@ class EffectComputer:
                 return ComputedEffect(effect_id, values, BadParameter(f"{name} evaluated to {value}, less than zero."))
         return ComputedEffect(effect_id, values, None, items)
 
-    def _items(self, run: Callable[..., Any]) -> list[int]:
-        """The items of the basket for which an expression is true."""
+    def _matching_items(self, run: Callable[..., Any]) -> list[int]:
+        """The indexes of the items of the basket for which an expression is true."""
         basket, context = self._event.basket, self._event.context
         if basket is None:
             return []
@@ -109,9 +109,10 @@ class EffectComputer:
 
 
 class EffectRunner:
-    """Executes effects on one event; `attempt` rolls back what a bid has done to coupons.
+    """Executes the effects of actions for one event; `attempt` rolls back what a bid has done to coupons.
 
-    If the event `is_authorized_only`, its points are pending until a later capture, and its other effects wait for it.
+    If the event `is_authorized_only`, its points are pending until a later capture, and its other effects are not
+    executed.
     """
 
     def __init__(
@@ -136,7 +137,7 @@ class EffectRunner:
         self._is_trying = False
 
     def execute(self, campaign: CompiledCampaign, effect: ComputedEffect, share: DiscountShare | None = None) -> Done:
-        """Execute one effect, or return why it was not executed; of a discount only the `share` if there is one."""
+        """Execute one effect, or return why it was not executed; with a `share`, give only this part of a discount."""
         if effect.fault is not None:
             return Done(FAILED, effect.fault, ZERO)
         if effect.effect_id in POINT_EFFECTS:
@@ -144,13 +145,13 @@ class EffectRunner:
         if not self._event.is_active and effect.effect_id != NOTIFY:
             return Done(SKIPPED, MemberInactive("The member of the event is not active."), ZERO)
         if effect.effect_id == DISCOUNT:
-            return self._discount(campaign, effect.terms, effect.params, share)
+            return self._give_discount(campaign, effect.terms, effect.params, share)
         if effect.effect_id == ASSIGN_COUPON and campaign.limits:
             return self._assign_coupons(campaign, effect)
         return self._perform(effect, effect.params)
 
     def _perform(self, effect: ComputedEffect, params: Mapping[str, Any]) -> Done:
-        """Let the participants execute an effect, unless the request only authorizes it."""
+        """Let the participants execute an effect; of an event that is only authorized, execute it only for a bid."""
         if self._is_authorized_only and not self._is_trying:
             return Done(AUTHORIZED, None)
         try:
@@ -164,9 +165,9 @@ class EffectRunner:
             return Done(FAILED, failure, ZERO)
 
     def _discount_before_limits(self, terms: DiscountTerms, share: DiscountShare | None) -> Discount:
-        """The discount off the event's basket, or a share of one that was computed before.
+        """The discount off the event's basket, or a `share` of a discount that was computed before.
 
-        Without a basket the amount of a percentage is not known.
+        Without a basket the amount of a percentage is not known, and counts as 0.
         """
         basket = self._event.basket
         if basket is not None:
@@ -174,29 +175,29 @@ class EffectRunner:
         amount = round_money(terms.value, self._event.currency) if terms.kind == AMOUNT else ZERO
         return Discount(amount, amount)
 
-    def _discount(
+    def _give_discount(
         self, campaign: CompiledCampaign, terms: DiscountTerms, params: dict[str, Any], share: DiscountShare | None
     ) -> Done:
-        """Take a discount off the basket; one that a limit cuts becomes a discount of an amount."""
+        """Take a discount off the basket; if a limit cuts it, `params` become those of a discount by an amount."""
         basket = self._event.basket
         discount = self._discount_before_limits(terms, share)
         if basket is not None and (share is not None or terms.is_of_items) and not discount.requested:
             return Done(SKIPPED, NothingToDo("No item of the order is discounted."), None, discount, ZERO)
-        remaining, limit = self._allowances.remaining(campaign, self._use_of(discount))
+        remaining, limit = self._allowances.remaining(campaign, self._use_of_discount(discount))
         refusal: Refusal | None = discount.refusal
         if limit is not None:
             params |= {"type": AMOUNT, "value": remaining, "per": PER_ORDER}
             discount = discount.cut(remaining) if basket is None else basket.cut(discount, remaining)
             refusal = LimitReached.of(limit)
         status = EXECUTED if refusal is None else PARTIAL if discount.amount else SKIPPED
-        self._allowances.count(campaign, self._use_of(discount))
+        self._allowances.count(campaign, self._use_of_discount(discount))
         if basket is None:
             return Done(status, refusal)
         basket.take(discount)
         return Done(status, refusal, None, discount, discount.amount)
 
     def _assign_coupons(self, campaign: CompiledCampaign, effect: ComputedEffect) -> Done:
-        """Assign coupons, as many as the limits leave; none are counted if they are refused."""
+        """Assign the coupons that the limits allow; count them unless the assignment is refused."""
         use = _use_of_coupons(effect.params)
         remaining, limit = self._allowances.remaining(campaign, use)
         if limit is not None and not remaining:
@@ -209,21 +210,21 @@ class EffectRunner:
             return assignment
         return assignment._replace(status=PARTIAL, error=LimitReached.of(limit), amount=remaining)
 
-    def _use_of(self, discount: Discount) -> LimitUse:
+    def _use_of_discount(self, discount: Discount) -> LimitUse:
         """The use of limits by a discount."""
         return LimitUse(MONEY, discount.amount, currency=self._event.currency)
 
     def blocked_by(
         self, campaign: CompiledCampaign, computed: Sequence[ComputedEffect], won: WonItems | None = None
     ) -> tuple[CooldownActive | LimitReached, Reason] | None:
-        """The refusal of an action by the cooldown or a limit of its campaign, with its explanation."""
+        """The refusal of an action by the cooldown or a limit of its campaign, and its explanation; None if allowed."""
         if not campaign.limits and campaign.cooldown is None:
             return None
-        near = self._allowances.event_within_cooldown(campaign)
-        if near is not None:
-            detail = f"The campaign had an effect at {instant_text(near)}, and its cooldown is"
+        event_date = self._allowances.event_within_cooldown(campaign)
+        if event_date is not None:
+            detail = f"The campaign had an effect at {instant_text(event_date)}, and its cooldown is"
             cooling = CooldownActive(f"{detail} {campaign.campaign.cooldown}.")
-            return cooling, Reason("COOLDOWN", cooling.detail, near)
+            return cooling, Reason("COOLDOWN", cooling.detail, event_date)
         limit = self._broken_limit(campaign, computed, won) if campaign.limits else None
         if limit is None:
             return None
@@ -233,8 +234,9 @@ class EffectRunner:
     def _broken_limit(
         self, campaign: CompiledCampaign, computed: Sequence[ComputedEffect], won: WonItems | None
     ) -> EventLimit | None:
-        """The limit that does not allow an action of the campaign."""
+        """The limit that does not allow an action of the campaign; None if the action may run."""
         exhausted = self._allowances.limit_exhausted_before(campaign)
+        # With partial application, other limits only cut the effects.
         if exhausted is not None or campaign.campaign.allow_partial_application_on_limit:
             return exhausted
         return self._allowances.of(campaign).broken_by(self._uses(campaign, computed, won), self._counters)
@@ -253,8 +255,9 @@ class EffectRunner:
                 uses += self._points.uses_before_limits(campaign, effect.params)
             elif effect.effect_id == DISCOUNT and self._event.is_active:
                 discount = self._discount_before_limits(effect.terms, won and won.share(position))
-                uses.append(self._use_of(discount))
+                uses.append(self._use_of_discount(discount))
                 if basket is not None:
+                    # Taken for now, since the next discount depends on it.
                     basket.take(discount)
                     discounts.append(discount)
             elif effect.effect_id == ASSIGN_COUPON and self._event.is_active:
@@ -263,14 +266,14 @@ class EffectRunner:
         return uses
 
     def _give_back(self, discounts: Sequence[Discount]) -> None:
-        """Undo that discounts were taken off the basket."""
+        """Put discounts that were taken off the basket back."""
         basket = self._event.basket
         for discount in discounts:
             if basket is not None:
                 basket.give_back(discount)
 
     def bid(self, campaign: CompiledCampaign, action: CompiledAction, computed: Sequence[ComputedEffect]) -> Bid:
-        """The gift of an action after limits and caps: its effects with a worth are executed and undone."""
+        """Execute the effects of an action that have a worth, return what they gave after limits, and undo them."""
         session, points, counters = self._session.savepoint(), self._points.savepoint(), self._allowances.savepoint()
         # A limit that cuts a discount changes its parameters.
         effects = [replace(effect, params=dict(effect.params)) for effect in computed]
@@ -295,12 +298,12 @@ class EffectRunner:
 
 
 def _use_of_coupons(params: Mapping[str, Any]) -> LimitUse:
-    """The use of limits by an assignment of coupons, which are whole ones."""
+    """The use of limits by an assignment of coupons: their number, without the fraction of a computed amount."""
     return LimitUse(COUPONS, Decimal(int(params["amount"])))
 
 
 def reported_params(computed: ComputedEffect, effective_amount: Decimal | None) -> tuple[tuple[str, Any], ...]:
-    """The parameters of an effect as reported: the executed amount, and the requested one if it differs."""
+    """The parameters to report: the `effective_amount`, if known, as amount, and the requested one if it differs."""
     if effective_amount is None or computed.params.get("amount", effective_amount) == effective_amount:
         return tuple(computed.params.items())
     reported: list[tuple[str, Any]] = []

@@ -28,13 +28,13 @@ TRANSACTIONS, POINTS, MONEY, COUPONS = "transactions", "points", "money", "coupo
 
 @dataclass(frozen=True, slots=True)
 class LimitRule:
-    """At most `limit` of something in a period: of one member, at one location, or of all.
+    """At most `limit` of something in a period: for each member, at each location, or in total, by the `scope`.
 
-    The `type` says what: transactions (events with an effect), minted points, money in the `currency`, or assigned
-    coupons. The `ledger_account_id` ALL_ACCOUNTS counts points minted into any account. Rules with the same
-    `shared_key` share their counters, even across campaigns. Locations have the limits of `location_limits`, by code,
-    else the `limit`. Alerts are reported at the `alert_shares`, in percent. `written` is the rule in the form of the
-    API.
+    The `type` is what is limited: transactions (events with an effect), minted points, money in the `currency`, or
+    assigned coupons. The `ledger_account_id` ALL_ACCOUNTS counts points minted into any account. Rules with the same
+    `shared_key` share their counters, even across campaigns. `location_limits` has the limits of some locations by
+    code; other locations have the `limit`. Alerts are reported when one of the `alert_shares`, in percent, is used.
+    `written` is the rule in the form of the API.
     """
 
     scope: str
@@ -49,7 +49,7 @@ class LimitRule:
     written: Mapping[str, Any] = field(default_factory=dict)
 
     def limit_at(self, location_code: str | None) -> Decimal:
-        """The limit, which may be that of a location."""
+        """The limit at a location; `location_code` is None for events without one."""
         return self.location_limits.get(location_code or "", self.limit) if self.location_limits else self.limit
 
     def ceiling(self, limit: Decimal) -> Ceiling:
@@ -68,7 +68,7 @@ class LimitRule:
 
 
 def _alert_name(share: int, limit: Decimal) -> str:
-    """The name of an alert: with another limit it is another one."""
+    """The name of an alert; it contains the limit, so that a changed limit has new alerts."""
     return f"{share} % of {limit.normalize():f}"
 
 
@@ -85,7 +85,10 @@ ONE_TRANSACTION = LimitUse(TRANSACTIONS, Decimal(1))
 
 
 class Alert(NamedTuple):
-    """A limit of which a share is used for the first time in its period; `location` is None for other scopes."""
+    """A `share` of a limit, in percent, is used for the first time in the period.
+
+    `location` is the code of the location, None unless the limit holds for each location.
+    """
 
     campaign_key: str
     rule: LimitRule
@@ -98,9 +101,9 @@ class Alert(NamedTuple):
 def limit_rules_of(
     campaign: Campaign, account_ids: Mapping[str, int], default_currency: str | None = None
 ) -> tuple[LimitRule, ...]:
-    """All the rules of a campaign, including its two shorthands; `account_ids` by ledger account key.
+    """All limit rules of a campaign, including the two that it has as fields; `account_ids` are by ledger account key.
 
-    Money is in the currency of the campaign, else in the default one.
+    Money is in the currency of the campaign, else in `default_currency`.
     """
     rules = [
         LimitRule(
@@ -127,7 +130,7 @@ def limit_rules_of(
 def counter_of(
     rule: LimitRule, campaign_id: int, member_id: int, at: datetime, zone: tzinfo, location_code: str | None = None
 ) -> CounterKey:
-    """The counter that `rule` reads for an event of a member at a moment and location; periods are those of `zone`."""
+    """The counter that `rule` reads for an event of a member; periods begin at midnight in `zone`."""
     return CounterKey(
         campaign_id=ALL_CAMPAIGNS if rule.shared_key else campaign_id,
         member_id=member_id if rule.scope == MEMBER else ALL_MEMBERS,
@@ -141,7 +144,7 @@ def counter_of(
 
 
 class EventLimit(NamedTuple):
-    """A rule that an event is under, with its counter, and its limit there."""
+    """A rule that limits an event, with the counter of the event, and the limit at its location."""
 
     rule: LimitRule
     key: CounterKey
@@ -157,11 +160,11 @@ class EventLimits:
     limits: tuple[EventLimit, ...]
 
     def exhausted(self, counters: Counters) -> EventLimit | None:
-        """The first limit of transactions that does not allow one more event."""
+        """The first limit of transactions that does not allow one more event; None if there is none."""
         return self.broken_by((ONE_TRANSACTION,), counters)
 
     def broken_by(self, uses: Sequence[LimitUse], counters: Counters) -> EventLimit | None:
-        """The first limit that all these uses together would break."""
+        """The first limit that the uses would exceed in total; None if they exceed none."""
         for limit in self.limits:
             total = sum((use.amount for use in uses if limit.rule.concerns(use)), ZERO)
             if total and counters.remaining(limit.key, limit.limit, total) < total:
@@ -169,28 +172,31 @@ class EventLimits:
         return None
 
     def remaining(self, use: LimitUse, counters: Counters) -> tuple[Decimal, EventLimit | None]:
-        """As much of a use as the limits leave, and the limit that does not leave all of it, if there is one."""
-        least, strictest = use.amount, None
+        """The part of a use that the limits allow, and the strictest limit; None if they allow all of it."""
+        allowed_amount, strictest = use.amount, None
         for limit in self.limits:
             if limit.rule.concerns(use):
                 remaining_amount = counters.remaining(limit.key, limit.limit, use.amount)
-                if remaining_amount < least:
-                    # The part of an amount of money is one that the currency can hold.
-                    least, strictest = (
+                if remaining_amount < allowed_amount:
+                    # Money is rounded down to the digits of its currency.
+                    allowed_amount, strictest = (
                         floor_money(remaining_amount, limit.rule.currency) if use.type == MONEY else remaining_amount,
                         limit,
                     )
-        return least, strictest
+        return allowed_amount, strictest
 
     def count(self, use: LimitUse, counters: Counters) -> list[Alert]:
         """Count a use; returns the alerts that are to be reported because of it."""
-        concerned = [limit for limit in self.limits if limit.rule.concerns(use)]
-        if not concerned:
+        matching_limits = [limit for limit in self.limits if limit.rule.concerns(use)]
+        if not matching_limits:
             return []
-        currency = next((limit.rule.currency for limit in concerned), None)
-        counters.count([limit.key for limit in concerned], use.amount, self.campaign_id, currency)
+        currency = next((limit.rule.currency for limit in matching_limits), None)
+        counters.count([limit.key for limit in matching_limits], use.amount, self.campaign_id, currency)
         return [
-            alert for limit in concerned if limit.rule.alert_shares for alert in self._report_alerts(limit, counters)
+            alert
+            for limit in matching_limits
+            if limit.rule.alert_shares
+            for alert in self._report_alerts(limit, counters)
         ]
 
     def _report_alerts(self, limit: EventLimit, counters: Counters) -> Iterable[Alert]:

@@ -51,8 +51,8 @@ class EffectOutcome:
     """The outcome of one effect of an action (administration "Records": Evaluation result).
 
     In `params`, `amount` is the executed amount, and `requestedAmount` the requested one if it differs. `details` are
-    further fields of the answer for effects of this kind. `worth` is its worth in money, if it has one,
-    and `wait` that of points that are not available at once.
+    further fields of the response for effects of this kind. `worth` is the worth in money of what it gave, None without
+    one. `wait` is the wait of points that are not available at once.
     """
 
     campaign: Campaign
@@ -78,9 +78,9 @@ class RuleError(NamedTuple):
 
 
 class Done(NamedTuple):
-    """The result of an effect: its status, the error if there is one, and the amount, discount and worth it has.
+    """The result of an effect: its status, the error if there is one, and the executed amount, discount and worth.
 
-    `details` are further fields of the answer.
+    `amount` is None if it is the requested one, or the effect has none. `details` are further fields of the response.
     """
 
     status: str
@@ -117,11 +117,12 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class EffectGrant:
-    """The gift of an effect: the `amount` of points, or of a discount.
+    """The grant of an effect: the `amount` of points, or of a discount.
 
-    `place` is the effect's place in the action. Points were minted by the transaction with this number among those of
-    the event, with which its key ends; a discount has none. Its counts are those of the event from `from_count` on and
-    before `to_count`. A mint can have a `qualifying` amount, and a discount can be only off some `items`.
+    `place` is the effect's place in the action. `transaction_number` is the number of a mint among the transactions of
+    the event, with which its key ends; None for a discount. The counts of the effect are those of the event from
+    `from_count` up to, but not including, `to_count`. `qualifying` are the qualifying points of a mint, None if its
+    amount qualifies; `items` are the items that a discount was limited to, None if it was not.
     """
 
     place: int
@@ -135,7 +136,7 @@ class EffectGrant:
 
 @dataclass(frozen=True, slots=True)
 class ActionGrants:
-    """The gifts of an action, to be re-evaluated when a part of the order returns.
+    """The grants of an action, to be re-evaluated when a part of the order is returned.
 
     `balances_after` is the variable as the action saw it, `zone` the time zone of its rules.
     """
@@ -161,8 +162,8 @@ class Evaluation:
     alerts: list[Alert] = field(default_factory=list)
     # The campaigns with a cooldown that have had an effect.
     cooldown_campaign_ids: tuple[int, ...] = ()
-    # The moment whose tiers counted; None for the present ones.
+    # The moment of the tiers that counted; None for the present tiers.
     tiers_as_of: datetime | None = None
-    # Of an order: the actions to be re-evaluated when a part of it returns, and the stored record of them.
+    # For an order: the actions to be re-evaluated when a part of it is returned, and the same as a stored record.
     granted_actions: list[ActionGrants] = field(default_factory=list)
     grants: Mapping[str, Any] | None = None

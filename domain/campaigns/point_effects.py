@@ -1,4 +1,4 @@
-"""The effects that move points: mint-points within the limits of its campaign, and burn-points."""
+"""The effects on points: mint-points within the limits of its campaign, burn-points and extend-expiry."""
 
 from collections.abc import Callable, Mapping
 from decimal import ROUND_DOWN, Context, Decimal
@@ -35,9 +35,10 @@ _DOWN = Context(prec=50, rounding=ROUND_DOWN)
 
 
 class PointEffects:
-    """Posts the points of one event, `pending` ones for a later capture; `discarded` sums up what limits cut off.
+    """Posts the points of one event, as `pending` transactions if they are to be captured later.
 
-    `transaction_count` counts its transactions; the key of each ends with its own.
+    `discarded` is the sum of the points that limits cut off. `transaction_count` is the number of transactions so far;
+    the key of each transaction ends with its number.
     """
 
     def __init__(
@@ -83,8 +84,8 @@ class PointEffects:
         refusal: Conflict | None = None if limit is None else LimitReached.of(limit)
         self.discarded += amount - granted_amount
         if account.max_balance is not None:
-            granted_amount, over = self._session.within_max_balance(account, wallet_id, granted_amount)
-            refusal = over or refusal
+            granted_amount, balance_refusal = self._session.within_max_balance(account, wallet_id, granted_amount)
+            refusal = balance_refusal or refusal
         qualifying = self._qualifying(account, params, granted_amount, amount)
         if not (granted_amount or qualifying):
             return Done(SKIPPED, refusal or NothingToDo("There is nothing to mint."), ZERO)
@@ -92,7 +93,7 @@ class PointEffects:
             account,
             wallet_id,
             granted_amount,
-            self._details(campaign, params),
+            self._next_details(campaign, params),
             params["expirationDate"],
             manual=self._pending,
             qualifying=qualifying,
@@ -106,13 +107,13 @@ class PointEffects:
     def _within_limits(
         self, campaign: CompiledCampaign, account: LedgerAccount, amount: Decimal
     ) -> tuple[Decimal, EventLimit | None]:
-        """As many of the points as the limits leave, and the limit that does not leave all of them, if there is one."""
+        """The points that the limits allow, and the strictest limit; None if they allow all points."""
         granted_amount, strictest = amount, None
         for use in self._uses(account, amount):
             remaining, limit = self._allowances.remaining(campaign, use)
             if limit is not None:
                 rate = account.fiat_per_point
-                # As many points as are worth no more than the money.
+                # For a limit of money: the points whose worth is within the remaining money.
                 points = remaining if use.type == POINTS else _DOWN.divide(remaining, rate) if rate else ZERO
                 if points < granted_amount:
                     granted_amount, strictest = round_down(account, points), limit
@@ -129,13 +130,13 @@ class PointEffects:
         return None if rate is None else round_money(amount * rate, self._currency_of(account))
 
     def _currency_of(self, account: LedgerAccount) -> str | None:
-        """The currency that points of the account are worth something in: that in which they pay, if they do."""
+        """The currency of the points' worth: the one in which they pay for orders, or else the organization's."""
         return self._event.home_currency if account.redemption is None else account.redemption["currency"]
 
     def _qualifying(
         self, account: LedgerAccount, params: Mapping[str, Any], granted_amount: Decimal, amount: Decimal
     ) -> Decimal | None:
-        """The qualifying points of a mint, cut like its amount by the limits; None if the amount itself qualifies."""
+        """The qualifying points of a mint, cut in proportion to its amount; None if the amount itself qualifies."""
         qualifying = params.get("qualifyingAmount")
         if qualifying is None:
             return None
@@ -149,11 +150,11 @@ class PointEffects:
         amount = round_down(account, params["amount"])
         if not amount:
             return Done(SKIPPED, NothingToDo("There is nothing to burn."), ZERO)
-        details, savepoint = self._details(campaign, params), self._session.savepoint()
+        details, savepoint = self._next_details(campaign, params), self._session.savepoint()
         try:
             self._session.burn(account, wallet_id, amount, details, manual=self._pending)
         except Refusal:
-            # It is no activity then that gives points of an idle balance back.
+            # A refused burn is no activity, which would postpone the expiry of an idle balance.
             self._session.rollback_to(savepoint)
             raise
         return Done(EXECUTED, None, amount)
@@ -161,7 +162,7 @@ class PointEffects:
     def _extend(
         self, campaign: CompiledCampaign, account: LedgerAccount, wallet_id: int, params: Mapping[str, Any]
     ) -> Done:
-        """Extend the expiry of all lots of the balance; if there is one, post a transaction of 0."""
+        """Extend the expiry of all lots of the balance by a transaction of 0; skip an empty balance."""
         extension = Extension(params["until"], params["months"])
         for _, detail in extension.faults():
             raise BadParameter(f"{detail}.")
@@ -169,7 +170,7 @@ class PointEffects:
             return Done(SKIPPED, NothingToDo("There is nothing to extend."))
         if self._pending:
             return Done(AUTHORIZED, None)
-        self._session.extend(account, wallet_id, extension, self._details(campaign, params))
+        self._session.extend(account, wallet_id, extension, self._next_details(campaign, params))
         return Done(EXECUTED, None)
 
     def uses_before_limits(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> list[LimitUse]:
@@ -186,10 +187,12 @@ class PointEffects:
 
     def discard(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> None:
         """Record that a limit prevented a mint altogether."""
+        # Only the first use: the points, not their worth in money.
         for use in self.uses_before_limits(campaign, params)[:1]:
             self.discarded += use.amount
 
     def _wallet_id(self, params: Mapping[str, Any]) -> int:
+        """The wallet of the recipient; raises NoSponsor or MemberInactive."""
         event = self._event
         if params["recipient"] != SPONSOR:
             if not event.is_active:
@@ -202,6 +205,7 @@ class PointEffects:
         return event.sponsor_wallet_id
 
     def _account(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> LedgerAccount:
+        """The account that the effect names, or else the campaign's main account; raises BadParameter."""
         key = params["ledgerAccountKey"]
         account = campaign.main_account if key is None else self._accounts.get(key)
         account = None if account is None else self._session.accounts.get(account.ledger_account_id)
@@ -211,7 +215,8 @@ class PointEffects:
             )
         return account
 
-    def _details(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> Details:
+    def _next_details(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> Details:
+        """The details of the next transaction; takes the next number for its key."""
         self.transaction_count += 1
         # A sponsor must not see the member's event details; erasing the member would not remove them there.
         is_own = params["recipient"] != SPONSOR
@@ -235,7 +240,7 @@ POINT_EFFECTS = _EXECUTORS.keys()
 
 
 def transaction_number(event_key: str, system_unique_key: str) -> int | None:
-    """The number of a transaction of an event's effects, by its key; None for other transactions."""
+    """The number of a transaction that an effect of the event posted, from its key; None for other transactions."""
     before, _, number = system_unique_key.rpartition(":")
     return int(number) if before == event_key and number.isdecimal() else None
 

@@ -21,12 +21,12 @@ class CampaignChanged(Conflict, title="The campaign has changed meanwhile"):
 class Campaign:
     """A campaign: when and for whom its actions are considered, and how much they may give.
 
-    `campaign_version_id` counts its changes, including those of its actions. Days and periods of limits are in its
-    `timezone`, or else in that of the organization; days and hours in that of the event's location, if it has one.
-    `cooldown` is the least time between the dates of two events of a member on which it has an effect.
-    One with a `currency` applies to orders and payments in it; its amounts of money are in it. If an `exclusive` one
-    applies to an event, no other does. `on_return`: a partial return reverses grants in proportion, or
-    re-evaluates them on the rest of the order.
+    `campaign_version_id` counts its changes, including those of its actions. Periods of limits are in its `timezone`,
+    or else in that of the organization; so are days and hours, unless the event's location has a time zone.
+    `cooldown` is the minimum time between the dates of two events of a member on which the campaign has an effect.
+    A campaign with a `currency` applies to orders and payments in this currency, and its amounts of money are in it.
+    If an `exclusive` campaign applies to an event, no other campaign does. `on_return` decides whether a partial return
+    reverses grants in proportion, or re-evaluates them on the rest of the order.
     """
 
     organization_id: int
@@ -69,7 +69,7 @@ class Campaign:
 
 @dataclass(frozen=True, slots=True)
 class StackingGroup:
-    """Actions of which only some apply to an event, as the `mode` says: to the whole order, or to each of its items."""
+    """A group of actions. Its `mode` decides which of them apply to an event, once or, by `scope`, for each item."""
 
     organization_id: int
     stacking_group_id: int
@@ -89,25 +89,25 @@ class UnknownStackingGroup(NotFound, title="The stacking group does not exist"):
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """The effects of a campaign while its rules hold; actions with `priority` 1 run first."""
+    """Effects of a campaign, executed if the rules hold; actions with `priority` 1 run first."""
 
     organization_id: int
     action_id: int
     action_key: Key
     campaign_id: int
-    # That of the campaign: a change of any action is one of the whole campaign.
+    # The version of the campaign, which a change of any action changes.
     campaign_version_id: int
     action_index: int
     abort_evaluation_if_false: bool
     abort_evaluation_on_error: bool
     name: str | None
-    # Kept as they were written, members in their order.
+    # As the client wrote them, fields in the same order.
     rules: Mapping[str, Any]
     effects: Mapping[str, Any]
     status: str
     priority: int
     exclusive_group: str | None
-    # Of a stacking group; an action has no exclusive group then.
+    # An action of a stacking group has no exclusive group.
     stacking_group_key: Key | None
     external_key: str | None
     created_at: datetime

@@ -1,6 +1,6 @@
-"""Re-evaluation of the actions that an order was granted, on the rest of it after a partial return.
+"""Re-evaluation, after a partial return, of the actions that granted something for an order, on the rest of the order.
 
-An event keeps the actions that granted something, so that later changes of the campaign do not matter.
+These actions are stored with the event, so that later changes of the campaign do not matter.
 """
 
 from __future__ import annotations
@@ -26,21 +26,30 @@ from domain.reversals import Extent
 ZERO = Decimal(0)
 
 
-def grants_of(
-    place: int, effect: ComputedEffect, result: Done, share: DiscountShare | None, number: int, counts: range
+def effect_grants(
+    place: int,
+    effect: ComputedEffect,
+    result: Done,
+    share: DiscountShare | None,
+    transaction_number: int,
+    counts: range,
 ) -> Iterator[EffectGrant]:
-    """The grant of an effect, if it gave points or a discount; `number` is that of its transaction."""
+    """Yield the grant of an effect, if it gave points or a discount.
+
+    `place` is the position of the effect in its action, `transaction_number` the number of its transaction in the
+    event, and `counts` are the positions of its counts among those of the event.
+    """
     if result.status not in (EXECUTED, PARTIAL, AUTHORIZED):
         return
     if effect.effect_id == MINT_POINTS:
         qualifying = effect.params.get("qualifyingAmount")
-        yield EffectGrant(place, result.amount or ZERO, number, qualifying, None, counts.start, counts.stop)
+        yield EffectGrant(place, result.amount or ZERO, transaction_number, qualifying, None, counts.start, counts.stop)
     elif effect.effect_id == DISCOUNT and result.discount is not None:
         items = None if share is None else tuple(share.items)
         yield EffectGrant(place, result.discount.amount, None, None, items, counts.start, counts.stop)
 
 
-def granted_by(
+def action_grants(
     campaign: CompiledCampaign, action: Action, grants: Sequence[EffectGrant], event: EventFacts
 ) -> ActionGrants:
     """The grants of an action, with everything that its re-evaluation needs."""
@@ -49,6 +58,7 @@ def granted_by(
         effects=action.effects,
         zone=str(campaign.zone),
         min_spend_value=campaign.campaign.min_spend_value,
+        # A copy, since later actions change the variable.
         balances_after=dict(event.context["balancesAfter"]),
         grants=grants,
     )
@@ -56,9 +66,10 @@ def granted_by(
 
 @dataclass(frozen=True, slots=True)
 class Reevaluation:
-    """The extents to which the grants of one event are reversed; for other grants that of the order applies.
+    """The extents to which the grants of one event are reversed; other grants are reversed to the extent of the order.
 
-    `points` and `qualifying` are by the number of the transaction in the event, `counts` by their place in the event.
+    `points` and `qualifying` map the number of a transaction in the event, and `counts` the position of a count in the
+    event, to an extent.
     """
 
     points: dict[int, Extent] = field(default_factory=dict)
@@ -66,27 +77,30 @@ class Reevaluation:
     counts: dict[int, Extent] = field(default_factory=dict)
 
     def extents_of(self, number: int | None, default: Extent) -> tuple[Extent, Extent]:
-        """The extents to which a transaction and its qualifying points are reversed."""
+        """The extents to which a transaction and its qualifying points are reversed; `default` if not re-evaluated.
+
+        `number` is None for a transaction that no effect has posted.
+        """
         if number is None:
             return default, default
         return self.points.get(number, default), self.qualifying.get(number, default)
 
     def add(self, grant: EffectGrant, amount: Decimal, qualifying: Decimal | None) -> None:
-        """Add the extent to which a grant is more than the amount that it would be now."""
-        extent = _beyond(amount, grant.amount)
+        """Add the extents by which a grant exceeds the `amount` and the `qualifying` points that it would have now."""
+        extent = _excess(grant.amount, amount)
         self.counts.update(dict.fromkeys(range(grant.from_count, grant.to_count), extent))
         if grant.transaction_number is not None:
             self.points[grant.transaction_number] = extent
             if grant.qualifying is not None:
-                extent = _beyond(qualifying or ZERO, grant.qualifying)
+                extent = _excess(grant.qualifying, qualifying or ZERO)
             self.qualifying[grant.transaction_number] = extent
 
 
 UNCHANGED = Reevaluation()
 
 
-def _beyond(amount: Decimal, granted_amount: Decimal) -> Extent:
-    """The extent of the granted amount beyond an `amount`."""
+def _excess(granted_amount: Decimal, amount: Decimal) -> Extent:
+    """The share of `granted_amount` that exceeds `amount`; nothing if it is 0."""
     share = min(Fraction(1), Fraction(amount) / Fraction(granted_amount)) if granted_amount else Fraction(1)
     return Extent(1 - share)
 
@@ -98,12 +112,13 @@ def reevaluate(
     functions: Mapping[str, Any],
     deadline: Deadline,
 ) -> Reevaluation:
-    """Evaluate the actions that granted something again, on the rest of an order, in their original sequence.
+    """Evaluate again the actions that granted something, on the rest of an order, in their original sequence.
 
-    `facts` are those of the event, with the rest of the order as variables and basket. `item_positions` are the
-    positions, in the whole order, of the items of the rest.
+    `facts` are the facts of the event, with the rest of the order as variables and basket. `item_positions` has
+    the position of each of its items in the whole order.
     """
     reevaluation, budget = Reevaluation(), Budget(EVENT_COST, deadline)
+    # The stored balances lack those that were zero.
     no_points = dict.fromkeys(facts.context["balances"], ZERO)
     for action in actions:
         budget.zone = zone_named(action.zone)
@@ -122,21 +137,23 @@ def reevaluate(
             elif computed.fault is None and grant.transaction_number is not None:
                 reevaluation.add(grant, computed.params["amount"], computed.params.get("qualifyingAmount"))
             elif computed.fault is None and facts.basket is not None:
-                reevaluation.add(grant, _discount(computed, grant, facts.basket, item_positions), None)
+                reevaluation.add(grant, _take_discount(computed, grant, facts.basket, item_positions), None)
     return reevaluation
 
 
 def _holds(
     action: ActionGrants, facts: EventFacts, variables: Mapping[str, Any], functions: Mapping[str, Any], budget: Budget
 ) -> bool:
-    """True if an action would apply; raises EvaluationError."""
+    """True if an action applies to the rest of the order; raises EvaluationError if its rule has no value."""
     if action.min_spend_value is not None and (facts.spend is None or facts.spend < action.min_spend_value):
         return False
     _, rule = compile_rules(action.rules)
     return rule is None or rule.run(variables, budget, functions) is True
 
 
-def _discount(computed: ComputedEffect, grant: EffectGrant, basket: Basket, item_positions: Sequence[int]) -> Decimal:
+def _take_discount(
+    computed: ComputedEffect, grant: EffectGrant, basket: Basket, item_positions: Sequence[int]
+) -> Decimal:
     """Take the grant's discount off the basket of the remaining order; return its amount, at most what was granted."""
     discount = basket.discount(computed.terms)
     if grant.items is not None:

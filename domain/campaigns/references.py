@@ -15,13 +15,13 @@ from domain.problems import FieldFault, did_you_mean, name_at, nearest
 Sources = Sequence[tuple[str, Node]]
 """The expressions of an action, each with its JSON pointer."""
 
-MOST_LISTED = 20
+MAX_LISTED = 20
 
 
 def sources_of(
     rules: Mapping[str, Any], rule: Node | None, effects: Mapping[str, Any], compiled: Collection[CompiledEffect]
 ) -> Sources:
-    """The nodes of the rule and of the expressions of effects, each with its pointer; `compiled` are these effects."""
+    """The trees of the rule and of the expressions in `effects`; `compiled` are the same effects, compiled."""
     sources = [] if rule is None else [(f"/rules/{next(iter(rules))}", rule)]
     for index, (item, effect) in enumerate(zip(effects.get("items", ()), compiled, strict=True)):
         programs = {param.parameter.id: param.program for param in effect.params}
@@ -64,8 +64,8 @@ def named_keys(
 ) -> list[NamedKey]:
     """The keys of `balances.x`, `badges["x"]`, `"x" in tiers`, `audiences.exists(a, a == "x")` and the like.
 
-    `hidden` are variables of the enclosing macros; `key_variables` are those of them that run over the keys of one of
-    `KEYED`.
+    `hidden` are the variables of the enclosing macros, which hide variables of the same name. `key_variables` has those
+    of them that iterate over the keys of a variable of `KEYED`, each with that variable.
     """
     key_variables = key_variables or {}
     keys = list(_own_keys(node, hidden, key_variables))
@@ -73,10 +73,10 @@ def named_keys(
         inner, inner_key_variables = hidden, key_variables
         if isinstance(node, Macro) and part is not node.target:
             inner = hidden | {node.variable}
-            inner_key_variables = {name: of for name, of in key_variables.items() if name != node.variable}
-            of = _keyed(node.target, hidden)
-            if of is not None:
-                inner_key_variables[node.variable] = of
+            inner_key_variables = {name: keyed for name, keyed in key_variables.items() if name != node.variable}
+            keyed = _keyed(node.target, hidden)
+            if keyed is not None:
+                inner_key_variables[node.variable] = keyed
         keys += named_keys(part, inner, inner_key_variables)
     return keys
 
@@ -84,44 +84,49 @@ def named_keys(
 def _own_keys(node: Node, hidden: frozenset[str], key_variables: Mapping[str, str]) -> Iterator[NamedKey]:
     """The keys that the node itself compares, without those of its parts."""
     if isinstance(node, Select):
-        of = _keyed(node.target, hidden)
-        if of is not None and of not in LISTS:
-            yield NamedKey(of, node.field, node.start, node.end)
+        keyed = _keyed(node.target, hidden, excluded=LISTS)
+        if keyed is not None:
+            yield NamedKey(keyed, node.field, node.start, node.end)
     if not isinstance(node, FunctionCall) or node.target is not None or len(node.args) != 2:
         return
     left, right = node.args
     if node.function == "[]":
-        yield from _texts(_keyed(left, hidden, but=LISTS), right)
+        yield from _literal_keys(_keyed(left, hidden, excluded=LISTS), right)
     elif node.function == "in":
-        yield from _texts(_keyed(right, hidden), left)
-        yield from _texts(_variable_of(left, key_variables), right)
+        yield from _literal_keys(_keyed(right, hidden), left)
+        yield from _literal_keys(_iterated_variable(left, key_variables), right)
     elif node.function in ("==", "!="):
-        yield from _texts(_variable_of_keys(left, hidden, key_variables), right)
-        yield from _texts(_variable_of_keys(right, hidden, key_variables), left)
+        yield from _literal_keys(_variable_of_keys(left, hidden, key_variables), right)
+        yield from _literal_keys(_variable_of_keys(right, hidden, key_variables), left)
 
 
-def _texts(variable: str | None, node: Node) -> Iterator[NamedKey]:
-    """The texts that the node writes out: itself, or the items of a list."""
+def _literal_keys(variable: str | None, node: Node) -> Iterator[NamedKey]:
+    """The string literals of a node that is compared with keys of `variable`: the node, or the items of a list.
+
+    Nothing if `variable` is None: the node is not compared with keys.
+    """
     for item in node.items if isinstance(node, ListLiteral) else (node,):
         if variable is not None and isinstance(item, Constant) and isinstance(item.value, str):
             yield NamedKey(variable, item.value, item.start, item.end)
 
 
-def _keyed(node: Node, hidden: frozenset[str], but: Collection[str] = ()) -> str | None:
+def _keyed(node: Node, hidden: frozenset[str], excluded: Collection[str] = ()) -> str | None:
+    """The name of the variable of `KEYED` that the node is; None for other nodes, and for `excluded` variables."""
     is_keyed = isinstance(node, Identifier) and node.name in KEYED and node.name not in hidden
-    return node.name if is_keyed and node.name not in but else None  # type: ignore[attr-defined]
+    return node.name if is_keyed and node.name not in excluded else None  # type: ignore[attr-defined]
 
 
-def _variable_of(node: Node, key_variables: Mapping[str, str]) -> str | None:
+def _iterated_variable(node: Node, key_variables: Mapping[str, str]) -> str | None:
+    """The variable over whose keys the variable of a macro iterates, if the node is such a variable."""
     return key_variables.get(node.name) if isinstance(node, Identifier) else None
 
 
 def _variable_of_keys(node: Node, hidden: frozenset[str], key_variables: Mapping[str, str]) -> str | None:
-    """The variable that the node reads a key of, or all keys; None if it reads none."""
+    """The variable of whose keys the node is one, as `tiers[0]`, or all, as `tiers`; None for other nodes."""
     if isinstance(node, FunctionCall) and node.target is None and node.function == "[]":
         variable = _keyed(node.args[0], hidden)
         return variable if variable in LISTS else None
-    return _variable_of(node, key_variables) or (_keyed(node, hidden) if _keyed(node, hidden) in LISTS else None)
+    return _iterated_variable(node, key_variables) or (_keyed(node, hidden) if _keyed(node, hidden) in LISTS else None)
 
 
 KEYED: Mapping[str, str] = {
@@ -135,20 +140,22 @@ KEYED: Mapping[str, str] = {
 """The variables whose keys belong to the organization, with the kind of record that they name."""
 
 LISTS = frozenset({"audiences", "tiers"})
+"""The variables that are lists of keys; the others are maps from keys."""
 
 
-def unknown_keys(sources: Sources, names_by_kind: Mapping[str, Mapping[str, str]]) -> list[FieldFault]:
-    """A fault for every written key that the organization does not have.
+def unknown_keys(sources: Sources, names_by_variable: Mapping[str, Mapping[str, str]]) -> list[FieldFault]:
+    """A fault for every literal key that the organization does not have.
 
-    `names_by_kind` maps variables to keys with their names; variables that are absent from it are not checked.
+    `names_by_variable` has the existing keys of each variable, with their names; the keys of other variables are not
+    checked.
     """
     faults = []
     for pointer, node in sources:
         for named_key in named_keys(node):
-            keys = names_by_kind.get(named_key.variable)
+            keys = names_by_variable.get(named_key.variable)
             if keys is not None and named_key.key not in keys:
-                of = KEYED[named_key.variable]
-                detail = f'{name_at(pointer)} names "{named_key.key[:60]}", which is the key of no {of}.'
+                kind = KEYED[named_key.variable]
+                detail = f'{name_at(pointer)} names "{named_key.key[:60]}", which is the key of no {kind}.'
                 detail += _listed(named_key.key, keys)
                 fault = FieldFault(
                     detail, pointer=pointer, code="unknown-key", start=named_key.start, end=named_key.end
@@ -158,7 +165,7 @@ def unknown_keys(sources: Sources, names_by_kind: Mapping[str, Mapping[str, str]
 
 
 def _listed(key: str, keys: Mapping[str, str]) -> str:
-    """The end of an error text: suggests the key that is similar, or has a similar name, and lists the first keys."""
+    """The end of an error text: suggests a key that is similar or has a similar name, and lists the first keys."""
     if not keys:
         return " There is none at all."
     close = nearest(key, keys)
@@ -166,14 +173,15 @@ def _listed(key: str, keys: Mapping[str, str]) -> str:
         close_name = nearest(key, keys.values())
         close = next((known_key for known_key, name in keys.items() if name == close_name), None)
     suggestion = "" if close is None else f" Did you mean {close} ({keys[close]})?"
-    listed_keys = ", ".join(f"{name}: {known_key}" for known_key, name in islice(keys.items(), MOST_LISTED))
-    more = f" and {len(keys) - MOST_LISTED} more" if len(keys) > MOST_LISTED else ""
+    listed_keys = ", ".join(f"{name}: {known_key}" for known_key, name in islice(keys.items(), MAX_LISTED))
+    more = f" and {len(keys) - MAX_LISTED} more" if len(keys) > MAX_LISTED else ""
     return f"{suggestion} There are {listed_keys}{more}."
 
 
 def faults_of_matches(campaign: Campaign, sources: Sources) -> list[FieldFault]:
     """A fault if a rule looks at order items, but no event type of the campaign has any."""
     types = {*campaign.enabled_topics, *([campaign.event_type] if campaign.event_type else [])}
+    # Without types, the campaign evaluates all events; custom types may have an order.
     if not types or not types.isdisjoint(EVENTS_WITH_ORDER) or not types <= set(BUILT_IN_EVENT_TYPES):
         return []
     if not any(_calls_of_matches(node) for _, node in sources):

@@ -12,16 +12,19 @@ from domain.hours import hours_of, local_clock
 
 
 class Restriction(NamedTuple):
-    """One restriction of a campaign: whether it `forbids` an event, the value `seen`, and words for both."""
+    """One restriction of a campaign: whether it `forbids` an event.
+
+    `fact_of` returns the fact of an event that decides this, `label` the sentence about such a fact.
+    """
 
     code: str
     forbids: Callable[[EventFacts], bool]
-    seen: Callable[[EventFacts], Any]
+    fact_of: Callable[[EventFacts], Any]
     label: Callable[[Any], str]
 
     def reason(self, event: EventFacts) -> Reason:
-        """The reason why the campaign does not apply to an event that this forbids."""
-        fact = self.seen(event)
+        """The reason why the campaign does not apply to an event that the restriction forbids."""
+        fact = self.fact_of(event)
         return Reason(self.code, self.label(fact), fact)
 
 
@@ -34,7 +37,7 @@ def first_violated(restrictions: Iterable[Restriction], event: EventFacts) -> Re
 
 
 def restrictions_of(campaign: Campaign, event_types: frozenset[str], zone: tzinfo) -> tuple[Restriction, ...]:
-    """The restrictions that the campaign has, the cheapest to check first.
+    """The restrictions of a campaign; those that are cheapest to check come first.
 
     Days and hours are those of the event's location if that has a time zone, else those of `zone`.
     """
@@ -97,7 +100,7 @@ def _time_restrictions(campaign: Campaign, zone: tzinfo) -> Iterator[Restriction
 
 
 def _member_restrictions(campaign: Campaign) -> Iterator[Restriction]:
-    locations, least = frozenset(campaign.location_codes), campaign.min_spend_value
+    locations, min_spend = frozenset(campaign.location_codes), campaign.min_spend_value
     currency = campaign.currency
     tiers, audiences = frozenset(campaign.loyalty_tier_keys), frozenset(campaign.audience_keys)
     if locations:
@@ -134,10 +137,10 @@ def _member_restrictions(campaign: Campaign) -> Iterator[Restriction]:
             lambda event: sorted(event.audience_keys),
             lambda fact: "the member is in none of the campaign's audiences",
         )
-    if least is not None:
+    if min_spend is not None:
         yield Restriction(
             "MIN_SPEND",
-            lambda event: event.spend is None or event.spend < least,
+            lambda event: event.spend is None or event.spend < min_spend,
             lambda event: event.spend,
-            lambda fact: "the event has no spend" if fact is None else f"the spend {fact} is below {least}",
+            lambda fact: "the event has no spend" if fact is None else f"the spend {fact} is below {min_spend}",
         )

@@ -17,7 +17,7 @@ PER_ORDER, PER_ITEM = "order", "item"
 
 EFFECTS_WITH_WORTH = frozenset({DISCOUNT, MINT_POINTS, ASSIGN_COUPON})
 MAX_ACTIONS = 50
-"""Most actions of a stacking group."""
+"""Maximum number of actions of a stacking group."""
 
 _ZERO = Decimal(0)
 
@@ -26,14 +26,14 @@ _ZERO = Decimal(0)
 class Stacking:
     """The group of an action: a stacking group by its key, or an exclusive group by its name, whose mode is FIRST.
 
-    The actions of a stacking group are evaluated together, at the first of them; those of an exclusive group
-    each at its own.
+    Each action of a stacking group `shares_turn`: all are evaluated together, in the turn of the first action. Each
+    action of an exclusive group has its own turn.
     """
 
     name: str
     mode: str = FIRST
     scope: str = PER_ORDER
-    is_placed: bool = False
+    shares_turn: bool = False
 
     @property
     def is_contest(self) -> bool:
@@ -42,24 +42,27 @@ class Stacking:
 
 
 def stacking_of(action: Action, groups: Mapping[str, StackingGroup]) -> Stacking | None:
-    """The group of an action; an inactive stacking group is none."""
+    """The group of an action; None if it has none, or its stacking group is inactive."""
     if action.exclusive_group is not None:
         return Stacking(action.exclusive_group)
     group = None if action.stacking_group_key is None else groups.get(action.stacking_group_key)
     if group is None or not group.active:
         return None
-    return Stacking(group.stacking_group_key, group.mode, group.scope, is_placed=True)
+    return Stacking(group.stacking_group_key, group.mode, group.scope, shares_turn=True)
 
 
 class Bid(NamedTuple):
-    """The gift of an action of a contest at this point: its worth in money, and its discounts by effect."""
+    """The gifts that an action of a contest would make at this point: their worth in money, and each effect's discount.
+
+    The discount of an effect of another kind is None.
+    """
 
     action: Action
     worth: Decimal
     discounts: Sequence[Discount | None]
 
     def worth_of(self, item_index: int) -> Decimal:
-        """The part of the discounts that is taken off an item."""
+        """The amount that the discounts take off an item."""
         return sum(
             (
                 share.amount
@@ -73,27 +76,27 @@ class Bid(NamedTuple):
 
     @property
     def items(self) -> set[int]:
-        """The items that the discounts apply to."""
+        """The indexes of the items that the discounts apply to."""
         return {share.item_index for discount in self.discounts if discount for share in discount.allocation}
 
 
 class WonItems(NamedTuple):
-    """The items that an action has won in a contest."""
+    """The bid of an action in a contest, and the items that it has won."""
 
     bid: Bid
     items: Collection[int]
 
     def share(self, position: int) -> DiscountShare | None:
-        """The share of the discount of an effect, by its position in the action; None for other effects."""
+        """The share of the discount of the effect at this position in the action; None for other effects."""
         discount = self.bid.discounts[position]
         return None if discount is None else DiscountShare(discount, self.items)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The winners of a contest by the position of their bids, each with the items that it won; None is the whole order.
+    """The result of a contest, in which a bid is known by its position.
 
-    `beaten` has the winner that decided against each of the others.
+    `won` has the items that each winner won, None for the whole order; `beaten` has the winner that beat another bid.
     """
 
     won: Mapping[int, frozenset[int] | None]
@@ -101,7 +104,7 @@ class Verdict:
 
 
 def decide(stacking: Stacking, bids: Sequence[Bid]) -> Verdict:
-    """The winners among the bids, which are in the order of evaluation: of equal ones the first wins."""
+    """The verdict on bids in the order of evaluation: of bids with the same worth, the first one wins."""
     won: Mapping[int, frozenset[int] | None] = {}
     if stacking.scope == PER_ITEM:
         won = _winners_of_items(stacking, bids)
@@ -132,13 +135,13 @@ def _winner(stacking: Stacking, worths: Mapping[int, Decimal]) -> int:
 
 
 def _beater(bid: Bid, won: Mapping[int, Collection[int] | None], bids: Sequence[Bid]) -> int:
-    """The winner that decided against a bid: that of the item off which it would take most."""
+    """The winner that beat a bid: the one that won the item on which the bid has the largest discount."""
 
-    def lost_to(position: int) -> Decimal:
+    def lost_discount(position: int) -> Decimal:
         items = won[position]
         return _ZERO if items is None else max((bid.worth_of(index) for index in items), default=_ZERO)
 
-    return max(won, key=lambda position: (lost_to(position), -position))
+    return max(won, key=lambda position: (lost_discount(position), -position))
 
 
 def beaten_by(bid: Bid, winner: Bid) -> Reason:

@@ -1,4 +1,4 @@
-"""The total that an order lacks for a rule: what must be added to it for the one part that is false to hold."""
+"""The amount that an order's total lacks for a rule to hold, if only a comparison with the total is false."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MONEY_DIGITS = 2
 """Fraction digits of amounts of money that are to be added to a total."""
 
 _UNIT = Decimal(1).scaleb(-MONEY_DIGITS)
-# Wider than any total or literal: only the result is rounded.
+# More digits than any total or literal has: only the result is rounded.
 _WIDE = Context(prec=1000)
 _MIRRORED = {"<=": ">=", "<": ">"}
 
@@ -53,6 +53,7 @@ def only_false_threshold(node: Node | None, trace: Trace | Mapping[str, Any], va
 
 
 def _conjuncts(node: Node | None) -> tuple[Node, ...]:
+    """The operands of a top-level `&&`, or else the node itself."""
     if node is None:
         return ()
     return node.args if isinstance(node, FunctionCall) and is_operator(node) and node.function == "&&" else (node,)
@@ -64,8 +65,9 @@ def _traced_conjuncts(trace: Trace | Mapping[str, Any]) -> Iterable[Mapping[str,
 
 
 def _threshold(part: Node, variable: str) -> TotalThreshold | None:
-    for sign, of_total, literal in _readings(part):
-        is_total = isinstance(of_total, Select) and of_total.field == "total" and _is_named(of_total.target, variable)
+    """The threshold of a comparison of the total with a literal; None for other parts of a rule."""
+    for sign, side, literal in _readings(part):
+        is_total = isinstance(side, Select) and side.field == "total" and _is_named(side.target, variable)
         if is_total and sign in (">=", ">") and isinstance(literal, Constant) and literal.type in ("int", "decimal"):
             return TotalThreshold(Decimal(str(literal.value)), is_strict=sign == ">")
     return None

@@ -155,7 +155,7 @@ MEMBER = _object(
 )
 
 ORDER_FIELDS = frozenset({"lastOrderAt", "orderCount"})
-"""The fields of a member that summarize earlier orders: read only for expressions that name one of them."""
+"""The fields of a member that summarize earlier orders. The orders are read only if an expression uses a field."""
 
 MISSION = _object(
     "mission progress",
@@ -166,7 +166,7 @@ MISSION = _object(
 )
 
 MATCHES = HostFunction("matches", (ITEM, STRING), BOOL, "{0} matches {1}", metered=True)
-"""True if an order item matches the matcher of a key."""
+"""`matches(item, key)`: true if an order item satisfies the matcher with this key."""
 
 
 ENVIRONMENT = Environment(
@@ -206,4 +206,4 @@ ITEM_ENVIRONMENT = Environment(
     labels=ENVIRONMENT.labels,
     functions=ENVIRONMENT.functions.values(),
 )
-"""The same for expressions about one `item` of the order."""
+"""The variables and functions of expressions about one `item` of the order."""

@@ -34,8 +34,8 @@ def warnings_of(
 ) -> list[ExpressionWarning]:
     """The warnings about one expression, in the order of its text.
 
-    An event may be evaluated long after it happened, so a condition on the calendar of `now` is one of them. In the
-    amounts of effects it is not: points often expire from the evaluation on.
+    An event may be evaluated long after it happened, so a condition on the calendar of `now` gets a warning. Parameters
+    of effects get none: points often expire a time after the evaluation.
     """
     faults = [*check(node, environment).warnings, *(_reads_of_now(node) if is_condition else ())]
     return [
@@ -50,7 +50,7 @@ def warnings_of_action(action: CompiledAction) -> list[ExpressionWarning]:
         return []
     record = action.action
     sources = sources_of(record.rules, action.node, record.effects, action.effects)
-    of_items = [
+    nodes_of_items = [
         param.program.analysis.node
         for effect in action.effects
         for param in effect.params
@@ -63,7 +63,7 @@ def warnings_of_action(action: CompiledAction) -> list[ExpressionWarning]:
             pointer,
             node,
             is_condition=node is action.node,
-            environment=ITEM_ENVIRONMENT if any(node is other for other in of_items) else ENVIRONMENT,
+            environment=ITEM_ENVIRONMENT if any(node is other for other in nodes_of_items) else ENVIRONMENT,
         )
     ]
 
@@ -85,5 +85,6 @@ def _reads_of_now(node: Node) -> Iterator[Fault]:
         case FunctionCall(target=Identifier(name="now"), function=name) if name in _READS_OF_CALENDAR:
             yield Fault(_ADVICE, node.start, node.end, NOW_IN_CONDITION)
     for part in parts(node):
+        # Inside a macro whose variable is called `now`, it is another variable.
         if not (isinstance(node, Macro) and node.variable == "now" and part is not node.target):
             yield from _reads_of_now(part)

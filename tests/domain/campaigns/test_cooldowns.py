@@ -19,7 +19,7 @@ MADRID = ZoneInfo("Europe/Madrid")
 
 def near(at, *moments, cooldown="PT24H", zone=UTC):
     applications = Applications(Application(1, 7, number, moment) for number, moment in enumerate(moments))
-    return applications.too_near(1, 7, at, duration_of(cooldown), zone)
+    return applications.last_within_cooldown(1, 7, at, duration_of(cooldown), zone)
 
 
 @pytest.mark.parametrize(
@@ -39,11 +39,11 @@ def test_two_moments_are_too_near_in_both_directions_unless_they_are_the_cooldow
 def test_the_last_moment_is_reported_and_other_campaigns_and_members_do_not_count():
     assert near(NOON, NOON - SECOND, NOON + SECOND, NOON - 2 * SECOND) == NOON + SECOND
     applications = Applications([Application(2, 7, 1, NOON), Application(1, 8, 2, NOON)])
-    assert applications.too_near(1, 7, NOON, duration_of("PT1H"), UTC) is None
+    assert applications.last_within_cooldown(1, 7, NOON, duration_of("PT1H"), UTC) is None
     applications.add(Application(1, 7, 3, NOON))
-    assert applications.too_near(1, 7, NOON, duration_of("PT1H"), UTC) == NOON
+    assert applications.last_within_cooldown(1, 7, NOON, duration_of("PT1H"), UTC) == NOON
     applications.remove(3)
-    assert applications.too_near(1, 7, NOON, duration_of("PT1H"), UTC) is None
+    assert applications.last_within_cooldown(1, 7, NOON, duration_of("PT1H"), UTC) is None
 
 
 def test_days_are_those_of_the_calendar_and_hours_are_exact():
@@ -101,7 +101,7 @@ def test_an_event_without_an_effect_does_not_begin_a_cooldown():
     bench = Bench(campaign(action(1, mint(("=", "0"))), action(2, mint(1), rule="false"), cooldown="P1D"))
     assert statuses(bench.run(facts())) == [(1, "skipped")]
     assert statuses(bench.run(facts())) == [(1, "skipped")]
-    assert bench.counters.applications.too_near(1, facts().member_id, NOON, duration_of("P1D"), UTC) is None
+    assert bench.counters.applications.last_within_cooldown(1, facts().member_id, NOON, duration_of("P1D"), UTC) is None
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=8), st.randoms())
