@@ -122,6 +122,7 @@ class Basket:
                 self._requested_amount(terms, base_totals[index]) if self._totals[index] else _ZERO for index in indexes
             ]
             requested = sum(amounts, _ZERO)
+            # The share of each item is its own amount, cut to what the item has left.
             weights = limits = [min(amount, limit) for amount, limit in zip(amounts, limits, strict=True)]
         else:
             weights = [base_totals[index] for index in indexes]

@@ -1,8 +1,8 @@
 """Expressions: the rules and amounts that people write, in the syntax of CEL with exact decimals.
 
-`parse` or `from_tree` make a tree, `check` types it, `compile_expression` makes a program, `explain` tells why. An
-unusable expression raises `ExpressionError` with every fault and its place, a failing evaluation `EvaluationError`. The
-language is described in docs/expressions.md.
+`parse` or `from_tree` create a tree, `check` finds its types, `compile_expression` creates a program, and `explain`
+reports the values of all parts. An unusable expression raises `ExpressionError` with every fault and its place, a
+failing evaluation `EvaluationError`. The language is described in docs/expressions.md.
 """
 
 from domain.expressions.check import Analysis, check

@@ -1,7 +1,7 @@
 """Calendar arithmetic of expressions: days, months and years later, the start and the end of a unit.
 
-All of it is about the local time of a zone. A local time that clocks skip is the first moment after the gap; of one
-that occurs twice, the first occurrence is taken.
+All functions work on the local time of a zone. A local time that clocks skip becomes the first moment after the gap;
+a local time that occurs twice is its first occurrence.
 """
 
 from bisect import bisect_left
@@ -21,8 +21,8 @@ _MONTHS_OF_UNIT = {"month": 1, "quarter": 3, "half-year": 6, "year": 12}
 UNITS = (*_DAYS_OF_UNIT, *_MONTHS_OF_UNIT)
 
 
-def at_most(limit: int) -> Callable[[int], None]:
-    """The check of a number of units: raises EvaluationError beyond the limit in either direction."""
+def count_check(limit: int) -> Callable[[int], None]:
+    """A function that raises EvaluationError for a number of units that is not between -`limit` and `limit`."""
 
     def check(count: int) -> None:
         if not -limit <= count <= limit:
@@ -40,27 +40,27 @@ def check_unit(name: str) -> None:
 
 
 def add_days(value: datetime, count: int, zone: tzinfo) -> datetime:
-    """The same local time in `zone` so many days later."""
+    """The same local time in `zone`, `count` days later."""
     return _shift_local(value, count, zone, lambda local: local + timedelta(days=count))
 
 
 def add_months(value: datetime, count: int, zone: tzinfo) -> datetime:
-    """The same local time in `zone` so many months later; a day that the month lacks becomes its last one."""
+    """The same local time in `zone`, `count` months later; a day that the month lacks becomes its last day."""
     return _shift_local(value, count, zone, lambda local: months_later(local, count))
 
 
 def _shift_local(value: datetime, count: int, zone: tzinfo, move: Callable[[datetime], datetime]) -> datetime:
-    # Nothing is added to a moment of a repeated hour: it keeps being the second occurrence if it is that.
+    # Its local time would turn a moment in the second occurrence of a repeated hour into one in the first.
     return aware(value) if count == 0 else _in_calendar(lambda: _moment(move(_local(value, zone)), zone))
 
 
 def start_of(value: datetime, unit: str, zone: tzinfo) -> datetime:
-    """The first moment of the unit in `zone` that contains the time."""
+    """The beginning in `zone` of the unit, such as a month, that contains the time."""
     return _in_calendar(lambda: _moment(_first_local(value, unit, zone), zone))
 
 
 def end_of(value: datetime, unit: str, zone: tzinfo) -> datetime:
-    """The first moment of the unit in `zone` after the one that contains the time."""
+    """The end in `zone` of the unit that contains the time, which is the beginning of the next unit."""
 
     def end() -> datetime:
         first = _first_local(value, unit, zone)
@@ -86,6 +86,7 @@ def _first_local(value: datetime, unit: str, zone: tzinfo) -> datetime:
 
 
 def _in_calendar(compute: Callable[[], datetime]) -> datetime:
+    """Compute a moment; raise EvaluationError if it is not in the calendar of Python."""
     try:
         return compute()
     except (OverflowError, ValueError):

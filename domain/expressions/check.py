@@ -1,4 +1,4 @@
-"""Static types of expressions: reports every fault at once, each with its place."""
+"""The check of an expression's types, before it runs: reports every fault at once, each with its place."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -46,7 +46,7 @@ _CONSTANTS: dict[str, Type] = {"int": INT, "decimal": DECIMAL, "string": STRING,
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """The analysis of an expression: its type, faults, warnings, and the types and overloads of its parts."""
+    """The type, faults and warnings of an expression, and the types and overloads of its parts by the part's `id`."""
 
     node: Node
     type: Type
@@ -67,22 +67,25 @@ class Analysis:
 def check(node: Node, environment: Environment, expected_type: Type | None = None) -> Analysis:
     """Check the types of an expression; with `expected_type`, its type must fit.
 
-    An int fits a decimal; dyn is checked when it runs. Raises `ExpressionError` if the type is nested too deeply.
+    An int fits a decimal; dyn fits, and is checked at run time. Raises `ExpressionError` for a type nested too deep.
     """
     checker = _Checker(environment)
     try:
         node_type = checker.type(node, dict(environment.variables))
-        fitting = expected_type is None or fits(node_type, expected_type)
+        is_expected = expected_type is None or fits(node_type, expected_type)
+        # Messages need the name of the type, which recurses as well.
         str(node_type)
     except RecursionError:
         fault = Fault("the type of the expression is nested too deep", node.start, node.end, "limit")
         raise ExpressionError([fault]) from None
-    if expected_type is not None and not fitting:
-        checker.fault(node, f"the expression must be {_article(expected_type)}, this is {_article(node_type)}")
+    if expected_type is not None and not is_expected:
+        checker.fault(
+            node, f"the expression must be {_with_article(expected_type)}, this is {_with_article(node_type)}"
+        )
     return Analysis(node, node_type, tuple(checker.faults), tuple(checker.warnings), checker.types, checker.overloads)
 
 
-def _article(kind: Type) -> str:
+def _with_article(kind: Type) -> str:
     if kind == BOOL:
         return "true or false"
     if kind == NULL:
@@ -98,6 +101,11 @@ def _suggest_name(name: str, names: Iterable[str]) -> str:
 
 
 class _Checker:
+    """Collects faults and warnings, and the types and overloads of nodes.
+
+    Most methods return the type of a node; `scope` has the types of the variables there.
+    """
+
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
         self.faults: list[Fault] = []
@@ -106,6 +114,7 @@ class _Checker:
         self.overloads: dict[int, Overload] = {}
 
     def fault(self, node: Node, message: str, code: str = "type") -> Type:
+        """Add a fault; return dyn, a type that causes no further faults."""
         if len(self.faults) < MAX_FAULTS:
             self.faults.append(Fault(message, node.start, node.end, code))
         return DYN
@@ -150,10 +159,10 @@ class _Checker:
             return self.fault(node, f"{target} has no field '{node.field}'{hint}", "unknown-field")
         if isinstance(target, MapOf) and target.key in (STRING, DYN):
             return target.value
-        return DYN if target == DYN else self.fault(node, f"{_article(target)} has no fields")
+        return DYN if target == DYN else self.fault(node, f"{_with_article(target)} has no fields")
 
     def common(self, nodes: Iterable[Node], scope: Mapping[str, Type], what: str) -> Type:
-        """The common type of all nodes, or dyn with a warning."""
+        """The common type of all nodes, or dyn with a warning; `what` is the warning's word for the nodes."""
         common_type: Type | None = None
         for node in nodes:
             node_type = self.type(node, scope)
@@ -167,8 +176,8 @@ class _Checker:
         key = self.common([key for key, _ in node.entries], scope, "map keys")
         for part, _ in node.entries:
             if self.types[id(part)] not in (STRING, INT, BOOL, DYN):
-                self.fault(part, f"a map key is a string, int or bool, not {_article(self.types[id(part)])}")
-                # Types of keys without parts keep a type as large as the text that it comes from.
+                self.fault(part, f"a map key is a string, int or bool, not {_with_article(self.types[id(part)])}")
+                # Only keys without parts: the type of an expression stays no larger than its text.
                 key = DYN
         return MapOf(self.common([value for _, value in node.entries], scope, "map values"), key)
 
@@ -178,7 +187,7 @@ class _Checker:
         if isinstance(target, ListOf | MapOf):
             element = target.element if isinstance(target, ListOf) else target.key
         elif target != DYN:
-            self.fault(node.target, f"{node.function}() needs a list or map, this is {_article(target)}")
+            self.fault(node.target, f"{node.function}() needs a list or map, this is {_with_article(target)}")
         if node.variable in scope:
             self.warn(node, f"'{node.variable}' hides another variable of this name", "shadowed-variable")
         inner = {**scope, node.variable: DYN if element == NULL else element}
@@ -192,7 +201,7 @@ class _Checker:
     def condition(self, node: Node, scope: Mapping[str, Type]) -> None:
         node_type = self.type(node, scope)
         if node_type not in (BOOL, DYN):
-            self.fault(node, f"a condition must be true or false, this is {_article(node_type)}")
+            self.fault(node, f"a condition must be true or false, this is {_with_article(node_type)}")
 
     def call(self, node: FunctionCall, scope: Mapping[str, Type]) -> Type:
         name, args = node.function, node.args
@@ -208,7 +217,7 @@ class _Checker:
         if name in ("==", "!="):
             left, right = (self.type(argument, scope) for argument in args)
             if not comparable(left, right):
-                self.fault(node, f"{_article(left)} never equals {_article(right)}")
+                self.fault(node, f"{_with_article(left)} never equals {_with_article(right)}")
             return BOOL
         if name == "has":
             self.type(args[0], scope)
@@ -230,22 +239,22 @@ class _Checker:
         target, index = (self.type(argument, scope) for argument in node.args)
         if isinstance(target, ListOf):
             if index not in (INT, DYN):
-                self.fault(node.args[1], f"the index of a list is an int, not {_article(index)}")
+                self.fault(node.args[1], f"the index of a list is an int, not {_with_article(index)}")
             return target.element
         if isinstance(target, MapOf):
             if not comparable(index, target.key):
                 self.fault(node.args[1], f"the keys are of type {target.key}, not {index}")
             return target.value
-        return DYN if target == DYN else self.fault(node, f"{_article(target)} has no elements")
+        return DYN if target == DYN else self.fault(node, f"{_with_article(target)} has no elements")
 
     def membership(self, node: FunctionCall, scope: Mapping[str, Type]) -> Type:
         needle, values = (self.type(argument, scope) for argument in node.args)
         if isinstance(values, ListOf | MapOf):
             element = values.element if isinstance(values, ListOf) else values.key
             if not comparable(needle, element):
-                self.fault(node, f"{_article(needle)} is never in a {values}")
+                self.fault(node, f"{_with_article(needle)} is never in a {values}")
         elif values != DYN:
-            self.fault(node, f"'in' needs a list or map, this is {_article(values)}")
+            self.fault(node, f"'in' needs a list or map, this is {_with_article(values)}")
         return BOOL
 
     def host(self, node: FunctionCall, scope: Mapping[str, Type]) -> Type:
@@ -272,6 +281,7 @@ class _Checker:
         return results[0] if all(result == results[0] for result in results) else DYN
 
     def advise(self, node: FunctionCall, overload: Overload, argument_types: tuple[Type, ...]) -> None:
+        """Validate the constant arguments of a call, and warn of integer division."""
         for position, part in enumerate(parts(node)):
             validate = overload.validators.get(position)
             if validate and isinstance(part, Constant):
@@ -289,19 +299,24 @@ class _Checker:
 
     def unknown_function(self, node: FunctionCall) -> Type:
         name, method = node.function, node.target is not None
-        functions, others = (METHODS, FUNCTIONS) if method else ({**FUNCTIONS, **self.environment.functions}, METHODS)
+        """Add a fault that suggests how to call a method instead of a function, or vice versa, or a similar name."""
+        all_functions = {**FUNCTIONS, **self.environment.functions}
+        same_form, other_form = (METHODS, FUNCTIONS) if method else (all_functions, METHODS)
         kind = "method" if method else "function"
-        if name in others:
+        if name in other_form:
             hint = f"; write {name}(...)" if method else f"; write it after a dot: x.{name}(...)"
         else:
-            hint = _suggest_name(name, functions)
+            hint = _suggest_name(name, same_form)
         return self.fault(node, f"unknown {kind} '{name}'{hint}", "unknown-function")
 
-    def misuse(self, node: FunctionCall, argument_types: tuple[Type, ...], takes: Iterable[tuple[Type, ...]]) -> Type:
+    def misuse(
+        self, node: FunctionCall, argument_types: tuple[Type, ...], allowed_types: Iterable[tuple[Type, ...]]
+    ) -> Type:
+        """Add a fault for a call with arguments of the wrong number or types."""
         signature = ", ".join(map(str, argument_types))
         if is_operator(node):
             return self.fault(node, f"'{node.function}' cannot be used on ({signature})")
-        signatures = " or ".join(sorted({"(" + ", ".join(map(str, kinds)) + ")" for kinds in takes}))
+        signatures = " or ".join(sorted({"(" + ", ".join(map(str, kinds)) + ")" for kinds in allowed_types}))
         receiver_note = " (the value before the dot comes first)" if node.target is not None else ""
         return self.fault(node, f"{node.function}() takes {signatures}{receiver_note}, not ({signature})")
 

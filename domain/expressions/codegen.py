@@ -1,8 +1,8 @@
 """Generation of a Python function from a checked tree.
 
 The function is made of constants, subscripts with constant keys, comparisons, comprehensions and calls of the functions
-this module names; it has no attribute access and no built-ins, so nothing an author writes can reach further. A value
-that it returns is always right. When it raises, the interpreter decides what that means.
+this module names. It has no attribute access and no built-ins, so an expression can reach nothing else. A value that
+it returns is always right. When it raises, the interpreter evaluates the expression again to find out the result.
 """
 
 import ast
@@ -17,16 +17,16 @@ from domain.expressions.runtime import (
     Budget,
     as_bool,
     at_key,
+    charge_each_item,
+    charge_size,
     contains,
     different,
+    exactly_one,
     has_field,
     in_list,
     item_at,
-    loop,
     make_map,
-    only_one,
     same,
-    sized,
 )
 from domain.expressions.tree import (
     CHAINS,
@@ -38,8 +38,8 @@ from domain.expressions.tree import (
     MapLiteral,
     Node,
     Select,
+    macro_weight,
     parts,
-    weight,
 )
 from domain.expressions.types import BOOL, STRING, ListOf, MapOf
 
@@ -53,13 +53,15 @@ _COMPARISONS: dict[str, ast.cmpop] = {
     ">": ast.Gt(),
     ">=": ast.GtE(),
 }
+# Conversions of constants that are computed when the function is generated.
 _FOLDED = frozenset({"timestamp", "duration", "decimal", "double"})
+# Operators and macros whose result is always a bool.
 _BOOL_SIGNS = frozenset({"==", "!=", "<", "<=", ">", ">=", "in", "&&", "||", "!"})
 _BOOL_MACROS = frozenset({"all", "exists", "exists_one"})
 
 
 def generate(analysis: Analysis, environment: Environment) -> Compiled:
-    """The function of a checked expression: context, budget, host functions -> value."""
+    """The function that computes a checked expression from the context, the budget and the host functions."""
     generator = _Generator(analysis, environment)
     body = generator.expression(analysis.node, frozenset())
     function = ast.Expression(_lambda(("context", "budget", "functions"), body))
@@ -86,6 +88,8 @@ def _local(variable: str) -> str:
 
 
 class _Generator:
+    """Creates the Python code of nodes; `scope` has the variables of the macros around a node."""
+
     def __init__(self, analysis: Analysis, environment: Environment) -> None:
         self.analysis = analysis
         self.environment = environment
@@ -93,7 +97,7 @@ class _Generator:
         self.names: dict[int, str] = {}
 
     def constant(self, value: Any) -> ast.expr:
-        """A name bound to a value that the code needs."""
+        """The code for a value that Python code cannot contain: a name in the function's globals."""
         name = self.names.setdefault(id(value), f"k{len(self.constants)}")
         self.constants[name] = value
         return _name(name)
@@ -101,7 +105,7 @@ class _Generator:
     def call_of(self, function: Callable[..., Any], *arguments: ast.expr) -> ast.expr:
         return ast.Call(self.constant(function), list(arguments), [])
 
-    def with_budget(self, function: Callable[..., Any], *arguments: ast.expr) -> ast.expr:
+    def call_with_budget(self, function: Callable[..., Any], *arguments: ast.expr) -> ast.expr:
         return self.call_of(function, _name("budget"), *arguments)
 
     def expression(self, node: Node, scope: frozenset[str]) -> ast.expr:
@@ -149,9 +153,10 @@ class _Generator:
         return node.target is None and (node.function in _BOOL_SIGNS or node.function == "has")
 
     def macro(self, node: Macro, scope: frozenset[str]) -> ast.expr:
+        """The comprehension of a macro; each item is charged with the weight of what is evaluated for it."""
         inner = scope | {node.variable}
-        inside = weight(node.body) + (0 if node.condition is None else weight(node.condition))
-        values = self.with_budget(loop, self.expression(node.target, scope), ast.Constant(inside))
+        weight_of_item = ast.Constant(macro_weight(node))
+        values = self.call_with_budget(charge_each_item, self.expression(node.target, scope), weight_of_item)
         element = ast.Name(_local(node.variable), ast.Store())
         conditions = [] if node.condition is None else [self.condition(node.condition, inner)]
         if node.function == "map":
@@ -160,9 +165,9 @@ class _Generator:
         body = self.condition(node.body, inner)
         if node.function == "filter":
             return ast.ListComp(_name(_local(node.variable)), [ast.comprehension(element, values, [body], 0)])
-        answers = ast.GeneratorExp(body, [ast.comprehension(element, values, [], 0)])
-        function = {"all": all, "exists": any, "exists_one": only_one}[node.function]
-        return self.call_of(function, answers)
+        conditions_of_items = ast.GeneratorExp(body, [ast.comprehension(element, values, [], 0)])
+        function = {"all": all, "exists": any, "exists_one": exactly_one}[node.function]
+        return self.call_of(function, conditions_of_items)
 
     def call(self, node: FunctionCall, scope: frozenset[str]) -> ast.expr:
         name, args = node.function, node.args
@@ -204,7 +209,7 @@ class _Generator:
         is_short = self.analysis.type_of(left) != STRING or isinstance(left, Constant) or isinstance(right, Constant)
         if self.is_plain(left) and self.is_plain(right) and is_short:
             return ast.Compare(codes[0], [_COMPARISONS[node.function]], [codes[1]])
-        return self.with_budget(same if node.function == "==" else different, *codes)
+        return self.call_with_budget(same if node.function == "==" else different, *codes)
 
     def is_plain(self, node: Node) -> bool:
         return is_plain(self.analysis.type_of(node))
@@ -214,20 +219,20 @@ class _Generator:
         code = self.expression(needle, scope)
         kind = self.analysis.type_of(values)
         if self.is_plain(needle):
-            listed = self.constant_items(values)
-            if listed is not None:
-                return ast.Compare(code, [ast.In()], [self.constant(listed)])
+            constants = self.constant_items(values)
+            if constants is not None:
+                return ast.Compare(code, [ast.In()], [self.constant(constants)])
             if isinstance(kind, ListOf) and is_plain(kind.element):
                 if not isinstance(needle, Constant):
-                    return self.with_budget(in_list, code, self.expression(values, scope))
-                sized_values = self.with_budget(sized, self.expression(values, scope))
+                    return self.call_with_budget(in_list, code, self.expression(values, scope))
+                sized_values = self.call_with_budget(charge_size, self.expression(values, scope))
                 return ast.Compare(code, [ast.In()], [sized_values])
             if isinstance(kind, MapOf) and kind.key == STRING and _is_text_constant(needle):
                 return ast.Compare(code, [ast.In()], [self.expression(values, scope)])
-        return self.with_budget(contains, code, self.expression(values, scope))
+        return self.call_with_budget(contains, code, self.expression(values, scope))
 
     def constant_items(self, node: Node) -> frozenset[Any] | tuple[Any, ...] | None:
-        """The values of a list literal of constants of one plain type; strings as a set, which is faster to search."""
+        """The values of a list literal of constants of one plain type, strings as a set; None for other nodes."""
         kind = self.analysis.type_of(node)
         if not isinstance(node, ListLiteral) or not isinstance(kind, ListOf) or not is_plain(kind.element):
             return None
@@ -246,15 +251,16 @@ class _Generator:
         if isinstance(kind, MapOf) and kind.key == STRING and self.analysis.type_of(index) == STRING:
             if isinstance(index, Constant):
                 return ast.Subscript(code, position, ast.Load())
-            return self.with_budget(at_key, code, position)
-        return self.with_budget(item_at, code, position)
+            return self.call_with_budget(at_key, code, position)
+        return self.call_with_budget(item_at, code, position)
 
     def overloaded(self, node: FunctionCall, scope: frozenset[str]) -> ast.expr:
         overload = self.analysis.overload(node)
         arguments = [self.expression(part, scope) for part in parts(node)]
         if overload is None:
             overloads = METHODS if node.target is not None else OPERATORS if node.function in OPERATORS else FUNCTIONS
-            return self.with_budget(_dispatch(node.function, overloads[node.function]), *arguments)
+            return self.call_with_budget(_dispatch(node.function, overloads[node.function]), *arguments)
+        # Comparing texts is charged, unless one of them is a constant, which is short.
         if node.function in _COMPARISONS and not (
             overload.metered and not any(isinstance(part, Constant) for part in parts(node))
         ):
@@ -262,13 +268,13 @@ class _Generator:
         if node.function in _FOLDED and isinstance(node.args[0], Constant):
             return self.folded(overload, node.args[0], arguments)
         if overload.metered:
-            return self.with_budget(overload.call, *arguments)
+            return self.call_with_budget(overload.call, *arguments)
         if overload.linear:
-            arguments[0] = self.with_budget(sized, arguments[0])
+            arguments[0] = self.call_with_budget(charge_size, arguments[0])
         return self.call_of(overload.call, *arguments)
 
     def folded(self, overload: Overload, argument: Constant, codes: list[ast.expr]) -> ast.expr:
-        """The value of a conversion of a constant, computed once."""
+        """The code of a conversion of a constant: the value, computed now, or a call if that fails."""
         try:
             return self.constant(overload.call(argument.value))
         except Exception:
@@ -281,6 +287,8 @@ def _is_text_constant(node: Node) -> bool:
 
 
 def _dispatch(name: str, overloads: tuple[Overload, ...]) -> Callable[..., Any]:
+    """A function that calls the first of the overloads that accepts the values."""
+
     def call(budget: Budget, *values: Any) -> Any:
         return apply(budget, name, overloads, values)
 

@@ -10,7 +10,7 @@ from domain.expressions.runtime import Budget, accepts, name_of
 from domain.expressions.types import Type
 
 Functions = Mapping[str, Callable[..., Any]]
-"""The Python callables of the host functions, by name; they must be pure, since an evaluation may call them twice."""
+"""The Python callables of the host functions by name. They must be pure, since an evaluation may call them twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +36,14 @@ class HostFunction:
         budget.charge(self.cost)
         try:
             function = functions[self.name]
-            answer = function(budget, *values) if self.metered else function(*values)
+            result = function(budget, *values) if self.metered else function(*values)
         except EvaluationError:
             raise
         except Exception as error:
             raise EvaluationError("function", f"{self.name}() failed: {type(error).__name__}") from error
-        if not accepts(self.result, answer):
-            raise EvaluationError("function", f"{self.name}() answered {name_of(answer)}, not {self.result}")
-        return answer
+        if not accepts(self.result, result):
+            raise EvaluationError("function", f"{self.name}() answered {name_of(result)}, not {self.result}")
+        return result
 
 
 @dataclass(frozen=True)

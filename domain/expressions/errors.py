@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault in an expression; `start` and `end` are code points of its text."""
+    """A fault in an expression; `start` and `end` are positions in its text, in code points."""
 
     message: str
     start: int = 0
@@ -26,6 +26,7 @@ class EvaluationError(Exception):
     """An evaluation failed and has no value.
 
     `code` is one of: null, missing, index, type, overflow, division-by-zero, invalid, too-large, function, cost.
+    `end` is 0 until the place of the failing part is known.
     """
 
     def __init__(self, code: str, message: str, start: int = 0, end: int = 0) -> None:
@@ -46,6 +47,6 @@ class CostExceeded(EvaluationError):
 
 
 class TimeExceeded(CostExceeded):
-    """The deadline of the evaluation has passed; treated like an exhausted budget."""
+    """The deadline of the evaluation has passed; handled like an exhausted budget."""
 
     text = "the expressions of the event take more time than its evaluation may"

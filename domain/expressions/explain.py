@@ -24,28 +24,30 @@ Trace = dict[str, Any]
 `operator` (the sign or macro), `children` (the parts that were evaluated) and `elements` (the first ten passes of a
 macro, each with its `element`)."""
 
-MAX_TOLD = 250_000
-"""Maximum of characters of all explanations of one event; beyond it parts are omitted, and values shown as "…"."""
+MAX_CHARACTERS = 250_000
+"""Maximum number of characters of all explanations of an event; then parts are omitted, and values shown as "…"."""
 
+# The maximum number of traces of parts in macros, and of traced passes of a macro.
 MAX_TRACES = 1_000
 MAX_ELEMENTS = 10
 _SHOWN_ITEMS = 10
 _SHOWN_TEXT = 200
 _SHOWN_DEPTH = 4
+# How many values a sentence names, and how many characters of each.
 _SENTENCE_VALUES = 3
 _SENTENCE_TEXT = 60
 
 
 class CharacterBudget:
-    """The number of characters that explanations may still use; several may share it."""
+    """The number of characters that one or several explanations may still use."""
 
     __slots__ = ("remaining",)
 
-    def __init__(self, characters: int = MAX_TOLD) -> None:
+    def __init__(self, characters: int = MAX_CHARACTERS) -> None:
         self.remaining = characters
 
     def take(self, characters: int) -> None:
-        """Count characters that were used."""
+        """Subtract characters that were used."""
         self.remaining -= characters
 
 
@@ -73,7 +75,11 @@ def explain(
 
 
 class _Explainer(Interpreter):
-    """An interpreter that records the value of each part."""
+    """An interpreter that records the value of each part.
+
+    `traces` collects the traces of the parts of the current node, `passes` those of the passes of the current macro.
+    While it is `silent`, nothing is recorded. `traces_in_loops` counts the traces of parts of macros.
+    """
 
     exhaustive = True
     price = 1
@@ -84,8 +90,8 @@ class _Explainer(Interpreter):
         self.traces: list[Trace] = []
         self.passes: list[Trace] = []
         self.silent = False
-        self.in_loops = 0
-        self.looped = 0
+        self.loop_depth = 0
+        self.traces_in_loops = 0
         self.texts: dict[int, tuple[str, str]] = {}
 
     def observe(self, node: Node, scope: Scope) -> None:
@@ -98,11 +104,11 @@ class _Explainer(Interpreter):
 
         A path such as `order.total` has one trace: its parts are evaluated silently.
         """
-        if self.silent or self.goes_without_trace(node):
+        if self.silent or self.has_no_trace(node):
             return super().value(node, scope)
-        self.looped += self.in_loops > 0
+        self.traces_in_loops += self.loop_depth > 0
         trace = self.trace(node, scope)
-        around, self.traces = self.traces, []
+        outer_traces, self.traces = self.traces, []
         outer_passes, self.passes = self.passes, []
         self.silent = _is_path(node)
         try:
@@ -116,17 +122,20 @@ class _Explainer(Interpreter):
             self.silent = False
             trace |= {"children": self.traces} if self.traces else {}
             trace |= {"elements": self.passes} if self.passes else {}
-            self.traces, self.passes = around, outer_passes
+            self.traces, self.passes = outer_traces, outer_passes
             self.traces.append(trace)
 
-    def goes_without_trace(self, node: Node) -> bool:
+    def has_no_trace(self, node: Node) -> bool:
         """True for constants, which need no explanation, and for all parts once a limit of the trace is reached."""
         if node is self.analysis.node:
             return False
-        enough = self.characters.remaining <= 0 or (self.in_loops > 0 and self.looped >= MAX_TRACES)
-        return enough or isinstance(node, Constant) or _is_constant_list(node)
+        is_limit_reached = self.characters.remaining <= 0 or (
+            self.loop_depth > 0 and self.traces_in_loops >= MAX_TRACES
+        )
+        return is_limit_reached or isinstance(node, Constant) or _is_constant_list(node)
 
     def trace(self, node: Node, scope: Scope) -> Trace:
+        """A new trace of the node, without its value."""
         texts = self.texts.get(id(node))
         if texts is None:
             texts = to_text(node), label(node, self.environment, self.analysis, tuple(scope))
@@ -139,18 +148,19 @@ class _Explainer(Interpreter):
         return trace
 
     def element(self, part: Node, scope: Scope, variable: str) -> Any:
+        """Evaluate a part of a macro for one element; its traces are added to `passes`, up to the maximum."""
         if self.silent:
             return super().element(part, scope, variable)
-        around, self.traces = self.traces, []
+        outer_traces, self.traces = self.traces, []
         self.silent = len(self.passes) >= MAX_ELEMENTS
-        self.in_loops += 1
+        self.loop_depth += 1
         try:
             return super().element(part, scope, variable)
         finally:
-            self.in_loops -= 1
+            self.loop_depth -= 1
             self.silent = False
             self.passes.extend(trace | {"element": shorten(scope[variable], self.characters)} for trace in self.traces)
-            self.traces = around
+            self.traces = outer_traces
 
 
 def shorten(value: Any, characters: CharacterBudget | None = None, depth: int = 0) -> Any:
@@ -178,10 +188,10 @@ def shorten(value: Any, characters: CharacterBudget | None = None, depth: int = 
         pairs = list(islice(value.items(), _SHOWN_ITEMS))
         members = {str(key)[:_SHOWN_TEXT]: shorten(item, characters, depth + 1) for key, item in pairs}
         return members if len(value) <= _SHOWN_ITEMS else members | {"…": "…"}
-    return value if value is None or isinstance(value, bool) else _other(value)
+    return value if value is None or isinstance(value, bool) else _shorten_other(value)
 
 
-def _other(value: Any) -> Any:
+def _shorten_other(value: Any) -> Any:
     if isinstance(value, int) and value.bit_length() <= 64:
         return value
     return repr(value)[:_SHOWN_TEXT] if isinstance(value, TypeValue) else f"({name_of(value)})"
@@ -206,29 +216,31 @@ def reason(trace: Trace) -> dict[str, Any] | None:
         culprit = operand
     error = culprit.get("error") or trace.get("error")
     if culprit.get("value") is False:
-        code, more = "CONDITION_FALSE", {}
+        code, extra_fields = "CONDITION_FALSE", {}
     elif error is None:
-        code, more = "CONDITION_ERROR", {"message": "neither true nor false"}
+        code, extra_fields = "CONDITION_ERROR", {"message": "neither true nor false"}
     else:
-        code, more = "COST" if error["code"] == "cost" else "CONDITION_ERROR", {"message": error["message"]}
+        code, extra_fields = "COST" if error["code"] == "cost" else "CONDITION_ERROR", {"message": error["message"]}
     return {
         "code": code,
         "at": culprit["at"],
-        "label": _failed(culprit, more["message"]) if more else _false(culprit),
-        "actual": list(islice(_read(culprit), _SHOWN_ITEMS)),
-        **more,
+        "label": _failed_sentence(culprit, extra_fields["message"]) if extra_fields else _false_sentence(culprit),
+        "actual": list(islice(_values_read(culprit), _SHOWN_ITEMS)),
+        **extra_fields,
     }
 
 
-def _failed(trace: Trace, message: str) -> str:
+def _failed_sentence(trace: Trace, message: str) -> str:
     return f"cannot be evaluated: {trace['labelledExpression']} ({message})"
 
 
-def _false(trace: Trace) -> str:
+def _false_sentence(trace: Trace) -> str:
     """The sentence that a condition is false, with the first few values that it has read."""
     text = trace["labelledExpression"]
     values = {
-        read["label"]: _in_words(read["value"]) for read in _read(trace) if read["expression"] != trace["expression"]
+        read["label"]: _in_words(read["value"])
+        for read in _values_read(trace)
+        if read["expression"] != trace["expression"]
     }
     words = [(name, value) for name, value in values.items() if value is not None][:_SENTENCE_VALUES]
     if len(words) == 1 and text.startswith(words[0][0]):
@@ -251,7 +263,7 @@ def _in_words(value: Any) -> str | None:
     return text or '""'
 
 
-def _read(trace: Trace) -> Iterator[dict[str, Any]]:
+def _values_read(trace: Trace) -> Iterator[dict[str, Any]]:
     """The values that a part has read: the leaves of its trace, without the iterations of macros."""
     children = trace.get("children", [])
     if not children and "value" in trace:
@@ -261,7 +273,7 @@ def _read(trace: Trace) -> Iterator[dict[str, Any]]:
             "value": trace["value"],
         }
     for child in children:
-        yield from _read(child)
+        yield from _values_read(child)
 
 
 def _is_path(node: Node) -> bool:

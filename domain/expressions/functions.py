@@ -9,7 +9,7 @@ from typing import Any
 
 from domain.expressions import calendar_units, numbers, texts, times
 from domain.expressions.errors import EvaluationError
-from domain.expressions.runtime import Budget, accepts, classes_of, limited_list, name_of, sized, type_of
+from domain.expressions.runtime import Budget, accepts, charge_size, classes_of, limited_list, name_of, type_of
 from domain.expressions.types import (
     ANY_LIST,
     ANY_MAP,
@@ -52,14 +52,14 @@ class Overload:
         object.__setattr__(self, "classes", tuple(map(classes_of, self.parameters)))
 
     def takes(self, types: tuple[Type, ...]) -> bool:
-        """True if arguments of the types may be passed."""
+        """True if arguments of these types may be passed."""
         extra = len(types) - len(self.parameters)
         if extra < 0 or (extra and not self.variadic):
             return False
         return all(map(fits, types, self.parameters + self.parameters[-1:] * extra))
 
     def takes_values(self, values: tuple[Any, ...]) -> bool:
-        """True if the values themselves may be passed."""
+        """True if these values may be passed as arguments."""
         classes = self.classes
         if len(values) != len(classes):
             if len(values) < len(classes) or not self.variadic:
@@ -68,7 +68,7 @@ class Overload:
         return all(map(frozenset.__contains__, classes, map(type, values)))
 
     def result_for(self, types: tuple[Type, ...]) -> Type:
-        """The type of the result for arguments of the types."""
+        """The type of the result for arguments of these types."""
         return self.result(types) if callable(self.result) else self.result
 
 
@@ -79,23 +79,23 @@ def apply(budget: Budget, name: str, overloads: tuple[Overload, ...], values: tu
             if overload.metered:
                 return overload.call(budget, *values)
             if overload.linear:
-                sized(budget, values[0])
+                charge_size(budget, values[0])
             return overload.call(*values)
     types = ", ".join(map(name_of, values))
     raise EvaluationError("null" if None in values else "type", f"{name} cannot be used on ({types})")
 
 
-def _element(types: tuple[Type, ...]) -> Type:
+def _element_type(types: tuple[Type, ...]) -> Type:
     return types[0].element if isinstance(types[0], ListOf) else DYN
 
 
-def _number(types: tuple[Type, ...]) -> Type:
+def _number_type(types: tuple[Type, ...]) -> Type:
     if all(t == INT for t in types):
         return INT
     return DYN if DYN in types else DECIMAL
 
 
-def _joined(types: tuple[Type, ...]) -> Type:
+def _joined_type(types: tuple[Type, ...]) -> Type:
     return join(types[0], types[1]) or ANY_LIST
 
 
@@ -119,6 +119,8 @@ def _sum(values: list[Any]) -> Any:
 
 
 def _extreme(choose: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """The implementation of the method `min` or `max` of a list."""
+
     def pick(budget: Budget, values: list[Any]) -> Any:
         budget.charge(4 * len(values))
         if not values:
@@ -155,7 +157,7 @@ def _require_value(value: Any) -> Any:
     return value
 
 
-def _order(call: Callable[..., bool]) -> tuple[Overload, ...]:
+def _comparison(call: Callable[..., bool]) -> tuple[Overload, ...]:
     def of_texts(budget: Budget, left: str, right: str) -> bool:
         budget.charge(min(len(left), len(right)) >> 4)
         return call(left, right)
@@ -175,16 +177,16 @@ OPERATORS: dict[str, tuple[Overload, ...]] = {
     "+": (
         *_arithmetic(lambda left, right: numbers.int64(left + right), numbers.DECIMALS.add),
         Overload((STRING, STRING), STRING, texts.concatenate, metered=True),
-        Overload((ANY_LIST, ANY_LIST), _joined, _concatenate, metered=True),
+        Overload((ANY_LIST, ANY_LIST), _joined_type, _concatenate, metered=True),
         Overload((TIMESTAMP, DURATION), TIMESTAMP, times.move),
         Overload((DURATION, TIMESTAMP), TIMESTAMP, lambda by, value: times.move(value, by)),
-        Overload((DURATION, DURATION), DURATION, lambda left, right: times.in_reach(left + right)),
+        Overload((DURATION, DURATION), DURATION, lambda left, right: times.within_range(left + right)),
     ),
     "-": (
         *_arithmetic(lambda left, right: numbers.int64(left - right), numbers.DECIMALS.subtract),
-        Overload((TIMESTAMP, TIMESTAMP), DURATION, lambda later, earlier: times.in_reach(later - earlier)),
+        Overload((TIMESTAMP, TIMESTAMP), DURATION, lambda later, earlier: times.within_range(later - earlier)),
         Overload((TIMESTAMP, DURATION), TIMESTAMP, lambda value, by: times.move(value, -by)),
-        Overload((DURATION, DURATION), DURATION, lambda left, right: times.in_reach(left - right)),
+        Overload((DURATION, DURATION), DURATION, lambda left, right: times.within_range(left - right)),
         Overload((INT,), INT, lambda value: numbers.int64(-value)),
         Overload((DECIMAL,), DECIMAL, numbers.DECIMALS.minus),
         Overload((DURATION,), DURATION, operator.neg),
@@ -192,10 +194,10 @@ OPERATORS: dict[str, tuple[Overload, ...]] = {
     "*": _arithmetic(lambda left, right: numbers.int64(left * right), numbers.DECIMALS.multiply),
     "/": _arithmetic(numbers.divide_int, numbers.divide),
     "%": _arithmetic(numbers.modulo_int, numbers.modulo),
-    "<": _order(operator.lt),
-    "<=": _order(operator.le),
-    ">": _order(operator.gt),
-    ">=": _order(operator.ge),
+    "<": _comparison(operator.lt),
+    "<=": _comparison(operator.le),
+    ">": _comparison(operator.gt),
+    ">=": _comparison(operator.ge),
 }
 
 _SIZES = tuple(Overload((kind,), INT, len) for kind in (STRING, ANY_LIST, ANY_MAP))
@@ -236,12 +238,12 @@ FUNCTIONS: dict[str, tuple[Overload, ...]] = {
     "dyn": (Overload((DYN,), DYN, lambda value: value),),
     "type": (Overload((DYN,), TYPE, type_of),),
     "min": (
-        Overload((DECIMAL, DECIMAL), _number, min, variadic=True),
+        Overload((DECIMAL, DECIMAL), _number_type, min, variadic=True),
         Overload((TIMESTAMP, TIMESTAMP), TIMESTAMP, min, variadic=True),
         Overload((DURATION, DURATION), DURATION, min, variadic=True),
     ),
     "max": (
-        Overload((DECIMAL, DECIMAL), _number, max, variadic=True),
+        Overload((DECIMAL, DECIMAL), _number_type, max, variadic=True),
         Overload((TIMESTAMP, TIMESTAMP), TIMESTAMP, max, variadic=True),
         Overload((DURATION, DURATION), DURATION, max, variadic=True),
     ),
@@ -292,13 +294,13 @@ METHODS: dict[str, tuple[Overload, ...]] = {
         Overload((ListOf(STRING),), STRING, texts.join, metered=True),
         Overload((ListOf(STRING), STRING), STRING, texts.join, metered=True),
     ),
-    "sum": (Overload((ListOf(DECIMAL),), lambda types: _number((_element(types),)), _sum, linear=True),),
+    "sum": (Overload((ListOf(DECIMAL),), lambda types: _number_type((_element_type(types),)), _sum, linear=True),),
     "min": tuple(
-        Overload((ListOf(kind),), _element, _extreme(min, "min"), metered=True)
+        Overload((ListOf(kind),), _element_type, _extreme(min, "min"), metered=True)
         for kind in (DECIMAL, STRING, TIMESTAMP, DURATION)
     ),
     "max": tuple(
-        Overload((ListOf(kind),), _element, _extreme(max, "max"), metered=True)
+        Overload((ListOf(kind),), _element_type, _extreme(max, "max"), metered=True)
         for kind in (DECIMAL, STRING, TIMESTAMP, DURATION)
     ),
 }
@@ -313,7 +315,7 @@ for _name, _access in times.ACCESSORS.items():
 def _calendar_method(
     argument: Type, check: Callable[[Any], None], compute: Callable[[datetime, Any, tzinfo], datetime]
 ) -> tuple[Overload, ...]:
-    """The overloads of a method on the calendar of the budget's zone, or of the zone that the last argument names."""
+    """The overloads of a calendar method: in the budget's zone, and in the zone that a last argument names."""
 
     def in_local_zone(budget: Budget, value: datetime, argument: Any) -> datetime:
         check(argument)
@@ -330,11 +332,13 @@ def _calendar_method(
 
 
 METHODS |= {
-    "addDays": _calendar_method(INT, calendar_units.at_most(calendar_units.MAX_DAYS), calendar_units.add_days),
-    "addMonths": _calendar_method(INT, calendar_units.at_most(calendar_units.MAX_MONTHS), calendar_units.add_months),
+    "addDays": _calendar_method(INT, calendar_units.count_check(calendar_units.MAX_DAYS), calendar_units.add_days),
+    "addMonths": _calendar_method(
+        INT, calendar_units.count_check(calendar_units.MAX_MONTHS), calendar_units.add_months
+    ),
     "addYears": _calendar_method(
         INT,
-        calendar_units.at_most(calendar_units.MAX_YEARS),
+        calendar_units.count_check(calendar_units.MAX_YEARS),
         lambda value, count, zone: calendar_units.add_months(value, 12 * count, zone),
     ),
     "startOf": _calendar_method(STRING, calendar_units.check_unit, calendar_units.start_of),

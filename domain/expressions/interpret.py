@@ -1,7 +1,7 @@
-"""The exact meaning of an expression: a walk over its tree.
+"""Evaluation of an expression by traversing its tree, which defines the exact meaning of the expression.
 
-Slower than generated code, but it knows where it is, and has CEL's rule for errors: `&&`, `||`, `all` and `exists` drop
-an error when another operand decides the result. It runs when generated code failed, and to explain.
+Slower than generated code, but it knows the place of an error, and follows CEL's rule for errors: `&&`, `||`, `all` and
+`exists` drop an error when another operand decides the result. It runs after generated code has failed, and to explain.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,12 +16,12 @@ from domain.expressions.runtime import (
     TYPE_NAMES,
     Budget,
     as_bool,
+    charge_each_item,
     contains,
     different,
     field_of,
     has_field,
     item_at,
-    loop,
     make_map,
     same,
 )
@@ -35,9 +35,9 @@ from domain.expressions.tree import (
     MapLiteral,
     Node,
     Select,
+    macro_weight,
     operands,
     parts,
-    weight,
 )
 
 Scope = Mapping[str, Any]
@@ -94,13 +94,14 @@ class Interpreter:
             if name not in self.context:
                 raise EvaluationError("missing", f"the variable '{name}' has no value here")
             return self.context[name]
+        # The check refuses all other names.
         return TYPE_NAMES[name]
 
     def _condition(self, node: Node, scope: Scope) -> bool:
         return self.bool_of(self.value(node, scope), node)
 
     def bool_of(self, value: Any, node: Node) -> bool:
-        """The value of the node, which must be true or false."""
+        """The `value` of the node as a condition; raises EvaluationError at the node unless it is true or false."""
         try:
             return as_bool(value)
         except EvaluationError as error:
@@ -121,9 +122,9 @@ class Interpreter:
                 return has_field(self.value(field.target, scope), field.field)
         values = tuple([self.value(part, scope) for part in operands(node)])
         if node.target is None:
-            simple = _SIMPLE.get(name)
-            if simple:
-                return simple(self.budget, *values)
+            operator = _SIMPLE_OPERATORS.get(name)
+            if operator:
+                return operator(self.budget, *values)
             if name in self.environment.functions:
                 return self.environment.functions[name].call(self.functions, self.budget, *values)
         overload = self.analysis.overload(node)
@@ -131,7 +132,7 @@ class Interpreter:
         return apply(self.budget, _call_name(node), (overload,) if overload else overloads[name], values)
 
     def decide(self, stop: bool, operands: list[tuple[Node, Scope]]) -> bool:
-        """True if one of the operands is `stop`; errors count only if none is."""
+        """The value of a chain: `stop` if an operand is `stop`, else its opposite, or the first error of an operand."""
         failure: EvaluationError | None = None
         decided = False
         for node, scope in operands:
@@ -149,9 +150,9 @@ class Interpreter:
         return stop if decided else not stop
 
     def _macro(self, node: Macro, scope: Scope) -> Any:
-        inside = weight(node.body) + (0 if node.condition is None else weight(node.condition))
-        values = list(loop(self.budget, self.value(node.target, scope), inside * self.price))
-        scopes = ({**scope, node.variable: value} for value in self.budget.watched(values, inside * self.price))
+        weight_of_item = self.price * macro_weight(node)
+        values = list(charge_each_item(self.budget, self.value(node.target, scope), weight_of_item))
+        scopes = ({**scope, node.variable: value} for value in self.budget.watched(values, weight_of_item))
         if node.function in ("all", "exists"):
             return self._quantify(node, scopes)
         if node.function == "map":
@@ -160,12 +161,13 @@ class Interpreter:
                 s for s in scopes if condition is None or self._element_condition(condition, s, node.variable)
             )
             return [self.element(node.body, s, node.variable) for s in matching_scopes]
-        answers = [self._element_condition(node.body, s, node.variable) for s in scopes]
+        results = [self._element_condition(node.body, s, node.variable) for s in scopes]
         if node.function == "exists_one":
-            return sum(answers) == 1
-        return [value for value, answer in zip(values, answers, strict=True) if answer]
+            return sum(results) == 1
+        return [value for value, result in zip(values, results, strict=True) if result]
 
     def _quantify(self, node: Macro, scopes: Iterable[dict[str, Any]]) -> bool:
+        """The value of `all` or `exists`; an error of one element counts only if no other element decides."""
         stop = node.function == "exists"
         failure: EvaluationError | None = None
         for scope in scopes:
@@ -199,7 +201,7 @@ _BY_KIND: dict[type[Node], Callable[..., Any]] = {
 }
 
 
-_SIMPLE = {"==": same, "!=": different, "in": contains, "[]": item_at}
+_SIMPLE_OPERATORS = {"==": same, "!=": different, "in": contains, "[]": item_at}
 
 
 def _call_name(node: FunctionCall) -> str:

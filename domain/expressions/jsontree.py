@@ -10,8 +10,8 @@ Every node is an object with a `kind`:
     call        function, args, and target for a method; operators are named by their sign
     macro       function, target, variable, body, and condition for a `map` of three arguments
 
-Where the author chose a spelling (`'single'`, `0xFF`) a constant carries it as `text`, and pairs of parentheses beyond
-the needed ones are counted in `parens`, so that text -> tree -> text gives the text back up to white space, comments
+A constant whose spelling differs from the canonical one (`'single'`, `0xFF`) has it as `text`, and `parens` counts the
+pairs of parentheses beyond the needed ones. So text -> tree -> text restores the text, except for white space, comments
 and trailing commas. An annotated tree adds `type` and `at` ([start, end]); both are ignored when a tree is read.
 """
 
@@ -53,7 +53,7 @@ class _Writer:
         self.annotate = annotate
 
     def write(self, node: Node, required_parens: int) -> dict[str, Any]:
-        """Write the node; `required_parens` is how many of its parentheses its place requires."""
+        """Write the node; `required_parens`, 0 or 1, is the number of its parentheses that its place requires."""
         result = self.members(node)
         if node.parens > required_parens:
             result["parens"] = node.parens - required_parens
@@ -64,9 +64,10 @@ class _Writer:
         return result
 
     def members(self, node: Node) -> dict[str, Any]:
+        """The JSON members that all nodes of this kind have."""
         if isinstance(node, Constant):
             return _constant(node)
-        written_parts = (self.write(part, int(level(part) < least)) for part, least in slots(node))
+        written_parts = (self.write(part, int(level(part) < required_level)) for part, required_level in slots(node))
         result: dict[str, Any] = {"kind": _KINDS[type(node)]}
         for name in _NODES[result["kind"]][1]:
             value = getattr(node, name)
@@ -76,7 +77,7 @@ class _Writer:
 
 
 def _field_of(value: Any, written_parts: Iterator[dict[str, Any]]) -> Any:
-    """The JSON of a field of a node; each node in it takes the next one of the written parts.
+    """The JSON of a field of a node, in which each node is replaced by the next one of the written parts.
 
     A tuple in a list is an entry of a map: its key and its value.
     """
@@ -123,7 +124,10 @@ def _refuse(message: str, code: str = "tree") -> NoReturn:
 
 
 class _Reader:
-    """Reads untrusted trees: checks each field's JSON type, the depth and the number of nodes on the way."""
+    """Reads untrusted trees, and checks the JSON type of each field, the depth and the number of nodes.
+
+    The readers of fields (see `_NODES`) have the same parameters: the JSON value, its path and the depth of its nodes.
+    """
 
     def __init__(self) -> None:
         self.node_count = 0
@@ -175,7 +179,7 @@ class _Reader:
 
     def constant(self, members: dict[Any, Any], path: str) -> Node:
         kind, value = self.text(members.pop("type", None), f"{path}/type"), members.pop("value", None)
-        value = _VALUES.get(kind, _no_constant)(value, path)
+        value = _VALUES.get(kind, _refuse_type)(value, path)
         text = self.text(members.pop("text"), f"{path}/text") if "text" in members else spell(value)
         return Constant(type=kind, value=value, text=text)
 
@@ -189,7 +193,7 @@ class _Reader:
         node = node_class(**values)
         if isinstance(node, Macro) and node.function not in MACROS:
             _refuse(f"{path}/function is not one of {', '.join(sorted(MACROS))}")
-        if isinstance(node, FunctionCall) and is_operator(node) and not _takes(node.function, len(node.args)):
+        if isinstance(node, FunctionCall) and is_operator(node) and not _allows_operands(node.function, len(node.args)):
             _refuse(f"{path}/args has the wrong number of operands for {node.function}")
         return node
 
@@ -217,22 +221,22 @@ _KINDS = {node_class: kind for kind, (node_class, _) in _NODES.items()}
 _OPTIONAL = frozenset({("call", "target"), ("macro", "condition")})
 
 
-def _takes(operator: str, count: int) -> bool:
+def _allows_operands(operator: str, count: int) -> bool:
     if operator in ("&&", "||"):
         return count >= 2
     return count in {"-": (1, 2), "!": (1,), "?:": (3,)}.get(operator, (2,))
 
 
 def _with_parens(node: Node, extra: int) -> Node:
-    """The node with the parentheses counted in the tree; its parts also with those that their places require."""
+    """Set the node's `parens`; add to those of its parts the parentheses that their places require."""
     object.__setattr__(node, "parens", extra)
-    for part, least in slots(node):
-        if level(part) < least:
+    for part, required_level in slots(node):
+        if level(part) < required_level:
             object.__setattr__(part, "parens", part.parens + 1)
     return node
 
 
-def _no_constant(value: object, path: str) -> NoReturn:
+def _refuse_type(value: object, path: str) -> NoReturn:
     _refuse(f"{path}/type is not one of {', '.join(_VALUES)}")
 
 
@@ -240,7 +244,7 @@ def _int(value: object, path: str) -> int:
     if isinstance(value, str) and len(value) <= 20 and value.lstrip("-").isascii() and value.lstrip("-").isdigit():
         try:
             return int(value)
-        except ValueError:
+        except ValueError:  # Such as `--1`, which is refused below.
             pass
     if not isinstance(value, int) or isinstance(value, bool) or abs(value) > 2**63:
         _refuse(f"{path}/value is not an integer of 64 bits")

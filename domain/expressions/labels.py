@@ -23,6 +23,7 @@ from domain.expressions.tree import (
 from domain.expressions.types import STRING, TIMESTAMP, ListOf, ObjectOf
 
 Scope = Mapping[str, str]
+"""The variables of the macros around a node, with their names in sentences; the innermost has none: it is omitted."""
 
 _SIGNS = {
     "==": "{0} is {1}",
@@ -115,7 +116,8 @@ def label(
 ) -> str:
     """The expression as a sentence, in the words of the environment's labels.
 
-    For a part of an expression, `analysis` is that of the whole, and `variables` are those of the macros around it.
+    For a part of an expression, `analysis` is that of the whole expression, and `variables` are the variables of the
+    macros around the part, the innermost last.
     """
     scope = {name: "" if name == variables[-1] else name for name in variables}
     return _Labeller(environment, analysis or check(node, environment)).text(node, scope)
@@ -148,7 +150,7 @@ class _Labeller:
         raise TypeError(f"not a node: {node!r}")
 
     def path(self, node: Node, scope: Scope) -> str:
-        """A variable or field: the environment's own label for the whole path if it has one, else word by word."""
+        """A variable or field: the environment's label for the whole path if it has one, else the words of parts."""
         path_label = self.environment.labels.get(_dotted(node))
         if path_label is not None and _root(node) not in scope:
             return path_label
@@ -162,7 +164,7 @@ class _Labeller:
         return f"{self.operand(target, scope)} {word}".strip()
 
     def operand(self, node: Node, scope: Scope) -> str:
-        """A part that stands inside a phrase: in parentheses if it is a phrase of several words itself."""
+        """A part within a phrase: in parentheses if it is an operation, except a subscript."""
         text = self.text(node, scope)
         return f"({text})" if is_operator(node) and node.function != "[]" else text  # type: ignore[attr-defined]
 
@@ -220,7 +222,7 @@ class _Labeller:
         argument_count = len(node.args)
         templates = (_METHODS if node.target is not None else _CALLS).get(name, ())
         for template in templates:
-            # It has a place for the last operand and none for a further one.
+            # The template for this number of operands has a place for the last operand, and none for a further one.
             if f"{{{len(values) - 1}}}" in template and f"{{{len(values)}}}" not in template:
                 return template.format(*values)
         arguments = ", ".join(values[-argument_count:] if argument_count else [])
@@ -235,9 +237,9 @@ class _Labeller:
 
     def membership(self, node: FunctionCall, scope: Scope, *, positive: bool) -> str:
         needle, values = (self.operand(argument, scope) for argument in node.args)
-        listed = node.args[1]
-        if isinstance(listed, ListLiteral):
-            items = ", ".join(self.text(item, scope) for item in listed.items)
+        values_node = node.args[1]
+        if isinstance(values_node, ListLiteral):
+            items = ", ".join(self.text(item, scope) for item in values_node.items)
             return f"{needle} is {'' if positive else 'not '}one of {items or 'nothing'}"
         return f"{values} {'contains' if positive else 'does not contain'} {needle}"
 
@@ -275,7 +277,7 @@ class _Labeller:
         return template.format(self.operand(node.target, scope), self.text(node.body, self.inside(node, scope)))
 
     def inside(self, node: Macro, scope: Scope) -> Scope:
-        """The scope inside a macro: the innermost variable is left out of sentences, outer ones are named."""
+        """The scope inside a macro: sentences omit the macro's own variable, and name the outer variables."""
         return {**{name: name for name in scope}, node.variable: ""}
 
 

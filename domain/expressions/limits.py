@@ -1,31 +1,31 @@
 """The bounds that keep every expression, and every evaluation, small."""
 
 MAX_TEXT = 4_000
-"""Longest expression text, in code points."""
+"""Maximum length of an expression text, in code points."""
 
 MAX_TEXTS = 20_000
-"""Most code points of the expressions of one action, or of one call that parses them."""
+"""Maximum length of all expressions of one action, or of one call that parses them, in code points."""
 
 MAX_DEPTH = 64
-"""Deepest nesting of a tree; `&&` and `||` chains count as one level however long they are."""
+"""Maximum depth of a tree; a chain of `&&` or `||` counts as one level however long it is."""
 
 MAX_NODES = 4_000
-"""Most nodes of a tree that a client sends; a text of `MAX_TEXT` cannot hold more."""
+"""Maximum number of nodes of a tree that a client sends; a text of `MAX_TEXT` cannot have more."""
 
 MAX_STRING = 100_000
-"""Longest string an evaluation may make, in code points."""
+"""Maximum length of a string that an evaluation computes, in code points."""
 
 MAX_ITEMS = 10_000
-"""Most elements of a list or map that an evaluation may make or return."""
+"""Maximum number of elements of a list or map that an evaluation computes or returns."""
 
 MAX_PATTERN = 1_000
-"""Longest regular expression, in code points."""
+"""Maximum length of a regular expression, in code points."""
 
 MAX_PROGRAM = 4_000
-"""Most instructions that a regular expression may compile to; repetitions multiply them."""
+"""Maximum number of instructions of a compiled regular expression; repetitions multiply them."""
 
 MAX_MATCHING = 2_000_000
-"""Most of instructions times bytes of text for one search: some 60 ms at worst, and nothing can interrupt it."""
+"""Maximum of instructions times bytes of text for one search: about 60 ms at worst, which nothing can interrupt."""
 
 INSTRUCTIONS_PER_UNIT = 8
 """The number of instructions of a regular expression that cost one unit for one byte of the text."""
@@ -34,7 +34,7 @@ CHECK_EVERY = 5_000
 """Cost units after which an evaluation with a deadline looks at the clock: a few milliseconds."""
 
 MAX_FAULTS = 100
-"""Most faults that are reported for one expression."""
+"""Maximum number of faults that are reported for one expression."""
 
 DEFAULT_COST = 100_000
 """Cost units of one evaluation without a shared budget; about one unit for each node visited."""

@@ -28,12 +28,12 @@ _DECIMAL = re.compile(r"-?(?:[0-9]*\.[0-9]+(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[
 
 
 def fault(message: str, start: int, end: int) -> ExpressionError:
-    """One fault of a literal, as the error that reports it."""
+    """The error that reports one fault of a literal."""
     return ExpressionError([Fault(message, start, end, "literal")])
 
 
 def read_int(spelling: str, start: int) -> int:
-    """The value of `42`, `-42` or `0x2A`; refuses what does not fit 64 bits."""
+    """The value of `42`, `-42` or `0x2A`; refuses numbers that do not fit 64 bits."""
     digits = spelling.lstrip("-")
     end = start + len(spelling)
     if len(digits) > 40:
@@ -84,7 +84,9 @@ def _unescape(body: str, start: int) -> str:
 
 
 def _escaped(match: re.Match[str], start: int) -> str:
+    """The character of an escape in a string whose body begins at `start`."""
     byte, short, long, octal, simple = match.groups()
+    # The last case is a backslash at the end.
     if simple is not None or not match.group()[1:]:
         if simple not in _SIMPLE:
             raise fault(f"unknown escape {match.group()}", start + match.start(), start + match.end())
@@ -105,10 +107,10 @@ def spell(value: object) -> str:
         text = DECIMALS.to_sci_string(value)
         return text if "." in text or "E" in text else text + ".0"
     if isinstance(value, str):
-        return '"' + "".join(_QUOTED.get(c) or (c if c.isprintable() else _code(c)) for c in value) + '"'
+        return '"' + "".join(_QUOTED.get(c) or (c if c.isprintable() else _escape_of(c)) for c in value) + '"'
     return str(value)
 
 
-def _code(character: str) -> str:
+def _escape_of(character: str) -> str:
     number = ord(character)
     return f"\\u{number:04x}" if number <= 0xFFFF else f"\\U{number:08x}"

@@ -21,7 +21,7 @@ _MAX_PLAIN_EXPONENT = 40
 
 
 def int64(value: int) -> int:
-    """The integer itself, if it fits 64 bits."""
+    """The integer; raises EvaluationError unless it fits 64 bits."""
     if MIN_INT <= value <= MAX_INT:
         return value
     raise EvaluationError("overflow", "the integer does not fit 64 bits")
@@ -65,10 +65,11 @@ def exact(value: Decimal | int | str) -> Decimal:
     return result
 
 
+# The unit to which a number is rounded, by the number of fraction digits.
 _STEPS = {digits: Decimal((0, (1,), -digits)) for digits in range(-PRECISION, PRECISION + 1)}
 
 
-def _number(value: Any) -> Decimal:
+def _to_decimal(value: Any) -> Decimal:
     if type(value) is Decimal:
         return value
     if value is None or isinstance(value, bool):
@@ -77,26 +78,27 @@ def _number(value: Any) -> Decimal:
 
 
 def round_half_up(value: Decimal | int, digits: int = 0) -> Decimal:
-    """The value rounded to the given number of fraction digits, half away from zero; negative digits round to tens."""
+    """The value rounded to the given number of fraction digits, half away from zero; -1 rounds to tens."""
     step = _STEPS.get(digits)
     if step is None:
         raise EvaluationError("invalid", f"round() takes -{PRECISION} to {PRECISION} digits")
-    rounded = _number(value).quantize(step, decimal.ROUND_HALF_UP, DECIMALS)
+    rounded = _to_decimal(value).quantize(step, decimal.ROUND_HALF_UP, DECIMALS)
+    # Rounded to tens, the number has an exponent, as in 1.2E+2; the result has none.
     return rounded if digits >= 0 else rounded.quantize(_STEPS[0], context=DECIMALS)
 
 
 def floor(value: Decimal) -> Decimal:
-    """The greatest whole number not above the value."""
-    return _number(value).to_integral_value(decimal.ROUND_FLOOR, DECIMALS)
+    """The largest whole number not above the value."""
+    return _to_decimal(value).to_integral_value(decimal.ROUND_FLOOR, DECIMALS)
 
 
 def ceil(value: Decimal) -> Decimal:
-    """The least whole number not below the value."""
-    return _number(value).to_integral_value(decimal.ROUND_CEILING, DECIMALS)
+    """The smallest whole number not below the value."""
+    return _to_decimal(value).to_integral_value(decimal.ROUND_CEILING, DECIMALS)
 
 
 def to_int(value: Decimal | int) -> int:
-    """The number without its fraction, if it fits 64 bits."""
+    """The number without its fraction; raises EvaluationError unless it fits 64 bits."""
     if not MIN_INT - 1 < value < MAX_INT + 1:
         raise EvaluationError("overflow", "the number does not fit 64 bits")
     return int(value)

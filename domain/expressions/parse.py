@@ -47,6 +47,7 @@ def parse(text: str) -> Node:
         node: Node = _parser().parse(text)  # type: ignore[assignment]
     except UnexpectedInput as error:
         raise ExpressionError([_syntax_fault(error, text)]) from None
+    # `integer` accepts 2^63 because a minus may precede it, which makes it -2^63; without a minus it is refused here.
     if "9223372036854775808" in text or "8" + "0" * 15 in text:
         for part in all_nodes(node):
             if isinstance(part, Constant) and part.type == "int" and part.value == 2**63:
@@ -81,6 +82,7 @@ def _end(part: Any) -> int:
 
 
 def _node(kind: type[Node], children: list[Any], **members: Any) -> Node:
+    """Create a node that spans its `children`; refuse it if it is nested too deep."""
     node = kind(start=_start(children[0]), end=_end(children[-1]), **members)
     depth = 1 + max((part.depth for part in parts(node)), default=0)
     if depth > MAX_DEPTH:
@@ -94,7 +96,7 @@ def _constant(token: Token, kind: str, value: object) -> Node:
 
 
 class _Builder(Transformer[Token, Node]):
-    """Makes a node of each rule as soon as the rule is read, without recursion, however deep the text nests."""
+    """Creates the node of each rule of the grammar as soon as it is parsed: without recursion, however deep it is."""
 
     def conditional(self, children: list[Any]) -> Node:
         return _node(FunctionCall, children, function="?:", args=tuple(children[0:5:2]))
@@ -107,6 +109,7 @@ class _Builder(Transformer[Token, Node]):
 
     def unary(self, children: list[Any]) -> Node:
         sign, operand = children
+        # The minus before a number is part of the literal.
         if sign == "-" and isinstance(operand, Constant) and not operand.parens and operand.text[0] in ".0123456789":
             text, start = "-" + operand.text, sign.start_pos
             value = read_int(text, start) if operand.type == "int" else read_decimal(text, start)
@@ -163,7 +166,7 @@ class _Builder(Transformer[Token, Node]):
 
     def integer(self, children: list[Any]) -> Node:
         token = children[0]
-        value = 2**63 if _is_least_magnitude(token) else read_int(token, token.start_pos)
+        value = 2**63 if _is_magnitude_of_min_int(token) else read_int(token, token.start_pos)
         return _constant(token, "int", value)
 
     def decimal(self, children: list[Any]) -> Node:
@@ -181,13 +184,14 @@ class _Builder(Transformer[Token, Node]):
         _refuse(f"{what} are not part of this language", _start(token), _end(token), "unsupported")
 
 
-def _is_least_magnitude(token: str) -> bool:
-    """True if the digits are 2^63, an integer only with a minus before it."""
+def _is_magnitude_of_min_int(token: str) -> bool:
+    """True if the digits are 2^63, which fits an integer only with a minus before it."""
     digits = token.lower().removeprefix("0x").lstrip("0")
     return digits == ("8" + "0" * 15 if token[:2] in ("0x", "0X") else "9223372036854775808")
 
 
 def _arguments(rest: list[Any]) -> tuple[Node, ...]:
+    """The nodes of the list of arguments among the children, which is absent in `f()`."""
     return tuple(next((part for part in rest if isinstance(part, list)), ()))
 
 

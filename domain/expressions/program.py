@@ -69,11 +69,12 @@ class Program:
         return self._check_result(value)
 
     def run_strictly(self, context: Mapping[str, Any], budget: Budget, functions: Functions = NO_FUNCTIONS) -> Any:
-        """As `run`, but by the interpreter: slower, with the place of an error, and absorbing errors as CEL does."""
+        """The value by the interpreter: slower than `run`; knows the place of an error, and absorbs errors as CEL."""
         budget.charge(self._weight * Interpreter.price)
         return Interpreter(self.analysis, self._environment, context, budget, functions).value(self.analysis.node, {})
 
     def _check_result(self, value: Any) -> Any:
+        """The value, with lists and maps copied; raises EvaluationError if it is too large or of another type."""
         node, expected_type = self.analysis.node, self._expected_type
         if expected_type is not None and expected_type != DYN and not accepts(expected_type, value):
             code = "null" if value is None else "type"
@@ -103,10 +104,10 @@ _WORDS = frozenset({"true", "false", "null", "in"})
 
 def to_text(node: Node) -> str:
     """The text of a tree: the parsed text with normalized white space, without comments and trailing commas."""
-    return "(" * node.parens + _bare(node) + ")" * node.parens
+    return "(" * node.parens + _text_without_parens(node) + ")" * node.parens
 
 
-def _bare(node: Node) -> str:
+def _text_without_parens(node: Node) -> str:
     match node:
         case Constant(text=text):
             return text
@@ -122,7 +123,7 @@ def _bare(node: Node) -> str:
             conditions = [] if node.condition is None else [node.condition]
             return f"{to_text(node.target)}.{node.function}({node.variable}, {_comma((*conditions, node.body))})"
         case FunctionCall():
-            return _call(node)
+            return _call_text(node)
     raise TypeError(f"not a node: {node!r}")
 
 
@@ -130,7 +131,7 @@ def _comma(nodes: tuple[Node, ...]) -> str:
     return ", ".join(map(to_text, nodes))
 
 
-def _call(node: FunctionCall) -> str:
+def _call_text(node: FunctionCall) -> str:
     name, args = node.function, node.args
     if node.target is not None:
         return f"{to_text(node.target)}.{name}({_comma(args)})"

@@ -36,8 +36,8 @@ class Deadline:
         self._clock = clock
         self._end = clock() + seconds
 
-    def at_most(self, other: "Deadline") -> "Deadline":
-        """The earlier one of two deadlines of one clock."""
+    def earlier(self, other: "Deadline") -> "Deadline":
+        """The earlier of two deadlines of the same clock."""
         return self if self._end <= other._end else other
 
     def has_passed(self) -> bool:
@@ -48,8 +48,8 @@ class Deadline:
 class Budget:
     """Cost units left for one evaluation, or for all evaluations of an event; for a single thread only.
 
-    A deadline, which several budgets of a thread may share, also ends the evaluation. Parts of times are those in
-    `zone` unless the expression names another.
+    A deadline, which several budgets of a thread may share, also ends the evaluation. Expressions read the calendar of
+    `zone`, unless they name another zone.
     """
 
     __slots__ = ("_deadline", "_watched_below", "remaining", "zone")
@@ -69,17 +69,17 @@ class Budget:
             self.watch()
 
     def watch(self) -> None:
-        """Check the clock; raises `TimeExceeded` from the deadline on."""
+        """Check the clock; raises `TimeExceeded` if the deadline has passed."""
         if self._deadline is None:
             return
         if self._deadline.has_passed():
-            # All later charges fail as well.
+            # Any later charge falls below this, checks the clock, and fails as well.
             self._watched_below = self.remaining + 2**62
             raise TimeExceeded
         self._watched_below = max(0, self.remaining - CHECK_EVERY)
 
     def watched(self, values: Iterable[Any], weight: int) -> Iterator[Any]:
-        """The values of a long loop, checking the clock now and then; `weight` is the cost of one pass."""
+        """Yield values, and check the clock after about `CHECK_EVERY` units; `weight` is the cost of each value."""
         stride = max(1, CHECK_EVERY // max(1, weight))
         for index, value in enumerate(values):
             if index % stride == 0:
@@ -138,7 +138,8 @@ def name_of(value: object) -> str:
 
 def type_of(value: object) -> TypeValue:
     """The result of `type()` for the value."""
-    _check_known(value)
+    _refuse_unsupported(value)
+    # The type of null has another name in `TYPE_VALUES` than in messages.
     return TYPE_VALUES.get(_NAMES[type(value)], TYPE_VALUES["null_type"])
 
 
@@ -157,7 +158,7 @@ def accepts(parameter: Type, value: object) -> bool:
 
 
 def plain_classes(kind: Type | None) -> frozenset[type]:
-    """The classes of values of the type that have no parts; for None those of every type."""
+    """The classes of values of the type, without lists and maps; None is any type."""
     return classes_of(DYN if kind is None else kind) - {list, dict}
 
 
@@ -170,10 +171,10 @@ def as_bool(value: object) -> bool:
     raise EvaluationError("type", f"{name_of(value)} where true or false is needed")
 
 
-def loop(budget: Budget, values: Any, weight: int) -> Any:
-    """The values of a loop, after charging `weight` steps for each, one for each node inside.
+def charge_each_item(budget: Budget, values: Any, weight: int) -> Any:
+    """Charge `weight` units for each item of the list, or key of the map, that a macro loops over; return the items.
 
-    While a long loop runs, the clock is checked (`Budget.watched`).
+    Iterating over many items checks the clock (`Budget.watched`).
     """
     if type(values) is not list and type(values) is not dict:
         raise EvaluationError("null" if values is None else "type", f"cannot loop over {name_of(values)}")
@@ -182,20 +183,20 @@ def loop(budget: Budget, values: Any, weight: int) -> Any:
     return values if cost < CHECK_EVERY else budget.watched(values, weight)
 
 
-def sized(budget: Budget, value: Sized) -> Any:
-    """The value, after charging for reading all of it."""
+def charge_size(budget: Budget, value: Sized) -> Any:
+    """Charge for reading all of the value; return it."""
     budget.charge(len(value) >> 4 if type(value) is str else len(value))
     return value
 
 
 def in_list(budget: Budget, needle: Any, values: Any) -> bool:
-    """`needle in values` for a list of values without parts; a long text is compared with each of them."""
+    """`needle in values` for a list of values without parts; each comparison with a long text is charged."""
     budget.charge(len(values) * (1 + (len(needle) >> 4 if type(needle) is str else 0)))
     return needle in values
 
 
 def at_key(budget: Budget, values: Any, key: Any) -> Any:
-    """`values[key]` for a map with string keys, after charging for the key."""
+    """`values[key]` for a map with string keys; charges for the length of the key."""
     budget.charge(len(key) >> 4)
     return values[key]
 
@@ -206,24 +207,24 @@ def same(budget: Budget, left: Any, right: Any) -> bool:
     if kind is int or kind is Decimal:
         return (type(right) is int or type(right) is Decimal) and bool(left == right)
     if kind is not type(right):
-        _check_known(left)
-        _check_known(right)
+        _refuse_unsupported(left)
+        _refuse_unsupported(right)
         return False
     if kind is list:
-        sized(budget, left)
+        charge_size(budget, left)
         return len(left) == len(right) and all(same(budget, a, b) for a, b in zip(left, right, strict=True))
     if kind is dict:
-        sized(budget, left)
+        charge_size(budget, left)
         return len(left) == len(right) and all(
-            holds_key(budget, right, key) and same(budget, value, right[key]) for key, value in left.items()
+            has_key(budget, right, key) and same(budget, value, right[key]) for key, value in left.items()
         )
-    _check_known(left)
+    _refuse_unsupported(left)
     if kind is str and len(left) == len(right):
         budget.charge(len(left) >> 4)
     return bool(left == right)
 
 
-def _check_known(value: object) -> None:
+def _refuse_unsupported(value: object) -> None:
     if type(value) not in _NAMES:
         raise EvaluationError("type", "a value of an unsupported type")
 
@@ -233,7 +234,7 @@ def different(budget: Budget, left: Any, right: Any) -> bool:
     return not same(budget, left, right)
 
 
-def holds_key(budget: Budget, values: dict[Any, Any], key: Any) -> bool:
+def has_key(budget: Budget, values: dict[Any, Any], key: Any) -> bool:
     """True if the map has the key; `true` and `1` are different keys here, though not in Python."""
     if type(key) is str:
         budget.charge(len(key) >> 4)
@@ -248,11 +249,11 @@ def holds_key(budget: Budget, values: dict[Any, Any], key: Any) -> bool:
 def contains(budget: Budget, needle: Any, values: Any) -> bool:
     """`needle in values`, for a list or the keys of a map."""
     if type(values) is list:
-        sized(budget, values)
+        charge_size(budget, values)
         return any(same(budget, needle, value) for value in values)
     if type(values) is dict:
-        _check_known(needle)
-        return holds_key(budget, values, needle)
+        _refuse_unsupported(needle)
+        return has_key(budget, values, needle)
     raise EvaluationError("null" if values is None else "type", f"'in' needs a list or map, not {name_of(values)}")
 
 
@@ -267,7 +268,7 @@ def item_at(budget: Budget, values: Any, index: Any) -> Any:
             raise EvaluationError("type", f"{key_text(index)} is not an index of a list")
         return values[int(index)]
     if type(values) is dict:
-        if holds_key(budget, values, index):
+        if has_key(budget, values, index):
             return values[index]
         raise EvaluationError("missing", f"no key {key_text(index)}")
     raise EvaluationError("null" if values is None else "type", f"{name_of(values)} has no elements")
@@ -291,7 +292,7 @@ def has_field(values: Any, field: str) -> bool:
 
 
 def make_map(*pairs: Any) -> dict[Any, Any]:
-    """The map of keys and values in turn; a key is a string, int or bool and comes once."""
+    """The map of alternating keys and values; each key must be a string, int or bool, and different from the others."""
     result: dict[Any, Any] = {}
     for key, value in zip(pairs[::2], pairs[1::2], strict=True):
         if type(key) not in (str, int, bool):
@@ -302,9 +303,9 @@ def make_map(*pairs: Any) -> dict[Any, Any]:
     return result
 
 
-def only_one(answers: Any) -> bool:
-    """True if exactly one of the values is true; all of them are evaluated."""
-    return sum(map(as_bool, answers)) == 1
+def exactly_one(conditions: Any) -> bool:
+    """True if exactly one of the conditions is true; all of them are evaluated."""
+    return sum(map(as_bool, conditions)) == 1
 
 
 def key_text(value: object) -> str:
@@ -315,20 +316,23 @@ def key_text(value: object) -> str:
 
 def limited_list(values: list[Any]) -> list[Any]:
     """The list; raises EvaluationError if it is too long."""
-    limited_count(len(values))
+    refuse_long_list(len(values))
     return values
 
 
-def limited_count(count: int) -> None:
+def refuse_long_list(count: int) -> None:
     """Raise EvaluationError if a list of this length is too long."""
     if count > MAX_ITEMS:
         raise EvaluationError("too-large", f"the list has {count} elements; the maximum is {MAX_ITEMS}")
 
 
 def result_of(value: Any, remaining: list[int] | None = None) -> Any:
-    """The result of an evaluation: lists and maps copied, with at most `MAX_ITEMS` parts in total."""
+    """The result of an evaluation: lists and maps copied, with at most `MAX_ITEMS` parts in total.
+
+    `remaining` has, as its only element, the number of parts that the recursion may still copy.
+    """
     if type(value) is not list and type(value) is not dict:
-        _check_known(value)
+        _refuse_unsupported(value)
         if type(value) is Decimal and not value.is_finite():
             raise EvaluationError("invalid", "not a finite number")
         return value

@@ -8,7 +8,7 @@ import re2
 
 from domain.expressions.errors import EvaluationError
 from domain.expressions.limits import INSTRUCTIONS_PER_UNIT, MAX_MATCHING, MAX_PATTERN, MAX_PROGRAM, MAX_STRING
-from domain.expressions.runtime import Budget, limited_count, limited_list
+from domain.expressions.runtime import Budget, limited_list, refuse_long_list
 
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
@@ -25,8 +25,8 @@ _COMPARISONS_PER_UNIT = 64
 def pattern(text: str) -> tuple[Callable[[str], Any], int]:
     """The search of a regular expression in RE2 syntax, and the number of its instructions.
 
-    A search takes at worst time proportional to these times the length of the text. Repetitions multiply the
-    instructions.
+    At worst, the time of a search is proportional to this number times the length of the text. Repetitions multiply
+    the instructions.
     """
     if len(text) > MAX_PATTERN:
         raise EvaluationError("invalid", f"the pattern is longer than {MAX_PATTERN} characters")
@@ -50,7 +50,7 @@ def _too_large() -> EvaluationError:
 
 def matches(budget: Budget, text: str, regular_expression: str) -> bool:
     """True if the pattern is found anywhere in the text; costs the pattern's instructions times the text's length."""
-    # Compiling is charged before, and the clock checked after: only some patterns are cached.
+    # A pattern that is not cached is compiled: charge for this before, and check the clock after.
     budget.charge(_SEARCH_COST + len(regular_expression))
     search, size = pattern(regular_expression)
     length = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
@@ -68,7 +68,7 @@ def _charge(budget: Budget, characters: int) -> None:
 
 
 def _charge_search(budget: Budget, text: str, part: str) -> None:
-    """Charge for a search: at worst the product of both lengths, up to the length where Python's search is linear."""
+    """Charge for a search at its worst: the product of both lengths, or only the text's where Python's is linear."""
     size, part_size = len(text), len(part)
     is_linear = size >= 30_000 or (size >= 2_500 and part_size >= 100)
     budget.charge(size // 4 if is_linear else size * (part_size + 4) // _COMPARISONS_PER_UNIT)
@@ -94,14 +94,14 @@ def ends_with(budget: Budget, text: str, part: str) -> bool:
 
 def concatenate(budget: Budget, left: str, right: str) -> str:
     """The concatenation of both texts."""
-    _refuse_longer(len(left) + len(right))
+    _refuse_too_long(len(left) + len(right))
     _charge(budget, len(left) + len(right))
     return left + right
 
 
 def lower_ascii(text: str) -> str:
     """The text with A to Z in lower case."""
-    # Bytes know the case of ASCII letters alone, and are fast.
+    # `bytes.lower` changes only ASCII letters, and is fast.
     return text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
 
 
@@ -111,23 +111,23 @@ def upper_ascii(text: str) -> str:
 
 
 def char_at(text: str, index: int) -> str:
-    """The character at the index; the empty text at the very end."""
-    _within(index, text)
+    """The character at the index; an empty text if the index is the length of the text."""
+    _require_index(index, text)
     return text[index : index + 1]
 
 
 def substring(text: str, start: int, end: int) -> str:
     """The text from one index up to another."""
-    _within(start, text)
-    _within(end, text)
+    _require_index(start, text)
+    _require_index(end, text)
     if end < start:
         raise EvaluationError("index", f"the end {end} is before the start {start}")
     return text[start:end]
 
 
 def index_of(budget: Budget, text: str, part: str, start: int = 0) -> int:
-    """The index of the first occurrence of the part at or after an index, else -1."""
-    _within(start, text)
+    """The index of the first occurrence of the part at or after `start`, else -1."""
+    _require_index(start, text)
     _charge_search(budget, text, part)
     return text.find(part, start)
 
@@ -138,14 +138,17 @@ def last_index_of(budget: Budget, text: str, part: str) -> int:
 
 
 def last_index_from(budget: Budget, text: str, part: str, start: int) -> int:
-    """The index of the last occurrence of the part at or before the index, else -1."""
-    _within(start, text)
+    """The index of the last occurrence of the part at or before `start`, else -1."""
+    _require_index(start, text)
     _charge_search(budget, text, part)
     return _find_last(text[: start + len(part)], part)
 
 
 def _find_last(text: str, part: str) -> int:
-    """As `rfind`, which at worst takes the product of both lengths; `find` is linear for long texts."""
+    """The index of the last occurrence of the part, else -1.
+
+    At worst, the time of `rfind` is the product of both lengths; that of `find` on reversed long texts is linear.
+    """
     if len(part) <= 16:
         return text.rfind(part)
     reversed_index = text[::-1].find(part[::-1])
@@ -153,28 +156,29 @@ def _find_last(text: str, part: str) -> int:
 
 
 def replace(budget: Budget, text: str, old: str, new: str, count: int = -1) -> str:
-    """The text with the part replaced, everywhere or the given number of times."""
+    """The text with `old` replaced by `new`, the first `count` times; a negative count replaces all."""
     _charge_search(budget, text, old)
     replacements = text.count(old) if count < 0 else min(count, text.count(old))
     size = len(text) + replacements * (len(new) - len(old))
-    _refuse_longer(size)
+    _refuse_too_long(size)
     _charge(budget, size)
     return text.replace(old, new, count)
 
 
 def split(budget: Budget, text: str, separator: str, limit: int = -1) -> list[str]:
-    """At most the given number of parts between separators; an empty separator splits into characters."""
+    """At most `limit` parts, all if it is negative; an empty separator splits the text into characters."""
     if limit == 0:
         return []
     _charge_search(budget, text, separator)
     if len(separator) == 0:
+        # The parts of one character; the last part has the rest of the text.
         single_count = len(text) if limit < 0 else min(limit - 1, len(text))
-        limited_count(single_count)
+        refuse_long_list(single_count)
         budget.charge(single_count)
         rest = text[single_count:]
         return limited_list([*text[:single_count], rest] if rest else list(text))
     part_count = text.count(separator) + 1 if limit < 0 else min(limit, text.count(separator) + 1)
-    limited_count(part_count)
+    refuse_long_list(part_count)
     budget.charge(part_count)
     return text.split(separator, limit - 1 if limit > 0 else -1)
 
@@ -183,16 +187,17 @@ def join(budget: Budget, parts: list[str], separator: str = "") -> str:
     """The texts joined with a separator."""
     budget.charge(len(parts))
     size = sum(map(len, parts)) + len(separator) * (len(parts) - 1)
-    _refuse_longer(size)
+    _refuse_too_long(size)
     _charge(budget, size)
     return separator.join(parts)
 
 
-def _refuse_longer(size: int) -> None:
+def _refuse_too_long(size: int) -> None:
     if size > MAX_STRING:
         raise EvaluationError("too-large", f"the resulting text has {size} characters; the maximum is {MAX_STRING}")
 
 
-def _within(index: int, text: str) -> None:
+def _require_index(index: int, text: str) -> None:
+    """Raise EvaluationError unless the index is a place of the text, or its end."""
     if not 0 <= index <= len(text):
         raise EvaluationError("index", f"the text has no place {index}, it has {len(text)} characters")

@@ -28,7 +28,7 @@ _MICROSECONDS = {
 }
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_LONGEST = timedelta(seconds=9_223_372_036)
+_MAX_DURATION = timedelta(seconds=9_223_372_036)
 """About 292 years, the range of CEL's durations."""
 
 
@@ -60,7 +60,7 @@ def timestamp_from_seconds(seconds: int) -> datetime:
 
 
 def timestamp_to_text(value: datetime) -> str:
-    """The time as RFC 3339 in UTC, with a fraction only where there is one."""
+    """The time as RFC 3339 in UTC, with a fraction only if it is not 0."""
     local = aware(value).astimezone(UTC)
     text = local.replace(tzinfo=None, microsecond=0).isoformat()
     return text + _fraction(local.microsecond) + "Z"
@@ -92,7 +92,7 @@ def duration_from_text(text: str) -> timedelta:
         total += Decimal(number) * _MICROSECONDS[unit]
     if total != int(total):
         raise _invalid("a duration has no parts smaller than a microsecond")
-    if total > _LONGEST // _MICROSECOND:
+    if total > _MAX_DURATION // _MICROSECOND:
         raise EvaluationError("overflow", "the duration is longer than about 292 years")
     return timedelta(microseconds=-int(total) if text.startswith("-") else int(total))
 
@@ -104,9 +104,9 @@ def duration_to_text(value: timedelta) -> str:
     return f"{'-' if microseconds < 0 else ''}{seconds}{_fraction(rest)}s"
 
 
-def in_reach(value: timedelta) -> timedelta:
+def within_range(value: timedelta) -> timedelta:
     """The duration; raises EvaluationError for one longer than about 292 years, the range of CEL's durations."""
-    if -_LONGEST <= value <= _LONGEST:
+    if -_MAX_DURATION <= value <= _MAX_DURATION:
         return value
     raise EvaluationError("overflow", "the duration is longer than about 292 years")
 
@@ -151,29 +151,30 @@ _PARTS: dict[str, Callable[[datetime], int]] = {
 }
 
 
-def _read(read: Callable[[datetime], int], value: datetime, where: tzinfo) -> int:
+def _read_part(read: Callable[[datetime], int], value: datetime, local_zone: tzinfo) -> int:
     try:
-        return read(aware(value).astimezone(where))
+        return read(aware(value).astimezone(local_zone))
     except OverflowError:
         raise EvaluationError("overflow", "there is no such time in the years 1 to 9999") from None
 
 
 def _accessor(read: Callable[[datetime], int]) -> Callable[..., int]:
-    return lambda value, name: _read(read, value, zone(name))
+    return lambda value, name: _read_part(read, value, zone(name))
 
 
 def _local_accessor(read: Callable[[datetime], int]) -> Callable[..., int]:
-    return lambda budget, value: _read(read, value, budget.zone)
+    return lambda budget, value: _read_part(read, value, budget.zone)
 
 
 ACCESSORS: dict[str, Callable[..., int]] = {name: _accessor(read) for name, read in _PARTS.items()}
 """Parts of a time in the named zone; months, days of month, of week (Sunday is 0) and of year count from 0."""
 
 LOCAL_ACCESSORS: dict[str, Callable[..., int]] = {name: _local_accessor(read) for name, read in _PARTS.items()}
-"""The same in the zone of the budget, which is their first argument."""
+"""Like `ACCESSORS`, but in the zone of the budget, which is the first argument."""
 
 
 def _whole(value: timedelta, unit: timedelta) -> int:
+    """The whole units of a duration, rounded towards 0."""
     return int64(abs(value) // unit * (-1 if value < timedelta(0) else 1))
 
 

@@ -1,7 +1,7 @@
 """The nodes of an expression.
 
 A node has its place in the text (`start`, `end`, in code points, parentheses included) and the number of pairs of
-parentheses written around it, so that printing it restores the text. Positions play no part in equality.
+parentheses written around it, so that printing it restores the text. Equality ignores positions.
 """
 
 from collections.abc import Iterator
@@ -119,7 +119,7 @@ def level(node: Node) -> int:
 
 
 def slots(node: Node) -> Iterator[tuple[Node, int]]:
-    """The direct parts of the node in the order of the text, each with the lowest level that needs no parentheses."""
+    """The direct parts of the node in the order of the text, each with the lowest `level` that needs no parentheses."""
     match node:
         case Select(target=target):
             yield target, MEMBER
@@ -173,10 +173,15 @@ def all_nodes(node: Node) -> Iterator[Node]:
 
 
 def operands(node: FunctionCall) -> tuple[Node, ...]:
-    """The parts of a call, the receiver of a method first."""
+    """The arguments of a call, after the receiver if it is a method."""
     return node.args if node.target is None else (node.target, *node.args)
 
 
 def weight(node: Node) -> int:
     """The number of nodes of the tree, which is the cost of one evaluation without loops."""
     return 1 + sum(map(weight, parts(node)))
+
+
+def macro_weight(node: Macro) -> int:
+    """The number of nodes that a macro evaluates for one item: those of its body and its condition."""
+    return weight(node.body) + (0 if node.condition is None else weight(node.condition))

@@ -78,7 +78,7 @@ ANY_MAP = MapOf(DYN, DYN)
 
 
 def join(left: Type, right: Type) -> Type | None:
-    """The common type of both (int and decimal: decimal; null and T: T), or None if it is only dyn."""
+    """The common type of both (int and decimal: decimal; null and T: T), or None if only dyn is common to both."""
     if left == right or right == NULL:
         return left
     if left == NULL:
@@ -97,7 +97,7 @@ def join(left: Type, right: Type) -> Type | None:
 
 
 def comparable(left: Type, right: Type) -> bool:
-    """True if `==` between the two can ever be true: anything may be compared with null and dyn."""
+    """True if values of the two types can be equal; null and dyn are comparable with all types."""
     return join(left, right) is not None
 
 

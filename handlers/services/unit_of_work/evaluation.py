@@ -220,7 +220,7 @@ def _deadline(unit: UnitOfWork, tracked: TrackedEvent) -> Deadline:
     if call_deadline is None:
         call_deadline = event_deadline if unit.is_dry_run else Deadline(_call_seconds, time.thread_time)
         execution.deadlines[tracked.origin] = call_deadline
-    return event_deadline.at_most(call_deadline)
+    return event_deadline.earlier(call_deadline)
 
 
 def _evaluator(unit: UnitOfWork, facts: EventFacts, deadline: Deadline) -> Evaluator:

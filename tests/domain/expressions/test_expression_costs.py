@@ -318,7 +318,7 @@ def test_a_loop_looks_at_the_clock_from_5000_units_on(size, looks):
 
 def test_the_earlier_of_two_deadlines_ends_both():
     early, late = (Deadline(seconds, lambda: 0.0) for seconds in (1, 2))
-    assert early.at_most(late) is late.at_most(early) is early
+    assert early.earlier(late) is late.earlier(early) is early
 
 
 def test_every_step_checks_the_clock():

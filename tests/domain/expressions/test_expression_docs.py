@@ -20,7 +20,7 @@ from domain.expressions import (
     reason,
     to_text,
 )
-from domain.expressions.explain import MAX_TOLD
+from domain.expressions.explain import MAX_CHARACTERS
 from domain.expressions.functions import FUNCTIONS, METHODS
 from domain.expressions.limits import (
     DEFAULT_COST,
@@ -138,7 +138,7 @@ def test_every_variable_and_field_is_on_the_page():
         ("strings, lists", [MAX_STRING, MAX_ITEMS]),
         ("patterns", [MAX_PATTERN, MAX_PROGRAM, INSTRUCTIONS_PER_UNIT, MAX_MATCHING]),
         ("together", [MAX_TEXTS]),
-        ("explanations", [MAX_TOLD]),
+        ("explanations", [MAX_CHARACTERS]),
     ],
 )
 def test_the_page_names_the_limits(row, limits):

@@ -269,9 +269,9 @@ def test_a_duration_is_at_most_292_years():
     assert times.duration_from_text("9223372036s") == longest
     assert times.duration_from_text("-9223372036s") == -longest
     assert code_of(times.duration_from_text, "9223372036.000001s") == "overflow"
-    assert (times.in_reach(longest), times.in_reach(-longest)) == (longest, -longest)
-    assert code_of(times.in_reach, longest + timedelta(microseconds=1)) == "overflow"
-    assert code_of(times.in_reach, -longest - timedelta(microseconds=1)) == "overflow"
+    assert (times.within_range(longest), times.within_range(-longest)) == (longest, -longest)
+    assert code_of(times.within_range, longest + timedelta(microseconds=1)) == "overflow"
+    assert code_of(times.within_range, -longest - timedelta(microseconds=1)) == "overflow"
 
 
 def test_a_text_of_100_characters_may_be_a_duration():
