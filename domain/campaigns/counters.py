@@ -232,9 +232,10 @@ class Counters:
 def _spread(
     key: CounterKey, counter: LockedCounter, amount: Decimal, ceiling: Ceiling | None, largest: Decimal
 ) -> Sequence[CounterRow]:
-    """The rows of a counter that is locked as a whole: its own has all that was used, those of parts have nothing.
+    """The rows of a counter that is locked as a whole: its own row takes over what its parts have counted.
 
-    The counter is split if many transactions wait for it. `amount` is the sum of the new counts, `largest` the largest.
+    If many transactions wait for the counter, it is split into parts with new quotas. `amount` is the sum of the new
+    counts, `largest` the largest of them.
     """
     used_amount, until, parts, quota = counter.total + amount, None, 0, ZERO
     if ceiling is not None and (counter.parts or counter.waits >= _WAITS_BEFORE_SPLIT):

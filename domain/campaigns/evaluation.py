@@ -160,15 +160,18 @@ class Evaluator:
         return False
 
     def _holds(self, campaign: CompiledCampaign, action: CompiledAction) -> bool:
-        """True if the rule of an action holds; then close its group, if only the first action of the group applies."""
+        """True if the rule of an action holds; then close its group, if only the first action of the group applies.
+
+        By the action's settings, a rule that is false or fails ends the campaign.
+        """
         record, stacking = action.action, action.stacking
         self._budget.zone = campaign.zone
-        holds, error = self._rule_holds(campaign, action)
+        holds, has_failed = self._evaluate_rule(campaign, action)
         if holds:
             if stacking is not None and stacking.mode == FIRST and not stacking.is_contest:
                 self._closed_groups.add(stacking)
             return True
-        if (error and record.abort_evaluation_on_error) or (not error and record.abort_evaluation_if_false):
+        if record.abort_evaluation_on_error if has_failed else record.abort_evaluation_if_false:
             self._aborted_campaign_ids.add(campaign.campaign.campaign_id)
         self._explain_rule(campaign, action)
         return False
@@ -195,7 +198,7 @@ class Evaluator:
                 items = verdict.won[position]
                 self._apply(campaign, action, computed, None if items is None else WonItems(bid, items))
 
-    def _rule_holds(self, campaign: CompiledCampaign, action: CompiledAction) -> tuple[bool, bool]:
+    def _evaluate_rule(self, campaign: CompiledCampaign, action: CompiledAction) -> tuple[bool, bool]:
         """Return whether the rule holds, and whether its evaluation failed."""
         if action.fault is not None:
             self._note_error(campaign, action, action.fault, None)
@@ -269,7 +272,7 @@ class Evaluator:
         refusal: CooldownActive | LimitReached,
         why: Reason,
     ) -> None:
-        """Report the effects of an action as skipped, because of a cooldown or a limit."""
+        """Report the effects of an action as skipped because of a cooldown or a limit; `why` explains the `refusal`."""
         is_over_limit = isinstance(refusal, LimitReached)
         self._explain(campaign, action.action, False, why, self._trace(campaign, action))
         for effect in computed:

@@ -45,6 +45,7 @@ def unknown_matchers(sources: Sources, matcher_keys: Collection[str]) -> list[Fi
         )
         for pointer, node in sources
         for call in _calls_of_matches(node)
+        # The second argument, if there is one.
         for key in call.args[1:2]
         if isinstance(key, Constant) and key.value not in matcher_keys
     ]
@@ -122,7 +123,10 @@ def _iterated_variable(node: Node, key_variables: Mapping[str, str]) -> str | No
 
 
 def _variable_of_keys(node: Node, hidden: frozenset[str], key_variables: Mapping[str, str]) -> str | None:
-    """The variable of whose keys the node is one, as `tiers[0]`, or all, as `tiers`; None for other nodes."""
+    """The variable whose keys the node represents: all (`tiers`), or one (`tiers[0]`, or a variable of a macro).
+
+    None for other nodes.
+    """
     if isinstance(node, FunctionCall) and node.target is None and node.function == "[]":
         variable = _keyed(node.args[0], hidden)
         return variable if variable in LISTS else None

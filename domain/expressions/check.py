@@ -223,7 +223,7 @@ class _Checker:
             self.type(args[0], scope)
             return BOOL
         if name in self.environment.functions:
-            return self.host(node, scope)
+            return self.host_call(node, scope)
         return self.resolve(node, OPERATORS.get(name) or FUNCTIONS.get(name), scope)
 
     def conditional(self, node: FunctionCall, scope: Mapping[str, Type]) -> Type:
@@ -257,7 +257,7 @@ class _Checker:
             self.fault(node, f"'in' needs a list or map, this is {_with_article(values)}")
         return BOOL
 
-    def host(self, node: FunctionCall, scope: Mapping[str, Type]) -> Type:
+    def host_call(self, node: FunctionCall, scope: Mapping[str, Type]) -> Type:
         function = self.environment.functions[node.function]
         argument_types = [self.type(argument, scope) for argument in node.args]
         parameters = function.parameters

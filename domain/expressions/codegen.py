@@ -197,6 +197,7 @@ class _Generator:
         return self.overloaded(node, scope)
 
     def equality(self, node: FunctionCall, scope: frozenset[str]) -> ast.expr:
+        """A comparison by Python if it has the meaning and the cost of `same` or `different`, else a call of these."""
         left, right = node.args
         codes = self.expression(left, scope), self.expression(right, scope)
         for side, other in ((left, codes[1]), (right, codes[0])):
@@ -215,6 +216,7 @@ class _Generator:
         return is_plain(self.analysis.type_of(node))
 
     def membership(self, node: FunctionCall, scope: frozenset[str]) -> ast.expr:
+        """The operator `in` of Python if it has the meaning of `contains`, else a call of it."""
         needle, values = node.args
         code = self.expression(needle, scope)
         kind = self.analysis.type_of(values)
@@ -242,6 +244,7 @@ class _Generator:
         return frozenset(values) if kind.element == STRING else values
 
     def index(self, node: FunctionCall, scope: frozenset[str]) -> ast.expr:
+        """A subscript of Python if it has the meaning of `item_at`, else a call of it."""
         target, index = node.args
         code = self.expression(target, scope)
         kind = self.analysis.type_of(target)
@@ -255,6 +258,7 @@ class _Generator:
         return self.call_with_budget(item_at, code, position)
 
     def overloaded(self, node: FunctionCall, scope: frozenset[str]) -> ast.expr:
+        """An operator, function or method by its overload, which is found at run time if the types do not decide."""
         overload = self.analysis.overload(node)
         arguments = [self.expression(part, scope) for part in parts(node)]
         if overload is None:

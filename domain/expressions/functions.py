@@ -34,9 +34,9 @@ Result = Type | Callable[[tuple[Type, ...]], Type]
 class Overload:
     """One way to call: parameter types (the receiver of a method first), result, implementation.
 
-    `variadic` repeats the last parameter; `linear` charges for the size of the first argument; a `metered` one gets the
-    budget as its first argument and charges its own cost. `validators` check constant arguments, by position, before
-    anything runs.
+    `variadic` repeats the last parameter; `linear` charges for the size of the first argument; a `metered` function
+    gets the budget as its first argument and charges its own cost. `validators`, by position, check constant arguments
+    before anything runs.
     """
 
     parameters: tuple[Type, ...]

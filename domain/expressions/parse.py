@@ -96,7 +96,10 @@ def _constant(token: Token, kind: str, value: object) -> Node:
 
 
 class _Builder(Transformer[Token, Node]):
-    """Creates the node of each rule of the grammar as soon as it is parsed: without recursion, however deep it is."""
+    """Creates the node of each rule of the grammar as soon as it is parsed: without recursion, however deep it is.
+
+    The `children` of a rule are its nodes and all its tokens, such as operators and commas.
+    """
 
     def conditional(self, children: list[Any]) -> Node:
         return _node(FunctionCall, children, function="?:", args=tuple(children[0:5:2]))

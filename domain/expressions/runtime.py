@@ -79,7 +79,7 @@ class Budget:
         self._watched_below = max(0, self.remaining - CHECK_EVERY)
 
     def watched(self, values: Iterable[Any], weight: int) -> Iterator[Any]:
-        """Yield values, and check the clock after about `CHECK_EVERY` units; `weight` is the cost of each value."""
+        """Yield values, and check the clock about every `CHECK_EVERY` units; `weight` is the cost of each value."""
         stride = max(1, CHECK_EVERY // max(1, weight))
         for index, value in enumerate(values):
             if index % stride == 0:

@@ -23,7 +23,7 @@ _COMPARISONS_PER_UNIT = 64
 
 @lru_cache(maxsize=256)
 def pattern(text: str) -> tuple[Callable[[str], Any], int]:
-    """The search of a regular expression in RE2 syntax, and the number of its instructions.
+    """The search function of a regular expression in RE2 syntax, and the number of its instructions.
 
     At worst, the time of a search is proportional to this number times the length of the text. Repetitions multiply
     the instructions.
@@ -63,7 +63,7 @@ def matches(budget: Budget, text: str, regular_expression: str) -> bool:
     return search(text) is not None
 
 
-def _charge(budget: Budget, characters: int) -> None:
+def _charge_characters(budget: Budget, characters: int) -> None:
     budget.charge(characters // _CHARACTERS_PER_UNIT)
 
 
@@ -82,20 +82,20 @@ def contains(budget: Budget, text: str, part: str) -> bool:
 
 def starts_with(budget: Budget, text: str, part: str) -> bool:
     """True if the text starts with the part."""
-    _charge(budget, len(part))
+    _charge_characters(budget, len(part))
     return text.startswith(part)
 
 
 def ends_with(budget: Budget, text: str, part: str) -> bool:
     """True if the text ends with the part."""
-    _charge(budget, len(part))
+    _charge_characters(budget, len(part))
     return text.endswith(part)
 
 
 def concatenate(budget: Budget, left: str, right: str) -> str:
     """The concatenation of both texts."""
     _refuse_too_long(len(left) + len(right))
-    _charge(budget, len(left) + len(right))
+    _charge_characters(budget, len(left) + len(right))
     return left + right
 
 
@@ -161,7 +161,7 @@ def replace(budget: Budget, text: str, old: str, new: str, count: int = -1) -> s
     replacements = text.count(old) if count < 0 else min(count, text.count(old))
     size = len(text) + replacements * (len(new) - len(old))
     _refuse_too_long(size)
-    _charge(budget, size)
+    _charge_characters(budget, size)
     return text.replace(old, new, count)
 
 
@@ -188,7 +188,7 @@ def join(budget: Budget, parts: list[str], separator: str = "") -> str:
     budget.charge(len(parts))
     size = sum(map(len, parts)) + len(separator) * (len(parts) - 1)
     _refuse_too_long(size)
-    _charge(budget, size)
+    _charge_characters(budget, size)
     return separator.join(parts)
 
 
