@@ -38,7 +38,7 @@ class CompiledParameter:
 
 @dataclass(frozen=True, slots=True)
 class CompiledEffect:
-    """An effect with the parameters that it names, and the defaults of all others except `only_if_named` ones."""
+    """An effect with its parameters. One that it does not name has its default, or is absent if `only_if_named`."""
 
     effect: Effect
     params: tuple[CompiledParameter, ...]
@@ -188,7 +188,7 @@ def compile_effects(effects: Mapping[str, Any]) -> tuple[CompiledEffect, ...]:
 
 
 def _with_suggestion(detail: str, name: str, names: Collection[str]) -> str:
-    """The error text `detail` for an unknown name, with the most similar one of `names`, or else all of them."""
+    """The error text `detail` for an unknown name, followed by the most similar of `names`, or else by all."""
     return detail + (did_you_mean(name, names) or f" There are: {', '.join(names)}.")
 
 
@@ -321,7 +321,7 @@ class EvaluationPlan:
         actions = [(campaign, action) for campaign in listed for action in campaign.actions]
         for campaign, action in sorted(actions, key=_order_of_evaluation):
             stacking, is_exclusive = action.stacking, campaign.campaign.exclusive
-            # An action that shares no turn has one by its id.
+            # An action that shares no turn gets its own, by its id.
             group = stacking if stacking is not None and stacking.shares_turn else action.action.action_id
             by_turn.setdefault((not is_exclusive, group), []).append((campaign, action))
         turns = sorted(by_turn.items(), key=lambda turn: turn[0][0])

@@ -20,7 +20,7 @@ from domain.members import Member
 from domain.orders import NO_ORDERS, EarlierOrders, Order, OrderItem
 from domain.profiles import visible_profile
 
-# Most fields of variables are fields of records; these are computed below.
+# The fields of variables that are computed below; all other fields are read from a record.
 _COMPUTED = frozenset({"tags", "items", "payments", "moneyTotal", "profile", *ORDER_FIELDS})
 # Names in expressions, with the names of the fields of the record.
 _ORDER, _ITEM, _MEMBER = (
@@ -146,8 +146,8 @@ class EventFacts:
     `location_zone` is the event location's own time zone, used for days and hours; None if it has none.
     `order_external_id` names the order of the event, or of the event that caused it.
     Effects give nothing to a member or a sponsor who is not active, and take nothing from them. Discounts are taken off
-    the `basket`: the member's order or payment that the event is about, or that has caused the event. `home_currency`,
-    the currency of the organization, is that of the worth of points and coupons.
+    the `basket`: the member's order or payment that the event is about, or that has caused the event. The worth
+    of points and coupons is in the `home_currency`, which is the organization's.
     """
 
     event_type: str

@@ -25,7 +25,7 @@ ZERO = Decimal(0)
 MAX_PARTS = 16
 # The share of a limit that the quotas leave unused; a counter that has no more left is not split.
 RESERVE = Decimal("0.02")
-# The quota of a part allows at least this many counts of the largest present amount.
+# The quota of a part allows at least this many counts of the largest amount counted now.
 _MIN_COUNTS_OF_PART = 10
 # A counter is split after this many transactions have waited for it.
 _WAITS_BEFORE_SPLIT = 8
@@ -72,13 +72,13 @@ class Count(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """The amounts at which a counter has to be exact: its limit, and those of its alerts by name."""
+    """The amounts at which a counter has to be exact: its limit, and the amounts of its alerts by name."""
 
     limit: Decimal
     alerts: Mapping[str, Decimal] = field(default_factory=dict)
 
     def next(self, reported: Iterable[str]) -> Decimal:
-        """The smallest of the amounts, without those of the alerts that were `reported`."""
+        """The smallest of the amounts, ignoring the alerts that were `reported`."""
         reported_names = frozenset(reported)
         return min([self.limit, *(amount for name, amount in self.alerts.items() if name not in reported_names)])
 

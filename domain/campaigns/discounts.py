@@ -87,7 +87,7 @@ class DiscountShare(NamedTuple):
 
 
 class Basket:
-    """The total of a member's order or payment and those of its items, less the discounts taken so far.
+    """The totals of a member's order or payment and of its items, less the discounts taken so far.
 
     Amounts are rounded half away from zero to the digits of the `currency`, or to those of the total if these are more.
     """

@@ -314,7 +314,7 @@ class Evaluator:
             trace = self._explain_node(action.node, campaign.zone)
             trace_reason = reason(trace)
             if trace_reason is None:
-                # Explained with a budget of its own, the rule holds: earlier evaluations used up the event's budget.
+                # With the budget of explanations, the rule holds: earlier evaluations used up the event's budget.
                 why = Reason("COST", "the expressions of the event cost too much together")
             else:
                 why = Reason(

@@ -303,7 +303,7 @@ def _use_of_coupons(params: Mapping[str, Any]) -> LimitUse:
 
 
 def reported_params(computed: ComputedEffect, effective_amount: Decimal | None) -> tuple[tuple[str, Any], ...]:
-    """The parameters to report: the `effective_amount`, if known, as amount, and the requested one if it differs."""
+    """The parameters to report: `effective_amount`, unless None, as amount; the requested amount too, if it differs."""
     if effective_amount is None or computed.params.get("amount", effective_amount) == effective_amount:
         return tuple(computed.params.items())
     reported: list[tuple[str, Any]] = []

@@ -52,7 +52,7 @@ class EffectOutcome:
 
     In `params`, `amount` is the executed amount, and `requestedAmount` the requested one if it differs. `details` are
     further fields of the response for effects of this kind. `worth` is the worth in money of what it gave, None without
-    one. `wait` is the wait of points that are not available at once.
+    one. `wait` is set for points that are not available at once.
     """
 
     campaign: Campaign

@@ -130,7 +130,7 @@ class PointEffects:
         return None if rate is None else round_money(amount * rate, self._currency_of(account))
 
     def _currency_of(self, account: LedgerAccount) -> str | None:
-        """The currency of the points' worth: the one in which they pay for orders, or else the organization's."""
+        """The currency of the points' worth: that of the account's redemption policy, or else the organization's."""
         return self._event.home_currency if account.redemption is None else account.redemption["currency"]
 
     def _qualifying(

@@ -65,8 +65,8 @@ def named_keys(
 ) -> list[NamedKey]:
     """The keys of `balances.x`, `badges["x"]`, `"x" in tiers`, `audiences.exists(a, a == "x")` and the like.
 
-    `hidden` are the variables of the enclosing macros, which hide variables of the same name. `key_variables` has those
-    of them that iterate over the keys of a variable of `KEYED`, each with that variable.
+    `hidden` are the variables of the enclosing macros, which hide variables of the same name. `key_variables` maps
+    the macro variables that iterate over keys, such as `a` above, to the variable that has the keys.
     """
     key_variables = key_variables or {}
     keys = list(_own_keys(node, hidden, key_variables))

@@ -39,7 +39,7 @@ def first_violated(restrictions: Iterable[Restriction], event: EventFacts) -> Re
 def restrictions_of(campaign: Campaign, event_types: frozenset[str], zone: tzinfo) -> tuple[Restriction, ...]:
     """The restrictions of a campaign; those that are cheapest to check come first.
 
-    Days and hours are those of the event's location if that has a time zone, else those of `zone`.
+    Days and hours are in the time zone of the event's location, or in `zone` if the location has none.
     """
     return (
         *_campaign_restrictions(campaign, event_types),

@@ -52,7 +52,7 @@ def stacking_of(action: Action, groups: Mapping[str, StackingGroup]) -> Stacking
 
 
 class Bid(NamedTuple):
-    """The gifts that an action of a contest would make at this point: their worth in money, and each effect's discount.
+    """The gift of an action in a contest: its worth in money, and the discount that each effect would give now.
 
     The discount of an effect of another kind is None.
     """

@@ -74,7 +74,7 @@ def _threshold(part: Node, variable: str) -> TotalThreshold | None:
 
 
 def _readings(part: Node) -> Iterator[tuple[str, Node, Node]]:
-    """A comparison, and the same one with its sides swapped."""
+    """Yield a comparison as sign and two sides, and the same comparison with its sides swapped."""
     if isinstance(part, FunctionCall) and is_operator(part) and len(part.args) == 2:
         left, right = part.args
         yield part.function, left, right

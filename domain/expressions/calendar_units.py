@@ -50,7 +50,7 @@ def add_months(value: datetime, count: int, zone: tzinfo) -> datetime:
 
 
 def _shift_local(value: datetime, count: int, zone: tzinfo, move: Callable[[datetime], datetime]) -> datetime:
-    # Its local time would turn a moment in the second occurrence of a repeated hour into one in the first.
+    # By its local time, a moment in the second occurrence of a repeated hour would move to the first occurrence.
     return aware(value) if count == 0 else _in_calendar(lambda: _moment(move(_local(value, zone)), zone))
 
 
@@ -103,7 +103,7 @@ def _moment(local: datetime, zone: tzinfo, fold: int = 0) -> datetime:
     moment = local.replace(tzinfo=zone, fold=fold).astimezone(UTC)
     if _local(moment, zone) == local:
         return moment
-    # In a gap, the offset of fold 0 is the one before it and gives the later moment, that of fold 1 the earlier.
+    # In a gap, fold 0 uses the offset before the gap and gives the later moment, fold 1 the offset after the gap.
     before = local.replace(tzinfo=zone, fold=1).astimezone(UTC)
     offset = before.astimezone(zone).utcoffset()
 

@@ -103,7 +103,7 @@ def _suggest_name(name: str, names: Iterable[str]) -> str:
 class _Checker:
     """Collects faults and warnings, and the types and overloads of nodes.
 
-    Most methods return the type of a node; `scope` has the types of the variables there.
+    Most methods return the type of a node; `scope` has the types of the variables that the node can use.
     """
 
     def __init__(self, environment: Environment) -> None:

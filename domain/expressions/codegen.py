@@ -216,7 +216,7 @@ class _Generator:
         return is_plain(self.analysis.type_of(node))
 
     def membership(self, node: FunctionCall, scope: frozenset[str]) -> ast.expr:
-        """The operator `in` of Python if it has the meaning of `contains`, else a call of it."""
+        """The operator `in` of Python if it has the meaning of `contains`, else a call of `contains`."""
         needle, values = node.args
         code = self.expression(needle, scope)
         kind = self.analysis.type_of(values)
@@ -244,7 +244,7 @@ class _Generator:
         return frozenset(values) if kind.element == STRING else values
 
     def index(self, node: FunctionCall, scope: frozenset[str]) -> ast.expr:
-        """A subscript of Python if it has the meaning of `item_at`, else a call of it."""
+        """A subscript of Python if it has the meaning of `item_at`, else a call of `item_at`."""
         target, index = node.args
         code = self.expression(target, scope)
         kind = self.analysis.type_of(target)

@@ -77,7 +77,7 @@ def explain(
 class _Explainer(Interpreter):
     """An interpreter that records the value of each part.
 
-    `traces` collects the traces of the parts of the current node, `passes` those of the passes of the current macro.
+    `traces` collects the traces of the parts of the current node, `passes` the traces of the current macro's passes.
     While it is `silent`, nothing is recorded. `traces_in_loops` counts the traces of parts of macros.
     """
 

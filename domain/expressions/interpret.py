@@ -50,7 +50,7 @@ class Interpreter:
     """True to evaluate all operands of `&&` and `||`, even if one has decided."""
 
     price = 4
-    """The cost of a node here relative to its cost in generated code: the interpreter is at least this much slower."""
+    """The cost of a node relative to its cost in generated code: the interpreter is at least this much slower."""
 
     def __init__(
         self,

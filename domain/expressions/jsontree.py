@@ -228,7 +228,7 @@ def _allows_operands(operator: str, count: int) -> bool:
 
 
 def _with_parens(node: Node, extra: int) -> Node:
-    """Set the node's `parens`; add to those of its parts the parentheses that their places require."""
+    """Set the node's `parens`; add to the `parens` of each part the pair that its place requires, if any."""
     object.__setattr__(node, "parens", extra)
     for part, required_level in slots(node):
         if level(part) < required_level:

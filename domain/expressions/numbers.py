@@ -123,7 +123,7 @@ def decimal_from_text(text: str) -> Decimal:
 
 
 def decimal_to_text(value: Decimal) -> str:
-    """The decimal in plain digits, trailing zeros kept; very large or small ones with an exponent."""
+    """The decimal in plain digits, with trailing zeros; with an exponent if it is very large or small."""
     if abs(value.adjusted()) > _MAX_PLAIN_EXPONENT or not value.is_finite():
         return DECIMALS.to_sci_string(value)
     return format(value, "f")

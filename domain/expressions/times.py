@@ -105,7 +105,7 @@ def duration_to_text(value: timedelta) -> str:
 
 
 def within_range(value: timedelta) -> timedelta:
-    """The duration; raises EvaluationError for one longer than about 292 years, the range of CEL's durations."""
+    """The duration; raises EvaluationError if it exceeds about 292 years, the range of CEL's durations."""
     if -_MAX_DURATION <= value <= _MAX_DURATION:
         return value
     raise EvaluationError("overflow", "the duration is longer than about 292 years")

@@ -81,7 +81,8 @@ class MapLiteral(Node):
 class FunctionCall(Node):
     """An operator, a function (`target` is None) or a method.
 
-    Operators have their sign as name: `&&` and `||` take two or more arguments, `-` one or two, `?:` three, `[]` two.
+    The `function` of an operator is its sign. `&&` and `||` have two or more arguments, `-` one or two, `?:` three, and
+    `[]` two.
     """
 
     function: str
