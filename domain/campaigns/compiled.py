@@ -249,6 +249,7 @@ def _compile_param(parameter: EffectParameter, param: Mapping[str, Any], pointer
 def _compile(
     source: Any, is_tree: bool, result_type: Type, pointer: str, environment: Environment = ENVIRONMENT
 ) -> tuple[Node, Program]:
+    """Compile an expression, from a JSON tree or from text; faults point to `pointer`."""
     try:
         node = from_tree(source) if is_tree else parse(source)
         return node, compile_expression(node, environment, result_type)
@@ -352,8 +353,9 @@ class EvaluationPlans:
         return EvaluationPlans(c for c in self.campaigns if c.campaign.campaign_key in requested_keys)
 
 
-def _contest_of(stacking: Stacking | int) -> Stacking | None:
-    return stacking if isinstance(stacking, Stacking) and stacking.is_contest else None
+def _contest_of(group: Stacking | int) -> Stacking | None:
+    """The group of a turn if its actions compete; None for other groups, and for the id of a single action."""
+    return group if isinstance(group, Stacking) and group.is_contest else None
 
 
 def _order_of_evaluation(pair: CampaignAction) -> tuple[int, int, int, int]:

@@ -309,7 +309,6 @@ class Evaluator:
         return EVALUATED if self._explaining else AUTHORIZED if self._authorizing else EXECUTED
 
     def _explain_rule(self, campaign: CompiledCampaign, action: CompiledAction) -> None:
-        """Explain why the rule of an action does not hold."""
         if self._explaining and action.node is not None:
             trace = self._explain_node(action.node, campaign.zone)
             trace_reason = reason(trace)

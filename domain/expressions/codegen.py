@@ -84,6 +84,7 @@ def _subscript(value: ast.expr, key: str | int) -> ast.expr:
 
 
 def _local(variable: str) -> str:
+    """The Python name of a macro's variable, different from all other names in the code."""
     return f"v_{variable}"
 
 
@@ -141,6 +142,7 @@ class _Generator:
         return code if self.is_surely_bool(node) else self.call_of(as_bool, code)
 
     def is_surely_bool(self, node: Node) -> bool:
+        """True if the value of the node is always a bool, so that the code need not check it."""
         if isinstance(node, Macro):
             return node.function in _BOOL_MACROS
         if isinstance(node, Constant):

@@ -64,7 +64,6 @@ class _Writer:
         return result
 
     def members(self, node: Node) -> dict[str, Any]:
-        """The JSON members that all nodes of this kind have."""
         if isinstance(node, Constant):
             return _constant(node)
         written_parts = (self.write(part, int(level(part) < required_level)) for part, required_level in slots(node))

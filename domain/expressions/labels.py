@@ -286,6 +286,7 @@ def _is_chain(node: Node) -> bool:
 
 
 def _dotted(node: Node) -> str:
+    """The text of a path such as `order.total`; empty for other nodes."""
     if isinstance(node, Identifier):
         return node.name
     if isinstance(node, Select):
@@ -295,6 +296,7 @@ def _dotted(node: Node) -> str:
 
 
 def _root(node: Any) -> str:
+    """The variable with which a path begins; empty for other nodes."""
     while isinstance(node, Select):
         node = node.target
     return node.name if isinstance(node, Identifier) else ""
