@@ -20,9 +20,9 @@ from handlers.services.content.write_documents import (
     BatchOutcome,
     DocumentProperties,
     DocumentWrite,
+    audit_versions,
     change_version,
     document_key_of,
-    note_versions,
     version_of,
     write_batch,
     write_version,
@@ -116,7 +116,7 @@ def delete_document(
     collection = collections.raise_content_version(call.db, collection)
     version = version_of(call, collection, document, query["locale"], lock=True)
     deleted = documents.delete(call.db, version, call.now)
-    note_versions(call, [deleted], {(version.document_key, version.locale): version}, deleted=True)
+    audit_versions(call, [deleted], {(version.document_key, version.locale): version}, deleted=True)
     return deleted
 
 

@@ -279,7 +279,7 @@ def test_responses_are_cached_for_15_minutes(shop, clock):
 
 def test_the_cache_is_bounded(shop, clock):
     cached = member_documents._CachedAnswer(NOW, b"x" * 10, "tag")
-    cache = AnswerCache(most=3, most_bytes=25)
+    cache = AnswerCache(max_responses=3, max_bytes=25)
     for key in range(5):
         cache.keep(key, cached)
     assert [key for key in range(5) if cache.find(key, NOW)] == [3, 4]

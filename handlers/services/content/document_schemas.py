@@ -1,4 +1,4 @@
-"""The JSON Schemas of collections: checked before they are saved, and documents checked against them."""
+"""Checks the JSON Schemas of collections before they are saved, and documents against them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,11 +26,11 @@ from handlers.messages.json_text import encode, pointer_to
 from handlers.messages.validation import Validator, schema_holding
 from handlers.services.content.pattern_sizes import pattern_size
 
-_AT = "/jsonschema"
-# A pattern compiled is a program of this size at most, and matches in linear time.
-_PATTERNS = jsonschema_rs.RegexOptions(size_limit=100_000, dfa_size_limit=50_000)
-_KEPT_SCHEMAS = 64
-_META = jsonschema_rs.Draft202012Validator({"$ref": DIALECT}, offline=True, mask=MASK)
+_SCHEMA_POINTER = "/jsonschema"
+# A compiled pattern is limited to this size, and matches in linear time.
+_PATTERN_OPTIONS = jsonschema_rs.RegexOptions(size_limit=100_000, dfa_size_limit=50_000)
+_MAX_CACHED_SCHEMAS = 64
+_META_VALIDATOR = jsonschema_rs.Draft202012Validator({"$ref": DIALECT}, offline=True, mask=MASK)
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 
 
@@ -41,12 +41,15 @@ class _CompiledSchema:
 
 
 def check_schema(schema: Mapping[str, Any]) -> None:
-    """Raise InvalidRequest, with pointers into the request, for a schema that cannot be served."""
+    """Raise InvalidRequest, with pointers into the request, for a schema that cannot be used."""
     try:
-        _compiled(encode(schema))
+        _compiled_schema(encode(schema))
     except _UnusableSchema as error:
         raise InvalidRequest(
-            [FieldFault(fault.detail, pointer=(_AT + (fault.pointer or ""))[:300]) for fault in error.faults]
+            [
+                FieldFault(fault.detail, pointer=(_SCHEMA_POINTER + (fault.pointer or ""))[:300])
+                for fault in error.faults
+            ]
         ) from None
 
 
@@ -62,7 +65,7 @@ class DocumentValidator:
         if self._schema_text is None:
             return []
         try:
-            compiled = _compiled(self._schema_text)
+            compiled = _compiled_schema(self._schema_text)
         except _UnusableSchema as error:
             first = error.faults[0]
             place = f"its {first.pointer}: " if first.pointer else ""
@@ -93,7 +96,7 @@ class DocumentValidator:
 
 
 class _UnusableSchema(Exception):
-    """A schema with faults; their pointers lead into the schema."""
+    """Raised for a schema with faults, whose pointers lead into the schema."""
 
     def __init__(self, faults: list[FieldFault]) -> None:
         super().__init__(faults)
@@ -101,48 +104,52 @@ class _UnusableSchema(Exception):
 
 
 def _meta_faults(schema: Mapping[str, Any]) -> list[FieldFault]:
-    if _META.is_valid(schema):
+    """The faults of a schema that is not a JSON Schema."""
+    if _META_VALIDATOR.is_valid(schema):
         return []
     if count_values(schema) > MAX_EXPLAINED:
         return [FieldFault("jsonschema is not a JSON Schema; it has too many values to say where", pointer="")]
     explainer = Explainer(schema_holding(), root=("jsonschema",))
     faults = [
         FieldFault(detail, pointer=pointer_to(place))
-        for error in _META.iter_errors(schema)
+        for error in _META_VALIDATOR.iter_errors(schema)
         for place, detail in explainer.explain(error)
     ]
     return list(dict.fromkeys(faults))[:50]
 
 
 def _pattern_faults(schema: Mapping[str, Any]) -> list[FieldFault]:
+    """The fault of the first pattern that cannot be compiled, in a list; empty if there is none."""
     for pattern, pointer in {pattern: pointer for pointer, pattern in patterns_of(schema)}.items():
         try:
-            jsonschema_rs.Draft202012Validator({"pattern": pattern}, pattern_options=_PATTERNS)
+            jsonschema_rs.Draft202012Validator({"pattern": pattern}, pattern_options=_PATTERN_OPTIONS)
         except (jsonschema_rs.ValidationError, ValueError):
             detail = "pattern is no regular expression without look-around and back references, or is too large"
             return [FieldFault(detail, pointer=pointer)]
     return []
 
 
-@lru_cache(_KEPT_SCHEMAS)
-def _compiled(text: bytes) -> _CompiledSchema:
-    """The schema, ready to validate; raises _UnusableSchema."""
+@lru_cache(_MAX_CACHED_SCHEMAS)
+def _compiled_schema(text: bytes) -> _CompiledSchema:
+    """The compiled form of a schema, given as JSON text; raises _UnusableSchema."""
     schema = _decode(text)
     faults = schema_faults(schema, len(text)) or _meta_faults(schema) or _pattern_faults(schema)
     if faults:
         raise _UnusableSchema(faults)
     costs = schema_costs(subschemas(schema), pattern_size)
-    faults = [costs] if isinstance(costs, FieldFault) else cost_faults(costs)
-    if isinstance(costs, FieldFault) or faults:
+    if isinstance(costs, FieldFault):
+        raise _UnusableSchema([costs])
+    if faults := cost_faults(costs):
         raise _UnusableSchema(faults)
     try:
         compiled = jsonschema_rs.Draft202012Validator(
             schema,
             validate_formats=True,
-            pattern_options=_PATTERNS,
+            pattern_options=_PATTERN_OPTIONS,
             offline=True,
             mask=MASK,
         )
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
         raise _UnusableSchema([FieldFault(f"jsonschema cannot be used: {str(error)[:300]}", pointer="")]) from None
+    # The pointer of the whole schema is empty.
     return _CompiledSchema(Validator(compiled, schema_holding(schema), root=("attrs",)), costs[""])

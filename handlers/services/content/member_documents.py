@@ -27,15 +27,15 @@ from persistence.content.member_documents import Viewer
 from persistence.paging import Paged
 
 KEPT_FOR = timedelta(minutes=15)
-MOST_KEPT = 2_000
-MOST_KEPT_BYTES = 32 * 1024 * 1024
-# More than there are: all coupon books are read as one page.
+MAX_RESPONSES = 2_000
+MAX_BYTES = 32 * 1024 * 1024
+# More than any organization has: all coupon books are read as one page.
 _MANY_BOOKS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class _CachedAnswer:
-    """A response: the moment since which it is true, its text, and the entity tag of the text (RFC 9110, 8.8.3)."""
+    """A response: `since` is the moment of reading, `entity_tag` the one of the body (RFC 9110, 8.8.3)."""
 
     since: datetime
     body: bytes
@@ -45,44 +45,44 @@ class _CachedAnswer:
 class AnswerCache:
     """The responses of this process, limited in number and bytes; the least recently used one is removed first."""
 
-    def __init__(self, most: int = MOST_KEPT, most_bytes: int = MOST_KEPT_BYTES) -> None:
-        self._most, self._most_bytes = most, most_bytes
-        self._kept: OrderedDict[Hashable, _CachedAnswer] = OrderedDict()
+    def __init__(self, max_responses: int = MAX_RESPONSES, max_bytes: int = MAX_BYTES) -> None:
+        self._max_responses, self._max_bytes = max_responses, max_bytes
+        self._responses: OrderedDict[Hashable, _CachedAnswer] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
 
     def find(self, key: Hashable, now: datetime) -> _CachedAnswer | None:
         """The response under this key, or None if there is none or it is too old."""
         with self._lock:
-            cached = self._kept.get(key)
+            cached = self._responses.get(key)
             if cached is None:
                 return None
             if not timedelta(0) <= now - cached.since < KEPT_FOR:
                 self._forget(key)
                 return None
-            self._kept.move_to_end(key)
+            self._responses.move_to_end(key)
             return cached
 
     def keep(self, key: Hashable, answer: _CachedAnswer) -> None:
         """Keep a response, unless it is larger than the whole cache."""
-        if len(answer.body) > self._most_bytes:
+        if len(answer.body) > self._max_bytes:
             return
         with self._lock:
-            if key in self._kept:
+            if key in self._responses:
                 self._forget(key)
-            self._kept[key] = answer
+            self._responses[key] = answer
             self._bytes += len(answer.body)
-            while len(self._kept) > self._most or self._bytes > self._most_bytes:
-                self._forget(next(iter(self._kept)))
+            while len(self._responses) > self._max_responses or self._bytes > self._max_bytes:
+                self._forget(next(iter(self._responses)))
 
     def clear(self) -> None:
         """Forget all responses."""
         with self._lock:
-            self._kept.clear()
+            self._responses.clear()
             self._bytes = 0
 
     def _forget(self, key: Hashable) -> None:
-        self._bytes -= len(self._kept.pop(key).body)
+        self._bytes -= len(self._responses.pop(key).body)
 
 
 _answers = AnswerCache()
@@ -97,8 +97,8 @@ def member_content(
 ) -> Answer:
     """A page of the documents that the member is shown; 304 if the client has it already.
 
-    Changes of documents, of the configuration and of the member appear at once, others after 15 minutes. Under a test
-    clock nothing is cached: its time does not move, so `updated_at` does not show that a record has changed.
+    Changes of documents, of the configuration and of the member appear at once, other changes after 15 minutes. Under a
+    test clock nothing is cached: its time does not move, so `updated_at` does not show that a record has changed.
 
     Raises Forbidden for a member who is not active.
     """
@@ -113,26 +113,27 @@ def member_content(
     kept_for = KEPT_FOR if call.organization.clock_now is None else timedelta(0)
     answer = _answers.find(key, call.now) if kept_for else None
     if answer is None:
-        body = encode(_look_up(call, member, collection, paging, locale))
+        body = encode(_read_page(call, member, collection, paging, locale))
         answer = _CachedAnswer(call.now, body, f'"{blake2b(body, digest_size=16).hexdigest()}"')
         if kept_for:
             _answers.keep(key, answer)
-    headers_of_answer = (
+    response_headers = (
         ("Age", str(int((call.now - answer.since).total_seconds()))),
         ("Cache-Control", f"private, max-age={int(kept_for.total_seconds())}"),
         ("ETag", answer.entity_tag),
     )
-    if _is_known(headers.get("if-none-match", ""), answer.entity_tag):
-        return Answer(304, None, headers_of_answer)
-    return Answer(200, msgspec.Raw(answer.body), headers_of_answer)
+    if _client_has(headers.get("if-none-match", ""), answer.entity_tag):
+        return Answer(304, None, response_headers)
+    return Answer(200, msgspec.Raw(answer.body), response_headers)
 
 
-def _is_known(if_none_match: str, entity_tag: str) -> bool:
+def _client_has(if_none_match: str, entity_tag: str) -> bool:
+    """True if the header `If-None-Match` names the entity tag, so that the client has the response already."""
     entity_tags = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]
     return "*" in entity_tags or entity_tag in entity_tags
 
 
-def _look_up(
+def _read_page(
     call: Call, member: Member, collection: ContentCollection, paging: dict[str, Any], locale: str
 ) -> dict[str, Any]:
     keys = sort_of(collection, paging["sort"])
@@ -149,8 +150,9 @@ def _look_up(
 
 
 def _audience_keys(call: Call, member: Member) -> list[str]:
-    among = configuration_of(call.db, call.organization).audiences
-    audiences_by_member = match_audiences(call.db, call.organization.organization_id, among, [member], call.now)
+    """The keys of the audiences that the member is in now."""
+    candidates = configuration_of(call.db, call.organization).audiences
+    audiences_by_member = match_audiences(call.db, call.organization.organization_id, candidates, [member], call.now)
     return [audience.audience_key for audience in audiences_by_member[member.member_id]]
 
 

@@ -1,4 +1,4 @@
-"""How many instructions a regular expression of a JSON Schema compiles to."""
+"""The number of instructions that a regular expression of a JSON Schema compiles to."""
 
 import re
 from functools import lru_cache
@@ -12,7 +12,7 @@ _OPTIONS.max_mem = 1 << 20
 # In Latin-1 a class of characters is a few ranges of bytes: about as many instructions as can be active at once.
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1
 _TOO_LARGE = 100_000
-# Escapes that RE2 writes in another way; the last alternative skips every other one as a whole.
+# Escapes that RE2 does not know in this form; the last alternative matches any other escape, which stays unchanged.
 _ESCAPES = re.compile(
     r"\\(?:(?P<character>u[0-9A-Fa-f]{4}|u\{[0-9A-Fa-f]+\}|c[A-Za-z])|(?P<property>[pP]\{[^}]*\})|.)", re.DOTALL
 )
@@ -20,7 +20,7 @@ _ESCAPES = re.compile(
 
 @lru_cache(1_024)
 def pattern_size(pattern: str) -> int:
-    """The number of instructions; very many for a pattern that RE2 cannot read, such as one with large repetitions."""
+    """The number of instructions; `_TOO_LARGE` if RE2 cannot compile the pattern, for example for large repetitions."""
     readable = _ESCAPES.sub(_as_re2, pattern)
     in_latin1 = "".join(character if character <= "\xff" else "\xff" for character in readable)
     try:
@@ -32,6 +32,7 @@ def pattern_size(pattern: str) -> int:
 
 
 def _as_re2(escape: re.Match[str]) -> str:
+    """An escape of the same size in the syntax of RE2."""
     if escape["character"]:
         return "x"
     return r"\pL" if escape["property"] else escape[0]

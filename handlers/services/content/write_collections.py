@@ -14,16 +14,16 @@ from persistence.content.languages import language_of, languages_of
 
 
 def create(call: Call, properties: Any) -> ContentCollection:
-    """Create a collection; a slug that is not given is made from the name. Raises NameTaken, or InvalidRequest."""
+    """Create a collection; a missing slug is made from the name. Raises NameTaken or InvalidRequest."""
     check_collection(values_of(properties))
     check_schema(properties.jsonschema)
     organization_id = call.organization.organization_id
     refusals: dict[str, Refusal] = {collections.SLUG_CONSTRAINT: _slug_taken(properties.slug)}
     if properties.slug is None:
-        # If another call takes the same slug meanwhile, this one is retried.
-        plain = slug_of(properties.name, ())
+        # No refusal of a taken slug: if another call uses the same slug meanwhile, this call is retried.
+        base_slug = slug_of(properties.name, ())
         properties = replace(
-            properties, slug=slug_of(properties.name, collections.slugs_like(call.db, organization_id, plain))
+            properties, slug=slug_of(properties.name, collections.slugs_like(call.db, organization_id, base_slug))
         )
         refusals = {}
     generated = {"collection_key": call.new_key(), "language": language_of(call.organization.default_locale)}
@@ -33,8 +33,8 @@ def create(call: Call, properties: Any) -> ContentCollection:
 def update(call: Call, collection: ContentCollection, changes: Changes[Any]) -> ContentCollection:
     """Change the fields that are sent.
 
-    If `fts_fields` change, the collection takes the language of the organization's default locale, and its documents
-    are indexed again. Raises NameTaken, or InvalidRequest.
+    If `fts_fields` change, the collection gets the language of the organization's default locale, and its documents
+    are indexed again. Raises NameTaken or InvalidRequest.
     """
     check_collection(changes.fields)
     if "jsonschema" in changes.fields:

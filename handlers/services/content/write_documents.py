@@ -29,16 +29,16 @@ from persistence.content import collections, documents
 from persistence.content.languages import languages_of
 from persistence.coupons.books import BOOKS
 
-# Their name in the audit log.
+# The name of documents in the audit log.
 DOCUMENT_ENTITY = "content-document"
 
-_AUDITED = Shape(
+_AUDITED_FIELDS = Shape(
     ContentDocument,
     without=("organization_id", "content_document_id", "content_collection_id", "created_at", "updated_at"),
 )
 
 DocumentPlace = tuple[str, str]
-"""Key and locale of a version."""
+"""The key of a document and the locale of its version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,11 +66,11 @@ class DocumentWrite:
 
     @property
     def place(self) -> DocumentPlace:
-        """Key and locale of the version."""
+        """The key of the document and the locale of the version."""
         return self.document_key, self.locale
 
     def part_to_validate(self, version: ContentDocument | None) -> dict[str, Any]:
-        """The part to be validated: the new values, and both ends of the window, which depend on each other."""
+        """The values to be validated: the new ones, and both ends of the window, which depend on each other."""
         window = {} if version is None else {"from_date": version.from_date, "to_date": version.to_date}
         return {**window, **self.changes.fields, "document_key": self.document_key, "locale": self.locale}
 
@@ -100,7 +100,7 @@ class BatchOutcome:
 def document_key_of(
     call: Call, collection: ContentCollection, address: DocumentAddress, locale: str | None = None
 ) -> str:
-    """The key of the addressed document, where equal slugs belong to the document that has it in the locale.
+    """The key of the addressed document; if several have the slug, of one that has it in the locale, if there is one.
 
     Raises NotFound for a slug that no document has.
     """
@@ -129,7 +129,7 @@ def write_version(
     locale: str,
     changes: Changes[DocumentProperties],
 ) -> ContentDocument:
-    """Create or change the version of a document for a locale; raises the refusal of a faulty document.
+    """Create or change the version of a document for a locale; raises the refusal of an invalid document.
 
     A new version takes over the slug that addresses it, unless the changes have a slug.
     """
@@ -137,7 +137,7 @@ def write_version(
         raise _locale_fixed(address, locale, changes.fields["locale"])
     collection = collections.raise_content_version(call.db, collection)
     item = DocumentWrite(document_key_of(call, collection, address, locale), locale, changes)
-    versions = _stored_versions(call, collection, [item])
+    versions = _lock_versions(call, collection, [item])
     if address.key is None and item.place not in versions:
         item = replace(item, changes=replace(changes, fields={"slug": address.key_or_slug, **changes.fields}))
     return _write_one(call, collection, item, versions.get(item.place))
@@ -150,7 +150,7 @@ def change_version(
     locale: str,
     changes: Changes[DocumentProperties],
 ) -> ContentDocument:
-    """Change the fields of a version that are sent; the others stay.
+    """Change the fields of a version that are sent; the other fields stay unchanged.
 
     A published version has to satisfy the current schema of the collection.
     """
@@ -159,6 +159,7 @@ def change_version(
     collection = collections.raise_content_version(call.db, collection)
     version = version_of(call, collection, address, locale, lock=True)
     if changes.fields.get("status") == PUBLISHED:
+        # So the stored attributes are validated, if the request does not replace them.
         changes = replace(changes, fields={"attrs": version.attrs, **changes.fields})
     return _write_one(call, collection, DocumentWrite(version.document_key, locale, changes), version)
 
@@ -166,19 +167,20 @@ def change_version(
 def _write_one(
     call: Call, collection: ContentCollection, item: DocumentWrite, version: ContentDocument | None
 ) -> ContentDocument:
+    """Validate and store a version; `version` is the stored one, None if it does not exist."""
     refusal = _DocumentValidator(call, collection, [item]).refusal_of(item.part_to_validate(version))
     if refusal is not None:
         raise refusal
     languages = languages_of(collection, [item.locale])
     versions = documents.upsert(call.db, collection, [item.row(version)], languages, call.now)
-    note_versions(call, versions, {item.place: version})
+    audit_versions(call, versions, {item.place: version})
     return versions[0]
 
 
-def _stored_versions(
+def _lock_versions(
     call: Call, collection: ContentCollection, items: Sequence[DocumentWrite]
 ) -> dict[DocumentPlace, ContentDocument]:
-    """The existing versions, locked; the missing ones cannot be created by another call meanwhile."""
+    """Lock the versions that exist, and keep other calls from creating the missing ones; return them by place."""
     places = {item.place for item in items}
     versions = documents.lock_versions(call.db, collection, places)
     if places - versions.keys():
@@ -189,17 +191,17 @@ def _stored_versions(
 
 
 def write_batch(
-    call: Call, collection: ContentCollection, items: Sequence[DocumentWrite | Refusal], names: Sequence[Any]
+    call: Call, collection: ContentCollection, items: Sequence[DocumentWrite | Refusal], raw_items: Sequence[Any]
 ) -> BatchOutcome:
-    """Write the valid documents of a batch, as `write_version` does, in a fixed number of statements.
+    """Write the valid documents of a batch, in a fixed number of statements.
 
-    `items` are the documents of the request, or the refusals of their form; `names` are those in the request at
-    their positions, for the response.
+    `items` has for each document of the request its changes, or a refusal if its form is wrong. `raw_items` are the
+    same documents as the request contains them: the response names the failed ones by them.
     """
     collection = collections.raise_content_version(call.db, collection)
-    sound = [item for item in items if not isinstance(item, Refusal)]
-    versions = _stored_versions(call, collection, sound)
-    validator = _DocumentValidator(call, collection, sound)
+    well_formed_items = [item for item in items if not isinstance(item, Refusal)]
+    versions = _lock_versions(call, collection, well_formed_items)
+    validator = _DocumentValidator(call, collection, well_formed_items)
     rows: list[dict[str, Any]] = []
     failed: list[Failed] = []
     places: set[DocumentPlace] = set()
@@ -217,40 +219,45 @@ def write_batch(
             if refusal is None:
                 rows.append(item.row(versions.get(place)))
         if refusal is not None:
-            failed.append(Failed(index, _text(names[index], "documentKey"), _text(names[index], "locale"), refusal))
+            raw_item = raw_items[index]
+            failed.append(Failed(index, _text_in(raw_item, "documentKey"), _text_in(raw_item, "locale"), refusal))
     languages = languages_of(collection, {row["locale"] for row in rows})
     new_versions = documents.upsert(call.db, collection, rows, languages, call.now)
-    note_versions(call, new_versions, versions)
+    audit_versions(call, new_versions, versions)
     return BatchOutcome(new_versions, failed)
 
 
-def note_versions(
+def audit_versions(
     call: Call,
     versions: Sequence[ContentDocument],
     before_by_place: Mapping[DocumentPlace, ContentDocument | None],
     *,
     deleted: bool = False,
 ) -> None:
-    """Add the written versions to the audit log; `before_by_place` are the former versions."""
+    """Add the written versions to the audit log; `before_by_place` has the versions before, None for new ones."""
     for version in versions:
         before = before_by_place.get((version.document_key, version.locale))
-        after = _AUDITED(version) | ({"deleted": True} if deleted else {})
-        before_values = None if before is None else _AUDITED(before)
+        after = _AUDITED_FIELDS(version) | ({"deleted": True} if deleted else {})
+        before_values = None if before is None else _AUDITED_FIELDS(before)
         call.audit.add(DOCUMENT_ENTITY, version.content_document_id, before=before_values, after=after)
 
 
-def _text(item: Any, name: str) -> str | None:
-    """The text in a field of an item of any form, for the response; None if it is no text."""
+def _text_in(item: Any, name: str) -> str | None:
+    """The text in a field of an item of any form, shortened for the response; None if the field has no text."""
     value = item.get(name, "" if name == "locale" else None) if isinstance(item, dict) else None
     return value[:100] if isinstance(value, str) else None
 
 
 class _DocumentValidator:
-    """Validates documents against the records that those of one call name, looked up in two statements at most."""
+    """Validates the documents of one call.
+
+    They have to satisfy the collection's schema, and the audiences and coupon books that they name have to exist; these
+    are looked up in at most two statements.
+    """
 
     def __init__(self, call: Call, collection: ContentCollection, items: Sequence[DocumentWrite]) -> None:
         self._collection = collection
-        self._validator = DocumentValidator(collection.jsonschema)
+        self._attrs_validator = DocumentValidator(collection.jsonschema)
         organization_id = call.organization.organization_id
         fields_of_items = [item.changes.fields for item in items]
         keys = {key for fields in fields_of_items for key in fields.get("audience_keys") or ()}
@@ -261,12 +268,12 @@ class _DocumentValidator:
             self._books = BOOKS.find_values(call.db, organization_id, coupon_book_key=book_keys)
 
     def refusal_of(self, values: Mapping[str, Any]) -> Refusal | None:
-        """The refusal of a document, or of changes of one, with every fault of its fields; None if it is valid."""
+        """The refusal of a document, or of changes of one, with the faults of its fields; None if it is valid."""
         attrs = values.get("attrs")
         size = len(encode(attrs)) if attrs is not None else 0
         faults = document_faults(self._collection, values, size, ZONE_NAMES)
         if attrs is not None and not any(fault.pointer == "/attrs" for fault in faults):
-            faults += self._validator.faults(attrs, size)
+            faults += self._attrs_validator.faults(attrs, size)
         if faults:
             return InvalidRequest(faults[:50])
         unknown = set(values.get("audience_keys") or ()) - self._audiences

@@ -13,12 +13,12 @@ from persistence import audiences
 def match_audiences(
     db: Connection,
     organization_id: int,
-    among: Sequence[CompiledAudience],
+    candidates: Sequence[CompiledAudience],
     members: Collection[Member],
     at: datetime,
 ) -> dict[int, list[CompiledAudience]]:
-    """The audiences that each member is in at `at`, by member id; one statement, and only if one of them is a list."""
-    in_force = [audience for audience in among if audience.applies(at)]
+    """The candidates that each member is in at the moment `at`, by member id; one statement if any is a list."""
+    in_force = [audience for audience in candidates if audience.applies(at)]
     by_id = {member.member_id: member for member in members}
     lists = {}
     if any(audience.matches is None for audience in in_force):
