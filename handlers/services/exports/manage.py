@@ -1,4 +1,4 @@
-"""Exports as their callers see them: begin, cancel, read."""
+"""The operations on exports: create, cancel, read a part."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from persistence.exports import EXPORTS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportFilters:
-    """The filters of a new export; None leaves out a condition."""
+    """The filters of a new export; None means no condition."""
 
     created_from: datetime | None = None
     created_to: datetime | None = None
@@ -43,7 +43,7 @@ _FILTERS = Shape(ExportFilters)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportProperties:
-    """The properties of a new export."""
+    """The properties of a new export; its rows have ids greater than `after`."""
 
     kind: str
     updated_from: datetime | None = None
@@ -64,12 +64,12 @@ class ExportPart:
 def create_export(call: Call, properties: ExportProperties) -> ExportJob:
     """Begin an export, which the worker writes.
 
-    Raises Forbidden for a caller who may not read what it holds, InvalidRequest for filters that do not fit its kind,
-    and refuses filters that name records that do not exist.
+    Raises Forbidden for a caller who may not read the exported records, InvalidRequest for filters that the kind does
+    not have, and the refusal of a filter that names a record that does not exist.
     """
     refuse_without_role(call, "export", properties.kind, ROLE_OF_KIND)
     filters = filters_on_wire(properties.filters)
-    _refuse_unfit(properties.kind, filters)
+    _refuse_unknown_filters(properties.kind, filters)
     references.refuse_unknown(
         call,
         member=properties.filters.member_id,
@@ -81,20 +81,22 @@ def create_export(call: Call, properties: ExportProperties) -> ExportJob:
 
 
 def filters_on_wire(filters: ExportFilters) -> dict[str, Any]:
-    """The filters that are set, as the body of a request has them."""
+    """The filters that are set, in the form of a request body."""
     return {name: value for name, value in _FILTERS.dump(filters).items() if value is not None}
 
 
-def _refuse_unfit(kind: str, names: Iterable[str]) -> None:
-    fitting = FILTERS_OF_KIND[kind]
-    reason = f"is no filter of {kind}, which are filtered by {', '.join(sorted(fitting))}"
-    faults = [FieldFault(f"{name} {reason}", pointer=f"/filters/{name}") for name in names if name not in fitting]
+def _refuse_unknown_filters(kind: str, names: Iterable[str]) -> None:
+    filters_of_kind = FILTERS_OF_KIND[kind]
+    reason = f"is no filter of {kind}, which are filtered by {', '.join(sorted(filters_of_kind))}"
+    faults = [
+        FieldFault(f"{name} {reason}", pointer=f"/filters/{name}") for name in names if name not in filters_of_kind
+    ]
     if faults:
         raise InvalidRequest(faults)
 
 
 def cancel_export(call: Call, job: ExportJob) -> ExportJob:
-    """End an export and remove its rows; one that has ended without rows stays unchanged."""
+    """End an export and remove its rows; one that has failed, expired or been cancelled stays unchanged."""
     refuse_without_role(call, "export", job.kind, ROLE_OF_KIND)
     job = EXPORTS.lock(call.db, job)
     return job if job.status in (FAILED, CANCELLED, EXPIRED) else EXPORTS.end(call.db, job, CANCELLED, call.now)
@@ -103,7 +105,8 @@ def cancel_export(call: Call, job: ExportJob) -> ExportJob:
 def read_part(call: Call, job: ExportJob, part_number: int) -> ExportPart:
     """A part of an export that is done.
 
-    Raises ExportState for an export in any other state, UnknownExportPart, and Forbidden as `create_export` does.
+    Raises ExportState for an export in any other state, UnknownExportPart, and Forbidden for a caller who may not read
+    the exported records.
     """
     refuse_without_role(call, "export", job.kind, ROLE_OF_KIND)
     if job.status != DONE:

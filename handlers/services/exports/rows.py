@@ -1,4 +1,4 @@
-"""The rows of exports, in bounded memory: members and what they have in the columns of imports, plain records."""
+"""The rows of exports, in bounded memory. Rows of members and of balances have the columns of imports."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,14 +26,14 @@ _MEMBER_FIELDS = [(wire_name(name), name) for name in fields_of(MemberProperties
 
 @dataclass(frozen=True, slots=True)
 class ExportedRow:
-    """A row of an export, with the id behind which an export can go on: of its member, or of the record."""
+    """A row of an export; `row_id` is the id of its member or record, after which an export can continue."""
 
     row_id: int
     values: Mapping[str, Any]
 
 
-def _pages(db: Connection, export_range: ExportRange) -> Iterator[list[tuple[Member, ExportedTier | None]]]:
-    """The members of an export, page by page, each with a tier that was set."""
+def _member_pages(db: Connection, export_range: ExportRange) -> Iterator[list[tuple[Member, ExportedTier | None]]]:
+    """The members of an export, page by page, each with the tier that was set, None if there is none."""
     after = export_range.after
     while page := exported_members.next_members(db, export_range, after, ROWS_AT_ONCE):
         yield page
@@ -41,8 +41,8 @@ def _pages(db: Connection, export_range: ExportRange) -> Iterator[list[tuple[Mem
 
 
 def member_rows(db: Connection, export_range: ExportRange) -> Iterator[ExportedRow]:
-    """A row for each member who was not erased, by id, with the tier that was set."""
-    for page in _pages(db, export_range):
+    """A row for each member who was not erased, ordered by id, with the tier that was set."""
+    for page in _member_pages(db, export_range):
         for member, tier in page:
             yield ExportedRow(member.member_id, _member_values(member, tier))
 
@@ -53,11 +53,11 @@ def _member_values(member: Member, tier: ExportedTier | None) -> dict[str, Any]:
     values = {name: _value_at(body, place) for name, place in PLACES.items()}
     values["joinedAt"] = instant_text(member.created_at)
     if tier is not None:
-        values |= {"tier": tier.name, "tierExpiresAt": _moment(tier.expires_at), "tierHold": tier.tier_hold}
+        values |= {"tier": tier.name, "tierExpiresAt": _moment_text(tier.expires_at), "tierHold": tier.tier_hold}
     return {name: values[name] for name in FIELDS[MEMBERS] if values.get(name) not in (None, [], {})}
 
 
-def _moment(moment: datetime | None) -> str | None:
+def _moment_text(moment: datetime | None) -> str | None:
     return None if moment is None else instant_text(moment)
 
 
@@ -68,31 +68,31 @@ def _value_at(body: Any, place: tuple[str, ...]) -> Any:
 
 
 def balance_rows(db: Connection, export_range: ExportRange) -> Iterator[ExportedRow]:
-    """The rows of what members hold and have earned, by member; nothing that has expired.
+    """The rows of the points that members have and have earned, ordered by member; nothing that has expired.
 
-    There is one for each lot, one for each balance of an account without lots, and one for all points that were earned
-    in the same quarter of an hour. Points that are not available yet are separate rows: one for each moment at which
-    they become available.
+    There is one row for each lot, one for each balance of an account without lots, and one for all points that were
+    earned in the same quarter of an hour. Points that are not available yet have separate rows: one for each moment at
+    which they become available.
     """
-    for page in _pages(db, export_range):
-        names = {member.wallet_id: member for member, _ in page}
-        for balance in exported_members.balances_of(db, export_range, list(names)):
-            member = names[balance.wallet_id]
+    for page in _member_pages(db, export_range):
+        members_by_wallet = {member.wallet_id: member for member, _ in page}
+        for balance in exported_members.balances_of(db, export_range, list(members_by_wallet)):
+            member = members_by_wallet[balance.wallet_id]
             values = {
                 "loyaltyMemberId": member.loyalty_member_id,
                 "amount": exact_number(balance.amount),
                 "account": balance.account,
-                "expiresAt": _moment(balance.expires_at),
+                "expiresAt": _moment_text(balance.expires_at),
                 "qualifyingAmount": exact_number(balance.qualifying),
-                "earnedAt": _moment(balance.earned_at),
-                "availableAt": _moment(balance.available_at),
+                "earnedAt": _moment_text(balance.earned_at),
+                "availableAt": _moment_text(balance.available_at),
             }
             cells = {name: value for name, value in values.items() if value is not None}
             yield ExportedRow(member.member_id, cells)
 
 
 def _record_rows(kind: str, db: Connection, export_range: ExportRange) -> Iterator[ExportedRow]:
-    """A row for each record of another kind, by id."""
+    """A row for each record of a kind other than members and balances, ordered by id."""
     columns, after = QUERIES[kind].columns, export_range.after
     while page := exported_rows.next_rows(db, kind, export_range, after, ROWS_AT_ONCE):
         for row_id, *values in page:
@@ -122,7 +122,7 @@ def csv_header(kind: str) -> str:
 
 
 def csv_row(kind: str, row: ExportedRow) -> str:
-    """A row as a line of CSV, whose cells no spreadsheet takes for formulas."""
+    """A row as a line of CSV, whose cells spreadsheets do not read as formulas."""
     return csv_line(neutralised(_cell(row.values.get(name))) for name in _columns(kind))
 
 
@@ -136,6 +136,7 @@ def _columns(kind: str) -> Sequence[str]:
 
 
 def _cell(value: Any) -> str:
+    """The text of a value in CSV."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -1,6 +1,6 @@
-"""The work on exports: all rows of one moment, stored part by part.
+"""Writes exports: all rows of one snapshot of the database, stored part by part.
 
-A worker that dies leaves its export running; another one begins it again, with a snapshot of its own.
+If a worker dies, another worker writes its export again from the beginning, with a new snapshot.
 """
 
 import logging
@@ -17,14 +17,14 @@ from persistence.exported_rows import ExportRange
 from persistence.exports import EXPORTS
 from persistence.transactions import is_unavailable
 
-# A part ends with the row that reaches one of these, so that it is read and sent at once.
+# A part ends with the row that reaches one of these limits, so that it can be read and sent as a whole.
 ROWS_IN_PART, CHARACTERS_IN_PART = 10_000, 2_000_000
 
 _log = logging.getLogger("loyalty.exports")
 
 
 class ExportWriter:
-    """Writes exports, one after the other; `stopping` returns whether the worker is to end."""
+    """Writes exports, one after the other; `stopping` returns True once the worker is to end."""
 
     def __init__(self, engine: Engine, stopping: Callable[[], bool]) -> None:
         self._engine = engine
@@ -32,7 +32,7 @@ class ExportWriter:
         self._turns = Turns()
 
     def step(self) -> bool:
-        """Write the oldest export of the organization that waits longest; False if none is left, or the worker ends."""
+        """Write an export of the organization served longest ago; False if no export waits, or the worker is to end."""
         job = transactions.run(self._engine, self._claim)
         if job is None:
             return False
@@ -67,19 +67,21 @@ class ExportWriter:
                         job, lambda db, current: EXPORTS.store(db, current, {"status": QUEUED}, datetime.now(UTC))
                     )
                     return False
-                if not self._add(job, content, rows, last_id):
+                if not self._add_part(job, content, rows, last_id):
                     return True
         self._run_if_mine(job, _finish)
         return True
 
-    def _add(self, job: ExportJob, content: str, rows: int, last_id: int) -> bool:
+    def _add_part(self, job: ExportJob, content: str, rows: int, last_id: int) -> bool:
+        """Store a part; False, without storing it, if another attempt has begun or the export was cancelled."""
+
         def add(db: Connection) -> bool:
             return exports.add_part(db, job, content, rows, last_id, datetime.now(UTC))
 
         return transactions.run(self._engine, add)
 
     def _run_if_mine(self, job: ExportJob, do: Callable[[Connection, ExportJob], object]) -> None:
-        """Do something with the locked export, unless another attempt has begun, or it was cancelled."""
+        """Run `do` with the locked export, unless another attempt has begun or the export was cancelled."""
 
         def work(db: Connection) -> None:
             current = EXPORTS.lock(db, job)
@@ -96,7 +98,7 @@ def _finish(db: Connection, job: ExportJob) -> None:
 
 
 def _parts(rows: Iterator[ExportedRow]) -> Iterator[tuple[str, int, int]]:
-    """Lines of JSON in parts, each with the number of its rows and the last id."""
+    """The content of each part as lines of JSON, with the number of its rows and the id of the last one."""
     lines: list[str] = []
     characters, last_id = 0, 0
     for row in rows:
