@@ -1,1 +1,1 @@
-"""Imports: uploading files, and working them off in sets."""
+"""Imports: uploading files, and importing their rows, a set of rows in each database transaction."""

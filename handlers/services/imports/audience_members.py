@@ -1,4 +1,4 @@
-"""Imports of lists of audiences and of badges: any number of rows by a few statements."""
+"""Imports of lists of audiences and of badges, with a few statements for any number of rows."""
 
 from domain.audiences import Audience, NotAListAudience
 from domain.badges import Badge, BadgeGrant
@@ -14,18 +14,18 @@ from persistence.badges import TRACKINGS
 
 
 def import_audience_members(step: ImportStep) -> None:
-    """Put the members of rows on lists, or take them off; the last row of a member counts."""
+    """Add members to the lists of audiences or remove them; for each member and list, the last row counts."""
     call, members_by_name = step.call, step.find_members()
-    audiences_by_name = audiences.find_all_named(call.db, call.organization.organization_id, step.values_of("audience"))
-    names = RecordsByName(
+    named_audiences = audiences.find_all_named(call.db, call.organization.organization_id, step.values_of("audience"))
+    audiences_by_name = RecordsByName(
         step,
         "audience",
         "audience",
-        [(audience, (audience.audience_key, audience.name)) for audience in audiences_by_name],
+        [(audience, (audience.audience_key, audience.name)) for audience in named_audiences],
     )
 
     def read(row: ImportRow) -> tuple[Audience, int, bool]:
-        audience = names.of(row)
+        audience = audiences_by_name.of(row)
         try:
             refuse_without_list(audience)
         except NotAListAudience as refusal:
@@ -35,33 +35,33 @@ def import_audience_members(step: ImportStep) -> None:
     by_audience: dict[int, dict[int, bool]] = {}
     for audience, member_id, is_removed in step.read(read):
         by_audience.setdefault(audience.audience_id, {})[member_id] = is_removed
-    by_id = {audience.audience_id: audience for audience in audiences_by_name}
-    for audience_id, members in sorted(by_audience.items()):
-        added_ids = {member_id for member_id, is_removed in members.items() if not is_removed}
-        change_list(call, by_id[audience_id], added_ids, members.keys() - added_ids)
+    by_id = {audience.audience_id: audience for audience in named_audiences}
+    for audience_id, removals in sorted(by_audience.items()):
+        added_ids = {member_id for member_id, is_removed in removals.items() if not is_removed}
+        change_list(call, by_id[audience_id], added_ids, removals.keys() - added_ids)
 
 
-_CHECKED_FIELDS = ("amount", "customAttributes", "externalId", "systemUniqueKey")
-_COLUMN_OF_POINTER = {f"/{name}": name for name in _CHECKED_FIELDS}
+_OPERATION_FIELDS = ("amount", "customAttributes", "externalId", "systemUniqueKey")
+_COLUMN_OF_POINTER = {f"/{name}": name for name in _OPERATION_FIELDS}
 
 
 def import_badges(step: ImportStep) -> None:
     """Assign the badges of rows."""
     call, members_by_name = step.call, step.find_members()
-    existing = configuration_of(call.db, call.organization).badges.values()
-    names = RecordsByName(step, "badge", "badge", [(badge, (badge.badge_key, badge.name)) for badge in existing])
+    badges = configuration_of(call.db, call.organization).badges.values()
+    badges_by_name = RecordsByName(step, "badge", "badge", [(badge, (badge.badge_key, badge.name)) for badge in badges])
 
     def read(row: ImportRow) -> BadgeGrant:
-        return _grant(step, row, names.of(row), step.member_of(row, members_by_name))
+        return _grant(step, row, badges_by_name.of(row), step.member_of(row, members_by_name))
 
     new_items = step.read_new(read, TRACKINGS)
     step.do_all(new_items, lambda grants: assign_badges([call] * len(grants), grants))
 
 
 def _grant(step: ImportStep, row: ImportRow, badge: Badge, member: Member) -> BadgeGrant:
-    """The assignment that a row asks for; raises RowFault."""
+    """The assignment of a badge by a row; raises RowFault."""
     values = row.values
-    body = {name: values[name] for name in _CHECKED_FIELDS if name in values}
+    body = {name: values[name] for name in _OPERATION_FIELDS if name in values}
     step.check_body("BadgeGrant", body, _COLUMN_OF_POINTER)
     return grant(
         ASSIGN,

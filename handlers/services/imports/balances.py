@@ -1,4 +1,4 @@
-"""Imports of opening balances: each row is a mint, and any number of them takes a fixed number of statements."""
+"""Imports of opening balances: each row is a mint. The number of statements does not depend on the number of rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import posting
 
 _REASON = "Balances were imported."
-# The fields that `mintMemberPoints` takes, too.
-_OF_OPERATION = ("amount", "qualifyingAmount", "description", "tags", "systemUniqueKey", "externalId")
-_FIELDS = {f"/{name}": name for name in _OF_OPERATION}
+# The fields of a row that the body of `mintMemberPoints` has, too.
+_OPERATION_FIELDS = ("amount", "qualifyingAmount", "description", "tags", "systemUniqueKey", "externalId")
+_FIELD_OF_POINTER = {f"/{name}": name for name in _OPERATION_FIELDS}
 
 
 @dataclass(frozen=True, slots=True)
 class _BalanceRow:
-    """A well-formed row; `digest` is that of all its content."""
+    """A well-formed row; the digest in `details` covers the values that decide what is minted."""
 
     row: ImportRow
     loyalty_member_id: str
@@ -50,13 +50,13 @@ class _BalanceRow:
 def import_balances(step: ImportStep) -> None:
     """Mint the balances of rows."""
     accounts = _Accounts(step)
-    read = step.read(lambda row: _read(step, row, accounts))
-    if read:
-        _post(step, read)
+    balance_rows = step.read(lambda row: _read(step, row, accounts))
+    if balance_rows:
+        _post(step, balance_rows)
 
 
 class _Accounts:
-    """The accounts that rows name: those of the default ledger."""
+    """Finds the accounts that rows name, which are accounts of the default ledger."""
 
     def __init__(self, step: ImportStep) -> None:
         self._step, call = step, step.call
@@ -71,7 +71,7 @@ class _Accounts:
         self._by_name |= {account.ledger_account_key: account for account in accounts}
 
     def of(self, values: Mapping[str, Any]) -> LedgerAccount:
-        """The account of a row; raises RowFault."""
+        """The account of a row by its values; raises RowFault."""
         if "account" not in values:
             if self._default is None:
                 raise RowFault("The ledger has no default account.", self._step.name_of("account"))
@@ -86,7 +86,9 @@ class _Accounts:
 def _read(step: ImportStep, row: ImportRow, accounts: _Accounts) -> _BalanceRow:
     """Read a row; raises RowFault."""
     values = row.values
-    step.check_body("MemberPointsRequest", {name: values[name] for name in _OF_OPERATION if name in values}, _FIELDS)
+    step.check_body(
+        "MemberPointsRequest", {name: values[name] for name in _OPERATION_FIELDS if name in values}, _FIELD_OF_POINTER
+    )
     account = accounts.of(values)
     expires_at = step.end_in(row, "expiresAt")
     earned_at = step.past_moment_in(row, "earnedAt")
@@ -97,7 +99,7 @@ def _read(step: ImportStep, row: ImportRow, accounts: _Accounts) -> _BalanceRow:
     name, account_id = values["loyaltyMemberId"], account.ledger_account_id
     fields: tuple[Any, ...] = (name, account_id, values["amount"], expires_at, earned_at, is_pending)
     qualifying = Decimal(values["qualifyingAmount"]) if "qualifyingAmount" in values else None
-    # Without them, the digest of the row is the same as before these columns existed.
+    # Rows without these columns keep the digest that they had before the columns existed.
     fields += tuple(value for value in (qualifying, available_at) if value is not None)
     details = Details(
         system_unique_key=step.key_of(row),
@@ -106,25 +108,28 @@ def _read(step: ImportStep, row: ImportRow, accounts: _Accounts) -> _BalanceRow:
         external_event_date=earned_at,
         description=values.get("description"),
         tags=tuple(values["tags"]) if "tags" in values else None,
-        # When the member was last active elsewhere is not known: what is imported lives from now on.
+        # The import shows no activity of the member: the last one in the former system is not known.
         counts_as_activity=False,
     )
     amount = Decimal(values["amount"])
-    # What members have elsewhere is theirs already: the terms of the account are for what they get from now on.
+    # Members could use these points in the former system, so the account's waiting times do not apply to them.
     availability = AT_ONCE if available_at is None else Availability(available_at)
     return _BalanceRow(row, name, account, amount, qualifying, is_pending, expires_at, availability, details)
 
 
-def _post(step: ImportStep, read: Sequence[_BalanceRow]) -> None:
+def _post(step: ImportStep, balance_rows: Sequence[_BalanceRow]) -> None:
+    """Mint the rows that were not posted before, for the members who exist."""
     unit = UnitOfWork(step.call)
-    members = unit.lock({balance_row.loyalty_member_id for balance_row in read})
-    present = {name: member for name, member in members.items() if member.erased_at is None}
-    posted = posting.find_posted(unit.db, unit.organization_id, [balance_row.key for balance_row in read])
+    locked_members = unit.lock({balance_row.loyalty_member_id for balance_row in balance_rows})
+    members = {name: member for name, member in locked_members.items() if member.erased_at is None}
+    posted_by_key = posting.find_posted(
+        unit.db, unit.organization_id, [balance_row.key for balance_row in balance_rows]
+    )
     to_post: list[tuple[_BalanceRow, Member]] = []
-    for balance_row in read:
+    for balance_row in balance_rows:
         try:
-            member = step.member_of(balance_row.row, present)
-            if _register_key(step, balance_row, posted):
+            member = step.member_of(balance_row.row, members)
+            if _register_key(step, balance_row, posted_by_key):
                 to_post.append((balance_row, member))
         except RowFault as fault:
             step.failed.append(balance_row.row.failed(fault.reason, fault.column))
@@ -132,18 +137,19 @@ def _post(step: ImportStep, read: Sequence[_BalanceRow]) -> None:
         _mint(step, unit, to_post)
 
 
-def _register_key(step: ImportStep, balance_row: _BalanceRow, posted: ResultsByKey[int]) -> bool:
-    """Register the key of a row; return False for a row that was posted before, if the import may repeat rows."""
+def _register_key(step: ImportStep, balance_row: _BalanceRow, posted_by_key: ResultsByKey[int]) -> bool:
+    """Register the key of a row. Returns False for a row that was posted before, if the import may repeat rows."""
     digest = balance_row.details.request_digest
-    if balance_row.key not in posted:
-        # Posted with the others of the import: its id does not matter.
-        posted.add(balance_row.key, digest, 0)
+    if balance_row.key not in posted_by_key:
+        # The row is posted later, with the other rows; nothing reads its transaction id, so it is 0 here.
+        posted_by_key.add(balance_row.key, digest, 0)
         return True
     column = step.name_of("systemUniqueKey")
     if step.job.mode != UPSERT:
         raise RowFault(f"Points were posted with the systemUniqueKey {balance_row.key} before.", column)
     try:
-        posted.find(balance_row.key, digest)
+        # Only for the refusal of a key that was used for other values.
+        posted_by_key.find(balance_row.key, digest)
     except Refusal as refusal:
         raise RowFault(refusal.detail, column) from None
     return False

@@ -1,4 +1,4 @@
-"""Imports of coupon codes, and of the coupons that members have."""
+"""Imports of coupon codes, and of the coupons of members."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,8 +18,8 @@ from persistence.coupons import books, codes
 from persistence.coupons.books import BOOKS
 from persistence.coupons.usages import USAGES
 
-# The fields of a row by those of `assignCoupon`.
-_OF_OPERATION = {
+# The fields of a row by the names that they have in the body of `assignCoupon`.
+_FIELD_OF_NAME = {
     "code": "code",
     "amount": "amount",
     "pointsOverride": "pointsOverride",
@@ -30,25 +30,25 @@ _OF_OPERATION = {
     "tags": "tags",
     "systemUniqueKey": "systemUniqueKey",
 }
-_FIELDS = {f"/{name}": field for name, field in _OF_OPERATION.items()}
+_FIELD_OF_POINTER = {f"/{name}": field for name, field in _FIELD_OF_NAME.items()}
 
 
 def import_coupons(step: ImportStep) -> None:
     """Assign the coupons of rows."""
-    call, names, members_by_name = step.call, _book_names(step), step.find_members()
+    call, books_by_name, members_by_name = step.call, _books_by_name(step), step.find_members()
 
     def read(row: ImportRow) -> CouponRequest:
-        return _request(step, row, names.of(row), step.member_of(row, members_by_name))
+        return _request(step, row, books_by_name.of(row), step.member_of(row, members_by_name))
 
     new_items = step.read_new(read, USAGES)
     step.do_all(new_items, lambda requests: assign_coupons([call] * len(requests), requests))
 
 
 def _request(step: ImportStep, row: ImportRow, book: CouponBook, member: Member) -> CouponRequest:
-    """The assignment that a row asks for; raises RowFault."""
+    """The assignment of coupons by a row; raises RowFault."""
     values = row.values
-    body: dict[str, Any] = {name: values[field] for name, field in _OF_OPERATION.items() if field in values}
-    step.check_body("CouponAssignment", body, _FIELDS, INTEGRATION)
+    body: dict[str, Any] = {name: values[field] for name, field in _FIELD_OF_NAME.items() if field in values}
+    step.check_body("CouponAssignment", body, _FIELD_OF_POINTER, INTEGRATION)
     expires_at = step.end_in(row, "expiresAt")
     command = CouponCommand(
         codes=(values["code"],) if "code" in values else (),
@@ -61,7 +61,7 @@ def _request(step: ImportStep, row: ImportRow, book: CouponBook, member: Member)
         external_id=values.get("externalId"),
         description=values.get("description"),
         tags=tuple(values.get("tags", ())),
-        # What the member paid for it was paid before.
+        # A price in points was paid in the former system.
         points_override=Decimal(values.get("pointsOverride", 0)),
     )
     return CouponRequest(member, book, command)
@@ -74,28 +74,30 @@ def _remaining_value(step: ImportStep, book: CouponBook, values: Mapping[str, An
     remaining, amount = Decimal(values["remainingValue"]), values.get("amount", 1)
     if not book.is_value_coupon or book.face_value is None:
         raise step.fault("remainingValue", "cannot be set: the coupons of this book have no value.")
-    least, most = (amount - 1) * book.face_value, amount * book.face_value
-    if not least < remaining <= most:
-        raise step.fault("remainingValue", f"must be more than {least:f} and at most {most:f} for {amount} coupons.")
+    # At most one of the coupons is partly used, and none is used up.
+    minimum, maximum = (amount - 1) * book.face_value, amount * book.face_value
+    if not minimum < remaining <= maximum:
+        bounds = f"must be more than {minimum:f} and at most {maximum:f} for {amount} coupons."
+        raise step.fault("remainingValue", bounds)
     return remaining
 
 
-def _book_names(step: ImportStep) -> RecordsByName[CouponBook]:
+def _books_by_name(step: ImportStep) -> RecordsByName[CouponBook]:
     """The coupon books that rows name."""
     call = step.call
-    books_by_name = books.find_all_named(call.db, call.organization.organization_id, step.values_of("couponBook"))
+    named_books = books.find_all_named(call.db, call.organization.organization_id, step.values_of("couponBook"))
     return RecordsByName(
-        step, "couponBook", "coupon book", [(book, (book.coupon_book_key, book.name)) for book in books_by_name]
+        step, "couponBook", "coupon book", [(book, (book.coupon_book_key, book.name)) for book in named_books]
     )
 
 
 def import_coupon_codes(step: ImportStep) -> None:
     """Add the codes of rows to their books."""
-    call, names = step.call, _book_names(step)
+    call, books_by_name = step.call, _books_by_name(step)
 
     def read(row: ImportRow) -> tuple[int, ImportRow]:
         step.check_body("CouponCodes", {"codes": [row.values["code"]]}, {"/codes/0": "code"}, INTEGRATION)
-        return names.of(row).coupon_book_id, row
+        return books_by_name.of(row).coupon_book_id, row
 
     by_book: dict[int, list[ImportRow]] = {}
     for book_id, row in step.read(read):
@@ -105,25 +107,25 @@ def import_coupon_codes(step: ImportStep) -> None:
         for book in BOOKS.find_all(call.db, call.organization.organization_id, coupon_book_id=by_book)
     }
     for book_id, book_rows in sorted(by_book.items()):
-        _add(step, BOOKS.lock(call.db, by_id[book_id]), book_rows)
+        _add_codes(step, BOOKS.lock(call.db, by_id[book_id]), book_rows)
 
 
-def _add(step: ImportStep, book: CouponBook, rows: Sequence[ImportRow]) -> None:
-    """Add the codes of rows to a locked book; in the mode `upsert` codes that it has are done."""
+def _add_codes(step: ImportStep, book: CouponBook, rows: Sequence[ImportRow]) -> None:
+    """Add the codes of rows to a locked book; in the mode `upsert`, codes that the book has already count as done."""
     call = step.call
     existing_codes = set(codes.find_taken(call.db, book, [row.values["code"] for row in rows]))
-    new: list[str | None] = []
+    new_codes: list[str | None] = []
     for row in rows:
         code = row.values["code"]
         try:
             refuse_archived(book)
             if code not in existing_codes:
-                refuse_codes(replace(book, coupon_count=book.coupon_count + len(new)), [code])
+                refuse_codes(replace(book, coupon_count=book.coupon_count + len(new_codes)), [code])
                 existing_codes.add(code)
-                new.append(code)
+                new_codes.append(code)
             elif step.job.mode == CREATE:
                 raise code_taken(code)
         except Refusal as refusal:
             step.fail(row, refusal.detail, "code")
-    if new:
-        codes.add_codes(call.db, book, new, call.now)
+    if new_codes:
+        codes.add_codes(call.db, book, new_codes, call.now)

@@ -1,4 +1,4 @@
-"""Imports of events, with purchase orders among them: captured, or evaluated as of the days when they happened."""
+"""Imports of events, including those of purchase orders. Quiet imports store them, others also evaluate them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,9 +14,9 @@ from handlers.services.imports.rows import ImportRow
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence.events import EVENTS
 
-# As many as a request may track.
+# The maximum number of events of a request.
 _TRACKED_AT_ONCE = 100
-_OF_OPERATION = (
+_EVENT_FIELDS = (
     "loyaltyMemberId",
     "sponsorLoyaltyMemberId",
     "externalId",
@@ -25,11 +25,11 @@ _OF_OPERATION = (
     "payload",
     "tags",
 )
-_FIELDS = {f"/{name}": name for name in (*_OF_OPERATION, "systemUniqueKey")}
+_FIELD_OF_POINTER = {f"/{name}": name for name in (*_EVENT_FIELDS, "systemUniqueKey")}
 
 
 def import_events(step: ImportStep) -> None:
-    """Track the events of rows, which are only captured if the import is quiet."""
+    """Track the events of rows; a quiet import stores them without evaluation."""
     members_by_name = step.find_members()
 
     def read(row: ImportRow) -> IncomingEvent:
@@ -38,21 +38,22 @@ def import_events(step: ImportStep) -> None:
 
     new_items = step.read_new(read, EVENTS)
     for begin in range(0, len(new_items), _TRACKED_AT_ONCE):
-        step.do_all(new_items[begin : begin + _TRACKED_AT_ONCE], lambda incoming: _tracked(step.call, incoming))
+        step.do_all(new_items[begin : begin + _TRACKED_AT_ONCE], lambda incoming: _track(step.call, incoming))
 
 
-def _tracked(call: Call, incoming: Sequence[IncomingEvent]) -> list[Any]:
+def _track(call: Call, incoming: Sequence[IncomingEvent]) -> list[Any]:
+    """Track events; return the refusal of each, None if it was accepted."""
     unit = UnitOfWork(call, CAPTURE_ONLY if call.is_quiet else FULL)
     return [result.refusal for result in track(unit, incoming)]
 
 
 def _event(step: ImportStep, row: ImportRow) -> IncomingEvent:
     """The event of a row; raises RowFault."""
-    body = {name: row.values[name] for name in _OF_OPERATION if name in row.values}
+    body = {name: row.values[name] for name in _EVENT_FIELDS if name in row.values}
     body["systemUniqueKey"] = step.key_of(row)
-    step.check_body("TrackedEvent", body, _FIELDS, INTEGRATION)
+    step.check_body("TrackedEvent", body, _FIELD_OF_POINTER, INTEGRATION)
     happened_at = step.past_moment_in(row, "externalEventDate")
     try:
         return replace(incoming_event(body), external_event_date=happened_at)
     except InvalidRequest as refusal:
-        raise step.fault_at(refusal.faults[0].pointer, _FIELDS, detail_of(refusal)) from None
+        raise step.fault_at(refusal.faults[0].pointer, _FIELD_OF_POINTER, detail_of(refusal)) from None

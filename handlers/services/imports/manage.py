@@ -1,4 +1,4 @@
-"""Imports as their callers see them: begin, upload the file, start, cancel."""
+"""The operations on imports: create, upload the file, start, cancel, and read the rows that failed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ from handlers.services.file_jobs import refuse_without_role
 from persistence import imports
 from persistence.imports import IMPORTS
 
-_MOST_NAMED = 5
+_MAX_LISTED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +45,9 @@ class ImportProperties:
 
 
 def create_import(call: Call, properties: ImportProperties) -> ImportJob:
-    """Begin an import, whose file is uploaded next.
+    """Create an import, whose file is uploaded next.
 
-    Raises Forbidden for a caller who may not write what is imported.
+    Raises Forbidden for a caller who may not write the imported records.
     """
     refuse_without_role(call, "import", properties.kind, ROLE_OF_KIND)
     delimiter = properties.delimiter if properties.format == CSV else None
@@ -56,9 +56,9 @@ def create_import(call: Call, properties: ImportProperties) -> ImportJob:
 
 
 def upload_part(call: Call, job: ImportJob, part_number: int, content: Upload) -> ImportPart:
-    """Store a part of the file; the same part again changes nothing, another one takes its place.
+    """Store a part of the file; the same content again changes nothing, other content replaces the stored part.
 
-    Raises ImportState once the import was started, and if the organization's files take too much space.
+    Raises ImportState if the import was started, or if the organization's files would need too much space.
     """
     refuse_without_role(call, "import", job.kind, ROLE_OF_KIND)
     job = IMPORTS.lock(call.db, job)
@@ -66,18 +66,19 @@ def upload_part(call: Call, job: ImportJob, part_number: int, content: Upload) -
     existing_part = {part.part_number: part for part in imports.find_parts(call.db, job)}.get(part_number)
     if existing_part is not None and (existing_part.size, existing_part.sha256) == (len(content), content.sha256):
         return existing_part
-    known_size = existing_part.size if existing_part is not None else 0
-    _refuse_too_much(call, len(content) - known_size)
+    replaced_size = existing_part.size if existing_part is not None else 0
+    _refuse_too_much(call, len(content) - replaced_size)
     blocks = content.blocks(imports.BLOCK_BYTES)
     part = imports.add_part(
         call.db, job, part_number, blocks, size=len(content), sha256=content.sha256, created_at=call.now
     )
-    total = job.bytes_total + part.size - known_size
+    total = job.bytes_total + part.size - replaced_size
     IMPORTS.store(call.db, job, {"bytes_total": total}, call.now)
     return part
 
 
 def _refuse_too_much(call: Call, more_bytes: int) -> None:
+    """Refuse a part if the stored files of the organization would exceed their limit."""
     limit = call.settings.import_stored_bytes
     total = imports.stored_bytes(call.db, call.organization.organization_id) + more_bytes
     if more_bytes > 0 and total > limit:
@@ -88,9 +89,9 @@ def _refuse_too_much(call: Call, more_bytes: int) -> None:
 
 
 def start_import(call: Call, job: ImportJob, parts: int) -> ImportJob:
-    """Hand the import over to the worker; one that was started before with as many parts stays unchanged.
+    """Queue the import for the worker; an import that was started before with the same number of parts stays unchanged.
 
-    Raises ImportIncomplete if one of the parts from 1 to `parts` is missing, and ImportState if there are more.
+    Raises ImportIncomplete if one of the parts from 1 to `parts` is missing, and ImportState if more were uploaded.
     """
     refuse_without_role(call, "import", job.kind, ROLE_OF_KIND)
     job = IMPORTS.lock(call.db, job)
@@ -100,8 +101,8 @@ def start_import(call: Call, job: ImportJob, parts: int) -> ImportJob:
     stored_numbers = {part.part_number for part in imports.find_parts(call.db, job)}
     missing_numbers = [str(number) for number in range(1, parts + 1) if number not in stored_numbers]
     if missing_numbers:
-        more = f" and {len(missing_numbers) - _MOST_NAMED} more" if len(missing_numbers) > _MOST_NAMED else ""
-        numbers = ", ".join(missing_numbers[:_MOST_NAMED])
+        more = f" and {len(missing_numbers) - _MAX_LISTED} more" if len(missing_numbers) > _MAX_LISTED else ""
+        numbers = ", ".join(missing_numbers[:_MAX_LISTED])
         raise ImportIncomplete(f"Parts 1 to {parts} are needed; these parts were not uploaded: {numbers}{more}.")
     if len(stored_numbers) > parts:
         raise ImportState(f"{len(stored_numbers)} parts were uploaded, which is more than {parts}.")
@@ -109,9 +110,9 @@ def start_import(call: Call, job: ImportJob, parts: int) -> ImportJob:
 
 
 def cancel_import(call: Call, job: ImportJob) -> ImportJob:
-    """End the import where it is; rows that were imported stay. One that was cancelled before stays unchanged.
+    """End the import; rows that were imported stay. An import that was cancelled before stays unchanged.
 
-    Raises ImportState for an import that has ended in another way.
+    Raises ImportState for an import that is done or has failed.
     """
     refuse_without_role(call, "import", job.kind, ROLE_OF_KIND)
     job = IMPORTS.lock(call.db, job)
@@ -123,7 +124,7 @@ def cancel_import(call: Call, job: ImportJob) -> ImportJob:
 
 
 def find_failed_rows(call: Call, job: ImportJob, after_line: int, limit: int) -> list[FailedRow]:
-    """Return rows that failed, for callers who may read such rows elsewhere, too."""
+    """Return rows that failed; raises Forbidden for a caller who may not read records of the imported kind."""
     refuse_without_role(call, "import", job.kind, READING_ROLES)
     return imports.find_failed(call.db, job, after_line, limit)
 

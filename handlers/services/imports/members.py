@@ -1,4 +1,4 @@
-"""Imports of members: any number of rows by a fixed number of statements."""
+"""Imports of members, with a fixed number of statements for any number of rows."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _BODY = Body(MemberBody)
 # Events are evaluated one by one, so few members are tracked at once.
 _TRACKED_AT_ONCE = 100
 
-_FIELDS = {"/" + "/".join(place): name for name, place in PLACES.items()}
-# The objects around each field in the body of `createMember`, and its name there.
+_FIELD_OF_POINTER = {"/" + "/".join(place): name for name, place in PLACES.items()}
+# For each field, the names of the objects that contain it in the body of `createMember`, and its name there.
 _PARENTS = {name: (place[:-1], place[-1]) for name, place in PLACES.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class _MemberRow:
-    """A well-formed row: its values of a member, `attributes` one by one."""
+    """A well-formed row: `sent` are its fields of a member, `attributes` its columns of single custom attributes."""
 
     row: ImportRow
     sent: Changes[MemberBody]
@@ -64,21 +64,21 @@ class _MemberRow:
 
 
 @dataclass(slots=True)
-class _Batch:
-    """The rows of a batch by what is to be done with them."""
+class _SortedRows:
+    """The rows to import: `new` of members to enrol, `changed` each with the existing member and the values to set."""
 
     new: list[_MemberRow] = field(default_factory=list)
     changed: list[tuple[_MemberRow, Member, dict[str, Any]]] = field(default_factory=list)
 
 
 def import_members(step: ImportStep) -> None:
-    """Enrol the members of rows, or change them if the import may; no two of the rows are about one member."""
+    """Enrol the members of rows, or change them if the import may. No member has two of the rows."""
     tiers = Tiers(step)
-    read = step.read(lambda row: _read(step, row, tiers))
-    if read:
-        batch = _sort_out(step, read)
-        _enrol(step.call, batch.new)
-        _change(step.call, batch.changed)
+    member_rows = step.read(lambda row: _read(step, row, tiers))
+    if member_rows:
+        sorted_rows = _sort_out(step, member_rows)
+        _enrol(step.call, sorted_rows.new)
+        _change(step.call, sorted_rows.changed)
 
 
 def _read(step: ImportStep, row: ImportRow, tiers: Tiers) -> _MemberRow:
@@ -94,29 +94,33 @@ def _read(step: ImportStep, row: ImportRow, tiers: Tiers) -> _MemberRow:
             part[last] = value
         elif name.startswith(CUSTOM):
             attributes[name.removeprefix(CUSTOM)] = value
-    judged = {**body, "customAttributes": {**body.get("customAttributes", {}), **attributes}} if attributes else body
-    step.check_body("OrganizationMemberCreate", judged, _FIELDS)
+    whole_body = body
+    if attributes:
+        whole_body = {**body, "customAttributes": {**body.get("customAttributes", {}), **attributes}}
+    step.check_body("OrganizationMemberCreate", whole_body, _FIELD_OF_POINTER)
     try:
         changes = _BODY.changes(body)
     except InvalidRequest as refusal:
-        raise step.fault_at(refusal.faults[0].pointer, _FIELDS, refusal.detail) from None
+        raise step.fault_at(refusal.faults[0].pointer, _FIELD_OF_POINTER, refusal.detail) from None
     return _MemberRow(row, changes, attributes, step.past_moment_in(row, "joinedAt"), tiers.of(row))
 
 
-def _sort_out(step: ImportStep, read: Sequence[_MemberRow]) -> _Batch:
-    """Sort rows into those of new members, changes, and rows that fail because an id is taken."""
-    call, batch = step.call, _Batch()
+def _sort_out(step: ImportStep, member_rows: Sequence[_MemberRow]) -> _SortedRows:
+    """Sort rows into new members and changes; rows fail if an id is taken or the member was erased."""
+    call, sorted_rows = step.call, _SortedRows()
     organization_id = call.organization.organization_id
-    ids = {member_row.loyalty_member_id for member_row in read}
+    ids = {member_row.loyalty_member_id for member_row in member_rows}
     if step.job.mode == UPSERT:
         member_lookups.lock_members(call.db, organization_id, ids)
     existing = MEMBERS.find_all(call.db, organization_id, loyalty_member_id=ids)
     members_by_name = {member.loyalty_member_id: member for member in existing}
-    public = {
-        name for member_row in read if (name := member_row.sent.fields.get("public_loyalty_member_id")) is not None
+    public_ids = {
+        public_id
+        for member_row in member_rows
+        if (public_id := member_row.sent.fields.get("public_loyalty_member_id")) is not None
     }
-    taken_identifiers = members.find_taken(call.db, organization_id, (), public)[1] if public else set()
-    for member_row in read:
+    taken_public_ids = members.find_taken(call.db, organization_id, (), public_ids)[1] if public_ids else set()
+    for member_row in member_rows:
         before = members_by_name.get(member_row.loyalty_member_id)
         if before is not None and step.job.mode != UPSERT:
             refusal = member_exists(member_row.loyalty_member_id)
@@ -128,15 +132,15 @@ def _sort_out(step: ImportStep, read: Sequence[_MemberRow]) -> _Batch:
         public_id = member_row.sent.fields.get("public_loyalty_member_id")
         previous_public_id = None if before is None else before.public_loyalty_member_id
         if public_id is not None and public_id != previous_public_id:
-            if public_id in taken_identifiers:
+            if public_id in taken_public_ids:
                 step.fail(member_row.row, public_id_taken(public_id).detail, "publicLoyaltyMemberId")
                 continue
-            taken_identifiers.add(public_id)
+            taken_public_ids.add(public_id)
         if before is None:
-            batch.new.append(member_row)
+            sorted_rows.new.append(member_row)
         else:
-            batch.changed.append((member_row, before, _values_after(before, member_row)))
-    return batch
+            sorted_rows.changed.append((member_row, before, _values_after(before, member_row)))
+    return sorted_rows
 
 
 def _values_after(before: Member, member_row: _MemberRow) -> dict[str, Any]:
@@ -147,29 +151,29 @@ def _values_after(before: Member, member_row: _MemberRow) -> dict[str, Any]:
 
 
 def _enrol(call: Call, rows: Sequence[_MemberRow]) -> None:
-    """Enrol the members of rows, and report the tiers that they bring along."""
-    new = []
+    """Enrol the members of rows, and report the tiers that the rows name."""
+    new_members = []
     tiers = {}
     for row in rows:
-        held_tiers = {} if row.tier is None else row.tier.of_newcomer(call.now)
-        new.append(NewMember(row.properties, row.joined_at, held_tiers))
+        held_tiers = {} if row.tier is None else row.tier.tiers_of_new_member(call.now)
+        new_members.append(NewMember(row.properties, row.joined_at, held_tiers))
         if row.tier is not None:
             tiers[row.loyalty_member_id] = (row.tier, held_tiers)
     unit = UnitOfWork(call)
-    if call.is_quiet and new:
-        unit.adopt(insert_members(call, new))
-    elif new:
-        for begin in range(0, len(new), _TRACKED_AT_ONCE):
-            enrol_accepted(call, new[begin : begin + _TRACKED_AT_ONCE])
+    if call.is_quiet and new_members:
+        unit.adopt(insert_members(call, new_members))
+    elif new_members:
+        for begin in range(0, len(new_members), _TRACKED_AT_ONCE):
+            enrol_accepted(call, new_members[begin : begin + _TRACKED_AT_ONCE])
         if tiers:
             unit.lock(loyalty_member_ids=tiers.keys())
     report_tiers_of_new(unit, tiers)
 
 
 def _change(call: Call, changed_members: Sequence[tuple[_MemberRow, Member, dict[str, Any]]]) -> None:
-    """Set the tiers of members, and store and report those of whom the row changes something.
+    """Set the tiers of members; store and report the members of whom the row changes a value.
 
-    Each member comes with the row and the values that it sets. A quiet import reports nothing.
+    Each member comes with its row and the values to set. A quiet import reports nothing.
     """
     organization_id = call.organization.organization_id
     set_tiers(
@@ -201,7 +205,7 @@ def _change(call: Call, changed_members: Sequence[tuple[_MemberRow, Member, dict
 
 
 def _report_changes(call: Call, changes: Sequence[tuple[Member, Member]]) -> None:
-    """Report changed members, each as (before, after), to campaigns and triggers, as `updateMember` does."""
+    """Report changed members, each as (before, after), to campaigns and triggers, like `updateMember`."""
     incoming = []
     for before, after in changes:
         payload = {"changedFields": list(differences(MEMBER_PROPERTIES.dump(before), MEMBER_PROPERTIES.dump(after)))}

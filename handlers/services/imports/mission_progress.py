@@ -1,4 +1,4 @@
-"""Imports of the progress of members in missions: any number of rows by a few statements."""
+"""Imports of the progress of members in missions, with a few statements for any number of rows."""
 
 from dataclasses import dataclass
 
@@ -26,23 +26,23 @@ class _ProgressRow:
 def import_mission_progress(step: ImportStep) -> None:
     """Set the progress of members in missions.
 
-    Nothing is paid or reported, even by an import that notifies campaigns of its rows.
+    Pays no rewards and reports nothing, even if the import is not quiet.
     """
     call, organization_id = step.call, step.call.organization.organization_id
     locked = UnitOfWork(call).lock(step.values_of("loyaltyMemberId"))
     members_by_name = {
         name: member for name, member in locked.items() if isinstance(name, str) and member.erased_at is None
     }
-    missions_by_name = missions.find_all_named(call.db, organization_id, step.values_of("mission"))
-    names = RecordsByName(
+    named_missions = missions.find_all_named(call.db, organization_id, step.values_of("mission"))
+    missions_by_name = RecordsByName(
         step,
         "mission",
         "mission",
-        [(mission, (mission.mission_key, mission.code, mission.name)) for mission in missions_by_name],
+        [(mission, (mission.mission_key, mission.code, mission.name)) for mission in named_missions],
     )
 
     def read(row: ImportRow) -> _ProgressRow:
-        member, mission = step.member_of(row, members_by_name), names.of(row)
+        member, mission = step.member_of(row, members_by_name), missions_by_name.of(row)
         return _ProgressRow(row, member, mission, _progress(step, row, mission))
 
     items = step.read(read)
@@ -66,7 +66,7 @@ def _progress(step: ImportStep, row: ImportRow, mission: Mission) -> Progress:
     count, times_achieved = values.get("count", 0), values.get("timesAchieved", 0)
     if not 0 <= times_achieved <= MOST_ACHIEVEMENTS:
         raise step.fault("timesAchieved", f"is {times_achieved}, not between 0 and {MOST_ACHIEVEMENTS}.")
-    most = goal if times_achieved else goal - 1
-    if not 0 <= count <= most:
-        raise step.fault("count", f"is {count}, not between 0 and {most}; the mission has the goal {goal}.")
+    maximum = goal if times_achieved else goal - 1
+    if not 0 <= count <= maximum:
+        raise step.fault("count", f"is {count}, not between 0 and {maximum}; the mission has the goal {goal}.")
     return Progress.from_counts(goal, count, times_achieved)

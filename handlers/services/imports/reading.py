@@ -21,9 +21,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ImportStep:
-    """Rows of an import that a call imports; `name_of` returns the name of a field in the file.
+    """The rows that one step imports; `name_of` returns the name of a field in the file.
 
-    The rows that cannot be imported are added to `failed`.
+    Rows that cannot be imported are added to `failed`.
     """
 
     call: Call
@@ -33,21 +33,21 @@ class ImportStep:
     failed: list[FailedRow] = field(default_factory=list)
 
     def fail(self, row: ImportRow, reason: str, field_name: str | None = None) -> None:
-        """Add a row to the failed ones, because of this field if one is named."""
+        """Add a row to the failed ones; `field_name` is the field at fault, None if it is not a single one."""
         self.failed.append(row.failed(reason, None if field_name is None else self.name_of(field_name)))
 
     def fault(self, field_name: str, words: str) -> RowFault:
-        """The fault of a field, in words that follow its name in the file."""
+        """The fault of a field; `words` follow the name of the field in its text."""
         name = self.name_of(field_name)
         return RowFault(f"{name} {words}", name)
 
     def read(self, read: Callable[[ImportRow], T]) -> list[T]:
-        """The results of `read`, which raises RowFault, for the rows that are right."""
+        """The results of `read` for the rows; a row fails if it has a fault already, or if `read` raises RowFault."""
         items = []
         required_fields = REQUIRED[self.job.kind]
         for row in self.rows:
             if row.fault is not None:
-                # Not raised: it would hold the frame of this call, and so the row that holds it.
+                # Not raised: its traceback would reference this frame and so the row, which references the fault.
                 self.failed.append(row.failed(row.fault.reason, row.fault.column))
                 continue
             try:
@@ -60,9 +60,9 @@ class ImportStep:
         return items
 
     def read_new(self, read: Callable[[ImportRow], T], records: Records[Any]) -> list[tuple[ImportRow, T]]:
-        """The rows to import, with what `read` makes of them.
+        """The rows to import, each with the result of `read`.
 
-        Rows whose key one of the `records` has fail, unless the import may repeat them.
+        Unless the import may repeat rows, a row fails if one of the `records` or an earlier row has its key.
         """
         items = self.read(lambda row: (row, read(row)))
         all_keys = [self.key_of(row) for row, _ in items]
@@ -78,7 +78,7 @@ class ImportStep:
         return new_items
 
     def do_all(self, items: Sequence[tuple[ImportRow, T]], do: Callable[[list[T]], Iterable[Any]]) -> None:
-        """Do what rows ask for, all at once; those whose outcome is a refusal fail."""
+        """Call `do` with the requests of all rows; a row whose outcome is a refusal fails."""
         if items:
             outcomes = do([request for _, request in items])
             for (row, _), outcome in zip(items, outcomes, strict=True):
@@ -86,7 +86,7 @@ class ImportStep:
                     self.fail(row, detail_of(outcome))
 
     def key_of(self, row: ImportRow) -> str:
-        """The key under which a row is done once: its own, or one made of its place."""
+        """The key that keeps a row from being imported twice: its own, or one made of the import and the line."""
         return row.values.get("systemUniqueKey") or f"import-{self.job.import_id}-{row.line}"
 
     def values_of(self, field_name: str) -> set[str]:
@@ -109,8 +109,8 @@ class ImportStep:
     def moment_in(self, row: ImportRow, field_name: str, *, is_end: bool = False) -> Any:
         """The moment in a field of a row, None if it has none.
 
-        A day without a time is its first moment in the zone of the organization, or with `is_end` its last: the first
-        of the next day. Raises RowFault.
+        A day without a time means its beginning in the zone of the organization, or with `is_end` its end, which is the
+        beginning of the next day. Raises RowFault.
         """
         text = row.values.get(field_name)
         if text is None:
@@ -126,14 +126,17 @@ class ImportStep:
             raise self.fault(field_name, "is not between the years 1 and 9999.") from None
 
     def past_moment_in(self, row: ImportRow, field_name: str) -> Any:
-        """As `moment_in`, of a field that cannot be in the future."""
+        """The moment in a field of a row, None if it has none; raises RowFault for one in the future."""
         moment = self.moment_in(row, field_name)
         if moment is not None and moment > self.call.now:
             raise self.fault(field_name, "is in the future.")
         return moment
 
     def end_in(self, row: ImportRow, field_name: str) -> Any:
-        """The end in a field of a row, which has to be in the future; a day without a time ends with it."""
+        """The moment in a field of a row, None if it has none; a day without a time is its end.
+
+        Raises RowFault for a moment that is not in the future.
+        """
         moment = self.moment_in(row, field_name, is_end=True)
         if moment is not None and moment <= self.call.now:
             raise self.fault(field_name, "is not in the future.")
@@ -142,14 +145,14 @@ class ImportStep:
     def check_body(
         self, schema: str, body: Mapping[str, Any], fields: Mapping[str, str], surface: str = ADMINISTRATION
     ) -> None:
-        """Raise RowFault with the first fault of a body; `fields` are those of the row by pointer into the body."""
+        """Raise RowFault with the first fault of a body; `fields` has the row's field for each pointer into it."""
         validator = component_validator(schema, surface)
         if not validator.accepts(body):
             fault = body_faults(validator, body)[0]
             raise self.fault_at(fault.pointer, fields, fault.detail)
 
     def fault_at(self, pointer: str | None, fields: Mapping[str, str], detail: str) -> RowFault:
-        """The fault of the field whose value is at a pointer into the body, or around it."""
+        """The fault of the field at a pointer into the body, or of the field whose value contains the pointer."""
         pointer = pointer or ""
         while pointer and pointer not in fields:
             pointer = pointer.rpartition("/")[0]
@@ -157,7 +160,10 @@ class ImportStep:
 
 
 class RecordsByName(Generic[T]):
-    """Finds the record that a field of a row refers to by key or name; `records` come with their keys and names."""
+    """Finds the record that a field of a row refers to by key or name.
+
+    `records` come with their keys and names; `kind` is the noun for them in messages.
+    """
 
     def __init__(
         self, step: ImportStep, field_name: str, kind: str, records: Iterable[tuple[T, Sequence[str | None]]]
@@ -173,6 +179,7 @@ class RecordsByName(Generic[T]):
     def of(self, row: ImportRow) -> T:
         """The record that a row refers to; raises RowFault if no record or several records have the name."""
         name = row.values[self._field]
+        # Keys are stored in lower case.
         records = self._by_name.get(name) or self._by_name.get(name.lower(), [])
         if len(records) == 1:
             return records[0]
@@ -183,5 +190,5 @@ class RecordsByName(Generic[T]):
 
 
 def detail_of(refusal: Refusal) -> str:
-    """Why a row is refused, in the words of the first fault if there are several."""
+    """The text of a refusal, or of its first fault if it lists faults."""
     return refusal.faults[0].detail if isinstance(refusal, InvalidRequest) and refusal.faults else refusal.detail

@@ -13,13 +13,16 @@ from domain.problems import InvalidRequest
 from handlers.messages import json_text
 from persistence import imports
 
-# As many bytes of the unpacked file are read at once, and one row more: rows in memory take a multiple of it.
+# The bytes of the unpacked file that are read ahead, up to the end of a row. Rows in memory need a multiple of it.
 _BYTES_AT_ONCE = 2 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class ImportRow:
-    """A row of a file: its values by field, or its errors, and its unchanged cells or text."""
+    """A row of a file: its values by field or its fault, and as `sent` its unchanged cells or text.
+
+    The next row begins at `next_byte` of the unpacked file, which is line `next_line`.
+    """
 
     line: int
     sent: Sequence[str] | str
@@ -27,11 +30,11 @@ class ImportRow:
     next_line: int
     values: Mapping[str, Any] = field(default_factory=dict)
     fault: RowFault | None = None
-    # Empty lines, which are no row.
+    # True for empty lines, which are not imported.
     is_empty: bool = False
 
     def failed(self, reason: str, column: str | None = None) -> FailedRow:
-        """The row as one that failed."""
+        """The record of the row as a failed one."""
         name = self.values.get("loyaltyMemberId")
         return FailedRow(self.line, column, reason, self.sent, name if isinstance(name, str) else None)
 
@@ -39,16 +42,16 @@ class ImportRow:
 class RowReader:
     """Reads the rows of an import, beginning where the last step ended; each step sets its own connection as `db`.
 
-    A compressed file may have at most `limit` bytes when decompressed.
+    A compressed file may have at most `max_unpacked_bytes` when decompressed.
     """
 
-    def __init__(self, db: Connection, job: ImportJob, parts: Sequence[ImportPart], limit: int) -> None:
+    def __init__(self, db: Connection, job: ImportJob, parts: Sequence[ImportPart], max_unpacked_bytes: int) -> None:
         self.db = db
         self._job = job
         self._parts = parts
-        self._limit = limit
+        self._max_unpacked_bytes = max_unpacked_bytes
         self._ahead: list[ImportRow] = []
-        # The place behind the rows that were read ahead, and the empty lines after them.
+        # The position after the rows that were read ahead, and after the empty lines that follow them.
         self._read_byte, self._read_line = job.next_byte, job.next_line
         self._is_complete = False
         self._fault: FileFault | None = None
@@ -69,13 +72,13 @@ class RowReader:
         """The bytes of the uploaded file that were read up to a position in the unpacked file."""
         return self._bytes_read if self._is_packed else next_byte
 
-    def peek(self, most: int) -> list[ImportRow]:
-        """The next rows, at most so many and `_BYTES_AT_ONCE`; none where lines are empty, and at the end.
+    def peek(self, limit: int) -> list[ImportRow]:
+        """The next rows, limited in number and by `_BYTES_AT_ONCE`; may be empty after a long run of empty lines.
 
-        Raises FileFault, once the rows before it are taken.
+        At the end of the file it is empty. Raises FileFault after the rows before the fault were taken.
         """
         while (
-            len(self._ahead) < most
+            len(self._ahead) < limit
             and self._read_byte - self.next_byte < _BYTES_AT_ONCE
             and not self._is_complete
             and self._fault is None
@@ -83,7 +86,7 @@ class RowReader:
             self._read_ahead()
         if not self._ahead and self._fault is not None:
             raise self._fault
-        return self._ahead[:most]
+        return self._ahead[:limit]
 
     def _read_ahead(self) -> None:
         try:
@@ -99,19 +102,19 @@ class RowReader:
             self._ahead.append(row)
 
     def place_after(self, count: int) -> tuple[int, int]:
-        """The byte and line after so many of the next rows; includes trailing empty lines if no further row is read."""
+        """The byte and line after the next `count` rows, and after the empty lines behind the last row read."""
         if count < len(self._ahead):
             row = self._ahead[count - 1]
             return row.next_byte, row.next_line
         return self._read_byte, self._read_line
 
     def take(self, count: int) -> None:
-        """Go on behind so many of the next rows."""
+        """Continue after the next `count` rows."""
         self.next_byte, self.next_line = self.place_after(count)
         del self._ahead[:count]
 
     def close(self) -> None:
-        """Free the megabytes that were read ahead: generator, fault and this reader hold each other."""
+        """Free the rows that were read ahead: generator, fault and this reader reference each other."""
         self._rows.close()
         self._ahead.clear()
         self._fault = None
@@ -123,12 +126,13 @@ class RowReader:
         return self._job.column_names.get(field_name, field_name)
 
     def _read(self) -> Generator[ImportRow]:
+        """Yield the rows from the position of the import on, and empty lines as empty rows; raises FileFault."""
         job = self._job
         if len({*job.column_names.values()}) < len(job.column_names):
             raise FileFault("columnNames has the same column for two fields.")
         self._is_packed = bool(self._parts) and is_gzip(imports.read_block(self.db, job, self._parts[0].part_number, 0))
         if self._is_packed:
-            blocks = skipped(unpacked(self._blocks(0), self._limit), job.next_byte)
+            blocks = skipped(unpacked(self._blocks(0), self._max_unpacked_bytes), job.next_byte)
         else:
             blocks = self._blocks(job.next_byte)
         rows = raw_rows(blocks, job.format, job.next_byte, job.next_line)
@@ -141,6 +145,7 @@ class RowReader:
     def _blocks(self, first_byte: int) -> Iterator[bytes]:
         """The content of the uploaded file, from a byte on."""
         begin = first_byte
+        # In the loop, `first_byte` is relative to the part.
         for part in self._parts:
             if first_byte >= part.size:
                 first_byte -= part.size
@@ -163,7 +168,7 @@ class RowReader:
                 first = next(rows, None)
             if first is None:
                 raise FileFault("The file is empty.")
-            text = _decoded_header(first, job.encoding)
+            text = _decode_header(first, job.encoding)
             try:
                 cells = cells_of(text, job.delimiter or delimiter_of(text))
             except RowFault as fault:
@@ -177,7 +182,7 @@ class RowReader:
     def _csv_row(self, raw: RawRow, columns: Columns) -> ImportRow:
         cells: Sequence[str] | None = None
         try:
-            cells = cells_of(_decoded(raw, self._job.encoding), self.delimiter or delimiter_of(""))
+            cells = cells_of(_decode(raw, self._job.encoding), self.delimiter or delimiter_of(""))
             return ImportRow(raw.line, cells, raw.next_byte, raw.next_line, columns.values(cells))
         except RowFault as fault:
             original = _readable_text(raw) if cells is None or len(cells) > MAX_COLUMNS else cells
@@ -186,7 +191,7 @@ class RowReader:
     def _json_row(self, raw: RawRow) -> ImportRow:
         job, text = self._job, None
         try:
-            text = _decoded(raw, job.encoding)
+            text = _decode(raw, job.encoding)
             row = _json_object(text)
             values = object_values(job.kind, row, job.column_names, job.ignore_unknown_columns)
         except RowFault as fault:
@@ -196,7 +201,7 @@ class RowReader:
 
 
 def _without_frames(fault: RowFault) -> RowFault:
-    """A fault that was raised, without the frames of the calls, which hold the row and are held by it."""
+    """A copy of a raised fault without its traceback, whose frames would reference the row that references it."""
     return RowFault(fault.reason, fault.column)
 
 
@@ -205,11 +210,11 @@ def _empty_row(raw: RawRow) -> ImportRow:
 
 
 def _readable_text(raw: RawRow) -> str:
-    """The text of a row that may not be one."""
+    """The text of a row that may be wrongly encoded."""
     return raw.content.decode("utf-8", "replace").replace("\x00", "\ufffd")
 
 
-def _decoded(raw: RawRow, encoding: str) -> str:
+def _decode(raw: RawRow, encoding: str) -> str:
     if raw.fault is not None:
         raise RowFault(raw.fault)
     if b"\x00" in raw.content:
@@ -221,15 +226,15 @@ def _decoded(raw: RawRow, encoding: str) -> str:
         raise RowFault(f"Byte {error.start + 1} of the row, {wrong:#04x}, is not {encoding}.") from None
 
 
-def _decoded_header(raw: RawRow, encoding: str) -> str:
+def _decode_header(raw: RawRow, encoding: str) -> str:
     try:
-        return _decoded(raw, encoding)
+        return _decode(raw, encoding)
     except RowFault as fault:
         raise FileFault(f"The first line has no names of columns. {fault.reason}") from None
 
 
 def _json_object(text: str) -> Mapping[str, Any]:
-    """The object of a line of JSON, by the rules for bodies of requests; raises RowFault."""
+    """The object of a line of JSON, read by the rules for request bodies; raises RowFault."""
     try:
         row = json_text.decode(text.encode())
     except InvalidRequest as refusal:

@@ -1,4 +1,4 @@
-"""Tiers in imports of members: read from rows, compared to the points, and kept as events for the timelines."""
+"""Tiers in imports of members: read from rows, compared to the points, and stored as events for the timelines."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ _REASON = "import"
 
 @dataclass(frozen=True, slots=True)
 class TierRow:
-    """The tier that a row names, and how the member is to have it; no `schedule` for that of an inactive program."""
+    """The tier that a row names, and how the member gets it; `schedule` is None if the program is not active."""
 
     tier: ConfiguredTier
     hold: TierHold
     schedule: TierSchedule | None
 
     def held_tiers(self, points: Points, now: datetime) -> dict[int, HeldTier]:
-        """The tier of a member with these points, by program id."""
+        """The tier that a member with these points gets, by program id; empty if the member gets none."""
         held_tier = self.hold.place(self.schedule, points, now)
         return {} if held_tier is None else {self.tier.loyalty_program_id: held_tier}
 
-    def of_newcomer(self, now: datetime) -> dict[int, HeldTier]:
-        """The tier of a member who has no points yet, by program id."""
+    def tiers_of_new_member(self, now: datetime) -> dict[int, HeldTier]:
+        """The tier that a member without points gets, by program id."""
         return self.held_tiers(lambda _: TierPoints(), now)
 
 
 class Tiers:
-    """The tiers that rows name."""
+    """Finds the tiers that rows name."""
 
     def __init__(self, step: ImportStep) -> None:
         self._step, call = step, step.call
@@ -58,7 +58,7 @@ class Tiers:
         self._default_program = call.organization.default_loyalty_program_id
 
     def of(self, row: ImportRow) -> TierRow | None:
-        """The tier of a row, if it names one; raises RowFault."""
+        """The tier of a row, None if it names none; raises RowFault."""
         step, values = self._step, row.values
         expires_at = step.end_in(row, "tierExpiresAt")
         if "tier" not in values:
@@ -77,7 +77,10 @@ class Tiers:
         return TierRow(tier, hold, self._schedules.get(tier.loyalty_program_id))
 
     def _find_tier(self, name: str) -> ConfiguredTier | None:
-        """The tier with a key; else that with a name, in the default program if several have it."""
+        """The tier with this key or name; if several have the name, the one of the default program.
+
+        None if no tier has it, or several tiers of other programs.
+        """
         by_key = self._by_key.get(name.lower())
         tiers_by_name = self._by_name.get(name, [])
         default_program_tiers = [tier for tier in tiers_by_name if tier.loyalty_program_id == self._default_program]
@@ -87,7 +90,7 @@ class Tiers:
 
 
 def set_tiers(call: Call, tiers: Sequence[tuple[TierRow, Member]]) -> None:
-    """Store and report the tiers of members who are enrolled already, as their points are."""
+    """Store and report the tiers of existing members, which depend on rows and points."""
     if not tiers:
         return
     organization_id, members = call.organization.organization_id, [member for _, member in tiers]
@@ -98,7 +101,7 @@ def set_tiers(call: Call, tiers: Sequence[tuple[TierRow, Member]]) -> None:
         before = {tier.loyalty_program_id: tier.loyalty_tier_id for tier in stored_tiers[member.member_id]}
         for program_id, held_tier in tier_row.held_tiers(points(member), call.now).items():
             changes.append(_Change(tier_row, member.member_id, before.get(program_id), held_tier))
-    new_tiers = {(change.member_id, change.tier_row.tier.loyalty_program_id): change.held for change in changes}
+    new_tiers = {(change.member_id, change.tier_row.tier.loyalty_program_id): change.held_tier for change in changes}
     member_tiers.move(call.db, organization_id, new_tiers, call.now)
     unit = UnitOfWork(call)
     unit.lock(member_ids={change.member_id for change in changes if change.is_reported})
@@ -106,9 +109,9 @@ def set_tiers(call: Call, tiers: Sequence[tuple[TierRow, Member]]) -> None:
 
 
 def report_tiers_of_new(unit: UnitOfWork, tiers: Mapping[str, tuple[TierRow, Mapping[int, HeldTier]]]) -> None:
-    """Report the tiers of new members, who are in the unit.
+    """Report the tiers of new members, who are locked in the unit.
 
-    `tiers` has for each `loyaltyMemberId` what its row names, and the resulting tiers by program id.
+    `tiers` has for each `loyaltyMemberId` the tier that its row names, and the resulting tiers by program id.
     """
     if not tiers:
         return
@@ -129,21 +132,21 @@ def report_tiers_of_new(unit: UnitOfWork, tiers: Mapping[str, tuple[TierRow, Map
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """The tier that an import has given a member, and the one before it."""
+    """The tier that an import has given a member, and the tier before, None if there was none."""
 
     tier_row: TierRow
     member_id: int
     before_tier_id: int | None
-    held: HeldTier
+    held_tier: HeldTier
 
     @property
     def is_reported(self) -> bool:
-        """True for a tier that is kept whatever the points, and for one that is another than before."""
-        return self.held.is_manual or self.held.loyalty_tier_id != self.before_tier_id
+        """True for a tier that was set whatever the points are, and for one that differs from the tier before."""
+        return self.held_tier.is_manual or self.held_tier.loyalty_tier_id != self.before_tier_id
 
     def event(self, keys: Mapping[int, str]) -> DerivedEvent:
-        """The event of the change; `keys` are those of tiers, by id."""
-        tier, held_tier = self.tier_row.tier, self.held
+        """The event of the change; `keys` has the key of each tier by its id."""
+        tier, held_tier = self.tier_row.tier, self.held_tier
         schedule = self.tier_row.schedule or without_points(tier.loyalty_program_id, tier.loyalty_program_key)
         return tier_event(
             self.member_id,
@@ -157,7 +160,7 @@ class _Change:
 
 
 def _report(unit: UnitOfWork, changes: Iterable[_Change]) -> None:
-    """Report the changes to campaigns and triggers; those of a quiet import are only stored, for the timelines."""
+    """Report the changes to campaigns and triggers; a quiet import only stores their events, for the timelines."""
     reported = [change for change in changes if change.is_reported]
     with open_unit(unit, _REASON):
         report = store_derived if unit.execution.is_quiet else evaluate_derived

@@ -1,7 +1,7 @@
-"""The work on imports: a set of rows in each database transaction, which also notes how far the import is.
+"""Works off imports: each database transaction imports a set of rows, and stores the position of the import.
 
-So a worker that dies leaves an import where it is, and another one goes on there, with fewer rows at once: an import
-that makes workers die ends as failed. Any number of workers may run. Each serves one organization after the other.
+If a worker dies, another worker continues at this position with fewer rows at once; an import at which workers die
+again and again ends as failed. Any number of workers may run. Each serves one organization after the other.
 """
 
 import logging
@@ -51,18 +51,18 @@ from persistence.transactions import is_unavailable
 
 _log = logging.getLogger("loyalty.imports")
 
-_DRY_RUN = "dry_run_of_import"
+_DRY_RUN_SAVEPOINT = "dry_run_of_import"
 _UNEXPECTED = "The row could not be imported. The log of the worker has the reason."
-# A file that gzip has packed may have so many bytes whatever its size.
-_UNPACKED_ANYWAY = 16 * 1024 * 1024
-# Campaigns may take long for each row, so few rows are done between two looks at the clock: at first so many, then as
-# many as fit into half of the remaining time of the step, up to a maximum. If all of them take as long as an event may
-# (LOYALTY_EVALUATION_MS), 40 rows keep a worker for ten seconds.
+# A compressed file may always have this many bytes when decompressed, however small it is.
+_ALWAYS_UNPACKED_BYTES = 16 * 1024 * 1024
+# Campaigns may take long for each row, so the time is checked after few rows: the first time after `_EVALUATED_FIRST`,
+# then after the number that fits into half of the step's remaining time, at most `_MAX_EVALUATED`. If each row takes as
+# long as an event may (LOYALTY_EVALUATION_MS), 40 rows keep a worker for ten seconds.
 _EVALUATED_FIRST, _MAX_EVALUATED = 20, 40
-# Each time a worker has died at the same rows, so many times fewer are done at once.
-_FEWER_AFTER_CRASH, _MAX_CRASHES = 5, 5
-# Imports whose files are kept open; reading a packed one begins at its beginning.
-_MAX_OPEN = 16
+# The number of rows at once is divided by this after each crash at the same rows, up to the maximum of crashes.
+_CRASH_DIVISOR, _MAX_CRASHES = 5, 5
+# The number of imports whose readers are kept: a new reader of a compressed file begins at the start of the file.
+_MAX_OPEN_IMPORTS = 16
 
 _KINDS: Mapping[str, Callable[[ImportStep], None]] = {
     MEMBERS: import_members,
@@ -78,9 +78,9 @@ _KINDS: Mapping[str, Callable[[ImportStep], None]] = {
 
 @dataclass(slots=True)
 class _OpenImport:
-    """An import that this worker works on: where it reads, and how many rows it does at once.
+    """An import that this worker works on: its reader, and the number of rows at once.
 
-    After an error these are fewer, to find the row that causes it. A single row then fails.
+    After an error there are fewer rows at once, until a single row is found to cause it. This row then fails.
     """
 
     rows_at_once: int
@@ -88,26 +88,26 @@ class _OpenImport:
     is_row_at_fault: bool = False
 
     def close(self) -> None:
-        """Free what was read ahead; it is read again if the import goes on."""
+        """Free the rows that were read ahead; they are read again if the import continues."""
         if self.reader is not None:
             self.reader.close()
             self.reader = None
 
 
 class Importer:
-    """Works off imports, one set of rows after the other."""
+    """Imports rows, one set after the other."""
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
         self._engine = engine
         self._settings = settings
         self._open: OrderedDict[tuple[int, int], _OpenImport] = OrderedDict()
         self._turns = Turns()
-        # The import whose step is under way, and the number of rows that its transaction has done.
-        self._begun: ImportJob | None = None
-        self._done = 0
+        # The import whose step is running, and the number of rows that its transaction has done.
+        self._running_job: ImportJob | None = None
+        self._rows_done = 0
 
     def step(self) -> bool:
-        """Do the next rows of an import, of the organization that waits longest; False if there is none."""
+        """Import the next rows of an import, of the organization served longest ago; False if no import waits."""
         began = time.monotonic()
         try:
             has_worked = transactions.run(self._engine, self._work)
@@ -115,7 +115,7 @@ class Importer:
             self._discard_reader()
             has_worked = True
         except Exception as error:
-            # Whatever was read ahead is read again.
+            # The rows that were read ahead are read again.
             current = self._discard_reader()
             if is_unavailable(error) or current is None:
                 raise
@@ -124,29 +124,31 @@ class Importer:
             current.rows_at_once = max(1, current.rows_at_once // 4)
             has_worked = True
         else:
-            self._go_on(time.monotonic() - began)
+            self._advance_reader(time.monotonic() - began)
         if has_worked:
+            # Imports use at most this share of the time.
             share = self._settings.import_share / 100
             time.sleep((time.monotonic() - began) * (1 / share - 1))
         return has_worked
 
     def _open_import(self) -> _OpenImport | None:
-        """The import whose step is under way, unless it has ended."""
-        return None if self._begun is None else self._open.get(_address(self._begun))
+        """The import whose step is running, None if it has ended or no step is running."""
+        return None if self._running_job is None else self._open.get(_address(self._running_job))
 
     def _discard_reader(self) -> _OpenImport | None:
+        """Close the reader of the running import; return this import, None if there is none."""
         current = self._open_import()
         if current is not None:
             current.close()
         return current
 
-    def _go_on(self, seconds: float) -> None:
+    def _advance_reader(self, seconds: float) -> None:
         """Skip the rows that are committed; do more rows at once next time, or fewer if they took too long."""
-        current, self._begun = self._open_import(), None
+        current, self._running_job = self._open_import(), None
         if current is None:
             return
         if current.reader is not None:
-            current.reader.take(self._done)
+            current.reader.take(self._rows_done)
         current.is_row_at_fault = False
         if seconds * 1000 > self._settings.import_step_ms:
             current.rows_at_once = max(1, current.rows_at_once // 2)
@@ -154,8 +156,8 @@ class Importer:
             current.rows_at_once = min(2 * current.rows_at_once, self._settings.import_rows)
 
     def _work(self, db: Connection) -> bool:
-        self._forgive()
-        self._done = 0
+        self._record_no_crash()
+        self._rows_done = 0
         job, call = self._claim(db)
         if job is None or call is None:
             return False
@@ -165,9 +167,9 @@ class Importer:
             self._end(db, job, FAILED, call.now, reason)
             return True
         current = self._open_import_of(job)
-        at_once = max(1, min(current.rows_at_once, self._settings.import_rows // _FEWER_AFTER_CRASH**job.crashes))
+        at_once = max(1, min(current.rows_at_once, self._settings.import_rows // _CRASH_DIVISOR**job.crashes))
         transactions.run(self._engine, lambda db: imports.record_begin(db, job, at_once))
-        self._begun = job
+        self._running_job = job
         self._import_next(call, job, current, at_once, began)
         return True
 
@@ -185,17 +187,17 @@ class Importer:
             return
         if current.is_row_at_fault:
             failed = [row.failed(_UNEXPECTED) for row in rows[:1]]
-            self._done = len(failed)
+            self._rows_done = len(failed)
         else:
-            failed = self._imported(ImportStep(call, job, rows, reader.name_of))
+            failed = self._import_rows(ImportStep(call, job, rows, reader.name_of))
         self._store_progress(db, job, reader, failed, began, now)
 
-    def _forgive(self) -> None:
+    def _record_no_crash(self) -> None:
         """Record that an unfinished step was no crash: this worker is alive."""
-        if self._begun is not None:
-            job = self._begun
+        if self._running_job is not None:
+            job = self._running_job
             transactions.run(self._engine, lambda db: imports.forgive_begin(db, job))
-            self._begun = None
+            self._running_job = None
 
     def _claim(self, db: Connection) -> tuple[ImportJob, Call] | tuple[None, None]:
         """Claim an import without a worker, of the organization served longest ago; return it with its call.
@@ -222,42 +224,42 @@ class Importer:
             is_quiet=not job.emit_events,
         )
 
-    def _imported(self, step: ImportStep) -> list[FailedRow]:
+    def _import_rows(self, step: ImportStep) -> list[FailedRow]:
         """Import rows until the time of the step is over; a dry run leaves no trace. Returns the rows that failed."""
         call, job, rows = step.call, step.job, step.rows
         if job.dry_run:
-            call.db.exec_driver_sql(f"SAVEPOINT {_DRY_RUN}")
+            call.db.exec_driver_sql(f"SAVEPOINT {_DRY_RUN_SAVEPOINT}")
         began = time.monotonic()
         remaining = self._settings.import_step_ms / 1000
         at_once = len(rows) if call.is_quiet else _EVALUATED_FIRST
-        while self._done < len(rows) and (not self._done or remaining > 0):
-            next_rows = rows[self._done : self._done + at_once]
+        while self._rows_done < len(rows) and (not self._rows_done or remaining > 0):
+            next_rows = rows[self._rows_done : self._rows_done + at_once]
             _KINDS[job.kind](replace(step, rows=next_rows))
-            self._done += len(next_rows)
+            self._rows_done += len(next_rows)
             elapsed = time.monotonic() - began
             remaining = self._settings.import_step_ms / 1000 - elapsed
-            at_once = _rows_to_evaluate(remaining, elapsed / self._done)
+            at_once = _rows_to_evaluate(remaining, elapsed / self._rows_done)
         write_entries([call], "startImport")
         if job.dry_run:
-            call.db.exec_driver_sql(f"ROLLBACK TO SAVEPOINT {_DRY_RUN}")
+            call.db.exec_driver_sql(f"ROLLBACK TO SAVEPOINT {_DRY_RUN_SAVEPOINT}")
         return step.failed
 
     def _open_import_of(self, job: ImportJob) -> _OpenImport:
-        """Return the reader and pace that this worker keeps for an import."""
+        """The reader and pace for an import; closes the reader that was not used for longest if there are too many."""
         current = self._open.setdefault(_address(job), _OpenImport(self._settings.import_rows))
         self._open.move_to_end(_address(job))
-        if len(self._open) > _MAX_OPEN:
+        if len(self._open) > _MAX_OPEN_IMPORTS:
             self._open.popitem(last=False)[1].close()
         return current
 
     def _reader_of(self, db: Connection, job: ImportJob, current: _OpenImport) -> RowReader:
-        """The reader at the position of the import: the last step's, unless another worker has advanced the import."""
+        """The reader at the position of the import; a new one if another worker has advanced the import."""
         reader = current.reader
         if reader is None or reader.next_byte != job.next_byte:
             current.close()
-            by_ratio = max(_UNPACKED_ANYWAY, self._settings.import_ratio * job.bytes_total)
-            limit = min(self._settings.import_unpacked_bytes, by_ratio)
-            reader = current.reader = RowReader(db, job, imports.find_parts(db, job), limit)
+            by_ratio = max(_ALWAYS_UNPACKED_BYTES, self._settings.import_ratio * job.bytes_total)
+            max_bytes = min(self._settings.import_unpacked_bytes, by_ratio)
+            reader = current.reader = RowReader(db, job, imports.find_parts(db, job), max_bytes)
         reader.db = db
         return reader
 
@@ -270,14 +272,14 @@ class Importer:
         began: float,
         now: datetime,
     ) -> None:
-        """Store how far the import is; end it if too many of its rows have failed."""
+        """Store the position of the import and its counts of rows; end it if too many of its rows have failed."""
         imports.add_failed(db, job, failed)
-        next_byte, next_line = reader.place_after(self._done)
-        rows_read, rows_failed = job.rows_read + self._done, job.rows_failed + len(failed)
+        next_byte, next_line = reader.place_after(self._rows_done)
+        rows_read, rows_failed = job.rows_read + self._rows_done, job.rows_failed + len(failed)
         progress: dict[str, Any] = {
             "status": RUNNING,
             "rows_read": rows_read,
-            "rows_done": job.rows_done + self._done - len(failed),
+            "rows_done": job.rows_done + self._rows_done - len(failed),
             "rows_failed": rows_failed,
             "bytes_read": reader.bytes_read_at(next_byte),
             "header": reader.header,
@@ -295,6 +297,7 @@ class Importer:
             self._end(db, replace(job, **progress), FAILED, now, reason)
 
     def _end(self, db: Connection, job: ImportJob, status: str, now: datetime, error: str | None = None) -> None:
+        """End an import and remove its file; `error` is the reason if it failed."""
         ended = self._open.pop(_address(job), None)
         if ended is not None:
             ended.close()
@@ -318,15 +321,15 @@ def _address(job: ImportJob) -> tuple[int, int]:
 
 
 def _rows_to_evaluate(remaining: float, seconds_of_row: float) -> int:
-    """The number of rows to evaluate before the next look at the clock, with so many seconds remaining."""
-    fitting = int(remaining / 2 / seconds_of_row) if seconds_of_row else _MAX_EVALUATED
-    return min(max(fitting, _EVALUATED_FIRST), _MAX_EVALUATED)
+    """The number of rows to evaluate before the time is checked again, with `remaining` seconds left."""
+    rows_in_time = int(remaining / 2 / seconds_of_row) if seconds_of_row else _MAX_EVALUATED
+    return min(max(rows_in_time, _EVALUATED_FIRST), _MAX_EVALUATED)
 
 
 def _rows_of_distinct_members(job: ImportJob, rows: Sequence[ImportRow]) -> list[ImportRow]:
-    """The first rows, up to the first repeated member, if the import is of members.
+    """The rows before the first one that repeats a member, if the import is of members; else all rows.
 
-    The next set of rows then sees the changes of these.
+    The next set of rows then sees the changes by this set.
     """
     if job.kind != MEMBERS:
         return list(rows)
