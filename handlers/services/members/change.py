@@ -20,7 +20,7 @@ from persistence import erasing, exports, members
 
 
 def change_member(call: Call, member: Member, changes: Changes[Any]) -> dict[str, Any]:
-    """Change the fields that are sent, and report the change unless asked not to. Returns the member's view.
+    """Change the fields that are sent, and report the change if `emitEvent` is true. Returns the member's view.
 
     An update that changes nothing reports nothing. Raises MemberErased.
     """
@@ -31,7 +31,7 @@ def change_member(call: Call, member: Member, changes: Changes[Any]) -> dict[str
     values = changed_values(before, changes)
     call.audit.reason = update.update_reason
     call.audit.keep_before(before)
-    if _properties_of(replace(before, **values)) == _properties_of(before):
+    if _digest_of_properties(replace(before, **values)) == _digest_of_properties(before):
         return view_member(call, before)
     if before.active and not values["active"]:
         release_holds(call, [before])
@@ -47,13 +47,13 @@ def change_member(call: Call, member: Member, changes: Changes[Any]) -> dict[str
     return viewed
 
 
-def _properties_of(member: Member) -> bytes:
+def _digest_of_properties(member: Member) -> bytes:
     """A digest of a member's properties; 1 and 1.0 are the same, 1 and true are not."""
     return digest_of(MEMBER_PROPERTIES.dump(member))
 
 
 def changed_values(before: Member, changes: Changes[Any]) -> dict[str, Any]:
-    """The values of a member after a change: the profile and the wishes for notifications are merged."""
+    """The values of a member after a change: `profile` and `notifications` are merged into the stored ones."""
     update = changes.of(before)
     values = values_of(update)
     if "profile" in changes.fields:
@@ -66,7 +66,7 @@ def changed_values(before: Member, changes: Changes[Any]) -> dict[str, Any]:
 def erase(call: Call, member: Member) -> Member:
     """Erase the member; a member who was erased before stays unchanged.
 
-    Running work on the member is waited for; later calls do not find the member by the old ids.
+    Waits for running work on the member; later calls do not find the member by the old ids.
     """
     before = erasing.lock(call.db, member)
     if before.erased_at is not None:

@@ -1,6 +1,6 @@
 """Enrolment of members: the records, wallets, the default tier of the default program, events, and messages.
 
-Any number of members takes the same number of statements.
+The number of statements does not depend on the number of members.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -44,7 +44,7 @@ MEMBER_CREATED = "member-created"
 
 @dataclass(frozen=True, slots=True)
 class Enrolment:
-    """The outcome for one new member: the record and the outcomes of its referral code, or a refusal."""
+    """The outcome for one new member: the record and the outcomes of the referral code, or a refusal."""
 
     loyalty_member_id: str
     record: Mapping[str, Any] | None = None
@@ -54,7 +54,7 @@ class Enrolment:
 
 @dataclass(frozen=True, slots=True)
 class NewMember:
-    """A member to be enrolled: one who joined before, or has tiers already, by program id, brings them along."""
+    """A member to be enrolled; `joined_at` is None for now, `tiers` has the tiers to begin with, by program id."""
 
     properties: MemberProperties
     joined_at: datetime | None = None
@@ -64,9 +64,9 @@ class NewMember:
 def enrol_members(
     call: Call, new: Sequence[MemberProperties], origins: Sequence[EventOrigin] | None = None
 ) -> list[Enrolment]:
-    """Enrol members in their order, each independently; one whose id is in use is refused, the others are enrolled.
+    """Enrol members in their order; members whose id is in use are refused, the others are enrolled.
 
-    `origins` are the requests that each came with, if they came with several.
+    `origins` has the request of each member, if they come from several requests.
     """
     refusals = refusals_of(call, new)
     accepted = [NewMember(properties) for properties, refusal in zip(new, refusals, strict=True) if refusal is None]
@@ -80,21 +80,21 @@ def enrol_members(
 
 
 def enrol_by_calls(calls: Sequence[Call], new: Sequence[MemberProperties]) -> list[Enrolment | Refusal]:
-    """Enrol the member of each call, as `enrol_members` does it; the calls share a transaction."""
+    """Enrol the member of each call; return the enrolment or the refusal of each. The calls share a transaction."""
     enrolments = enrol_members(calls[0], new, [call.origin for call in calls])
     return [enrolment if enrolment.refusal is None else enrolment.refusal for enrolment in enrolments]
 
 
 def refusals_of(execution: Execution, new: Sequence[MemberProperties]) -> list[MemberExists | None]:
-    """The refusal of each new member, if an id belongs to another member or to an earlier one of these."""
-    public = {
+    """The refusal of each new member, None if both ids are free: no member and no earlier one of `new` has them."""
+    public_ids = {
         properties.public_loyalty_member_id for properties in new if properties.public_loyalty_member_id is not None
     }
     existing_ids, existing_public_ids = members.find_taken(
         execution.db,
         execution.organization.organization_id,
         {properties.loyalty_member_id for properties in new},
-        public,
+        public_ids,
     )
     refusals: list[MemberExists | None] = []
     for properties in new:
@@ -113,7 +113,10 @@ def refusals_of(execution: Execution, new: Sequence[MemberProperties]) -> list[M
 def enrol_accepted(
     call: Call, new: Sequence[NewMember], origins: Sequence[EventOrigin] | None = None
 ) -> list[Enrolment]:
-    """Enrol members whose ids are free: insert them, track their events, and notify triggers."""
+    """Enrol members whose ids are free: insert them, track their events, and notify triggers.
+
+    `origins` has the request of each member, if they come from several requests.
+    """
     unit = UnitOfWork(call)
     new_members = add_members(call, unit, new)
     results = track(unit, [created_event(call, member) for member in new_members], by_server=True, origins=origins)
@@ -126,14 +129,16 @@ def enrol_accepted(
     report_created(call, records)
     return [
         Enrolment(
-            member.loyalty_member_id, record, code_outcomes or _unknown_code(member.referral_code, existing_codes)
+            member.loyalty_member_id,
+            record,
+            code_outcomes or _outcomes_of_unknown_code(member.referral_code, existing_codes),
         )
         for member, record, code_outcomes in zip(new_members, records, outcomes, strict=True)
     ]
 
 
-def _unknown_code(code: str | None, existing_codes: Collection[str]) -> list[dict[str, Any]]:
-    """The outcome of a referral code that no member has; empty for a code that waits for an event of its program."""
+def _outcomes_of_unknown_code(code: str | None, existing_codes: Collection[str]) -> list[dict[str, Any]]:
+    """The outcome of a referral code that no member has; empty without a code, and for one that waits for an event."""
     if code is None or code in existing_codes:
         return []
     unknown = UnknownReferralCode(f"There is no referral code {code}.")
@@ -141,9 +146,9 @@ def _unknown_code(code: str | None, existing_codes: Collection[str]) -> list[dic
 
 
 def add_members(call: Call, unit: UnitOfWork, new: Sequence[NewMember]) -> list[Member]:
-    """Insert members, who are locked in the unit of work.
+    """Insert members, and add them to the unit of work, as locked.
 
-    The caller tracks `created_event` of each, then notifies triggers by `report_created`.
+    The caller then tracks the `created_event` of each member, and notifies triggers by `report_created`.
     """
     members_with_tiers = insert_members(call, new)
     unit.adopt(members_with_tiers)
@@ -151,7 +156,7 @@ def add_members(call: Call, unit: UnitOfWork, new: Sequence[NewMember]) -> list[
 
 
 def insert_members(execution: Execution, new: Sequence[NewMember]) -> list[tuple[Member, dict[int, HeldTier]]]:
-    """Insert members, and nothing else: no event, and no message. Returns each with the tiers held, by program id."""
+    """Insert members without events and messages. Returns each member with the tiers, by program id."""
     db, organization, now = execution.db, execution.organization, execution.now
     rows = [
         {
@@ -194,14 +199,14 @@ def report_created(call: Call, records: Sequence[Mapping[str, Any]]) -> None:
     queue_entity_changes(call, MEMBER_ENTITY, CREATED, lambda: map(MEMBER.dump, records))
 
 
-def lock_referrers(db: Connection, organization: Organization, wallet_id: int, reported: Collection[str]) -> None:
+def lock_referrers(db: Connection, organization: Organization, wallet_id: int, event_types: Collection[str]) -> None:
     """Lock a member's wallet together with those of referrers; does nothing if no referral can be rewarded.
 
-    If a referral program rewards derived events of the types `reported`, or of types that follow from them, the wallets
-    are locked in one go: wallets come first in the order of `locks`.
+    If a referral program rewards derived events of these types, or of types that follow from them, all wallets are
+    locked at once: wallets are the first rows in the lock order.
     """
-    distance = max_referral_chain(configuration_of(db, organization), reported)
-    if distance:
+    max_length = max_referral_chain(configuration_of(db, organization), event_types)
+    if max_length:
         organization_id = organization.organization_id
-        of_referrers = referral_uses.find_wallets_of_referrers(db, organization_id, [wallet_id], distance)
-        posting.lock_wallets(db, organization_id, {wallet_id, *of_referrers})
+        referrer_wallets = referral_uses.find_wallets_of_referrers(db, organization_id, [wallet_id], max_length)
+        posting.lock_wallets(db, organization_id, {wallet_id, *referrer_wallets})

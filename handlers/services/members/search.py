@@ -26,18 +26,18 @@ def find_members_with_tiers(call: Call, query: Mapping[str, Any]) -> Paged[tuple
             return Paged.empty(query)
         program_id = tier.loyalty_program_id
         filters |= {"loyaltyProgramId": program_id, "loyaltyTierId": tier.loyalty_tier_id}
-    matching = members.find_page(call.db, call.organization.organization_id, filters)
-    tiers = current_tiers(call, matching.results)
+    page = members.find_page(call.db, call.organization.organization_id, filters)
+    tiers = current_tiers(call, page.results)
     shown_program_id = call.organization.default_loyalty_program_id if program_id is None else program_id
     rows = [
         (member, next((tier for tier in tiers[member.member_id] if tier.loyalty_program_id == shown_program_id), None))
-        for member in matching.results
+        for member in page.results
     ]
-    return matching.showing(rows)
+    return page.showing(rows)
 
 
 def _find_tier(call: Call, query: Mapping[str, Any]) -> LoyaltyTier | None:
-    """The tier with the id and the key that the query has, of which it has one at least; None if they differ."""
+    """The tier that the query names by id, key or both; None if it does not exist, or if id and key differ."""
     organization_id, tiers = call.organization.organization_id, []
     if "loyaltyTierId" in query:
         tiers.append(TIERS.find(call.db, organization_id, query["loyaltyTierId"]))

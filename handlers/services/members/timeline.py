@@ -1,4 +1,4 @@
-"""The timeline of a member: pages of rows from all sources, and what gave the points."""
+"""The timeline of a member: pages of rows from all sources. Rows about points name the cause of the points."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,10 +20,10 @@ from domain.timeline.rows import BADGE, COUPON, COUPON_LOCK, KINDS, POINTS, Time
 from persistence import timeline, timeline_facts
 from persistence.timeline import SOURCES, Head
 
-# The place in each source: all rows to come have smaller ids. 0 is the end of a source.
+# The position in each source: all further rows have smaller ids. 0 means that there are no further rows.
 Positions = Mapping[str, int]
 
-# The entities of the audit log that are rows with these facts.
+# The entity of the audit log for each kind of facts that requests cause.
 _ENTITIES = {
     POINTS: "ledger-transaction",
     COUPON: "coupon-usage",
@@ -46,7 +46,7 @@ class TimelineQuery:
 
 @dataclass(frozen=True, slots=True)
 class TimelinePage:
-    """Rows, newest first, and the positions of the next page; None after the last one."""
+    """Rows, newest first, and the positions at which the next page begins; None on the last page."""
 
     limit: int
     rows: list[TimelineRow]
@@ -56,7 +56,7 @@ class TimelinePage:
 def timeline_of(db: Connection, member: Member, query: TimelineQuery) -> TimelinePage:
     """A page of the member's timeline; the number of statements does not depend on the rows.
 
-    Pages after the first one show what there was when the first one was read.
+    Pages after the first one contain no rows that were added after the first one was read.
     """
     source_names = [name for name, source in SOURCES.items() if not query.kinds or source.kind in query.kinds]
     positions_of_cursor = query.positions
@@ -72,27 +72,27 @@ def timeline_of(db: Connection, member: Member, query: TimelineQuery) -> Timelin
 
 
 def _newest(heads: Mapping[str, Sequence[Head]], limit: int) -> tuple[list[tuple[str, int]], dict[str, int]]:
-    """The newest rows of all sources as (source, id), and the positions after them; 0 where a source has no more."""
+    """The newest rows of all sources as (source, id), and the position after them in each source."""
     row_ids: list[tuple[str, int]] = []
-    places = dict.fromkeys(heads, 0)
+    indexes = dict.fromkeys(heads, 0)
     while len(row_ids) < limit:
-        names = [name for name, place in places.items() if place < len(heads[name])]
+        names = [name for name, index in indexes.items() if index < len(heads[name])]
         if not names:
             break
-        first = max(names, key=lambda name: _order(name, heads[name][places[name]]))
-        row_ids.append((first, heads[first][places[first]].id))
-        places[first] += 1
-    after = {name: 0 if place == len(heads[name]) else heads[name][place].id + 1 for name, place in places.items()}
+        newest = max(names, key=lambda name: _sort_key(name, heads[name][indexes[name]]))
+        row_ids.append((newest, heads[newest][indexes[newest]].id))
+        indexes[newest] += 1
+    after = {name: 0 if index == len(heads[name]) else heads[name][index].id + 1 for name, index in indexes.items()}
     return row_ids, after
 
 
-def _order(name: str, head: Head) -> tuple[datetime, int, int]:
-    """Rows of the same moment are sorted by their events, and the event itself is the first of its rows."""
+def _sort_key(name: str, head: Head) -> tuple[datetime, int, int]:
+    """The key by which rows are sorted: rows of one moment by event, and the event itself before its other rows."""
     return head.at, head.event_id or 0, _RANKS[SOURCES[name].kind]
 
 
 def _rows(db: Connection, member: Member, row_ids: Sequence[tuple[str, int]]) -> list[TimelineRow]:
-    """The rows with these (source, id), in their order; one query for each kind of facts."""
+    """The rows with these (source, id), in the same order; one query for each kind of facts."""
     ids_by_kind: dict[str, list[int]] = {}
     for name, row_id in row_ids:
         ids_by_kind.setdefault(SOURCES[name].facts, []).append(row_id)
@@ -114,7 +114,7 @@ def _rows(db: Connection, member: Member, row_ids: Sequence[tuple[str, int]]) ->
 def _actors(
     db: Connection, organization_id: int, facts: Mapping[str, Mapping[int, PointsFact]]
 ) -> dict[tuple[str, str], str]:
-    """The callers of requests, by (entity, row id), for facts that no event caused."""
+    """The callers whose requests caused the facts, by (entity, row id); facts that an event caused have none."""
     entities = [
         (entity, str(row_id))
         for kind, entity in _ENTITIES.items()
@@ -125,7 +125,7 @@ def _actors(
 
 
 def _sources(db: Connection, organization_id: int, points: Mapping[int, PointsFact]) -> dict[int, Source]:
-    """The sources of transactions, by their ids."""
+    """The cause of each transaction, by its id."""
     sources = {row_id: source_of_request(fact) for row_id, fact in points.items()}
     events = {fact.loyalty_event_id for fact in points.values() if fact.loyalty_event_id is not None}
     if events:
@@ -146,7 +146,7 @@ def _sources(db: Connection, organization_id: int, points: Mapping[int, PointsFa
 def _name_sources(
     db: Connection, organization_id: int, points: Mapping[int, PointsFact], sources: Mapping[int, Source]
 ) -> dict[int, Source]:
-    """Add the names of missions and of coupon books to sources."""
+    """The sources with the names of missions and coupon books added."""
     usages = {
         row_id: points[row_id].system_unique_key.removeprefix("coupon-usage-")
         for row_id, source in sources.items()

@@ -26,7 +26,7 @@ Balances = Mapping[int, Sequence[WalletView]]
 def view_members(call: Call, members: Sequence[Member], *, with_balances: bool = False) -> list[dict[str, Any]]:
     """The member records in order; the number of statements does not depend on the number of members.
 
-    With the balances come the amounts that count for the tiers.
+    With balances, the records also have the amounts that count for tiers.
     """
     balances = _balances_of(call, members) if with_balances else None
     tiers = current_tiers(call, members, balances)
@@ -40,12 +40,12 @@ def view_members(call: Call, members: Sequence[Member], *, with_balances: bool =
 
 
 def view_member(call: Call, member: Member) -> dict[str, Any]:
-    """The record of a member with its balances, as `view_members` has it."""
+    """The record of a member with its balances, and the amounts that count for tiers."""
     return view_members(call, [member], with_balances=True)[0]
 
 
 class MemberRequest(NamedTuple):
-    """A member whose record a call asks for: without its balances, with them, or also with what expires of them."""
+    """A member whose record a call requests: without balances, with them, or also with the amounts that expire."""
 
     holder: MemberWithHoldings
     with_balances: bool
@@ -53,7 +53,7 @@ class MemberRequest(NamedTuple):
 
 
 def view_holders(calls: Sequence[Call], requests: Sequence[MemberRequest]) -> list[dict[str, Any]]:
-    """The record of the member that each call asks for, as `view_members` has it; the calls share a transaction.
+    """The record of the member that each call requests, in the form of `view_members`; the calls share a transaction.
 
     The number of statements does not depend on the number of calls.
     """
@@ -61,18 +61,18 @@ def view_holders(calls: Sequence[Call], requests: Sequence[MemberRequest]) -> li
     members: dict[int, Member] = {}
     stored_tiers: dict[int, list[MemberTier]] = {}
     balances: dict[int, Sequence[WalletView]] = {}
-    counting: dict[int, Member] = {}
+    members_with_balances: dict[int, Member] = {}
     expiring: dict[int, Sequence[WalletView]] = {}
     for (member, tiers_of_member, balances_of_wallet), with_balances, with_expiring in requests:
         members[member.member_id] = member
         stored_tiers[member.member_id] = list(tiers_of_member)
         balances[member.wallet_id] = balances_of_wallet
         if with_balances:
-            counting[member.member_id] = member
+            members_with_balances[member.member_id] = member
         if with_expiring:
             expiring[member.wallet_id] = balances_of_wallet
-    tiers = tiers_by_now(call, [*members.values()], stored_tiers, balances)
-    statuses = _statuses(call, [*counting.values()], tiers, balances) if counting else {}
+    tiers = replace_lapsed_tiers(call, [*members.values()], stored_tiers, balances)
+    statuses = _statuses(call, [*members_with_balances.values()], tiers, balances) if members_with_balances else {}
     views_with_expiring = _with_expiring(call, expiring) if expiring else {}
     records = []
     for holder, with_balances, with_expiring in requests:
@@ -86,7 +86,7 @@ def view_holders(calls: Sequence[Call], requests: Sequence[MemberRequest]) -> li
 
 
 def _with_expiring(call: Call, balances: Balances) -> Balances:
-    """These balances with what expires of them; one statement."""
+    """These balances, each with the amounts of it that will expire; one statement."""
     views = [view for balances_of_wallet in balances.values() for view in balances_of_wallet]
     accounts = configuration_of(call.db, call.organization).accounts
     by_wallet: dict[int, list[WalletView]] = {wallet_id: [] for wallet_id in balances}
@@ -101,8 +101,8 @@ def _record(
     statuses: Sequence[TierStatus] | None = None,
     balances: Sequence[WalletView] | None = None,
 ) -> dict[str, Any]:
-    """The record of a member, with its balances and the status in tiers that they give it, or without both."""
-    # Not `asdict`, which copies whatever the member holds, at a third of the cost of a page of members.
+    """The record of a member, with its balances and its tier status, or without both."""
+    # Not `asdict`: its deep copies would take a third of the time for a page of members.
     record = dict(zip(_NAMES, _values(member), strict=True))
     return {**record, "tiers": tiers, "tier_status": statuses, "ledger_balances": balances}
 
@@ -134,19 +134,22 @@ def current_tiers(
 ) -> dict[int, list[MemberTier]]:
     """The tiers of the members, by member id.
 
-    Tiers that have expired, or that depended on expired points, are replaced as the evaluation will do it. Writes
-    nothing. `balances` are those of the wallets, by id, if they are known already.
+    Tiers that have expired, or that depended on expired points, are replaced like in the evaluation. Writes nothing.
+    `balances` has the balances of each wallet by its id; None if they were not read yet.
     """
     stored_tiers = member_tiers.of_members(
         call.db, call.organization.organization_id, [member.member_id for member in members]
     )
-    return tiers_by_now(call, members, stored_tiers, balances)
+    return replace_lapsed_tiers(call, members, stored_tiers, balances)
 
 
-def tiers_by_now(
+def replace_lapsed_tiers(
     call: Call, members: Sequence[Member], stored_tiers: dict[int, list[MemberTier]], balances: Balances | None = None
 ) -> dict[int, list[MemberTier]]:
-    """The stored tiers of the members, by member id, as in `current_tiers`."""
+    """Replace tiers that have expired, or that depended on expired points; return the tiers by member id.
+
+    `balances` has the balances of each wallet by its id; None if they were not read yet.
+    """
     if balances is None:
         may_have_ended = any(
             _account_behind(call, tier) for member in members for tier in stored_tiers[member.member_id]
@@ -169,13 +172,15 @@ def tiers_by_now(
         tier_assignments = TierAssignments(configuration.tier_schedules, {}, call.now)
         points = points_of(call, configuration, lapsed, balances or None)
         for member in lapsed:
-            evaluated = (_evaluated(tier, tier_assignments, points(member)) for tier in stored_tiers[member.member_id])
+            evaluated = (
+                _replaced_if_lapsed(tier, tier_assignments, points(member)) for tier in stored_tiers[member.member_id]
+            )
             stored_tiers[member.member_id] = [tier for tier in evaluated if tier is not None]
     return stored_tiers
 
 
 def _account_behind(call: Call, tier: MemberTier) -> int | None:
-    """The account whose balance decides how long a member holds a tier, if it can expire."""
+    """The account whose balance decides how long a member keeps a tier; None if none does, or if it cannot expire."""
     configuration = configuration_of(call.db, call.organization)
     schedule = next((s for s in configuration.tier_schedules if s.loyalty_program_id == tier.loyalty_program_id), None)
     if tier.is_manual or schedule is None or not schedule.moves or schedule.policy.basis != BALANCE:
@@ -195,9 +200,9 @@ def _balances_of(call: Call, members: Sequence[Member]) -> Balances:
 def points_of(
     call: Call, configuration: Configuration, members: Sequence[Member], balances: Balances | None = None
 ) -> Callable[[Member], Points]:
-    """The present points of each member by account, without expired ones; at most two queries for all members.
+    """A function that returns a member's present points by account, without expired ones; runs at most two queries.
 
-    `balances` are those of the wallets, by id, if they are known already.
+    `balances` has the balances of each wallet by its id; None if they were not read yet.
     """
     if balances is None:
         balances = _balances_of(call, members)
@@ -216,20 +221,21 @@ def points_of(
     return lambda member: lambda account_id: points.get((member.wallet_id, account_id), TierPoints())
 
 
-def _evaluated(tier: MemberTier, tier_assignments: TierAssignments, points: Points) -> MemberTier | None:
+def _replaced_if_lapsed(tier: MemberTier, tier_assignments: TierAssignments, points: Points) -> MemberTier | None:
+    """The unchanged tier, or the one that replaces it if it has lapsed; None if the member then has no tier."""
     held_tier = tier.held_tier
     if not held_tier.has_lapsed(tier_assignments.at) or tier.expires_at is None:
         return tier
-    now = tier_assignments.place_now(tier.loyalty_program_id, held_tier, points)
-    if now is None:
+    current = tier_assignments.place_now(tier.loyalty_program_id, held_tier, points)
+    if current is None:
         return None
-    stays = now.loyalty_tier_id == tier.loyalty_tier_id and not held_tier.is_fixed
-    floor = now.floor
+    stays = current.loyalty_tier_id == tier.loyalty_tier_id and not held_tier.is_fixed
+    floor = current.floor
     return replace(
         tier,
-        loyalty_tier_id=now.loyalty_tier_id,
-        is_manual=now.is_manual,
-        expires_at=now.expires_at,
+        loyalty_tier_id=current.loyalty_tier_id,
+        is_manual=current.is_manual,
+        expires_at=current.expires_at,
         created_at=tier.created_at if stays else tier.expires_at,
         floor_tier_id=None if floor is None else floor.loyalty_tier_id,
         floor_expires_at=None if floor is None else floor.expires_at,
