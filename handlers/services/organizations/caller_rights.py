@@ -1,4 +1,4 @@
-"""The present permissions of callers, which may be less than their tokens were issued for: the one permission check."""
+"""The check of permissions by what callers may do now, which may be less than their tokens were issued for."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,17 +21,17 @@ _FORMER_USER = "The user of this access token is no longer active in the organiz
 def permitted_callers(
     db: Connection, requests: Sequence[Request], scopes: Sequence[str], addresses: Addresses[Any] | None = None
 ) -> tuple[Organization, list[Caller | Refusal | NotBatchable], Mapping[Any, Any] | None]:
-    """The organization of requests, the caller of each with its present permissions there, and records.
+    """The organization of requests, the caller of each request with its present permissions there, and records.
 
-    In place of a caller is the refusal of a request that is not permitted, and NotBatchable for one of another
-    organization than the first. The records are by address, None if they were not read. Raises the refusal of the first
-    request if no request names an organization that it may call, and NotFound.
+    Instead of a caller, the list has the refusal of a request that is not permitted, and NotBatchable for a request to
+    another organization than the first one. The records are by address, None if they were not read. Raises the refusal
+    of the first request if no request may call its organization, and NotFound.
     """
     callers: list[Caller | Refusal | NotBatchable] = []
     organization_id: int | None = None
     for request in requests:
         try:
-            caller, called_id = _identified(db, request)
+            caller, called_id = _identify(db, request)
             organization_id = called_id if organization_id is None else organization_id
             callers.append(caller if called_id == organization_id else NotBatchable())
         except Refusal as refusal:
@@ -53,23 +53,23 @@ def permitted_callers(
     return organization, callers, records
 
 
-def _identified(db: Connection, request: Request) -> tuple[Caller, int]:
+def _identify(db: Connection, request: Request) -> tuple[Caller, int]:
     """The caller of a request and the id of its organization; raises Unauthorized, Forbidden or InvalidRequest."""
     caller = request.caller
     if caller is None:
         raise Unauthorized("This operation needs an access token.")
     if caller.is_external:
         caller = known_caller(db, caller)
-    # The record decides what a user of the external issuer may do, and in which organizations.
+    # What a user of the external issuer may do, and in which organizations, depends on the record of the user.
     depends_on_record = caller.is_external and caller.user_id is not None
     organization_id = caller.organization_id
     if request.surface == ADMINISTRATION:
-        of_path = request.path["organizationId"]
-        if not isinstance(of_path, int):
-            of_path = _organization_id_of(of_path)
-        if not (caller.is_system_admin or depends_on_record or of_path == organization_id):
+        path_id = request.path["organizationId"]
+        if not isinstance(path_id, int):
+            path_id = _organization_id_of(path_id)
+        if not (caller.is_system_admin or depends_on_record or path_id == organization_id):
             raise Forbidden("The access token is for another organization.")
-        return caller, of_path
+        return caller, path_id
     if organization_id is None and depends_on_record and caller.user_id is not None:
         organization_id = users.first_organization(db, caller.user_id)
     if organization_id is None:
@@ -78,7 +78,7 @@ def _identified(db: Connection, request: Request) -> tuple[Caller, int]:
 
 
 def _organization_id_of(value: str) -> int:
-    """The organization id of a path as text, as `getOrganization` takes it (administration, Organization 1)."""
+    """The organization id that a path contains as text, as for `getOrganization` (administration, Organization 1)."""
     if value.isascii() and value.isdigit() and len(value) <= 18:
         return int(value)
     raise InvalidRequest([FieldFault("organizationId is not a whole number", parameter="organizationId")])
@@ -108,9 +108,9 @@ def _limited(
 def _refuse_other_members(
     db: Connection, organization_id: int, request: Request, caller: Caller, loyalty_member_id: str
 ) -> None:
-    """Refuse the token of a member who is no longer active, or whose id another member has taken over.
+    """Refuse a token for a member who is no longer active, or whose id now belongs to another member.
 
-    A member's own token is also refused for any other id in the path, even if no such member exists.
+    A token of a member is also refused for any other id in the path, even if no member has that id.
     """
     member = MEMBERS.find_by(db, organization_id, loyalty_member_id=loyalty_member_id)
     is_own = caller.subject.startswith(MEMBER_SUBJECT)
@@ -121,17 +121,17 @@ def _refuse_other_members(
 
 
 def known_caller(db: Connection, caller: Caller) -> Caller:
-    """The caller with its user, if a token of the external issuer names one.
+    """The caller, with the id of its user if a token of the external issuer belongs to one.
 
     The record of such a user decides about the permissions, so the claims of the token are not used.
     """
     if not caller.is_external or caller.user_id is not None or caller.loyalty_member_id is not None:
         return caller
     user_id = users.find_external(db, caller.subject)
-    return caller if user_id is None else of_record(caller, user_id)
+    return caller if user_id is None else user_with_all_rights(caller, user_id)
 
 
-def of_record(caller: Caller, user_id: int) -> Caller:
+def user_with_all_rights(caller: Caller, user_id: int) -> Caller:
     """The caller as a user with all rights; `caller_by_now` limits them to the rights of the stored record."""
     return replace(caller, user_id=user_id, roles=ROLES, is_admin=True, is_system_admin=True)
 
@@ -139,8 +139,8 @@ def of_record(caller: Caller, user_id: int) -> Caller:
 def caller_by_now(caller: Caller, rights: CurrentRights) -> Caller:
     """The caller limited to the present permissions of its user.
 
-    Deactivation, removal and every lost permission count from this request on. Raises Unauthorized for a user who no
-    longer belongs to the organization, and for a revoked token.
+    Deactivation, removal and every lost permission have effect from this request on. Raises Unauthorized for a user who
+    no longer belongs to the organization, and for a revoked token.
     """
     is_ended = not caller.is_external and caller.token_generation != rights.token_generation
     if not rights.is_active or is_ended:

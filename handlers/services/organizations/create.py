@@ -71,15 +71,15 @@ def create_organization(
 
 
 def add_default_records(db: Connection, organization_id: int, now: datetime) -> DefaultRecords:
-    """Add the ledger, its account and the program that members join, and make them the organization's defaults."""
-    owned = {"organization_id": organization_id, "created_at": now, "updated_at": now}
+    """Add a ledger, its account and a program, and make them the defaults of the organization."""
+    common_values = {"organization_id": organization_id, "created_at": now, "updated_at": now}
     ledger_id = db.execute(
-        insert(ledgers).values(**owned, ledger_key=_key(), name="Default").returning(ledgers.c.ledger_id)
+        insert(ledgers).values(**common_values, ledger_key=_key(), name="Default").returning(ledgers.c.ledger_id)
     ).scalar_one()
     account = db.execute(
         insert(ledger_accounts)
         .values(
-            **owned,
+            **common_values,
             ledger_account_key=_key(),
             ledger_id=ledger_id,
             alias="points",
@@ -92,7 +92,7 @@ def add_default_records(db: Connection, organization_id: int, now: datetime) -> 
         )
         .returning(ledger_accounts.c.ledger_account_id, ledger_accounts.c.ledger_account_key)
     ).one()
-    program = _add_program(db, owned, ledger_id, account.ledger_account_id)
+    program = _add_program(db, common_values, ledger_id, account.ledger_account_id)
     organizations.change_organization(
         db,
         organization_id,
@@ -108,12 +108,12 @@ def add_default_records(db: Connection, organization_id: int, now: datetime) -> 
     )
 
 
-def _add_program(db: Connection, owned: Mapping[str, Any], ledger_id: int, ledger_account_id: int) -> Row[Any]:
+def _add_program(db: Connection, common_values: Mapping[str, Any], ledger_id: int, ledger_account_id: int) -> Row[Any]:
     """Add the default program with its default tier; return its id and key."""
     program = db.execute(
         insert(loyalty_programs)
         .values(
-            **owned,
+            **common_values,
             loyalty_program_key=_key(),
             name="Default",
             description="The program that members join unless another is named.",
@@ -129,7 +129,7 @@ def _add_program(db: Connection, owned: Mapping[str, Any], ledger_id: int, ledge
     tier_id = db.execute(
         insert(loyalty_tiers)
         .values(
-            **owned,
+            **common_values,
             loyalty_tier_key=_key(),
             loyalty_program_id=program.loyalty_program_id,
             name="Member",
@@ -143,7 +143,7 @@ def _add_program(db: Connection, owned: Mapping[str, Any], ledger_id: int, ledge
     db.execute(
         loyalty_programs.update()
         .where(
-            loyalty_programs.c.organization_id == owned["organization_id"],
+            loyalty_programs.c.organization_id == common_values["organization_id"],
             loyalty_programs.c.loyalty_program_id == program.loyalty_program_id,
         )
         .values(default_tier_id=tier_id)
@@ -153,7 +153,7 @@ def _add_program(db: Connection, owned: Mapping[str, Any], ledger_id: int, ledge
 
 def _add_users(db: Connection, organization_id: int, now: datetime) -> tuple[str, str]:
     """Create the administrator, without a password yet, and the API user. Returns the API user's credentials."""
-    stamps = {"created_at": now, "updated_at": now}
+    timestamps = {"created_at": now, "updated_at": now}
     organizations.add_user(
         db,
         organization_id,
@@ -161,7 +161,7 @@ def _add_users(db: Connection, organization_id: int, now: datetime) -> tuple[str
         name="Administrator",
         auth_client_id=f"administrator-{_key()}",
         password_hash=None,
-        **stamps,
+        **timestamps,
     )
     client_id, client_secret = f"api-{_key()}", passwords.new_secret()
     organizations.add_user(
@@ -172,7 +172,7 @@ def _add_users(db: Connection, organization_id: int, now: datetime) -> tuple[str
         auth_client_id=client_id,
         password_hash=passwords.hash_secret(client_secret),
         is_api_user=True,
-        **stamps,
+        **timestamps,
     )
     return client_id, client_secret
 

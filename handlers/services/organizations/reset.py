@@ -1,4 +1,4 @@
-"""Emptying a test organization, resetting its credentials, and the check that a body names one's own organization."""
+"""Emptying a test organization, resetting its credentials, and the check of the `organizationId` of a body."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,20 +26,20 @@ class ResetOrganization:
 
 
 def reset_organization(db: Connection, organization_id: int, now: datetime) -> ResetOrganization:
-    """Remove all records of a test organization but its users, and add those of a new one, with other ids.
+    """Remove all records of a test organization except its users, and add the default records of a new one.
 
     Raises NotATestOrganization.
     """
     organization = resetting.lock(db, organization_id)
     if organization is None or organization.environment != TEST:
         raise NotATestOrganization(f"The organization {organization_id} is not a test organization.")
-    removed_counts = resetting.remove_records(db, organization_id)
+    removed_count = resetting.remove_records(db, organization_id)
     records = add_default_records(db, organization_id, now)
     organizations.raise_configuration_version(db, organization_id)
     entry = NewEntry("organization", str(organization_id), "{}")
     entries = [(Origin.by_operator("resetOrganization"), entry)]
     audit_log.add_entries(db, organization_id, now, entries, test_clock=organization.clock_now)
-    return ResetOrganization(removed_counts, records)
+    return ResetOrganization(removed_count, records)
 
 
 class CredentialsNotFound(LookupError):
@@ -71,7 +71,7 @@ def reset_credentials(db: Connection, organization_id: int, client_id: str | Non
 
 
 def refuse_other_organization(call: Call, organization_id: int | None) -> None:
-    """Refuse another organization than the call's as the `organizationId` of a body."""
+    """Refuse a body whose `organizationId` is another organization than that of the call; None is allowed."""
     if organization_id is not None and organization_id != call.organization.organization_id:
         raise InvalidRequest(
             [FieldFault("organizationId is not the organization of the path", pointer="/organizationId")]

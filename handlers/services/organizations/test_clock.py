@@ -1,8 +1,8 @@
 """The test clock of an organization: starting it, advancing it from one due moment to the next, and removing it.
 
 An advance is a target in the record of the organization. The call that requested it, or a worker that finds it, does
-one step after the other, each in a transaction of its own, until the clock shows the target. Where much is due at one
-moment, a step does a part of it; after a crash the next process begins with that moment.
+one step after the other, each in its own transaction, until the clock shows the target. If much is due at one moment, a
+step does a part of it; after a crash the next process begins again with that moment.
 """
 
 import logging
@@ -39,12 +39,12 @@ from persistence import expiry_notices, ledger_lots, member_tiers, organizations
 from persistence.connections import TransactionDeadlineExceeded
 from persistence.expiry_extensions import claim_running
 
-# The longest that one call advances a clock, and that a worker does before it looks at the others.
+# The maximum time for which a call advances a clock, or a worker before it continues with the next clock.
 CALL_SECONDS = 10.0
 _RETRIES = 3
-# The time after which a step leaves what is still due at its moment to the next one.
+# After this time a step ends; the next one does the rest that is due at the moment.
 _STEP_SECONDS = 1.0
-# The pause until the next look at a clock that another caller advances.
+# The pause before the next attempt, while another caller advances the clock.
 _PAUSE_SECONDS = 0.05
 
 _log = logging.getLogger("loyalty.clocks")
@@ -80,7 +80,7 @@ def start_clock(call: Call, starts_at: datetime | None) -> ClockChange:
 
 
 def aim_clock(call: Call, to: datetime) -> ClockChange:
-    """Begin an advance, or go on with the one to the same moment after it failed; raises the refusals of its target.
+    """Begin an advance, or continue a failed one to the same moment; raises the refusals of its target.
 
     A running advance stays unchanged; the call does not wait for its present step.
     """
@@ -112,7 +112,7 @@ def remove_clock(call: Call) -> ClockChange:
 
 
 class _Progress(Enum):
-    """The result of an attempt to do the next step of an advance; BUSY if others have the clock, or queued events."""
+    """The result of an attempt to do the next step; BUSY if another caller has the clock, or events are queued."""
 
     MOVED, BUSY, ENDED = auto(), auto(), auto()
 
@@ -120,10 +120,10 @@ class _Progress(Enum):
 def advance_clock(
     engine: Engine, settings: Settings, organization_id: int, stopping: Callable[[], bool]
 ) -> OrganizationDetails:
-    """Advance the clock of an organization step by step until it shows its target, an advance fails, or `stopping`.
+    """Advance the clock of an organization step by step until it shows its target, a step fails, or `stopping`.
 
-    The events in the queue come first, at the time of the clock: failed ones are tried again at once. If another caller
-    is at a step, this waits for it.
+    The events in the queue are evaluated first, at the time of the clock; failed events are retried at once. Waits
+    while another caller does a step.
     """
     drain = Drain(engine, settings, stopping, find_organization=test_clocks.find_advancing, is_patient=False)
     failures, progress, place = 0, _Progress.MOVED, None
@@ -170,7 +170,7 @@ def _stopping_after(seconds: float, stopping: Callable[[], bool] = lambda: False
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """How far the work of a moment is: the kinds of it that are done, and the last wallet of the next kind."""
+    """The position in the work of a moment: the number of finished kinds, and the last wallet of the next kind."""
 
     moment: datetime
     kinds_done: int = 0
@@ -178,12 +178,12 @@ class _Place:
 
     @property
     def is_done(self) -> bool:
-        """True if nothing is left of it."""
+        """True if all work of the moment is done."""
         return self.kinds_done == len(_KINDS)
 
 
 def _do_step(organization_id: int, place: _Place | None, db: Connection) -> tuple[_Progress, _Place | None]:
-    """Continue the due work at a place; if that is done, move the clock to the next due moment."""
+    """Continue the due work at a place, None at first; if all is done, move the clock to the next due moment."""
     organization = test_clocks.find_and_try_to_take_clock(db, organization_id)
     if organization is None:
         return _Progress.BUSY, place
@@ -197,19 +197,21 @@ def _do_step(organization_id: int, place: _Place | None, db: Connection) -> tupl
         # Work that was due before: older than the clock, not yet done by a job, or left by a worker that died.
         place = _Place(now)
     elif place.is_done:
-        moment = _next_due(db, organization, now, target)
+        moment = _next_due_moment(db, organization, now, target)
         if moment is None:
             _store(db, organization, clock_now=target, clock_target=None, clock_error=None)
             return _Progress.ENDED, None
         place, steps = _Place(moment), steps + 1
     place = _do_due(db, replace(organization, clock_now=place.moment), place)
     if place.moment != now:
-        # At the end, since it locks the organization, which senders of messages may change.
+        # Last, as it locks the row of the organization, which senders of messages may change.
         _store(db, organization, clock_now=place.moment, clock_steps=steps)
     return _Progress.MOVED, place
 
 
-def _next_due(db: Connection, organization: OrganizationDetails, after: datetime, until: datetime) -> datetime | None:
+def _next_due_moment(
+    db: Connection, organization: OrganizationDetails, after: datetime, until: datetime
+) -> datetime | None:
     """The first moment after `after`, up to `until`, at which `_do_due` has something to do; None if there is none."""
     moments = (
         ledger_lots.first_due(db, organization, after, until),
@@ -233,12 +235,14 @@ def _do_due(db: Connection, organization: OrganizationDetails, place: _Place) ->
     return place
 
 
-def _expire(db: Connection, organization: Organization, place: _Place) -> int | None:
+def _expire_points(db: Connection, organization: Organization, place: _Place) -> int | None:
+    """Expire the points of the next wallets."""
     expired = expire_next(db, organization, place.last_wallet_id, place.moment)
     return None if expired is None else expired.last_wallet_id
 
 
-def _extend(db: Connection, organization: Organization, place: _Place) -> int | None:
+def _extend_expiry(db: Connection, organization: Organization, place: _Place) -> int | None:
+    """Do the next part of a running extension of expiry, which stores its own position."""
     extension = claim_running(db, organization.organization_id)
     if extension is None:
         return None
@@ -247,29 +251,33 @@ def _extend(db: Connection, organization: Organization, place: _Place) -> int | 
 
 
 def _evaluate_tiers(db: Connection, organization: Organization, place: _Place) -> int | None:
+    """Evaluate the tiers of the next members who have an expired one."""
     evaluated = evaluate_next(db, organization, place.last_wallet_id, place.moment, everyone=False)
     return None if evaluated is None else evaluated.last_wallet_id
 
 
 def _report_notices(db: Connection, organization: OrganizationDetails, place: _Place) -> int | None:
+    """Report the next notices of expiry, which are due until they are reported."""
     reported = notices.report_next(db, organization, place.moment)
     return None if reported is None else place.last_wallet_id
 
 
-# The kinds of work of a moment, in order. Each does the next wallets and returns the last of them, None if none is due.
+# The kinds of work of a moment, in order. Each function does a part of the work after the last wallet of the place. It
+# returns the wallet after which the kind continues, None if nothing is due any more.
 _KINDS: Sequence[Callable[[Connection, OrganizationDetails, _Place], int | None]] = (
-    _extend,
-    _expire,
+    _extend_expiry,
+    _expire_points,
     _evaluate_tiers,
     _report_notices,
 )
 
 
 def _note_failure(engine: Engine, organization_id: int, error: Exception) -> None:
+    """Store that the advance failed, which ends it until a caller continues it."""
     failure = f"A step met {type(error).__name__}; the log of the server has more."
 
     def note(db: Connection) -> None:
-        # The process that has the clock meanwhile continues the advance.
+        # None if another process has taken the clock meanwhile: it continues the advance.
         organization = test_clocks.find_and_try_to_take_clock(db, organization_id)
         if organization is not None and organization.clock_target is not None:
             _store(db, organization, clock_error=failure)
@@ -278,7 +286,7 @@ def _note_failure(engine: Engine, organization_id: int, error: Exception) -> Non
 
 
 def _take_clock(call: Call) -> OrganizationDetails:
-    """Take the clock for this call, waiting for calls that hold it still; return the organization."""
+    """Take the clock for this call, waiting for calls that still hold it; return the organization."""
     return test_clocks.find_and_take_clock(call.db, call.organization.organization_id)
 
 
