@@ -1,4 +1,4 @@
-"""API keys of partners: made from 256 random bits, stored as hashes, looked up at every call."""
+"""API keys of partners: made of 256 random bits, stored as hashes, looked up in every call."""
 
 import hashlib
 import secrets
@@ -20,22 +20,22 @@ def new_key(organization_id: int) -> str:
 
 
 def hash_of(key: str) -> bytes:
-    """The stored form of a key: as the key is random, a fast hash reveals nothing of it."""
+    """The stored form of a key: as the key is random, a fast hash does not reveal it."""
     return hashlib.sha256(key.encode()).digest()
 
 
-# The length of the stored end of a key, by which people distinguish keys.
+# The number of last characters that are stored of a key, so that people can distinguish keys.
 HINT_LENGTH = 4
 
 
 class KeyAuthenticator:
-    """Turns an API key into a caller; a revoked key is invalid from the next call on."""
+    """Turns an API key into a caller; a revoked key is invalid in the next call."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = autocommit(engine)
 
     def __call__(self, key: str) -> Caller:
-        """The caller of a valid key; raises Unauthorized. The use is recorded once a minute at most."""
+        """The caller of a valid key; raises Unauthorized. The use of a key is recorded at most once a minute."""
         organization_id = organization_of(key)
         if organization_id is None:
             raise Unauthorized("The API key is malformed.")
@@ -47,7 +47,7 @@ class KeyAuthenticator:
             raise Unauthorized("The API key is unknown or revoked.")
         now = datetime.now(UTC)
         if api_key.last_used_at is None or api_key.last_used_at <= now - LAST_USE_KEPT_FOR:
-            # A transaction of its own, so that calls with one key do not wait for each other.
+            # In a separate transaction, so that calls with one key do not wait for each other.
             transactions.read(self._engine, lambda db: partners.record_use(db, api_key, now))
         identity = api_key.partner_api_key_id
         return Caller(

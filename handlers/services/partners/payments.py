@@ -1,6 +1,6 @@
 """Payment intents of partners: find or enrol the customer, track the payment, and return its results to the partner.
 
-All of it is one database transaction: an intent that is refused leaves neither a member nor a payment.
+This is one database transaction: a refused intent leaves neither a member nor a payment.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,9 +45,9 @@ def create_payment_intents(
     """Track the payment of each call and return its results (integration 2.9 and 4.7).
 
     The refusal of a payment is UnknownOrganization, PaymentExists, UnknownMember, MemberNotCreated, AmbiguousMember or
-    MemberInactive. Of several calls, those are NotBatchable that are about a member who is not found by the
-    `loyaltyMemberId`, or whom another of the calls is about. Raises the refusal of a payment that cannot be tracked,
-    and NotBatchable if one payment rewards the member of another.
+    MemberInactive. Among several calls, a call is NotBatchable if its member is not found by the `loyaltyMemberId`, or
+    if an earlier call has the same member or payment. Raises the refusal of a payment that cannot be tracked, and
+    NotBatchable if one payment rewards the member of another payment.
     """
     call = calls[0]
     organization_id = call.organization.organization_id
@@ -58,7 +58,7 @@ def create_payment_intents(
     )
     by_id = {member.loyalty_member_id: member for member in existing}
     payments_by_id: dict[str, _Payment] = {}
-    concerned: set[int] = set()
+    member_ids_of_payments: set[int] = set()
     for position, (call_of_payment, intent) in enumerate(zip(calls, intents, strict=True)):
         key, member, is_new = _key_of(call_of_payment), by_id.get(intent.loyalty_member_id), False
         if intent.organization_key.lower() != call.organization.organization_key:
@@ -69,10 +69,14 @@ def create_payment_intents(
         if member is None and len(calls) == 1:
             if partners.find_payments(call.db, organization_id, [intent.payment_id]):
                 raise payment_exists(intent.payment_id)
-            member, is_new = _found_or_enrolled(call, unit, key, intent)
-        if member is not None and member.member_id not in concerned and intent.payment_id not in payments_by_id:
+            member, is_new = _find_or_enrol(call, unit, key, intent)
+        if (
+            member is not None
+            and member.member_id not in member_ids_of_payments
+            and intent.payment_id not in payments_by_id
+        ):
             payments_by_id[intent.payment_id] = _Payment(position, call_of_payment, key, intent, member, is_new)
-            concerned.add(member.member_id)
+            member_ids_of_payments.add(member.member_id)
     claims = [
         (payment_id, payment.key.partner_api_key_id, payment.member.member_id)
         for payment_id, payment in payments_by_id.items()
@@ -81,7 +85,7 @@ def create_payment_intents(
     for payment_id in payments_by_id.keys() - new_claims:
         outcomes[payments_by_id.pop(payment_id).position] = payment_exists(payment_id)
     if payments_by_id:
-        outcomes |= _tracked(unit, [*payments_by_id.values()])
+        outcomes |= _track(unit, [*payments_by_id.values()])
     return list(outcomes.values())
 
 
@@ -104,8 +108,8 @@ def _key_of(call: Call) -> PartnerKey:
     return call.caller.partner
 
 
-def _tracked(unit: UnitOfWork, payments: Sequence[_Payment]) -> dict[int, PaymentOutcome]:
-    """Track payments of several members, or of one who may be new; returns the outcomes by position."""
+def _track(unit: UnitOfWork, payments: Sequence[_Payment]) -> dict[int, PaymentOutcome]:
+    """Track payments of several members, or of one who may be new; return the outcomes by position of the calls."""
     events: list[IncomingEvent] = []
     origins: list[EventOrigin] = []
     for payment in payments:
@@ -120,6 +124,7 @@ def _tracked(unit: UnitOfWork, payments: Sequence[_Payment]) -> dict[int, Paymen
             payload=payment.intent.payload,
         )
         events.append(event)
+        # A new member has two events.
         origins += [payment.call.origin] * (1 + payment.is_new)
     for event, result in zip(events, track(unit, events, origins=origins, claims_payments=False), strict=True):
         if result.refusal is not None and event.event_type == PAYMENT_CONFIRMED:
@@ -138,19 +143,20 @@ def _tracked(unit: UnitOfWork, payments: Sequence[_Payment]) -> dict[int, Paymen
 
 
 def _refuse_shared_rewards(unit: UnitOfWork, member_ids: Mapping[int, int]) -> None:
-    """Raise NotBatchable if a member's points were moved by the event of another; `member_ids` are by wallet."""
+    """Raise NotBatchable if another member's event moved a member's points; `member_ids` has the member of each wallet."""
     if not unit.is_open:
         return
     owners = {outcome.loyalty_event_id: outcome.member_id for outcome in unit.outcomes}
     for step in unit.ledger.steps:
         if isinstance(step, Posting) and step.details.loyalty_event_id is not None:
             owner = owners.get(step.details.loyalty_event_id)
+            # Wallets of members without a payment do not matter, nor entries without a wallet.
             if any(member_ids.get(entry.wallet_id or 0, owner) != owner for entry in step.entries):
-                raise NotBatchable("a payment rewards the member of another")
+                raise NotBatchable("a payment rewards the member of another payment")
 
 
-def _found_or_enrolled(call: Call, unit: UnitOfWork, key: PartnerKey, intent: PaymentIntent) -> tuple[Member, bool]:
-    """The customer's member, and True if it is a new one."""
+def _find_or_enrol(call: Call, unit: UnitOfWork, key: PartnerKey, intent: PaymentIntent) -> tuple[Member, bool]:
+    """Find or enrol the customer; return the member, and True if it is a new one."""
     existing = _find(call, intent)
     if existing is not None:
         return existing, False
@@ -161,7 +167,7 @@ def _found_or_enrolled(call: Call, unit: UnitOfWork, key: PartnerKey, intent: Pa
     if gov_id is not None:
         names.append(f"government {gov_id}")
     partners.lock_customers(call.db, call.organization.organization_id, names)
-    # Look again: other calls may have made changes until now.
+    # Search again: another call may have enrolled the customer before this one had the lock.
     existing = _find(call, intent)
     if existing is not None:
         return existing, False
@@ -172,13 +178,13 @@ def _found_or_enrolled(call: Call, unit: UnitOfWork, key: PartnerKey, intent: Pa
         profile=info.profile(gov_id),
         custom_attributes=info.data,
     )
-    # A call that enrols the same member at this moment makes the database retry this one, which then finds the member.
+    # If another call enrols the same member at this moment, this call is retried, and then finds the member.
     [member] = add_members(call, unit, [NewMember(properties)])
     return member, True
 
 
 def _find(call: Call, intent: PaymentIntent) -> Member | None:
-    """The member by `loyaltyMemberId`, else by the same id as a government id, else by the id of `memberInfo`."""
+    """The member with the `loyaltyMemberId`, or with this text as government id, or with the id in `memberInfo`."""
     organization_id = call.organization.organization_id
     existing = MEMBERS.find_all(
         call.db, organization_id, loyalty_member_id={intent.loyalty_member_id, intent.new_member_id}
@@ -186,10 +192,10 @@ def _find(call: Call, intent: PaymentIntent) -> Member | None:
     by_id = {member.loyalty_member_id: member for member in existing}
     if intent.loyalty_member_id in by_id:
         return by_id[intent.loyalty_member_id]
-    same = members.find_all_by_gov_id(call.db, organization_id, intent.loyalty_member_id, most=2)
-    if len(same) > 1:
+    by_gov_id = members.find_all_by_gov_id(call.db, organization_id, intent.loyalty_member_id, most=2)
+    if len(by_gov_id) > 1:
         raise AmbiguousMember(f"Several members have the government id {intent.loyalty_member_id}.")
-    return same[0] if same else by_id.get(intent.new_member_id)
+    return by_gov_id[0] if by_gov_id else by_id.get(intent.new_member_id)
 
 
 def _refuse_uncreatable(call: Call, loyalty_member_id: str, gov_id: str | None) -> None:
@@ -200,21 +206,22 @@ def _refuse_uncreatable(call: Call, loyalty_member_id: str, gov_id: str | None) 
 
 
 def _outcome(payment: _Payment, unit: UnitOfWork, member_tiers: Sequence[MemberTier]) -> PaymentOutcome:
+    """The outcome of a payment, from the evaluated events of its member."""
     call, member = payment.call, payment.member
-    answers = [outcome.answer for outcome in unit.outcomes if outcome.member_id == member.member_id]
-    effects = [e for outcome in answers for e in outcome["effects"] if e["status"] in (EXECUTED, PARTIAL)]
+    results = [outcome.answer for outcome in unit.outcomes if outcome.member_id == member.member_id]
+    effects = [effect for result in results for effect in result["effects"] if effect["status"] in (EXECUTED, PARTIAL)]
     return PaymentOutcome(
         loyalty_member_id=member.loyalty_member_id,
         tier=_tier_name(call, member_tiers),
         is_new_member=payment.is_new,
         accruals=_accruals(member, unit),
-        missions=_with_messages(call, joined_missions(move for outcome in answers for move in outcome["missions"])),
+        missions=_with_messages(call, joined_missions(move for result in results for move in result["missions"])),
         effects=payment_effects(payment.intent.total, effects),
     )
 
 
 def _tier_name(call: Call, member_tiers: Sequence[MemberTier]) -> str | None:
-    """The name of the member's current tier in the default program, from the tiers that the member holds."""
+    """The name of the tier in the default program, None if the member has none in it."""
     program_id = call.organization.default_loyalty_program_id
     configuration = configuration_of(call.db, call.organization)
     keys = (
@@ -224,7 +231,7 @@ def _tier_name(call: Call, member_tiers: Sequence[MemberTier]) -> str | None:
 
 
 def _accruals(member: Member, unit: UnitOfWork) -> list[AccountAccrual]:
-    """The points moved for the member, by account, without points that had expired before."""
+    """The changes of the member's points by account, except expiries and unsettled points."""
     if not unit.is_open:
         return []
     accrued: dict[int, Decimal] = {}
@@ -249,7 +256,7 @@ def _accruals(member: Member, unit: UnitOfWork) -> list[AccountAccrual]:
 
 
 def _with_messages(call: Call, outcomes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The outcomes with the missions' messages for people, as `userMessage`."""
+    """The outcomes, each with the mission's message for people as `userMessage`."""
     missions = configuration_of(call.db, call.organization).missions
     return [
         {
