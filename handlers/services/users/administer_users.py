@@ -1,4 +1,4 @@
-"""Common rules of every change of users: one at a time, by callers with the permissions, leaving an administrator."""
+"""Rules of every change of users: one change at a time, only held permissions, and one administrator remains."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -28,29 +28,30 @@ ROLE = "users:write"
 
 @contextmanager
 def administering(call: Call, organization_ids: Collection[int] = ()) -> Iterator[Grant]:
-    """Keep others from changing users of the call's and the named organizations until the transaction ends.
+    """Keep other calls from changing users of the call's organization, and of `organization_ids`, until the commit.
 
     Yields the current permissions of the caller, which no other transaction can change meanwhile. Raises
     LastAdministrator at the end of the block if an organization that had an administrator has none any more.
     """
-    concerned = {call.organization.organization_id, *organization_ids}
-    for unknown_id in sorted(concerned - users.lock_organizations(call.db, concerned)):
+    locked_ids = {call.organization.organization_id, *organization_ids}
+    for unknown_id in sorted(locked_ids - users.lock_organizations(call.db, locked_ids)):
         raise NotFound(f"There is no organization {unknown_id}.")
     caller_grant = _current_grant(call)
-    before = {organization_id for organization_id, _ in users.administrators(call.db, concerned)}
+    before = {organization_id for organization_id, _ in users.administrators(call.db, locked_ids)}
     yield caller_grant
-    after = {organization_id for organization_id, _ in users.administrators(call.db, concerned)}
+    after = {organization_id for organization_id, _ in users.administrators(call.db, locked_ids)}
     for organization_id in sorted(before - after):
         raise LastAdministrator(f"The organization {organization_id} would be left without an active administrator.")
 
 
 def _current_grant(call: Call) -> Grant:
+    """The current permissions of the caller; raises Unauthorized, NotFound or Forbidden."""
     caller = call.caller
     if caller is None:
         raise Unauthorized("This operation needs an access token.")
     if caller.user_id is None:
         return caller.grant
-    # Another call may have taken permissions away while this one waited for its turn.
+    # Another call may have removed permissions while this one waited for the lock.
     organization_and_rights = organizations.find_with_rights(call.db, call.organization.organization_id, caller.user_id)
     if organization_and_rights is None:
         raise NotFound(f"The user no longer belongs to organization {call.organization.organization_id}.")
@@ -60,27 +61,27 @@ def _current_grant(call: Call) -> Grant:
     return current.grant
 
 
-def note_change(call: Call, before: User | None, after: User | None) -> None:
+def audit_change(call: Call, before: User | None, after: User | None) -> None:
     """Add a change of a user to the audit log; `before` is None for a new user, `after` for a removed one."""
     user = after or before
     assert user is not None
     call.audit.add("user", user.user_id, before=_audit_values(before), after=_audit_values(after))
 
 
-# The fields of a user and of the permissions in the audit log.
-_USER = Shape(
+# The fields of a user, and of the permissions in the organization, that the audit log contains.
+_USER_FIELDS = Shape(
     User,
     without=("user_id", "email_is_verified", "password_is_temporary", "created_at", "updated_at", "membership"),
 )
-_PERMISSIONS = Shape(Membership, only=("is_admin", "roles", "permission_group_keys"))
+_PERMISSION_FIELDS = Shape(Membership, only=("is_admin", "roles", "permission_group_keys"))
 
 
 def _audit_values(user: User | None) -> dict[str, Any]:
-    return {} if user is None else {**_USER(user), **_PERMISSIONS(user.membership)}
+    return {} if user is None else {**_USER_FIELDS(user), **_PERMISSION_FIELDS(user.membership)}
 
 
 def lock_user(call: Call, user: User) -> User:
-    """Lock a user against changes by others; return the current record. Raises NotFound for a removed user."""
+    """Lock a user; return the current record. Raises NotFound for a removed user."""
     users.lock_users(call.db, [user.user_id])
     current = users.find(call.db, call.organization.organization_id, user.user_id)
     if current is None:
@@ -100,7 +101,10 @@ def find_groups(call: Call, keys: Collection[str]) -> list[PermissionGroup]:
 def require_grantable(
     caller_grant: Grant, membership: Membership | None, inline: Grant, groups: Collection[PermissionGroup] | None = None
 ) -> None:
-    """Refuse permissions that a change adds, inline or by groups, unless the caller holds them."""
+    """Refuse permissions that a change adds, inline or by groups, unless the caller holds them.
+
+    `membership` is the one before the change, None for a new one; `groups` is None if they do not change.
+    """
     before = Grant(frozenset()) if membership is None else membership.inline
     own_groups = () if membership is None else membership.permission_group_keys
     new_grant = merge_grants([added_permissions(before, inline), granted_by(list(groups or ()), beyond=own_groups)])
@@ -108,7 +112,10 @@ def require_grantable(
 
 
 def refuse_change_of_shared_user(call: Call, caller_grant: Grant, user: User, what: str) -> None:
-    """Refuse a change that also affects the user's other organizations, unless by a system administrator."""
+    """Refuse a change that affects other organizations of the user, too, unless by a system administrator.
+
+    `what` names the changed fields in the refusal.
+    """
     if caller_grant.is_system_admin:
         return
     if user.is_system_admin:

@@ -24,8 +24,8 @@ from domain.users import (
 )
 from handlers.call import Call
 from handlers.services import passwords
-from handlers.services.users.administer_users import administering, find_groups, note_change
-from handlers.services.users.change_users import PermissionsUpdate
+from handlers.services.users.administer_users import administering, audit_change, find_groups
+from handlers.services.users.change_users import PermissionsUpdate, new_membership
 from handlers.services.users.invitations import Invitation, hears_invitations, queue_invitations
 from persistence import users
 from persistence.rows import reserve_ids
@@ -35,14 +35,14 @@ ADDED, REASSIGNED, REMOVED, FAILED = "added", "reassigned", "removed", "failed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsersToChange(PermissionsUpdate):
-    """The addresses of users, and the permissions that they are given."""
+    """The addresses of users, and the permissions that they get."""
 
     emails: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
 class UserOutcome:
-    """The outcome of one address."""
+    """The outcome for one address; `error` is its refusal if it failed."""
 
     email: str
     status: str
@@ -50,13 +50,13 @@ class UserOutcome:
 
 
 def add_many(call: Call, request: UsersToChange, send_invite: bool) -> list[UserOutcome]:
-    """Create a user for each new address; each is to be provisioned with a password of its own."""
+    """Create a user for each new address, to be provisioned later; invited users get a temporary password."""
     with administering(call) as caller_grant:
         groups = find_groups(call, request.permission_group_keys or ())
         inline = Grant(highest(request.roles or ()), bool(request.is_admin))
         require_held(caller_grant, merge_grants([inline, granted_by(groups)]), "These permissions cannot be given")
         existing_emails = set(users.find_by_emails(call.db, call.organization.organization_id, request.emails))
-        new: list[str] = []
+        new_emails: list[str] = []
 
         def add(email: str) -> None:
             if not is_email(email):
@@ -64,17 +64,18 @@ def add_many(call: Call, request: UsersToChange, send_invite: bool) -> list[User
             if email.lower() in existing_emails:
                 raise UserExists(f"The organization already has a user with the address {email}.")
             existing_emails.add(email.lower())
-            new.append(email)
+            new_emails.append(email)
 
         outcomes = _one_by_one(request.emails, ADDED, add)
         with_invitation = send_invite and hears_invitations(call)
-        _insert(call, new, inline, groups, with_invitation)
+        _insert(call, new_emails, inline, groups, with_invitation)
     return outcomes
 
 
 def _insert(
     call: Call, emails: Sequence[str], inline: Grant, groups: Sequence[PermissionGroup], with_invitation: bool
 ) -> None:
+    """Insert users, `with_invitation` with temporary passwords and messages to invite them."""
     organization_id, expires_at = call.organization.organization_id, call.real_now + TEMPORARY_PASSWORD_LIFETIME
     ids = reserve_ids(call.db, users=len(emails))["users"]
     rows, invitations = [], []
@@ -97,16 +98,15 @@ def _insert(
         call.audit.add("user", user_id, after=_audit_values(row, inline, groups))
         if secret is not None:
             invitations.append(Invitation(user_id, email, email, str(row["auth_client_id"]), secret, expires_at))
-    roles = tuple(sorted(inline.roles))
     users.add_users(call.db, rows)
-    members = [Membership(organization_id, user, True, inline.is_admin, roles, (), False, ()) for user in ids]
-    users.save_memberships(call.db, members, call.real_now)
+    memberships = [new_membership(organization_id, user_id, True, inline) for user_id in ids]
+    users.save_memberships(call.db, memberships, call.real_now)
     users.set_groups(call.db, organization_id, ids, [group.permission_group_id for group in groups])
     queue_invitations(call, invitations)
 
 
 def _audit_values(row: Mapping[str, Any], inline: Grant, groups: Sequence[PermissionGroup]) -> dict[str, Any]:
-    """The new user in the audit log, with the fields of a user who is created individually."""
+    """The new user in the audit log, with the same fields as by `createUser`."""
     return {
         "name": row["name"],
         "email": row["email"],
@@ -138,7 +138,7 @@ def reassign_many(call: Call, request: UsersToChange) -> list[UserOutcome]:
         memberships: dict[int, Membership] = {}
 
         def reassign(email: str) -> None:
-            user = _user(users_by_email, email)
+            user = _user_of(users_by_email, email)
             require_rank(caller_grant, user.grant)
             membership = user.membership
             if request.is_admin is not None:
@@ -156,7 +156,7 @@ def reassign_many(call: Call, request: UsersToChange) -> list[UserOutcome]:
             guard.change(user, administers=after.administers)
             users_by_email[email.lower()] = after
             memberships[user.user_id] = membership
-            note_change(call, user, after)
+            audit_change(call, user, after)
 
         outcomes = _one_by_one(request.emails, REASSIGNED, reassign)
         users.save_memberships(call.db, list(memberships.values()), call.real_now)
@@ -176,13 +176,13 @@ def remove_many(call: Call, request: UsersToChange) -> list[UserOutcome]:
         user_ids: list[int] = []
 
         def remove(email: str) -> None:
-            user = _user(users_by_email, email)
+            user = _user_of(users_by_email, email)
             require_rank(caller_grant, user.grant)
             guard.change(user, administers=False)
-            # If the request repeats the address, it is that of no user the second time.
+            # If the request repeats the address, it fails the second time.
             del users_by_email[email.lower()]
             user_ids.append(user.user_id)
-            note_change(call, user, None)
+            audit_change(call, user, None)
 
         outcomes = _one_by_one(request.emails, REMOVED, remove)
         users.remove_memberships(call.db, organization_id, user_ids)
@@ -197,7 +197,7 @@ class _AdministratorGuard:
         self._administrators = {user_id for _, user_id in users.administrators(call.db, [organization_id])}
 
     def change(self, user: User, *, administers: bool) -> None:
-        """Record whether the user administers from now on; raises LastAdministrator if no other user would."""
+        """Record whether the user is an administrator from now on; raises LastAdministrator if no one else is."""
         if administers:
             self._administrators.add(user.user_id)
         elif self._administrators == {user.user_id}:
@@ -206,7 +206,7 @@ class _AdministratorGuard:
             self._administrators.discard(user.user_id)
 
 
-def _user(users_by_email: Mapping[str, User], email: str) -> User:
+def _user_of(users_by_email: Mapping[str, User], email: str) -> User:
     user = users_by_email.get(email.lower())
     if user is None:
         raise UnknownUser(f"The organization has no user with the address {email}.")
@@ -214,7 +214,7 @@ def _user(users_by_email: Mapping[str, User], email: str) -> User:
 
 
 def _one_by_one(emails: Sequence[str], success: str, act: Callable[[str], None]) -> list[UserOutcome]:
-    """Act on the addresses one after the other, as if each were a call of its own."""
+    """Call `act` for one address after the other; return `success` or the refusal of each."""
     outcomes = []
     for email in emails:
         try:

@@ -21,22 +21,22 @@ from handlers.messages.base import OF_REQUEST, Changes
 from handlers.services import passwords
 from handlers.services.users.administer_users import (
     administering,
+    audit_change,
     find_groups,
     lock_user,
-    note_change,
     refuse_change_of_shared_user,
     require_grantable,
 )
 from handlers.services.users.invitations import Invitation, queue_invitations
 from persistence import users
 
-# The fields of a user in all organizations; an administrator may change them if there is only one.
-_COMMON = ("name", "nickname", "profile_picture_url", "pending_provisioning")
+# The fields that a user has in all organizations. An administrator may change them if the user has only one.
+_COMMON_FIELDS = ("name", "nickname", "profile_picture_url", "pending_provisioning")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserProperties:
-    """The fields of a user in all organizations that a request may hold."""
+    """The fields that a request may set for all organizations of a user."""
 
     name: str
     nickname: str | None = None
@@ -83,7 +83,7 @@ class MembershipUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserUpdate(UserProperties):
-    """A changed user; the last three fields are of the organization, and keep the stored values if None."""
+    """A changed user; the last two fields are of the organization of the path, and None keeps the stored value."""
 
     auth_client_id: str | None = None
     organizations: Sequence[MembershipUpdate] = field(default=(), metadata=OF_REQUEST)
@@ -92,9 +92,9 @@ class UserUpdate(UserProperties):
 
 
 def create_user(call: Call, new: NewUser, password_hash: str | None) -> tuple[User, str | None]:
-    """Create a user of the organization. Returns it with its password, which is the given one or a new one.
+    """Create a user of the organization. Returns the user and the password, which is that of `new` or a new one.
 
-    `password_hash` is that of the given password.
+    `password_hash` is the hash of the password of `new`. The password of an external user is None.
     """
     _refuse_contradictions(new)
     inline = Grant(highest(new.roles), new.is_admin)
@@ -117,21 +117,21 @@ def create_user(call: Call, new: NewUser, password_hash: str | None) -> tuple[Us
             call.db,
             **{
                 name: getattr(new, name)
-                for name in (*_COMMON, "user_name", "email", "auth_client_id", "is_system_admin")
+                for name in (*_COMMON_FIELDS, "user_name", "email", "auth_client_id", "is_system_admin")
             },
             email_is_verified=new.email_is_verified,
             is_external=new.is_external,
-            is_api_user=not new.email is not None and not new.is_external,
+            is_api_user=new.email is None and not new.is_external,
             password_hash=password_hash,
             password_is_temporary=is_temporary,
             password_expires_at=expires_at,
             created_at=call.real_now,
             updated_at=call.real_now,
         )
-        users.save_memberships(call.db, [_membership(organization_id, user_id, new.active, inline)], call.real_now)
+        users.save_memberships(call.db, [new_membership(organization_id, user_id, new.active, inline)], call.real_now)
         users.set_groups(call.db, organization_id, [user_id], [group.permission_group_id for group in groups])
         user = _existing_user(call, user_id)
-        note_change(call, None, user)
+        audit_change(call, None, user)
         if new.send_invite:
             secret = password if is_temporary else None
             queue_invitations(call, [Invitation.to(user, secret, expires_at)])
@@ -139,6 +139,7 @@ def create_user(call: Call, new: NewUser, password_hash: str | None) -> tuple[Us
 
 
 def _refuse_contradictions(new: NewUser) -> None:
+    """Refuse fields that exclude each other."""
     faults = []
     has_email, is_external = new.email is not None, new.is_external
     if is_external and new.password is not None:
@@ -166,15 +167,16 @@ def update_user(call: Call, user: User, changes: Changes[UserUpdate]) -> User:
         user = lock_user(call, user)
         require_rank(caller_grant, user.grant)
         update = changes.of(user)
-        _change_common(call, caller_grant, user, update)
+        _change_common_fields(call, caller_grant, user, update)
         _store_memberships(call, caller_grant, user, items, update.active)
         if update.permission_group_keys is not None:
             _replace_groups(call, caller_grant, user, update.permission_group_keys)
-        return _note_update(call, user)
+        return _audit_update(call, user)
 
 
-def _change_common(call: Call, caller_grant: Grant, user: User, update: UserUpdate) -> None:
-    new_values = {name: value for name in _COMMON if (value := getattr(update, name)) != getattr(user, name)}
+def _change_common_fields(call: Call, caller_grant: Grant, user: User, update: UserUpdate) -> None:
+    """Change the fields that a user has in all organizations."""
+    new_values = {name: value for name in _COMMON_FIELDS if (value := getattr(update, name)) != getattr(user, name)}
     if new_values:
         refuse_change_of_shared_user(call, caller_grant, user, "what they share")
     if update.is_system_admin != user.is_system_admin:
@@ -202,11 +204,11 @@ def _store_memberships(
     memberships = {}
     for item in items:
         before = by_organization.get(item.organization_id)
-        inline = Grant(frozenset(), False) if before is None else before.inline
-        inline = _changed_inline(inline, item)
+        inline_before = Grant(frozenset(), False) if before is None else before.inline
+        inline = _changed_inline(inline_before, item)
         require_grantable(caller_grant, before, inline)
-        was_active = True if before is None else before.active
-        memberships[item.organization_id] = _membership(item.organization_id, user.user_id, was_active, inline)
+        is_active = True if before is None else before.active
+        memberships[item.organization_id] = new_membership(item.organization_id, user.user_id, is_active, inline)
     if active is not None:
         memberships[organization_id] = replace(memberships.get(organization_id, user.membership), active=active)
     users.save_memberships(call.db, list(memberships.values()), call.real_now)
@@ -216,11 +218,11 @@ def _store_memberships(
             call.audit.add("user", user.user_id, after=after)
 
 
-def _refuse_second_address(call: Call, user: User, joined_ids: Collection[int]) -> None:
-    """Refuse to share a user with an organization that has another user with the address; raises UserExists."""
-    if user.email is None or not joined_ids:
+def _refuse_second_address(call: Call, user: User, new_organization_ids: Collection[int]) -> None:
+    """Refuse to share a user with organizations of which one has another user with the address; raises UserExists."""
+    if user.email is None or not new_organization_ids:
         return
-    organization_id = users.find_organization_with_email(call.db, joined_ids, user.email)
+    organization_id = users.find_organization_with_email(call.db, new_organization_ids, user.email)
     if organization_id is not None:
         raise UserExists(f"Organization {organization_id} already has a user with the address {user.email}.")
 
@@ -233,7 +235,7 @@ def _replace_groups(call: Call, caller_grant: Grant, user: User, keys: Sequence[
 
 
 def _changed_inline(inline: Grant, update: MembershipUpdate | PermissionsUpdate) -> Grant:
-    """The inline permissions after an update that may leave out some of them."""
+    """The inline permissions after an update, which may leave out fields."""
     roles = inline.roles if update.roles is None else update.roles
     return Grant(highest(roles), inline.is_admin if update.is_admin is None else update.is_admin)
 
@@ -254,26 +256,26 @@ def set_permissions(call: Call, user: User, update: PermissionsUpdate) -> User:
         before = user.membership
         inline = _changed_inline(before.inline, update)
         require_grantable(caller_grant, before, inline)
-        membership = _membership(before.organization_id, user.user_id, before.active, inline)
+        membership = new_membership(before.organization_id, user.user_id, before.active, inline)
         users.save_memberships(call.db, [membership], call.real_now)
         if keys is not None:
             _replace_groups(call, caller_grant, user, keys)
-        return _note_update(call, user)
+        return _audit_update(call, user)
 
 
 def remove_user(call: Call, user: User) -> None:
-    """End the user's membership of the organization; other organizations keep theirs."""
+    """End the user's membership of the organization; memberships of other organizations stay."""
     with administering(call) as caller_grant:
         user = lock_user(call, user)
         require_rank(caller_grant, user.grant)
         users.remove_memberships(call.db, call.organization.organization_id, [user.user_id])
-        note_change(call, user, None)
+        audit_change(call, user, None)
 
 
 def reset_password(call: Call, user: User, permanent: bool | None, password_hash: str) -> None:
-    """Give the user another password.
+    """Give the user another password, which is temporary unless `permanent` is true or the user is an API user.
 
-    Its new holder could sign in as the user, so the caller must hold all permissions of the user.
+    With it, the caller could sign in as the user, so the caller must hold all permissions of the user.
     """
     with administering(call) as caller_grant:
         user = lock_user(call, user)
@@ -285,20 +287,22 @@ def reset_password(call: Call, user: User, permanent: bool | None, password_hash
         refuse_change_of_shared_user(call, caller_grant, user, "the password")
         until = None if permanent or user.is_api_user else call.real_now + TEMPORARY_PASSWORD_LIFETIME
         users.set_password(call.db, user.user_id, password_hash, temporary_until=until, now=call.real_now)
-        # The log does not show the passwords.
+        # The audit log does not contain the passwords.
         before = {"password": "former", "passwordIsTemporary": user.password_is_temporary}
         after = {"password": "new", "passwordIsTemporary": until is not None}
         call.audit.add("user", user.user_id, before=before, after=after)
 
 
-def _membership(organization_id: int, user_id: int, active: bool, inline: Grant) -> Membership:
+def new_membership(organization_id: int, user_id: int, active: bool, inline: Grant) -> Membership:
+    """A membership with inline permissions; its groups are stored separately, by `set_groups`."""
     roles = tuple(sorted(inline.roles))
     return Membership(organization_id, user_id, active, inline.is_admin, roles, (), False, ())
 
 
-def _note_update(call: Call, before: User) -> User:
+def _audit_update(call: Call, before: User) -> User:
+    """Add the change of a user to the audit log; return the user after it."""
     after = _existing_user(call, before.user_id)
-    note_change(call, before, after)
+    audit_change(call, before, after)
     return after
 
 

@@ -1,4 +1,4 @@
-"""Invitations of new users to set a password, sent to the triggers that name them."""
+"""Invitations of new users to set a password, sent by triggers that subscribe to invitations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from handlers.services.webhooks.outbox import queue_to
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """A user to invite; `temporary_password` is None if the user has a permanent one, or none here."""
+    """A user to invite; `temporary_password` is None for an external user, and for one with a permanent password."""
 
     user_id: int
     name: str
@@ -39,7 +39,7 @@ def hears_invitations(call: Call) -> bool:
 
 
 def queue_invitations(call: Call, invitations: Sequence[Invitation]) -> None:
-    """Queue invitations for the triggers that name them; at most one statement."""
+    """Queue invitations for the triggers that subscribe to them; at most one statement."""
     configuration = configuration_of(call.db, call.organization)
     listeners = [listener for listener in configuration.listeners if listener.hears_invitations]
     data = [
