@@ -13,7 +13,7 @@ from handlers.schemas.triggers import DELIVERY_STATE, ShownTrigger, delivery_rec
 from handlers.services.webhooks.triggers import (
     TriggerProperties,
     new_secret,
-    refuse_reach,
+    refuse_invitation_trigger,
     replaced_secret,
     validated_trigger,
 )
@@ -47,7 +47,7 @@ def list_triggers(call: Call, query: Mapping[str, Any]) -> Paged[ShownTrigger]:
 @operation("createTrigger", answer=wrapped("trigger", trigger_record), audit=_AUDITED, changes_configuration=True)
 def create_trigger(call: Call, body: TriggerProperties) -> ShownTrigger:
     """Create a trigger; only this response and that of a replaced secret show the secret."""
-    refuse_reach(call, body.settings)
+    refuse_invitation_trigger(call, body.settings)
     body, requested_secret = validated_trigger(call, body, {})
     secret = requested_secret or new_secret()
     values = {"secret": secret, **values_of(body)}
@@ -70,7 +70,7 @@ def get_trigger(call: Call, trigger: Trigger) -> ShownTrigger:
 def update_trigger(call: Call, trigger: Trigger, body: Changes[TriggerProperties]) -> ShownTrigger:
     """Change the sent fields of a trigger and of its settings; all processes use the change from their next event."""
     before = TRIGGERS.lock(call.db, trigger)
-    refuse_reach(call, body.fields.get("settings", {}), before.settings)
+    refuse_invitation_trigger(call, body.fields.get("settings", {}), before.settings)
     call.audit.keep_before(before)
     properties, requested_secret = validated_trigger(call, body.of(before), before.settings)
     replacement = requested_secret if requested_secret != before.secret else None

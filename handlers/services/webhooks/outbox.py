@@ -43,17 +43,17 @@ def queue_events(
     members: Mapping[int, Member],
     now: datetime,
 ) -> None:
-    """Queue messages about evaluated or cancelled events, which are stored rows; at most one statement."""
+    """Queue messages about evaluated or cancelled events, given as stored rows; at most one statement."""
     listeners = [listener for listener in configuration.listeners if listener.type == WEB_HOOK]
     messages = []
     for row in rows if listeners else ():
-        heard_by = [listener.trigger_id for listener in listeners if listener.hears_event(row["event_type"])]
+        trigger_ids = [listener.trigger_id for listener in listeners if listener.hears_event(row["event_type"])]
         was_evaluated = row["evaluation_status"] != NOT_EVALUATED
         # An event that reversed another without being evaluated is a cancellation; all others were only stored.
-        if heard_by and (was_evaluated or row["reverted_loyalty_event_id"] is not None):
+        if trigger_ids and (was_evaluated or row["reverted_loyalty_event_id"] is not None):
             type_ = EVENT_EVALUATED if was_evaluated else EVENT_CANCELLED
             body = message(type_, event_data(row, members[row["member_id"]]), now)
-            messages += [(trigger_id, type_, body, row["member_id"]) for trigger_id in heard_by]
+            messages += [(trigger_id, type_, body, row["member_id"]) for trigger_id in trigger_ids]
     _queue(db, configuration, messages, now)
 
 
@@ -64,7 +64,7 @@ def queue_notifications(
     notifications: Sequence[Mapping[str, Any]],
     now: datetime,
 ) -> None:
-    """Queue what campaigns report for all triggers of the type WebHook; at most one statement."""
+    """Queue notifications of campaigns for all triggers of the type WebHook; at most one statement."""
     listeners = [listener for listener in configuration.listeners if listener.type == WEB_HOOK]
     queue_to(db, configuration, listeners, type_, notifications, now)
 
@@ -93,9 +93,9 @@ def queue_async_results(
 
 
 def queue_entity_change(call: Call, entity: str, action: str, record: Callable[[], Mapping[str, Any]]) -> None:
-    """Queue a message that a record was created or updated; `record` makes its JSON if a trigger subscribes to it.
+    """Queue a message that a record was created or updated; `record` returns its JSON object.
 
-    A change of records in the configuration has read the configuration before, as for every check.
+    `record` is called only if a trigger subscribes to records of this kind.
     """
     queue_entity_changes(call, entity, action, lambda: [record()])
 
@@ -105,7 +105,7 @@ def queue_entity_changes(
 ) -> None:
     """Queue messages that records of one kind were created or updated; at most one statement.
 
-    `records_of` makes their JSON objects, and is called only if a trigger subscribes to this kind.
+    `records_of` returns their JSON objects; it is called only if a trigger subscribes to records of this kind.
     """
     configuration = configuration_of(call.db, call.organization)
     if any(listener.hears_entity(entity) for listener in configuration.listeners):
@@ -120,13 +120,16 @@ def queue_entities(
     changes: Sequence[tuple[str, Mapping[str, Any]]],
     now: datetime,
 ) -> None:
-    """Queue messages about created or updated records of one kind, which are JSON objects; at most one statement."""
-    listeners = [listener.trigger_id for listener in configuration.listeners if listener.hears_entity(entity)]
+    """Queue messages about records of one kind; at most one statement.
+
+    Each change is an action and the JSON object of the record.
+    """
+    trigger_ids = [listener.trigger_id for listener in configuration.listeners if listener.hears_entity(entity)]
     messages = []
-    for action, record in changes if listeners else ():
+    for action, record in changes if trigger_ids else ():
         type_ = f"{entity}.{action}"
         body = message(type_, {"entity": entity, "action": action, "record": record}, now)
-        messages += [(trigger_id, type_, body, record.get("memberId")) for trigger_id in listeners]
+        messages += [(trigger_id, type_, body, record.get("memberId")) for trigger_id in trigger_ids]
     _queue(db, configuration, messages, now)
 
 
@@ -138,7 +141,7 @@ def queue_to(
     data: Sequence[Mapping[str, Any]],
     now: datetime,
 ) -> None:
-    """Queue each message for each of these triggers; at most one statement."""
+    """Queue a message with each of `data` for each of these triggers; at most one statement."""
     messages = [
         (listener.trigger_id, type_, message(type_, item, now), item.get("memberId"))
         for item in data
@@ -148,5 +151,6 @@ def queue_to(
 
 
 def _queue(db: Connection, configuration: Configuration, messages: Sequence[Any], now: datetime) -> None:
+    """Queue messages, each as (trigger id, type, body, member id or None)."""
     if messages:
         triggers.add_deliveries(db, configuration.organization_id, messages, now)

@@ -20,8 +20,8 @@ import httpcore
 from domain.webhooks import is_public, url_fault
 
 SECONDS = 15.0
-# The bytes read of a response; it is not used, but most receivers expect it to be read.
-_MOST_BYTES = 65_536
+# The maximum number of bytes read of a response, which is not used; most receivers expect it to be read.
+_MAX_RESPONSE_BYTES = 65_536
 
 Resolve = Callable[[str, int], Sequence[str]]
 
@@ -45,7 +45,7 @@ def resolve(host: str, port: int) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class WebhookClient:
-    """Posts to receivers within `seconds` in all; `resolve` returns the addresses of a host."""
+    """Posts to receivers, each time within `seconds` in total; `resolve` returns the addresses of a host."""
 
     http_allowed: bool = False
     private_allowed: bool = False
@@ -66,7 +66,7 @@ class WebhookClient:
             return Reply(None, _failure_text(error))
 
     def _status_of(self, url: str, headers: Mapping[str, str], body: bytes) -> int:
-        # The allowed addresses may have changed since the URL was saved.
+        # The settings of allowed URLs may have changed since the URL was saved.
         fault = url_fault(url, self.http_allowed, self.private_allowed, self.ports)
         if fault is not None:
             raise NotSent(f"The URL {fault}.")
@@ -76,14 +76,14 @@ class WebhookClient:
         context = self.ssl_context or _usual_ssl_context()
         with (
             httpcore.ConnectionPool(ssl_context=context, network_backend=network) as pool,
-            pool.stream("POST", _address(parts), headers=request_headers, content=body) as response,
+            pool.stream("POST", _httpcore_url(parts), headers=request_headers, content=body) as response,
         ):
-            _read_a_little(response)
+            _read_beginning(response)
             return response.status
 
 
 def _failure_text(error: Exception) -> str:
-    """The kind of an error in words; the system's own text could reveal the network around the server."""
+    """The kind of an error in words; the text of the error could reveal the network around the server."""
     causes: list[BaseException] = [error]
     while causes[-1].__cause__ is not None or causes[-1].__context__ is not None:
         causes.append(causes[-1].__cause__ or causes[-1].__context__ or error)
@@ -98,8 +98,8 @@ def _failure_text(error: Exception) -> str:
     return "The connection to the receiver was lost."
 
 
-def _address(parts: SplitResult) -> httpcore.URL:
-    """The URL in parts; httpcore's own parser drops the rest of the path after a semicolon."""
+def _httpcore_url(parts: SplitResult) -> httpcore.URL:
+    """The URL for httpcore, made of parts: httpcore's parser drops the path after a semicolon."""
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return httpcore.URL(scheme=parts.scheme, host=parts.hostname or "", port=parts.port, target=target)
 
@@ -109,9 +109,9 @@ def _usual_ssl_context() -> ssl.SSLContext:
     return httpcore.default_ssl_context()
 
 
-def _read_a_little(response: httpcore.Response) -> None:
-    """Read the beginning of the response; its status is known, so errors do not matter."""
-    remaining_bytes = _MOST_BYTES
+def _read_beginning(response: httpcore.Response) -> None:
+    """Read the beginning of the response; errors do not matter, as the status was read before."""
+    remaining_bytes = _MAX_RESPONSE_BYTES
     try:
         for part in response.iter_stream():
             remaining_bytes -= len(part)
@@ -136,7 +136,7 @@ class _Deadline:
 
 
 class _CheckedNetwork(httpcore.NetworkBackend):
-    """Connects to checked addresses, and bounds all steps by one deadline."""
+    """Connects only to allowed addresses, and limits all steps by one deadline."""
 
     def __init__(self, deadline: _Deadline, resolve: Resolve, private_allowed: bool) -> None:
         self._deadline = deadline
@@ -152,7 +152,7 @@ class _CheckedNetwork(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
-        """Connect to the first public address of the host that accepts the connection."""
+        """Connect to the first allowed address that accepts the connection; the deadline replaces `timeout`."""
         resolved = self._addresses(host, port)
         addresses = [address for address in resolved if self._private_allowed or is_public(address)]
         if not addresses:
@@ -169,18 +169,18 @@ class _CheckedNetwork(httpcore.NetworkBackend):
         raise fault
 
     def _addresses(self, host: str, port: int) -> Sequence[str]:
-        """Look up the host; the system's look-up has no deadline, so it is abandoned when time is up."""
-        answer: Future[Sequence[str]] = Future()
+        """Look up the host in a thread, since the look-up of the system has no timeout; abandon it at the deadline."""
+        result: Future[Sequence[str]] = Future()
 
         def look_up() -> None:
             try:
-                answer.set_result(self._resolve(host, port))
+                result.set_result(self._resolve(host, port))
             except Exception as error:
-                answer.set_exception(error)
+                result.set_exception(error)
 
         threading.Thread(target=look_up, daemon=True, name="look-up").start()
         try:
-            return answer.result(self._deadline.remaining_seconds())
+            return result.result(self._deadline.remaining_seconds())
         except TimeoutError:
             raise httpcore.TimeoutException from None
         except (OSError, UnicodeError):
@@ -199,7 +199,7 @@ class _TimedStream(httpcore.NetworkStream):
         return self._stream.read(max_bytes, self._deadline.remaining_seconds())
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        """Write all bytes; a slow receiver gets no more time for each part."""
+        """Write all bytes until the deadline, which holds for all parts in total."""
         connection: socket.socket = self._stream.get_extra_info("socket")
         while buffer:
             connection.settimeout(self._deadline.remaining_seconds())
@@ -223,5 +223,5 @@ class _TimedStream(httpcore.NetworkStream):
         )
 
     def get_extra_info(self, info: str) -> Any:
-        """The information of the stream below."""
+        """The information of the wrapped stream."""
         return self._stream.get_extra_info(info)

@@ -1,7 +1,7 @@
 """Sending due deliveries to the receivers of webhooks, and removing old ones (integration 6).
 
-Due deliveries are claimed in one short transaction, sent outside of any, and their results are stored in another. A
-sender that dies in between leaves its deliveries to the next one, so that each is made at least once.
+Due deliveries are claimed in a short transaction, sent outside of transactions, and their results are stored in another
+transaction. If a sender dies in between, its deliveries are sent again after the lease: at least once.
 """
 
 import logging
@@ -23,12 +23,12 @@ from handlers.settings import Settings, ports_of
 from persistence import organizations, transactions, triggers
 from persistence.triggers import ClaimedDelivery, ClaimLimits
 
-# What `ce-type` has in front of the type of the message.
-CLOUD_EVENT_TYPES = "loyalty."
+# The beginning of `ce-type`, before the type of the message.
+CLOUD_EVENT_PREFIX = "loyalty."
 # Longer than an attempt can take, however busy the machine is.
 LEASE = timedelta(seconds=60)
-_GONE = 410
-# The time until the next look for due messages while others are being sent.
+_STATUS_GONE = 410
+# The time after which further due deliveries are claimed while others are being sent.
 _PAUSE_SECONDS = 0.25
 _REMOVED_AT_ONCE = 1000
 
@@ -40,7 +40,7 @@ def _never() -> bool:
 
 
 class Sender:
-    """Sends due deliveries on threads of its own: a trigger uses at most a quarter of them, an organization half."""
+    """Sends due deliveries in several threads: a trigger uses at most a quarter of them, an organization half."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Sender:
             settings.webhook_allow_http, settings.webhook_allow_private, ports_of(settings.webhook_ports)
         )
         threads = settings.webhook_threads
-        # So neither one receiver that never responds, nor one organization with many of them, stops the others.
+        # So a receiver that never responds, or an organization with many of them, does not delay other deliveries.
         self._limits = ClaimLimits(threads, max(1, threads // 2), max(1, threads // 4))
         self._under_way: dict[Future[Reply], ClaimedDelivery] = {}
 
@@ -71,12 +71,12 @@ class Sender:
                 attempts += new_attempts
                 if not self._under_way:
                     return attempts
-                # With a free thread, wait for further due messages; without one, wait for a thread.
+                # Wait for a free thread, or until further deliveries may be due.
                 finished_posts, _ = wait(self._under_way, _PAUSE_SECONDS, FIRST_COMPLETED)
                 self._conclude(finished_posts)
 
     def _begin(self, pool: ThreadPoolExecutor) -> int:
-        """Claim as many deliveries as there are free threads, and send them."""
+        """Claim at most as many due deliveries as threads are free, and begin to send them. Returns their number."""
         under_way = self._under_way.values()
         if len(under_way) >= self._limits.total:
             return 0
@@ -88,6 +88,7 @@ class Sender:
         return len(deliveries)
 
     def _send(self, delivery: ClaimedDelivery) -> Reply:
+        """Send a delivery, in a thread; every failure is described in the reply."""
         try:
             body = delivery.payload.encode()
             headers = message_headers(delivery, datetime.now(UTC), body)
@@ -98,18 +99,18 @@ class Sender:
             return Reply(None, f"The message could not be sent: {type(error).__name__}.")
 
     def _conclude(self, finished_posts: set[Future[Reply]]) -> None:
-        """Store the results of deliveries; a receiver that reports that it is gone gets no more messages."""
+        """Store the results of deliveries; deactivate triggers whose receivers respond with 410 (Gone)."""
         if not finished_posts:
             return
         replies = [(self._under_way.pop(future), future.result()) for future in finished_posts]
         rows = [outcome(delivery, reply, random.random()) for delivery, reply in replies]
-        dead_deliveries = [delivery for delivery, reply in replies if reply.status_code == _GONE]
+        gone_deliveries = [delivery for delivery, reply in replies if reply.status_code == _STATUS_GONE]
 
         def write(db: Connection) -> None:
-            for organization_id in sorted({delivery.organization_id for delivery in dead_deliveries}):
+            for organization_id in sorted({delivery.organization_id for delivery in gone_deliveries}):
                 organizations.raise_configuration_version(db, organization_id)
-            if dead_deliveries:
-                triggers.deactivate(db, dead_deliveries)
+            if gone_deliveries:
+                triggers.deactivate(db, gone_deliveries)
             triggers.conclude(db, rows)
 
         transactions.run(self._engine, write)
@@ -123,7 +124,7 @@ class Sender:
 
 
 def _span_attributes(delivery: ClaimedDelivery) -> Mapping[str, Any]:
-    """The attributes of the span of a delivery; addresses of receivers may hold secrets."""
+    """The attributes of the span of a delivery; no addresses of receivers, which may contain secrets."""
     return {
         "loyalty.organization_id": delivery.organization_id,
         "loyalty.trigger_id": delivery.trigger_id,
@@ -137,12 +138,12 @@ def send_due(
     stopping: Callable[[], bool] = _never,
     organization_id: int | None = None,
 ) -> int:
-    """Send all due deliveries, of all organizations unless one is named. Returns the number of attempts."""
+    """Send all due deliveries, of one or (None) of all organizations. Returns the number of attempts."""
     return Sender(engine, settings, organization_id=organization_id).send_due(stopping)
 
 
 def message_headers(delivery: ClaimedDelivery, now: datetime, body: bytes) -> dict[str, str]:
-    """The headers of one attempt: the trigger's own, which may replace some of the sender's, and the sender's."""
+    """The headers of one attempt: the trigger's, and the sender's, of which the trigger may replace some."""
     timestamp = int(now.timestamp())
     secrets = [secret for secret in (delivery.secret, delivery.previous_secret) if secret is not None]
     configured_headers: Mapping[str, str] = delivery.settings["headers"]
@@ -166,7 +167,7 @@ def cloud_event_attributes(delivery: ClaimedDelivery) -> dict[str, str]:
     return {
         "ce-specversion": "1.0",
         "ce-id": delivery.trigger_delivery_key,
-        "ce-type": f"{CLOUD_EVENT_TYPES}{delivery.type}",
+        "ce-type": f"{CLOUD_EVENT_PREFIX}{delivery.type}",
         "ce-source": f"/organizations/{delivery.organization_key}",
         "ce-time": instant_text(delivery.recorded_at),
         **subject,
@@ -174,16 +175,16 @@ def cloud_event_attributes(delivery: ClaimedDelivery) -> dict[str, str]:
 
 
 def outcome(delivery: ClaimedDelivery, reply: Reply, fraction: float) -> Mapping[str, Any]:
-    """The changes of a delivery by a reply; `fraction` spreads the next attempt, see `delay_after`."""
-    received = reply.status_code is not None and 200 <= reply.status_code < 300
-    delay = None if received or reply.status_code == _GONE else delay_after(delivery.attempts, fraction)
-    error = None if received else reply.error or f"The receiver responded with {reply.status_code}."
+    """The columns of a delivery after a reply; `fraction` spreads the next attempts in time, see `delay_after`."""
+    is_received = reply.status_code is not None and 200 <= reply.status_code < 300
+    delay = None if is_received or reply.status_code == _STATUS_GONE else delay_after(delivery.attempts, fraction)
+    error = None if is_received else reply.error or f"The receiver responded with {reply.status_code}."
     return {
         "organization_id": delivery.organization_id,
         "trigger_delivery_id": delivery.trigger_delivery_id,
         "attempts": delivery.attempts,
         "last_attempt_at": delivery.last_attempt_at,
-        "status": SUCCEEDED if received else FAILED if delay is None else PENDING,
+        "status": SUCCEEDED if is_received else FAILED if delay is None else PENDING,
         "wait_seconds": None if delay is None else delay.total_seconds(),
         "last_status_code": reply.status_code,
         "last_error": error,
@@ -193,16 +194,16 @@ def outcome(delivery: ClaimedDelivery, reply: Reply, fraction: float) -> Mapping
 def remove_old_deliveries(
     engine: Engine, organization_id: int, days: int, stopping: Callable[[], bool] = _never
 ) -> int:
-    """Remove the deliveries of one organization older than `days`, a bounded number at a time. Returns their number."""
+    """Remove the deliveries of one organization older than `days`, in several transactions. Returns their number."""
     before, after, count = datetime.now(UTC) - timedelta(days=days), 0, 0
 
     def next_batch(db: Connection) -> tuple[int | None, int]:
         return triggers.remove_old(db, organization_id, after, before, _REMOVED_AT_ONCE)
 
     while not stopping():
-        last, fewer = transactions.run(engine, next_batch)
-        count += fewer
-        if last is None:
+        last_id, removed_count = transactions.run(engine, next_batch)
+        count += removed_count
+        if last_id is None:
             break
-        after = last
+        after = last_id
     return count

@@ -1,4 +1,4 @@
-"""Checks of triggers before they are saved, and their secrets."""
+"""Checks triggers before they are saved, and makes their secrets."""
 
 import secrets
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from handlers.services import references
 from handlers.services.configuration import configuration_of
 from handlers.settings import ports_of
 
-# The time for which a replaced secret signs in addition to the new one.
+# The time for which the previous secret signs messages in addition to the new one.
 OVERLAP = timedelta(hours=24)
 
 
@@ -33,8 +33,8 @@ class TriggerProperties:
     external_key: str | None = None
 
 
-def refuse_reach(call: Call, *settings: Mapping[str, Any]) -> None:
-    """Let only administrators decide who receives invitations.
+def refuse_invitation_trigger(call: Call, *settings: Mapping[str, Any]) -> None:
+    """Refuse settings that subscribe to invitations, before or after a change, unless the caller is an administrator.
 
     An invitation is enough to sign in as the invited user.
     """
@@ -46,20 +46,27 @@ def refuse_reach(call: Call, *settings: Mapping[str, Any]) -> None:
 def validated_trigger(
     call: Call, body: TriggerProperties, stored_settings: Mapping[str, Any]
 ) -> tuple[TriggerProperties, str | None]:
-    """The trigger with whole settings, and their secret, which is not one of them; refuses unusable settings.
+    """The trigger with complete settings without the secret, and the secret, None if none is sent.
 
-    Settings that are left out keep their values of `stored_settings`, unless the type changes to one that does not
-    allow them. The value of a header that is sent as null, which is how it is returned, stays, too. An event type that
-    was named before may have been deactivated since.
+    Settings that are left out keep their values of `stored_settings`, unless the new type does not allow them. A header
+    that is sent as null, which is how responses show it, keeps its value, too. Raises the refusal of invalid settings;
+    an event type in `stored_settings` is valid even if it was deactivated.
     """
-    foreign = "eventTypes" if body.type == ENTITY_CHANGE else "entities"
-    settings = {"headers": {}, "eventTypes": [], "entities": [], **stored_settings, foreign: [], **body.settings}
-    values = stored_settings.get("headers", {})
+    setting_of_other_types = "eventTypes" if body.type == ENTITY_CHANGE else "entities"
+    settings = {
+        "headers": {},
+        "eventTypes": [],
+        "entities": [],
+        **stored_settings,
+        setting_of_other_types: [],
+        **body.settings,
+    }
+    stored_headers = stored_settings.get("headers", {})
     secret: str | None = settings.pop("secret", None)
     settings["headers"] = {
-        name: values.get(name) if value is None else value for name, value in settings["headers"].items()
+        name: stored_headers.get(name) if value is None else value for name, value in settings["headers"].items()
     }
-    faults = [*_faults_of_url(call, settings["url"]), *faults_of_trigger(body.type, settings, secret, values)]
+    faults = [*_faults_of_url(call, settings["url"]), *faults_of_trigger(body.type, settings, secret, stored_headers)]
     if faults:
         raise InvalidRequest(faults)
     configuration = configuration_of(call.db, call.organization)
@@ -81,12 +88,12 @@ def _faults_of_url(call: Call, url: str) -> list[FieldFault]:
 
 
 def new_secret() -> str:
-    """A random secret in the form of receivers."""
+    """A random secret in the form that receivers use."""
     return secret_of(secrets.token_bytes(SECRET_BYTES))
 
 
 def replaced_secret(before: Trigger, secret: str | None, now: datetime) -> dict[str, Any]:
-    """The columns to change for a new secret; the one `before` also signs for a while. No columns without a secret."""
+    """The columns to change for a new secret, none if it is None; the secret of `before` also signs for a while."""
     if secret is None:
         return {}
     return {"secret": secret, "previous_secret": before.secret, "previous_secret_until": now + OVERLAP}
