@@ -1,1 +1,1 @@
-"""The server as a process: commands, settings of gunicorn, limits of connections, jobs."""
+"""The processes of the server: commands, gunicorn and its connections, the worker and its jobs."""

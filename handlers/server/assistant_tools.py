@@ -1,4 +1,4 @@
-"""The read and dry-run operations of both documents as tools for assistants."""
+"""The operations of both interfaces that read, and simulation, as tools for assistants."""
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,12 +29,12 @@ _SIMULATION = """Return what events would do, without changing anything: `trackE
 
 @dataclass(frozen=True, slots=True)
 class AssistantTool:
-    """One operation as a tool: its name, what it takes as a JSON Schema, and the role that it needs."""
+    """One operation as a tool; `input_schema` is the JSON Schema of its arguments, `role` the one that a call needs."""
 
     name: str
     tag: str
     description: str
-    takes: Mapping[str, Any]
+    input_schema: Mapping[str, Any]
     role: str
     method: str
     path: str
@@ -42,9 +42,9 @@ class AssistantTool:
 
     def request(self, arguments: Mapping[str, Any], organization_id: int) -> tuple[str, dict[str, Any], Any]:
         """The path, the query and the body of a call. Raises ValueError for arguments that are missing or unknown."""
-        properties = self.takes["properties"]
+        properties = self.input_schema["properties"]
         unknown = [name for name in arguments if name not in properties]
-        missing_names = [name for name in self.takes["required"] if name not in arguments]
+        missing_names = [name for name in self.input_schema["required"] if name not in arguments]
         if unknown or missing_names:
             raise ValueError(_fault(unknown, missing_names))
         path = self.path.replace("{organizationId}", str(organization_id))
@@ -58,12 +58,12 @@ class AssistantTool:
 
 
 def _with_key(event: Mapping[str, Any]) -> dict[str, Any]:
-    """An event to simulate, with the key that every event needs; a dry run uses up none."""
+    """An event to simulate, with a new key, as every event needs one; a dry run does not store the key."""
     return {"systemUniqueKey": f"simulation-{uuid.uuid4()}", **event}
 
 
 def tools(tags: Sequence[str] = ()) -> list[AssistantTool]:
-    """All tools, or those of some tags; a name that both interfaces have is prefixed where it administers."""
+    """All tools, or those of some tags. If both interfaces have a name, that of the administration gets a prefix."""
     all_tools = [_simulation()]
     for surface in openapi.SURFACES:
         names = {tool.name for tool in all_tools}
@@ -73,6 +73,7 @@ def tools(tags: Sequence[str] = ()) -> list[AssistantTool]:
 
 
 def _of_document(document: Mapping[str, Any], existing_names: set[str]) -> Iterator[AssistantTool]:
+    """The tools of a document; names among `existing_names` get a prefix."""
     for path, method, item, operation in openapi.operations_of(document):
         if _is_read(method, operation):
             name = operation["operationId"]
@@ -80,21 +81,27 @@ def _of_document(document: Mapping[str, Any], existing_names: set[str]) -> Itera
                 openapi.resolved(document, parameter)
                 for parameter in (*item.get("parameters", ()), *operation.get("parameters", ()))
             ]
+            # The command fills in the organization.
             arguments = [
                 parameter
                 for parameter in parameters
                 if parameter["name"] != "organizationId" and parameter["in"] in ("path", "query")
             ]
-            properties = {parameter["name"]: _schema(document, parameter) for parameter in arguments}
+            properties = {parameter["name"]: _argument_schema(document, parameter) for parameter in arguments}
             required = [parameter["name"] for parameter in arguments if parameter.get("required")]
             if method == "post":
-                properties["body"] = {"type": "object", "description": _example(operation)}
+                properties["body"] = {"type": "object", "description": _body_description(operation)}
                 required.append("body")
             yield AssistantTool(
                 name=f"administration_{name}" if name in existing_names else name,
                 tag=operation["tags"][0],
                 description=f"{operation['summary']}. {operation['description'].strip()}",
-                takes={"type": "object", "properties": properties, "required": required, "additionalProperties": False},
+                input_schema={
+                    "type": "object",
+                    "properties": properties,
+                    "required": required,
+                    "additionalProperties": False,
+                },
                 role=operation["security"][0]["oauth2"][0],
                 method=method.upper(),
                 path=path,
@@ -115,7 +122,7 @@ def _simulation() -> AssistantTool:
         name=SIMULATE,
         tag="events",
         description=_SIMULATION,
-        takes={
+        input_schema={
             "type": "object",
             "properties": {"events": events, "now": moment},
             "required": ["events"],
@@ -129,27 +136,29 @@ def _simulation() -> AssistantTool:
 
 
 def _is_read(method: str, operation: Mapping[str, Any]) -> bool:
-    """True for an operation that a token of a user reaches and that changes nothing."""
+    """True for an operation that changes nothing and that the token of a user may call."""
     roles: Sequence[str] = operation["security"][0].get("oauth2", ()) if operation["security"] else ()
     is_for_users = len(roles) == 1 and ":" in roles[0]
     return is_for_users and (method == "get" or operation["operationId"] in _READS_BY_POST)
 
 
-def _schema(document: Mapping[str, Any], parameter: Mapping[str, Any]) -> dict[str, Any]:
+def _argument_schema(document: Mapping[str, Any], parameter: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON Schema of an argument, from a parameter of the operation."""
     schema = openapi.resolved(document, parameter["schema"])
-    argument_schema = {name: schema[name] for name in _SCHEMA_KEYWORDS if name in schema}
+    schema_of_argument = {name: schema[name] for name in _SCHEMA_KEYWORDS if name in schema}
     if "items" in schema:
         items = openapi.resolved(document, schema["items"])
-        argument_schema["items"] = {name: items[name] for name in _SCHEMA_KEYWORDS if name in items}
-    return {**argument_schema, "description": parameter.get("description", "")}
+        schema_of_argument["items"] = {name: items[name] for name in _SCHEMA_KEYWORDS if name in items}
+    return {**schema_of_argument, "description": parameter.get("description", "")}
 
 
-def _example(operation: Mapping[str, Any]) -> str:
+def _body_description(operation: Mapping[str, Any]) -> str:
     content = operation["requestBody"]["content"]["application/json"]
     return f"The body, such as {content['example']}"
 
 
 def _in_query(value: Any) -> str:
+    """The text of a value in a query."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list):

@@ -7,7 +7,7 @@ import click
 from handlers.server.commands import context
 from handlers.server.loading import loading
 
-# By name: its function, by module, and the first sentence of its help.
+# Each command by name: its module and function, and the first sentence of its help.
 _COMMANDS = {
     "clock": ("clock:clock", "Move the time of a test organization."),
     "completion": ("completion:completion", "Print the completion of commands for a shell."),
@@ -38,7 +38,7 @@ _COMMANDS = {
 }
 
 
-class _Listed(click.Command):
+class _UnloadedCommand(click.Command):
     """The name and the short help of a command that is imported only when it is called."""
 
     def __init__(self, name: str, function: str, short_help: str) -> None:
@@ -61,13 +61,13 @@ class _Group(context.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the called command, as click does, and import it."""
         name, command, rest = super().resolve_command(ctx, args)
-        return name, command.load() if isinstance(command, _Listed) else command, rest
+        return name, command.load() if isinstance(command, _UnloadedCommand) else command, rest
 
 
 @click.group(
     cls=_Group,
     context_settings={"help_option_names": ["-h", "--help"]},
-    commands={name: _Listed(name, function, short_help) for name, (function, short_help) in _COMMANDS.items()},
+    commands={name: _UnloadedCommand(name, function, short_help) for name, (function, short_help) in _COMMANDS.items()},
 )
 @click.version_option(package_name="loyalty-server", prog_name="loyalty")
 def main() -> None:
@@ -75,4 +75,4 @@ def main() -> None:
 
     Settings are environment variables, LOYALTY_DATABASE_URL and others; see docs/configuration.md.
     """
-    context.leave_tidily_on_sigterm()
+    context.unwind_on_sigterm()

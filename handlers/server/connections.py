@@ -1,9 +1,9 @@
 """Limits of connections: gunicorn's ASGI worker, with limits for clients that connect and stay silent.
 
-gunicorn waits for ever for the first request of a connection and accepts connections until no descriptor is left. Here
-a request has to begin, to arrive and to be taken in time, and a process that has as many connections as it may have
-accepts a new one by closing the one that has been silent longest. gunicorn also closes connections as soon as a signal
-ends the worker. Here the responses announce it first.
+gunicorn waits forever for the first request of a connection, and accepts connections until no descriptor is left. Here
+requests and the reading of responses have time limits, and a process that has its maximum number of connections closes
+the one that has been silent longest to accept a new one. gunicorn also closes connections as soon as a signal ends the
+worker. Here the responses announce the end first.
 """
 
 from __future__ import annotations
@@ -21,54 +21,54 @@ from gunicorn.workers import gasgi
 from handlers.http.problems import MEDIA_TYPE, problem_body
 
 HEAD_SECONDS = 10.0
-# Beyond the deadline of a request: how long a client may take to read the response.
-TAKING_SECONDS = 60.0
-# Descriptors that are no connections: database, logs, metrics. And asyncio accepts a hundred connections in one go,
-# before the first of them can be closed, and closes them in its next turn, when it has accepted as many again.
+# The time for a client to read the response, in addition to the deadline of the request.
+READING_SECONDS = 60.0
+# Descriptors for other things: database, logs, metrics. And asyncio accepts a hundred connections at once before one of
+# them can be closed, and closes them in its next iteration, after it has accepted another hundred.
 _RESERVED_DESCRIPTORS = 400
-_LEAST_CONNECTIONS = 16
+_MIN_CONNECTIONS = 16
 _REPORT_SECONDS = 60.0
-# How long responses announce the end of a worker before it begins: many times as long as sending a batch of them takes.
+# The time for which responses announce the end of a worker before it ends; sending a batch of them takes much less.
 _ANNOUNCING_SECONDS = 0.1
 
 _log = logging.getLogger("loyalty.connections")
 
 
 def connection_limit(limit: int) -> int:
-    """The most connections that a process may hold: `limit`, as far as its descriptors allow."""
+    """The maximum number of connections of a process: `limit`, or less if the process has too few descriptors."""
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if descriptors == resource.RLIM_INFINITY:
         return limit
-    return max(_LEAST_CONNECTIONS, min(limit, descriptors - _RESERVED_DESCRIPTORS))
+    return max(_MIN_CONNECTIONS, min(limit, descriptors - _RESERVED_DESCRIPTORS))
 
 
 class Connection(ASGIProtocol):  # type: ignore[misc]
     """One connection; it is silent until the head of a request is complete."""
 
     worker: LimitedWorker
-    _limit: TimerHandle | None = None
+    _time_limit: TimerHandle | None = None
     _has_spoken = False
 
     def connection_made(self, transport: Transport) -> None:
         """Start the time limit of the first request, and close another connection if there are too many."""
         super().connection_made(transport)
-        self._arm(HEAD_SECONDS, self._head_is_late)
+        self._arm(HEAD_SECONDS, self._end_late_head)
         self.worker.silent[self] = None
-        self.worker.make_room(self)
+        self.worker.limit_connections(self)
 
     def data_received(self, data: bytes) -> None:
-        """Take the bytes of a request."""
+        """Receive bytes of a request."""
         self._has_spoken = True
         super().data_received(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
+        """Remove a closed connection from the silent ones, and cancel its time limit."""
         self._disarm()
         self.worker.silent.pop(self, None)
         super().connection_lost(exc)
 
     def refuse(self) -> None:
-        """Send a response that there are too many connections, and close."""
+        """Respond that there are too many connections, and close the connection."""
         self._send_error_response(503, "The server has too many connections. Try again.")
         self._close_transport()
 
@@ -79,11 +79,11 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
 
     def _on_headers_complete(self) -> Any:
         self.worker.silent.pop(self, None)
-        self._arm(self.worker.request_seconds + TAKING_SECONDS, self._abort)
+        self._arm(self.worker.request_seconds + READING_SECONDS, self._abort)
         return super()._on_headers_complete()
 
     def _arm_keepalive_timer(self) -> None:
-        # Called when a response is sent and the next request may come; gunicorn's timer bounds the wait for it.
+        # Called when a response has been sent; gunicorn's timer limits the wait for the next request.
         self._disarm()
         self._has_spoken = False
         self.worker.silent[self] = None
@@ -92,7 +92,8 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
     def _will_close(self, request: Any, response_requires_close: bool) -> bool:
         return self.worker.is_ending or bool(super()._will_close(request, response_requires_close))
 
-    def _head_is_late(self) -> None:
+    def _end_late_head(self) -> None:
+        """Close the connection, after a response if a part of a request has arrived."""
         if self._has_spoken:
             self._send_error_response(408, f"The request's head did not arrive within {HEAD_SECONDS:.0f} seconds.")
         self.close_silently()
@@ -102,16 +103,17 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
             self.transport.abort()
 
     def _arm(self, seconds: float, then: Any) -> None:
+        """Call `then` after some seconds, unless the limit is disarmed or armed again."""
         self._disarm()
-        self._limit = self.worker.loop.call_later(seconds, then)
+        self._time_limit = self.worker.loop.call_later(seconds, then)
 
     def _disarm(self) -> None:
-        if self._limit is not None:
-            self._limit.cancel()
-            self._limit = None
+        if self._time_limit is not None:
+            self._time_limit.cancel()
+            self._time_limit = None
 
     def _send_error_response(self, status: int, message: str, extra_headers: Any = ()) -> None:
-        """Send a fault of the protocol as a problem, like all others (RFC 9457)."""
+        """Send an error of the protocol as a problem (RFC 9457), like all other errors."""
         body = problem_body(status, message, str(uuid.uuid4()))
         fixed = (("Content-Type", MEDIA_TYPE), ("Content-Length", str(len(body))), ("Connection", "close"))
         lines = [f"HTTP/1.1 {status} {self._get_reason_phrase(status)}", "Cache-Control: no-store"]
@@ -127,35 +129,36 @@ class LimitedWorker(gasgi.ASGIWorker):  # type: ignore[misc]
         self.connection_limit = connection_limit(self.cfg.worker_connections)
         self.request_seconds: float = self.cfg.timeout
         self.is_ending = False
-        # In the order in which they fell silent.
+        # The connections without a request, the one that has been silent longest first.
         self.silent: dict[Connection, None] = {}
-        self._closed_for_room = 0
+        self._closed_count = 0
         self._reported_at = 0.0
 
     def init_process(self) -> None:
-        """Use the limited connections: the worker finds its class by the name in its module."""
+        """Set the class of connections: gunicorn finds it by its name in the module of the worker."""
         gasgi.ASGIProtocol = Connection
         super().init_process()
 
     def handle_exit_signal(self) -> None:
         """Announce the end in all responses, then end.
 
-        At once, gunicorn would close connections whose last response did not announce it: the next request may be on
-        its way.
+        Without the delay, gunicorn would close connections whose last response did not announce the end, although the
+        client may be sending the next request.
         """
         self.is_ending = True
         self.loop.call_later(_ANNOUNCING_SECONDS, super().handle_exit_signal)
 
-    def make_room(self, newest: Connection) -> None:
-        """Close the connection that has been silent longest if there are too many, else refuse the newest one."""
+    def limit_connections(self, newest: Connection) -> None:
+        """If there are too many connections, close the one that has been silent longest, or if none is, the newest."""
         if self.nr_conns <= self.connection_limit:
             return
+        # The newest connection is silent, too, and the last one in this order.
         longest = next(iter(self.silent))
         if longest is newest:
             newest.refuse()
         else:
             longest.close_silently()
-        self._closed_for_room += 1
+        self._closed_count += 1
         self._report()
 
     def _report(self) -> None:
@@ -163,7 +166,7 @@ class LimitedWorker(gasgi.ASGIWorker):  # type: ignore[misc]
         if now - self._reported_at >= _REPORT_SECONDS:
             _log.warning(
                 "%d connections were closed to accept others: %d are open, the maximum of a process",
-                self._closed_for_room,
+                self._closed_count,
                 self.connection_limit,
             )
-            self._closed_for_room, self._reported_at = 0, now
+            self._closed_count, self._reported_at = 0, now

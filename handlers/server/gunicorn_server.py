@@ -21,13 +21,13 @@ from handlers.server.loading import loading
 from handlers.settings import Settings
 from persistence import embedded
 
-# A thread that computes, as a dry run does for long, lets others go on this soon: they mostly wait for it but briefly.
+# A thread that computes for long, such as a dry run, lets other threads run after this time.
 _SWITCH_SECONDS = 0.0005
-# The native worker waits for idle connections when it stops, as long as they may stay idle.
+# When the worker stops, it waits for idle connections for the time that they may stay idle.
 _KEEP_ALIVE_SECONDS = 5
 _GRACEFUL_SECONDS = 15
-LONGEST_REQUEST_LINE = 8190
-_WORKER_SECONDS = 30
+MAX_REQUEST_LINE = 8190
+_WORKER_END_SECONDS = 30
 _STANDSTILL_SECONDS = 30
 _OUT_OF_MEMORY_SCORE = Path("/proc/self/oom_score_adj")
 
@@ -35,21 +35,21 @@ _log = logging.getLogger("loyalty.serve")
 
 
 class _QueueWorker:
-    """A `loyalty worker` next to the server, restarted when it ends, and ended with the server."""
+    """A `loyalty worker` next to the server, restarted if it ends, and ended with the server."""
 
     def __init__(self, settings: Settings) -> None:
         path = os.pathsep.join([str(Path(handlers.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
-        # The same program, with the embedded database of this process, if it is used.
+        # The same program and database, also if the database is the embedded one of this process.
         variables = {"PYTHONPATH": path, "LOYALTY_DATABASE_URL": settings.database_url}
         self._environment = {**os.environ, **variables}
         self._process: subprocess.Popen[bytes] | None = None
 
-    def keep(self) -> None:
+    def ensure_running(self) -> None:
         """Start the worker unless it runs."""
-        # The arbiter reaps all children, so one that has failed may look as if it had succeeded.
+        # The exit code is not used: the arbiter reaps all children, so a failed one may seem to have succeeded.
         if self._process is None or self._process.poll() is not None:
             self._close()
-            # It ends when its standard input does, so not even a kill of this process leaves it behind.
+            # The worker ends when its standard input is closed, so it ends even if this process is killed.
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "handlers", "worker", "--attached"],
                 env=self._environment,
@@ -57,11 +57,11 @@ class _QueueWorker:
             )
 
     def end(self) -> None:
-        """End the worker; it gets some time to finish its batch."""
+        """End the worker, after some time to finish its batch."""
         if self._process is not None:
             self._process.terminate()
             try:
-                self._process.wait(_WORKER_SECONDS)
+                self._process.wait(_WORKER_END_SECONDS)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
@@ -73,14 +73,14 @@ class _QueueWorker:
 
 
 class _Arbiter(Arbiter):  # type: ignore[misc]
-    """gunicorn's master process, which also watches the queue's worker and the database."""
+    """gunicorn's master process, which also restarts the queue worker and the embedded database."""
 
     def manage_workers(self) -> None:
         """Restart processes that have ended; called about once a second."""
         super().manage_workers()
         self.app.revive_database()
         if self.app.queue_worker is not None:
-            self.app.queue_worker.keep()
+            self.app.queue_worker.ensure_running()
 
 
 class _Server(BaseApplication):  # type: ignore[misc]
@@ -105,7 +105,7 @@ class _Server(BaseApplication):  # type: ignore[misc]
         _Arbiter(self).run()
 
     def revive_database(self) -> None:
-        """Start the embedded database again if it has died; calls get a 503 until it is back."""
+        """Restart the embedded database if it has died; calls get a 503 until it runs again."""
         if self._revive is None:
             return
         try:
@@ -115,7 +115,7 @@ class _Server(BaseApplication):  # type: ignore[misc]
             _log.exception("the embedded database has died, and cannot be started again")
 
     def load_config(self) -> None:
-        """Pass the settings on, under gunicorn's names."""
+        """Set gunicorn's settings."""
         for name, value in self._options().items():
             self.cfg.set(name, value)
 
@@ -135,14 +135,14 @@ class _Server(BaseApplication):  # type: ignore[misc]
             "workers": settings.workers,
             "worker_class": "handlers.server.connections.LimitedWorker",
             "worker_connections": settings.connections,
-            # No limit for requests, which end by themselves: a worker whose event loop is blocked is replaced.
+            # Not a limit for requests, which have their own: a worker whose event loop is blocked longer is replaced.
             "timeout": _STANDSTILL_SECONDS + settings.request_timeout_ms // 1000,
             "preload_app": True,
             "keepalive": _KEEP_ALIVE_SECONDS,
             "graceful_timeout": _GRACEFUL_SECONDS,
-            "limit_request_line": LONGEST_REQUEST_LINE,
+            "limit_request_line": MAX_REQUEST_LINE,
             "control_socket_disable": True,
-            "accesslog": None,  # the API logs one line a request itself
+            "accesslog": None,  # the API itself logs one line for each request
             "loglevel": settings.log_level,
             "proc_name": "loyalty",
             "when_ready": self._on_ready,
@@ -156,9 +156,9 @@ class _Server(BaseApplication):  # type: ignore[misc]
 
     def _after_fork(self, arbiter: Any, worker: Any) -> None:
         sys.setswitchinterval(_SWITCH_SECONDS)
-        _end_before_parent()
+        _prefer_for_oom_kill()
         if self._engine is not None:
-            # A connection that the parent opened while loading must not be used by several processes.
+            # A connection that the parent has opened while loading must not be shared by several processes.
             self._engine.dispose(close=False)
 
     def _after_exit(self, arbiter: Any, worker: Any) -> None:
@@ -167,20 +167,20 @@ class _Server(BaseApplication):  # type: ignore[misc]
         forget_worker(worker.pid)
 
 
-def _end_before_parent() -> None:
-    """Have the kernel choose this process before its parent when no memory is left: the parent replaces it."""
+def _prefer_for_oom_kill() -> None:
+    """When memory runs out, let the kernel kill this process rather than its parent, which replaces it."""
     with suppress(OSError):
         score = int(_OUT_OF_MEMORY_SCORE.read_text())
         _OUT_OF_MEMORY_SCORE.write_text(str(min(1000, score + 100)))
 
 
 def run(settings: Settings, *, home: Path | None, when_ready: Callable[[], None], with_worker: bool) -> None:
-    """Serve until a signal ends the server, by SystemExit; `when_ready` is called once the socket takes connections.
+    """Serve until a signal ends the server, by SystemExit; `when_ready` is called when the socket accepts connections.
 
-    With a worker, a `loyalty worker` runs in a process of its own meanwhile. `home` is that of the embedded database,
-    if the settings lead to one: it is started again when it dies.
+    `with_worker` also runs a `loyalty worker` in another process. `home` is the folder of the embedded database, which
+    is restarted if it dies; None if the settings name another database.
     """
-    # prometheus-client reads only from the environment where the workers share their figures, when it is imported.
+    # When prometheus-client is imported, it reads from the environment where the workers share their metrics.
     measurements = tempfile.mkdtemp(prefix="loyalty-metrics-")
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = measurements
     parent = os.getpid()
@@ -188,7 +188,7 @@ def run(settings: Settings, *, home: Path | None, when_ready: Callable[[], None]
     try:
         _Server(settings, home, when_ready, queue_worker).run()
     finally:
-        # Workers unwind through here as well.
+        # Workers are forked from this process, so they pass through here as well.
         if os.getpid() == parent:
             if queue_worker is not None:
                 queue_worker.end()

@@ -11,7 +11,7 @@ import jsonschema_rs
 
 from handlers.messages.faults import PATTERN_FAULT
 from handlers.messages.validation import SERVER_PATTERN
-from handlers.server.gunicorn_server import LONGEST_REQUEST_LINE
+from handlers.server.gunicorn_server import MAX_REQUEST_LINE
 from tests.builders.markdown import DOCS, anchors
 from tests.contract import schemas
 from tests.contract.documents import (
@@ -192,7 +192,7 @@ def _expected_statuses(document: Document, operation: Documented) -> set[str]:
         statuses.add("404")
     if body_contents(document, operation):
         statuses |= {"413", "415"}
-    if longest_request_line(document, operation) > LONGEST_REQUEST_LINE:
+    if longest_request_line(document, operation) > MAX_REQUEST_LINE:
         statuses.add("414")
     return statuses
 

@@ -32,8 +32,8 @@ def test_a_token_of_plain_roles_is_enough():
 
 def test_no_tool_asks_for_the_organization():
     for tool in TOOLS.values():
-        assert "organizationId" not in tool.takes["properties"], tool.name
-        assert set(tool.takes["required"]) <= tool.takes["properties"].keys(), tool.name
+        assert "organizationId" not in tool.input_schema["properties"], tool.name
+        assert set(tool.input_schema["required"]) <= tool.input_schema["properties"].keys(), tool.name
 
 
 def test_arguments_become_path_and_query():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from handlers.server.commands.server_address import noted_address, server_url
+from handlers.server.commands.server_address import publish_address, server_url
 from handlers.settings import Settings
 
 URL = "http://127.0.0.1:9123/v2"
@@ -18,7 +18,7 @@ def settings(home, **variables: str) -> Settings:
 def test_the_address_is_noted_from_the_moment_when_the_server_is_ready_until_its_end(tmp_path):
     announced = []
     usual = "http://127.0.0.1:8080/v2"
-    with noted_address(tmp_path, URL, lambda: announced.append(True)) as when_ready:
+    with publish_address(tmp_path, URL, lambda: announced.append(True)) as when_ready:
         assert server_url(settings(tmp_path)) == usual
         when_ready()
         assert announced == [True]
@@ -37,13 +37,13 @@ def test_the_address_of_a_server_that_was_killed_is_ignored(tmp_path):
 
 
 def test_the_end_of_a_server_leaves_the_address_of_a_later_one(tmp_path):
-    with noted_address(tmp_path, URL, lambda: None) as when_ready:
+    with publish_address(tmp_path, URL, lambda: None) as when_ready:
         when_ready()
         (tmp_path / "server").write_text("1 http://127.0.0.1:9124/v2\n")
     assert server_url(settings(tmp_path)) == "http://127.0.0.1:9124/v2"
 
 
 def test_a_server_on_a_database_of_its_own_notes_nothing(tmp_path):
-    with noted_address(None, URL, lambda: None) as when_ready:
+    with publish_address(None, URL, lambda: None) as when_ready:
         when_ready()
     assert server_url(settings(tmp_path)) == "http://127.0.0.1:8080/v2"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _TIMEOUT_SECONDS = 60
 _ATTEMPTS = 6
-_LONGEST_PAUSE_SECONDS = 30.0
+_MAX_PAUSE_SECONDS = 30.0
 
 
 class ApiFailure(click.ClickException):
@@ -25,9 +25,9 @@ class ApiFailure(click.ClickException):
 
 
 class ApiClient:
-    """The API under `base_url` for the bearer of `token`; threads share it, each call has one of its connections.
+    """The API under `base_url`, called with `token`. Threads can share it; each call uses one of its connections.
 
-    Numbers are exact both ways. Request ids begin with `run_id`, which is different for every client.
+    Numbers are exact in requests and responses. Request ids begin with `run_id`, which differs between clients.
     """
 
     def __init__(self, base_url: str, token: str, connections: int) -> None:
@@ -49,21 +49,24 @@ class ApiClient:
         self._http.close()
 
     def get(self, path: str, **query: Any) -> Any:
-        """Returns the body of the response to a GET."""
+        """Return the body of the response to a GET."""
         return self._call("GET", path, None, query, ())[1]
 
     def post(self, path: str, body: Any) -> Any:
-        """Returns the body of the response to a POST."""
+        """Return the body of the response to a POST."""
         return self._call("POST", path, body, {}, ())[1]
 
     def post_unless(self, conflict: str, path: str, body: Any) -> bool:
-        """POST; returns True, or False if the server refuses with the problem `conflict` (its slug)."""
+        """Send a POST; return True, or False if the server refuses with the problem type `conflict` (its slug)."""
         return self._call("POST", path, body, {}, (conflict,))[0]
 
     def _call(
         self, method: str, path: str, body: Any, query: dict[str, Any], tolerated: Collection[str]
     ) -> tuple[bool, Any]:
-        """Send one call, again while the server is busy or a connection breaks; repeating a call is safe."""
+        """Send one call, and repeat it while the server is busy or the connection breaks: repeated calls are safe.
+
+        Returns True and the body of the response, or False and the problem if its type is in `tolerated`.
+        """
         import httpx
 
         from persistence.engine import to_json
@@ -88,12 +91,13 @@ class ApiClient:
                     if answer.status_code in (404, 405) and (fault := fault_of_base_url(self._base_url)):
                         raise ApiFailure(fault)
                     return _read(answer, method, path, tolerated)
-                pause = _seconds(answer.headers.get("retry-after", "1"))
+                pause = _pause_seconds(answer.headers.get("retry-after", "1"))
             time.sleep(pause)
         raise AssertionError("the loop above returns or raises")
 
 
 def _read(answer: httpx.Response, method: str, path: str, tolerated: Collection[str]) -> tuple[bool, Any]:
+    """The result of a response, as `_call` returns it; raises ApiFailure."""
     from persistence.engine import from_json
 
     try:
@@ -112,5 +116,6 @@ def _read(answer: httpx.Response, method: str, path: str, tolerated: Collection[
     raise ApiFailure(f"{method} {path} returned {answer.status_code}{detail}{hint}")
 
 
-def _seconds(text: str) -> float:
-    return min(float(text), _LONGEST_PAUSE_SECONDS) if text.isdecimal() else 1.0
+def _pause_seconds(text: str) -> float:
+    """The pause that a header `Retry-After` requests, limited; 1 second for a date."""
+    return min(float(text), _MAX_PAUSE_SECONDS) if text.isdecimal() else 1.0

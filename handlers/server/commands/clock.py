@@ -51,6 +51,7 @@ def clock() -> None:
 def show(organization: str, as_json: bool) -> None:
     """Print what the clock shows, and how far an advance is."""
     with _clock_client(organization) as client:
+        # Refuses an organization without a clock.
         client.call("getTestClock")
         _print(client.organization(), as_json)
 
@@ -87,6 +88,7 @@ def advance(organization: str, to: datetime | None, by: str | None, as_json: boo
         raise click.UsageError("either --to or --by is needed")
     with _clock_client(organization) as client:
         if by is not None:
+            # Refuses an organization without a clock.
             client.call("getTestClock")
             tenant = client.organization()
             try:

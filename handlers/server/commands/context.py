@@ -35,7 +35,7 @@ class Group(click.Group):
     """A group of commands whose expected failures are one line on the standard error, never a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; turn failures outside of the program into an exit code."""
+        """Run the command; turn expected failures into a message and an exit code."""
         try:
             return super().invoke(ctx)
         except SettingError as error:
@@ -52,7 +52,7 @@ class Group(click.Group):
 
 
 def load_settings(**options: str | int | None) -> Settings:
-    """Read the settings of the environment; command-line options (by field name) take precedence."""
+    """Read the settings from the environment; options by field name take precedence unless they are None."""
     overrides = {f"LOYALTY_{name.upper()}": str(value) for name, value in options.items() if value is not None}
     return Settings.from_environment({**os.environ, **overrides})
 
@@ -61,7 +61,7 @@ def load_settings(**options: str | int | None) -> Settings:
 def with_database(settings: Settings) -> Iterator[Settings]:
     """Settings whose `database_url` can be connected to.
 
-    It is the configured one, or that of the embedded server, which runs until the end of the block.
+    It is the configured database, or the embedded one, whose server runs until the end of the block.
     """
     if settings.database_url:
         yield settings
@@ -69,7 +69,7 @@ def with_database(settings: Settings) -> Iterator[Settings]:
     from handlers.server.commands.progress import elapsed_time
 
     with ExitStack() as stack:
-        # A new database takes seconds.
+        # The start takes seconds if the database is new.
         with elapsed_time("Starting the database"):
             url = stack.enter_context(embedded.server(settings.home))
         yield replace(settings, database_url=url)
@@ -79,7 +79,7 @@ def with_database(settings: Settings) -> Iterator[Settings]:
 def migrated_engine(settings: Settings, *, statement_timeout_ms: int | None = None) -> Iterator[Engine]:
     """An engine for a command; refuses a database that lacks migrations, and names the command that runs them.
 
-    Where there is no embedded database yet, none is made.
+    It creates no embedded database.
     """
     refuse_without_database(settings)
     from persistence import schema
@@ -94,7 +94,7 @@ def migrated_engine(settings: Settings, *, statement_timeout_ms: int | None = No
 
 
 def refuse_without_database(settings: Settings) -> None:
-    """Refuse to make an embedded database where there is none yet."""
+    """Refuse a home that has no embedded database yet, if the settings name no other database."""
     if not settings.database_url and embedded.describe(settings.home) is None:
         raise click.ClickException(
             f"there is no database in {settings.home.absolute()}: run this where the server was started, or have"
@@ -103,7 +103,7 @@ def refuse_without_database(settings: Settings) -> None:
 
 
 def organization_ids(engine: Engine, organization: int | None) -> list[int]:
-    """The ids of the organization named, which must exist, or of all organizations."""
+    """A list with the id of an organization, which must exist, or for None with the ids of all organizations."""
     from sqlalchemy import select
 
     from persistence.tables.organizations import organizations
@@ -119,7 +119,7 @@ def organization_ids(engine: Engine, organization: int | None) -> list[int]:
 
 
 def the_organization(engine: Engine, organization: int | None) -> int:
-    """The id of the organization named, or of the only one; a usage error where that is not clear."""
+    """The id of the organization, for None that of the only one; refuses None if there are none or several."""
     ids = organization_ids(engine, organization)
     if len(ids) != 1:
         there = f"there are {len(ids)} organizations: name one by" if ids else "there is none for"
@@ -128,13 +128,13 @@ def the_organization(engine: Engine, organization: int | None) -> int:
 
 
 class OrganizationCalls:
-    """The organization of a name or id, and the operations of its administration, called in this process."""
+    """The administration operations of one organization, given by name or id, called in this process."""
 
     def __init__(self, engine: Engine, organization: str) -> None:
         from persistence import transactions
 
         self.engine, self.settings = engine, load_settings()
-        # A wrong name is to be reported before the operations are loaded, which takes a second.
+        # Before the operations are loaded, which takes a second: so a wrong name is reported at once.
         self.organization_id = transactions.run(engine, lambda db: named_organization(db, organization))
         from handlers.http.local import LocalApi
 
@@ -156,7 +156,7 @@ class OrganizationCalls:
 
 
 def named_organization(db: Connection, name: str) -> int:
-    """The id of the organization of this name, or of this id."""
+    """The id of the organization with this name or id."""
     from persistence.organizations import find_all
 
     matching = [
@@ -172,7 +172,7 @@ def named_organization(db: Connection, name: str) -> int:
 
 @contextmanager
 def command_engine(settings: Settings, statement_timeout_ms: int | None = None) -> Iterator[Engine]:
-    """An engine of two connections, as a unit of work may need a second transaction; closed at the end."""
+    """An engine with two connections, as a unit of work may need a second transaction; closed after the block."""
     from persistence.engine import create_engine
 
     engine = create_engine(
@@ -188,8 +188,8 @@ def command_engine(settings: Settings, statement_timeout_ms: int | None = None) 
         engine.dispose()
 
 
-def leave_tidily_on_sigterm() -> None:
-    """Let SIGTERM unwind the program, so that it stops the embedded server as it does after Ctrl-C."""
+def unwind_on_sigterm() -> None:
+    """Let SIGTERM end the program by an exception, so that it stops the embedded server like after Ctrl-C."""
 
     def leave(number: int, frame: object) -> None:
         sys.exit(128 + number)
@@ -234,7 +234,7 @@ def print_json(values: Any) -> None:
 
 
 def print_result(as_json: bool, values: Mapping[str, Any], text: str | None = None) -> None:
-    """Print values as JSON if `as_json`, else the text about them, or without one their names and values in columns."""
+    """Print values as JSON if `as_json`; else `text`, or for None the names and values in columns."""
     if as_json:
         print_json(values)
     elif text is None:

@@ -107,13 +107,14 @@ def verify(organization: int | None, as_json: bool) -> None:
     heads: list[tuple[int, int, str]] = []
 
     def check(db: Connection, organization_id: int) -> tuple[list[str], tuple[int, str] | None]:
-        # All checks look at one state of the records, whatever the servers write meanwhile.
+        # All checks read one snapshot of the records, whatever the servers write meanwhile.
         db.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"))
         return find_broken(db, organization_id, counted_checks()), audit_log.chain_head(db, organization_id)
 
     def counted_checks() -> Iterator[str]:
-        for one_check in checks:
-            yield one_check
+        # Advances the progress bar after each check.
+        for check_name in checks:
+            yield check_name
             bar.update()
 
     with migrated_engine(load_settings(), statement_timeout_ms=0) as engine:

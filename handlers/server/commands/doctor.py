@@ -25,12 +25,12 @@ from persistence import embedded
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-_LEAST_SERVER_VERSION = 150_000
+_MIN_POSTGRESQL_VERSION = 150_000
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One result of the doctor."""
+    """One result of `loyalty doctor`."""
 
     subject: str
     is_well: bool
@@ -64,6 +64,7 @@ def _as_json(finding: Finding) -> dict[str, Any]:
 
 
 def _examine(settings: Settings) -> Iterator[Finding]:
+    """Check the settings, the server and the database, one after the other."""
     unknown = unknown_variables(os.environ)
     yield Finding("settings", not unknown, f"not known: {', '.join(unknown)}" if unknown else "all variables are known")
     yield Finding("address", True, f"{settings.host}:{settings.port}, reached by clients at {settings.public_url}")
@@ -89,7 +90,7 @@ def _examine(settings: Settings) -> Iterator[Finding]:
 
 
 def _examine_server(url: str) -> Finding:
-    """Check whether a server runs; it need not, but if one responds, it has to be the API."""
+    """Check that the server at an address is the API; it is no fault if none runs."""
     import httpx
 
     try:
@@ -111,7 +112,7 @@ def _examine_database(settings: Settings) -> Iterator[Finding]:
         except OperationalError as error:
             yield Finding("connection", False, str(error.orig).strip().partition("\n")[0])
             return
-        is_recent = version >= _LEAST_SERVER_VERSION
+        is_recent = version >= _MIN_POSTGRESQL_VERSION
         yield Finding("connection", is_recent, f"PostgreSQL {name}" + ("" if is_recent else ", 15 or later is needed"))
         yield from _examine_schema(engine)
 

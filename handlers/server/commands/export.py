@@ -63,9 +63,9 @@ def export_rows(
             "after": after,
             "filters": criteria or None,
         }
-        now = transactions.run(engine, lambda db: _begin(db, organization_id, request))
-        rows, last = _write(engine, kind, file_format, ExportRange(organization_id, after, since, criteria, now))
-    click.echo(f"{rows:,} rows, the last id is {last}.", err=True)
+        now = transactions.run(engine, lambda db: _audit(db, organization_id, request))
+        rows, last_id = _write(engine, kind, file_format, ExportRange(organization_id, after, since, criteria, now))
+    click.echo(f"{rows:,} rows, the last id is {last_id}.", err=True)
 
 
 def _filters(kind: str, options: Sequence[str]) -> dict[str, Any]:
@@ -87,13 +87,13 @@ def _filters(kind: str, options: Sequence[str]) -> dict[str, Any]:
 
 
 def _write(engine: Engine, kind: str, file_format: str, export_range: ExportRange) -> tuple[int, int]:
-    """Write the rows; returns how many there were, and the last id."""
+    """Write the rows; return their number, and the last id, which is that of `after` if there are no rows."""
     from handlers.services.exports.rows import ROWS, csv_header, csv_row, json_line
     from persistence import exported_rows
 
     # Lines end as the format defines, on every system.
     out = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="")
-    rows, last = 0, export_range.after
+    rows, last_id = 0, export_range.after
     is_csv = file_format == "csv"
     if is_csv:
         out.write(csv_header(kind))
@@ -101,14 +101,14 @@ def _write(engine: Engine, kind: str, file_format: str, export_range: ExportRang
         exported_rows.begin_snapshot(db)
         for row in ROWS[kind](db, export_range):
             out.write(csv_row(kind, row) if is_csv else json_line(row))
-            rows, last = rows + 1, row.row_id
+            rows, last_id = rows + 1, row.row_id
     out.flush()
     out.detach()
-    return rows, last
+    return rows, last_id
 
 
-def _begin(db: Connection, organization_id: int, request: Mapping[str, Any]) -> datetime:
-    """Add an entry to the audit log; return the time of the organization."""
+def _audit(db: Connection, organization_id: int, request: Mapping[str, Any]) -> datetime:
+    """Add the export to the audit log; return the present time of the organization."""
     from persistence import audit_log, organizations
     from persistence.audit_log import NewEntry, Origin
     from persistence.rows import as_json

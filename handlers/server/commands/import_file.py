@@ -1,4 +1,4 @@
-"""The command that imports members or balances from a file."""
+"""The command that imports rows of any kind from a file."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ from handlers.server.garbage import collect_rarely
 
 _PART_BYTES = 16 * 1024 * 1024
 _READ_AT_ONCE = 1024 * 1024
-_LOOK_SECONDS = 0.5
+# The interval at which the progress of the import is read.
+_PROGRESS_SECONDS = 0.5
 _ERRORS_AT_ONCE = 10_000
-_MOST_TOLD = 5
+_MAX_PRINTED = 5
 _NDJSON_ENDINGS = (".ndjson", ".jsonl", ".ndjson.gz", ".jsonl.gz")
 
 
@@ -98,7 +99,7 @@ def import_file(
         except BaseException:
             run.cancel()
             raise
-        failures = run.failures(errors, _MOST_TOLD)
+        failures = run.failures(errors, _MAX_PRINTED)
     if as_json:
         print_json(result)
     else:
@@ -129,7 +130,7 @@ def _open_file(file: Path) -> Iterator[IO[bytes]]:
 
 
 class _Run(OrganizationCalls):
-    """One import."""
+    """One import, created by `begin`."""
 
     _import_id = 0
 
@@ -159,36 +160,36 @@ class _Run(OrganizationCalls):
         self.call("startImport", {"parts": number}, importId=self._import_id)
 
     def work(self) -> Mapping[str, Any]:
-        """Work until the import has ended; returns it."""
+        """Import rows until the import has ended; return it."""
         from handlers.services.imports.work import Importer
 
         collect_rarely()
         importer = Importer(self.engine, replace(self.settings, import_share=100))
-        looked = 0.0
+        progress_read_at = 0.0
         job = self._read()
         with progress_bar("Importing", job["bytesTotal"], "B") as bar:
             while job["status"] in ("queued", "running"):
                 if not importer.step():
-                    # A running worker has the rows that are left.
-                    time.sleep(_LOOK_SECONDS)
-                if time.monotonic() - looked < _LOOK_SECONDS:
+                    # A running worker imports the remaining rows.
+                    time.sleep(_PROGRESS_SECONDS)
+                if time.monotonic() - progress_read_at < _PROGRESS_SECONDS:
                     continue
-                looked, job = time.monotonic(), self._read()
-                # A refresh would draw the bar of a short import too.
+                progress_read_at, job = time.monotonic(), self._read()
+                # With a refresh, the bar would appear for short imports, too.
                 bar.set_postfix_str(f"{job['rowsDone']:,} rows, {job['rowsFailed']:,} failed", refresh=False)
                 bar.update(job["bytesRead"] - bar.n)
         return job
 
     def cancel(self) -> None:
-        """End an import that is not to go on; one that has ended stays unchanged."""
+        """Cancel the import after a failure or Ctrl-C; an import that has ended stays unchanged."""
         with contextlib.suppress(click.ClickException):
             self.call("cancelImport", importId=self._import_id)
 
-    def failures(self, path: Path | None, most: int) -> list[Mapping[str, Any]]:
-        """The first rows that failed; all of them are written to a file, if it is named."""
+    def failures(self, path: Path | None, limit: int) -> list[Mapping[str, Any]]:
+        """Write all failed rows to the file, unless it is None; return the first `limit` failed rows."""
         if path is not None:
             self._write_errors(path)
-        return list(self.call("getImportErrors", query={"limit": most}, importId=self._import_id)["results"])
+        return list(self.call("getImportErrors", query={"limit": limit}, importId=self._import_id)["results"])
 
     def _write_errors(self, path: Path) -> None:
         from handlers.schemas.imports import ImportErrors, import_errors_csv
@@ -204,6 +205,7 @@ class _Run(OrganizationCalls):
                 read = partial(imports.find_failed, job=job, after_line=after, limit=_ERRORS_AT_ONCE)
                 rows = transactions.run(self.engine, read)
                 text = import_errors_csv(ImportErrors(job, rows))
+                # Only the first text keeps its line of headings.
                 file.write(text if is_first else text.partition("\r\n")[2])
                 bar.update(len(rows))
                 if len(rows) < _ERRORS_AT_ONCE:

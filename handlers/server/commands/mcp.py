@@ -39,23 +39,23 @@ def mcp(organization: int | None, base_url: str | None, token: str | None, tags:
         import mcp.server  # noqa: F401
     except ImportError:
         raise click.ClickException("the package mcp is missing: pip install loyalty-server[mcp]") from None
-    offered = tools(tags)
-    if not offered:
+    offered_tools = tools(tags)
+    if not offered_tools:
         tags_of_tools = ", ".join(sorted({tool.tag for tool in tools()}))
         raise click.BadParameter(f"no tool has this tag; choose one of {tags_of_tools}", param_hint="--tag")
     settings = load_settings(base_url=base_url)
-    roles = frozenset(tool.role for tool in offered)
+    roles = frozenset(tool.role for tool in offered_tools)
     organization_id, bearer = server_token(settings, organization, roles, _TOKEN_SECONDS, token)
     with ApiClient(server_url(settings), bearer, connections=4) as api:
-        asyncio.run(_serve(mcp_server(api, offered, organization_id)))
+        asyncio.run(_serve(mcp_server(api, offered_tools, organization_id)))
 
 
-def mcp_server(api: ApiClient, offered: Sequence[AssistantTool], organization_id: int) -> Server[Any]:
-    """A server of the protocol that offers the tools and calls the API for them."""
+def mcp_server(api: ApiClient, offered_tools: Sequence[AssistantTool], organization_id: int) -> Server[Any]:
+    """A server of the protocol that offers the tools; each use of a tool is a call of the API."""
     import mcp_types as types
     from mcp.server import Server
 
-    by_name = {tool.name: tool for tool in offered}
+    by_name = {tool.name: tool for tool in offered_tools}
 
     async def list_tools(_: Any, __: Any) -> types.ListToolsResult:
         return types.ListToolsResult(
@@ -63,10 +63,10 @@ def mcp_server(api: ApiClient, offered: Sequence[AssistantTool], organization_id
                 types.Tool(
                     name=tool.name,
                     description=tool.description,
-                    input_schema=dict(tool.takes),
+                    input_schema=dict(tool.input_schema),
                     annotations=types.ToolAnnotations(read_only_hint=True),
                 )
-                for tool in offered
+                for tool in offered_tools
             ]
         )
 
@@ -74,7 +74,7 @@ def mcp_server(api: ApiClient, offered: Sequence[AssistantTool], organization_id
         try:
             text = await asyncio.to_thread(_call, api, by_name, organization_id, params.name, params.arguments or {})
         except (ApiFailure, ValueError) as error:
-            # An assistant reads it and corrects itself.
+            # The assistant reads the message and corrects its call.
             message = error.message if isinstance(error, ApiFailure) else str(error)
             return types.CallToolResult(content=[types.TextContent(type="text", text=message)], is_error=True)
         return types.CallToolResult(content=[types.TextContent(type="text", text=text)])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from handlers.services.members.timeline import TimelinePage
     from handlers.settings import Settings
 
-_MOST_ROWS = 100
+_MAX_ROWS = 100
 
 
 @click.command()
@@ -28,7 +28,7 @@ _MOST_ROWS = 100
 @click.option(
     "--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Only rows of this kind; may be repeated."
 )
-@click.option("--limit", type=click.IntRange(1, _MOST_ROWS), default=25, show_default=True, help="How many rows.")
+@click.option("--limit", type=click.IntRange(1, _MAX_ROWS), default=25, show_default=True, help="How many rows.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object: the member and the rows.")
 def member(loyalty_member_id: str, organization: int | None, kinds: tuple[str, ...], limit: int, as_json: bool) -> None:
     """Print a MEMBER and what happened, the newest first.
@@ -42,12 +42,12 @@ def member(loyalty_member_id: str, organization: int | None, kinds: tuple[str, .
         organization_id = the_organization(engine, organization)
 
         def read(db: Connection) -> str:
-            return _print_timeline(db, settings, organization_id, loyalty_member_id, kinds, limit, as_json)
+            return _timeline_text(db, settings, organization_id, loyalty_member_id, kinds, limit, as_json)
 
         click.echo(transactions.run(engine, read))
 
 
-def _print_timeline(
+def _timeline_text(
     db: Connection,
     settings: Settings,
     organization_id: int,
@@ -56,6 +56,7 @@ def _print_timeline(
     limit: int,
     as_json: bool,
 ) -> str:
+    """The text to print: the member with the first page of the timeline."""
     from handlers.call import ADMINISTRATION, Call
     from handlers.messages.members import MEMBER
     from handlers.schemas.timeline import timeline_page
@@ -73,6 +74,7 @@ def _print_timeline(
         db=db,
         organization=organization,
         now=organization.time_at(datetime.now(UTC)),
+        # The name of the command: no request has made this call.
         request_id="loyalty member",
         caller=None,
         surface=ADMINISTRATION,
@@ -81,12 +83,13 @@ def _print_timeline(
     view = view_members(call, [member], with_balances=True)[0]
     page = timeline_of(db, member, TimelineQuery(limit, kinds))
     if as_json:
+        # The same name as in responses of the administration.
         return to_json({"loyalMember": MEMBER.dump(view), "timeline": timeline_page(page)})
     return "\n".join([*_header(member, view), "", *_lines(organization, page)])
 
 
 def _header(member: Member, view: dict[str, Any]) -> list[str]:
-    """The name, the tiers and the balances."""
+    """The lines with the name, the tiers and the balances."""
     name = " ".join(filter(None, (member.profile.get("name"), member.profile.get("lastName"))))
     state = "erased" if member.erased_at is not None else "" if member.active else "inactive"
     facts = [name, f"member since {member.created_at:%Y-%m-%d}", state]

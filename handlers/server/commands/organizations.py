@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from handlers.services.organizations.create import CreatedOrganization
 
-_LONGEST_LIFETIME = 366 * 24 * 3600
-_LISTED = ("organizationId", "organizationKey", "createdAt", "environment", "name")
+_MAX_LIFETIME = 366 * 24 * 3600
+_LISTED_FIELDS = ("organizationId", "organizationKey", "createdAt", "environment", "name")
 
 
 @click.group()
@@ -92,7 +92,7 @@ def list_organizations(as_json: bool) -> None:
         return
     for organization in all_organizations:
         fields = as_fields(organization)
-        print_json({name: fields[name] for name in _LISTED})
+        print_json({name: fields[name] for name in _LISTED_FIELDS})
 
 
 @organizations.command("reset")
@@ -106,23 +106,23 @@ def reset_organization(name: str, yes: bool, as_json: bool) -> None:
     account and the program of a new organization, with other ids.
     """
     from domain.test_clocks import NotATestOrganization
-    from handlers.services.organizations.reset import reset_organization as reset_in
+    from handlers.services.organizations.reset import reset_organization as reset_records
 
-    # It may be long for large organizations.
+    # A single statement may take long for large organizations.
     with migrated_engine(load_settings(), statement_timeout_ms=0) as engine:
         organization_id = transactions.run(engine, lambda db: named_organization(db, name))
         if not yes:
             click.confirm(f"Remove all records of organization {organization_id}?", abort=True)
         try:
             with elapsed_time("Removing"):
-                reset_to = transactions.run(engine, lambda db: reset_in(db, organization_id, datetime.now(UTC)))
+                outcome = transactions.run(engine, lambda db: reset_records(db, organization_id, datetime.now(UTC)))
         except NotATestOrganization as error:
             raise click.ClickException(str(error)) from None
     if as_json:
-        print_json({"organizationId": organization_id, "removed": reset_to.removed, **as_fields(reset_to.records)})
+        print_json({"organizationId": organization_id, "removed": outcome.removed, **as_fields(outcome.records)})
         return
-    click.echo(f"Organization {organization_id} is empty: {reset_to.removed:,} rows are gone.")
-    print_record(as_fields(reset_to.records))
+    click.echo(f"Organization {organization_id} is empty: {outcome.removed:,} rows are gone.")
+    print_record(as_fields(outcome.records))
 
 
 @click.group()
@@ -160,7 +160,7 @@ def reset(organization: int, client_id: str | None, as_json: bool) -> None:
 @click.option("--system-admin", is_flag=True, help="Everything, in every organization; makes system administrators.")
 @click.option(
     "--expires",
-    type=click.IntRange(1, _LONGEST_LIFETIME),
+    type=click.IntRange(1, _MAX_LIFETIME),
     default=3600,
     show_default=True,
     metavar="SECONDS",
@@ -193,7 +193,7 @@ def token(
 
 
 def known_roles() -> frozenset[str]:
-    """The roles that the documents declare as scopes; scopes without a colon describe the caller and are no roles."""
+    """The roles among the scopes of the OpenAPI documents; scopes without a colon describe the caller."""
     import openapi
 
     schemes = (openapi.bundle(surface)["components"]["securitySchemes"]["oauth2"] for surface in openapi.SURFACES)

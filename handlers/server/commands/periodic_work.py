@@ -1,4 +1,4 @@
-"""Commands that do now what workers do by the clock: expire points, evaluate tiers, send and remove deliveries."""
+"""Commands that do now what workers do periodically: expire points, evaluate tiers, send and remove deliveries."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -36,15 +36,15 @@ def expire(organization: int | None, as_json: bool) -> None:
         print_json({"expired": rows})
         return
     for row in rows:
-        of = "1 wallet" if row["wallets"] == 1 else f"{row['wallets']:,} wallets"
-        where = f"Organization {row['organizationId']}, account {row['ledgerAccountId']}"
-        click.echo(f"{where}: {exact_number(row['amount']):,} expired, of {of}.")
+        wallets = "1 wallet" if row["wallets"] == 1 else f"{row['wallets']:,} wallets"
+        account = f"Organization {row['organizationId']}, account {row['ledgerAccountId']}"
+        click.echo(f"{account}: {exact_number(row['amount']):,} expired, of {wallets}.")
     if not rows:
         click.echo("Nothing has expired.")
 
 
 def _expire(engine: Engine, organization_id: int) -> list[dict[str, Any]]:
-    """Expire points of one organization; returns the amount and the number of wallets of each account."""
+    """Expire points of one organization; return the amount and the number of wallets of each account."""
     from handlers.server.jobs import expire_points
 
     expired = expire_points(engine, organization_id)
@@ -82,15 +82,15 @@ def evaluate_tiers(organization: int | None, everyone: bool, as_json: bool) -> N
             }
     if as_json:
         rows = [
-            {"organizationId": organization_id, "evaluated": looked_at, "moved": moves}
-            for organization_id, (looked_at, moves) in counts.items()
+            {"organizationId": organization_id, "evaluated": members, "moved": moves}
+            for organization_id, (members, moves) in counts.items()
         ]
         print_json({"organizations": rows})
         return
-    for organization_id, (looked_at, moves) in counts.items():
-        if looked_at:
-            click.echo(f"Organization {organization_id}: {looked_at:,} evaluated, {moves:,} moved.")
-    if not any(looked_at for looked_at, _ in counts.values()):
+    for organization_id, (members, moves) in counts.items():
+        if members:
+            click.echo(f"Organization {organization_id}: {members:,} evaluated, {moves:,} moved.")
+    if not any(members for members, _ in counts.values()):
         click.echo("Nothing to evaluate.")
 
 
@@ -147,7 +147,7 @@ def remove_deliveries(as_json: bool) -> None:
 
 
 def _run_job(name: str) -> Mapping[str, Any]:
-    """Run a periodic job now; returns its result."""
+    """Run a periodic job now; return its summary."""
     from handlers.server.jobs import run_job
 
     settings = load_settings()

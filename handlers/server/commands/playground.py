@@ -9,8 +9,10 @@ from handlers.server.commands.server_address import fault_of_base_url, server_ur
 from handlers.server.commands.simulate import base_url_option, organization_option, server_token
 
 _TOKEN_SECONDS = 24 * 3600
-_READS = frozenset(f"{records}:read" for records in ("badges", "campaigns", "coupons", "ledgers", "members", "tiers"))
-_TRACKING = "orders:write"
+_READ_ROLES = frozenset(
+    f"{records}:read" for records in ("badges", "campaigns", "coupons", "ledgers", "members", "tiers")
+)
+_TRACK_ROLE = "orders:write"
 
 
 @click.command()
@@ -24,7 +26,7 @@ def playground(organization: int | None, base_url: str | None, browser: bool) ->
     If no server responds at the address, it is only printed, with a warning.
     """
     settings = load_settings(base_url=base_url)
-    _, token = server_token(settings, organization, _READS | {_TRACKING}, _TOKEN_SECONDS)
+    _, token = server_token(settings, organization, _READ_ROLES | {_TRACK_ROLE}, _TOKEN_SECONDS)
     url = server_url(settings)
     fault = _fault_of_server(url)
     if fault is not None:
@@ -35,7 +37,7 @@ def playground(organization: int | None, base_url: str | None, browser: bool) ->
 
 
 def _fault_of_server(url: str) -> str | None:
-    """The reason why the page would not work from here; None if it would."""
+    """The reason why the page would not work on this machine; None if it would."""
     import httpx
 
     try:

@@ -1,4 +1,4 @@
-"""Progress of long commands, on the standard error: a bar where the work can be counted, else the time it takes."""
+"""Progress of long commands, on the standard error: a bar if the work can be counted, else the elapsed time."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 
 from tqdm import tqdm
 
-# Shorter work shows nothing.
+# Nothing is shown for work that takes less time.
 _DELAY_SECONDS = 2.0
 _INTERVAL_SECONDS = 0.1
-_SECOND = 1.0
-# A log or a mail is to get few lines.
+_REDRAW_SECONDS = 1.0
+# If the output is a file, such as a log or a mail, it gets only few lines.
 _INTERVAL_IN_A_FILE_SECONDS = 5.0
 
 
 def progress_bar(title: str, total: int | None, unit: str, initial: int = 0) -> tqdm[Any]:
     """A bar that appears after two seconds, and is drawn less often if the standard error is not a terminal.
 
-    Without a `total` it counts.
+    If `total` is None, it only counts.
     """
     return tqdm(
         total=total,
@@ -36,17 +36,17 @@ def progress_bar(title: str, total: int | None, unit: str, initial: int = 0) -> 
 
 @contextmanager
 def elapsed_time(title: str) -> Iterator[None]:
-    """Show on a terminal how long the block takes, from two seconds on."""
+    """Show the elapsed time of the block on a terminal, beginning after two seconds."""
     is_over = threading.Event()
     bar_format = "{desc} {elapsed}"
     with tqdm(desc=title, bar_format=bar_format, delay=_DELAY_SECONDS, miniters=1, leave=False, disable=None) as line:
         if line.disable:
-            # The standard error is no terminal.
+            # The standard error is not a terminal.
             yield
             return
 
         def draw() -> None:
-            while not is_over.wait(_SECOND):
+            while not is_over.wait(_REDRAW_SECONDS):
                 line.update()
 
         thread = threading.Thread(target=draw, name="elapsed-time", daemon=True)

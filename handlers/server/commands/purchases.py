@@ -1,4 +1,4 @@
-"""A reader of files of purchases in the form of the CDNOW master file: one purchase a line under a line of headings."""
+"""Reads files of purchases in the form of the CDNOW master file: a line of headings, then a line for each purchase."""
 
 import re
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _QUANTITY = re.compile(r"[0-9]{1,9}")
 _VALUE = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?")
 # Member ids that are possible in a path: without slashes and control characters, and not only dots.
 _CUSTOMER = re.compile(r"(?!\.+$)[^/\x00-\x1f\x7f]{1,255}")
-_MOST_FAULTS_TOLD = 10
+_MAX_FAULTS_LISTED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class FaultyFile(click.ClickException):
 
 
 def read_purchases(path: Path) -> list[Purchase]:
-    """All purchases in file order, without empty lines; raises FaultyFile naming every invalid line."""
+    """All purchases in file order, without empty lines; raises FaultyFile, which names every invalid line."""
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except OSError as error:
@@ -56,15 +56,15 @@ def read_purchases(path: Path) -> list[Purchase]:
             except ValueError as fault:
                 faults.append(f"{path}, line {number + 1}: {fault}")
     if faults:
-        more = len(faults) - _MOST_FAULTS_TOLD
-        raise FaultyFile("\n".join([*faults[:_MOST_FAULTS_TOLD], *([f"and {more} more"] if more > 0 else [])]))
+        more = len(faults) - _MAX_FAULTS_LISTED
+        raise FaultyFile("\n".join([*faults[:_MAX_FAULTS_LISTED], *([f"and {more} more"] if more > 0 else [])]))
     if not purchases:
         raise FaultyFile(f"{path} holds no purchases")
     return purchases
 
 
 def _purchase(number: int, fields: list[str]) -> Purchase:
-    """The purchase of one line; raises ValueError with the fault in words."""
+    """The purchase of one line; raises ValueError with a text about the fault."""
     if len(fields) != len(HEADINGS):
         raise ValueError(f"{len(fields)} fields instead of the 4 of `{_FORM}`")
     customer_id, day, quantity, value = fields

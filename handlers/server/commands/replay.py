@@ -29,13 +29,13 @@ from persistence import transactions
 EVENT_TYPE = "member-purchase-order-created"
 CAMPAIGN_CODE = "one-point-per-dollar"
 
-# Members are dealt out to lanes, which run side by side; it is always the same number, so that the batches of a run
-# that was interrupted are the batches of the next one.
+# Members are distributed over lanes, which run in parallel. The number of lanes is fixed, so that a run after an
+# interrupted one has the same batches.
 _LANES = 4
 _BATCH = 100
-_EXIST_BATCH = 1000
-_MOST_FAILURES_TOLD = 5
-_LONGEST_NAME = 100
+_EXISTS_BATCH = 1000
+_MAX_FAILURES_LISTED = 5
+_MAX_NAME = 100
 # Held while the organization is looked up and created, so that two replays of a file do not create two.
 _ORGANIZATION_LOCK = 0x6C6F79616C7403
 
@@ -77,8 +77,8 @@ def replay(file: Path, base_url: str | None, organization: int | None, token: st
 
 
 def _own_organization(settings: Settings, stem: str) -> tuple[int, str]:
-    """The oldest organization named after the file, created if missing, and a token for its administration."""
-    name = "".join(filter(str.isprintable, stem)).strip()[:_LONGEST_NAME] or "Replay"
+    """The oldest organization named after the file, created if it is missing, and a token for its administration."""
+    name = "".join(filter(str.isprintable, stem)).strip()[:_MAX_NAME] or "Replay"
 
     def with_token(db: Connection) -> tuple[int, str]:
         tenant = find_or_create(db, name=name, by_name=True, lock=_ORGANIZATION_LOCK)
@@ -89,12 +89,12 @@ def _own_organization(settings: Settings, stem: str) -> tuple[int, str]:
 
 
 def _key_prefix(stem: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:_LONGEST_NAME] or "purchase"
+    return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:_MAX_NAME] or "purchase"
 
 
 @dataclass(slots=True)
 class ReplayOutcome:
-    """The outcome of a replay; amounts are points, read back from the server at the end."""
+    """The outcome of a replay; amounts are points, read from the server at the end, `minted_before` before it."""
 
     organization: str
     orders: int
@@ -110,7 +110,7 @@ class ReplayOutcome:
     failures: list[str] = field(default_factory=list)
 
     def summary(self) -> str:
-        """A summary of some lines for people; the last line reports if nothing changed."""
+        """The outcome in some lines for people, with a last line if nothing changed."""
         failed = len(self.failures)
         repeated = self.orders - self.tracked - failed
         rate = self.orders / max(self.tracking_seconds, 0.001)
@@ -124,9 +124,9 @@ class ReplayOutcome:
             f"Top member     {self.top_member} with {self.top_points:,} points",
             f"Time           {times}",
         ]
-        lines += [f"Failed         {failure}" for failure in self.failures[:_MOST_FAILURES_TOLD]]
-        if failed > _MOST_FAILURES_TOLD:
-            lines.append(f"Failed         and {failed - _MOST_FAILURES_TOLD:,} more")
+        lines += [f"Failed         {failure}" for failure in self.failures[:_MAX_FAILURES_LISTED]]
+        if failed > _MAX_FAILURES_LISTED:
+            lines.append(f"Failed         and {failed - _MAX_FAILURES_LISTED:,} more")
         if not failed and repeated == self.orders and self.minted == self.minted_before and not self.enrolled:
             lines.append("Nothing changed: all of it had been tracked before, and got the first responses again.")
         return "\n".join(lines)
@@ -159,7 +159,7 @@ class _Replay:
         return outcome
 
     def _prepare_campaign(self) -> None:
-        """Create the campaign, one point for each whole dollar of an order, where it or a part of it is missing."""
+        """Create the campaign, one point for each whole dollar of an order, and its action, unless they exist."""
         campaigns = f"{self._path}/campaigns"
         existing = self._api.get(campaigns, codes=CAMPAIGN_CODE)["results"]
         if existing:
@@ -175,7 +175,7 @@ class _Replay:
     def _enrol(self, members: Sequence[str]) -> int:
         """Create the missing members. Returns their number."""
         existing_ids: set[str] = set()
-        for batch in _batches(members, _EXIST_BATCH):
+        for batch in _batches(members, _EXISTS_BATCH):
             there = self._api.post("/members/exists", {"loyaltyMemberIds": batch})["loyaltyMembers"]
             existing_ids.update(loyalty_member["loyaltyMemberId"] for loyalty_member in there)
         new_ids = iter([member for member in members if member not in existing_ids])
@@ -187,9 +187,11 @@ class _Replay:
         return created
 
     def _create_member(self, loyalty_member_id: str) -> bool:
+        """Create a member; False if it exists already."""
         return self._api.post_unless("member-exists", "/members", {"loyaltyMemberId": loyalty_member_id})
 
     def _track(self, lanes: Sequence[Sequence[Purchase]], outcome: ReplayOutcome) -> None:
+        """Track the purchases of all lanes; add the counts and failures to the outcome."""
         batches = [_batches(lane, _BATCH) for lane in lanes]
         with progress_bar("Purchases", outcome.orders, "purchase") as bar:
             for batch, results, tracked in self._run_lanes(self._track_batch, batches):
@@ -229,8 +231,8 @@ class _Replay:
     def _count_new(self, keys: Sequence[str]) -> int:
         """The number of events of a batch that this run was the first to track.
 
-        Earlier runs tracked the first purchases of each lane. The response to a repeated event equals the first one, so
-        only the event's record distinguishes the runs: it names the request.
+        Earlier runs tracked the first purchases of each lane, so the new events of a batch are its last ones. The
+        response to a repeated event equals the first one, but the record of an event has the id of the first request.
         """
         if not keys or self._is_new(keys[0]):
             return len(keys)
@@ -242,7 +244,7 @@ class _Replay:
         return str(self._api.get(f"/events/{key}")["event"]["e2eTrackingId"]).startswith(self._api.run_id)
 
     def _run_lanes(self, work: Callable[[Item], Result], lanes: Sequence[Iterator[Item]]) -> Iterator[Result]:
-        """Run all lanes at once, the items of each one by one; yield the results of `work` as they complete."""
+        """Run the lanes in parallel, the items of a lane one by one; yield the results of `work` as they complete."""
         running: dict[Future[Result], Iterator[Item]] = {}
 
         def start(lane: Iterator[Item]) -> None:
@@ -258,7 +260,7 @@ class _Replay:
                 yield future.result()
 
     def _account(self) -> Any:
-        """The account of the campaigns' points: the default one of the default ledger."""
+        """The account that campaigns mint points in: the default account of the default ledger."""
         [ledger] = [result for result in self._api.get(f"{self._path}/ledgers")["results"] if result["isDefault"]]
         accounts = self._api.get(f"{self._path}/ledgers/{ledger['ledgerId']}/accounts")["results"]
         [account] = [account for account in accounts if account["isDefaultAccount"]]
@@ -274,9 +276,9 @@ class _Replay:
 
 
 def _lanes(purchases: Sequence[Purchase], members: Sequence[str]) -> list[list[Purchase]]:
-    """The purchases distributed over lanes, in file order.
+    """The purchases of each lane, in file order.
 
-    Each member has one lane, so that no purchase overtakes another one of the same member.
+    All purchases of a member are in one lane, so that they are tracked in this order.
     """
     lane_of = {member: index % _LANES for index, member in enumerate(members)}
     lanes: list[list[Purchase]] = [[] for _ in range(_LANES)]

@@ -1,4 +1,4 @@
-"""The command that fills a test organization with a program that shows everything."""
+"""The command that fills a test organization with a sample program, its members and their history."""
 
 from datetime import UTC, datetime
 
@@ -42,19 +42,20 @@ def sample(name: str, organization: str | None, as_json: bool) -> None:
         api = LocalApi(settings, engine, OPERATOR)
 
         def fill(db: Connection) -> tuple[int, list[tuple[str, str]]]:
+            # Returns the organization's id, and each part of the sample with the command or operation that shows it.
             if organization is None:
-                found_id, at = create_organization(db, name=_NAME, now=now, environment=TEST).organization_id, now
+                target_id, at = create_organization(db, name=_NAME, now=now, environment=TEST).organization_id, now
             else:
-                found_id = named_organization(db, organization)
-                existing = organizations.find(db, found_id)
+                target_id = named_organization(db, organization)
+                existing = organizations.find(db, target_id)
                 if existing is None or existing.environment != TEST:
-                    raise click.ClickException(f"organization {found_id} is not a test organization")
-                if members.find_page(db, found_id, {"limit": 1}).total_count:
+                    raise click.ClickException(f"organization {target_id} is not a test organization")
+                if members.find_page(db, target_id, {"limit": 1}).total_count:
                     raise click.ClickException(
-                        f"organization {found_id} is not empty: `loyalty organizations reset {found_id}` empties it"
+                        f"organization {target_id} is not empty: `loyalty organizations reset {target_id}` empties it"
                     )
                 at = existing.time_at(now)
-            return found_id, CoffeeShop(db, api.within(db, found_id), at).fill()
+            return target_id, CoffeeShop(db, api.within(db, target_id), at).fill()
 
         try:
             with elapsed_time("Filling"):
@@ -63,13 +64,16 @@ def sample(name: str, organization: str | None, as_json: bool) -> None:
             raise click.ClickException(f"the sample does not fit this organization: {refusal}") from None
     if as_json:
         print_json(
-            {"organizationId": organization_id, "has": [{"what": what, "where": where} for what, where in examples]}
+            {
+                "organizationId": organization_id,
+                "has": [{"what": description, "where": shown_by} for description, shown_by in examples],
+            }
         )
         return
     click.echo(f"Organization {organization_id} has now:")
-    width = max(len(what) for what, _ in examples)
-    for what, where in examples:
-        command = f"{where} --organization {organization_id}" if where.startswith("loyalty ") else where
-        click.echo(f"  {what:<{width}}  {command}")
+    width = max(len(description) for description, _ in examples)
+    for description, shown_by in examples:
+        command = f"{shown_by} --organization {organization_id}" if shown_by.startswith("loyalty ") else shown_by
+        click.echo(f"  {description:<{width}}  {command}")
     click.echo(f"Try an event: loyalty playground --organization {organization_id}")
     click.echo(f"A token for it: loyalty token --organization {organization_id} --admin")

@@ -10,7 +10,7 @@ import click
 from sqlalchemy import Connection, Engine
 
 from handlers.server.commands.context import command_engine, load_settings, with_database
-from handlers.server.commands.server_address import noted_address
+from handlers.server.commands.server_address import publish_address
 from handlers.server.commands.tenant import TOKEN_SECONDS, Tenant, find_or_create, operator_token
 from handlers.server.loading import loading
 from handlers.settings import Settings
@@ -43,12 +43,12 @@ def serve(host: str | None, port: int | None, workers: int | None, worker: bool)
             schema.migrate(engine)
             tenant = transactions.run(engine, _first_organization)
             announce = _announcement(engine, settings, tenant)
-        with noted_address(home, settings.public_url, announce) as when_ready:
+        with publish_address(home, settings.public_url, announce) as when_ready:
             gunicorn_server.run(settings, home=home, when_ready=when_ready, with_worker=worker)
 
 
 def _check_port(settings: Settings) -> None:
-    """Refuse a port that another program listens on, before anything else is done."""
+    """Refuse a port that another program listens on."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -70,10 +70,7 @@ def _first_organization(db: Connection) -> Tenant:
 
 
 def _announcement(engine: Engine, settings: Settings, tenant: Tenant) -> Callable[[], None]:
-    """A function that announces the ready server.
-
-    It has all that people need to try the server; JSON logs get no secrets.
-    """
+    """A function that announces that the server is ready, and how to try it; JSON logs get no secrets."""
     if settings.log_format == "json":
         return partial(_log.info, _log_line(settings, tenant))
     token = transactions.run(engine, lambda db: operator_token(db, settings, tenant.organization_id, is_admin=True))
@@ -109,7 +106,7 @@ Ctrl-C stops the server; the data stay.
 
 
 def _credentials(tenant: Tenant) -> str:
-    """The lines with the credentials of the API user, if the organization is new."""
+    """The lines with the credentials of the API user; empty unless the organization was just created."""
     if tenant.credentials is None:
         return ""
     client_id, client_secret = tenant.credentials

@@ -12,30 +12,33 @@ if TYPE_CHECKING:
     from handlers.settings import Settings
 
 _FILE = "server"
-_SECONDS = 5
+_TIMEOUT_SECONDS = 5
 
 
 @contextmanager
-def noted_address(home: Path | None, url: str, announce: Callable[[], None]) -> Iterator[Callable[[], None]]:
-    """A function for the moment when the server is ready, which also notes its address in the home until the end."""
+def publish_address(home: Path | None, url: str, announce: Callable[[], None]) -> Iterator[Callable[[], None]]:
+    """Yield a function to call when the server is ready: it writes the address to `home`, and calls `announce`.
+
+    The address is removed after the block. `home` is None if the server does not use an embedded database.
+    """
     parent = os.getpid()
-    note = f"{parent} {url}\n"
+    content = f"{parent} {url}\n"
 
     def when_ready() -> None:
         if home is not None:
-            (home / _FILE).write_text(note, encoding="utf-8")
+            (home / _FILE).write_text(content, encoding="utf-8")
         announce()
 
     try:
         yield when_ready
     finally:
-        # Workers unwind through here as well, and another server may have noted its own address since.
-        if home is not None and os.getpid() == parent and _read(home) == note:
+        # Forked workers pass through here as well, and another server may have written its own address since.
+        if home is not None and os.getpid() == parent and _read(home) == content:
             (home / _FILE).unlink(missing_ok=True)
 
 
 def server_url(settings: Settings) -> str:
-    """The base URL of the server: the configured one, else that of the server of this folder, else by host and port."""
+    """The base URL of the server: the configured one, or that of the server of this home, or one of host and port."""
     if settings.base_url or settings.database_url:
         return settings.public_url
     number, _, url = _read(settings.home).strip().partition(" ")
@@ -43,13 +46,13 @@ def server_url(settings: Settings) -> str:
 
 
 def fault_of_base_url(base_url: str) -> str | None:
-    """The reason why nothing of the API is found under a base URL; None if it is found.
+    """The reason why the API is not found under a base URL; None if it is found.
 
     Raises httpx.TransportError if nothing responds.
     """
     import httpx
 
-    response = httpx.get(f"{base_url}/integration/openapi.json", timeout=_SECONDS)
+    response = httpx.get(f"{base_url}/integration/openapi.json", timeout=_TIMEOUT_SECONDS)
     if response.is_success and response.headers.get("content-type", "").startswith("application/json"):
         return None
     origin = str(response.url.copy_with(raw_path=b"/")).rstrip("/")
@@ -69,6 +72,6 @@ def _is_alive(process: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        # Of another user.
+        # The process belongs to another user.
         return True
     return True

@@ -1,4 +1,4 @@
-"""The command that asks a running server what an event would give a member, and what is missing to the next reward."""
+"""The command that simulates an event on a running server: what a member would get, and the gap to the next reward."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -80,7 +80,7 @@ def simulate(
 
 @contextmanager
 def _api(settings: Settings, organization: int | None, role: str) -> Iterator[ApiClient]:
-    """The running server, for the bearer of a new token with one role."""
+    """The running server, called with a new token that has one role."""
     _, bearer = server_token(settings, organization, frozenset({role}), _TOKEN_SECONDS)
     with ApiClient(server_url(settings), bearer, connections=1) as api:
         yield api
@@ -89,7 +89,7 @@ def _api(settings: Settings, organization: int | None, role: str) -> Iterator[Ap
 def server_token(
     settings: Settings, organization: int | None, roles: frozenset[str], lifetime: int, token: str | None = None
 ) -> tuple[int, str]:
-    """The organization named, or the only one, and a token with these roles unless one is given."""
+    """The id of `organization`, for None that of the only one, and `token`, for None a new one with these roles."""
     if organization is not None and token is not None:
         return organization, token
 
@@ -113,7 +113,7 @@ def _purchase(total: str) -> dict[str, Any]:
 
 
 def _event(event_type: str, payload: Any) -> dict[str, Any]:
-    """The part of the body that describes the event; the order of a purchase needs no externalId of its own."""
+    """The part of the body that describes the event. A purchase is sent as `order`, which needs no externalId."""
     if event_type == _PURCHASE and isinstance(payload, dict) and payload.keys() == {"order"}:
         return payload
     return {"event": {"eventType": event_type, "payload": payload}}
@@ -127,7 +127,7 @@ def _read_payload(text: str) -> Any:
 
 
 def _print(simulation: Mapping[str, Any]) -> None:
-    """Print the parts of a simulation that have something, and why campaigns apply or not."""
+    """Print the tables of a simulation that have rows, and for each campaign whether it applies, and if not, why."""
     earn = simulation["earn"]
     if not (earn["effects"] or [*_gains(earn)]):
         click.echo("Nothing would happen.")
@@ -179,7 +179,7 @@ def _tables(simulation: Mapping[str, Any]) -> Iterator[tuple[Sequence[str], Sequ
 
 
 def _gains(earn: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    """The gains of a simulation: the kind, the record and the amount of each."""
+    """The gains of a simulation, each as (kind, record, amount)."""
     for account in earn["accounts"]:
         expiry = f", expiring from {account['expiresAt']}" if account["expiresAt"] else ""
         cut = f", {account['discarded']} cut by limits" if account["discarded"] else ""

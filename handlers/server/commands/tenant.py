@@ -1,4 +1,4 @@
-"""An organization for a command, created if there is none, and a token for its administration."""
+"""Finds or creates an organization for a command, and issues a token for it."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,9 +20,9 @@ class Tenant:
 
 
 def find_or_create(db: Connection, *, name: str, by_name: bool, lock: int) -> Tenant:
-    """The oldest organization, `by_name` of those called `name`, else a new one of that name.
+    """Find the oldest organization, or by name the oldest called `name`; create it as `name` if there is none.
 
-    `lock` serializes commands that look for the same organization.
+    `lock` is a key that serializes commands which look for the same organization.
     """
     from handlers.services.organizations.create import create_organization
     from persistence import organizations
@@ -38,7 +38,7 @@ def find_or_create(db: Connection, *, name: str, by_name: bool, lock: int) -> Te
 def operator_token(
     db: Connection, settings: Settings, organization_id: int, lifetime: int = TOKEN_SECONDS, **rights: Any
 ) -> str:
-    """A token of the operator in the organization, without rights other than the named ones."""
+    """Issue a token of the operator for the organization, which has only these rights."""
     from handlers.services.tokens import issue_operator_token
 
     return issue_operator_token(

@@ -30,20 +30,21 @@ def worker(once: bool, attached: bool) -> None:
     refuse_without_database(settings)
     with with_database(settings) as settings:
         with migrated_engine(settings):
-            pass  # or it has printed what is missing
-        working = Worker(settings)
+            # Only checked: a missing migration has ended the command.
+            pass
+        process_worker = Worker(settings)
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: working.stop())
+            signal.signal(number, lambda *_: process_worker.stop())
         if attached:
-            threading.Thread(target=_stop_with_parent, args=(working,), daemon=True).start()
+            threading.Thread(target=_stop_with_parent, args=(process_worker,), daemon=True).start()
         if once:
-            working.run_once()
+            process_worker.run_once()
         else:
-            working.run()
+            process_worker.run()
 
 
-def _stop_with_parent(working: Any) -> None:
-    # The parent process holds the other end of the pipe; however the parent ends, the kernel closes it.
+def _stop_with_parent(process_worker: Any) -> None:
+    # The parent process has the other end of the pipe; however the parent ends, the kernel closes it.
     while os.read(sys.stdin.fileno(), 1024):
         pass
-    working.stop()
+    process_worker.stop()

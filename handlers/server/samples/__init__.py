@@ -1,1 +1,1 @@
-"""Programs with members and a history, for a look at everything: each fills an empty test organization."""
+"""Sample programs with members and a history; each fills an empty test organization."""

@@ -1,4 +1,4 @@
-"""A coffee shop: a program of every kind of record, and members to whom everything has happened."""
+"""A coffee shop: a program with records of every kind, and members with a history."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -20,7 +20,7 @@ _MENU = {
 
 
 class CoffeeShop:
-    """Makes the records of the sample by calls of the API at the moment `now`."""
+    """Creates the records of the sample by calls of the API at the moment `now`."""
 
     def __init__(self, db: Connection, calls: LocalCalls, now: datetime) -> None:
         self._db, self._calls, self._now = db, calls, now
@@ -28,7 +28,7 @@ class CoffeeShop:
         self._orders = 0
 
     def fill(self) -> list[tuple[str, str]]:
-        """Make all records; return descriptions of them, each with the operation or command that shows it."""
+        """Create all records; return descriptions of them, each with the operation or command that shows it."""
         self._program()
         self._rewards()
         self._campaigns()
@@ -63,8 +63,8 @@ class CoffeeShop:
         points |= {"expiresInMonths": 12, "pointTrackingEnabled": True}
         self._admin("updateLedgerAccount", points, ledgerId=ledger, ledgerAccountId=account)
         tiers = {}
-        for order, (name, least) in enumerate((("Silver", 60), ("Gold", 150)), 1):
-            body = {"name": name, "active": True, "minRequiredPoints": least, "tierOrder": order}
+        for order, (name, threshold) in enumerate((("Silver", 60), ("Gold", 150)), 1):
+            body = {"name": name, "active": True, "minRequiredPoints": threshold, "tierOrder": order}
             tiers[name] = self._admin("createTier", body, loyaltyProgramId=self._program_id)["tier"]
         self._gold = tiers["Gold"]
         body = {"name": "App opened", "apiCode": "app-opened", "schemaType": "string", "active": True}
@@ -207,7 +207,7 @@ class CoffeeShop:
         note_failure(self._db, organization, queued, "the sample gave it up", None, self._now)
 
     def _order(self, member: str, days_ago: int, coffees: int, **more: Any) -> dict[str, Any]:
-        """Track a purchase of coffees, and a slice of cake with three or more; returns the event."""
+        """Track a purchase of coffees, with a slice of cake if there are three or more; return the event."""
         self._orders += 1
         items = [{"productCode": "flat-white", "categoryCode": "coffee", "quantity": coffees, "total": 3 * coffees}]
         if coffees >= 3:
@@ -219,6 +219,7 @@ class CoffeeShop:
         return event
 
     def _event(self, member: str, days_ago: int, event_type: str, payload: dict[str, Any]) -> dict[str, Any]:
+        """An event some days ago at 8:15, or now if `days_ago` is 0."""
         at = (self._now - timedelta(days=days_ago)).astimezone(UTC).replace(hour=8, minute=15, second=0, microsecond=0)
         event = {
             "loyaltyMemberId": member,
@@ -229,6 +230,7 @@ class CoffeeShop:
         return event if at > self._now or not days_ago else {**event, "externalEventDate": at.isoformat()}
 
     def _track(self, event: dict[str, Any]) -> dict[str, Any]:
+        """Track an event; return its result, which has to be a success."""
         [result] = self._calls.integration("trackEvents", {"events": [event]})["results"]
         if result["status"] != "success":
             raise AssertionError(f"the sample does not fit the product: {result}")
