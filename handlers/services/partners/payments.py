@@ -143,7 +143,7 @@ def _track(unit: UnitOfWork, payments: Sequence[_Payment]) -> dict[int, PaymentO
 
 
 def _refuse_shared_rewards(unit: UnitOfWork, member_ids: Mapping[int, int]) -> None:
-    """Raise NotBatchable if another member's event moved a member's points; `member_ids` has the member of each wallet."""
+    """Raise NotBatchable if another member's event moved a member's points; `member_ids` has each wallet's member."""
     if not unit.is_open:
         return
     owners = {outcome.loyalty_event_id: outcome.member_id for outcome in unit.outcomes}
