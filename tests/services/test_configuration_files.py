@@ -58,7 +58,7 @@ def test_files_make_an_empty_organization_the_same(engine, api, source, files):
     assert BOOK in texts[MISSION]
     assert "!ref 'badge/Early bird'" in texts["action/early-bird-0.yaml"]
     assert "secret" not in texts["trigger/mailer.yaml"]
-    assert changes.validated(api, read_folder(files)) == []
+    assert changes.faults_of_files(api, read_folder(files)) == []
     target = new_organization(engine)
     first = apply(engine, api, target, files)
     assert first.in_no_file == []

@@ -156,7 +156,7 @@ def test_a_key_that_is_not_the_name_is_refused(files, text, fault):
     (files.folder / "a.yaml").write_text(text)
     with pytest.raises(FaultyFiles, match=f"a.yaml, line 6: externalKey is .*{fault}"):
         files.apply_all()
-    [problem] = changes.validated(files.api, read_folder(files.folder))
+    [problem] = changes.faults_of_files(files.api, read_folder(files.folder))
     assert fault in problem
     assert files.names("badge") == []
 
@@ -226,7 +226,7 @@ def test_files_of_records_with_keys_make_an_empty_organization_the_same(engine, 
         assert f"{parent}{name}:1" in source.names(name)
     target = Files(engine, local_api, tmp_path)
     target.write(texts)
-    assert changes.validated(local_api, read_folder(tmp_path)) == []
+    assert changes.faults_of_files(local_api, read_folder(tmp_path)) == []
     target.apply_all()
     assert target.texts() == texts
     again = target.apply_all()

@@ -1,4 +1,4 @@
-"""Commands on the configuration as files: export, validate, plan and apply."""
+"""Commands on the configuration of organizations as files: export, validate, plan and apply."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from handlers.server.configuration_files.changes import Change, ConfigurationOutcome
 
 _SIGNS = {"create": ("+", "green"), "update": ("~", "yellow")}
-_MOST_SHOWN = 10
+_MAX_LISTED = 10
 
 _folder = click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 _existing = click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
@@ -85,14 +85,14 @@ def validate(folder: Path, as_json: bool) -> None:
 
     It needs no organization and no database, so it cannot check which names exist.
     """
-    from handlers.server.configuration_files.changes import validated
+    from handlers.server.configuration_files.changes import faults_of_files
     from handlers.server.configuration_files.yaml_files import FaultyFiles, read_folder
 
-    # Nothing is read from a database, so none has to be there.
+    # The engine never connects, so there need not be a database.
     with _printed_faults(as_json), command_engine(load_settings(database_url="postgresql://")) as engine:
         files = read_folder(folder)
         with elapsed_time("Checking"):
-            faults = validated(_api(engine), files)
+            faults = faults_of_files(_api(engine), files)
         if faults:
             raise FaultyFiles(faults)
     values = {"records": len(files), "faults": []}
@@ -108,11 +108,11 @@ def plan(folder: Path, organization: str, as_json: bool) -> None:
 
     Field by field, and what it would refuse. Nothing is changed.
     """
-    outcome = _apply(folder, organization, as_json, is_kept=False)
+    outcome = _apply(folder, organization, as_json, is_committed=False)
     if as_json:
         print_json(_outcome_json(outcome))
     else:
-        _show(outcome, "would be made", "would be changed")
+        _print_outcome(outcome, "would be made", "would be changed")
 
 
 @config.command("apply")
@@ -124,21 +124,22 @@ def apply_files(folder: Path, organization: str, as_json: bool) -> None:
 
     All of them, or nothing. Records that are in no file, and fields that a file leaves out, stay unchanged.
     """
-    outcome = _apply(folder, organization, as_json, is_kept=True)
+    outcome = _apply(folder, organization, as_json, is_committed=True)
     if as_json:
         secrets = [{"record": str(ref), "secret": secret} for ref, secret in outcome.secrets]
         print_json({**_outcome_json(outcome), "secrets": secrets})
         return
-    _show(outcome, "made", "changed")
+    _print_outcome(outcome, "made", "changed")
     for ref, secret in outcome.secrets:
         click.echo(f"The secret of {ref}, which cannot be read again: {secret}")
 
 
-class _TakenBack(Exception):
-    """Ends a database transaction whose changes are only to be shown."""
+class _RolledBack(Exception):
+    """Rolls back a database transaction whose changes are only to be shown."""
 
 
-def _apply(folder: Path, organization: str, as_json: bool, *, is_kept: bool) -> ConfigurationOutcome:
+def _apply(folder: Path, organization: str, as_json: bool, *, is_committed: bool) -> ConfigurationOutcome:
+    """Apply the files of a folder; return the changes, which are rolled back unless `is_committed`."""
     from handlers.server.configuration_files.changes import apply
     from handlers.server.configuration_files.yaml_files import read_folder
 
@@ -146,15 +147,16 @@ def _apply(folder: Path, organization: str, as_json: bool, *, is_kept: bool) -> 
 
     def work(db: Connection) -> None:
         outcomes.append(apply(api, api.within(db, named_organization(db, organization)), files))
-        if not is_kept:
-            raise _TakenBack
+        if not is_committed:
+            raise _RolledBack
 
     with _printed_faults(as_json):
         files = read_folder(folder)
         with migrated_engine(load_settings()) as engine:
             api = _api(engine)
-            with suppress(_TakenBack), elapsed_time("Applying" if is_kept else "Comparing"):
+            with suppress(_RolledBack), elapsed_time("Applying" if is_committed else "Comparing"):
                 transactions.run(engine, work)
+    # The transaction may have been retried.
     return outcomes[-1]
 
 
@@ -166,7 +168,7 @@ def _api(engine: Any) -> LocalApi:
 
 @contextmanager
 def _printed_faults(as_json: bool) -> Iterator[None]:
-    """Print the faults of files, one a line or as JSON, without a traceback."""
+    """Print the faults of files that the block raises, one per line or as JSON, without a traceback."""
     from handlers.server.configuration_files.yaml_files import FaultyFiles
 
     try:
@@ -179,7 +181,7 @@ def _printed_faults(as_json: bool) -> Iterator[None]:
 
 
 def _outcome_json(outcome: ConfigurationOutcome) -> dict[str, Any]:
-    """The outcome as JSON has it, with records by their names in files."""
+    """The outcome in the types of JSON, with records by their names in files."""
     changes = [
         {
             "record": str(change.ref),
@@ -196,7 +198,7 @@ def _outcome_json(outcome: ConfigurationOutcome) -> dict[str, Any]:
     }
 
 
-def _show(outcome: ConfigurationOutcome, creation_word: str, update_word: str) -> None:
+def _print_outcome(outcome: ConfigurationOutcome, creation_word: str, update_word: str) -> None:
     for change in outcome.changes:
         sign, colour = _SIGNS[change.action]
         click.echo(click.style(f"{sign} {change.ref}", fg=colour))
@@ -209,20 +211,20 @@ def _show(outcome: ConfigurationOutcome, creation_word: str, update_word: str) -
     counts = [sum(change.action == action for change in outcome.changes) for action in _SIGNS]
     click.echo(f"{counts[0]} {creation_word}, {counts[1]} {update_word}, {outcome.unchanged} unchanged.")
     if outcome.in_no_file:
-        names = ", ".join(map(str, outcome.in_no_file[:_MOST_SHOWN]))
-        more = len(outcome.in_no_file) - _MOST_SHOWN
+        names = ", ".join(map(str, outcome.in_no_file[:_MAX_LISTED]))
+        more = len(outcome.in_no_file) - _MAX_LISTED
         click.echo(f"In no file, and left unchanged: {names}{f' and {more} more' if more > 0 else ''}.")
 
 
 def _fields(change: Change) -> Iterator[tuple[str, Any, Any]]:
-    """The parts of fields that differ, each with the stored value and that of the file."""
+    """The parts of fields that differ, each as (name, stored value, value of the file)."""
     for name, before, after in change.fields:
         for part, sides in differences({name: before}, {name: after}).items():
             yield part, _name_records(sides["from"]), _name_records(sides["to"])
 
 
 def _name_records(value: Any) -> Any:
-    """A value as JSON has it, with the names of records as texts."""
+    """A value in the types of JSON, with the names of records as texts."""
     from handlers.messages.json_text import to_json_value
     from handlers.server.configuration_files.yaml_files import Ref
 

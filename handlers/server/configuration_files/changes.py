@@ -1,4 +1,4 @@
-"""The difference between files and an organization, and carrying it out in one database transaction."""
+"""Compares files with the records of an organization, and applies the differences in one database transaction."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,13 +19,13 @@ from handlers.server.configuration_files.yaml_files import FaultyFiles, RecordFi
 
 CREATE, UPDATE = "create", "update"
 
-# The position of each kind in their order.
+# The position of each kind in the order of `KINDS`.
 _POSITIONS = {kind.name: position for position, kind in enumerate(KINDS)}
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A created or changed record; `fields` are the differences: (name, stored value, value of the file)."""
+    """A created or changed record; `fields` are its differences, each as (name, stored value, value of the file)."""
 
     ref: Ref
     action: str
@@ -34,9 +34,9 @@ class Change:
 
 @dataclass(slots=True)
 class ConfigurationOutcome:
-    """The changes, how many files differ in nothing, the records in no file, and secrets that cannot be read again.
+    """The changes, the number of files without changes, the records in no file, and secrets of new triggers.
 
-    `warnings` are about expressions that were made or changed, each with file and line.
+    `warnings` are about new and changed expressions, each with file and line.
     """
 
     changes: list[Change] = field(default_factory=list)
@@ -46,7 +46,7 @@ class ConfigurationOutcome:
     warnings: list[str] = field(default_factory=list)
 
     def add(self, change: Change) -> None:
-        """Add a change; the second one of a record includes the first, and leaves it what it is."""
+        """Add a change. A second one of a record includes the first one, but a created record stays a created one."""
         for position, before in enumerate(self.changes):
             if before.ref == change.ref:
                 self.changes[position] = change if before.action == UPDATE else before
@@ -58,22 +58,23 @@ def export_records(api: LocalApi, calls: LocalCalls) -> dict[Ref, dict[str, Any]
     """The fields of all records of the organization, by name."""
     records = ConfigurationRecords.read(calls)
     return {
-        ref: _fields(api, records, stored_record) for ref, stored_record in sorted(records.by_ref.items(), key=_order)
+        ref: _fields(api, records, stored_record)
+        for ref, stored_record in sorted(records.by_ref.items(), key=_sort_key)
     }
 
 
 def apply(api: LocalApi, calls: LocalCalls, files: Sequence[RecordFile]) -> ConfigurationOutcome:
     """Create and change the organization's records by the files; fields and records in no file stay unchanged.
 
-    Raises FaultyFiles naming file, line and field of what cannot be done.
+    Raises FaultyFiles, which names file, line and field of each fault.
     """
     misnamed = [fault for file in files for fault in _faults_of_name(file)]
     if misnamed:
         raise FaultyFiles(misnamed)
-    return _Application(api, calls, files).run()
+    return _FileApplication(api, calls, files).run()
 
 
-class _Application:
+class _FileApplication:
     """The application of files to the records of an organization."""
 
     def __init__(self, api: LocalApi, calls: LocalCalls, files: Sequence[RecordFile]) -> None:
@@ -82,22 +83,22 @@ class _Application:
         self._names_in_files = {file.ref for file in files}
 
     def run(self) -> ConfigurationOutcome:
-        """Apply the files, each after the records that it refers to; fields that refer to later ones come last."""
-        postponed: list[RecordFile] = []
+        """Apply the files in the order of kinds; files that refer to later records are applied again at the end."""
+        incomplete_files: list[RecordFile] = []
         for file in sorted(self._files, key=lambda file: (_POSITIONS[file.ref.kind], file.ref.name)):
-            first = self._without_unknown(file)
-            if first is not file:
-                postponed.append(file)
-            self._apply_file(first)
-        for file in postponed:
+            applicable = self._without_later_references(file)
+            if applicable is not file:
+                incomplete_files.append(file)
+            self._apply_file(applicable)
+        for file in incomplete_files:
             self._apply_file(file)
         outcome = self._outcome
         outcome.unchanged = len(self._files) - len(outcome.changes)
         outcome.in_no_file = [ref for ref in self._records.by_ref if ref not in self._names_in_files]
         return outcome
 
-    def _without_unknown(self, file: RecordFile) -> RecordFile:
-        """The file; without its `later` fields if they name a record that does not exist yet."""
+    def _without_later_references(self, file: RecordFile) -> RecordFile:
+        """The file, without its `later` fields if they name a record that does not exist yet."""
         later = {name: value for name, value in file.fields.items() if name in KIND_OF[file.ref.kind].later}
         try:
             self._records.in_bodies("", later)
@@ -109,7 +110,7 @@ class _Application:
         """Create or change the record that a file describes; raises FaultyFiles."""
         kind = KIND_OF[file.ref.kind]
         try:
-            stored_record = self._records.by_ref.get(file.ref) or self._adopted(kind, file)
+            stored_record = self._records.by_ref.get(file.ref) or self._adopt(kind, file)
             self._apply_one(kind, file, stored_record)
         except InvalidRequest as refusal:
             raise FaultyFiles(
@@ -120,10 +121,10 @@ class _Application:
         except UnknownNameAt as error:
             raise FaultyFiles([f"{file.place(error.pointer)}: {error.pointer.lstrip('/')}: {error}"]) from error
 
-    def _adopted(self, kind: Kind, file: RecordFile) -> StoredRecord | None:
-        """The record without an external key to which a file gives one, by the name that it has without it.
+    def _adopt(self, kind: Kind, file: RecordFile) -> StoredRecord | None:
+        """Find the record that gets its external key by this file, and rename it after the key.
 
-        None if there is none, or if a file of its own has that name.
+        It is found by its own name. None if there is none, or if another file has that name.
         """
         name = kind.own_name(file.fields)
         if file.fields.get(EXTERNAL_KEY) is None or not isinstance(name, str) or kind.is_name_of_default(name):
@@ -135,10 +136,11 @@ class _Application:
         return self._records.rename(stored_record, file.ref)
 
     def _apply_one(self, kind: Kind, file: RecordFile, stored_record: StoredRecord | None) -> None:
+        """Create the record, or change its fields that differ; add the change to the outcome."""
         body = self._records.in_bodies("", file.fields)
         if stored_record is None:
             path = self._path_of_parent(kind, file)
-            answer = _call(self._calls, kind, kind.create, {**kind.extra_fields, **body}, path)
+            answer = _call_operation(self._calls, kind, kind.create, {**kind.extra_fields, **body}, path)
             new_record = answer[kind.envelope]
             self._outcome.warnings += _warnings_in(answer, file)
             self._records.add(kind, file.ref, new_record, path)
@@ -167,7 +169,7 @@ class _Application:
         body: Mapping[str, Any],
         differing: Sequence[str],
     ) -> Mapping[str, Any]:
-        """Change a record, and return the response; it is empty if the operation of the record changes nothing."""
+        """Change the `differing` fields of a record; return the response, empty if no update was necessary."""
         accepted = frozenset() if kind.update is None else self._api.fields_of((kind.surface, kind.update))
         creation_fields = self._api.fields_of((kind.surface, kind.create))
         unchangeable = [name for name in differing if name in creation_fields and name not in accepted]
@@ -189,12 +191,13 @@ class _Application:
                 name: stored_record.record["settings"][name] for name in HIDDEN_SETTINGS if name != "secret"
             }
             content["settings"] = {**hidden_settings, **content["settings"]}
-        answer: Mapping[str, Any] = _call(
+        answer: Mapping[str, Any] = _call_operation(
             self._calls, kind, kind.update, {**kind.extra_fields, **content}, stored_record.path
         )
         return answer
 
     def _path_of_parent(self, kind: Kind, file: RecordFile) -> dict[str, Any]:
+        """The parameters of paths that name the parent of a record; empty for a kind without parents."""
         if kind.parent is None:
             return {}
         parent = self._records.by_ref.get(Ref(kind.parent, file.ref.name.rpartition("/")[0]))
@@ -204,7 +207,7 @@ class _Application:
         return {name: parent.record[name] for name in kind.parent_path}
 
 
-def validated(api: LocalApi, files: Sequence[RecordFile]) -> list[str]:
+def faults_of_files(api: LocalApi, files: Sequence[RecordFile]) -> list[str]:
     """The faults of files that can be found without an organization, each with file and line."""
     faults = []
     for file in files:
@@ -217,21 +220,21 @@ def validated(api: LocalApi, files: Sequence[RecordFile]) -> list[str]:
 
 
 def _faults_of_name(file: RecordFile) -> list[str]:
-    """The fault of a file whose name is not the external key in it."""
+    """The fault of a file whose record name is not its external key, in a list; empty if there is none."""
     kind, external_key = KIND_OF[file.ref.kind], file.fields.get(EXTERNAL_KEY)
     if not isinstance(external_key, str) or external_key == file.own_name or kind.is_name_of_default(file.own_name):
         return []
-    right = Ref(kind.name, f"{file.ref.name.removesuffix(file.own_name)}{external_key}")
+    right_ref = Ref(kind.name, f"{file.ref.name.removesuffix(file.own_name)}{external_key}")
     place = file.place(f"/{EXTERNAL_KEY}")
-    return [f"{place}: {EXTERNAL_KEY} is {external_key}, and the record is called {file.ref}: it is {right}"]
+    return [f"{place}: {EXTERNAL_KEY} is {external_key}, and the record is called {file.ref}: it is {right_ref}"]
 
 
 def _placeholders(value: Any, name: str = "") -> Any:
-    """The value with ids and keys of the right form in place of names."""
+    """The value of a field with ids and keys of valid form instead of names."""
     if isinstance(value, Ref):
         return 1 if kind_of_field(name) is not None else "00000000-0000-4000-8000-000000000000"
     if isinstance(value, Mapping):
-        return {key: _placeholders(of, key) for key, of in value.items()}
+        return {key: _placeholders(part, key) for key, part in value.items()}
     if isinstance(value, list):
         return [_placeholders(part, name) for part in value]
     return value
@@ -245,7 +248,7 @@ def _warnings_in(answer: Mapping[str, Any], file: RecordFile) -> list[str]:
 def _refuse_without_name(kind: Kind, stored_record: StoredRecord, file: RecordFile) -> None:
     """Refuse a file that sets `externalKey` to null although it names the record by this key.
 
-    It is allowed if the record has the same name by another field, or if it is a default record.
+    Allowed if another field gives the record the same name, and for default records.
     """
     external_key, name = stored_record.record[EXTERNAL_KEY], file.own_name
     if file.fields.get(EXTERNAL_KEY, external_key) is not None or external_key != name or kind.is_name_of_default(name):
@@ -256,12 +259,13 @@ def _refuse_without_name(kind: Kind, stored_record: StoredRecord, file: RecordFi
 
 
 def _fields(api: LocalApi, records: ConfigurationRecords, stored_record: StoredRecord) -> dict[str, Any]:
+    """The fields of a stored record in the form of files."""
     kind = KIND_OF[stored_record.ref.kind]
     operation = kind.surface, kind.create
     return records.in_files(kind, stored_record.record, api.fields_of(operation), api.nullable_fields_of(operation))
 
 
-def _call(calls: LocalCalls, kind: Kind, operation_id: str, body: Any, path: Mapping[str, Any]) -> Any:
+def _call_operation(calls: LocalCalls, kind: Kind, operation_id: str, body: Any, path: Mapping[str, Any]) -> Any:
     call = calls.integration if kind.surface == INTEGRATION else calls.administration
     return call(operation_id, body, **path)
 
@@ -282,6 +286,6 @@ def _is_same(current: Any, desired: Any) -> bool:
     return bool(current == desired)
 
 
-def _order(ref_and_stored: tuple[Ref, StoredRecord]) -> tuple[int, str]:
-    ref, _ = ref_and_stored
+def _sort_key(item: tuple[Ref, StoredRecord]) -> tuple[int, str]:
+    ref, _ = item
     return _POSITIONS[ref.kind], ref.name

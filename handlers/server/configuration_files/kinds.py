@@ -1,4 +1,4 @@
-"""The kinds of records in files, in an order in which each is made after those it refers to."""
+"""The kinds of records in files, ordered so that records are created after the records that they refer to."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -8,17 +8,18 @@ from handlers.call import ADMINISTRATION, INTEGRATION
 
 # The name of the record that an organization, or a program, begins with.
 DEFAULT = "default"
-# The field of a record that names it, where it has one.
+# The field that names a record, if it is set.
 EXTERNAL_KEY = "externalKey"
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How records of one kind are listed, made, changed and named.
+    """The operations and fields by which records of one kind are listed, created, changed and named.
 
-    `envelope` is the name of the record in responses, `identity` the field that addresses it in the path `address`.
-    `parent` is the kind whose records have lists of these, and `parent_path` its ids in paths, by fields of the parent.
-    `own_name` is the name of a record without an external key, by its fields; None if it has none.
+    `envelope` is the name of the record in responses, `results` that of the records in lists. `identity` and `key` are
+    its fields with id and key, `address` the path parameter of the key, empty if paths contain the id. `parent` is the
+    kind of the records whose lists have this kind, `parent_path` its fields that are in paths. `own_name` returns the
+    name of a record without an external key, None if it has none.
     """
 
     name: str
@@ -35,9 +36,9 @@ class Kind:
     address: str = ""
     parent: str | None = None
     parent_path: tuple[str, ...] = ()
-    # Fields that name records of later kinds, or need one that does: written once these are made.
+    # Fields that name records of later kinds, or depend on such fields: written after these records are created.
     later: frozenset[str] = frozenset()
-    # Fields of the body that are no configuration, or that other records contain.
+    # Fields of the body that are not configuration, or that other records contain.
     left_out: frozenset[str] = frozenset()
     # Additional fields of a creation or an update.
     extra_fields: Mapping[str, Any] = field(default_factory=dict)
@@ -49,7 +50,7 @@ class Kind:
         return record[EXTERNAL_KEY] or self.own_name(record)
 
     def is_name_of_default(self, name: str) -> bool:
-        """True for the name that is that of a default record, whatever its fields are."""
+        """True for the name that default records have, whatever their fields are."""
         return self.is_default is not None and name == DEFAULT
 
     @property
@@ -59,7 +60,7 @@ class Kind:
 
     @property
     def path_parameter_field(self) -> str:
-        """The field of a record that is the parameter of its path."""
+        """The field of a record with the value of its path parameter."""
         return self.key if self.address and self.key else self.identity
 
 
@@ -68,7 +69,7 @@ def _field(name: str) -> Callable[[Mapping[str, Any]], str | None]:
 
 
 def _kind(name: str, own_name: Callable[[Mapping[str, Any]], str | None], noun: str = "", **others: Any) -> Kind:
-    """A kind whose operations have its `noun`, and whose fields have its name, except for the `others`."""
+    """A kind whose operations are named by `noun` and whose fields by `name`, except for the `others`."""
     noun = noun or name[0].upper() + name[1:]
     fields = {"envelope": name, "identity": f"{name}Id", "key": f"{name}Key"}
     operations = {"list": f"list{noun}s", "create": f"create{noun}", "update": f"update{noun}"}
@@ -91,7 +92,7 @@ KINDS: tuple[Kind, ...] = (
         _field("name"),
         is_default=lambda record, organization: record["loyaltyProgramId"] == organization["defaultLoyaltyProgramId"],
         results="loyaltyPrograms",
-        # The default tier has `isDefault` itself; portals are no configuration of the program.
+        # The default tier has `isDefault` itself; portals are not configuration of the program.
         left_out=frozenset({"setAsDefault", "defaultTierId", "mainPortalId"}),
         extra_fields={"setAsDefault": False},
     ),
@@ -116,7 +117,7 @@ KINDS: tuple[Kind, ...] = (
     _kind(
         "audience",
         _field("name"),
-        # How many members it has and since when it is known is no configuration.
+        # The number of members and its time are not configuration.
         left_out=frozenset({"memberCount", "refreshedAt"}),
     ),
     _kind("badge", _field("name"), surface=INTEGRATION, address="badgeKey"),
@@ -134,7 +135,7 @@ KINDS: tuple[Kind, ...] = (
     _kind("campaign", _field("code")),
     _kind("mission", lambda record: record.get("code") or record.get("name")),
     _kind("referralProgram", _field("code")),
-    # Actions may name missions, which may belong to campaigns: they come last.
+    # Actions may name missions, and missions may belong to campaigns, so actions come after both.
     _kind(
         "action",
         lambda record: None if record.get("actionIndex") is None else str(record["actionIndex"]),
@@ -146,7 +147,7 @@ KINDS: tuple[Kind, ...] = (
 
 KIND_OF: Mapping[str, Kind] = {kind.name: kind for kind in KINDS}
 
-# The ends of fields that hold ids, the longest first: `referrerLedgerAccountId` is the id of an account.
+# The ends of names of fields with ids, the longest first: `referrerLedgerAccountId` is the id of an account.
 ID_FIELDS: tuple[tuple[str, str], ...] = tuple(
     sorted(
         ((kind.identity, kind.name) for kind in KINDS if kind.identity.endswith("Id")),
@@ -156,7 +157,7 @@ ID_FIELDS: tuple[tuple[str, str], ...] = tuple(
 
 
 def kind_of_field(name: str) -> str | None:
-    """The kind of the records whose ids a field holds; None for a field that holds none."""
+    """The kind of the records whose ids a field contains; None for other fields."""
     if name == "tiers":
         return "loyaltyTier"
     for end, kind in ID_FIELDS:

@@ -13,12 +13,12 @@ from handlers.server.configuration_files.kinds import EXTERNAL_KEY, KIND_OF, KIN
 from handlers.server.configuration_files.yaml_files import FaultyFiles, Ref
 
 _KEY = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-# A name inside of a longer text, such as the key in `matches(item, "${matcher/Coffee}")`.
+# A name inside a longer text, such as the one in `matches(item, "${matcher/Coffee}")`.
 _NAME_IN_TEXT = re.compile(r"\$\{(" + "|".join(KIND_OF) + r")/([^{}]+)\}")
-_PAGE = 25
-# The organization is that of the path, and a version names what a client has seen.
-_LEFT_OUT = frozenset({"organizationId", "campaignVersionId"})
-# Settings of triggers that are secret, or may be.
+_PAGE_SIZE = 25
+# Not configuration: the organization is in the path, and the version is only for concurrent changes by clients.
+_FIELDS_LEFT_OUT = frozenset({"organizationId", "campaignVersionId"})
+# Settings of triggers that are or may be secret.
 HIDDEN_SETTINGS = ("secret", "headers")
 
 
@@ -31,7 +31,7 @@ class UnknownName(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """A record in the form of the response, and the parameters of the path that addresses it."""
+    """A record in the form of responses, and the parameters of the path that addresses it."""
 
     ref: Ref
     record: Mapping[str, Any]
@@ -39,7 +39,7 @@ class StoredRecord:
 
 
 class ConfigurationRecords:
-    """All records of the kinds, by name; records that are made later are added."""
+    """All configuration records by name; records that are created later are added."""
 
     def __init__(self) -> None:
         self.by_ref: dict[Ref, StoredRecord] = {}
@@ -48,13 +48,13 @@ class ConfigurationRecords:
 
     @classmethod
     def read(cls, calls: LocalCalls) -> ConfigurationRecords:
-        """Read everything by the lists of the API; raises FaultyFiles for records that share a name."""
+        """Read all records by the lists of the API; raises FaultyFiles if records have no name or equal names."""
         records, faults = cls(), list[str]()
         organization = calls.administration("getOrganization")["organization"]
         for kind in KINDS:
             for parent in records._parents(kind):
                 path = {} if parent is None else {name: parent.record[name] for name in kind.parent_path}
-                for record in _listed(calls, kind, path):
+                for record in _iterate_list(calls, kind, path):
                     name = kind.name_of(record, organization)
                     if name is None:
                         faults.append(f"the {kind.name} {record[kind.identity]} has no name, which files need")
@@ -68,25 +68,26 @@ class ConfigurationRecords:
         return records
 
     def _parents(self, kind: Kind) -> list[StoredRecord | None]:
+        """The records that have lists of a kind; None is the organization."""
         if kind.parent is None:
             return [None]
         return [stored_record for ref, stored_record in self.by_ref.items() if ref.kind == kind.parent]
 
     def add(self, kind: Kind, ref: Ref, record: Mapping[str, Any], path: Mapping[str, Any]) -> None:
-        """Keep a record under its name."""
-        self._keep(kind, StoredRecord(ref, record, {**path, kind.path_parameter: record[kind.path_parameter_field]}))
+        """Add a record under its name; `path` has the parameters that name its parent."""
+        self._store(kind, StoredRecord(ref, record, {**path, kind.path_parameter: record[kind.path_parameter_field]}))
 
-    def _keep(self, kind: Kind, stored_record: StoredRecord) -> None:
+    def _store(self, kind: Kind, stored_record: StoredRecord) -> None:
         self.by_ref[stored_record.ref] = stored_record
         self._by_id[kind.name, stored_record.record[kind.identity]] = stored_record.ref
         if kind.key is not None:
             self._by_key[stored_record.record[kind.key]] = stored_record.ref
 
     def rename(self, stored_record: StoredRecord, ref: Ref) -> StoredRecord:
-        """Keep a record under another name, and the records that belong to it under names that begin with it."""
+        """Give a record another name, and also the records below it, whose names begin with its name."""
         renamed = replace(stored_record, ref=ref)
         del self.by_ref[stored_record.ref]
-        self._keep(KIND_OF[ref.kind], renamed)
+        self._store(KIND_OF[ref.kind], renamed)
         for other in [*self.by_ref.values()]:
             kind = KIND_OF[other.ref.kind]
             if kind.parent == ref.kind and all(
@@ -98,16 +99,16 @@ class ConfigurationRecords:
     def in_files(
         self, kind: Kind, record: Mapping[str, Any], names: frozenset[str], nullable: frozenset[str]
     ) -> dict[str, Any]:
-        """The fields of a record that a file has, with names in place of ids and keys.
+        """The fields of a record in the form of a file, with names instead of ids and keys.
 
-        `names` are those of the body that makes a record, of which the `nullable` take null.
+        `names` are the fields of the body that creates a record, `nullable` those of them that may be null.
         """
-        field_names = names - kind.left_out - _LEFT_OUT
+        field_names = names - kind.left_out - _FIELDS_LEFT_OUT
         own_fields = field_names - {EXTERNAL_KEY}
         fields = {name: self._name_references(name, value) for name, value in record.items() if name in own_fields}
-        # It may have the form of a key of the server's.
+        # It is no reference, even if it has the form of a key.
         fields[EXTERNAL_KEY] = record[EXTERNAL_KEY]
-        # Responses leave out objects that are not set.
+        # Responses leave out objects that are not set; in files they are null.
         fields |= dict.fromkeys(sorted((field_names & nullable) - record.keys()))
         if kind.name == "trigger":
             settings = record["settings"].items()
@@ -115,6 +116,7 @@ class ConfigurationRecords:
         return fields
 
     def _name_references(self, field: str, value: Any) -> Any:
+        """The value of a field with names instead of ids and keys of records."""
         if isinstance(value, dict):
             return {name: self._name_references(name, part) for name, part in value.items()}
         if isinstance(value, list):
@@ -129,7 +131,7 @@ class ConfigurationRecords:
         return value
 
     def in_bodies(self, field: str, value: Any, place: str = "") -> Any:
-        """The value of a field of a file as requests have it; raises UnknownNameAt."""
+        """The value of a field of a file in the form of requests; `place` is its JSON pointer. Raises UnknownNameAt."""
         if isinstance(value, Mapping):
             return {name: self.in_bodies(name, part, f"{place}/{name}") for name, part in value.items()}
         if isinstance(value, list):
@@ -144,6 +146,7 @@ class ConfigurationRecords:
         return value
 
     def _identity(self, ref: Ref, *, by_id: bool) -> Any:
+        """The id of a record if `by_id` or if it has no key, else its key; raises UnknownName."""
         stored_record, kind = self.by_ref.get(ref), KIND_OF[ref.kind]
         if stored_record is None:
             raise UnknownName(ref)
@@ -151,21 +154,21 @@ class ConfigurationRecords:
 
 
 class UnknownNameAt(LookupError):
-    """As UnknownName, with the JSON pointer of the value that holds the name."""
+    """A value of a file names no record of the organization or the files; `pointer` is its JSON pointer."""
 
     def __init__(self, pointer: str, detail: str) -> None:
         super().__init__(detail)
         self.pointer = pointer
 
 
-def _listed(calls: LocalCalls, kind: Kind, path: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _iterate_list(calls: LocalCalls, kind: Kind, path: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """All records of a list, page by page."""
     call = calls.administration if kind.surface == ADMINISTRATION else calls.integration
     page = 0
     while True:
-        answer = call(kind.list, query={"page": page, "limit": _PAGE}, **path)
+        answer = call(kind.list, query={"page": page, "limit": _PAGE_SIZE}, **path)
         results = answer[kind.results]
         yield from results
         page += 1
-        if len(results) < _PAGE:
+        if len(results) < _PAGE_SIZE:
             return

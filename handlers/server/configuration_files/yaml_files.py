@@ -13,7 +13,7 @@ from domain.problems import pointer_part
 from handlers.server.configuration_files.kinds import KIND_OF
 
 REF = "!ref"
-_LONGEST_NAME = 80
+_MAX_NAME = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class RecordFile:
-    """One record: its name, its fields, and the lines of its values by their JSON pointers."""
+    """The file of one record: its name, its fields, and the line of each value by its JSON pointer."""
 
     file: str
     ref: Ref
@@ -42,7 +42,7 @@ class RecordFile:
         return self.ref.name if KIND_OF[self.ref.kind].parent is None else self.ref.name.rpartition("/")[2]
 
     def place(self, pointer: str) -> str:
-        """The file and the line of a field, or of the closest one around it."""
+        """The file and the line of a value, for messages; of the nearest enclosing value if its own line is unknown."""
         while pointer and pointer not in self.lines:
             pointer = pointer.rpartition("/")[0]
         return f"{self.file}, line {self.lines.get(pointer, 1)}"
@@ -69,13 +69,13 @@ _Dumper.add_representer(
 
 
 def file_names(refs: Iterable[Ref]) -> dict[Ref, str]:
-    """The names of records' files: small letters, digits and hyphens of the record's name, in the folder of its kind.
+    """The names of the files of records, in a folder for each kind: the record's name in small letters and hyphens.
 
-    Where two would be the same, the later one has a number.
+    If two names would be equal, the later one gets a number.
     """
     names: dict[Ref, str] = {}
     for ref in refs:
-        slug = re.sub(r"[^a-z0-9]+", "-", ref.name.lower()).strip("-")[:_LONGEST_NAME] or "unnamed"
+        slug = re.sub(r"[^a-z0-9]+", "-", ref.name.lower()).strip("-")[:_MAX_NAME] or "unnamed"
         name, number = f"{ref.kind}/{slug}.yaml", 1
         while name in names.values():
             number += 1
@@ -100,7 +100,7 @@ def read_folder(folder: Path) -> list[RecordFile]:
     for path in paths:
         name = path.relative_to(folder).as_posix()
         try:
-            read = _read(name, path.read_bytes().decode("utf-8"))
+            record_file = _read(name, path.read_bytes().decode("utf-8"))
         except UnicodeDecodeError as error:
             faults.append(f"{name}, byte {error.start + 1}: the file is not text in UTF-8")
         except yaml.MarkedYAMLError as error:
@@ -111,15 +111,17 @@ def read_folder(folder: Path) -> list[RecordFile]:
         except FaultyFiles as error:
             faults += error.faults
         else:
-            if read.ref in files:
-                faults.append(f"{read.place('/record')}: {read.ref} is in {files[read.ref].file} too")
-            files[read.ref] = read
+            ref = record_file.ref
+            if ref in files:
+                faults.append(f"{record_file.place('/record')}: {ref} is in {files[ref].file} too")
+            files[ref] = record_file
     if faults:
         raise FaultyFiles(faults)
     return list(files.values())
 
 
 def _read(name: str, text: str) -> RecordFile:
+    """Read the text of the file called `name`; raises FaultyFiles or YAMLError."""
     node = yaml.compose(text, Loader=yaml.SafeLoader)
     lines: dict[str, int] = {}
     faults: list[str] = []
@@ -147,7 +149,7 @@ def _faults_of_form(name: str, content: Any, lines: Mapping[str, int]) -> list[s
 
 
 def _value(node: yaml.Node, place: str, lines: dict[str, int], faults: list[str], name: str) -> Any:
-    """The value of a node; the line of every part is recorded, and every fault of the form reported."""
+    """The value of a node; adds the line of every part to `lines`, and faults to `faults`. `name` is the file."""
     lines[place] = node.start_mark.line + 1
     if isinstance(node, yaml.MappingNode):
         fields: dict[str, Any] = {}
@@ -170,6 +172,7 @@ def _value(node: yaml.Node, place: str, lines: dict[str, int], faults: list[str]
 
 
 def _scalar(node: yaml.Node, faults: list[str], name: str) -> Any:
+    """The value of a node that is neither an object nor a list; None with a fault if it has another type."""
     line, text = node.start_mark.line + 1, str(node.value)
     tag = node.tag.removeprefix("tag:yaml.org,2002:")
     if tag == REF:
