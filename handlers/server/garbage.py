@@ -2,17 +2,17 @@
 
 import gc
 
-# A batch of a hundred events has thousands of objects at a time, none of which is garbage: calls leave none. The
-# collector, which begins after 700 objects by default, would go through them again and again.
-_OBJECTS = 10_000
+# A batch of a hundred events has thousands of objects at a time. None of them becomes garbage in reference cycles, but
+# the collector, which runs after 700 new objects by default, would search them again and again.
+_NEW_OBJECTS = 10_000
 
 
 def collect_rarely() -> None:
     """Let the collector wait for many new objects, and skip all existing ones, which never become garbage.
 
-    Those are modules and documents: each full collection would go through them. Processes that are forked later go on
-    sharing them, too.
+    The existing ones are modules and documents, which each full collection would search. Processes that are forked
+    later continue to share them, too.
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(_OBJECTS)
+    gc.set_threshold(_NEW_OBJECTS)

@@ -1,7 +1,7 @@
-"""The periodic jobs of a worker; most are commands too, and two runs at once do no harm.
+"""The periodic jobs of a worker; most are commands, too. Two runs of a job at the same time do no harm.
 
-Nothing depends on their punctuality: expired points and tiers count for nothing from the moment of expiry. The jobs
-write that down.
+Nothing depends on their punctuality: expired points and tiers do not count from the moment of expiry on. The jobs only
+record the expiry.
 """
 
 import logging
@@ -32,7 +32,7 @@ RELEASE_ANSWERS, REMOVE_DELIVERIES = "release-answers", "remove-deliveries"
 ENTRIES_IN_A_SEAL = 1000
 EXPORTS_AT_ONCE = 10
 _EXPIRE_EXPORTS_MINUTES = _REMOVE_UPLOADS_MINUTES = 60
-# Notices have a time of the day, at which people expect them.
+# Notices are due at a time of the day, so this job runs often.
 _REPORT_EXPIRING_MINUTES = 2
 _ABANDONED = "The import was not started within a day after its last part, so its file was removed."
 
@@ -45,22 +45,23 @@ def _never() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class JobRun:
-    """The arguments of a run: the organizations to go through, and a function that returns whether the run is to stop.
+    """The arguments of a run; `stopping` returns True once the run is to stop.
 
-    `by_real_time` are those without a test clock: of the others nothing is removed for its age.
+    `real_time_ids` are the organizations without a test clock: only their records are removed because of their age.
+    `last_result` is the summary of the last complete run, empty if there was none.
     """
 
     engine: Engine
     settings: Settings
     organization_ids: Sequence[int]
-    by_real_time: Sequence[int]
+    real_time_ids: Sequence[int]
     last_result: Mapping[str, Any]
     stopping: Callable[[], bool] = _never
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job by its name; `run` returns a summary, or None if it was stopped, and `minutes` is 0 for never."""
+    """A job by its name. `minutes` returns the interval, 0 for never; `run` a summary, None if the run was stopped."""
 
     name: str
     minutes: Callable[[Settings], int]
@@ -69,7 +70,7 @@ class Job:
 
 @dataclass(slots=True)
 class ExpiredPoints:
-    """The points expired in an organization: the amount of each account, and the number of wallets."""
+    """The points that expired in an organization: the amount and the number of wallets by account id."""
 
     amounts: dict[int, Decimal]
     wallets: dict[int, int]
@@ -81,7 +82,7 @@ def _run_batches(
     work: Callable[[Connection, Organization, datetime], Batch | None],
     stopping: Callable[[], bool],
 ) -> Iterator[Batch]:
-    """Run `work` on an organization at its time in one transaction after the other; yield each result.
+    """Call `work` in one transaction after the other, with the organization and its time; yield each result.
 
     Ends when `work` returns None, and while another transaction changes or advances the test clock.
     """
@@ -95,14 +96,14 @@ def _run_batches(
 
 
 def expire_points(engine: Engine, organization_id: int, stopping: Callable[[], bool] = _never) -> ExpiredPoints:
-    """Post the expiries of one organization, a bounded number of wallets at a time."""
-    after, expired = 0, ExpiredPoints({}, {})
+    """Post the expiries of one organization, in several transactions."""
+    last_wallet_id, expired = 0, ExpiredPoints({}, {})
 
     def expire(db: Connection, organization: Organization, now: datetime) -> Expired | None:
-        return expire_next(db, organization, after, now)
+        return expire_next(db, organization, last_wallet_id, now)
 
     for batch in _run_batches(engine, organization_id, expire, stopping):
-        after = batch.last_wallet_id
+        last_wallet_id = batch.last_wallet_id
         for account_id, amount in batch.amounts.items():
             expired.amounts[account_id] = expired.amounts.get(account_id, Decimal(0)) + amount
             expired.wallets[account_id] = expired.wallets.get(account_id, 0) + len(batch.wallets[account_id])
@@ -112,18 +113,19 @@ def expire_points(engine: Engine, organization_id: int, stopping: Callable[[], b
 def evaluate_tiers(
     engine: Engine, organization_id: int, everyone: bool = False, stopping: Callable[[], bool] = _never
 ) -> tuple[int, int]:
-    """Evaluate expired tiers of one organization, or with `everyone` all, a bounded number of members at a time.
+    """Evaluate the expired tiers of one organization, or with `everyone` all tiers, in several transactions.
 
     Returns the number of members and the number of moves.
     """
-    after, looked_at, moves = 0, 0, 0
+    last_wallet_id, members, moves = 0, 0, 0
 
     def evaluate(db: Connection, organization: Organization, now: datetime) -> Evaluated | None:
-        return evaluate_next(db, organization, after, now, everyone=everyone)
+        return evaluate_next(db, organization, last_wallet_id, now, everyone=everyone)
 
     for evaluated in _run_batches(engine, organization_id, evaluate, stopping):
-        after, looked_at, moves = evaluated.last_wallet_id, looked_at + evaluated.members, moves + evaluated.moves
-    return looked_at, moves
+        last_wallet_id = evaluated.last_wallet_id
+        members, moves = members + evaluated.members, moves + evaluated.moves
+    return members, moves
 
 
 def _expire(run: JobRun) -> Mapping[str, Any] | None:
@@ -140,7 +142,7 @@ def _evaluate(run: JobRun) -> Mapping[str, Any] | None:
 
 
 def report_expiring(engine: Engine, organization_id: int, stopping: Callable[[], bool] = _never) -> int:
-    """Report to the members of one organization which points will expire, a bounded number of wallets at a time.
+    """Report to the members of one organization which points will expire, in several transactions.
 
     Returns the number of events.
     """
@@ -157,11 +159,12 @@ def _report_expiring(run: JobRun) -> Mapping[str, Any] | None:
 
 
 def _release(run: JobRun) -> Mapping[str, Any] | None:
-    days, after = run.settings.answers_kept_days, run.last_result.get("upTo", 0)
+    # The run continues after the event up to which the last run has released responses.
+    days, up_to = run.settings.answers_kept_days, run.last_result.get("upTo", 0)
     if not days:
-        return {"answers": 0, "upTo": after}
+        return {"answers": 0, "upTo": up_to}
     before = datetime.now(UTC) - timedelta(days=days)
-    released = release_answers(run.engine, run.by_real_time, after, before, run.stopping)
+    released = release_answers(run.engine, run.real_time_ids, up_to, before, run.stopping)
     return None if released is None else {"answers": released.answers, "upTo": released.up_to}
 
 
@@ -169,17 +172,17 @@ def _remove_deliveries(run: JobRun) -> Mapping[str, Any] | None:
     days = run.settings.deliveries_kept_days
     count = sum(
         remove_old_deliveries(run.engine, organization_id, days, run.stopping)
-        for organization_id in run.by_real_time
+        for organization_id in run.real_time_ids
         if days
     )
     return None if run.stopping() else {"deliveries": count}
 
 
 def _expire_exports(run: JobRun) -> Mapping[str, Any] | None:
-    expired, last = 0, EXPORTS_AT_ONCE
-    while last == EXPORTS_AT_ONCE and not run.stopping():
-        last = transactions.run(run.engine, lambda db: exports.expire(db, datetime.now(UTC), EXPORTS_AT_ONCE))
-        expired += last
+    expired, last_count = 0, EXPORTS_AT_ONCE
+    while last_count == EXPORTS_AT_ONCE and not run.stopping():
+        last_count = transactions.run(run.engine, lambda db: exports.expire(db, datetime.now(UTC), EXPORTS_AT_ONCE))
+        expired += last_count
     return None if run.stopping() else {"exports": expired}
 
 
@@ -189,7 +192,7 @@ def _remove_uploads(run: JobRun) -> Mapping[str, Any] | None:
         return imports.fail_abandoned(db, organization_id, now - MAX_UPLOAD_AGE, now, _ABANDONED)
 
     failed = 0
-    for organization_id in run.by_real_time:
+    for organization_id in run.real_time_ids:
         if run.stopping():
             return None
         failed += transactions.run(run.engine, partial(fail_abandoned, organization_id=organization_id))
@@ -197,15 +200,15 @@ def _remove_uploads(run: JobRun) -> Mapping[str, Any] | None:
 
 
 def seal_audit_log(engine: Engine, organization_id: int, stopping: Callable[[], bool] = _never) -> int:
-    """Seal all unsealed entries of an organization's audit log, a bounded number to a seal. Returns their number."""
-    sealed, last = 0, ENTRIES_IN_A_SEAL
+    """Seal all unsealed entries of an organization's audit log, some of them in each seal. Returns their number."""
+    sealed, last_count = 0, ENTRIES_IN_A_SEAL
 
     def next_seal(db: Connection) -> int:
         return audit_log.seal(db, organization_id, datetime.now(UTC), ENTRIES_IN_A_SEAL)
 
-    while last == ENTRIES_IN_A_SEAL and not stopping():
-        last = transactions.run(engine, next_seal)
-        sealed += last
+    while last_count == ENTRIES_IN_A_SEAL and not stopping():
+        last_count = transactions.run(engine, next_seal)
+        sealed += last_count
     return sealed
 
 
@@ -227,7 +230,7 @@ JOBS: Sequence[Job] = (
 
 
 def run_job(engine: Engine, settings: Settings, name: str) -> Mapping[str, Any]:
-    """Run a job now, even if it runs elsewhere, and store its summary."""
+    """Run a job now, even if another process is running it, and store its summary; return the summary."""
     job = next(job for job in JOBS if job.name == name)
     transactions.run(engine, lambda db: periodic_jobs.add_missing(db, [name], datetime.now(UTC)))
     last_result = transactions.run(engine, lambda db: periodic_jobs.last_result(db, name))
@@ -240,7 +243,7 @@ def run_job(engine: Engine, settings: Settings, name: str) -> Mapping[str, Any]:
 def run_due_job(engine: Engine, settings: Settings, stopping: Callable[[], bool], jobs: Sequence[Job] = JOBS) -> bool:
     """Run the job that has been due longest; False if none is due.
 
-    A failure is logged, stored, and tried again in its turn.
+    A failure is logged and stored; the job runs again when it is due the next time.
     """
     intervals = {job.name: timedelta(minutes=job.minutes(settings)) for job in jobs if job.minutes(settings)}
     due = transactions.run(engine, lambda db: periodic_jobs.claim(db, intervals, datetime.now(UTC)))
@@ -252,12 +255,12 @@ def run_due_job(engine: Engine, settings: Settings, stopping: Callable[[], bool]
             result = _run(engine, settings, job, due.last_result, stopping)
     except Exception as error:
         _log.exception("the job %s failed", job.name)
-        # The next run starts from the last complete one.
+        # `last_result` stays unchanged: the next run starts from the last complete one.
         failure = {"finished_at": datetime.now(UTC), "last_error": type(error).__name__}
         transactions.run(engine, lambda db: periodic_jobs.store(db, job.name, **failure))
         return True
     if result is None:
-        # It was interrupted, and is resumed at once.
+        # The run was stopped, so the job is due again at once.
         transactions.run(engine, lambda db: periodic_jobs.store(db, job.name, next_run_at=datetime.now(UTC)))
     else:
         _log.info("the job %s is done: %s", job.name, dict(result))
@@ -276,10 +279,13 @@ def _run(
     last_result: Mapping[str, Any] | None,
     stopping: Callable[[], bool],
 ) -> Mapping[str, Any] | None:
-    tenants = transactions.run(engine, organizations.find_all)
-    every = [organization.organization_id for organization in tenants]
-    by_real_time = [organization.organization_id for organization in tenants if organization.clock_now is None]
-    result = job.run(JobRun(engine, settings, every, by_real_time, last_result or {}, stopping))
+    """Run a job and store its summary; return the summary, None if the run was stopped."""
+    all_organizations = transactions.run(engine, organizations.find_all)
+    ids = [organization.organization_id for organization in all_organizations]
+    real_time_ids = [
+        organization.organization_id for organization in all_organizations if organization.clock_now is None
+    ]
+    result = job.run(JobRun(engine, settings, ids, real_time_ids, last_result or {}, stopping))
     if result is not None:
         values = {"finished_at": datetime.now(UTC), "last_result": result, "last_error": None}
         transactions.run(engine, lambda db: periodic_jobs.store(db, job.name, **values))

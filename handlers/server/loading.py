@@ -1,4 +1,4 @@
-"""Loading modules and the API, which takes a second and must not be disturbed."""
+"""Loading modules and the API, which takes a second and must not be interrupted by signals."""
 
 import gc
 import signal
@@ -9,15 +9,15 @@ from types import FrameType
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Let the signals that end the program wait until the block has loaded what it loads.
+    """Delay the signals that end the program until the end of the block.
 
-    Their handlers raise an exception, which Python may swallow while it compiles a module: then the program would run
-    on. The garbage collector waits too, as many objects are made that stay: that takes a third off the time.
+    Their handlers raise an exception, which Python may swallow while it compiles a module: then the program would not
+    end. The garbage collector is disabled, too: loading creates many lasting objects, and so takes a third less.
     """
-    received: list[int] = []
+    received_signals: list[int] = []
 
     def receive(number: int, _: FrameType | None) -> None:
-        received.append(number)
+        received_signals.append(number)
 
     handlers = {number: signal.signal(number, receive) for number in (signal.SIGINT, signal.SIGTERM)}
     gc.disable()
@@ -27,5 +27,5 @@ def loading() -> Iterator[None]:
         gc.enable()
         for number, handler in handlers.items():
             signal.signal(number, handler)
-    for waiting in received:
-        signal.raise_signal(waiting)
+    for number in received_signals:
+        signal.raise_signal(number)

@@ -1,4 +1,4 @@
-"""The worker: queued events, messages, periodic jobs, totals, imports, exports, test clocks: each a loop and thread.
+"""The worker, with a loop in its own thread for each kind of work, such as queued events, deliveries and jobs.
 
 Any number of workers may run at the same time, on any number of machines; they skip the work that another worker has
 claimed.
@@ -27,23 +27,23 @@ from persistence.engine import create_engine
 from persistence.reports.totals import CHANGES_AT_ONCE, move_changes
 from persistence.transactions import is_unavailable
 
-# Jobs come round in minutes.
+# The intervals of jobs are minutes.
 _JOBS_SECONDS = 5.0
-# Reports count what is not in their totals one by one, so some seconds of it may wait.
+# Reports read changes that are not in their totals yet one by one, so changes may wait for some seconds.
 _REPORTS_SECONDS = 2.0
 # Imports, exports, advances of clocks and extensions take minutes.
 _LONG_WORK_SECONDS = 1.0
-# The pause while the database is away, or another fault affects all work.
-_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
+# The pauses while the database is unavailable, or another fault affects all work.
+_FIRST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.5, 30.0
 
 _log = logging.getLogger("loyalty.worker")
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A repeated task: `step` does a bounded piece of it and returns True if there may be more.
+    """A repeated task: `step` does a part of it and returns True if there may be more to do.
 
-    If there is no more, the next step is after `seconds`.
+    If there is not, the next step follows after `seconds`.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Worker:
         limit_evaluation(settings)
         self._engine = create_engine(
             settings.database_url,
-            # One each, and others for the snapshot of an export, and for the beginning of an import's step.
+            # One connection for each loop, one for the snapshot of an export, one to begin a step of an import.
             threads=len(_LOOPS) + 2,
             statement_timeout_ms=settings.statement_timeout_ms,
             lock_timeout_ms=settings.lock_timeout_ms,
@@ -94,18 +94,19 @@ class Worker:
         self._engine.dispose()
 
     def _repeat(self, loop: Loop) -> None:
+        """Repeat the steps of a loop until stopped, with growing pauses after failures."""
         pause = _FIRST_PAUSE_SECONDS
         while not self._stopped.is_set():
             try:
                 has_more = loop.step()
             except Exception as error:
-                # Single pieces of work handle their own faults, so this is a fault of the database, or of all work.
+                # The steps handle faults of single pieces of work, so this is a fault of the database, or of all work.
                 if is_unavailable(error):
                     _log.warning("the loop of %s waits for the database: %s", loop.name, type(error).__name__)
                 else:
                     _log.error("the loop of %s failed", loop.name, exc_info=error)
                 self._stopped.wait(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+                pause = min(2 * pause, _MAX_PAUSE_SECONDS)
             else:
                 pause = _FIRST_PAUSE_SECONDS
                 if not has_more:
@@ -113,6 +114,7 @@ class Worker:
 
 
 def _jobs(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> Callable[[], bool]:
+    """The step of the jobs, which adds missing jobs in its first run, when the database is available."""
     has_added_jobs = False
 
     def step() -> bool:
@@ -126,6 +128,8 @@ def _jobs(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> C
 
 
 def _deliveries(engine: Engine, settings: Settings, stopping: Callable[[], bool]) -> Callable[[], bool]:
+    """The step of the deliveries, which sends all that are due."""
+
     def step() -> bool:
         send_due(engine, settings, stopping)
         return False
@@ -133,7 +137,7 @@ def _deliveries(engine: Engine, settings: Settings, stopping: Callable[[], bool]
     return step
 
 
-# Each loop: its name, its pause in seconds (None: `queue_poll_ms`), and the function that makes its step.
+# Each loop: its name, its pause in seconds (None: `queue_poll_ms`), and the function that returns its step.
 _LOOPS: Sequence[tuple[str, float | None, Callable[[Engine, Settings, Callable[[], bool]], Callable[[], bool]]]] = (
     ("queue", None, lambda engine, settings, stopping: Drain(engine, settings, stopping).step),
     ("deliveries", None, _deliveries),
