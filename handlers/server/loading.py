@@ -27,5 +27,5 @@ def loading() -> Iterator[None]:
         gc.enable()
         for number, handler in handlers.items():
             signal.signal(number, handler)
-    for number in received_signals:
-        signal.raise_signal(number)
+    for received_number in received_signals:
+        signal.raise_signal(received_number)
