@@ -63,7 +63,7 @@ def _with_key(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tools(tags: Sequence[str] = ()) -> list[AssistantTool]:
-    """All tools, or those of some tags. If both interfaces have a name, that of the administration gets a prefix."""
+    """All tools, or those of some tags. Names of the administration that both interfaces have get a prefix."""
     all_tools = [_simulation()]
     for surface in openapi.SURFACES:
         names = {tool.name for tool in all_tools}
@@ -110,6 +110,7 @@ def _of_document(document: Mapping[str, Any], existing_names: set[str]) -> Itera
 
 
 def _simulation() -> AssistantTool:
+    """The tool that simulates events: `trackEvents` as a dry run."""
     events = {
         "type": "array",
         "minItems": 1,

@@ -162,6 +162,7 @@ class LimitedWorker(gasgi.ASGIWorker):  # type: ignore[misc]
         self._report()
 
     def _report(self) -> None:
+        """Log the number of closed connections, at most once a minute."""
         now = time.monotonic()
         if now - self._reported_at >= _REPORT_SECONDS:
             _log.warning(

@@ -23,7 +23,7 @@ from persistence import embedded
 
 # A thread that computes for long, such as a dry run, lets other threads run after this time.
 _SWITCH_SECONDS = 0.0005
-# When the worker stops, it waits for idle connections for the time that they may stay idle.
+# When a worker stops, it waits this long for idle connections, too.
 _KEEP_ALIVE_SECONDS = 5
 _GRACEFUL_SECONDS = 15
 MAX_REQUEST_LINE = 8190

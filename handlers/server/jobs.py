@@ -84,7 +84,7 @@ def _run_batches(
 ) -> Iterator[Batch]:
     """Call `work` in one transaction after the other, with the organization and its time; yield each result.
 
-    Ends when `work` returns None, and while another transaction changes or advances the test clock.
+    Ends when `work` returns None, or if another transaction changes or advances the test clock.
     """
 
     def next_batch(db: Connection) -> Batch | None:

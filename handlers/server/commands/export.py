@@ -87,7 +87,7 @@ def _filters(kind: str, options: Sequence[str]) -> dict[str, Any]:
 
 
 def _write(engine: Engine, kind: str, file_format: str, export_range: ExportRange) -> tuple[int, int]:
-    """Write the rows; return their number, and the last id, which is that of `after` if there are no rows."""
+    """Write the rows; return their number, and the last id, or `after` if there are no rows."""
     from handlers.services.exports.rows import ROWS, csv_header, csv_row, json_line
     from persistence import exported_rows
 

@@ -20,9 +20,10 @@ class Tenant:
 
 
 def find_or_create(db: Connection, *, name: str, by_name: bool, lock: int) -> Tenant:
-    """Find the oldest organization, or by name the oldest called `name`; create it as `name` if there is none.
+    """Find the oldest organization; create one called `name` if there is none.
 
-    `lock` is a key that serializes commands which look for the same organization.
+    With `by_name`, only organizations called `name` are considered. `lock` is a key that serializes commands which
+    look for the same organization.
     """
     from handlers.services.organizations.create import create_organization
     from persistence import organizations

@@ -220,7 +220,7 @@ def faults_of_files(api: LocalApi, files: Sequence[RecordFile]) -> list[str]:
 
 
 def _faults_of_name(file: RecordFile) -> list[str]:
-    """The fault of a file whose record name is not its external key, in a list; empty if there is none."""
+    """The fault of a file whose record has another name than its external key, in a list; empty if there is none."""
     kind, external_key = KIND_OF[file.ref.kind], file.fields.get(EXTERNAL_KEY)
     if not isinstance(external_key, str) or external_key == file.own_name or kind.is_name_of_default(file.own_name):
         return []

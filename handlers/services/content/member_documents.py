@@ -35,7 +35,7 @@ _MANY_BOOKS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class _CachedAnswer:
-    """A response: `since` is the moment of reading, `entity_tag` the one of the body (RFC 9110, 8.8.3)."""
+    """A response: `since` is the moment of reading, `entity_tag` identifies the body (RFC 9110, 8.8.3)."""
 
     since: datetime
     body: bytes
@@ -52,7 +52,7 @@ class AnswerCache:
         self._lock = threading.Lock()
 
     def find(self, key: Hashable, now: datetime) -> _CachedAnswer | None:
-        """The response under this key, or None if there is none or it is too old."""
+        """The response under this key, None if it is missing or too old."""
         with self._lock:
             cached = self._responses.get(key)
             if cached is None:
@@ -136,6 +136,7 @@ def _client_has(if_none_match: str, entity_tag: str) -> bool:
 def _read_page(
     call: Call, member: Member, collection: ContentCollection, paging: dict[str, Any], locale: str
 ) -> dict[str, Any]:
+    """Read a page of the documents that the member is shown now."""
     keys = sort_of(collection, paging["sort"])
     viewer = Viewer(
         at=call.now,

@@ -9,7 +9,8 @@ _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
 _OPTIONS.never_capture = True
 _OPTIONS.max_mem = 1 << 20
-# In Latin-1 a class of characters is a few ranges of bytes: about as many instructions as can be active at once.
+# In Latin-1 a class of characters is a few ranges of bytes, so the number of instructions is about the number that can
+# be active at the same time.
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1
 _TOO_LARGE = 100_000
 # Escapes that RE2 does not know in this form; the last alternative matches any other escape, which stays unchanged.

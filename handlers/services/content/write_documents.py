@@ -1,4 +1,4 @@
-"""Writing documents: one version, a change of one, or a batch whose items succeed or fail independently."""
+"""Writes documents: a whole version, changes of a version, or a batch whose items succeed or fail independently."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -100,7 +100,7 @@ class BatchOutcome:
 def document_key_of(
     call: Call, collection: ContentCollection, address: DocumentAddress, locale: str | None = None
 ) -> str:
-    """The key of the addressed document; if several have the slug, of one that has it in the locale, if there is one.
+    """The key of the addressed document; if several have the slug, a document with the slug in the locale is preferred.
 
     Raises NotFound for a slug that no document has.
     """
@@ -131,7 +131,7 @@ def write_version(
 ) -> ContentDocument:
     """Create or change the version of a document for a locale; raises the refusal of an invalid document.
 
-    A new version takes over the slug that addresses it, unless the changes have a slug.
+    A new version gets the slug that addresses it, unless the changes have a slug.
     """
     if changes.fields.get("locale") not in (None, locale):
         raise _locale_fixed(address, locale, changes.fields["locale"])

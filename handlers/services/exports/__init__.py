@@ -1,1 +1,1 @@
-"""Exports: records as rows that imports take."""
+"""Exports: records as rows, in the form that imports read."""

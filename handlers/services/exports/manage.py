@@ -86,6 +86,7 @@ def filters_on_wire(filters: ExportFilters) -> dict[str, Any]:
 
 
 def _refuse_unknown_filters(kind: str, names: Iterable[str]) -> None:
+    """Refuse filters that exports of this kind do not have."""
     filters_of_kind = FILTERS_OF_KIND[kind]
     reason = f"is no filter of {kind}, which are filtered by {', '.join(sorted(filters_of_kind))}"
     faults = [

@@ -46,6 +46,7 @@ class ExportWriter:
             return True
 
     def _claim(self, db: Connection) -> ExportJob | None:
+        """Claim an export of the organization served longest ago; None if no export waits."""
         now = datetime.now(UTC)
         for address in self._turns.sort(EXPORTS.find_waiting(db, abandoned=now - ABANDONED)):
             job = exports.claim(db, *address, now)

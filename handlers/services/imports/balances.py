@@ -43,7 +43,7 @@ class _BalanceRow:
 
     @property
     def key(self) -> str:
-        """The key under which the row is posted once."""
+        """The key that keeps the row from being posted twice."""
         return self.details.system_unique_key
 
 
@@ -156,6 +156,7 @@ def _register_key(step: ImportStep, balance_row: _BalanceRow, posted_by_key: Res
 
 
 def _mint(step: ImportStep, unit: UnitOfWork, rows: Sequence[tuple[_BalanceRow, Member]]) -> None:
+    """Mint the amounts of rows; a row whose mint is refused fails, and the others are posted."""
     accounts = {balance_row.account.ledger_account_id for balance_row, _ in rows}
     with open_unit(unit, _REASON, account_ids=accounts):
         for balance_row, member in rows:

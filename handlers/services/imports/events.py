@@ -1,4 +1,4 @@
-"""Imports of events, including those of purchase orders. Quiet imports store them, others also evaluate them."""
+"""Imports of events, including events of purchase orders. Quiet imports store events, others evaluate them, too."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -31,7 +31,7 @@ from persistence import member_lookups, members
 from persistence.members import MEMBERS
 
 _BODY = Body(MemberBody)
-# Events are evaluated one by one, so few members are tracked at once.
+# The events of new members are evaluated individually, so few members are enrolled at once.
 _TRACKED_AT_ONCE = 100
 
 _FIELD_OF_POINTER = {"/" + "/".join(place): name for name, place in PLACES.items()}
@@ -144,6 +144,7 @@ def _sort_out(step: ImportStep, member_rows: Sequence[_MemberRow]) -> _SortedRow
 
 
 def _values_after(before: Member, member_row: _MemberRow) -> dict[str, Any]:
+    """The values of an existing member after the changes of a row."""
     values = changed_values(before, member_row.sent)
     if member_row.attributes:
         values["custom_attributes"] = {**values["custom_attributes"], **member_row.attributes}

@@ -86,7 +86,7 @@ class ImportStep:
                     self.fail(row, detail_of(outcome))
 
     def key_of(self, row: ImportRow) -> str:
-        """The key that keeps a row from being imported twice: its own, or one made of the import and the line."""
+        """The key that keeps a row from being imported twice: its `systemUniqueKey`, or one of import and line."""
         return row.values.get("systemUniqueKey") or f"import-{self.job.import_id}-{row.line}"
 
     def values_of(self, field_name: str) -> set[str]:
@@ -152,7 +152,7 @@ class ImportStep:
             raise self.fault_at(fault.pointer, fields, fault.detail)
 
     def fault_at(self, pointer: str | None, fields: Mapping[str, str], detail: str) -> RowFault:
-        """The fault of the field at a pointer into the body, or of the field whose value contains the pointer."""
+        """The fault of the field at a pointer into the body, or of the field that contains the pointer."""
         pointer = pointer or ""
         while pointer and pointer not in fields:
             pointer = pointer.rpartition("/")[0]

@@ -89,6 +89,7 @@ class RowReader:
         return self._ahead[:limit]
 
     def _read_ahead(self) -> None:
+        """Read one row ahead; note the end of the file, or the fault that ends the reading."""
         try:
             row = next(self._rows, None)
         except FileFault as fault:
@@ -160,6 +161,7 @@ class RowReader:
             first_byte = 0
 
     def _read_csv(self, rows: Iterator[RawRow]) -> Iterator[ImportRow]:
+        """Yield rows of CSV; reads the line of headings first, unless an earlier step has stored it."""
         job = self._job
         if self.header is None:
             first = next(rows, None)
@@ -180,6 +182,7 @@ class RowReader:
             yield _empty_row(raw) if raw.is_empty else self._csv_row(raw, self._columns)
 
     def _csv_row(self, raw: RawRow, columns: Columns) -> ImportRow:
+        """The row with its values, or with its fault and as much of its content as can be shown."""
         cells: Sequence[str] | None = None
         try:
             cells = cells_of(_decode(raw, self._job.encoding), self.delimiter or delimiter_of(""))
@@ -201,7 +204,7 @@ class RowReader:
 
 
 def _without_frames(fault: RowFault) -> RowFault:
-    """A copy of a raised fault without its traceback, whose frames would reference the row that references it."""
+    """A copy of a raised fault without its traceback, so that fault, frames and row form no reference cycle."""
     return RowFault(fault.reason, fault.column)
 
 
@@ -215,6 +218,7 @@ def _readable_text(raw: RawRow) -> str:
 
 
 def _decode(raw: RawRow, encoding: str) -> str:
+    """The text of a row; raises RowFault."""
     if raw.fault is not None:
         raise RowFault(raw.fault)
     if b"\x00" in raw.content:

@@ -59,7 +59,8 @@ _ALWAYS_UNPACKED_BYTES = 16 * 1024 * 1024
 # then after the number that fits into half of the step's remaining time, at most `_MAX_EVALUATED`. If each row takes as
 # long as an event may (LOYALTY_EVALUATION_MS), 40 rows keep a worker for ten seconds.
 _EVALUATED_FIRST, _MAX_EVALUATED = 20, 40
-# The number of rows at once is divided by this after each crash at the same rows, up to the maximum of crashes.
+# After each crash at the same rows, the number of rows at once is divided by `_CRASH_DIVISOR`. After `_MAX_CRASHES`
+# crashes the import fails.
 _CRASH_DIVISOR, _MAX_CRASHES = 5, 5
 # The number of imports whose readers are kept: a new reader of a compressed file begins at the start of the file.
 _MAX_OPEN_IMPORTS = 16
@@ -143,7 +144,7 @@ class Importer:
         return current
 
     def _advance_reader(self, seconds: float) -> None:
-        """Skip the rows that are committed; do more rows at once next time, or fewer if they took too long."""
+        """Skip the committed rows; import more rows at once next time, or fewer if these took too long."""
         current, self._running_job = self._open_import(), None
         if current is None:
             return
@@ -156,6 +157,7 @@ class Importer:
             current.rows_at_once = min(2 * current.rows_at_once, self._settings.import_rows)
 
     def _work(self, db: Connection) -> bool:
+        """Claim an import and import its next rows, in one database transaction; False if no import waits."""
         self._record_no_crash()
         self._rows_done = 0
         job, call = self._claim(db)
@@ -168,6 +170,7 @@ class Importer:
             return True
         current = self._open_import_of(job)
         at_once = max(1, min(current.rows_at_once, self._settings.import_rows // _CRASH_DIVISOR**job.crashes))
+        # In its own transaction, so that it stays recorded if this worker dies.
         transactions.run(self._engine, lambda db: imports.record_begin(db, job, at_once))
         self._running_job = job
         self._import_next(call, job, current, at_once, began)
@@ -193,7 +196,7 @@ class Importer:
         self._store_progress(db, job, reader, failed, began, now)
 
     def _record_no_crash(self) -> None:
-        """Record that an unfinished step was no crash: this worker is alive."""
+        """Record that the last step, which did not finish, was no crash: this worker is alive."""
         if self._running_job is not None:
             job = self._running_job
             transactions.run(self._engine, lambda db: imports.forgive_begin(db, job))

@@ -35,7 +35,7 @@ _RANKS = {kind: -rank for rank, kind in enumerate(KINDS)}
 
 @dataclass(frozen=True, slots=True)
 class TimelineQuery:
-    """The rows that a caller wants: of these kinds (all if empty), recorded in this time, at most `limit`."""
+    """The requested rows: at most `limit`, of these kinds (empty for all), recorded in this time."""
 
     limit: int
     kinds: Collection[str] = ()
@@ -87,7 +87,7 @@ def _newest(heads: Mapping[str, Sequence[Head]], limit: int) -> tuple[list[tuple
 
 
 def _sort_key(name: str, head: Head) -> tuple[datetime, int, int]:
-    """The key by which rows are sorted: rows of one moment by event, and the event itself before its other rows."""
+    """The key by which rows are sorted: rows of one moment by event, with the event before the rows that it caused."""
     return head.at, head.event_id or 0, _RANKS[SOURCES[name].kind]
 
 
@@ -114,7 +114,7 @@ def _rows(db: Connection, member: Member, row_ids: Sequence[tuple[str, int]]) ->
 def _actors(
     db: Connection, organization_id: int, facts: Mapping[str, Mapping[int, PointsFact]]
 ) -> dict[tuple[str, str], str]:
-    """The callers whose requests caused the facts, by (entity, row id); facts that an event caused have none."""
+    """The callers whose requests caused the facts, by (entity, row id), without facts that an event caused."""
     entities = [
         (entity, str(row_id))
         for kind, entity in _ENTITIES.items()

@@ -86,7 +86,7 @@ def view_holders(calls: Sequence[Call], requests: Sequence[MemberRequest]) -> li
 
 
 def _with_expiring(call: Call, balances: Balances) -> Balances:
-    """These balances, each with the amounts of it that will expire; one statement."""
+    """The balances, each with the amounts that will expire; one statement."""
     views = [view for balances_of_wallet in balances.values() for view in balances_of_wallet]
     accounts = configuration_of(call.db, call.organization).accounts
     by_wallet: dict[int, list[WalletView]] = {wallet_id: [] for wallet_id in balances}

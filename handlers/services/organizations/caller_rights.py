@@ -1,4 +1,4 @@
-"""The check of permissions by what callers may do now, which may be less than their tokens were issued for."""
+"""The check of permissions. Callers may now have fewer permissions than when their tokens were issued."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

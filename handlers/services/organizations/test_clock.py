@@ -291,6 +291,7 @@ def _take_clock(call: Call) -> OrganizationDetails:
 
 
 def _refuse_live(organization: Organization) -> None:
+    """Refuse an organization that is not a test organization."""
     if organization.environment != TEST:
         raise NotATestOrganization("Only a test organization can have a test clock.")
 

@@ -199,6 +199,7 @@ def _find(call: Call, intent: PaymentIntent) -> Member | None:
 
 
 def _refuse_uncreatable(call: Call, loyalty_member_id: str, gov_id: str | None) -> None:
+    """Refuse to enrol a customer with an invalid id, or with the government id of a member."""
     if not is_loyalty_member_id(loyalty_member_id):
         raise MemberNotCreated(f"{loyalty_member_id} cannot be the loyaltyMemberId of a member.")
     if gov_id is not None and members.find_all_by_gov_id(call.db, call.organization.organization_id, gov_id, most=1):

@@ -1,4 +1,4 @@
-"""Rules of every change of users: one change at a time, only held permissions, and one administrator remains."""
+"""Rules of every change of users: one at a time, by callers with the permissions, leaving an administrator."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager

@@ -106,7 +106,7 @@ def _insert(
 
 
 def _audit_values(row: Mapping[str, Any], inline: Grant, groups: Sequence[PermissionGroup]) -> dict[str, Any]:
-    """The new user in the audit log, with the same fields as by `createUser`."""
+    """The new user in the audit log, with the same fields as for `createUser`."""
     return {
         "name": row["name"],
         "email": row["email"],

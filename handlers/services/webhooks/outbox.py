@@ -49,7 +49,7 @@ def queue_events(
     for row in rows if listeners else ():
         trigger_ids = [listener.trigger_id for listener in listeners if listener.hears_event(row["event_type"])]
         was_evaluated = row["evaluation_status"] != NOT_EVALUATED
-        # An event that reversed another without being evaluated is a cancellation; all others were only stored.
+        # An event that was not evaluated is either a cancellation, which reverts another event, or was only stored.
         if trigger_ids and (was_evaluated or row["reverted_loyalty_event_id"] is not None):
             type_ = EVENT_EVALUATED if was_evaluated else EVENT_CANCELLED
             body = message(type_, event_data(row, members[row["member_id"]]), now)

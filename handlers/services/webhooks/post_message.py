@@ -1,7 +1,7 @@
 """One POST to an external receiver: no redirects, a deadline for everything, and public addresses only.
 
-A name is looked up once, and its addresses are checked before one of them is connected to, so that a later change of
-the name has no effect.
+A host name is looked up once, and only the checked addresses are connected to, so that a later change of the name has
+no effect.
 """
 
 import socket
@@ -66,6 +66,7 @@ class WebhookClient:
             return Reply(None, _failure_text(error))
 
     def _status_of(self, url: str, headers: Mapping[str, str], body: bytes) -> int:
+        """Post the body; return the status code. Raises NotSent and exceptions of httpcore."""
         # The settings of allowed URLs may have changed since the URL was saved.
         fault = url_fault(url, self.http_allowed, self.private_allowed, self.ports)
         if fault is not None:

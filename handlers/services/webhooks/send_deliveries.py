@@ -76,7 +76,7 @@ class Sender:
                 self._conclude(finished_posts)
 
     def _begin(self, pool: ThreadPoolExecutor) -> int:
-        """Claim at most as many due deliveries as threads are free, and begin to send them. Returns their number."""
+        """Claim due deliveries for the free threads, and begin to send them. Returns their number."""
         under_way = self._under_way.values()
         if len(under_way) >= self._limits.total:
             return 0
