@@ -37,7 +37,7 @@ class ImportStep:
         self.failed.append(row.failed(reason, None if field_name is None else self.name_of(field_name)))
 
     def fault(self, field_name: str, words: str) -> RowFault:
-        """The fault of a field; `words` follow the name of the field in its text."""
+        """A fault whose text is the name of a field in the file, followed by `words`."""
         name = self.name_of(field_name)
         return RowFault(f"{name} {words}", name)
 
@@ -94,7 +94,7 @@ class ImportStep:
         return {row.values[field_name] for row in self.rows if field_name in row.values}
 
     def find_members(self) -> dict[str, Member]:
-        """The members whom the rows name, who were not erased, by `loyaltyMemberId`."""
+        """The members, without erased ones, whom the rows name, by `loyaltyMemberId`."""
         names, organization_id = self.values_of("loyaltyMemberId"), self.call.organization.organization_id
         members = MEMBERS.find_all(self.call.db, organization_id, loyalty_member_id=names)
         return {member.loyalty_member_id: member for member in members if member.erased_at is None}
@@ -133,7 +133,7 @@ class ImportStep:
         return moment
 
     def end_in(self, row: ImportRow, field_name: str) -> Any:
-        """The moment in a field of a row, None if it has none; a day without a time is its end.
+        """The moment in a field of a row, None if it has none; a day without a time means its end.
 
         Raises RowFault for a moment that is not in the future.
         """

@@ -75,7 +75,7 @@ class RowReader:
     def peek(self, limit: int) -> list[ImportRow]:
         """The next rows, limited in number and by `_BYTES_AT_ONCE`; may be empty after a long run of empty lines.
 
-        At the end of the file it is empty. Raises FileFault after the rows before the fault were taken.
+        It is also empty at the end of the file. Raises FileFault after the rows before the fault were taken.
         """
         while (
             len(self._ahead) < limit
@@ -151,6 +151,7 @@ class RowReader:
             if first_byte >= part.size:
                 first_byte -= part.size
                 continue
+            # All blocks of the part from this byte on; the last one may be shorter.
             for number in range(first_byte // imports.BLOCK_BYTES, -(-part.size // imports.BLOCK_BYTES)):
                 content = imports.read_block(self.db, self._job, part.part_number, number)
                 content = content[first_byte % imports.BLOCK_BYTES :]

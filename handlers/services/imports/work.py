@@ -101,7 +101,7 @@ class Importer:
     def __init__(self, engine: Engine, settings: Settings) -> None:
         self._engine = engine
         self._settings = settings
-        self._open: OrderedDict[tuple[int, int], _OpenImport] = OrderedDict()
+        self._open_imports: OrderedDict[tuple[int, int], _OpenImport] = OrderedDict()
         self._turns = Turns()
         # The import whose step is running, and the number of rows that its transaction has done.
         self._running_job: ImportJob | None = None
@@ -109,7 +109,7 @@ class Importer:
 
     def step(self) -> bool:
         """Import the next rows of an import, of the organization served longest ago; False if no import waits."""
-        began = time.monotonic()
+        began_at = time.monotonic()
         try:
             has_worked = transactions.run(self._engine, self._work)
         except ImportEnded:
@@ -117,44 +117,44 @@ class Importer:
             has_worked = True
         except Exception as error:
             # The rows that were read ahead are read again.
-            current = self._discard_reader()
-            if is_unavailable(error) or current is None:
+            open_import = self._discard_reader()
+            if is_unavailable(error) or open_import is None:
                 raise
             _log.exception("rows of an import could not be imported together")
-            current.is_row_at_fault = current.rows_at_once == 1
-            current.rows_at_once = max(1, current.rows_at_once // 4)
+            open_import.is_row_at_fault = open_import.rows_at_once == 1
+            open_import.rows_at_once = max(1, open_import.rows_at_once // 4)
             has_worked = True
         else:
-            self._advance_reader(time.monotonic() - began)
+            self._advance_reader(time.monotonic() - began_at)
         if has_worked:
             # Imports use at most this share of the time.
             share = self._settings.import_share / 100
-            time.sleep((time.monotonic() - began) * (1 / share - 1))
+            time.sleep((time.monotonic() - began_at) * (1 / share - 1))
         return has_worked
 
     def _open_import(self) -> _OpenImport | None:
         """The import whose step is running, None if it has ended or no step is running."""
-        return None if self._running_job is None else self._open.get(_address(self._running_job))
+        return None if self._running_job is None else self._open_imports.get(_address(self._running_job))
 
     def _discard_reader(self) -> _OpenImport | None:
         """Close the reader of the running import; return this import, None if there is none."""
-        current = self._open_import()
-        if current is not None:
-            current.close()
-        return current
+        open_import = self._open_import()
+        if open_import is not None:
+            open_import.close()
+        return open_import
 
     def _advance_reader(self, seconds: float) -> None:
         """Skip the committed rows; import more rows at once next time, or fewer if these took too long."""
-        current, self._running_job = self._open_import(), None
-        if current is None:
+        open_import, self._running_job = self._open_import(), None
+        if open_import is None:
             return
-        if current.reader is not None:
-            current.reader.take(self._rows_done)
-        current.is_row_at_fault = False
+        if open_import.reader is not None:
+            open_import.reader.take(self._rows_done)
+        open_import.is_row_at_fault = False
         if seconds * 1000 > self._settings.import_step_ms:
-            current.rows_at_once = max(1, current.rows_at_once // 2)
+            open_import.rows_at_once = max(1, open_import.rows_at_once // 2)
         else:
-            current.rows_at_once = min(2 * current.rows_at_once, self._settings.import_rows)
+            open_import.rows_at_once = min(2 * open_import.rows_at_once, self._settings.import_rows)
 
     def _work(self, db: Connection) -> bool:
         """Claim an import and import its next rows, in one database transaction; False if no import waits."""
@@ -163,23 +163,23 @@ class Importer:
         job, call = self._claim(db)
         if job is None or call is None:
             return False
-        began = time.monotonic()
+        began_at = time.monotonic()
         if job.crashes >= _MAX_CRASHES:
             reason = f"Workers have died {job.crashes} times at the rows from line {job.next_line} on."
             self._end(db, job, FAILED, call.now, reason)
             return True
-        current = self._open_import_of(job)
-        at_once = max(1, min(current.rows_at_once, self._settings.import_rows // _CRASH_DIVISOR**job.crashes))
+        open_import = self._open_import_of(job)
+        at_once = max(1, min(open_import.rows_at_once, self._settings.import_rows // _CRASH_DIVISOR**job.crashes))
         # In its own transaction, so that it stays recorded if this worker dies.
         transactions.run(self._engine, lambda db: imports.record_begin(db, job, at_once))
         self._running_job = job
-        self._import_next(call, job, current, at_once, began)
+        self._import_next(call, job, open_import, at_once, began_at)
         return True
 
-    def _import_next(self, call: Call, job: ImportJob, current: _OpenImport, at_once: int, began: float) -> None:
+    def _import_next(self, call: Call, job: ImportJob, open_import: _OpenImport, at_once: int, began_at: float) -> None:
         """Import the next rows, or end the import."""
         db, now = call.db, call.now
-        reader = self._reader_of(db, job, current)
+        reader = self._reader_of(db, job, open_import)
         try:
             rows = _rows_of_distinct_members(job, reader.peek(at_once))
         except FileFault as fault:
@@ -188,12 +188,12 @@ class Importer:
         if not rows and reader.is_at_end:
             self._end(db, job, DONE, now)
             return
-        if current.is_row_at_fault:
+        if open_import.is_row_at_fault:
             failed = [row.failed(_UNEXPECTED) for row in rows[:1]]
             self._rows_done = len(failed)
         else:
             failed = self._import_rows(ImportStep(call, job, rows, reader.name_of))
-        self._store_progress(db, job, reader, failed, began, now)
+        self._store_progress(db, job, reader, failed, began_at, now)
 
     def _record_no_crash(self) -> None:
         """Record that the last step, which did not finish, was no crash: this worker is alive."""
@@ -232,16 +232,17 @@ class Importer:
         call, job, rows = step.call, step.job, step.rows
         if job.dry_run:
             call.db.exec_driver_sql(f"SAVEPOINT {_DRY_RUN_SAVEPOINT}")
-        began = time.monotonic()
+        began_at = time.monotonic()
         remaining = self._settings.import_step_ms / 1000
         at_once = len(rows) if call.is_quiet else _EVALUATED_FIRST
         while self._rows_done < len(rows) and (not self._rows_done or remaining > 0):
             next_rows = rows[self._rows_done : self._rows_done + at_once]
             _KINDS[job.kind](replace(step, rows=next_rows))
             self._rows_done += len(next_rows)
-            elapsed = time.monotonic() - began
+            elapsed = time.monotonic() - began_at
             remaining = self._settings.import_step_ms / 1000 - elapsed
             at_once = _rows_to_evaluate(remaining, elapsed / self._rows_done)
+        # The changes are audited under the operation that started the import.
         write_entries([call], "startImport")
         if job.dry_run:
             call.db.exec_driver_sql(f"ROLLBACK TO SAVEPOINT {_DRY_RUN_SAVEPOINT}")
@@ -249,20 +250,20 @@ class Importer:
 
     def _open_import_of(self, job: ImportJob) -> _OpenImport:
         """The reader and pace for an import; closes the reader that was not used for longest if there are too many."""
-        current = self._open.setdefault(_address(job), _OpenImport(self._settings.import_rows))
-        self._open.move_to_end(_address(job))
-        if len(self._open) > _MAX_OPEN_IMPORTS:
-            self._open.popitem(last=False)[1].close()
-        return current
+        open_import = self._open_imports.setdefault(_address(job), _OpenImport(self._settings.import_rows))
+        self._open_imports.move_to_end(_address(job))
+        if len(self._open_imports) > _MAX_OPEN_IMPORTS:
+            self._open_imports.popitem(last=False)[1].close()
+        return open_import
 
-    def _reader_of(self, db: Connection, job: ImportJob, current: _OpenImport) -> RowReader:
+    def _reader_of(self, db: Connection, job: ImportJob, open_import: _OpenImport) -> RowReader:
         """The reader at the position of the import; a new one if another worker has advanced the import."""
-        reader = current.reader
+        reader = open_import.reader
         if reader is None or reader.next_byte != job.next_byte:
-            current.close()
+            open_import.close()
             by_ratio = max(_ALWAYS_UNPACKED_BYTES, self._settings.import_ratio * job.bytes_total)
             max_bytes = min(self._settings.import_unpacked_bytes, by_ratio)
-            reader = current.reader = RowReader(db, job, imports.find_parts(db, job), max_bytes)
+            reader = open_import.reader = RowReader(db, job, imports.find_parts(db, job), max_bytes)
         reader.db = db
         return reader
 
@@ -272,7 +273,7 @@ class Importer:
         job: ImportJob,
         reader: RowReader,
         failed: Sequence[FailedRow],
-        began: float,
+        began_at: float,
         now: datetime,
     ) -> None:
         """Store the position of the import and its counts of rows; end it if too many of its rows have failed."""
@@ -289,7 +290,8 @@ class Importer:
             "delimiter": reader.delimiter,
             "next_byte": next_byte,
             "next_line": next_line,
-            "worked_ms": job.worked_ms + max(1, round((time.monotonic() - began) * 1000)),
+            "worked_ms": job.worked_ms + max(1, round((time.monotonic() - began_at) * 1000)),
+            # Crashes are counted until the rows at which workers died are imported.
             "crashes": job.crashes if rows_read < job.careful_until else 0,
             "updated_at": now,
             "started_at": job.started_at or now,
@@ -301,9 +303,9 @@ class Importer:
 
     def _end(self, db: Connection, job: ImportJob, status: str, now: datetime, error: str | None = None) -> None:
         """End an import and remove its file; `error` is the reason if it failed."""
-        ended = self._open.pop(_address(job), None)
-        if ended is not None:
-            ended.close()
+        open_import = self._open_imports.pop(_address(job), None)
+        if open_import is not None:
+            open_import.close()
         IMPORTS.remove_content(db, job)
         imports.advance(
             db,

@@ -59,16 +59,14 @@ def timeline_of(db: Connection, member: Member, query: TimelineQuery) -> Timelin
     Pages after the first one contain no rows that were added after the first one was read.
     """
     source_names = [name for name, source in SOURCES.items() if not query.kinds or source.kind in query.kinds]
-    positions_of_cursor = query.positions
-    positions = {
-        name: None if positions_of_cursor is None else positions_of_cursor.get(name, 0) for name in source_names
-    }
+    # None is the position before the newest row. Sources without further rows are not read.
+    positions = {name: None if query.positions is None else query.positions.get(name, 0) for name in source_names}
     positions = {name: position for name, position in positions.items() if position != 0}
     heads = timeline.find_heads(db, member, positions, query.limit + 1, query.created_from, query.created_to)
     row_ids, after = _newest(heads, query.limit)
     rows = _rows(db, member, row_ids)
-    following = {name: position for name, position in after.items() if position}
-    return TimelinePage(query.limit, rows, following or None)
+    next_positions = {name: position for name, position in after.items() if position}
+    return TimelinePage(query.limit, rows, next_positions or None)
 
 
 def _newest(heads: Mapping[str, Sequence[Head]], limit: int) -> tuple[list[tuple[str, int]], dict[str, int]]:

@@ -159,6 +159,7 @@ def replace_lapsed_tiers(
         (view.wallet_id, view.ledger_account_id) for views in balances.values() for view in views if view.expired
     }
     if expired:
+        # Tiers that depended on expired points lapse now.
         for member in members:
             stored_tiers[member.member_id] = [
                 replace(tier, expires_at=call.now)
@@ -170,6 +171,7 @@ def replace_lapsed_tiers(
     if lapsed:
         configuration = configuration_of(call.db, call.organization)
         tier_assignments = TierAssignments(configuration.tier_schedules, {}, call.now)
+        # Empty balances may not have been read, so they are read here.
         points = points_of(call, configuration, lapsed, balances or None)
         for member in lapsed:
             evaluated = (
@@ -185,6 +187,7 @@ def _account_behind(call: Call, tier: MemberTier) -> int | None:
     schedule = next((s for s in configuration.tier_schedules if s.loyalty_program_id == tier.loyalty_program_id), None)
     if tier.is_manual or schedule is None or not schedule.moves or schedule.policy.basis != BALANCE:
         return None
+    # No account has the id 0.
     account = configuration.accounts.get(schedule.ledger_account_id or 0)
     can_expire = account is not None and (account.point_tracking_enabled or account.expiration_policies)
     return schedule.ledger_account_id if can_expire else None

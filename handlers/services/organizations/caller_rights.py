@@ -47,7 +47,7 @@ def permitted_callers(
         caller_or_refusal = callers[position]
         if isinstance(caller_or_refusal, Caller):
             try:
-                callers[position] = _limited(db, organization_id, request, caller_or_refusal, rights, scopes)
+                callers[position] = _limit_caller(db, organization_id, request, caller_or_refusal, rights, scopes)
             except Refusal as refusal:
                 callers[position] = refusal
     return organization, callers, records
@@ -84,7 +84,7 @@ def _organization_id_of(value: str) -> int:
     raise InvalidRequest([FieldFault("organizationId is not a whole number", parameter="organizationId")])
 
 
-def _limited(
+def _limit_caller(
     db: Connection,
     organization_id: int,
     request: Request,
@@ -98,6 +98,7 @@ def _limited(
     if caller.user_id is None:
         return caller
     current = caller_by_now(caller, rights[caller.user_id])
+    # The same object if no permission was lost since the token was issued.
     if current is not caller:
         missing_scopes = [scope for scope in scopes if not current.holds(scope)]
         if missing_scopes:

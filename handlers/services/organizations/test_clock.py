@@ -149,7 +149,7 @@ def advance_clock(
 
 
 def advance_for_a_call(engine: Engine, settings: Settings, organization_id: int) -> OrganizationDetails:
-    """Advance for at most ten seconds, or half of the time of a request."""
+    """Advance for at most ten seconds, or half of the time limit of a request."""
     return advance_clock(
         engine, settings, organization_id, _stopping_after(min(CALL_SECONDS, settings.request_timeout_ms / 2000))
     )
@@ -164,6 +164,7 @@ def advance_clocks(engine: Engine, settings: Settings, stopping: Callable[[], bo
 
 
 def _stopping_after(seconds: float, stopping: Callable[[], bool] = lambda: False) -> Callable[[], bool]:
+    """A function that returns True after some seconds, and when `stopping` does."""
     end = time.monotonic() + seconds
     return lambda: stopping() or time.monotonic() >= end
 
@@ -194,7 +195,7 @@ def _do_step(organization_id: int, place: _Place | None, db: Connection) -> tupl
         return _Progress.BUSY, place
     steps = organization.clock_steps or 0
     if place is None or place.moment != now:
-        # Work that was due before: older than the clock, not yet done by a job, or left by a worker that died.
+        # Begin with the work that is due already: older than the clock, or left by a job or by a worker that died.
         place = _Place(now)
     elif place.is_done:
         moment = _next_due_moment(db, organization, now, target)

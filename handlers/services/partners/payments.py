@@ -52,6 +52,7 @@ def create_payment_intents(
     call = calls[0]
     organization_id = call.organization.organization_id
     unit = UnitOfWork(call)
+    # By position of the calls; a call stays NotBatchable until it has another outcome.
     outcomes: dict[int, PaymentOutcome | Refusal | NotBatchable] = dict.fromkeys(range(len(calls)), NotBatchable())
     existing = MEMBERS.find_all(
         call.db, organization_id, loyalty_member_id={intent.loyalty_member_id for intent in intents}

@@ -212,6 +212,7 @@ def _store_memberships(
     if active is not None:
         memberships[organization_id] = replace(memberships.get(organization_id, user.membership), active=active)
     users.save_memberships(call.db, list(memberships.values()), call.real_now)
+    # `_audit_update` audits the membership of the call's organization.
     for other_id, membership in memberships.items():
         if other_id != organization_id:
             after = {"organizationId": other_id, "isAdmin": membership.is_admin, "roles": list(membership.roles)}
@@ -219,7 +220,7 @@ def _store_memberships(
 
 
 def _refuse_second_address(call: Call, user: User, new_organization_ids: Collection[int]) -> None:
-    """Refuse to share a user with organizations of which one has another user with the address; raises UserExists."""
+    """Refuse to add a user to an organization that has another user with the address; raises UserExists."""
     if user.email is None or not new_organization_ids:
         return
     organization_id = users.find_organization_with_email(call.db, new_organization_ids, user.email)
@@ -228,6 +229,7 @@ def _refuse_second_address(call: Call, user: User, new_organization_ids: Collect
 
 
 def _replace_groups(call: Call, caller_grant: Grant, user: User, keys: Sequence[str]) -> None:
+    """Set the permission groups of a user in the organization."""
     groups = find_groups(call, keys)
     require_grantable(caller_grant, user.membership, user.membership.inline, groups)
     ids = [group.permission_group_id for group in groups]
