@@ -47,7 +47,7 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
 
     worker: LimitedWorker
     _time_limit: TimerHandle | None = None
-    _has_spoken = False
+    _has_received_bytes = False
 
     def connection_made(self, transport: Transport) -> None:
         """Start the time limit of the first request, and close another connection if there are too many."""
@@ -58,7 +58,7 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
 
     def data_received(self, data: bytes) -> None:
         """Receive bytes of a request."""
-        self._has_spoken = True
+        self._has_received_bytes = True
         super().data_received(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -85,7 +85,7 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
     def _arm_keepalive_timer(self) -> None:
         # Called when a response has been sent; gunicorn's timer limits the wait for the next request.
         self._disarm()
-        self._has_spoken = False
+        self._has_received_bytes = False
         self.worker.silent[self] = None
         super()._arm_keepalive_timer()
 
@@ -94,7 +94,7 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
 
     def _end_late_head(self) -> None:
         """Close the connection, after a response if a part of a request has arrived."""
-        if self._has_spoken:
+        if self._has_received_bytes:
             self._send_error_response(408, f"The request's head did not arrive within {HEAD_SECONDS:.0f} seconds.")
         self.close_silently()
 
@@ -149,10 +149,10 @@ class LimitedWorker(gasgi.ASGIWorker):  # type: ignore[misc]
         self.loop.call_later(_ANNOUNCING_SECONDS, super().handle_exit_signal)
 
     def limit_connections(self, newest: Connection) -> None:
-        """If there are too many connections, close the one that has been silent longest, or if none is, the newest."""
+        """If there are too many, close the one that has been silent longest, or refuse the newest if none else is."""
         if self.nr_conns <= self.connection_limit:
             return
-        # The newest connection is silent, too, and the last one in this order.
+        # The newest connection is silent, too, and comes last.
         longest = next(iter(self.silent))
         if longest is newest:
             newest.refuse()

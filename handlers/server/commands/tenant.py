@@ -39,7 +39,7 @@ def find_or_create(db: Connection, *, name: str, by_name: bool, lock: int) -> Te
 def operator_token(
     db: Connection, settings: Settings, organization_id: int, lifetime: int = TOKEN_SECONDS, **rights: Any
 ) -> str:
-    """Issue a token of the operator for the organization, which has only these rights."""
+    """Issue a token of the operator for the organization, with only these rights."""
     from handlers.services.tokens import issue_operator_token
 
     return issue_operator_token(

@@ -75,7 +75,7 @@ def apply(api: LocalApi, calls: LocalCalls, files: Sequence[RecordFile]) -> Conf
 
 
 class _FileApplication:
-    """The application of files to the records of an organization."""
+    """Applies files to the records of an organization."""
 
     def __init__(self, api: LocalApi, calls: LocalCalls, files: Sequence[RecordFile]) -> None:
         self._api, self._calls, self._files = api, calls, files
@@ -173,6 +173,7 @@ class _FileApplication:
         accepted = frozenset() if kind.update is None else self._api.fields_of((kind.surface, kind.update))
         creation_fields = self._api.fields_of((kind.surface, kind.create))
         unchangeable = [name for name in differing if name in creation_fields and name not in accepted]
+        # The status of a coupon book has its own operation.
         if kind.name == "couponBook" and "publishingStatus" in unchangeable:
             unchangeable.remove("publishingStatus")
             status = {"publishingStatus": body["publishingStatus"]}
@@ -185,8 +186,10 @@ class _FileApplication:
             )
         if kind.update is None or all(name in creation_fields and name not in accepted for name in differing):
             return {}
+        # Fields of neither operation are sent, so that they are refused.
         content = {name: value for name, value in body.items() if name in accepted or name not in creation_fields}
         if kind.name == "trigger" and "settings" in content:
+            # Headers are null in responses; sent as null, they keep their stored values.
             hidden_settings = {
                 name: stored_record.record["settings"][name] for name in HIDDEN_SETTINGS if name != "secret"
             }

@@ -30,6 +30,7 @@ class Kind:
     list: str
     create: str
     update: str | None
+    # True for a record, given with its organization, that is a default one; None for a kind without default records.
     is_default: Callable[[Mapping[str, Any], Mapping[str, Any]], bool] | None = None
     surface: str = ADMINISTRATION
     results: str = "results"

@@ -135,6 +135,7 @@ def _sort_out(step: ImportStep, member_rows: Sequence[_MemberRow]) -> _SortedRow
             if public_id in taken_public_ids:
                 step.fail(member_row.row, public_id_taken(public_id).detail, "publicLoyaltyMemberId")
                 continue
+            # For the rows that follow.
             taken_public_ids.add(public_id)
         if before is None:
             sorted_rows.new.append(member_row)

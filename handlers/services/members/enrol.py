@@ -62,42 +62,46 @@ class NewMember:
 
 
 def enrol_members(
-    call: Call, new: Sequence[MemberProperties], origins: Sequence[EventOrigin] | None = None
+    call: Call, new_members: Sequence[MemberProperties], origins: Sequence[EventOrigin] | None = None
 ) -> list[Enrolment]:
     """Enrol members in their order; members whose id is in use are refused, the others are enrolled.
 
     `origins` has the request of each member, if they come from several requests.
     """
-    refusals = refusals_of(call, new)
-    accepted = [NewMember(properties) for properties, refusal in zip(new, refusals, strict=True) if refusal is None]
+    refusals = refusals_of(call, new_members)
+    accepted = [
+        NewMember(properties) for properties, refusal in zip(new_members, refusals, strict=True) if refusal is None
+    ]
     if origins is not None:
         origins = [origin for origin, refusal in zip(origins, refusals, strict=True) if refusal is None]
     enrolled = iter(enrol_accepted(call, accepted, origins) if accepted else ())
     return [
         next(enrolled) if refusal is None else Enrolment(properties.loyalty_member_id, refusal=refusal)
-        for properties, refusal in zip(new, refusals, strict=True)
+        for properties, refusal in zip(new_members, refusals, strict=True)
     ]
 
 
-def enrol_by_calls(calls: Sequence[Call], new: Sequence[MemberProperties]) -> list[Enrolment | Refusal]:
+def enrol_by_calls(calls: Sequence[Call], new_members: Sequence[MemberProperties]) -> list[Enrolment | Refusal]:
     """Enrol the member of each call; return the enrolment or the refusal of each. The calls share a transaction."""
-    enrolments = enrol_members(calls[0], new, [call.origin for call in calls])
+    enrolments = enrol_members(calls[0], new_members, [call.origin for call in calls])
     return [enrolment if enrolment.refusal is None else enrolment.refusal for enrolment in enrolments]
 
 
-def refusals_of(execution: Execution, new: Sequence[MemberProperties]) -> list[MemberExists | None]:
-    """The refusal of each new member, None if both ids are free: no member and no earlier one of `new` has them."""
+def refusals_of(execution: Execution, new_members: Sequence[MemberProperties]) -> list[MemberExists | None]:
+    """The refusal of each new member, None if no member and no earlier new member has one of its ids."""
     public_ids = {
-        properties.public_loyalty_member_id for properties in new if properties.public_loyalty_member_id is not None
+        properties.public_loyalty_member_id
+        for properties in new_members
+        if properties.public_loyalty_member_id is not None
     }
     existing_ids, existing_public_ids = members.find_taken(
         execution.db,
         execution.organization.organization_id,
-        {properties.loyalty_member_id for properties in new},
+        {properties.loyalty_member_id for properties in new_members},
         public_ids,
     )
     refusals: list[MemberExists | None] = []
-    for properties in new:
+    for properties in new_members:
         if properties.loyalty_member_id in existing_ids:
             refusals.append(member_exists(properties.loyalty_member_id))
         elif properties.public_loyalty_member_id in existing_public_ids:
@@ -111,21 +115,21 @@ def refusals_of(execution: Execution, new: Sequence[MemberProperties]) -> list[M
 
 
 def enrol_accepted(
-    call: Call, new: Sequence[NewMember], origins: Sequence[EventOrigin] | None = None
+    call: Call, new_members: Sequence[NewMember], origins: Sequence[EventOrigin] | None = None
 ) -> list[Enrolment]:
     """Enrol members whose ids are free: insert them, track their events, and notify triggers.
 
     `origins` has the request of each member, if they come from several requests.
     """
     unit = UnitOfWork(call)
-    new_members = add_members(call, unit, new)
-    results = track(unit, [created_event(call, member) for member in new_members], by_server=True, origins=origins)
+    inserted_members = add_members(call, unit, new_members)
+    results = track(unit, [created_event(call, member) for member in inserted_members], by_server=True, origins=origins)
     outcomes = [list(result.answer.get("referrals", ())) for result in results]
-    codes = {member.referral_code for member in new_members if member.referral_code is not None}
+    codes = {member.referral_code for member in inserted_members if member.referral_code is not None}
     existing_codes = (
         REFERRAL_CODES.find_values(call.db, call.organization.organization_id, code=codes) if codes else set()
     )
-    records = view_members(call, new_members, with_balances=True)
+    records = view_members(call, inserted_members, with_balances=True)
     report_created(call, records)
     return [
         Enrolment(
@@ -133,7 +137,7 @@ def enrol_accepted(
             record,
             code_outcomes or _outcomes_of_unknown_code(member.referral_code, existing_codes),
         )
-        for member, record, code_outcomes in zip(new_members, records, outcomes, strict=True)
+        for member, record, code_outcomes in zip(inserted_members, records, outcomes, strict=True)
     ]
 
 
@@ -145,17 +149,17 @@ def _outcomes_of_unknown_code(code: str | None, existing_codes: Collection[str])
     return referral_results([ReferralOutcome.skipped(code, None, unknown)], False)
 
 
-def add_members(call: Call, unit: UnitOfWork, new: Sequence[NewMember]) -> list[Member]:
+def add_members(call: Call, unit: UnitOfWork, new_members: Sequence[NewMember]) -> list[Member]:
     """Insert members, and add them to the unit of work, as locked.
 
     The caller then tracks the `created_event` of each member, and notifies triggers by `report_created`.
     """
-    members_with_tiers = insert_members(call, new)
+    members_with_tiers = insert_members(call, new_members)
     unit.adopt(members_with_tiers)
     return [member for member, _ in members_with_tiers]
 
 
-def insert_members(execution: Execution, new: Sequence[NewMember]) -> list[tuple[Member, dict[int, HeldTier]]]:
+def insert_members(execution: Execution, new_members: Sequence[NewMember]) -> list[tuple[Member, dict[int, HeldTier]]]:
     """Insert members without events and messages. Returns each member with the tiers, by program id."""
     db, organization, now = execution.db, execution.organization, execution.now
     rows = [
@@ -167,7 +171,7 @@ def insert_members(execution: Execution, new: Sequence[NewMember]) -> list[tuple
             "created_at": new_member.joined_at,
             "has_own_tier": organization.default_loyalty_program_id in new_member.tiers,
         }
-        for new_member in new
+        for new_member in new_members
     ]
     members_with_tiers = members.add_members(
         db,
@@ -179,13 +183,13 @@ def insert_members(execution: Execution, new: Sequence[NewMember]) -> list[tuple
     )
     own_tiers = {
         (member.member_id, program_id): tier
-        for (member, _), new_member in zip(members_with_tiers, new, strict=True)
+        for (member, _), new_member in zip(members_with_tiers, new_members, strict=True)
         for program_id, tier in new_member.tiers.items()
     }
     member_tiers.add(db, organization.organization_id, own_tiers, now)
     return [
         (member, {**tiers, **new_member.tiers})
-        for (member, tiers), new_member in zip(members_with_tiers, new, strict=True)
+        for (member, tiers), new_member in zip(members_with_tiers, new_members, strict=True)
     ]
 
 
