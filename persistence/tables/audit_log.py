@@ -1,7 +1,7 @@
 """The audit log: the changes of each record with their callers, and the seals that chain them.
 
-Entries are only added. Their personal data, the changes and the reason, is part of their digest by a digest of its own
-over a salt: once salt and text are erased, the data cannot be recovered, and the digest still holds.
+Entries are only added. The digest of an entry covers its personal data (the changes and the reason) only by a salted
+digest of that data: once salt and data are erased, the data cannot be recovered, and the digest is still valid.
 """
 
 from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, Text
@@ -36,7 +36,7 @@ audit_log = tenant_table(
     # The members whom the entry is about; erasing a member erases the entry's data about the member.
     Column("member_ids", ARRAY(BigInteger), nullable=False),
     personal(Column("reason", Text)),
-    # As text, so that the digest is of the same bytes for ever; null once erased, as is the salt.
+    # JSON keeps its text, so that the digest stays valid. Erasing sets reason, changes and salt to null.
     personal(Column("changes", JSON(none_as_null=True))),
     personal(Column("salt", LargeBinary)),
     Column("personal_digest", LargeBinary, nullable=False),
@@ -50,7 +50,7 @@ audit_log = tenant_table(
     belongs_to_organization(),
 )
 
-# Entries that no seal holds yet: written with the entry, so that no entry is skipped because it committed late.
+# The entries that no seal contains yet. Each row is written with its entry, so that no late commit is missed.
 unsealed_audit_log = tenant_table(
     "unsealed_audit_log",
     ("audit_log_id",),
@@ -58,7 +58,7 @@ unsealed_audit_log = tenant_table(
     refers_to("audit_log", "audit_log_id"),
 )
 
-# Seals of an organization are numbered from 1; each one's hash is of the one before and of its entries' digests.
+# The seals of an organization, numbered from 1. A hash is over the previous hash and the digests of the seal's entries.
 audit_log_seals = tenant_table(
     "audit_log_seals",
     ("seal_number",),
@@ -87,13 +87,14 @@ CREATE TRIGGER audit_log_stays BEFORE UPDATE OR DELETE ON audit_log
 FOR EACH ROW EXECUTE FUNCTION audit_log_stays()
 """
 
-_ENTRIES_STAY_ALL_TRIGGER = """
+_NO_TRUNCATE_TRIGGER = """
 CREATE TRIGGER audit_log_stays_whole BEFORE TRUNCATE ON audit_log
 FOR EACH STATEMENT EXECUTE FUNCTION audit_log_stays()
 """
 
-# Entries become empty only together with the entry about the erasing, which lists them. It is written after them, so it
-# is looked for at the commit; its writer is this very transaction.
+# An entry is emptied only in a database transaction that also writes the entry about the erasing: of all records, or of
+# a member (then the emptied entry is about this member, or is in the list of erased entries). As that entry is written
+# last, the check is at the commit.
 _ERASING = """
 SELECT EXISTS (
     SELECT FROM {audit_log} e WHERE e.organization_id = new.organization_id AND e.operation_id = 'resetOrganization'
@@ -144,6 +145,6 @@ FOR EACH STATEMENT EXECUTE FUNCTION audit_log_seals_stay()
 execute_on(
     "after_create",
     audit_log,
-    *(_ENTRIES_STAY, _ENTRIES_STAY_TRIGGER, _ENTRIES_STAY_ALL_TRIGGER, _EMPTIED, _EMPTIED_TRIGGER),
+    *(_ENTRIES_STAY, _ENTRIES_STAY_TRIGGER, _NO_TRUNCATE_TRIGGER, _EMPTIED, _EMPTIED_TRIGGER),
 )
 execute_on("after_create", audit_log_seals, _SEALS_STAY, _SEALS_STAY_TRIGGER)

@@ -1,4 +1,4 @@
-"""Badges, members' balances of them, and every change."""
+"""Badges, the members' balances of badges, and every change of a balance."""
 
 from sqlalchemy import CheckConstraint
 
@@ -22,7 +22,7 @@ badges = record_table(
     belongs_to_organization(),
 )
 
-# By member first: reads are for a few members. A row comes with the first assignment and stays.
+# The key begins with the member, since reads are for a few members. The first assignment inserts a row, which stays.
 member_badges = tenant_table(
     "member_badges",
     ("member_id", "badge_id"),
@@ -40,7 +40,7 @@ badge_trackings = record_table(
     unique("badge_tracking_key"),
     unique("system_unique_key"),
     index("ix_badge_trackings_member", "member_id", "badge_id", "badge_tracking_id"),
-    # All badges of a member together, for the timeline.
+    # For the timeline, which has all badges of a member.
     index("ix_badge_trackings_timeline", "member_id", "badge_tracking_id"),
     index("ix_badge_trackings_event", "loyalty_event_id", where="loyalty_event_id IS NOT NULL"),
     index("ix_badge_trackings_missing", "member_id", where="missing <> 0"),

@@ -57,7 +57,8 @@ _TYPES: Mapping[Any, Any] = {
     int: BigInteger,
     str: Text,
 }
-_EMPTY_OBJECT, _EMPTY_LIST = "'{}'", "'[]'"
+_EMPTY_OBJECT = _EMPTY_ARRAY = "'{}'"
+_EMPTY_LIST = "'[]'"
 
 
 def record_table(
@@ -70,41 +71,49 @@ def record_table(
     without: Sequence[str] = (),
     **options: Any,
 ) -> Table:
-    """A table whose columns are the fields of a record, in their order, each of the type that the field has.
+    """A table with a column for each field of a record, in their order and of the type that the field has.
 
-    `key` is the generated id of the primary key (organization_id, <key>), or its columns besides `organization_id`.
-    `types` and `defaults` are for columns whose type or default the field does not determine; a column of a named type
-    has no other default. `without` names fields that come from other tables. Items are constraints, indexes and columns
-    that no field fills, or that replace one of the same name. A record with an `external_key` is unique by it.
+    `key` is the name of a generated id, or the columns of the primary key besides `organization_id`. `types` and
+    `defaults` are for columns whose type or default the field does not determine; a column in `types` has a default
+    only if `defaults` has one. `without` names fields that are read from other tables. `items` are constraints, indexes
+    and columns. A column that is named like a field replaces the column of this field; other columns are added. A
+    record with an `external_key` is unique by it.
     """
-    others = {item.name: item for item in items if isinstance(item, Column)}
+    extra_columns = {item.name: item for item in items if isinstance(item, Column)}
     columns = [
-        _column(field, hint, types.get(field), defaults.get(field), others.pop(field, None))
+        _column(field, hint, types.get(field), defaults.get(field), extra_columns.pop(field, None))
         for field, hint in _hints(record).items()
         if field not in without
     ]
     if isinstance(key, str):
-        columns = [_generated(key) if column.name == key else column for column in columns]
+        columns = [_generated_id(key) if column.name == key else column for column in columns]
     constraints = [item for item in items if not isinstance(item, Column)]
     if any(column.name == "external_key" for column in columns):
         constraints.append(unique("external_key"))
     key_columns = (key,) if isinstance(key, str) else key
+    # Users belong to no organization, and the key of an organization is its id.
     tenant = {"organization_id"} & {column.name for column in columns} - {*key_columns}
     primary_key = PrimaryKeyConstraint(*tenant, *key_columns)
-    return Table(name, metadata, *columns, *others.values(), primary_key, *constraints, **options)
+    return Table(name, metadata, *columns, *extra_columns.values(), primary_key, *constraints, **options)
 
 
 def _hints(record: type[Any]) -> dict[str, Any]:
+    """The type hints of the fields of a record, with their marks."""
     hints = get_type_hints(record, include_extras=True)
     return {field.name: hints[field.name] for field in dataclasses.fields(record)}
 
 
-def _column(name: str, hint: Any, named_type: Any, default: str | None, replacement: Column[Any] | None) -> Column[Any]:
-    """The column of a field, or the one that replaces it, with the marks of the field."""
-    hint, marks, nullable = _parts_of(hint)
+def _column(
+    name: str, hint: Any, explicit_type: Any, default: str | None, replacement: Column[Any] | None
+) -> Column[Any]:
+    """The column of a field, or its replacement, marked as personal if the field is.
+
+    `explicit_type` and `default` are None if the type hint determines them.
+    """
+    hint, marks, nullable = _parts_of_hint(hint)
     if replacement is not None:
         return personal(replacement) if Mark.PERSONAL in marks else replacement
-    column_type, empty = (named_type, None) if named_type is not None else _type_of(name, hint, marks)
+    column_type, empty = (explicit_type, None) if explicit_type is not None else _type_of(name, hint, marks)
     if default is None and not nullable:
         default = empty
     return Column(
@@ -116,14 +125,14 @@ def _column(name: str, hint: Any, named_type: Any, default: str | None, replacem
     )
 
 
-def _parts_of(hint: Any) -> tuple[Any, frozenset[Any], bool]:
+def _parts_of_hint(hint: Any) -> tuple[Any, frozenset[Any], bool]:
     """The type without its marks and without None, its marks, and whether it allows None."""
     marks: frozenset[Any] = frozenset()
     nullable = False
     while True:
         if get_origin(hint) is Annotated:
-            hint, *more = get_args(hint)
-            marks |= {mark for mark in more if isinstance(mark, Mark)}
+            hint, *annotations = get_args(hint)
+            marks |= {mark for mark in annotations if isinstance(mark, Mark)}
         elif get_origin(hint) in (Union, UnionType) and NoneType in get_args(hint):
             nullable = True
             [hint] = [part for part in get_args(hint) if part is not NoneType]
@@ -132,7 +141,7 @@ def _parts_of(hint: Any) -> tuple[Any, frozenset[Any], bool]:
 
 
 def _type_of(name: str, hint: Any, marks: frozenset[Any]) -> tuple[TypeEngine[Any] | type[TypeEngine[Any]], str | None]:
-    """The type of a column, and its default if it has no value."""
+    """The type of the column of a field, and the SQL of an empty list or object of that type; None for other types."""
     if Mark.KEY in marks:
         return Uuid(as_uuid=False), None
     origin = get_origin(hint)
@@ -140,24 +149,27 @@ def _type_of(name: str, hint: Any, marks: frozenset[Any]) -> tuple[TypeEngine[An
         return JSONB(none_as_null=True), _EMPTY_OBJECT
     if origin in (Sequence, list, tuple):
         item = get_args(hint)[0]
-        return (ARRAY(_TYPES[item]), _EMPTY_OBJECT) if item in _TYPES else (JSONB(none_as_null=True), _EMPTY_LIST)
+        return (ARRAY(_TYPES[item]), _EMPTY_ARRAY) if item in _TYPES else (JSONB(none_as_null=True), _EMPTY_LIST)
     if hint not in _TYPES:
         raise TypeError(f"the type of the column {name} does not follow from {hint}")
     return _TYPES[hint], None
 
 
-def _generated(name: str) -> Column[Any]:
+def _generated_id(name: str) -> Column[Any]:
     return Column(name, BigInteger, Identity(always=False), nullable=False)
 
 
 def tenant_table(name: str, key: str | tuple[str, ...], *items: Any, **options: Any) -> Table:
-    """A table of an organization's rows that no record describes; `key` is as in `record_table`."""
+    """A table of rows of organizations that no record describes.
+
+    `key` is the name of a generated id, or the columns of the primary key besides `organization_id`.
+    """
     key_columns = (key,) if isinstance(key, str) else key
     return Table(
         name,
         metadata,
         *integers("organization_id"),
-        *([_generated(key)] if isinstance(key, str) else []),
+        *([_generated_id(key)] if isinstance(key, str) else []),
         *items,
         PrimaryKeyConstraint("organization_id", *key_columns),
         **options,
@@ -175,7 +187,7 @@ def belongs_to_organization() -> ForeignKeyConstraint:
 
 
 def refers_to(table: str, *columns: str, target: tuple[str, ...] | None = None) -> ForeignKeyConstraint:
-    """A foreign key inside the organization; `target` names the referred columns if their names differ."""
+    """A foreign key inside the organization; `target` has the columns of the other table if their names differ."""
     return ForeignKeyConstraint(
         ["organization_id", *columns],
         [f"{table}.organization_id", *(f"{table}.{c}" for c in (target or columns))],
@@ -188,18 +200,18 @@ def unique(*columns: str, **options: Any) -> UniqueConstraint:
 
 
 def index(name: str | None, *columns: Any, where: str | None = None, unique: bool = False) -> Index:
-    """An index of an organization's records, or of the ones that meet a condition."""
+    """An index by organization and these columns; with `where`, of the rows that meet this condition."""
     condition: dict[str, Any] = {} if where is None else {"postgresql_where": text(where)}
     return Index(name, "organization_id", *columns, unique=unique, **condition)
 
 
 def instant(name: str, nullable: bool = True) -> Column[Any]:
-    """A moment, kept in UTC."""
+    """A moment, stored in UTC."""
     return Column(name, DateTime(timezone=True), nullable=nullable)
 
 
 def created_and_updated() -> tuple[Column[Any], Column[Any]]:
-    """The two columns of every record that an API returns."""
+    """The columns `created_at` and `updated_at`, which every record of the API has."""
     return instant("created_at", nullable=False), instant("updated_at", nullable=False)
 
 
@@ -214,12 +226,12 @@ def texts(name: str) -> Column[Any]:
 
 
 def personal(column: Column[Any]) -> Column[Any]:
-    """The column, marked as personal data of a member, which goes when the member is erased."""
+    """Mark a column as personal data of a member, which is erased with the member; return the column."""
     column.info["personal"] = True
     return column
 
 
 def execute_on(moment: Literal["before_create", "after_create"], target: Table | MetaData, *statements: str) -> None:
-    """Create what a table cannot declare, such as an extension or triggers, together with the table."""
+    """Execute SQL when a table is created, for what a table cannot declare, such as an extension or triggers."""
     for statement in statements:
         event.listen(target, moment, DDL(statement))  # type: ignore[no-untyped-call]

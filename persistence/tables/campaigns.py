@@ -52,8 +52,9 @@ campaign_actions = record_table(
     defaults={"abort_evaluation_if_false": "false", "abort_evaluation_on_error": "false"},
 )
 
-# member_id 0 counts for all members together, ledger_account_id 0 for all accounts or for what has none, campaign_id 0
-# for all campaigns that have the shared key. A counter is its row with part 0, and the others into which it is split.
+# A counter has a row with part 0, and further rows if it is split into parts. member_id is 0 if it counts for all
+# members together, ledger_account_id is 0 if it counts for all accounts or something other than points, and campaign_id
+# is 0 if it counts for all campaigns that have the shared key.
 campaign_limit_counters = tenant_table(
     "campaign_limit_counters",
     (
@@ -75,11 +76,12 @@ campaign_limit_counters = tenant_table(
     Column("shared_key", Text, nullable=False, server_default=text("''")),
     Column("location", Text, nullable=False, server_default=text("''")),
     Column("part", SmallInteger, nullable=False, server_default=text("0")),
-    # Of the row 0: the number of other parts, the alerts that were reported, and how many had to wait.
+    # Only in part 0: the number of other parts, the reported alerts, and how many transactions had to wait.
     Column("parts", SmallInteger, nullable=False, server_default=text("0")),
     Column("alerts", ARRAY(Text), nullable=False, server_default=text("'{}'")),
     Column("waits", Integer, nullable=False, server_default=text("0")),
-    # Of the others: what they may count, and the amount at which the counter has to be exact again.
+    # Only in other parts: the amount that the part may count, and the amount of the whole counter (`until`) from which
+    # on the counter has to be exact again.
     exact("quota"),
     exact("until"),
     instant("counted_at"),
@@ -104,7 +106,7 @@ audiences = record_table(
     defaults={"version": "1"},
 )
 
-# By member first: every event needs the audiences of a few members.
+# The key begins with the member, since every event needs the audiences of a few members.
 audience_members = tenant_table(
     "audience_members",
     ("member_id", "audience_id"),

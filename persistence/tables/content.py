@@ -48,12 +48,12 @@ content_collections = record_table(
 _NOT_DELETED = text("deleted_at IS NULL")
 _SCOPE = ("organization_id", "content_collection_id", "locale", "status")
 
-# A deleted version stays for good; the same key and locale can then be written again, as a new version.
+# The row of a deleted version stays; the same key and locale can then be written again, as a new row.
 content_documents = record_table(
     "content_documents",
     ContentDocument,
     "content_document_id",
-    # The schedule as hours of the week (0 to 167) in its zone, for a condition that needs no look into it.
+    # The time zone of the schedule, and its open hours of the week (0 to 167): queries do not read the schedule itself.
     Column("schedule_zone", Text),
     Column("schedule_hours", ARRAY(SmallInteger)),
     Column("coupon_book_key", Uuid(as_uuid=False)),
@@ -104,11 +104,11 @@ execute_on("before_create", content_documents, "CREATE EXTENSION IF NOT EXISTS b
 
 
 def text_order(value: ColumnElement[str]) -> ColumnElement[str]:
-    """The expression that sorts texts: case and accents count only between texts that are equal without them.
+    """The SQL expression that sorts texts; case and accents count only between texts that are equal without them.
 
-    The first 64 characters count without case and accents, so that an index holds the longest text.
+    Only the first 64 characters are compared without case and accents, so that the longest text fits into an index.
     """
-    # With the parentheses that PostgreSQL shows, by which Alembic compares it.
+    # With the parentheses that PostgreSQL prints, since Alembic compares the two texts of an index.
     plain = func.regexp_replace(
         func.normalize(value, literal_column("NFKD")),
         literal_column(r"'[\u0300-\u036F]'"),
@@ -120,13 +120,13 @@ def text_order(value: ColumnElement[str]) -> ColumnElement[str]:
 
 
 # The values of a document's fields. `series` names collection, locale, status and field in one text, so that every
-# search reads one stretch of an index, and the planner knows from one column how long it is.
+# search reads one range of an index, and the planner estimates the length of the range from one column.
 content_values = tenant_table(
     "content_values",
     ("content_document_id", "series", "position"),
     Column("content_document_id", BigInteger, nullable=False),
     Column("series", Text(collation="C"), nullable=False),
-    # 0 for the value of a field, which documents are sorted by; from 1 for the elements of a list.
+    # 0 for a single value, by which documents are sorted; the elements of a list are numbered from 1.
     Column("position", SmallInteger, nullable=False),
     Column("text_value", Text(collation="C"), nullable=False),
     exact("number_value"),

@@ -1,4 +1,4 @@
-"""Coupon books, their codes, and what members have and used of them."""
+"""Coupon books, their codes, and the coupons that members have and used."""
 
 from sqlalchemy import ARRAY, Index, SmallInteger, text
 
@@ -53,16 +53,16 @@ coupon_books = record_table(
     postgresql_with={"fillfactor": "70"},
 )
 
-# The expression of the index for searches.
+# For `gin_trgm_ops`, the operators of the index for searches.
 execute_on("before_create", coupon_books, "CREATE EXTENSION IF NOT EXISTS pg_trgm")
 
 coupons = record_table(
     "coupons",
     Coupon,
     "coupon_id",
-    # A code once in a book, and the lack of one, too: a codeless book has one coupon.
+    # A code is unique in its book, and so is null: a codeless book has one coupon.
     unique("coupon_book_id", "code", postgresql_nulls_not_distinct=True),
-    # By place, a deep page of a book's codes is found as quickly as the first one.
+    # By position, the last page of a book's codes is found as quickly as the first one.
     unique("coupon_book_id", "position"),
     index("ix_coupons_code", "code"),
     index("ix_coupons_expired_at", "expired_at", where="expired_at IS NOT NULL"),
@@ -74,7 +74,7 @@ coupons = record_table(
 )
 
 # The sums of a member's usages of a coupon, stored so that no query adds them up. Expiry and attributes are those of
-# the last lot, and mean something only where nothing is left of any.
+# the member's last lot of the coupon, and are only used if none of its lots has an amount left.
 member_coupons = record_table(
     "member_coupons",
     MemberCoupon,
@@ -86,7 +86,7 @@ member_coupons = record_table(
     postgresql_with={"fillfactor": "80"},
 )
 
-# Never changed but for the link to a reversal. Reversals have negative amounts, so that they cancel out in sums.
+# Only the link to the reversal of a usage is ever changed. Amounts of reversals are negative, so that sums are right.
 coupon_usages = record_table(
     "coupon_usages",
     CouponUsage,
@@ -110,18 +110,18 @@ coupon_locks = record_table(
     unique("coupon_lock_key"),
     unique("system_unique_key"),
     index("ix_coupon_locks_member", "member_id", "coupon_lock_id"),
-    # The locks of a book that have not ended, by time either.
+    # The locks of a book that were not ended; `expires_at` excludes locks that have expired.
     index("ix_coupon_locks_book", "coupon_book_id", "expires_at", where="ended_at IS NULL"),
     refers_to("members", "member_id"),
     refers_to("coupons", "coupon_id"),
 )
 
-# One for each assignment that gave something, with its id: its unreversed amount, and the used amount.
+# One lot for each assignment that gave something, with the id of the assignment: the amounts unreversed and used.
 coupon_lots = record_table(
     "coupon_lots",
     CouponLot,
     ("coupon_lot_id",),
-    # Searches need only lots with an amount left, in the order of use: of a whole book, and of one coupon.
+    # Searches need only the lots with an amount left, in the order of use: of a member's book, and of one coupon.
     index(
         "ix_coupon_lots_left_of_book",
         "member_id",

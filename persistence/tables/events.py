@@ -40,9 +40,9 @@ events = record_table(
         "loyalty_event_id",
         where="event_type IN ('member-tier-set', 'member-tier-removed')",
     ),
-    # The releases of a member's points that waited.
+    # The events that report that waiting points of a member became available.
     index("ix_events_release", "member_id", "loyalty_event_id", where="event_type = 'points-available'"),
-    # Reports read the records themselves where a range begins or ends within a quarter of an hour.
+    # Reports read the events themselves if a range begins or ends within a quarter of an hour.
     index("ix_events_date", text("coalesce(external_event_date, created_at)")),
     index("ix_events_reversal", "reversal_loyalty_event_id", where="reversal_loyalty_event_id IS NOT NULL"),
     index("ix_events_cause", "cause_loyalty_event_id", where="cause_loyalty_event_id IS NOT NULL"),
@@ -85,19 +85,19 @@ order_items = record_table(
     defaults={"returned_quantity": "0", "returned_total": "0"},
 )
 
-# A row of its own, and not columns of the event: it is short, and gone when the event is done.
+# Not columns of the event: these rows are short, and are deleted when the event is done.
 queued_events = tenant_table(
     "queued_events",
     ("loyalty_event_id",),
     *integers("loyalty_event_id", "member_id"),
-    # The event's position in its member's line: at first its own id, a greater one after it was queued again.
+    # The event's position in the queue of its member: first its own id, after it was queued again a higher id.
     Column("place", BigInteger, nullable=False),
     Column("attempts", SmallInteger, nullable=False),
     instant("next_attempt_at", nullable=False),
     instant("queued_at", nullable=False),
-    # The time of the last failure; null before it, and after requeueing.
+    # When workers gave the event up; null unless it is a dead letter.
     instant("dead_at"),
-    # The only index of what waits: by the statistics of an empty queue, the planner would take any other for as good.
+    # The only index of waiting events: by the statistics of an empty queue, the planner could choose a worse one.
     index("ix_queued_events_line", "member_id", "place", where="dead_at IS NULL"),
     index("ix_queued_events_dead", "loyalty_event_id", where="dead_at IS NOT NULL"),
     refers_to("events", "loyalty_event_id"),

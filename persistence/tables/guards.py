@@ -1,14 +1,14 @@
 """Ledger rules enforced by the database itself, against unbalanced, added, changed or deleted rows.
 
-`metadata.create_all` runs them after the tables. No statement holds a percent sign, which drivers take for a parameter.
+`metadata.create_all` runs them after the tables. No statement has a percent sign, which drivers read as a placeholder.
 """
 
 from persistence.tables.base import execute_on
 from persistence.tables.ledger import ledger_entries
 from persistence.tables.shards import SHARD_BESIDE, on_shards_too
 
-# Deferred to the commit, since entries are written after their transaction. An update counts like an insert: entries
-# are accepted for a transaction that the same unit of work has written, such as one that is captured.
+# Checked at the commit, since entries are written after their transaction. Updates are checked, too: a unit of work may
+# add entries to each transaction that it has inserted or updated, for example by a capture.
 _SUM_OF_ENTRIES = """
 SELECT coalesce(sum(amount), 0), count(*) FROM {ledger_entries}
 WHERE organization_id = new.organization_id AND ledger_transaction_id = new.ledger_transaction_id"""
@@ -40,10 +40,11 @@ CREATE CONSTRAINT TRIGGER ledger_transaction_is_balanced AFTER INSERT OR UPDATE 
 DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION ledger_transaction_is_balanced()
 """
 
-# A row that this unit of work has written bears its id, or that of a savepoint within it. Ids of rows are the low half
-# of the real ones; a savepoint's id follows its transaction's and is still in progress. Each transaction is looked up
-# (OFFSET keeps the planner from joining): a connection plans this once, maybe while the table is new, and would go on
-# reading all of it. With the account, the primary key is as good as the index of the account, so either may be chosen.
+# The `xmin` of a row that this database transaction has written is the transaction's id, or the id of one of its
+# savepoints. `xmin` has only the low half of an id; the id of a savepoint is later than that of its transaction, and
+# still in progress. Each ledger transaction is looked up individually (OFFSET keeps the planner from joining): a
+# connection plans this once, maybe while the table is new, and would go on reading the whole table. With the account in
+# the condition, the index of the account is as good as the primary key, whichever the planner chooses.
 _WRITERS = """
 SELECT n.organization_id, n.ledger_transaction_id, CAST(CAST(t.writer AS text) AS bigint) AS writer
 FROM (SELECT DISTINCT organization_id, ledger_account_id, ledger_transaction_id FROM added) n
@@ -116,7 +117,7 @@ CREATE TRIGGER ledger_entries_stay BEFORE UPDATE OR TRUNCATE ON ledger_entries
 FOR EACH STATEMENT EXECUTE FUNCTION ledger_entries_stay()
 """
 
-# Those of a test organization go when it is emptied.
+# The entries of a test organization are removed when it is reset.
 _NEVER_REMOVED_TRIGGER = """
 CREATE TRIGGER ledger_entries_stay_each BEFORE DELETE ON ledger_entries
 FOR EACH ROW EXECUTE FUNCTION ledger_entries_stay()

@@ -19,7 +19,7 @@ imports = record_table(
     "imports",
     ImportJob,
     "import_id",
-    # Few imports wait at any time, of all organizations.
+    # Not by organization, since few imports wait at any time.
     Index("ix_imports_to_do", "updated_at", postgresql_where=text("status IN ('queued', 'running')")),
     belongs_to_organization(),
     types={"parts": Integer, "header": JSONB(none_as_null=True), "crashes": Integer},
@@ -45,7 +45,7 @@ import_parts = record_table(
     types={"part_number": Integer},
 )
 
-# The content of a part in pieces of one size, all but its last, so that any place of the file is found at once.
+# The content of a part in blocks of one size (the last may be shorter), so that the block of a byte can be computed.
 import_blocks = tenant_table(
     "import_blocks",
     ("import_id", "part_number", "block_number"),
@@ -61,10 +61,10 @@ failed_import_rows = tenant_table(
     "failed_import_rows",
     ("import_id", "line"),
     *integers("import_id", "line"),
-    # The column at fault, if it is one.
+    # The column with the fault; null if it is not in one column.
     Column("column_name", Text),
     Column("reason", Text, nullable=False),
-    # The cells of a row of CSV, or the text of any other.
+    # The cells of a row of CSV, or the text of a row in another format.
     Column("row", JSONB(none_as_null=True), nullable=False),
     # The member whom the row is about, so that erasing the member erases the row.
     Column("loyalty_member_id", Text),
@@ -76,7 +76,7 @@ exports = record_table(
     "exports",
     ExportJob,
     "export_id",
-    # Few exports wait at any time, and few are kept, of all organizations.
+    # Not by organization, since few exports wait at any time, and few are kept.
     Index("ix_exports_to_do", "updated_at", postgresql_where=text("status IN ('queued', 'running')")),
     Index("ix_exports_kept", "finished_at", postgresql_where=text("status = 'done'")),
     belongs_to_organization(),

@@ -69,7 +69,7 @@ ledger_accounts = record_table(
     },
 )
 
-# The total ever minted and burned, spread over rows so that two mints of one account need not wait for each other.
+# The sums of all mints and burns of an account, spread over several rows, so that mints seldom wait for each other.
 ledger_account_supplies = tenant_table(
     "ledger_account_supplies",
     ("ledger_account_id", "shard"),
@@ -93,7 +93,7 @@ ledger_balances = record_table(
     ("wallet_id", "ledger_account_id"),
     # When something last happened that keeps the points alive, for accounts whose policy counts activities.
     instant("last_activity_date"),
-    # The minted amount less reversals, whether or not the points were spent or have expired.
+    # The qualifying points of all mints less reversals, whether or not the points were spent or have expired.
     exact("earned", nullable=False, default="0"),
     CheckConstraint("current_balance >= 0", "current_balance"),
     CheckConstraint("pending_debit_balance BETWEEN 0 AND current_balance", "pending_debit_balance"),
@@ -132,19 +132,19 @@ ledger_transactions = tenant_table(
     Column("to_wallet_id", BigInteger),
     Column("loyalty_event_id", BigInteger),
     Column("atomic_set_id", Uuid(as_uuid=False)),
-    # The amount that a manual capture reserved at first; `amount` becomes the captured amount.
+    # The amount that a pending transaction first reserved; its capture changes `amount` to the captured amount.
     exact("reserved_amount"),
     # The expiry of the value of a pending mint; null for the account's policy.
     instant("pending_expires_at"),
     # When the hold of a pending transaction ends, if it ends by time.
     instant("held_until"),
-    # Of a mint that is not available at once: from when it is, and the terms if it waits for an event first. Its
-    # `external_event_date` is never null. Once available it is captured as of that moment.
+    # For a mint that is not available at once: the moment from which it is available, and the terms if it first waits
+    # for an event. Such a mint always has an `external_event_date`, and is captured as of the moment `available_at`.
     instant("available_at"),
     Column("available_on", JSONB),
-    # The expiry of such a mint by the account's policy, counted from `available_at`.
+    # The expiry of a mint that waits, by the account's policy, counted from `available_at`.
     instant("policy_expires_at"),
-    # When a manual capture settled: its entries are of this moment, the others of `created_at`.
+    # The moment of a capture and of its entries; entries that were written before it are of `created_at`.
     instant("captured_at"),
     Column("is_expiry", Boolean, nullable=False, server_default=text("false")),
     Column("is_extension", Boolean, nullable=False, server_default=text("false")),
@@ -155,14 +155,15 @@ ledger_transactions = tenant_table(
     Column("reversal_ledger_transaction_id", BigInteger),
     # A partial revert, which leaves the reverted transaction unchanged.
     Column("is_partial", Boolean, nullable=False, server_default=text("false")),
-    # The spent amount of a reverted mint, which could not be clawed back, and the last revert that found it spent.
+    # The missing amount of a reverted mint, and the last revert that found points of the mint spent.
     exact("missing"),
     Column("clamped_by_ledger_transaction_id", BigInteger),
     # The amount of an unreverted mint that does not count as earned any more, since it was reverted in part.
     exact("unearned"),
-    # The points of a mint that count as earned, less those; null where it is the amount.
+    # The qualifying points of a mint, from which `unearned` is subtracted; null if they are the whole amount.
     exact("qualifying_amount"),
-    # The transaction as part of which this one was posted: the expiry, or the part of a mint, that a revert entails.
+    # The transaction as a part of which this one was posted: an expiry is a part of the mint of points that had expired
+    # before; some expiries and reverts of parts of mints are parts of another revert.
     Column("part_of_ledger_transaction_id", BigInteger),
     *created_and_updated(),
     unique("system_unique_key"),
@@ -182,7 +183,7 @@ ledger_transactions = tenant_table(
         where="external_event_date IS NOT NULL",
     ),
     index("ix_ledger_transactions_pending", "from_wallet_id", "ledger_account_id", where="status = 0"),
-    # Mints, and reverts, for reports.
+    # Mints and reverts, for reports.
     index(
         "ix_ledger_transactions_date",
         text("coalesce(external_event_date, created_at)"),
@@ -205,10 +206,10 @@ ledger_transactions = tenant_table(
     index("ix_ledger_transactions_pending_to", "to_wallet_id", where="status = 0"),
     # A wallet's mints that were not available at once.
     index("ix_ledger_transactions_timed", "to_wallet_id", "ledger_account_id", where="available_at IS NOT NULL"),
-    # Mints that wait for an event which has not come: those of a wallet, and those of an order.
+    # Mints that wait for an event that has not happened yet: of a wallet, and of an order.
     index("ix_ledger_transactions_awaiting", "to_wallet_id", where=_AWAITS_EVENT),
     index("ix_ledger_transactions_awaiting_order", text("(available_on ->> 'orderExternalId')"), where=_AWAITS_EVENT),
-    # Mints that wait for a moment, or for an event until one.
+    # Mints that wait for a moment, or that are cancelled at a moment unless an event confirms them before.
     index(
         "ix_ledger_transactions_waiting",
         text("coalesce(available_at, held_until)"),
@@ -222,7 +223,7 @@ ledger_transactions = tenant_table(
     refers_to("ledger_accounts", "ledger_account_id"),
 )
 
-# wallet_id null is the account's issuance side. Entries are only added, never changed, and sum to zero per transaction.
+# An entry without a wallet is of the account's issuance. Entries are never changed; those of a transaction sum to zero.
 ledger_entries = tenant_table(
     "ledger_entries",
     ("ledger_transaction_id", "entry_index"),
@@ -252,7 +253,7 @@ ledger_lots = tenant_table(
     # The amount left when the lot expired.
     exact("expired", nullable=False, default="0"),
     instant("expires_at"),
-    # The moment until which an idle balance keeps the lot, if that was extended.
+    # If the lot was extended, the moment before which it does not expire with an idle balance.
     instant("kept_until"),
     instant("created_at", nullable=False),
     index(
@@ -284,7 +285,7 @@ expiry_extensions = record_table(
     refers_to("ledger_accounts", "ledger_account_id"),
 )
 
-# How far the notices of expiring points have come, see `persistence.expiry_notices`.
+# The progress of the notices of expiring points, see `persistence.expiry_notices`.
 expiry_notices = tenant_table(
     "expiry_notices",
     ("ledger_account_id",),

@@ -13,10 +13,10 @@ members = record_table(
     "members",
     Member,
     "member_id",
-    # Searched and filtered parts of the profile are computed from it, so the two can never differ.
+    # The database computes the searched and filtered parts of the profile, so that they never differ from it.
     Column("email", Text, Computed("lower(profile ->> 'email')", persisted=True)),
     Column("gov_id", Text, Computed("profile -> 'govId' ->> 'id'", persisted=True)),
-    # Punctuation becomes blanks first, or the parser would keep an email address as one word.
+    # Punctuation is replaced by blanks first, since the parser would keep an email address as one word.
     Column(
         "search_text",
         TSVECTOR,
@@ -37,7 +37,7 @@ members = record_table(
     index(
         "ix_members_channel_acquisition", "channel_acquisition", "member_id", where="channel_acquisition IS NOT NULL"
     ),
-    # The member was referred by this referral code.
+    # By the referral code with which the member was referred.
     index("ix_members_referral_code", "referral_code", "member_id", where="referral_code IS NOT NULL"),
     Index("ix_members_search_text", "search_text", postgresql_using="gin"),
     belongs_to_organization(),
@@ -57,7 +57,7 @@ member_tiers = record_table(
     defaults={"is_manual": "false"},
 )
 
-# The tiers that members had before the present ones, for events that arrive late.
+# The tiers that members had before their current ones, for late events.
 past_member_tiers = record_table(
     "past_member_tiers",
     PastMemberTier,
@@ -67,8 +67,8 @@ past_member_tiers = record_table(
     refers_to("loyalty_programs", "loyalty_program_id"),
 )
 
-# Every request or effect that sets a member's tier, or gives it back to the evaluation by points (no
-# `loyalty_tier_id`). A tier that an event set is kept with the previous one, so that it can be reverted.
+# Every request or effect that sets a member's tier, or returns the member to the tier of the points (without a
+# `loyalty_tier_id`). If an event caused it, the row also has the previous tier, so that it can be reverted.
 member_tier_trackings = record_table(
     "member_tier_trackings",
     TierTracking,

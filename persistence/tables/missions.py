@@ -31,7 +31,8 @@ missions = record_table(
     defaults={"available_rounding": "'none'"},
 )
 
-# By member first: every event needs the progress of a few members. The goal is that of `counted`.
+# The key begins with the member, since every event needs the progress of a few members. `goal_count` is the goal of the
+# mission when `counted` was computed.
 member_missions = tenant_table(
     "member_missions",
     ("member_id", "mission_id"),
@@ -50,7 +51,7 @@ mission_trackings = record_table(
     MissionTracking,
     "mission_tracking_id",
     unique("system_unique_key"),
-    # Limits of a period are compared with unreversed achievements.
+    # Limits for a period count unreversed achievements.
     index(
         "ix_mission_trackings_achieved",
         "member_id",
@@ -58,9 +59,9 @@ mission_trackings = record_table(
         "happened_at",
         where="achieved > 0 AND reversal_loyalty_event_id IS NULL",
     ),
-    # All missions of a member together, for the timeline.
+    # For the timeline, which has all missions of a member.
     index("ix_mission_trackings_timeline", "member_id", "mission_tracking_id"),
-    # The trackings requested for a member.
+    # The trackings that requests caused, not events.
     index("ix_mission_trackings_request", "member_id", where="loyalty_event_id IS NULL"),
     index("ix_mission_trackings_event", "loyalty_event_id", where="loyalty_event_id IS NOT NULL"),
     refers_to("members", "member_id"),

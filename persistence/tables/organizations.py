@@ -48,7 +48,7 @@ organizations = record_table(
         "default_locale": "'en'",
         "timezone": "'UTC'",
         "environment": "'live'",
-        # For organizations from before this column: they continue to use the current tiers.
+        # Organizations that are older than this column continue to use the current tiers.
         "late_event_tiers": "'evaluation'",
         "configuration_version": "1",
         "awaits_events": "false",
@@ -77,7 +77,7 @@ users = record_table(
     "user_id",
     Column("password_hash", Text),
     instant("password_expires_at"),
-    # Tokens carry it; raising it ends all tokens that the user has.
+    # Tokens contain it; a higher one invalidates all tokens that the user has.
     Column("token_generation", BigInteger, nullable=False, server_default=text("1")),
     UniqueConstraint("auth_client_id"),
     defaults={
@@ -146,7 +146,7 @@ partner_api_keys = record_table(
     belongs_to_organization(),
 )
 
-# Claims the id of a payment forever, reported by a partner or tracked by a client; its results are in the event.
+# The ids of payments that a partner reported or a client tracked, each used once. The event has the results.
 partner_payments = tenant_table(
     "partner_payments",
     "partner_payment_id",

@@ -35,7 +35,7 @@ referral_codes = record_table(
     defaults={"total_usages": "0"},
 )
 
-# A log whose event was reversed stays, with the reversing event, and does not count any more.
+# If its event is reversed, a log stays, gets the reversing event, and does not count any more.
 referral_logs = record_table(
     "referral_logs",
     ReferralLog,
@@ -43,7 +43,7 @@ referral_logs = record_table(
     Column("reversal_loyalty_event_id", BigInteger),
     index("ix_referral_logs_code", "referral_code_id", "referred_member_id"),
     index("ix_referral_logs_referrer", "referral_program_id", "referrer_member_id"),
-    # All programs of a member together, on either side, for the timeline.
+    # For the timeline, which has a member's logs of all programs, as referrer and as referred member.
     index("ix_referral_logs_made", "referrer_member_id", "referral_log_id"),
     index("ix_referral_logs_used", "referred_member_id", "referral_log_id"),
     index("ix_referral_logs_event", "loyalty_event_id"),

@@ -1,7 +1,7 @@
-"""Data for reports: totals by time, and changes that are not in them yet.
+"""Data for reports: totals by time, and changes that are not in the totals yet.
 
-Triggers note what every written record changes about the figures, in the transaction that writes it, as a row of
-`report_changes`. A worker moves those rows into the totals. Totals and changes together are exact at every moment.
+When a record is written, a trigger of its table inserts a row of `report_changes`, in the same database transaction,
+with the change of the figures. A worker moves these rows into the totals. Their sum is exact at every moment.
 """
 
 from collections.abc import Sequence
@@ -12,8 +12,12 @@ from sqlalchemy import ARRAY, BigInteger, Column, PrimaryKeyConstraint, SmallInt
 from persistence.tables.base import exact, execute_on, instant, integers, metadata, tenant_table
 from persistence.tables.shards import on_shards_too
 
-# The four figures: members: a is 1. coupons: a assigned, b used, c discounted, d used without telling how much
-# was discounted. mints: a minted, b how many mints. events: a is 1. missions: a started, b achieved, c under way.
+# The four figures of each kind of record; the figures that a kind does not have are 0.
+# members: a is 1.
+# coupons: a assigned amount, b used amount, c discounted amount, d used amount of uses without a discounted amount.
+# mints: a minted amount, b number of mints.
+# events: a is 1.
+# missions, each in number of members: a started, b achieved, c under way.
 _FIGURES = ("a", "b", "c", "d")
 
 
@@ -21,7 +25,7 @@ def _figures() -> list[Column[Any]]:
     return [exact(name, nullable=False, default="0") for name in _FIGURES]
 
 
-# Inserted with the record that it is of, and deleted when it is in the totals; never updated, so no call waits for it.
+# A row is inserted with its record and deleted when it is in the totals. It is never updated, so no call waits for it.
 report_changes = tenant_table(
     "report_changes",
     "report_change_id",
@@ -31,14 +35,14 @@ report_changes = tenant_table(
     Column("subject", BigInteger, nullable=False, server_default=text("0")),
     # The type of events.
     Column("label", Text, nullable=False, server_default=text("''")),
-    # Of mints.
+    # Only of mints.
     Column("wallet_id", BigInteger),
     Column("tags", ARRAY(Text)),
     *_figures(),
 )
 
-# `label` is the type of events, or a tag of mints ('' for all mints, whatever their tags). `level` is the length of the
-# time that begins at `bucket`, see `domain.reports.spans`.
+# `label` is the type of events, or a tag of mints ('' for all mints, with any tags or none). `level` is the length of
+# the time that begins at `bucket`, see `domain.reports`.
 report_totals = tenant_table(
     "report_totals",
     ("kind", "level", "label", "bucket", "subject"),
@@ -70,7 +74,7 @@ report_wallet_totals = Table(
 )
 
 
-# Each names the sequence of ids, which shards have no default for.
+# The statements name the sequence of ids, since the columns of shards have no default.
 def _trigger_function(function: str, table: str, statement: str, values: Sequence[str] = ()) -> str:
     """A trigger function of the table that executes one statement."""
     return f"""
@@ -134,9 +138,9 @@ _EVENT_CHANGED = _trigger_function(
     values=("new", "old"),
 )
 
-# Entries of the issuance side are minted. A mint that waited counts from when it was available, the revert of a mint
-# for the tags and the wallet of that mint. Each transaction is looked up, for the reason that
-# `persistence/tables/guards.py` gives.
+# The entries of the issuance side are what was minted. A mint that waited counts when it became available; the revert
+# of a mint counts for the tags and the wallet of the mint. Each transaction is looked up individually, for the reason
+# in `persistence/tables/guards.py`.
 _MINTS = _trigger_function(
     "report_entries_added",
     "ledger_entries",
@@ -175,7 +179,7 @@ _USAGES = _trigger_function(
     """,
 )
 
-# The counter shows the goal from an achievement until something else counts.
+# A counter at a multiple of the goal is not under way: the mission was achieved, and nothing has counted since.
 _MISSIONS_CHANGE = """
 INSERT INTO {report_changes} (organization_id, report_change_id, kind, at, subject, a, b, c)
 VALUES (

@@ -1,14 +1,14 @@
-"""Triggers that also hold where the tables are distributed by Citus.
+"""Triggers that also work if the tables are distributed by Citus.
 
-There every shard has the trigger, which reads and writes the shards next to its own, of the same organizations.
-Their names are found when it runs. No statement holds a percent sign, which drivers take for a parameter.
+Then every shard has the trigger. It reads and writes the shards of other tables that have the same organizations, and
+finds their names when it runs. No statement has a percent sign, which drivers read as a placeholder.
 """
 
 import re
 from collections.abc import Sequence
 from textwrap import dedent
 
-# A shard has the name of its table and a number. On its node are the shards of other tables with the same hash range.
+# The name of a shard is that of its table and a number. Shards of the same hash range are on the same node.
 SHARD_BESIDE = """
 CREATE OR REPLACE FUNCTION shard_beside(shard regclass, wanted text) RETURNS text LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -29,8 +29,9 @@ END $$
 def on_shards_too(table: str, statement: str, *, before: str = "", into: str = "", values: Sequence[str] = ()) -> str:
     """PL/pgSQL that executes a statement in a trigger of `table`, or of any of its shards.
 
-    The statement names tables in braces, as {events}. `before` precedes it, as `OPEN rows FOR`; `into` names the
-    variables for the result, `values` those in the statement. A text is planned each time, so it is one on shards only.
+    The statement has the names of tables in braces, such as {events}. `before` is the PL/pgSQL before the statement,
+    such as `OPEN rows FOR`. `into` names the variables for the result, `values` the variables in the statement. Only
+    shards execute the statement as a text, which is planned each time.
     """
     statement = dedent(statement).strip()
     text = statement.replace("'", "''")

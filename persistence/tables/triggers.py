@@ -29,7 +29,7 @@ trigger_deliveries = record_table(
     defaults={"trigger_delivery_key": "gen_random_uuid()", "attempts": "0", "next_attempt_at": "now()"},
 )
 
-# Of the installation, not of an organization: each job goes through all of them.
+# Jobs of the whole installation: each of them works for all organizations.
 periodic_jobs = Table(
     "periodic_jobs",
     metadata,
