@@ -72,7 +72,7 @@ def _notify_triggers(call: Call, book: CouponBook, action: str) -> CouponBook:
 def check_coupon_book_references(call: Call, book: CouponBook) -> Mapping[str, Any]:
     """The records that refer to the book."""
     return {
-        "campaigns": book_references.of_campaigns(call.db, book),
+        "campaigns": book_references.find_assigning_actions(call.db, book),
         "documents": documents.documents_about(call.db, book),
     }
 

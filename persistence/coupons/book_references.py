@@ -4,8 +4,8 @@ from sqlalchemy import Connection
 
 from domain.coupons.books import CouponBook
 
-# A key that an expression writes out counts, wherever the expression uses it.
-_OF_CAMPAIGNS = """
+# The parameter has the key of the book as its value, or the text of its expression contains the key anywhere.
+_ASSIGNING_ACTIONS = """
 SELECT DISTINCT campaign.campaign_id, campaign.campaign_key::text, action.action_id
 FROM campaign_actions AS action
 JOIN campaigns AS campaign
@@ -19,7 +19,7 @@ ORDER BY campaign.campaign_id, action.action_id
 """
 
 
-def of_campaigns(db: Connection, book: CouponBook) -> list[tuple[int, str, int]]:
-    """The actions with an effect that assigns the book: campaign id and key, and the action's id."""
+def find_assigning_actions(db: Connection, book: CouponBook) -> list[tuple[int, str, int]]:
+    """The actions with an effect that assigns coupons of the book: campaign id, campaign key, and action id."""
     values = {"organization_id": book.organization_id, "key": book.coupon_book_key}
-    return [(row[0], row[1], row[2]) for row in db.exec_driver_sql(_OF_CAMPAIGNS, values)]
+    return [(row[0], row[1], row[2]) for row in db.exec_driver_sql(_ASSIGNING_ACTIONS, values)]

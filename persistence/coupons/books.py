@@ -25,7 +25,7 @@ from persistence.tables.coupons import coupon_books as table
 
 
 def _on_any_day(days: Collection[int]) -> Any:
-    """The condition that a book is for one of the days, by its days or its hours, or for all."""
+    """The condition that a book is open on one of the days, by its days of the week and its hours, if it has any."""
     schedule = table.c.day_of_week_schedule
     by_hours = (schedule.contains({"schedule": [{"day": day}]}) for day in days)
     return and_(has_any_or_none(table.c.days_of_week)(days), or_(schedule.is_(None), *by_hours))
@@ -63,7 +63,7 @@ BOOKS = Records(
 
 
 def filters_of(query: Mapping[str, Any]) -> dict[str, Any]:
-    """The query of a list of books, whose `channelsMatch` defines whether books without channels match."""
+    """The filters of a query; if its `channelsMatch` is `exact`, books without channels do not match `channels`."""
     filters = dict(query)
     if filters.pop("channelsMatch", None) == "exact" and "channels" in filters:
         filters["channelsExactly"] = filters.pop("channels")
@@ -81,7 +81,7 @@ def find_page(db: Connection, organization_id: int, query: Mapping[str, Any], *c
 
 
 def find_all_named(db: Connection, organization_id: int, names: Collection[str]) -> list[CouponBook]:
-    """The books with these keys or names, which several may have, by id."""
+    """The books with one of these keys or names, in the order of their ids; several books may share a name."""
     keys = [name.lower() for name in names if is_key(name.lower())]
     is_named = or_(table.c.coupon_book_key.in_(keys), table.c.name.in_(list(names)))
     return BOOKS.find_where(db, organization_id, is_named, order=[BOOKS.id])

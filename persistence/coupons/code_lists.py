@@ -22,10 +22,10 @@ from persistence.tables.coupons import coupons as table
 
 @dataclass(frozen=True, slots=True)
 class CouponFilter:
-    """Filters of a list of coupons; None leaves out a condition.
+    """Filters of a list of coupons; a filter that is None is not applied.
 
-    Coupons of a member are those assigned and not reversed; they have expired when nothing that the member has left can
-    be used any more.
+    With a `member`, the list has the coupons that are assigned to the member, and `expired` depends on the expiry of
+    the member's lots instead of the coupon's own.
     """
 
     code: str | None = None
@@ -40,7 +40,7 @@ class CouponFilter:
 
 
 def find_page(db: Connection, organization_id: int, page: Page, filters: CouponFilter, at: datetime) -> Paged[Coupon]:
-    """A page of the coupons that meet every condition at `at`."""
+    """A page of the coupons that match all filters at the moment `at`."""
     source, conditions = _source(organization_id, filters, at)
     sorting = sorting_of(page.order, COUPONS.order_columns, COUPONS.id)
     ids: AnySelect = select(table.c.coupon_id).select_from(source).where(*conditions)
@@ -65,6 +65,7 @@ def find_page(db: Connection, organization_id: int, page: Page, filters: CouponF
 
 
 def _source(organization_id: int, filters: CouponFilter, at: datetime) -> tuple[Any, list[Any]]:
+    """The tables and the conditions of a list."""
     source: Any = table
     conditions: list[Any] = [table.c.organization_id == organization_id]
     expiry: Any = table.c.expired_at
@@ -85,7 +86,7 @@ def _source(organization_id: int, filters: CouponFilter, at: datetime) -> tuple[
 
 
 def _count_all(db: Connection, organization_id: int) -> RowCount:
-    """The number of coupons, from the counts of their books."""
+    """The number of all coupons of the organization, from the counts in its books."""
     count = func.coalesce(func.sum(coupon_books.c.coupon_count), 0)
     statement = select(count).where(coupon_books.c.organization_id == organization_id)
     return RowCount(int(db.execute(statement).scalar_one()))

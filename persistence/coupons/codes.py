@@ -17,7 +17,7 @@ from persistence.tables.coupons import coupons as table
 COUPONS = Records(table, Coupon)
 _FIELDS = ", ".join(f"coupon.{name}" for name in fields_of(Coupon))
 
-# The count of the book is raised first, so that concurrent additions get positions one after the other.
+# The count of the book is raised first: this locks the book, so that concurrent additions get different positions.
 _ADD = f"""
 WITH given AS (
     SELECT code, ordinality FROM unnest(%s::text[]) WITH ORDINALITY AS x(code, ordinality)
@@ -42,36 +42,36 @@ ORDER BY given.ordinality
 
 
 def find_by_code(db: Connection, book: CouponBook, code: str | None) -> Coupon | None:
-    """The coupon of the book with this code; None is the one coupon of a codeless book."""
+    """The coupon of the book with this code; the only coupon of a codeless book has the code None."""
     return COUPONS.find_by(db, book.organization_id, coupon_book_id=book.coupon_book_id, code=code)
 
 
 def find_taken(db: Connection, book: CouponBook, codes: Sequence[str]) -> list[str]:
-    """The codes, among these, that the book has already, in their order."""
+    """The codes of this list that the book already has, in the order of the list."""
     return [row[0] for row in query(db, _TAKEN, (list(codes), book.organization_id, book.coupon_book_id))]
 
 
 def add_codes(db: Connection, book: CouponBook, codes: Sequence[str | None], now: datetime) -> list[Coupon]:
-    """Insert coupons of the book, which must not hold these codes yet, and count them; one statement for any number."""
+    """Insert coupons with these codes, which the book must not have yet, and raise its count, by one statement."""
     values = (list(codes), book.organization_id, book.coupon_book_id, now, now)
     return [Coupon(*row) for row in db.exec_driver_sql(_ADD, values).all()]
 
 
 def store_code(db: Connection, coupon: Coupon, code: str, now: datetime) -> Coupon:
-    """Store another code of the coupon; raises CodeTaken if the book has it."""
+    """Give a coupon another code; raises CodeTaken if another coupon of the book has the code."""
     refusals = {"uq_coupons_organization_id_coupon_book_id_code": code_taken(code)}
     return COUPONS.store(db, coupon, {"code": code}, now, refusals)
 
 
 def find_page_of_book(db: Connection, book: CouponBook, page: Page) -> Paged[Coupon]:
-    """A page of the book's coupons, by position, latest first; pages far back cost no more than others."""
+    """A page of the book's coupons, without an order the latest first; the last page takes no longer than the first."""
     conditions = [table.c.organization_id == book.organization_id, table.c.coupon_book_id == book.coupon_book_id]
     sorting = sorting_of(page.order, COUPONS.order_columns, COUPONS.id) if page.order else Sorting(table.c.position)
     statement: AnySelect = select(*COUPONS.columns, *sorting.columns).where(*conditions)
 
     def read(section: Section) -> Sequence[AnyRow]:
         if page.order is None and page.after is None:
-            # Positions are counted from 1 without gaps, so that those of a page are known.
+            # Positions are counted from 1 without gaps, so the positions on a page can be computed.
             latest_position = book.coupon_count - page.page * page.limit
             on_page = table.c.position.between(latest_position - section.limit + 1, latest_position)
             section = Section([on_page], section.ordering, section.limit)

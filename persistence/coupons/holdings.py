@@ -1,7 +1,7 @@
 """Loads coupon data for a unit of work, with the locks that keep it exact.
 
-Members' amounts are protected by the member's lock. Books are locked shared, so that changes of their rules wait; a
-book with limited stock is locked exclusively before anything of it is assigned, and free codes are claimed one by one.
+The lock of a member protects the member's amounts. Books get a shared lock, so that changes of their rules wait. A book
+with limited stock is locked exclusively before a coupon of it is assigned. Each free code is locked before it is used.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -37,7 +37,7 @@ _COUPON_COLUMNS = ", ".join(f"c.{name}" for name in _COUPON_NAMES)
 _HELD_NAMES = [name for name in fields_of(MemberCoupon) if name != "member_coupon_id"]
 _HELD_COLUMNS = ", ".join(f"h.{column.name}" for column in columns_of(member_coupons, MemberCoupon))
 
-# Shared coupons, once for each of the members who have, or had, any of them.
+# Each shared coupon, once for each of the members who has or had some of it, or once if there is no such member.
 _SHARED_COUPONS = Prepared(f"""
 SELECT {_COUPON_COLUMNS}, {_HELD_COLUMNS}
 FROM coupons c JOIN coupon_books b USING (organization_id, coupon_book_id)
@@ -50,8 +50,8 @@ ORDER BY c.position DESC
 LOTS = Records(coupon_lots, CouponLot)
 _LOT_COLUMNS = ", ".join(f"l.{column.name}" for column in columns_of(coupon_lots, CouponLot))
 
-# One row for each lot with a rest if the coupon is one member's, and one row if it is shared. By OFFSET the lots of a
-# shared coupon are not even looked at.
+# A personal coupon has one row for each lot with an amount left, or one row without a lot, as a shared coupon has.
+# OFFSET keeps the planner from reading the lots of shared coupons.
 _HELD_COUPONS = Prepared(f"""
 SELECT {_HELD_COLUMNS}, {_COUPON_COLUMNS}, {_LOT_COLUMNS}
 FROM member_coupons h JOIN coupons c USING (organization_id, coupon_id)
@@ -65,13 +65,13 @@ LEFT JOIN LATERAL (
 WHERE h.organization_id = %s AND h.member_id = ANY(%s::bigint[]) AND h.coupon_id = ANY(%s::bigint[])
 """)
 
-# The indexes of available amounts are in the order of use, so no more is read than is asked for.
+# The indexes of lots with an amount left are in the order of use, so only the lots that are returned are read.
 _NEXT_LOTS = f"""
 SELECT {_LOT_COLUMNS}
 FROM jsonb_to_recordset(%s::jsonb) AS p(member_id bigint, expired_at timestamptz, created_at timestamptz, lot_id bigint)
 CROSS JOIN LATERAL (
     SELECT * FROM coupon_lots o
-    WHERE o.organization_id = %s AND o.member_id = p.member_id AND o.{{whose}} = %s
+    WHERE o.organization_id = %s AND o.member_id = p.member_id AND o.{{id_column}} = %s
         AND o.amount > o.amount_used
         AND (coalesce(o.expired_at, 'infinity'::timestamptz), o.created_at, o.coupon_lot_id)
             > (p.expired_at, p.created_at, p.lot_id)
@@ -79,16 +79,16 @@ CROSS JOIN LATERAL (
 ) l
 """
 
-_NEXT_LOTS_OF_BOOK = Prepared(_NEXT_LOTS.format(whose="coupon_book_id"))
-_NEXT_LOTS_OF_COUPON = Prepared(_NEXT_LOTS.format(whose="coupon_id"))
+_NEXT_LOTS_OF_BOOK = Prepared(_NEXT_LOTS.format(id_column="coupon_book_id"))
+_NEXT_LOTS_OF_COUPON = Prepared(_NEXT_LOTS.format(id_column="coupon_id"))
 
-_ASSIGNED = Prepared("""
+_ASSIGNED_AMOUNTS = Prepared("""
 SELECT h.member_id, h.coupon_book_id, sum(h.amount_assigned) FROM member_coupons h
 WHERE h.organization_id = %s AND h.member_id = ANY(%s::bigint[]) AND h.coupon_book_id = ANY(%s::bigint[])
 GROUP BY h.member_id, h.coupon_book_id
 """)
 
-_IN_PERIODS = """
+_USED_IN_PERIODS = """
 SELECT u.member_id, u.coupon_book_id,
     count(*) FILTER (WHERE u.created_at >= x.uses_since)::numeric,
     coalesce(sum(u.amount_discounted) FILTER (WHERE u.created_at >= x.discounts_since), 0)
@@ -100,14 +100,14 @@ WHERE u.organization_id = %s AND u.member_id = ANY(%s) AND u.amount_assigned = 0
 GROUP BY u.member_id, u.coupon_book_id
 """
 
-_FREE = f"""
+_FREE_CODES = f"""
 SELECT {_COUPON_COLUMNS} FROM coupons c
 WHERE c.organization_id = %s AND c.coupon_book_id = %s AND c.total_assigned = 0 AND c.total_usages = 0
     AND (c.locked_until IS NULL OR c.locked_until <= %s) AND NOT c.coupon_id = ANY(%s)
 ORDER BY c.position LIMIT %s
 """
 
-# Planned for its values: books have few codes or a million.
+# Not prepared, so that it is planned for its values: a book has a few codes or a million.
 _BY_CODE = f"""
 SELECT {_COUPON_COLUMNS} FROM coupons c
 WHERE c.organization_id = %s AND c.coupon_book_id = %s AND (c.code = ANY(%s) OR c.coupon_id = ANY(%s::bigint[]))
@@ -115,11 +115,11 @@ ORDER BY c.coupon_id
 """
 _LOCK_BY_CODE = f"{_BY_CODE} FOR NO KEY UPDATE"
 
-_KNOWN = "SELECT code FROM coupons WHERE organization_id = %s AND coupon_book_id = %s AND code = ANY(%s)"
+_EXISTING_CODES = "SELECT code FROM coupons WHERE organization_id = %s AND coupon_book_id = %s AND code = ANY(%s)"
 
 _LAST_LOCK = "greatest(t.locked_until, x.locked_until)"
 _ADDITION = {"total_assigned": "t.total_assigned + x.total_assigned", "total_usages": "t.total_usages + x.total_usages"}
-_ADD = Prepared(
+_ADD_TO_BOOKS = Prepared(
     update_by_id(
         coupon_books,
         "coupon_book_id",
@@ -140,10 +140,10 @@ _STORE_HELD = upsert(
 )
 _ACTIVE = """FROM coupon_locks l
 WHERE l.organization_id = %s AND l.coupon_book_id = ANY(%s::bigint[]) AND l.ended_at IS NULL AND l.expires_at > %s"""
-_OWN_LOCKS = Prepared(
+_MEMBER_LOCKS = Prepared(
     f"SELECT {', '.join(f'l.{name}' for name in fields_of(CouponLock))} {_ACTIVE} AND l.member_id = ANY(%s::bigint[])"
 )
-_RESERVED = Prepared(
+_RESERVED_STOCK = Prepared(
     f"SELECT l.coupon_book_id, count(*) {_ACTIVE} AND l.coupon_lot_id IS NULL GROUP BY l.coupon_book_id"
 )
 _STORE_LOCKS = upsert(
@@ -155,7 +155,7 @@ _STORE_LOTS = upsert(
     updated_columns=("amount", "amount_used", "amount_owed", "remaining_value", "updated_at"),
 )
 
-# Under this lock no other transaction changes what a book allows; its sums are still counted.
+# Under FOR KEY SHARE, changes of the rules of a book wait, but other transactions may add to its sums.
 _BOOKS = f"SELECT {', '.join(fields_of(CouponBook))} FROM coupon_books WHERE organization_id = %s"
 _BY_KEY = Prepared(f"{_BOOKS} AND coupon_book_key = ANY(%s::uuid[]) ORDER BY coupon_book_id")
 _BY_ID = Prepared(f"{_BOOKS} AND coupon_book_id = ANY(%s::bigint[]) ORDER BY coupon_book_id")
@@ -163,15 +163,19 @@ _SHARE_BY_KEY = Prepared(f"{_BY_KEY} FOR KEY SHARE")
 _SHARE_BY_ID = Prepared(f"{_BY_ID} FOR KEY SHARE")
 _LOCK_BY_ID = Prepared(f"{_BY_ID} FOR NO KEY UPDATE")
 
-_COUNT_COUPON = len(_COUPON_NAMES)
-_COUNT_HELD = len(columns_of(member_coupons, MemberCoupon))
-_COUNT_HELD_AND_COUPON = _COUNT_HELD + len(_COUPON_NAMES)
+# The number of columns of each record in a row that has several records.
+_COUPON_WIDTH = len(_COUPON_NAMES)
+_HELD_WIDTH = len(columns_of(member_coupons, MemberCoupon))
+_HELD_AND_COUPON_WIDTH = _HELD_WIDTH + len(_COUPON_NAMES)
 
 
 def find_books(
     db: Connection, organization_id: int, *, ids: Collection[int] = (), keys: Collection[str] = (), lock: bool = True
 ) -> list[CouponBook]:
-    """Books by key, or else by id; with `lock` their rules cannot change until the transaction ends."""
+    """The books with these keys or, without keys, with these ids.
+
+    With `lock` their rules cannot change until the database transaction ends.
+    """
     by_key, by_id = (_SHARE_BY_KEY, _SHARE_BY_ID) if lock else (_BY_KEY, _BY_ID)
     return [CouponBook(*row) for row in query(db, by_key if keys else by_id, (organization_id, list(keys or ids)))]
 
@@ -183,18 +187,21 @@ def lock_book(db: Connection, book: CouponBook) -> CouponBook:
 
 
 HeldCoupon = tuple[MemberCoupon, Coupon, CouponLot | None]
-"""A member's amounts of a coupon, and one of its lots with an amount left."""
+"""A member's amounts of a coupon, the coupon, and one of the lots of a personal coupon that have an amount left."""
 
 
 def shared_coupons(
     db: Connection, organization_id: int, member_ids: Collection[int], book_ids: Collection[int]
 ) -> list[tuple[Coupon, MemberCoupon | None]]:
-    """The shared coupons of books, the oldest of each book last, each with an owner (None: no member has it)."""
+    """The shared coupons of books, the oldest of each book last, with the amounts of the members.
+
+    A coupon occurs once for each of the members who has or had some of it, or once with None.
+    """
     values = (organization_id, list(member_ids), organization_id, list(book_ids))
     return [
         (
-            Coupon(*row[:_COUNT_COUPON]),
-            None if row[_COUNT_COUPON] is None else MemberCoupon(*row[_COUNT_COUPON:]),
+            Coupon(*row[:_COUPON_WIDTH]),
+            None if row[_COUPON_WIDTH] is None else MemberCoupon(*row[_COUPON_WIDTH:]),
         )
         for row in query(db, _SHARED_COUPONS, values)
     ]
@@ -203,13 +210,13 @@ def shared_coupons(
 def find_held_coupons(
     db: Connection, organization_id: int, member_ids: Collection[int], coupon_ids: Collection[int]
 ) -> list[HeldCoupon]:
-    """Members' present and past amounts of these coupons, with all lots of personal ones."""
+    """The members' current and past amounts of these coupons; personal coupons occur once for each lot."""
     values = (organization_id, organization_id, list(member_ids), list(coupon_ids))
     return [
         (
-            MemberCoupon(*row[:_COUNT_HELD]),
-            Coupon(*row[_COUNT_HELD:_COUNT_HELD_AND_COUPON]),
-            None if row[_COUNT_HELD_AND_COUPON] is None else CouponLot(*row[_COUNT_HELD_AND_COUPON:]),
+            MemberCoupon(*row[:_HELD_WIDTH]),
+            Coupon(*row[_HELD_WIDTH:_HELD_AND_COUPON_WIDTH]),
+            None if row[_HELD_AND_COUPON_WIDTH] is None else CouponLot(*row[_HELD_AND_COUPON_WIDTH:]),
         )
         for row in query(db, _HELD_COUPONS, values)
     ]
@@ -223,8 +230,11 @@ def next_lots(
     at: datetime,
     limit: int,
 ) -> list[CouponLot]:
-    """Up to `limit` lots of each member of the range at `at`, in the order of use, each `after` the member's last."""
-    places = [
+    """The next lots of the range at `at`, up to `limit` of each member, in the order of use.
+
+    `after` has the members, each with the last lot that was read before, or None.
+    """
+    starts = [
         {
             "member_id": member_id,
             # Lots without expiry come last; lots that expire at `at` cannot be used any more.
@@ -235,18 +245,18 @@ def next_lots(
         for member_id, lot in after.items()
     ]
     if lot_range.coupon_id is None:
-        statement, whose = _NEXT_LOTS_OF_BOOK, lot_range.coupon_book_id
+        statement, id_ = _NEXT_LOTS_OF_BOOK, lot_range.coupon_book_id
     else:
-        statement, whose = _NEXT_LOTS_OF_COUPON, lot_range.coupon_id
-    rows = query(db, statement, (as_json(places), organization_id, whose, limit))
+        statement, id_ = _NEXT_LOTS_OF_COUPON, lot_range.coupon_id
+    rows = query(db, statement, (as_json(starts), organization_id, id_, limit))
     return [CouponLot(*row) for row in rows]
 
 
 def assigned_of_books(
     db: Connection, organization_id: int, member_ids: Collection[int], book_ids: Collection[int]
 ) -> dict[Place, Decimal]:
-    """How much of books was assigned to members."""
-    rows = query(db, _ASSIGNED, (organization_id, list(member_ids), list(book_ids)))
+    """The amounts assigned to the members less reversals, by member and book."""
+    rows = query(db, _ASSIGNED_AMOUNTS, (organization_id, list(member_ids), list(book_ids)))
     return {(member_id, book_id): assigned for member_id, book_id, assigned in rows}
 
 
@@ -257,9 +267,9 @@ def find_usage_totals(
     assigned: Mapping[Place, Decimal],
     since: Mapping[int, tuple[datetime | None, datetime | None]],
 ) -> dict[Place, UsageTotals]:
-    """Members' totals of the books in `assigned`, which has the amount of each.
+    """The totals of members, by member and book: those `assigned`, and those used and discounted in current periods.
 
-    `since` has the starts of each book's periods of uses and of discounts.
+    `since` has for each book the moments at which its periods of uses and of discounts began, None without a period.
     """
     totals = {place: UsageTotals(amount) for place, amount in assigned.items()}
     periods = [
@@ -268,7 +278,7 @@ def find_usage_totals(
         if uses is not None or discounts is not None
     ]
     if periods:
-        rows = query(db, _IN_PERIODS, (as_json(periods), organization_id, list(member_ids)))
+        rows = query(db, _USED_IN_PERIODS, (as_json(periods), organization_id, list(member_ids)))
         for member_id, book_id, used_amount, discounted in rows:
             place = member_id, book_id
             totals[place] = UsageTotals(assigned.get(place, Decimal(0)), used_amount, discounted)
@@ -276,48 +286,51 @@ def find_usage_totals(
 
 
 def claim_free(
-    db: Connection, book: CouponBook, count: int, at_hand: Collection[int], at: datetime, lock: bool
+    db: Connection, book: CouponBook, count: int, excluded_ids: Collection[int], at: datetime, lock: bool
 ) -> list[Coupon]:
-    """Claim up to `count` codes of a book that are not assigned, and not locked at `at`, except the ids in `at_hand`.
+    """Claim up to `count` codes of a book that are not assigned and have no coupon lock at `at`.
 
-    With `lock` the codes are locked for this transaction; without it, as in a dry run, they are only read. Codes that
-    other transactions are claiming are skipped. If no others are left, it waits to see whether those are assigned.
+    The coupons with `excluded_ids` are not claimed. With `lock` the rows are locked for this database transaction;
+    without it, as in a dry run, they are only read. Codes that other transactions are claiming are skipped. If only
+    such codes are left, it waits for these transactions and claims the codes that they have not assigned.
     """
-    values = (book.organization_id, book.coupon_book_id, at, list(at_hand), count)
+    values = (book.organization_id, book.coupon_book_id, at, list(excluded_ids), count)
     if not lock:
-        return [Coupon(*row) for row in query(db, _FREE, values)]
-    free = [Coupon(*row) for row in query(db, f"{_FREE} FOR NO KEY UPDATE SKIP LOCKED", values)]
+        return [Coupon(*row) for row in query(db, _FREE_CODES, values)]
+    free = [Coupon(*row) for row in query(db, f"{_FREE_CODES} FOR NO KEY UPDATE SKIP LOCKED", values)]
     if not free:
-        free = [Coupon(*row) for row in query(db, f"{_FREE} FOR NO KEY UPDATE", values)]
+        free = [Coupon(*row) for row in query(db, f"{_FREE_CODES} FOR NO KEY UPDATE", values)]
     return free
 
 
 def find_coupons(
     db: Connection, book: CouponBook, codes: Collection[str], coupon_ids: Collection[int] = (), *, lock: bool
 ) -> list[Coupon]:
-    """The given codes that the book has, by code or id; with `lock` exclusively for this transaction."""
+    """The coupons of the book with one of these codes or ids; with `lock`, they are locked exclusively."""
     values = (book.organization_id, book.coupon_book_id, list(codes), list(coupon_ids))
     rows = query(db, _LOCK_BY_CODE if lock else _BY_CODE, values)
     return [Coupon(*row) for row in rows]
 
 
 BookAdditions = Mapping[int, tuple[Decimal, Decimal, int, datetime | None]]
-"""Additions to the sums of books, by id, and to the number of their codes, and the end of their last lock."""
+"""By book id: additions to the assigned amount, to the uses, and to the number of codes; the end of the last lock."""
 
 
 def add_to_books(db: Connection, organization_id: int, additions: BookAdditions) -> None:
     """Add to the sums of books."""
     if additions:
-        defer(db, _ADD, _values_to_add(db, organization_id, additions))
+        defer(db, _ADD_TO_BOOKS, _values_to_add(db, organization_id, additions))
 
 
 def add_to_books_and_count(db: Connection, organization_id: int, additions: BookAdditions) -> dict[int, int]:
-    """Add to the sums of books; returns how many codes each has now."""
-    return dict(map(tuple, query(db, _ADD, _values_to_add(db, organization_id, additions)))) if additions else {}
+    """Add to the sums of books; return the number of codes that each book has now, by book id."""
+    if not additions:
+        return {}
+    return dict(map(tuple, query(db, _ADD_TO_BOOKS, _values_to_add(db, organization_id, additions))))
 
 
 def _values_to_add(db: Connection, organization_id: int, additions: BookAdditions) -> tuple[Any, ...]:
-    """The values of the statement that adds to books; several of them are locked in the order of their ids."""
+    """Lock the books in the order of their ids, if there are several; return the values of the statement that adds."""
     ids = sorted(additions)
     if len(ids) > 1:
         defer(db, _LOCK_BY_ID, (organization_id, ids))
@@ -334,25 +347,25 @@ def _values_to_add(db: Connection, organization_id: int, additions: BookAddition
     return *recordset_of(rows), organization_id
 
 
-def known_codes(db: Connection, book: CouponBook, codes: Collection[str]) -> set[str]:
-    """The given codes that the book has."""
-    return set(db.exec_driver_sql(_KNOWN, (book.organization_id, book.coupon_book_id, list(codes))).scalars())
+def existing_codes(db: Connection, book: CouponBook, codes: Collection[str]) -> set[str]:
+    """The codes, among these, that the book already has."""
+    return set(db.exec_driver_sql(_EXISTING_CODES, (book.organization_id, book.coupon_book_id, list(codes))).scalars())
 
 
 def add_coupons(db: Connection, new_coupons: Sequence[Coupon], counts_by_book: Mapping[int, int]) -> None:
-    """Insert generated coupons; `counts_by_book` is the number each book had before, for their positions."""
-    places = dict(counts_by_book)
+    """Insert generated coupons; their positions continue `counts_by_book`, the number that each book had before."""
+    last_positions = dict(counts_by_book)
     rows = []
     for coupon in new_coupons:
-        places[coupon.coupon_book_id] += 1
-        rows.append(replace(coupon, position=places[coupon.coupon_book_id]))
+        last_positions[coupon.coupon_book_id] += 1
+        rows.append(replace(coupon, position=last_positions[coupon.coupon_book_id]))
     add_all(db, coupons, rows, names=_COUPON_NAMES)
 
 
 def add_to_coupons(
     db: Connection, organization_id: int, rows: Sequence[Mapping[str, Any]], *, are_personal: bool
 ) -> None:
-    """Add to the sums of coupons; personal ones also get their expiry and attributes."""
+    """Add to the sums of coupons; in rows of personal coupons, also store expiry, attributes and end of the lock."""
     defer(db, _ADD_TO_PERSONAL if are_personal else _ADD_TO_SHARED, (*recordset_of(rows), organization_id))
 
 
@@ -365,12 +378,12 @@ def statements_to_store(member_amounts: Sequence[MemberCoupon], lots: Sequence[C
 def active_locks(
     db: Connection, organization_id: int, member_ids: Collection[int], book_ids: Collection[int], at: datetime
 ) -> tuple[list[CouponLock], dict[int, int]]:
-    """The members' active locks of books, and the number of all that reserve something of the stock of each."""
+    """The members' active locks of books, and by book the number of all members' locks that reserve stock of it."""
     parameters = (organization_id, list(book_ids), at)
-    member_locks = [CouponLock(*row) for row in query(db, _OWN_LOCKS, (*parameters, list(member_ids)))]
-    return member_locks, dict(map(tuple, query(db, _RESERVED, parameters)))
+    member_locks = [CouponLock(*row) for row in query(db, _MEMBER_LOCKS, (*parameters, list(member_ids)))]
+    return member_locks, dict(map(tuple, query(db, _RESERVED_STOCK, parameters)))
 
 
 def statements_to_store_locks(locks: Sequence[CouponLock]) -> list[Statement]:
-    """The statement that stores new locks and their ends."""
+    """The statement that inserts new locks, and stores the ends of existing locks."""
     return [(_STORE_LOCKS, (as_json(as_rows(locks, fields_of(CouponLock))),))]

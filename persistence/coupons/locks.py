@@ -28,11 +28,11 @@ def find_by_keys(db: Connection, organization_id: int, keys: Collection[str]) ->
 
 
 def find_active(db: Connection, organization_id: int, member_ids: Collection[int], at: datetime) -> list[CouponLock]:
-    """The locks of members that keep a coupon at a moment."""
+    """The locks of members that reserve a coupon at the moment `at`: neither ended nor expired."""
     t = coupon_locks.c
     return LOCKS.find_where(db, organization_id, t.member_id.in_(member_ids), t.ended_at.is_(None), t.expires_at > at)
 
 
 def release(db: Connection, organization_id: int, lock_ids: Collection[int], at: datetime) -> None:
-    """End locks, and let others have the codes that they kept."""
+    """End locks, so that their codes are free for other members."""
     db.exec_driver_sql(_RELEASE, (at, at, organization_id, list(lock_ids), organization_id))

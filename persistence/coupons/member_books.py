@@ -1,4 +1,4 @@
-"""Data for a list of a member's books: candidates, and the member's amounts and the stock of them."""
+"""Data for a list of the books that a member can use: candidates, the member's amounts of them, and free codes."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -26,12 +26,12 @@ WHERE h.organization_id = %s AND h.member_id = %s AND h.coupon_book_id = ANY(%s)
 GROUP BY h.organization_id, h.member_id, h.coupon_book_id
 """
 
-_OFFERED = f"""
+_OFFERED_BOOKS = f"""
 SELECT coupon_book_id FROM coupon_books WHERE organization_id = %s AND publishing_status = '{PUBLISHED}'
     AND (valid_from_date IS NULL OR valid_from_date <= %s) AND (valid_to_date IS NULL OR valid_to_date >= %s)
 """
 
-_WITH_FREE_CODES = """
+_BOOKS_WITH_FREE_CODES = """
 SELECT x.coupon_book_id FROM unnest(%s::bigint[]) AS x(coupon_book_id)
 WHERE EXISTS (
     SELECT FROM coupons c WHERE c.organization_id = %s AND c.coupon_book_id = x.coupon_book_id AND c.total_assigned = 0
@@ -41,7 +41,7 @@ WHERE EXISTS (
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """A member's assigned and used amounts of a book, and the unexpired amount left."""
+    """A member's assigned and used amounts of a book, and the amount that is left and has not expired."""
 
     assigned: Decimal = Decimal(0)
     used: Decimal = Decimal(0)
@@ -57,9 +57,10 @@ def find_candidates(
     audience_keys: Collection[str],
     now: datetime,
 ) -> list[CouponBook]:
-    """The books that match the query and that no stored restriction excludes for the member at `now`, in its order.
+    """The books that match the query, in its order, without books that their columns exclude for the member at `now`.
 
-    Eligibility would exclude the omitted ones, too; the index omits them without reading the books.
+    Excluded books are not published, not valid at `now`, or only for other tiers or audiences. The later check of
+    exclusions would exclude them, too, but only after reading them.
     """
     begin, end = table.c.valid_from_date, table.c.valid_to_date
     return BOOKS.find_where(
@@ -78,12 +79,13 @@ def find_candidates(
 
 def find_offered(db: Connection, organization_id: int, now: datetime) -> list[int]:
     """The ids of the books that are published and within their dates at `now`."""
-    return [row[0] for row in query(db, _OFFERED, (organization_id, now, now))]
+    return [row[0] for row in query(db, _OFFERED_BOOKS, (organization_id, now, now))]
 
 
 def _is_for(column: Any, keys: Collection[str]) -> Any:
-    free = func.cardinality(column) == 0
-    return or_(free, column.bool_op("&&")(cast(list(keys), column.type))) if keys else free
+    """The condition that the list in a column is empty, which means all members, or has one of the keys."""
+    is_for_all = func.cardinality(column) == 0
+    return or_(is_for_all, column.bool_op("&&")(cast(list(keys), column.type))) if keys else is_for_all
 
 
 def amounts_of(db: Connection, member: Member, book_ids: Collection[int], at: datetime) -> dict[int, Amounts]:
@@ -95,6 +97,6 @@ def amounts_of(db: Connection, member: Member, book_ids: Collection[int], at: da
     }
 
 
-def with_free_codes(db: Connection, organization_id: int, book_ids: Collection[int], at: datetime) -> set[int]:
-    """The books of the type `list` with a free code, among these; one statement."""
-    return {row[0] for row in db.exec_driver_sql(_WITH_FREE_CODES, (list(book_ids), organization_id, at))}
+def books_with_free_codes(db: Connection, organization_id: int, book_ids: Collection[int], at: datetime) -> set[int]:
+    """The ids, among these ids of books of the type `list`, of the books that have a free code; one statement."""
+    return {row[0] for row in db.exec_driver_sql(_BOOKS_WITH_FREE_CODES, (list(book_ids), organization_id, at))}

@@ -55,8 +55,9 @@ _JOINED = table.join(coupons, is_same(coupons, table, "coupon_id")).join(
 class MemberCouponEntry:
     """A member's amounts of a coupon, with its code and book.
 
-    `expired_at` and `custom_attributes` are those of the lot that is used next; if all the rest has expired, of the lot
-    that expired last, and if nothing is left, of the last lot. `remaining_value` is what can be used of value coupons.
+    `expired_at` and `custom_attributes` are those of the lot that is used next; if all lots with an amount left have
+    expired, of the lot that expired last; if no lot has an amount left, of the last lot. `remaining_value` is the value
+    that can be used of value coupons, None for other coupons.
     """
 
     coupon_book_id: int
@@ -75,9 +76,9 @@ class MemberCouponEntry:
 def find_page(
     db: Connection, member: Member, query: Mapping[str, Any], loyalty_program_id: int | None, now: datetime
 ) -> Paged[MemberCouponEntry]:
-    """A page of the member's coupons at `now`, used up or not, without those reversed entirely.
+    """A page of the member's coupons at `now`, also of used coupons, but without entirely reversed ones.
 
-    With a program, only coupons of its books and of those of no program.
+    With a program, the page has only coupons of books of this program or of no program.
     """
     page = Page.of(query)
     usable = usable_lots(table.c.organization_id, now).where(_SAME_COUPON).exists()
@@ -86,7 +87,7 @@ def find_page(
     if loyalty_program_id is not None:
         conditions.append(is_of_program_or_none(loyalty_program_id))
     order = ordering(page.order, {**ORDER, "expiredAt": expiry_of_member(now)}, table.c.member_coupon_id)
-    # The page is determined first, and only its coupons' lots are read.
+    # The page is determined first, so that only the lots of its coupons are read.
     ids = select(table.c.member_coupon_id).select_from(_JOINED).where(*conditions).order_by(*order)
     on_page = ids.limit(page.limit).offset(page.page * page.limit).subquery()
     columns = (
@@ -114,23 +115,23 @@ def find_page(
 
 
 def expiry_of_member(at: datetime) -> ColumnElement[Any]:
-    """When a member's coupon expires next, or has expired at last."""
+    """The next expiry of a member's coupon after `at`; if nothing of it can be used any more, its last expiry."""
     return _of_next_lot("expired_at", at)
 
 
 def _remaining_value(at: datetime) -> ColumnElement[Any]:
-    """The value that is left of a member's coupon at a moment; null unless it is a value coupon."""
-    is_left = (lots.c.amount > lots.c.amount_used) & (_lot_expiry > at)
-    total = select(func.coalesce(func.sum(lots.c.remaining_value).filter(is_left), 0)).where(_SAME_COUPON)
+    """The value that can be used of a member's coupon at `at`; null unless it is a value coupon."""
+    is_usable = (lots.c.amount > lots.c.amount_used) & (_lot_expiry > at)
+    total = select(func.coalesce(func.sum(lots.c.remaining_value).filter(is_usable), 0)).where(_SAME_COUPON)
     return case((coupon_books.c.is_value_coupon, total.scalar_subquery()), else_=None).label("remaining_value")
 
 
-# In the order of the indexes of available amounts.
+# The same expression as in the indexes of lots with an amount left.
 _lot_expiry: ColumnElement[Any] = func.coalesce(lots.c.expired_at, literal_column("'infinity'::timestamptz"))
 
 
 def _of_next_lot(name: str, at: datetime) -> ColumnElement[Any]:
-    """A column of the lot that is used next, else of the one that expired last, else of the last one."""
+    """The column `name` of the lot that `MemberCouponEntry` describes: the one that is used next, if there is one."""
     lot_column = select(lots.c[name]).where(_SAME_COUPON, lots.c.amount > lots.c.amount_used)
     usable, expired = lot_column.where(_lot_expiry > at), lot_column.where(_lot_expiry <= at)
     age = lots.c.created_at, lots.c.coupon_lot_id
@@ -142,7 +143,7 @@ def _of_next_lot(name: str, at: datetime) -> ColumnElement[Any]:
 
 
 def usable_lots(organization_id: Any, at: datetime) -> Select[Any]:
-    """The lots of the organization with an amount that can be used at `at`."""
+    """The ids of the organization's lots with an amount that can be used at `at`."""
     return select(lots.c.coupon_lot_id).where(
         lots.c.organization_id == organization_id,
         lots.c.amount > lots.c.amount_used,
@@ -150,7 +151,7 @@ def usable_lots(organization_id: Any, at: datetime) -> Select[Any]:
     )
 
 
-_OF_TOTALS = {
+_TOTALS_FILTERS = {
     "tags": has_all(coupon_books.c.tags),
     "tagsAny": has_any(coupon_books.c.tags),
     "validFromDate": from_moment_or_open(coupon_books.c.valid_to_date),
@@ -161,9 +162,9 @@ _OF_TOTALS = {
 def totals(
     db: Connection, member: Member, loyalty_program_id: int, query: Mapping[str, Any]
 ) -> tuple[Decimal, Decimal]:
-    """The member's used and assigned totals of a program's books that match the query."""
+    """The member's used and assigned totals, in this order, of the books of the program, or of none, in the query."""
     of_program = is_of_program_or_none(loyalty_program_id)
-    conditions = [*_of_member(member), of_program, *conditions_of(_OF_TOTALS, query)]
+    conditions = [*_of_member(member), of_program, *conditions_of(_TOTALS_FILTERS, query)]
     used_amount, assigned = func.sum(table.c.amount_used), func.sum(table.c.amount_assigned)
     statement = (
         select(func.coalesce(used_amount, 0), func.coalesce(assigned, 0)).select_from(_JOINED).where(*conditions)
@@ -173,6 +174,7 @@ def totals(
 
 
 def _of_member(member: Member) -> list[ColumnElement[bool]]:
+    """The conditions that a row is of the member and is not reversed entirely."""
     return [
         is_same(table, member, "member_id"),
         or_(table.c.amount_assigned != 0, table.c.amount_used != 0),

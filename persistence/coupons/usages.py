@@ -18,16 +18,16 @@ from persistence.rows import Statement, additions, as_rows, fields_of, next_ids,
 from persistence.tables.coupons import coupon_books, coupon_lots, coupons
 from persistence.tables.coupons import coupon_usages as table
 
-# The code and the book's key are stored only with the coupon and the book. Both are always there; outer joins are left
-# out of a count that does not ask for them.
-_ELSEWHERE = {"code": coupons.c.code, "coupon_book_key": coupon_books.c.coupon_book_key}
+# Columns of the coupon and of the book, which always exist. The joins are outer joins only because PostgreSQL skips
+# these in a count that uses none of their columns.
+_JOINED_COLUMNS = {"code": coupons.c.code, "coupon_book_key": coupon_books.c.coupon_book_key}
 USAGES = Records(
     table,
     CouponUsage,
     source=table.outerjoin(coupons, is_same(coupons, table, "coupon_id")).outerjoin(
         coupon_books, is_same(coupon_books, table, "coupon_book_id")
     ),
-    columns=_ELSEWHERE,
+    columns=_JOINED_COLUMNS,
     filters={
         "codes": is_any_of(coupons.c.code),
         "fromCreatedAt": from_moment(table.c.created_at),
@@ -36,9 +36,9 @@ USAGES = Records(
         **TAG_FILTERS,
     },
 )
-# One that leaves something of a value coupon uses none up.
+# The used amount is no criterion: it is 0 for the use of a value coupon that leaves a part of its value.
 _IS_USE = (table.c.amount_assigned == 0, table.c.reverted_usage_id.is_(None))
-_FIELDS = tuple(name for name in fields_of(CouponUsage) if name not in _ELSEWHERE)
+_FIELDS = tuple(name for name in fields_of(CouponUsage) if name not in _JOINED_COLUMNS)
 
 _LINK = update_by_id(table, "coupon_usage_id", "reversal_usage_id", "updated_at")
 
@@ -51,15 +51,15 @@ SELECT ARRAY(SELECT system_unique_key FROM coupon_usages WHERE organization_id =
 def look_up(
     db: Connection, organization_id: int, keys: Collection[str], count: int
 ) -> tuple[Sequence[str], Sequence[int], Sequence[int]]:
-    """The keys under which there are usages, and so many ids for new usages and for their events, in one statement."""
-    [known_keys_and_ids] = query(db, _LOOK_UP, (organization_id, list(keys), count, count))
-    return known_keys_and_ids
+    """Find the keys that usages have, and reserve `count` ids each for new usages and their events; one statement."""
+    [existing_keys_and_ids] = query(db, _LOOK_UP, (organization_id, list(keys), count, count))
+    return existing_keys_and_ids
 
 
 def find_uses_of_coupon(
     db: Connection, organization_id: int, member_id: int, coupon_id: int, limit: int
 ) -> list[CouponUsage]:
-    """The member's last unreverted uses of a coupon, newest first."""
+    """The member's last `limit` unreverted uses of a coupon, newest first."""
     uses = _active_uses(organization_id, member_id, coupon_id)
     return USAGES.find_where(db, organization_id, *uses, order=[USAGES.id.desc()], limit=limit)
 
@@ -71,6 +71,7 @@ def count_uses_of_coupon(db: Connection, organization_id: int, member_id: int, c
 
 
 def _active_uses(organization_id: int, member_id: int, coupon_id: int) -> tuple[ColumnElement[bool], ...]:
+    """The conditions that a usage is an unreverted use of the coupon by the member."""
     return (
         table.c.organization_id == organization_id,
         table.c.member_id == member_id,
@@ -81,7 +82,7 @@ def _active_uses(organization_id: int, member_id: int, coupon_id: int) -> tuple[
 
 
 def last_uses(db: Connection, member: Member, book_ids: Collection[int]) -> dict[int, CouponUsage]:
-    """The member's last use of each book that was not reverted, by book id; one statement."""
+    """The member's last unreverted use of each book, by book id; one statement."""
     statement = (
         select(*USAGES.columns)
         .select_from(USAGES.source)
@@ -98,7 +99,7 @@ def last_uses(db: Connection, member: Member, book_ids: Collection[int]) -> dict
 
 
 def find_page(db: Connection, member: Member, query: Mapping[str, Any], now: datetime) -> Paged[CouponUsage]:
-    """A page of a member's usages; with `unusedOnly`, of assignments that have something usable at `now`."""
+    """A page of a member's usages; with `unusedOnly`, only of assignments with an amount that can be used at `now`."""
     filters = {name: value for name, value in query.items() if name != "unusedOnly"}
     conditions = [table.c.member_id == member.member_id]
     if query.get("unusedOnly"):
@@ -108,11 +109,11 @@ def find_page(db: Connection, member: Member, query: Mapping[str, Any], now: dat
 
 
 def additions_of(usages: Collection[CouponUsage]) -> list[Statement]:
-    """The statement that inserts usages, whose ids were reserved."""
+    """The statements that insert usages, under the reserved ids that they have."""
     return additions(table, as_rows(usages, _FIELDS))
 
 
 def links_of(organization_id: int, usages: Collection[CouponUsage]) -> list[Statement]:
-    """The statement that stores links from usages to their reversals."""
+    """The statement that stores links from usages to their reversals; none without usages."""
     rows = as_rows(usages, ("coupon_usage_id", "reversal_usage_id", "updated_at"))
     return [(_LINK, (*recordset_of(rows), organization_id))] if rows else []

@@ -171,7 +171,7 @@ class _MemberView:
         lists = [book.coupon_book_id for book in books if book.type == LIST]
         free: set[int] = set()
         if lists:
-            free = member_books.with_free_codes(
+            free = member_books.books_with_free_codes(
                 self._call.db, self._call.organization.organization_id, lists, self._call.now
             )
         stock = {book.coupon_book_id: stock_left(book, int(book.coupon_book_id in free)) for book in books}

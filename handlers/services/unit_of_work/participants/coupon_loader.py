@@ -183,7 +183,7 @@ class CouponLoader:
         pattern, codes = pattern_of(book.code_pattern), set[str]()
         while len(codes) < count:
             drawn_codes = {pattern.draw(_RANDOM) for _ in range(count - len(codes))} - codes
-            codes |= drawn_codes - holdings.known_codes(self._db, book, drawn_codes)
+            codes |= drawn_codes - holdings.existing_codes(self._db, book, drawn_codes)
         now = self._unit.now
         return [
             Coupon(
