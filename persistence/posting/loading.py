@@ -25,7 +25,7 @@ SELECT organization_id, wallet_id, wallet_key, ledger_id, created_at FROM wallet
 WHERE organization_id = %s AND wallet_id = ANY(%s::bigint[]) ORDER BY wallet_id FOR NO KEY UPDATE
 """)
 
-# With the version of the configuration, also for wallets that have no balance.
+# The outer join returns the version of the configuration even if no wallet has a balance.
 _HOLDINGS = Prepared("""
 SELECT o.configuration_version, h.* FROM organizations o LEFT JOIN (
 SELECT wallet_id, ledger_account_id, current_balance, pending_credit_balance, pending_debit_balance,
@@ -44,7 +44,7 @@ FROM ledger_balances b WHERE organization_id = %s AND wallet_id = ANY(%s::bigint
 ) AS h ON true WHERE o.organization_id = %s
 """)
 
-# The shared lock of an account's row makes a change of its rules wait until decisions by them are committed.
+# While an account's row has a shared lock, a change of its rules waits for the commit of what follows these rules.
 _SHARE_ACCOUNTS = Prepared("""
 SELECT FROM ledger_accounts WHERE organization_id = %s AND ledger_account_id = ANY(%s::bigint[])
 ORDER BY ledger_account_id FOR KEY SHARE
@@ -61,7 +61,7 @@ WHERE organization_id = %s AND wallet_id = ANY(%s) AND remaining > 0 AND expires
 ORDER BY wallet_id, ledger_account_id, expires_at, ledger_lot_id
 """
 
-# Mints wait for a moment, or for an event until one.
+# Pending transactions whose hold has ended, and mints that waited for a moment, or too long for an event.
 _DUE = """
 SELECT ledger_transaction_id FROM ledger_transactions
 WHERE organization_id = %(organization_id)s AND from_wallet_id = ANY(%(wallet_ids)s) AND status = 0
@@ -110,7 +110,7 @@ WHERE organization_id = %s AND from_wallet_id = ANY(%s) AND is_expiry AND extern
 
 
 def find_posted(db: Connection, organization_id: int, keys: Collection[str]) -> ResultsByKey[int]:
-    """The id of the transaction posted under each of these keys."""
+    """The ids of the transactions posted under these keys, by key, with the digests of their requests."""
     rows = query(db, _POSTED, (organization_id, list(keys)))
     return ResultsByKey([(key, None if digest is None else bytes(digest), id_) for key, id_, digest in rows])
 
@@ -125,7 +125,7 @@ def look_up(db: Connection, organization_id: int, keys: Sequence[str]) -> tuple[
 
 
 def lock_wallets(db: Connection, organization_id: int, wallet_ids: Collection[int]) -> dict[int, Wallet]:
-    """Lock wallets with all records of their holders, in the order of `locks`; returns the existing ones."""
+    """Lock wallets, and so all records of their members, in the order of `locks`; return the existing wallets by id."""
     rows = query(db, _LOCK_WALLETS, (organization_id, list(wallet_ids)))
     return {row[1]: Wallet(*row) for row in rows}
 
@@ -141,18 +141,18 @@ def open_session(
     lock: bool = True,
     since: datetime | None = None,
 ) -> LedgerSession:
-    """Open a session of locked wallets, with the current state of their accounts.
+    """Open a session of locked wallets, with their current balances in the accounts.
 
-    `configured` are accounts by id at the configuration version of `organization`: they are read again only if the
-    version has changed since. What is due by time comes first: holds end, mints become available, and expired value is
-    burned. Without `lock` it is the session of a dry run, which locks no accounts. `since` is the earliest moment of
-    what is done in the session, if that is not now.
+    `configured` has accounts by id, as of the configuration version of `organization`; accounts are read again only if
+    the version has changed since, or one is not there. First the session does what is due at `at`: it ends holds, makes
+    mints available, and burns expired points. Without `lock`, in a dry run, no accounts are locked. `since` is the
+    earliest moment of the events and movements of the session, None if they happen now.
     """
     organization_id, wallets, account_ids = organization.organization_id, list(wallet_ids), list(ledger_account_ids)
     if lock:
         defer(db, _SHARE_ACCOUNTS, (organization_id, account_ids))
-    due = (organization_id, at)
-    rows = query(db, _HOLDINGS, (*due, *due, *due, organization_id, wallets, organization_id))
+    moment = (organization_id, at)
+    rows = query(db, _HOLDINGS, (*moment, *moment, *moment, organization_id, wallets, organization_id))
     version = rows[0][0] if rows else None
     holdings: dict[Pair, Holding] = {}
     have_expired = are_due = False
@@ -176,11 +176,11 @@ def open_session(
     idle = _IdleBalances(session)
     if are_due:
         _settle_due(db, organization_id, session, wallets, idle)
-    tracked = {i: a for i, a in accounts.items() if a.point_tracking_enabled}
-    if tracked:
-        idle_times = idle.ends(holdings, tracked)
+    tracking_accounts = {i: account for i, account in accounts.items() if account.point_tracking_enabled}
+    if tracking_accounts:
+        idle_times = idle.find_idle_times(holdings, tracking_accounts)
         if have_expired or idle_times:
-            _expire(db, organization_id, session, wallets if have_expired else [], idle_times, tracked)
+            _expire(db, organization_id, session, wallets if have_expired else [], idle_times, tracking_accounts)
     if since is not None and since < at:
         _expect_late_activity(db, organization_id, session, wallets, since)
     return session
@@ -191,8 +191,8 @@ def _expect_late_activity(
 ) -> None:
     """Load the expiries of idle balances that a late activity may still revert.
 
-    It finds those after `since`, within the `late_activity_days` of the account, and sends no statement if no account
-    allows late activities.
+    These are the expiries after `since` and within the `late_activity_days` of the account. No statement is sent if no
+    account allows late activities.
     """
     policies = {i: account.idle_policy(session.zone) for i, account in session.accounts.items()}
     days = {
@@ -201,13 +201,14 @@ def _expect_late_activity(
         if policy is not None and policy.activities is not None and session.accounts[i].late_activity_days
     }
     if days:
-        # The statement finds expiries later than `earliest`; one that is exactly so many days old can be reverted, too.
+        # The statement finds expiries later than `earliest`. An expiry that is exactly `late_activity_days` old counts.
         earliest = max(since, session.at - timedelta(days=max(days.values()), microseconds=1))
         rows = query(db, _LATE_EXPIRIES, (organization_id, wallets, earliest, list(days)))
         session.expect_late_activity(find_stored(db, organization_id, [row[0] for row in rows]).values())
 
 
 def _waiting_text(db: Connection, organization_id: int, now: datetime, wallet_id: int, ledger_account_id: int) -> str:
+    """The end of a message about a low balance: when more points are available; empty if no points wait."""
     values = (organization_id, wallet_id, ledger_account_id, now)
     for available_at, amount in query(db, _NEXT_AVAILABLE, values):
         amount = f"{amount.normalize():f}"
@@ -217,38 +218,42 @@ def _waiting_text(db: Connection, organization_id: int, now: datetime, wallet_id
     return ""
 
 
-# From the end of an idle balance until points arrived in it again, or now: lots that are kept for so long live on.
+# The time in which a balance had expired by inactivity: from its end until points arrived in it again, or until now.
+# Lots with a `kept_until` after this time have not expired.
 IdleTime = tuple[datetime, datetime]
 
 
 class _IdleBalances:
-    """Ends of balances that were idle for too long, where points become available before or after them."""
+    """Finds out when balances had expired by inactivity, while waiting points become available in the same balances."""
 
     def __init__(self, session: LedgerSession) -> None:
         self._session = session
-        # What has become available since the last end, if there was one.
+        # The mints of a balance that became available after its last idle time.
         self._arrived: dict[Pair, list[Capture]] = {}
-        self._ends: dict[Pair, list[IdleTime]] = {}
+        self._idle_times: dict[Pair, list[IdleTime]] = {}
 
     def make_available(self, transaction: Stored, account: LedgerAccount) -> None:
-        """Make a mint available, which is a movement; if the balance had expired before, only its points are left."""
+        """Make a mint available, as a movement of its balance; if the balance had expired before, expire it first."""
         pair = transaction.credited_wallet_id, account.ledger_account_id
         self._expire_idle(pair, account, transaction.available_at or self._session.at)
         self._arrived.setdefault(pair, []).append(self._session.make_available(transaction, account))
 
-    def ends(self, pairs: Iterable[Pair], accounts: Mapping[int, LedgerAccount]) -> dict[Pair, list[IdleTime]]:
-        """The times in which stored balances had expired by inactivity, the earliest first."""
+    def find_idle_times(
+        self, pairs: Iterable[Pair], accounts: Mapping[int, LedgerAccount]
+    ) -> dict[Pair, list[IdleTime]]:
+        """Find the times in which stored balances had expired by inactivity; return those of each, earliest first."""
         for pair in pairs:
             if pair[1] in accounts and accounts[pair[1]].expiration_policies:
                 self._expire_idle(pair, accounts[pair[1]], self._session.at)
-        return self._ends
+        return self._idle_times
 
     def _expire_idle(self, pair: Pair, account: LedgerAccount, until: datetime) -> None:
+        """Store the idle time of a balance that had expired by `until`; expire the mints that had arrived before."""
         session = self._session
         end = account.end_of_idle_balance(session.holding(*pair), session.zone)
         if end is None or end > until:
             return
-        self._ends.setdefault(pair, []).append((end, until))
+        self._idle_times.setdefault(pair, []).append((end, until))
         for capture in self._arrived.pop(pair, ()):
             remaining = session.left_of(capture)
             if remaining:
@@ -258,13 +263,14 @@ class _IdleBalances:
 def _settle_due(
     db: Connection, organization_id: int, session: LedgerSession, wallets: list[int], idle: _IdleBalances
 ) -> None:
-    """End the holds of the wallets that end by time, and make mints available, in the order of their moments."""
-    due = {"organization_id": organization_id, "wallet_ids": wallets, "now": session.at}
-    ids = [row[0] for row in query(db, _DUE, due)]
-    ended = with_orders(db, organization_id, find_stored(db, organization_id, ids).values())
-    for transaction in sorted(ended, key=lambda due: (due.available_at or due.held_until, due.ledger_transaction_id)):
+    """End the holds of the wallets whose time is over, and make mints available, in the order of these moments."""
+    values = {"organization_id": organization_id, "wallet_ids": wallets, "now": session.at}
+    ids = [row[0] for row in query(db, _DUE, values)]
+    due = with_orders(db, organization_id, find_stored(db, organization_id, ids).values())
+    for transaction in sorted(due, key=lambda due: (due.available_at or due.held_until, due.ledger_transaction_id)):
         account = session.accounts.get(transaction.ledger_account_id)
         if account is None:
+            # The session is not about this account.
             continue
         if transaction.available_at is None:
             session.end_hold(transaction, account)
@@ -282,9 +288,10 @@ def _expire(
 ) -> None:
     """Burn what is left of expired lots, so that it cannot be spent.
 
-    `wallets` are those with lots whose own expiry has passed. A lot of a balance with `idle_times` expires with the
+    Lots whose own expiry has passed are looked for in `wallets`. A lot of a balance with `idle_times` expires with the
     balance if that was earlier. Each moment of expiry gets its own transaction, since past balances depend on it.
     """
+    # By wallet, account and moment of expiry: the lots by id.
     expired: dict[tuple[int, int, datetime], dict[int, LotUse]] = {}
     expired_lots = query(db, _EXPIRED_LOTS, (organization_id, wallets, session.at)) if wallets else ()
     for wallet_id, account_id, lot_id, remaining, moment in expired_lots:
@@ -297,7 +304,7 @@ def _expire(
             end = _end_in(idle_times[wallet_id, account_id], use)
             if end is not None and (use.expires_at is None or use.expires_at > end):
                 if use.expires_at is not None:
-                    # Its own expiry comes too late.
+                    # The lot expired with the balance, before its own expiry.
                     expired.get((wallet_id, account_id, use.expires_at), {}).pop(use.ledger_lot_id, None)
                 expired.setdefault((wallet_id, account_id, end), {})[use.ledger_lot_id] = use
     for (wallet_id, account_id, moment), lots in sorted(expired.items(), key=lambda key_and_lots: key_and_lots[0]):
@@ -307,7 +314,7 @@ def _expire(
 
 
 def _end_in(idle_times: Iterable[IdleTime], use: LotUse) -> datetime | None:
-    """When a lot expired with its idle balance; None if it was kept until that was alive again, or still is."""
+    """The moment at which a lot expired with its balance; None if its `kept_until` is after each of the idle times."""
     for end, until in idle_times:
         kept_until = end if use.kept_until is None else max(end, use.kept_until)
         if kept_until <= until:

@@ -1,4 +1,4 @@
-"""Writes the lots that steps of the session make and take."""
+"""Writes the lots that steps of the session create and use."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -55,25 +55,28 @@ WHERE u.organization_id = %s AND u.ledger_transaction_id = x.ledger_transaction_
     AND u.ledger_lot_id = x.ledger_lot_id
 """
 
-_LOTS_AT_FIRST = 64
+_FIRST_LIMIT = 64
+# An amount that lots never cover, so that all of them are read.
 _ALL = Decimal("Infinity")
 
 
 def write_lots(
     db: Connection, organization_id: int, steps: Sequence[tuple[int, Step]], at: datetime
 ) -> list[Statement]:
-    """Determine the lots that the steps make and take, in their order, and write the changes of stored ones.
+    """Determine the lots that the steps create and use, step by step, and write the changes of stored lots.
 
-    Returns the statements that add new lots and uses, to be joined with the statements that add their transactions.
+    Each step has the id of its transaction. Returns the statements that add new lots and uses, to be joined with the
+    statements that add the transactions.
     """
     moves = [(transaction_id, move) for transaction_id, step in steps for move in step.lot_moves]
     if not moves:
         return []
     allocation = _allocate(db, organization_id, moves)
-    # The table itself gives ids to lots that nothing refers to, which saves asking for them.
-    are_named = bool(allocation.uses) and any(lot_id in allocation.new for _, lot_id in allocation.uses)
+    # New lots get their ids from the table, which saves a statement, unless uses refer to new lots.
+    need_ids = bool(allocation.uses) and any(lot_id in allocation.new for _, lot_id in allocation.uses)
+    # By the temporary ids of new lots.
     ids: dict[int, int] = {}
-    if are_named:
+    if need_ids:
         new_ids = reserve_ids(db, ledger_lots=len(allocation.new))["ledger_lots"]
         ids = dict(zip(allocation.new, new_ids, strict=True))
     statements = additions(
@@ -81,7 +84,7 @@ def write_lots(
         [
             {
                 "organization_id": organization_id,
-                **({"ledger_lot_id": ids[lot.ledger_lot_id]} if are_named else {}),
+                **({"ledger_lot_id": ids[lot.ledger_lot_id]} if need_ids else {}),
                 "wallet_id": lot.wallet_id,
                 "ledger_account_id": lot.ledger_account_id,
                 "ledger_transaction_id": lot.ledger_transaction_id,
@@ -114,7 +117,7 @@ def write_lots(
 
 
 def find_extended(db: Connection, organization_id: int, steps: Sequence[Step]) -> list[list[Lot]]:
-    """The lots that each of the steps will extend, when they are written."""
+    """The lots that the steps will extend when they are written; one list for each step."""
     moves = [(position, move) for position, step in enumerate(steps) for move in step.lot_moves]
     extended = _allocate(db, organization_id, moves).extended
     return [extended.get(position, []) for position in range(len(steps))]
@@ -131,7 +134,10 @@ def _allocate(db: Connection, organization_id: int, moves: Sequence[tuple[int, L
 def _write_uses(
     db: Connection, organization_id: int, allocation: Allocation, ids: Mapping[int, int]
 ) -> list[Statement]:
-    """Remove the uses that change; returns the statement that adds their new state, with new uses."""
+    """Remove the stored uses that change; return the statements that add the changed and the new uses.
+
+    `ids` are the ids of new lots by their temporary ids.
+    """
     if allocation.changed_uses:
         ended_uses = [{"ledger_transaction_id": t, "ledger_lot_id": lot_id} for t, lot_id in allocation.changed_uses]
         defer(db, _REMOVE_USES, (*recordset_of(ended_uses), organization_id))
@@ -151,7 +157,7 @@ def _write_uses(
 
 
 def _lots_for(db: Connection, organization_id: int, moves: Sequence[LotMove]) -> list[Lot]:
-    """The stored lots that the moves may change: enough spendable ones of each pair, and the named lots."""
+    """The stored lots that the moves may change: enough spendable lots of each balance, and lots that moves name."""
     if not moves:
         return []
     amounts: dict[Pair, Decimal] = {}
@@ -179,17 +185,20 @@ def _lots_for(db: Connection, organization_id: int, moves: Sequence[LotMove]) ->
 
 
 def _spendable_lots(db: Connection, organization_id: int, amounts: Mapping[Pair, Decimal]) -> list[Lot]:
-    """Lots that cover the wanted amount of each pair, or all there are; few are read if few suffice."""
+    """The first spendable lots of each balance, enough to cover its amount, or all its lots if they do not cover it.
+
+    Balances whose lots do not cover the amount are read again, with eight times as many lots.
+    """
     by_pair: dict[Pair, list[Lot]] = {}
-    missing_amounts, limit = dict(amounts), _LOTS_AT_FIRST
-    while missing_amounts:
-        by_pair.update({pair: [] for pair in missing_amounts})
-        for row in query(db, _SPENDABLE_LOTS, (as_json(as_pairs(missing_amounts)), organization_id, limit)):
+    uncovered_amounts, limit = dict(amounts), _FIRST_LIMIT
+    while uncovered_amounts:
+        by_pair.update({pair: [] for pair in uncovered_amounts})
+        for row in query(db, _SPENDABLE_LOTS, (as_json(as_pairs(uncovered_amounts)), organization_id, limit)):
             lot = Lot(*row)
             by_pair[lot.wallet_id, lot.ledger_account_id].append(lot)
-        missing_amounts = {
+        uncovered_amounts = {
             pair: amount
-            for pair, amount in missing_amounts.items()
+            for pair, amount in uncovered_amounts.items()
             if len(by_pair[pair]) == limit and sum(lot.remaining for lot in by_pair[pair]) < amount
         }
         limit *= 8

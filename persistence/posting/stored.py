@@ -41,7 +41,7 @@ _STORED = f"""{_STORED_COLUMNS}
 WHERE t.organization_id = %s AND t.ledger_transaction_id = ANY(%s)
 """
 
-# Missing amounts of mints are taken from points that the reversal of a debit of their wallet returns.
+# The reversal of a debit returns points to a wallet; missing amounts of the wallet's mints are taken from these points.
 _MINTS_TO_REPAY = f"""{_STORED_COLUMNS}
 WHERE t.organization_id = %s AND t.to_wallet_id = ANY(%s) AND t.missing > 0
 """
@@ -53,14 +53,14 @@ WHERE u.organization_id = %s AND u.ledger_transaction_id = ANY(%s)
 ORDER BY u.ledger_transaction_id, l.expires_at NULLS LAST, u.ledger_lot_id
 """
 
-# Mints that wait for an event which has not come.
+# Mints that wait for an event that has not happened yet.
 _AWAITING = """
 SELECT ledger_transaction_id FROM ledger_transactions
 WHERE organization_id = %s AND to_wallet_id = ANY(%s) AND status = 0 AND transaction_type = 1
     AND available_at IS NULL AND available_on IS NOT NULL
 """
 
-# The order of a mint is that of its event, or of the event that caused that one.
+# The order of a mint is the order of its event; if this has none, of the event that caused it, and so on.
 _ORDERS = """
 WITH RECURSIVE events_of AS (
     SELECT t.ledger_transaction_id, e.cause_loyalty_event_id, e.payload #>> '{order,externalId}' AS external_id
@@ -77,7 +77,7 @@ SELECT ledger_transaction_id, external_id FROM events_of WHERE external_id IS NO
 
 
 def find_stored(db: Connection, organization_id: int, transaction_ids: Collection[int]) -> dict[int, Stored]:
-    """Transactions to be captured or reverted, with the lots that they took, soonest to expire first."""
+    """The transactions with these ids, by id; their `uses` of lots are in the order of expiry."""
     if not transaction_ids:
         return {}
     values = (organization_id, list(transaction_ids))
@@ -105,24 +105,30 @@ def find_awaiting(db: Connection, organization_id: int, wallet_ids: Collection[i
 
 
 def with_orders(db: Connection, organization_id: int, without_orders: Iterable[Stored]) -> list[Stored]:
-    """The transactions; mints that wait get the external id of their event's order. No query without such mints."""
+    """The transactions; if they are mints that wait, or waited, with the external ids of the orders of their events.
+
+    No statement is sent if no transaction is such a mint.
+    """
     transactions = list(without_orders)
     timed = [transaction.ledger_transaction_id for transaction in transactions if transaction.is_timed]
     if not timed:
         return transactions
     orders = dict(query(db, _ORDERS, {"organization_id": organization_id, "ids": timed}))
-    return [replace(mint, order_external_id=orders.get(mint.ledger_transaction_id)) for mint in transactions]
+    return [
+        replace(transaction, order_external_id=orders.get(transaction.ledger_transaction_id))
+        for transaction in transactions
+    ]
 
 
 def _stored_transaction(row: Mapping[Any, Any], uses: Iterable[LotUse] = ()) -> Stored:
     return Stored(**{**row, "lots": tuple(row["lots"] or ())}, uses=tuple(uses))
 
 
-def _mints_to_repay(undone: Stored, mints: Iterable[Stored]) -> tuple[Stored, ...]:
-    """The mints whose missing amounts the reversal of a transaction repays: those reverted after it was posted."""
+def _mints_to_repay(debit: Stored, mints: Iterable[Stored]) -> tuple[Stored, ...]:
+    """The mints whose missing amounts a reversal of the debit repays: mints of its balance that were reverted later."""
     return tuple(
         mint
         for mint in mints
-        if (mint.to_wallet_id, mint.ledger_account_id) == (undone.from_wallet_id, undone.ledger_account_id)
-        and undone.ledger_transaction_id < (mint.clamped_by or 0)
+        if (mint.to_wallet_id, mint.ledger_account_id) == (debit.from_wallet_id, debit.ledger_account_id)
+        and debit.ledger_transaction_id < (mint.clamped_by or 0)
     )

@@ -1,4 +1,4 @@
-"""Writing of posted steps: a fixed number of statements for any number of steps."""
+"""Writes the steps of a ledger session, by a fixed number of statements for any number of steps."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -25,7 +25,7 @@ from persistence.tables.ledger import ledger_balances, ledger_entries, ledger_tr
 
 _WRITE_HOLDINGS = upsert(ledger_balances)
 
-# Each server process of PostgreSQL counts in its own shard, so that mints of one account seldom wait for another.
+# Each server process of PostgreSQL counts in its own shard, so that mints of one account seldom wait for each other.
 _WRITE_SUPPLIES = Prepared("""
 INSERT INTO ledger_account_supplies AS s (organization_id, ledger_account_id, shard, minted, burned)
 SELECT x.organization_id, x.ledger_account_id, pg_backend_pid() %% 16, x.minted, x.burned
@@ -79,10 +79,10 @@ UPDATE organizations SET awaits_events = true WHERE organization_id = %s AND NOT
 def write_session(
     db: Connection, organization_id: int, session: LedgerSession, reserved_ids: Sequence[int] = ()
 ) -> list[int]:
-    """Write every step and return the transaction's id of each; a fixed number of statements for any number.
+    """Write the steps of a session; return the id of the transaction of each step.
 
-    `reserved_ids` are ids that were taken before, for the first of the postings. Without a step only activities are
-    written.
+    `reserved_ids` are ids for the first postings. A session without steps may still change stored
+    transactions, and the dates of the last activity in balances.
     """
     steps = session.steps
     holdings = _holding_rows(organization_id, session)
@@ -94,19 +94,21 @@ def write_session(
         return []
     ids = _ids_of_steps(db, steps, reserved_ids)
     numbered_steps = list(zip(ids, steps, strict=True))
-    id_of = dict(zip(map(id, steps), ids, strict=True))
+    # By the identity of the step, as steps refer to each other as objects.
+    ids_by_step = dict(zip(map(id, steps), ids, strict=True))
     statements = additions(
         ledger_transactions,
         [
-            _transaction_row(organization_id, i, step, session.at, ids, id_of.get(id(step.part_of)))
+            _transaction_row(organization_id, i, step, session.at, ids, ids_by_step.get(id(step.part_of)))
             for i, step in numbered_steps
             if isinstance(step, Posting)
         ],
     )
     if session.changes_stored:
+        # The changes may be of transactions of this session, which are inserted first.
         defer_joined(db, statements)
         statements = []
-        _change_stored(db, organization_id, session, numbered_steps, id_of)
+        _change_stored(db, organization_id, session, numbered_steps, ids_by_step)
     statements += additions(ledger_entries, _entry_rows(organization_id, numbered_steps))
     statements += write_lots(db, organization_id, numbered_steps, session.at)
     statements.append((_WRITE_HOLDINGS, (as_json(holdings),)))
@@ -120,7 +122,11 @@ def write_session(
 
 
 def _ids_of_steps(db: Connection, steps: Sequence[Step], reserved_ids: Sequence[int]) -> list[int]:
-    """The ids of the steps' transactions: those of captured ones, then `reserved_ids`, then newly reserved ones."""
+    """The id of the transaction of each step.
+
+    Captures have the id of the captured transaction. Postings get `reserved_ids`; if there are too few, further ids are
+    reserved.
+    """
     ids: list[int] = []
     remaining_ids = list(reserved_ids)[::-1]
     for position, step in enumerate(steps):
@@ -139,12 +145,12 @@ def _change_stored(
     organization_id: int,
     session: LedgerSession,
     numbered_steps: Sequence[tuple[int, Step]],
-    id_of: Mapping[int, int],
+    ids_by_step: Mapping[int, int],
 ) -> None:
-    """Update transactions that are stored: confirmed, lowered, captured, reverted, or clawed back in part."""
+    """Update the transactions that the session has confirmed, lowered, captured, reverted, or clawed back in part."""
     ids = [i for i, _ in numbered_steps]
     releases = [
-        # What a partial revert of a pending mint has released is subtracted.
+        # Partial reverts of a pending mint have released this amount, which is subtracted.
         {"ledger_transaction_id": i, "amount": released}
         for i, released in session.released_amounts.items()
     ]
@@ -176,11 +182,11 @@ def _change_stored(
         {
             "ledger_transaction_id": i,
             "missing": missing_amount.amount,
-            "clamped_by_ledger_transaction_id": id_of.get(id(missing_amount.posting)),
+            "clamped_by_ledger_transaction_id": ids_by_step.get(id(missing_amount.posting)),
         }
         for i, missing_amount in session.missing_amounts.items()
     ]
-    # Mints that are reverted as a whole are marked by their status.
+    # Only of mints that are reverted in part: a mint that is reverted as a whole has its status.
     unearned = [{"ledger_transaction_id": i, "unearned": amount} for i, amount in session.unearned.items()]
     changes: tuple[tuple[Prepared, list[dict[str, Any]]], ...] = (
         (_CONFIRM, _confirmation_rows(session, ids)),
@@ -195,6 +201,7 @@ def _change_stored(
 
 
 def _confirmation_rows(session: LedgerSession, ids: Sequence[int]) -> list[dict[str, Any]]:
+    """The rows of mints for which the event has happened that they waited for."""
     return [
         {"ledger_transaction_id": _stored_id(i, ids), **confirmation._asdict()}
         for i, confirmation in session.confirmed.items()
@@ -202,6 +209,7 @@ def _confirmation_rows(session: LedgerSession, ids: Sequence[int]) -> list[dict[
 
 
 def _entry_rows(organization_id: int, numbered_steps: Sequence[tuple[int, Step]]) -> list[dict[str, Any]]:
+    """The rows of the steps' entries; entries of a capture follow the stored entries of its transaction."""
     return [
         {
             "organization_id": organization_id,
@@ -221,6 +229,7 @@ def _entry_rows(organization_id: int, numbered_steps: Sequence[tuple[int, Step]]
 def _transaction_row(
     organization_id: int, transaction_id: int, posting: Posting, at: datetime, ids: Sequence[int], part_of: int | None
 ) -> dict[str, Any]:
+    """The row of a posting; `ids` are the ids of all steps, `part_of` is the transaction that it is a part of."""
     details = posting.details
     return {
         "organization_id": organization_id,
@@ -262,7 +271,7 @@ def _transaction_row(
 
 
 def _stored_id(transaction_id: int, ids: Sequence[int]) -> int:
-    """The id of a transaction; that of a step of the session is among `ids` only now."""
+    """The id of a transaction. A step of this session has a temporary id, which is negative, and its id in `ids`."""
     return transaction_id if transaction_id > 0 else ids[place_of(transaction_id)]
 
 
@@ -289,6 +298,7 @@ def _holding_rows(organization_id: int, session: LedgerSession) -> list[dict[str
 
 
 def _supply_rows(organization_id: int, steps: Iterable[Step]) -> list[dict[str, Any]]:
+    """The rows that add the minted and burned amounts of the steps to the supplies of their accounts."""
     totals: dict[int, dict[str, Any]] = {}
     for step in steps:
         account_id = step.account.ledger_account_id
