@@ -25,7 +25,7 @@ def find(db: Connection, organization_id: int, key_or_slug: str) -> ContentColle
 
 
 def raise_content_version(db: Connection, collection: ContentCollection) -> ContentCollection:
-    """Lock the collection while this transaction changes documents, and let all processes read them again."""
+    """Raise the content version, so that all processes read the documents again; this locks the collection, too."""
     address = {
         "organization_id": collection.organization_id,
         "content_collection_id": collection.content_collection_id,
@@ -34,7 +34,7 @@ def raise_content_version(db: Connection, collection: ContentCollection) -> Cont
 
 
 def slugs_like(db: Connection, organization_id: int, slug: str) -> set[str]:
-    """The slugs in use that begin with this one."""
+    """The slugs of collections that begin with this slug."""
     statement = select(table.c.slug).where(
         table.c.organization_id == organization_id, table.c.slug.startswith(slug, autoescape=True)
     )

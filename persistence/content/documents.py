@@ -1,4 +1,4 @@
-"""Locale versions of documents: found, written with what searches need, deleted."""
+"""Finds, writes and deletes the locale versions of documents, with the values that searches need."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -25,8 +25,8 @@ _TYPES = (
     *("jsonb", "text", "smallint[]", "uuid"),
 )
 
-# The searchable words: those of the first field weigh more than the others'. Unchanged, for the beginnings of words,
-# and as stems of the language.
+# The searchable words: as stems of the language, and unchanged, since searches also look for beginnings of words. The
+# words of the first field have a higher weight.
 _SEARCH = """(
     SELECT setweight(jsonb_to_tsvector({language}::regconfig, part.first, '["string", "numeric"]'), 'A')
         || setweight(jsonb_to_tsvector('simple', part.first, '["string", "numeric"]'), 'A')
@@ -56,7 +56,7 @@ RETURNING {", ".join(column.name for column in COLUMNS)}
 
 _UPSERT_ROWS = text(_UPSERT).columns(*COLUMNS)
 
-_FORGET_VALUES = """
+_DELETE_VALUES = """
 DELETE FROM content_values WHERE organization_id = %s AND content_document_id = ANY(%s::bigint[])
 """
 
@@ -75,7 +75,7 @@ WHERE d.organization_id = :organization_id AND d.content_collection_id = :collec
     AND d.deleted_at IS NULL
 """
 
-_OF_BOOK = """
+_ABOUT_BOOK = """
 SELECT DISTINCT c.collection_key::text, d.document_key::text, c.content_collection_id
 FROM content_documents d
 JOIN content_collections c
@@ -86,14 +86,14 @@ ORDER BY c.content_collection_id, d.document_key::text
 
 
 def series_of(collection: ContentCollection, locale: str, status: str, field: str) -> str:
-    """The name under which the values of a field are stored: those of one collection, locale and status together."""
+    """The series of a field: the name that its values have in one collection, locale and status."""
     return f"{collection.content_collection_id}/{locale}/{status}/{field}"
 
 
 def find_key(db: Connection, collection: ContentCollection, slug: str, locale: str | None) -> str | None:
-    """The key of the oldest document whose version for the locale has the slug, else of the oldest that has it at all.
+    """The key of the oldest document whose version for the locale has the slug; None if no version has it.
 
-    Without a locale it is the oldest document that has the slug in any locale.
+    If the slug is only in other locales, or the locale is None, it is the key of the oldest document with the slug.
     """
     statement = select(table.c.document_key).where(*within(collection), table.c.slug == slug)
     if locale is not None:
@@ -104,7 +104,7 @@ def find_key(db: Connection, collection: ContentCollection, slug: str, locale: s
 def find_version(
     db: Connection, collection: ContentCollection, document_key: str, locale: str, *, lock: bool = False
 ) -> ContentDocument | None:
-    """The version of a document for a locale; locked for this transaction if asked."""
+    """The version of a document for a locale, or None; with `lock` it is locked for this database transaction."""
     statement = select(*COLUMNS).where(
         *within(collection), table.c.document_key == document_key, table.c.locale == locale
     )
@@ -116,7 +116,7 @@ def find_version(
 def lock_versions(
     db: Connection, collection: ContentCollection, places: Collection[tuple[str, str]]
 ) -> dict[tuple[str, str], ContentDocument]:
-    """Lock the existing versions for the keys and locales, and return them; one statement."""
+    """Lock the existing versions at these places, which are key and locale; return them by place; one statement."""
     if not places:
         return {}
     keys, locales = zip(*places, strict=True)
@@ -148,9 +148,9 @@ def upsert(
     languages: Mapping[str, str],
     now: datetime,
 ) -> list[ContentDocument]:
-    """Write whole versions, each key and locale once, three statements for all; `languages` are those of the locales.
+    """Insert or replace versions, each with another key or locale; return them in the order of the rows.
 
-    Returns the versions in the order of the rows.
+    `languages` has the text search configuration of each locale. The number of statements is three for any rows.
     """
     if not rows:
         return []
@@ -175,9 +175,9 @@ def upsert(
 
 
 def _store_values(db: Connection, collection: ContentCollection, documents: Sequence[ContentDocument]) -> None:
-    """Replace the values by which the documents are searched."""
+    """Replace the stored values by which searches find and sort the documents."""
     ids = [document.content_document_id for document in documents]
-    defer(db, _FORGET_VALUES, (collection.organization_id, ids))
+    defer(db, _DELETE_VALUES, (collection.organization_id, ids))
     rows = [
         {
             "id": document.content_document_id,
@@ -196,7 +196,7 @@ def _store_values(db: Connection, collection: ContentCollection, documents: Sequ
 def delete(db: Connection, document: ContentDocument, now: datetime) -> ContentDocument:
     """Delete a version: its row remains, but searches and addresses do not find it any more."""
     ids = (document.organization_id, [document.content_document_id])
-    defer(db, _FORGET_VALUES, ids)
+    defer(db, _DELETE_VALUES, ids)
     statement = update(table).where(is_same(table, document, "content_document_id"))
     return ContentDocument(*db.execute(statement.values(deleted_at=now).returning(*COLUMNS)).one())
 
@@ -221,6 +221,6 @@ def reindex(db: Connection, collection: ContentCollection, languages: Mapping[st
 
 
 def documents_about(db: Connection, book: CouponBook) -> list[tuple[str, str]]:
-    """The keys of collection and document of all documents that are about a coupon book."""
-    rows = db.exec_driver_sql(_OF_BOOK, (book.organization_id, book.coupon_book_key))
+    """The documents that are about a coupon book: key of the collection, and key of the document."""
+    rows = db.exec_driver_sql(_ABOUT_BOOK, (book.organization_id, book.coupon_book_key))
     return [(row[0], row[1]) for row in rows]

@@ -6,7 +6,7 @@ from domain.content.collections import ContentCollection
 
 SIMPLE = "simple"
 
-# Those of every supported PostgreSQL, from 15 on.
+# The configurations that every supported version of PostgreSQL has, from 15 on.
 _BY_LANGUAGE = {
     "ar": "arabic",
     "ca": "catalan",
@@ -42,10 +42,10 @@ _BY_LANGUAGE = {
 
 
 def language_of(locale: str) -> str:
-    """The configuration for a locale such as `es-AR`; `simple`, without stems, for other languages."""
+    """The configuration for a locale such as `es-AR`; for other languages `simple`, which has no stems."""
     return _BY_LANGUAGE.get(locale.replace("_", "-").partition("-")[0].lower(), SIMPLE)
 
 
 def languages_of(collection: ContentCollection, locales: Iterable[str]) -> dict[str, str]:
-    """The configuration of each locale in a collection."""
+    """The configuration of each locale in a collection; the default locale has the collection's."""
     return {locale: language_of(locale) if locale else collection.language for locale in locales}

@@ -1,4 +1,4 @@
-"""Documents for a member (integration 4.4, item 12)."""
+"""Queries of the documents that a member can see."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ from persistence.tables.content import content_documents as documents
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """The viewer of documents, at a moment.
+    """A member who views the documents of a collection at the moment `at`.
 
-    `day` is the day of the week, 1 to 7, that `daysOfWeek` is compared with; `hours` the hour of the week in each time
-    zone of schedules. `book_keys` are the coupon books that the member can see, None if no document is about one.
+    `day` is the day of the week, 1 to 7, for `daysOfWeek`. `hours` has the current hour of the week, by the time zones
+    of schedules. `book_keys` are the coupon books that the member can see, None if documents are not about books.
     """
 
     at: datetime
@@ -48,7 +48,7 @@ def coupon_books_in_use(db: Connection, collection: ContentCollection) -> list[s
 def find_page(
     db: Connection, collection: ContentCollection, viewer: Viewer, sort: Sequence[SortKey], page: int, limit: int
 ) -> tuple[int, list[ContentDocument]]:
-    """The number of documents for the viewer, and a page of them; each once, newest first unless sorted."""
+    """The number of documents for the viewer, and a page of these documents; without `sort` the newest first."""
     conditions = _conditions(collection, viewer)
     id_ = documents.c.content_document_id
 
@@ -57,15 +57,17 @@ def find_page(
 
     order = order_by(sort, id_, collection.organization_id, series)
     last = id_.desc() if not sort or sort[-1].descending else id_.asc()
-    # All that match are read once, to be counted and sorted only by their ids.
+    # One statement counts and sorts all documents that match, and returns only ids.
     statement = select(id_, func.count().over()).where(*conditions).order_by(*order, last)
     rows = db.execute(statement.limit(limit).offset(page * limit)).all()
     if rows or page == 0:
         return (rows[0][1] if rows else 0), find_by_ids(db, collection, [row[0] for row in rows])
+    # The page is after the last document, so that no row has the number.
     return db.execute(select(func.count()).select_from(documents).where(*conditions)).scalar_one(), []
 
 
 def _conditions(collection: ContentCollection, viewer: Viewer) -> list[ColumnElement[bool]]:
+    """The conditions that the viewer can see a version, which is the viewer's best locale of the document."""
     begin, end, audiences = documents.c.from_date, documents.c.to_date, documents.c.audience_keys
     is_for_all = func.cardinality(audiences) == 0
     keys = cast(list(viewer.audience_keys), audiences.type)
@@ -84,7 +86,7 @@ def _conditions(collection: ContentCollection, viewer: Viewer) -> list[ColumnEle
 
 
 def _is_best_locale(collection: ContentCollection, locale: str) -> ColumnElement[bool]:
-    """The condition that no better locale of the viewer has a published version of the document."""
+    """The condition that a version is for the best locale in which the document is published, for this locale."""
     best, *fallbacks = locales_for(locale)
     better_locales, conditions = [best], [documents.c.locale == best]
     for fallback in fallbacks:
@@ -106,7 +108,7 @@ def _is_published_in(collection: ContentCollection, locales: Collection[str]) ->
 
 
 def _is_open(viewer: Viewer) -> ColumnElement[bool]:
-    """The condition of the schedule if there is one, or else of the days of the week if there are any."""
+    """The condition that a document is open: by its schedule or, without one, by its days of the week, if any."""
     zone, days = documents.c.schedule_zone, documents.c.days_of_week
     by_day = and_(zone.is_(None), or_(func.cardinality(days) == 0, literal(str(viewer.day)) == any_(days)))
     by_hour = [

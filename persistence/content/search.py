@@ -1,8 +1,8 @@
 """Searches of documents by index, for any combination of fields.
 
-Each condition is one stretch of an index and yields ids; the conditions are intersected, so that no plan depends on how
-many rows the planner expects. Pages come in the order of an index: first the documents that have the field, then those
-without it.
+Each condition reads one range of an index and yields ids. The ids are intersected, so that no plan depends on how many
+rows the planner expects. Pages are read in the order of an index: first the documents that have a value in the field
+that sorts, then the documents without it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from persistence.tables.content import content_documents as documents
 from persistence.tables.content import content_values as values
 from persistence.tables.content import text_order
 
-MOST_FACET_VALUES = 100
+MAX_FACET_VALUES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def find_by_ids(db: Connection, collection: ContentCollection, ids: Sequence[int
 
 
 def _page_ids(db: Connection, query: _Query, total: int) -> list[int]:
-    """The ids of the page, read by one statement after the other until it is full."""
+    """The ids of the page, read by one statement after the other until the page is full."""
     search = query.search
     ids: list[int] = []
     offset = search.page * search.limit
@@ -75,11 +75,13 @@ def _page_ids(db: Connection, query: _Query, total: int) -> list[int]:
         if rows or not offset:
             offset = 0
         else:
+            # The page begins behind all rows of this statement.
             offset -= db.execute(select(func.count()).select_from(statement.order_by(None).subquery())).scalar_one()
     return ids
 
 
 def _facets(db: Connection, query: _Query, total: int) -> dict[str, list[tuple[str, int]]]:
+    """The most frequent values of each facet field with their counts."""
     fields = list(query.search.collection.facet_fields)
     facets: dict[str, list[tuple[str, int]]] = {field: [] for field in fields}
     if not fields or not total:
@@ -94,12 +96,12 @@ def _facets(db: Connection, query: _Query, total: int) -> dict[str, list[tuple[s
 
 
 def _by_moment(counts: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
-    """The counts of dates, those of the same moment added up under its most frequent text."""
+    """The counts of dates; texts of the same moment are counted together, under the most frequent text."""
     merged: dict[Any, tuple[str, int]] = {}
     for text, count in counts:
         key = moment_of(text) or text
-        first, so_far = merged.get(key, (text, 0))
-        merged[key] = first, so_far + count
+        first_text, count_before = merged.get(key, (text, 0))
+        merged[key] = first_text, count_before + count
     return sorted(merged.values(), key=lambda pair: (-pair[1], pair[0]))
 
 
@@ -109,6 +111,7 @@ class _Query:
     def __init__(self, search: Search) -> None:
         self.search = search
         self._organization_id = search.collection.organization_id
+        # The ids of the documents that match; None if all documents do.
         self._match = self._intersection()
 
     def series(self, field: str) -> str:
@@ -133,29 +136,30 @@ class _Query:
         if self._match is not None:
             counts = counts.where(values.c.content_document_id.in_(select(self._match.c.id)))
         counts = counts.group_by(values.c.text_value).order_by(number.desc(), text_order(values.c.text_value))
-        most = counts.correlate(series_rows).limit(MOST_FACET_VALUES).lateral("counted")
-        joined = series_rows.join(most, literal(True))
+        top = counts.correlate(series_rows).limit(MAX_FACET_VALUES).lateral("counted")
+        joined = series_rows.join(top, literal(True))
         return (
-            select(series_rows.c.series, most.c.text_value, most.c.number)
+            select(series_rows.c.series, top.c.text_value, top.c.number)
             .select_from(joined)
-            .order_by(series_rows.c.series, most.c.number.desc(), text_order(most.c.text_value))
+            .order_by(series_rows.c.series, top.c.number.desc(), text_order(top.c.text_value))
         )
 
     def ordered_statements(self) -> list[AnySelect]:
-        """The statements whose ids follow each other in order; each reads an index where there is one."""
+        """The statements whose ids, one statement after the other, are all that match, in the order of the search."""
         keys = self.search.sort
         if not keys:
             return [self._best_match() if self.search.words else self._newest()]
         first = keys[0]
         if first.of_record:
             return self._by_record_field(first)
-        columns = sorted_by(first)
+        columns = sort_expressions(first)
         with_value = [
             self._with_value(first, column, earlier_columns=columns[:index]) for index, column in enumerate(columns)
         ]
         return [*with_value, self._without_value(first, columns)]
 
     def _scope(self) -> tuple[ColumnElement[bool], ...]:
+        """The conditions that a document is in the collection, the locale and the status of the search."""
         search = self.search
         return (
             documents.c.organization_id == self._organization_id,
@@ -166,6 +170,7 @@ class _Query:
         )
 
     def _in_series(self, field: str) -> tuple[ColumnElement[bool], ...]:
+        """The conditions that a value belongs to the series of the field."""
         return values.c.organization_id == self._organization_id, values.c.series == self.series(field)
 
     def _intersection(self) -> CTE | None:
@@ -182,7 +187,7 @@ class _Query:
         if not parts:
             return None
         matching = intersect(*parts) if len(parts) > 1 else parts[0].distinct()
-        # Computed once, though the facets ask for it once for each field.
+        # Materialized, since the statement of the facets uses it once for each field.
         return matching.cte("matching").prefix_with("MATERIALIZED")
 
     def _is_one_of(self, field: str, texts: Sequence[str]) -> ColumnElement[bool]:
@@ -192,18 +197,19 @@ class _Query:
         return values.c.text_value.in_(texts)
 
     def _words(self) -> ColumnElement[Any]:
-        """The words as a text search query: in the language's stems, and the last one also as a beginning."""
+        """The words as a text search query: all as stems of the language, the last one also as a beginning."""
         search = self.search
         language = languages_of(search.collection, [search.locale])[search.locale]
-        *whole, last = search.words
+        *whole_words, last = search.words
         beginning = "'" + last.replace("\\", "\\\\").replace("'", "''") + "':*"
         stem = func.plainto_tsquery(cast(language, REGCONFIG), last)
         query = stem.op("||")(func.to_tsquery(cast(SIMPLE, REGCONFIG), beginning))
-        for word in whole:
+        for word in whole_words:
             query = func.plainto_tsquery(cast(language, REGCONFIG), word).op("&&")(query)
         return query
 
     def _matching(self, id_: Any) -> tuple[ColumnElement[bool], ...]:
+        """The condition that the document with an id matches; no condition if all documents do."""
         return () if self._match is None else (id_.in_(select(self._match.c.id)),)
 
     def _newest(self) -> AnySelect:
@@ -243,6 +249,7 @@ class _Query:
     def _without_value(self, key: SortKey, columns: Sequence[Any]) -> AnySelect:
         """The ids of documents that have no value by which the key sorts."""
         id_ = documents.c.content_document_id
+        # Every value has one of the two expressions of an untyped field, so these need no condition.
         has_value = (
             select(values.c.content_document_id)
             .where(
@@ -260,14 +267,14 @@ class _Query:
         return any(key.of_record for key in self.search.sort[1:])
 
     def _order_of_equals(self, id_: Any) -> list[Any]:
-        """The order of documents that are equal in the first key."""
+        """The order of documents that are equal by the first key: by the other keys, then by id."""
         keys = self.search.sort
         order = order_by(keys[1:], id_, self._organization_id, lambda field: [self.series(field)])
         return [*order, id_.desc() if keys[-1].descending else id_.asc()]
 
 
 def _within(bounds: Bounds) -> list[ColumnElement[bool]]:
-    """The conditions that a value lies in the bounds: `least` and `most` belong to them, `before` does not."""
+    """The conditions that a value lies in the bounds; `least` and `most` are inclusive, `before` is exclusive."""
     column: Any = values.c.number_value if bounds.type == NUMBER else values.c.instant_value
     conditions = [column.is_not(None)]
     if bounds.least is not None:
@@ -292,8 +299,8 @@ RECORD_COLUMNS = {
 NULLABLE = frozenset({"slug", "fromDate", "toDate"})
 
 
-def sorted_by(key: SortKey, table: Any = values) -> list[Any]:
-    """The expressions that sort values of a field, in order: for an untyped field numbers, then texts."""
+def sort_expressions(key: SortKey, table: Any = values) -> list[Any]:
+    """The expressions that sort the values of a field; for an untyped field first by number, then by text."""
     if key.type == NUMBER:
         return [table.c.number_value]
     if key.type == DATE:
@@ -338,5 +345,5 @@ def _values_of(
             first_values.c.position == 0,
         )
         .scalar_subquery()
-        for value in sorted_by(key, first_values)
+        for value in sort_expressions(key, first_values)
     ]

@@ -1,8 +1,8 @@
 """An embedded PostgreSQL of the product's own, created, started and stopped automatically.
 
-All processes of a machine that use the same home share one server. The first one starts it; each holds a shared lock on
-the file `users`, which the kernel drops even if the process is killed; the last one to leave stops the server. Starting
-and stopping happen under the lock on the file `lock`.
+All processes of a machine that use the same home share one server. The first process starts it, and the last process to
+close its lease stops it. Each process has a shared lock on the file `users`, which the kernel releases even if the
+process is killed. The server is started and stopped under a lock on the file `lock`.
 """
 
 import fcntl
@@ -23,8 +23,8 @@ __all__ = ["Description", "EmbeddedError", "Lease", "acquire", "describe", "prog
 class Lease:
     """The right to use the server, until `close`.
 
-    A fork inherits the lock: the server stays until the last child is gone too. `close` in a child does nothing, so a
-    forked worker may leave through the same code as its parent.
+    A forked process inherits the lock, so that the server runs until the last child has ended, too. In a child, `close`
+    does nothing, so that a forked worker may end by the same code as its parent.
     """
 
     def __init__(self, cluster: Cluster, descriptor: int) -> None:
@@ -34,17 +34,18 @@ class Lease:
         self._owner = os.getpid()
 
     def close(self) -> None:
-        """Leave; the last one to do so stops the server. May be called twice."""
+        """Give the lease up; if no other process uses the server, stop it. May be called twice."""
         if os.getpid() != self._owner or self._descriptor < 0:
             return
         with _locked(self._cluster):
-            # Not unlocked but closed: children that were forked share the lock and may still need it.
+            # Closed instead of unlocked, since forked children share the lock and may still need it.
             os.close(self._descriptor)
             self._descriptor = -1
             users = _open(self._cluster.base / "users")
             try:
                 fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
+                # Another process uses the server.
                 return
             else:
                 clusters.stop(self._cluster)
@@ -71,9 +72,10 @@ def acquire(home: Path, *, options: Mapping[str, str] | None = None) -> Lease:
 
 
 def reviver(home: Path) -> Callable[[], bool]:
-    """A function that restarts the server of a home if it has died; True if it had. It raises EmbeddedError.
+    """A function that restarts the server of a home if it has died, and returns True if so; it raises EmbeddedError.
 
-    While the server lives, it starts no process and reads two files only, so it may be called all the time.
+    While the server runs, the function starts no process where there is /proc, and only reads files there, so that it
+    may be called often.
     """
     cluster = clusters.locate(home)
     assert cluster is not None
@@ -90,7 +92,7 @@ def reviver(home: Path) -> Callable[[], bool]:
 
 @contextmanager
 def server(home: Path, *, options: Mapping[str, str] | None = None) -> Iterator[str]:
-    """`acquire` as a context that gives the database's URL."""
+    """Use the server of `home` in a context, which yields the URL of the database."""
     lease = acquire(home, options=options)
     try:
         yield lease.url
@@ -99,7 +101,7 @@ def server(home: Path, *, options: Mapping[str, str] | None = None) -> Iterator[
 
 
 def program(name: str) -> Path:
-    """The path of a program of PostgreSQL, such as psql or pgbench, that fits a newly made database."""
+    """The path of a program of PostgreSQL, such as psql or pgbench, of the version that a new database gets."""
     return programs.find().path(name)
 
 
@@ -113,7 +115,7 @@ class Description:
 
 
 def describe(home: Path) -> Description | None:
-    """Look at a home without changing anything; None where there is no database yet."""
+    """Describe a home without a change of it; None if it has no database yet."""
     cluster = clusters.locate(home, create=False)
     if cluster is None or cluster.major() is None:
         return None
@@ -122,6 +124,7 @@ def describe(home: Path) -> Description | None:
 
 @contextmanager
 def _locked(cluster: Cluster) -> Iterator[None]:
+    """Hold the lock under which the server is started and stopped."""
     descriptor = _open(cluster.base / "lock")
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -30,7 +30,7 @@ class Account:
 
 
 def for_cluster(data: Path) -> Account | None:
-    """The account for the cluster in `data`: None is the caller itself; a cluster keeps the owner it has."""
+    """The account that runs the cluster in `data`, which is its owner if it exists; None if the caller runs it."""
     if os.geteuid() != 0:
         if data.exists() and data.stat().st_uid != os.geteuid():
             raise EmbeddedError(f"{data} belongs to another user; use a LOYALTY_HOME of your own")
@@ -49,7 +49,7 @@ def _account_of_uid(uid: int) -> Account:
     try:
         return _account_of(pwd.getpwuid(uid))
     except KeyError:
-        # A container may run on files of a user that it has no name for.
+        # In a container, the files may belong to a user id without a name.
         return Account(f"uid {uid}", uid, uid)
 
 

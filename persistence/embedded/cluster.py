@@ -27,7 +27,7 @@ _LONGEST_SOCKET_PATH = 103
 _START_SECONDS = 300  # recovery after a crash may have much to replay
 _STOP_SECONDS = 120
 _LOG_BYTES_KEPT = 8 * 1024 * 1024
-_INHERITED = {"LC_ALL": "C", "PATH": os.defpath}
+_ENVIRONMENT = {"LC_ALL": "C", "PATH": os.defpath}
 
 # For a small machine that the server shares with the API; everything else is PostgreSQL's default.
 _SETTINGS = {
@@ -43,7 +43,7 @@ _SETTINGS = {
     "max_logical_replication_workers": "0",
     "max_wal_size": "2GB",
     "checkpoint_timeout": "15min",
-    # A database that is tried out grows from nothing: until its first ANALYZE the planner takes every table for small.
+    # A new database grows fast, and until its first ANALYZE the planner assumes that every table is small.
     "autovacuum_naptime": "10s",
     "random_page_cost": "1.1",
     "jit": "off",
@@ -73,12 +73,15 @@ class Cluster:
 
     @property
     def socket_directory(self) -> Path:
-        """Where the server's socket is: next to the data, or under /tmp if that path would be too long."""
-        beside = self.base / "socket"
-        plain = re.fullmatch(r"[\w./-]+", str(beside), re.ASCII)
-        if plain and len(os.fsencode(beside / ".s.PGSQL.5432")) <= _LONGEST_SOCKET_PATH:
-            return beside
-        # The inode changes the name when the home is recreated while its old server still ends.
+        """The directory of the server's socket: next to the data, or below /tmp if that path cannot be used.
+
+        That is, if it is too long, or has other characters than letters, digits, `_`, `.`, `/` and `-`.
+        """
+        next_to_data = self.base / "socket"
+        is_plain = re.fullmatch(r"[\w./-]+", str(next_to_data), re.ASCII)
+        if is_plain and len(os.fsencode(next_to_data / ".s.PGSQL.5432")) <= _LONGEST_SOCKET_PATH:
+            return next_to_data
+        # By the inode, a home that is created again gets another name, while its old server may still be stopping.
         name = f"{self.base}:{self.base.stat().st_ino}"
         return Path("/tmp") / f"loyalty-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}"
 
@@ -88,21 +91,21 @@ class Cluster:
         return f"postgresql://postgres@/{DATABASE}?host={quote(str(self.socket_directory), safe='')}"
 
     def major(self) -> int | None:
-        """The major version that made the data, None where there are none yet."""
+        """The major version of PostgreSQL that created the data; None if there is no data yet."""
         try:
             return int((self.data / "PG_VERSION").read_text())
         except FileNotFoundError:
             return None
 
     def run(self, program: Path, *arguments: str | Path, output: str, stdin: bytes | None = None) -> None:
-        """Run a program of PostgreSQL in `base`, its output in the file of that name; raises EmbeddedError."""
-        # A file, since a pipe would stay open in the server and never end. A session of its own, since Ctrl-C in the
-        # terminal is meant for the API. Another directory, since the present one may be closed to the account.
+        """Run a program of PostgreSQL, and write its output to the file `output` in `base`; raises EmbeddedError."""
+        # To a file, since the server would keep a pipe open for ever. In a new session, since Ctrl-C in the terminal is
+        # meant for the API. In `base`, since the account may not be allowed to enter the current directory.
         with open(self.base / output, "wb") as file:
             process = subprocess.run(
                 [program, *arguments],
                 cwd=self.base,
-                env=_INHERITED,
+                env=_ENVIRONMENT,
                 input=b"" if stdin is None else stdin,
                 stdout=file,
                 stderr=subprocess.STDOUT,
@@ -120,50 +123,51 @@ class Cluster:
 
 
 def locate(home: Path, *, create: bool = True) -> Cluster | None:
-    """The cluster of a home; its directory is made if need be (`create`), else None where there is none."""
-    near = home.absolute() / "postgresql"
-    forbidden = set('"$`\\\n') & set(str(near))
+    """The cluster of a home; if the home has no directory for it, `create` creates one, else the result is None."""
+    directory = home.absolute() / "postgresql"
+    forbidden = set('"$`\\\n') & set(str(directory))
     if forbidden:
         # pg_ctl puts the path into a shell's double quotes.
         raise EmbeddedError(f"LOYALTY_HOME must not contain {' '.join(sorted(forbidden))}")
-    if not create and not near.exists():
+    if not create and not directory.exists():
         return None
     try:
-        near.mkdir(parents=True, exist_ok=True)
-        near = near.resolve()
-        descriptor = os.open(near, os.O_RDONLY)
+        directory.mkdir(parents=True, exist_ok=True)
+        directory = directory.resolve()
+        descriptor = os.open(directory, os.O_RDONLY)
     except OSError as error:
         raise EmbeddedError(f"LOYALTY_HOME cannot be used: {error}") from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        return _located(near)
+        return _cluster_of(directory)
     finally:
         os.close(descriptor)
 
 
-def _located(near: Path) -> Cluster:
-    pointer = near / "location"
-    base = Path(pointer.read_text()) if pointer.exists() else near
+def _cluster_of(directory: Path) -> Cluster:
+    """The cluster in a directory, or elsewhere if the account cannot reach it; the file `location` has that path."""
+    pointer = directory / "location"
+    base = Path(pointer.read_text()) if pointer.exists() else directory
     account = accounts.for_cluster(base / "data")
     if account is None or account.can("-x", base):
         return Cluster(base, account)
-    if base != near or (base / "data").exists():
+    if base != directory or (base / "data").exists():
         raise EmbeddedError(f"The user {account.name} owns the data in {base}, but cannot reach that directory")
     _ELSEWHERE.mkdir(parents=True, exist_ok=True, mode=0o755)
-    base = Path(tempfile.mkdtemp(prefix=f"{near.parent.parent.name}-", dir=_ELSEWHERE))
+    base = Path(tempfile.mkdtemp(prefix=f"{directory.parent.parent.name}-", dir=_ELSEWHERE))
     base.chmod(0o755)
     if not account.can("-x", base):
-        raise EmbeddedError(f"The user {account.name} can reach neither {near} nor {base}")
+        raise EmbeddedError(f"The user {account.name} can reach neither {directory} nor {base}")
     pointer.write_text(str(base))
     return Cluster(base, account)
 
 
 def start(cluster: Cluster, options: Mapping[str, str]) -> None:
-    """Start the server in any state that an earlier one left; the caller holds the lock. Raises EmbeddedError."""
+    """Start the server, whatever state an earlier server left; the caller has the lock. Raises EmbeddedError."""
     deadline = time.monotonic() + _START_SECONDS
     while True:
         if postmaster.is_alive(cluster.data):
-            # Ready, or a process that started or stopped it was killed before it had ended.
+            # Else it is starting or stopping, on behalf of a process that was killed.
             if postmaster.is_ready(cluster.data):
                 return
         elif _start_now(cluster, options):
@@ -174,7 +178,7 @@ def start(cluster: Cluster, options: Mapping[str, str]) -> None:
 
 
 def stop(cluster: Cluster) -> None:
-    """End the server and wait for it; the caller holds the lock and knows that no process uses it."""
+    """Stop the server and wait for its end; the caller has the lock and knows that no process uses the server."""
     if postmaster.is_alive(cluster.data):
         pg_ctl = _programs(cluster).path("pg_ctl")
         arguments = ("stop", "-D", cluster.data, "-m", "fast", "-w", "-t", str(_STOP_SECONDS))
@@ -182,11 +186,12 @@ def stop(cluster: Cluster) -> None:
 
 
 def _programs(cluster: Cluster) -> Programs:
+    """The programs for the cluster's version, or for a new cluster, which its account can run."""
     return programs.readable_by(programs.find(cluster.major()), cluster.account)
 
 
 def _start_now(cluster: Cluster, options: Mapping[str, str]) -> bool:
-    """Start a server that is known to be down; False if processes of the old one have yet to end."""
+    """Start a server that is down; return False if processes of the server before it still run."""
     installation = _programs(cluster)
     if cluster.major() is None:
         _initialize(cluster, installation, durable=options.get("fsync") != "off")
@@ -216,9 +221,9 @@ def _quoted(value: str) -> str:
 
 
 def _initialize(cluster: Cluster, installation: Programs, *, durable: bool) -> None:
-    """Make the data directory with its database in one step that is whole or not there."""
-    # An initdb that was killed leaves such a directory; one whose starter was killed may even still write into its
-    # own, so each has a name of its own.
+    """Create the data directory with the database, completely or not at all."""
+    # A killed initdb leaves such a directory. If only its parent was killed, initdb may still write into its directory,
+    # so each gets another name.
     for leftover in cluster.base.glob("initdb-*"):
         shutil.rmtree(leftover, ignore_errors=True)
     scratch = Path(tempfile.mkdtemp(prefix="initdb-", dir=cluster.base))
@@ -250,7 +255,7 @@ def _initialize(cluster: Cluster, installation: Programs, *, durable: bool) -> N
 
 
 def _prepare_socket_directory(cluster: Cluster) -> None:
-    """Make the directory of the socket, which only the server's account may enter."""
+    """Create the directory of the socket, which only the server's account may enter."""
     directory = cluster.socket_directory
     owner = cluster.account.uid if cluster.account else os.geteuid()
     try:
@@ -266,6 +271,7 @@ def _prepare_socket_directory(cluster: Cluster) -> None:
 
 
 def _prepare_log(cluster: Cluster) -> None:
+    """Create the log for the account; if it has become large, rename it first."""
     if cluster.log.exists() and cluster.log.stat().st_size > _LOG_BYTES_KEPT:
         cluster.log.rename(cluster.log.with_suffix(".log.1"))
     cluster.log.touch(mode=0o640)

