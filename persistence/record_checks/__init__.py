@@ -1,7 +1,7 @@
 """Checks of what members have against the records of how they got it, as queries that find violations.
 
-Each is one statement, as `ledger_checks` has them: it sees one state of the records even while others write, and names
-what every history of calls keeps true, whatever their order.
+Each check is one statement, as in `ledger_checks`, so that it sees one state of the records even during writes. What it
+demands is true after all calls, in any order.
 """
 
 from persistence.record_checks import badges, campaigns, coupons, lots, missions, orders, referrals, tiers

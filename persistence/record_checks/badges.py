@@ -1,4 +1,4 @@
-"""Checks of badges: what members hold against the trackings of every change."""
+"""Checks of badges: the members' balances against the trackings, of which each records one change."""
 
 from persistence.record_checks.forms import OF, SINCE, unchained_totals, wrong_sums
 

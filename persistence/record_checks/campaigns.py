@@ -13,7 +13,7 @@ _KEYS = (
     "location",
 )
 
-# The count of an event that was reversed is negative on the event that reversed it, and given back on its own.
+# A reversal has negative counts on its own event, and as `givenBack` on the reversed event; the latter are used here.
 _COUNTED = f"""
 SELECT e.organization_id,
     CASE WHEN k ->> 'sharedKey' IS NULL THEN CAST(k ->> 'campaignId' AS bigint) ELSE 0 END AS campaign_id,

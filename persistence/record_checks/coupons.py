@@ -4,7 +4,7 @@ from persistence.record_checks.forms import OF, SINCE, unchained_totals, wrong_s
 
 
 def _unlike_usages(table: str, keys: tuple[str, ...], assigned_column: str, used_column: str, subject: str) -> str:
-    """Where the amounts of a table's rows are not the sums of the usages with the same keys."""
+    """SQL that finds rows of a table whose amounts are not the sums of the usages with the same keys."""
     by = ", ".join(("organization_id", *keys))
     return wrong_sums(
         f"SELECT {by}, {assigned_column} AS assigned, {used_column} AS used FROM {table} k WHERE {OF.format('k')}",
@@ -18,7 +18,7 @@ def _unlike_usages(table: str, keys: tuple[str, ...], assigned_column: str, used
 
 
 def _unchained_usages(figure: str, total: str, word: str) -> str:
-    """Where the totals that a member's usages of a coupon left do not lead to what the member has of it."""
+    """SQL that finds where the totals after each usage of a coupon do not lead to what the member has of the coupon."""
     return unchained_totals(
         f"SELECT organization_id, member_id, coupon_id, {figure} AS total FROM member_coupons h WHERE {OF.format('h')}",
         f"SELECT organization_id, member_id, coupon_id, {figure} AS change, {total} AS total FROM coupon_usages u"
@@ -57,7 +57,7 @@ WHERE {OF.format("l")} AND (l.member_id <> u.member_id OR l.coupon_id <> u.coupo
     OR l.coupon_book_id <> u.coupon_book_id)
 """
 
-# All that is left of an assignment that was reversed while it was used is owed.
+# If an assignment is reversed while it is used, its whole remaining amount is owed.
 _WRONG_LOT = f"""
 SELECT l.organization_id, format('coupon lot %s: is of %s, of which %s are used and %s owed', l.coupon_lot_id,
     trim_scale(l.amount), trim_scale(l.amount_used), trim_scale(l.amount_owed))
@@ -65,7 +65,7 @@ FROM coupon_lots l
 WHERE {OF.format("l")} AND (least(l.amount, l.amount_used) < 0 OR l.amount_owed NOT IN (0, l.amount))
 """
 
-# Of value coupons as many are used as the remaining value does not need, unless the assignment was reversed.
+# The remaining value needs exactly the value coupons that are unused, unless the assignment was reversed.
 _WRONG_VALUE = f"""
 SELECT l.organization_id, format('coupon lot %s: a value of %s is left of %s coupons of %s, of which %s are used',
     l.coupon_lot_id, trim_scale(l.remaining_value), trim_scale(l.amount), trim_scale(l.value),
@@ -75,7 +75,7 @@ WHERE {OF.format("l")} AND l.value IS NOT NULL AND (l.remaining_value IS NULL OR
     OR l.amount >= l.amount_used AND l.amount - l.amount_used <> ceil(l.remaining_value / l.value))
 """
 
-# The revert of a use takes what an assignment owes, and is then the reversal of both.
+# The revert of a use also takes what the reversed assignment owes; then it is the reversal of both.
 _WRONG_REVERTS = f"""
 SELECT u.organization_id, format('coupon usage %s: reverts %s, which has no link to it', u.coupon_usage_id,
     u.reverted_usage_id)
@@ -138,7 +138,7 @@ WHERE {OF.format("b")} AND c.code IS NOT NULL AND c.total_assigned > b.max_assig
     AND u.last_at > b.updated_at + {SINCE}
 """
 
-# Each code of these books is one member's.
+# Each code of these books belongs to one member.
 _SHARED_CODE = f"""
 SELECT h.organization_id, format('coupon %s of book %s: is held by %s members, the first of them %s', h.coupon_id,
     h.coupon_book_id, count(*), min(h.member_id))

@@ -1,9 +1,9 @@
-"""The forms that several checks share: stored sums and what they add up, and chains of totals."""
+"""The forms of checks that several subjects share: stored sums against their changes, and chains of totals."""
 
 OF = "{0}.organization_id = :organization_id"
 
-# A limit may be lowered under what was given before. Only what came this much later than the last change of a rule
-# proves that the rule was broken: clocks differ, and a call decides by the rules that it read when it began.
+# A limit may be lowered below what was given before. Only a record that is at least this much later than the last
+# change of a rule proves that the rule was broken: clocks differ, and a call follows the rules that it read first.
 SINCE = "interval '1 hour'"
 
 
@@ -15,10 +15,10 @@ def wrong_sums(
     subject: str,
     texts: tuple[str, str],
 ) -> str:
-    """SQL that finds where the `figures` of `stored_rows` are not the sums of those of `changes` with the same `keys`.
+    """SQL that finds where `figures` of `stored_rows` are not the sums of `figures` of `changes` with the same `keys`.
 
-    Its rows are the organization and a text, made of formats of PostgreSQL: `subject` has a `%s` for each key; of the
-    `texts`, the first has one for each stored figure, the second for each sum.
+    Its rows have the organization and a text about the violation. `subject` is the beginning of the text, with a `%s`
+    for each key. The first of the `texts` has a `%s` for each stored figure, the second has one for each sum.
     """
     by = ", ".join(("organization_id", *keys))
     sums = ", ".join(f"sum({figure}) AS {figure}" for figure in figures)
@@ -38,8 +38,8 @@ def unchained_totals(stored_rows: str, changes: str, keys: tuple[str, ...], subj
     """SQL that finds where changes do not lead step by step from zero to the `total` of their row in `stored_rows`.
 
     A row of `changes` has the keys, the `change` and the `total` after it. The total after each change must be the
-    total before the next one. The check does not depend on the order of the changes: it only compares how often each
-    total occurs as one and as the other.
+    total before the next change. The check does not depend on the order of the changes: it only compares how often a
+    number is the total after a change with how often it is the total before a change.
     """
     by = ", ".join(("organization_id", *keys))
     return f"""

@@ -1,4 +1,4 @@
-"""Checks of points that expire: lots against the transactions that made them and that took from them."""
+"""Checks of points that expire: lots against the transactions that created them and that took points from them."""
 
 from persistence.record_checks.forms import OF, SINCE
 
@@ -13,7 +13,7 @@ FROM ledger_lots l LEFT JOIN (
 WHERE {OF.format("l")} AND l.expired <> coalesce(taken.amount, 0)
 """
 
-# The lots with which the tracking of an account began are of no wallet's transaction.
+# The lots with which the tracking of an account began have a transaction without a wallet, which is not compared.
 _WRONG_PLACE = f"""
 SELECT l.organization_id, format('lot %s of wallet %s, account %s: transaction %s gave to wallet %s, account %s',
     l.ledger_lot_id, l.wallet_id, l.ledger_account_id, t.ledger_transaction_id, t.to_wallet_id, t.ledger_account_id)
@@ -21,7 +21,7 @@ FROM ledger_lots l JOIN ledger_transactions t USING (organization_id, ledger_tra
 WHERE {OF.format("l")} AND (l.ledger_account_id <> t.ledger_account_id OR l.wallet_id <> t.to_wallet_id)
 """
 
-# The amount of an expired lot that a revert returned is a lot of its own; the revert keeps its use of the expired one.
+# If a revert returns points of an expired lot, they become a new lot, and the use of the expired lot stays.
 _TOO_MUCH = f"""
 SELECT t.organization_id, format('transaction %s: gave %s in lots, but moved %s', t.ledger_transaction_id,
     trim_scale(made.amount), trim_scale(t.amount))
@@ -88,8 +88,8 @@ WHERE {OF.format("u")} AND t.is_expiry AND t.created_at < coalesce(l.expires_at,
     AND a.expiration_policies = '[]' AND t.created_at > a.updated_at + {SINCE}
 """
 
-# What was burned or transferred before the tracking of the account began was taken from no lot. What a refund has given
-# back of a burn is no longer taken.
+# Burns and transfers before the tracking of the account began used no lots. What a partial revert returned of a burn is
+# not used any more.
 _WRONG_USES = f"""
 SELECT organization_id, format('transaction %s: took %s from wallet %s, but %s from its lots',
     ledger_transaction_id, trim_scale(debit.amount), debit.wallet_id, trim_scale(coalesce(used.amount, 0)))

@@ -26,7 +26,7 @@ WHERE coalesce(h.times_achieved, 0) <> coalesce(t.achieved, 0) AND NOT (t.was_im
     OR h.last_achieved_at IS DISTINCT FROM t.last_achieved_at
 """
 
-# A change of the goal changes what was counted towards it, so counts are compared where there was none.
+# A change of the goal changes the counts, so only counts under an unchanged goal are compared.
 _WRONG_COUNT = f"""
 SELECT h.organization_id, format('member %s, mission %s: counts %s, its trackings add up to %s', h.member_id,
     h.mission_id, h.counted, t.counted)
@@ -50,7 +50,8 @@ WHERE {OF.format("h")} AND h.times_achieved - t.imported > m.max_repetitions
     AND t.last_reward_at > m.updated_at + {SINCE}
 """
 
-# A reward may be refused; the points that one paid are those of the achievement. An event may achieve several missions.
+# A reward may be refused, but if one was paid, its points are those of the mission. They are compared if the event
+# achieved one mission only.
 _WRONG_REWARD = f"""
 SELECT t.organization_id, format('transaction %s: rewards event %s with %s, which achieved mission %s for %s',
     t.ledger_transaction_id, t.loyalty_event_id, trim_scale(t.amount), coalesce(CAST(a.mission_id AS text), 'none'),

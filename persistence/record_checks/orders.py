@@ -1,4 +1,4 @@
-"""Checks of purchase orders: what was returned of them and of their items."""
+"""Checks of purchase orders: the returned amounts of orders and of their items."""
 
 from persistence.record_checks.forms import OF
 
@@ -12,7 +12,7 @@ WHERE {OF.format("o")} AND o.total >= 0 AND CASE o.status
     ELSE o.returned_total <> 0 END
 """
 
-# Items may add up to more than the order, for example by a discount; shares of them are rounded.
+# Items may add up to more than the order, for example because of a discount; their shares are rounded.
 _UNLIKE_ITEMS = f"""
 SELECT o.organization_id, format('order %s: %s of it are returned, of its items %s', o.order_id,
     trim_scale(o.returned_total), trim_scale(i.returned))

@@ -18,7 +18,7 @@ FROM referral_logs l WHERE {OF.format("l")} AND l.referrer_member_id = l.referre
 
 
 def _over_limit(limit: str, keys: str, name: str) -> str:
-    """Where the uses with the same `keys` are more than the program's limit, though the last one came after it."""
+    """SQL that finds where more uses have the same `keys` than the program allowed at the last of these uses."""
     of_uses = ", ".join(f"u.{key}" for key in keys.split(", "))
     return f"""
 SELECT u.organization_id, format('referral program %s, {name}: has %s uses of at most %s', u.referral_program_id,

@@ -9,8 +9,8 @@ FROM member_tiers h JOIN loyalty_tiers t USING (organization_id, loyalty_tier_id
 WHERE {OF.format("h")} AND h.loyalty_program_id <> t.loyalty_program_id
 """
 
-# Every movement of points evaluates the tiers of its member. Tiers by points of a period change only by time, and a
-# change of the tiers is followed by a job. A member who never had points has no tier.
+# Every movement of points evaluates the tiers of the member. Tiers by points of a period also change by time, so they
+# are not compared. After a change of the tiers, a job evaluates the members. A member who never had points has no tier.
 _PROGRAMS = f"""
 SELECT p.organization_id, p.loyalty_program_id, p.tier_points_ledger_account_id AS ledger_account_id,
     p.tier_policy ->> 'basis' AS basis, max(t.loyalty_tier_id) FILTER (WHERE t.active

@@ -1,1 +1,1 @@
-"""Reports: totals kept by a worker, changes that are not in them yet, and the queries for both."""
+"""Reports: totals, which a worker updates, changes that are not in the totals yet, and the queries of both."""

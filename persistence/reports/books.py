@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from persistence.reports.figures import COUPON_BOOKS, FigureQuery, by_subject
 
-MOST_BOOKS = 1_000
+MAX_BOOKS = 1_000
 
 
 class BookFigures(NamedTuple):
@@ -24,7 +24,7 @@ class BookFigures(NamedTuple):
 
 
 class Discounts(NamedTuple):
-    """The assigned and used amounts of coupon books in terms of their discounts."""
+    """The value of assigned coupons, and that of used coupons, by their discounts."""
 
     assigned: Decimal
     used: Decimal
@@ -41,7 +41,7 @@ _BOOK_OF = "JOIN coupon_books b ON b.organization_id = :organization_id AND b.co
 def find_top(
     db: Connection, organization_id: int, begin: datetime, end: datetime, limit: int, by_usage: bool
 ) -> list[BookFigures]:
-    """The books with most assignments, or uses; books without any are left out."""
+    """The books with the most assignments, or with `by_usage` the most uses; books with neither are left out."""
     query = FigureQuery(organization_id, COUPON_BOOKS)
     order = "f.b DESC, f.a DESC" if by_usage else "f.a DESC, f.b DESC"
     rows = query.rows(
@@ -55,7 +55,7 @@ def find_top(
 def find_by_tag(
     db: Connection, organization_id: int, begin: datetime, end: datetime, tag: str | None
 ) -> list[BookFigures]:
-    """The books with a tag, or all, most used first; at most `MOST_BOOKS`."""
+    """The `MAX_BOOKS` most used books with a tag, or of all books if the tag is None; the most used first."""
     query = FigureQuery(organization_id, COUPON_BOOKS)
     with_tag = "" if tag is None else f" AND b.tags @> ARRAY[{query.value(tag)}]"
     rows = query.rows(
@@ -63,7 +63,7 @@ def find_by_tag(
         f"SELECT {_COLUMNS} FROM coupon_books b"
         f" LEFT JOIN ({by_subject(query, begin, end)}) AS f ON f.subject = b.coupon_book_id"
         f" WHERE b.organization_id = :organization_id{with_tag}"
-        f" ORDER BY coalesce(f.b, 0) DESC, coalesce(f.a, 0) DESC, b.coupon_book_id LIMIT {MOST_BOOKS}",
+        f" ORDER BY coalesce(f.b, 0) DESC, coalesce(f.a, 0) DESC, b.coupon_book_id LIMIT {MAX_BOOKS}",
     )
     return [BookFigures(*row) for row in rows]
 
@@ -71,7 +71,11 @@ def find_by_tag(
 def find_discounts(
     db: Connection, organization_id: int, begin: datetime, end: datetime, discount_type: str | None
 ) -> Discounts:
-    """The value of the coupons of a range: by the book's `discountAmount`, and as reported by usages."""
+    """The value of coupons assigned in a range, by `discountAmount` of their books; and of coupons used in the range.
+
+    Uses have the discount that was reported, or if none was, the `discountAmount` of the book. `discount_type` is that
+    of the books, None for all books.
+    """
     query = FigureQuery(organization_id, COUPON_BOOKS)
     of_type = "" if discount_type is None else f" AND b.discount_type = {query.value(discount_type)}"
     [row] = query.rows(

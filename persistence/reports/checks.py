@@ -22,7 +22,11 @@ _CHANGES = f"SELECT * FROM report_changes r WHERE {_OF.format('r')}"
 
 
 def _nonzero_sums_query(keys: str, figures: tuple[str, ...], words: str, summands: str) -> str:
-    """A query that finds where the sums of `summands`, rows with the keys and figures, are not zero."""
+    """A query that finds the keys for which the sums of figures in `summands` are not zero.
+
+    `summands` is the SQL of rows with the keys and the figures. `words` is the beginning of the text about a violation,
+    with a `%s` for each key.
+    """
     sums = ", ".join(f"sum({figure}) AS {figure}" for figure in figures)
     differs = " OR ".join(f"sum({figure}) <> 0" for figure in figures)
     figure_texts = ", ".join(f"trim_scale({figure})" for figure in figures)
@@ -47,11 +51,10 @@ def _differences(
 ) -> str:
     """A query that finds the totals of a table that differ from a count of the records.
 
-    It compares the totals of the shortest buckets, plus the changes that are not added to them yet. `only` is the
-    condition for the totals that are compared. `recorded` is the SQL of all records in the form of changes;
-    `of_records` and `of_changes` are the SQL of the totals of these and of the changes that are not added yet, which
-    they read under the names `recorded` and `changes`. `words` is the beginning of the text about a difference, with a
-    `%s` for each of the keys.
+    It compares the totals of the shortest buckets, plus the changes that are not added to the totals yet. `only` is the
+    condition for the totals that are compared. `recorded` is the SQL of all records in the form of changes.
+    `of_records` is the SQL of the totals of a table `recorded`, `of_changes` that of a table `changes`, which has the
+    changes that are not added yet. `words` is the beginning of the text about a difference, with a `%s` for each key.
     """
     negated = ", ".join(f"-{figure}" for figure in figures)
     columns = ", ".join(figures)
@@ -69,19 +72,19 @@ def _unlike_parts(
 ) -> str:
     """A query that finds the totals of longer buckets that differ from the sum of the shortest buckets in them.
 
-    Changes that are not added yet are in neither.
+    Changes that are not added yet are in neither of the two.
     """
-    columns, others = ", ".join(figures), ", ".join(keys)
+    columns, key_columns = ", ".join(figures), ", ".join(keys)
     parts = ", ".join(f"-sum(k.{figure})" for figure in figures)
     of_parts = ", ".join(f"k.{key}" for key in keys)
     summands = f"""
-        SELECT organization_id, level, bucket, {others}, {columns} FROM {table} k
+        SELECT organization_id, level, bucket, {key_columns}, {columns} FROM {table} k
         WHERE {_OF.format("k")} AND level <> {QUARTER_HOUR} AND {only}
         UNION ALL SELECT k.organization_id, l.level, l.bucket, {of_parts}, {parts} FROM {table} k
         CROSS JOIN {levels_of(levels, "k.bucket")} WHERE {_OF.format("k")} AND k.level = {QUARTER_HOUR} AND {only}
         GROUP BY 1, 2, 3, {of_parts}
     """
-    return _nonzero_sums_query(f"level, bucket, {others}", figures, f"{words}: differs from its parts", summands)
+    return _nonzero_sums_query(f"level, bucket, {key_columns}", figures, f"{words}: differs from its parts", summands)
 
 
 _FIGURES, _WALLET_FIGURES = ("a", "b", "c", "d"), ("minted", "mints")

@@ -1,6 +1,6 @@
-"""Reading figures: totals, changes that are not in them yet, and the records themselves at the ends of a range.
+"""Queries of figures: of totals, of changes that are not in the totals yet, and of records at the ends of a range.
 
-Each report is one statement, so that it sees one state of all three: what moves from the changes into the totals is
+Each report is one statement, so that it sees one state of the three. A change that moves into the totals meanwhile is
 counted once.
 """
 
@@ -18,7 +18,7 @@ from persistence.reports.records import COUPONS, MINTS, RECORDS
 from persistence.reports.totals import bucket_of
 from persistence.rows import AnyRow
 
-# The totals of each coupon book; those of all of them together are of the kind `COUPONS`.
+# The kind of the totals of each coupon book. The totals of all books together have the kind `COUPONS`.
 COUPON_BOOKS = "coupon-books"
 
 _ZERO = Decimal(0)
@@ -34,7 +34,7 @@ SELECT coalesce(sum(a), 0) FROM (
 
 
 class Figures(NamedTuple):
-    """The sums of a kind of record; `persistence.tables.reports` lists what each figure is of each kind."""
+    """The sums of a kind of record; `persistence.tables.reports` lists the meanings of a, b, c and d by kind."""
 
     a: Decimal = _ZERO
     b: Decimal = _ZERO
@@ -43,9 +43,10 @@ class Figures(NamedTuple):
 
 
 class FigureQuery:
-    """The parts of a statement about one kind of record, with its values by the names that they get.
+    """Builds the parts of a statement about one kind of record, and binds the values of their placeholders.
 
-    `label` is the type of events or a tag of mints, `subject` a coupon book, an account or a mission.
+    `label` is the type of events or a tag of mints; `subject` is a coupon book, an account or a mission, None for all.
+    The kind of records and changes is `record_kind`, since only totals have the kind `COUPON_BOOKS`.
     """
 
     def __init__(self, organization_id: int, kind: str, label: str = "", subject: int | None = None) -> None:
@@ -57,11 +58,11 @@ class FigureQuery:
             self.values["subject"] = subject
 
     def rows(self, db: Connection, statement: str) -> Sequence[AnyRow]:
-        """The rows of a statement that names values of this query."""
+        """Execute a statement with the placeholders of this query; return its rows."""
         return db.execute(text(statement), self.values).all()
 
     def value(self, value: Any) -> str:
-        """The name of a value in the statement."""
+        """Bind a value; return its placeholder for the statement."""
         name = f"v{len(self.values)}"
         self.values[name] = value
         return f":{name}"
@@ -71,11 +72,11 @@ class FigureQuery:
         return f"CAST({self.value(at)} AS timestamptz)"
 
     def of_subject(self, column: str = "subject") -> str:
-        """The condition on the coupon book or account, where one is asked for."""
+        """The condition on the subject, as the end of a WHERE clause; empty if the figures are of all subjects."""
         return "" if self._subject is None else f" AND {column} = :subject"
 
     def totals(self, span: Span, columns: str) -> str:
-        """Totals of a span."""
+        """The SELECT of the totals of a span."""
         return (
             f"SELECT {columns} FROM report_totals WHERE organization_id = :organization_id AND kind = :kind"
             f" AND level = {span.level} AND label = :label AND bucket >= {self.moment(span.begin)}"
@@ -83,7 +84,7 @@ class FigureQuery:
         )
 
     def changes(self, begin: datetime, end: datetime, columns: str) -> str:
-        """Changes of the range that are not in the totals yet."""
+        """The SELECT of the changes in a range that are not in the totals yet."""
         label = " AND label = :label"
         if self.record_kind == MINTS:
             label = " AND :label = ANY(tags)" if self._label else ""
@@ -93,8 +94,8 @@ class FigureQuery:
         )
 
     def records(self, pieces: Sequence[Piece], columns: str) -> str:
-        """The records of pieces of time, each by the index."""
-        # OFFSET 0 keeps the planner from joining the pieces with all records there are.
+        """The SELECT of the records in pieces of time, which reads each piece by an index."""
+        # OFFSET 0 keeps the planner from joining the pieces with all records.
         begins = self.value([piece.begin for piece in pieces])
         ends = self.value([piece.end for piece in pieces])
         return (
@@ -105,7 +106,7 @@ class FigureQuery:
         )
 
     def without(self, pieces: Sequence[Piece]) -> str:
-        """The condition that excludes the changes in these pieces of time, whose records are read instead."""
+        """The condition that excludes changes in the quarters of an hour of these pieces, whose records are read."""
         if not pieces:
             return ""
         begins = self.value([floor(piece.begin, QUARTER_HOUR) for piece in pieces])
@@ -113,11 +114,11 @@ class FigureQuery:
 
 
 def by_subject(query: FigureQuery, begin: datetime, end: datetime) -> str:
-    """The figures of a range by subject, as a query with the columns subject, a, b, c and d."""
-    made_of = cover(begin, end, TOTALS)
+    """The SQL of the figures of a range by subject, with the columns subject, a, b, c and d."""
+    coverage = cover(begin, end, TOTALS)
     columns = "subject, {0}a AS a, {0}b AS b, {0}c AS c, {0}d AS d"
-    parts = [query.totals(span, columns.format("" if span.sign > 0 else "-")) for span in made_of.spans]
-    parts += rest(query, made_of, columns.format(""))
+    parts = [query.totals(span, columns.format("" if span.sign > 0 else "-")) for span in coverage.spans]
+    parts += uncovered_parts(query, coverage, columns.format(""))
     union = " UNION ALL ".join(parts)
     return (
         f"SELECT subject, sum(a) AS a, sum(b) AS b, sum(c) AS c, sum(d) AS d FROM ({union}) AS figures GROUP BY subject"
@@ -134,14 +135,14 @@ def find_sum(
     label: str = "",
     subject: int | None = None,
 ) -> Figures:
-    """The figures of a range, of all subjects or of one: a coupon book, a ledger account."""
+    """The figures of a range, of one `subject` (a coupon book or a ledger account) or, if it is None, of all."""
     query = FigureQuery(organization_id, kind, label, subject)
     [row] = query.rows(db, f"SELECT sum(a), sum(b), sum(c), sum(d) FROM ({by_subject(query, begin, end)}) AS found")
     return Figures(*(figure or _ZERO for figure in row))
 
 
 def count_all(db: Connection, organization_id: int, kind: str) -> RowCount:
-    """The number of all records of a kind, exactly, without reading them."""
+    """The exact number of all records of a kind, from the totals and changes."""
     return RowCount(int(ask(db, _COUNT_ALL, {"organization_id": organization_id, "kind": kind})[0][0]))
 
 
@@ -154,42 +155,42 @@ def find_series(
     label: str = "",
     subject: int | None = None,
 ) -> list[Figures]:
-    """The figures of each of the days, which are consecutive; zero where there are none."""
+    """The figures of each of these consecutive days; zeros for a day without records."""
     if not days:
         return []
     begin, end = days[0].begin, days[-1].end
     bounds = [day.begin for day in days]
     pieces = _partial_quarters([*bounds, end], begin, end)
+    # Days that begin at midnight in UTC have totals; other days are added up from quarters of an hour.
     level = DAY if all(floor(bound, DAY) == bound for bound in [*bounds, end]) else QUARTER_HOUR
     first, last = ceiling(begin, level), floor(end, level)
     query = FigureQuery(organization_id, kind, label, subject)
-    name = query.value(bounds)
-    day = f"width_bucket({{0}}, CAST({name} AS timestamptz[])) AS day, a, b, c, d"
-    parts = [query.changes(begin, end, day.format("at")) + query.without(pieces)]
+    columns = f"width_bucket({{0}}, CAST({query.value(bounds)} AS timestamptz[])) AS day, a, b, c, d"
+    parts = [query.changes(begin, end, columns.format("at")) + query.without(pieces)]
     if first is not None and first < last:
-        without = ""
+        without_pieces = ""
         if pieces:
             bucket_starts = query.value([floor(piece.begin, QUARTER_HOUR) for piece in pieces])
-            without = f" AND bucket <> ALL(CAST({bucket_starts} AS timestamptz[]))"
-        parts.append(query.totals(Span(level, first, last), day.format("bucket")) + without)
+            without_pieces = f" AND bucket <> ALL(CAST({bucket_starts} AS timestamptz[]))"
+        parts.append(query.totals(Span(level, first, last), columns.format("bucket")) + without_pieces)
     if pieces:
-        parts.append(query.records(pieces, day.format("at")))
+        parts.append(query.records(pieces, columns.format("at")))
     union = " UNION ALL ".join(parts)
     rows = query.rows(db, f"SELECT day, sum(a), sum(b), sum(c), sum(d) FROM ({union}) figures GROUP BY day")
     by_number = {row[0]: Figures(*row[1:]) for row in rows}
     return [by_number.get(number, Figures()) for number in range(1, len(days) + 1)]
 
 
-def rest(query: FigureQuery, made_of: Cover, columns: str) -> list[str]:
-    """The part of a range that totals do not cover: changes, and records at its ends."""
-    parts = [query.changes(made_of.begin, made_of.end, columns) + query.without(made_of.pieces)]
-    if made_of.pieces:
-        parts.append(query.records(made_of.pieces, columns))
+def uncovered_parts(query: FigureQuery, coverage: Cover, columns: str) -> list[str]:
+    """The SELECTs of what totals do not cover in a range: changes, and records at the ends of the range."""
+    parts = [query.changes(coverage.begin, coverage.end, columns) + query.without(coverage.pieces)]
+    if coverage.pieces:
+        parts.append(query.records(coverage.pieces, columns))
     return parts
 
 
 def _partial_quarters(bounds: Sequence[datetime], begin: datetime, end: datetime) -> list[Piece]:
-    """The parts of quarters of an hour that the range includes, where a day begins or ends within the quarter."""
+    """The pieces, within the range, of each quarter of an hour in which a day begins or ends."""
     pieces: dict[datetime, Piece] = {}
     for bound in bounds:
         quarter_begin = floor(bound, QUARTER_HOUR)
@@ -201,7 +202,7 @@ def _partial_quarters(bounds: Sequence[datetime], begin: datetime, end: datetime
 
 
 class MissionFigures(NamedTuple):
-    """A mission: how many members achieved it, are in progress, and have any count."""
+    """A mission: how many members have achieved it, are on the way to its goal, and have begun it."""
 
     name: str
     achieved: Decimal
@@ -221,11 +222,11 @@ FROM missions m LEFT JOIN (
     ) AS figures GROUP BY subject
 ) f ON f.subject = m.mission_id
 WHERE m.organization_id = :organization_id
-ORDER BY coalesce(f.b, 0) DESC, coalesce(f.a, 0) DESC, m.mission_id LIMIT :most
+ORDER BY coalesce(f.b, 0) DESC, coalesce(f.a, 0) DESC, m.mission_id LIMIT :limit
 """
 
 
 def find_summary(db: Connection, organization_id: int, limit: int) -> list[MissionFigures]:
-    """The missions achieved by most members, the most first."""
-    rows = db.execute(text(_SUMMARY), {"organization_id": organization_id, "most": limit})
+    """The missions that the most members have achieved, in this order."""
+    rows = db.execute(text(_SUMMARY), {"organization_id": organization_id, "limit": limit})
     return [MissionFigures(*row) for row in rows]

@@ -1,8 +1,7 @@
-"""Queries of records for each kind of figure: the values that totals and changes together must have.
+"""Queries of records for each kind of figure: their sums are what totals and changes together must have.
 
 Each query has the columns organization_id, at, subject, label, wallet_id, a, b, c and d, which
-`persistence.tables.reports` describes.
-Conditions on organization_id and at find the records by an index.
+`persistence.tables.reports` describes. With conditions on organization_id and at, it reads the records by an index.
 """
 
 from collections.abc import Mapping
@@ -22,7 +21,7 @@ SELECT organization_id, created_at AS at, coupon_book_id AS subject, '' AS label
 FROM coupon_usages
 """
 
-# A mint that waited counts from when it was available. Each part is read by an index of its own.
+# A mint that waited counts when it became available. Each part of the union is read by another index.
 _MINTS = """
 SELECT t.organization_id, t.at, t.ledger_account_id AS subject,
     tag.label, CASE WHEN o.transaction_type = 1 THEN o.to_wallet_id ELSE t.to_wallet_id END AS wallet_id,
@@ -45,13 +44,15 @@ WHERE (t.transaction_type = 1 OR o.transaction_type = 1)
     AND e.wallet_id IS NULL AND e.amount <> 0
 """
 
-# A few revert another. NOT EXISTS would make the planner read all events.
+# Cancellations, which have the type of the event that they revert, do not count. Few events revert another event, but
+# for NOT EXISTS the planner would read all events.
 _COUNTED = """
 LEFT JOIN events r ON r.organization_id = {0}.organization_id AND r.loyalty_event_id = {0}.reverted_loyalty_event_id
 WHERE {0}.status <> 'failed'
     AND ({0}.reverted_loyalty_event_id IS NULL OR {0}.event_type IS DISTINCT FROM r.event_type)
 """
 
+# An event that counts and was reverted is subtracted at the time of its reversal.
 _EVENTS = f"""
 SELECT e.organization_id, coalesce(e.external_event_date, e.created_at) AS at, CAST(0 AS bigint) AS subject,
     e.event_type AS label, CAST(NULL AS bigint) AS wallet_id,

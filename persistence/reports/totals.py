@@ -1,4 +1,4 @@
-"""Moves changes into the totals, a bounded number at a time."""
+"""Moves changes into the totals, a limited number in each database transaction."""
 
 from sqlalchemy import Connection, text
 
@@ -7,12 +7,13 @@ from persistence import organizations
 
 CHANGES_AT_ONCE = 20_000
 
-# Any constant that nothing else in the database locks. It serializes workers, so that none waits for another's rows.
+# The key of an advisory lock, which nothing else in the database uses. Only one worker moves changes at a time, so that
+# workers do not wait for each other's rows.
 _LOCK = 0x6C6F79616C7402
 
 
 def bucket_of(level: int, at: str = "at") -> str:
-    """The SQL of the beginning of the bucket that holds a moment."""
+    """The SQL of the beginning of the bucket of this level that contains the moment `at`, which is SQL, too."""
     if level == QUARTER_HOUR:
         return f"date_bin(interval '15 minutes', {at}, timestamptz '0001-01-01 00:00:00+00')"
     name = {DAY: "day", MONTH: "month", QUARTER: "quarter", YEAR: "year"}[level]
@@ -20,21 +21,21 @@ def bucket_of(level: int, at: str = "at") -> str:
 
 
 def levels_of(levels: tuple[int, ...], at: str = "at") -> str:
-    """The SQL of a row of each level with the bucket of a moment: l(level, bucket)."""
+    """The SQL of l(level, bucket): a row for each level, with the beginning of the bucket that contains `at`."""
     rows = ", ".join(f"({level}, {bucket_of(level, at)})" for level in levels)
     return f"LATERAL (VALUES {rows}) AS l(level, bucket)"
 
 
-# The SQL of a label and of all tags, each once. Most have no tags, and a query for each of them takes its time.
+# The SQL of an array of a label and all distinct tags. Most changes have no tags: the CASE saves their subquery.
 LABELS = "CASE WHEN {1} IS NULL THEN ARRAY[{0}] ELSE ARRAY(SELECT {0} UNION SELECT unnest({1})) END"
 
 _LEVELS, _WALLET_LEVELS = (QUARTER_HOUR, DAY, MONTH), (QUARTER_HOUR, MONTH, QUARTER, YEAR)
 
 
 def totals_of(source: str, levels: tuple[int, ...] = _LEVELS) -> str:
-    """The SQL of the totals that the changes in a table or query add to, at these levels.
+    """The SQL of what the changes in a table or query add to the totals of these levels.
 
-    Coupons are counted by book, and all books together. Missions have no time, so their only level is the month.
+    Coupons count for their book, and for all books together. Missions have no time, so their only level is the month.
     """
     return f"""
 SELECT c.organization_id, c.kind, l.level, tag.label, l.bucket, c.subject, sum(c.a) AS a, sum(c.b) AS b,
@@ -54,7 +55,7 @@ GROUP BY 1, 2, 3, 4, 5, 6
 
 
 def wallet_totals_of(source: str, levels: tuple[int, ...] = _WALLET_LEVELS) -> str:
-    """The SQL of the totals of wallets that the changes in a table or query add to, at these levels."""
+    """The SQL of what the changes in a table or query add to the totals of wallets of these levels."""
     return f"""
 SELECT c.organization_id, l.level, tag.label, l.bucket, c.wallet_id, c.subject AS ledger_account_id, sum(c.a) AS minted,
     CAST(sum(c.b) AS bigint) AS mints
@@ -70,7 +71,7 @@ _MOVE = f"""
 WITH taken AS MATERIALIZED (
     DELETE FROM report_changes
     WHERE organization_id = :organization_id AND report_change_id = ANY(ARRAY(
-        SELECT report_change_id FROM report_changes WHERE organization_id = :organization_id LIMIT :most
+        SELECT report_change_id FROM report_changes WHERE organization_id = :organization_id LIMIT :limit
     ))
     RETURNING *
 ), totals AS (
@@ -89,14 +90,14 @@ SELECT count(*) FROM taken
 """
 
 
-def move_changes(db: Connection, most: int = CHANGES_AT_ONCE) -> int:
-    """Move at most so many changes into the totals; returns how many, 0 also while another worker moves some."""
+def move_changes(db: Connection, limit: int = CHANGES_AT_ONCE) -> int:
+    """Move changes into the totals, up to `limit`; return their number, which is 0 if another worker moves changes."""
     if not db.execute(text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": _LOCK}).scalar_one():
         return 0
     count = 0
     for organization_id in organizations.with_rows(db, "report_changes"):
-        parameters = {"organization_id": organization_id, "most": most - count}
+        parameters = {"organization_id": organization_id, "limit": limit - count}
         count += db.execute(text(_MOVE), parameters).scalar_one()
-        if count >= most:
+        if count >= limit:
             break
     return count

@@ -1,4 +1,4 @@
-"""Mints by wallet: which members received most, and how many received anything."""
+"""Mints by wallet: which members received the most points, and how many members received any."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, text
 
 from domain.reports import WALLET_TOTALS, cover
-from persistence.reports.figures import FigureQuery, by_subject, rest
+from persistence.reports.figures import FigureQuery, by_subject, uncovered_parts
 from persistence.reports.records import MINTS
 
 
@@ -20,7 +20,7 @@ class Received(NamedTuple):
 
 
 class TopMember(NamedTuple):
-    """A member and the amount minted to them."""
+    """A member, and the amount minted to the member."""
 
     key: str
     amount: Decimal
@@ -44,13 +44,12 @@ def find_top(
     tag: str | None = None,
     ledger_account_id: int | None = None,
 ) -> list[TopMember]:
-    """The members with the greatest minted sums, the most first; sums that are not above zero are left out."""
+    """The members with the highest minted sums, in this order; members with a sum of zero or less are left out."""
     query, by_wallet = _by_wallet(organization_id, begin, end, tag, ledger_account_id)
-    most = query.value(limit)
     rows = query.rows(
         db,
         f"SELECT wallet_id, sum(minted) FROM ({by_wallet}) wallets GROUP BY wallet_id HAVING sum(minted) > 0"
-        f" ORDER BY sum(minted) DESC, wallet_id LIMIT {most}",
+        f" ORDER BY sum(minted) DESC, wallet_id LIMIT {query.value(limit)}",
     )
     return _top_members(db, organization_id, [(row[0], row[1]) for row in rows])
 
@@ -60,7 +59,7 @@ def find_received(
 ) -> Received:
     """The amount minted in an account less reversals, and the number of wallets that anything was minted to."""
     query, by_wallet = _by_wallet(organization_id, begin, end, None, ledger_account_id)
-    # The sum is read from the totals of the account, so that wallets are only counted.
+    # The sum is read from the totals of the account; the totals of wallets are only used to count wallets.
     minted = f"SELECT coalesce(sum(a), 0) FROM ({by_subject(query, begin, end)}) account"
     receivers = f"SELECT wallet_id FROM ({by_wallet}) wallets GROUP BY wallet_id HAVING sum(mints) > 0"
     [row] = query.rows(db, f"SELECT ({minted}), (SELECT count(*) FROM ({receivers}) receivers)")
@@ -70,11 +69,11 @@ def find_received(
 def _by_wallet(
     organization_id: int, begin: datetime, end: datetime, tag: str | None, ledger_account_id: int | None
 ) -> tuple[FigureQuery, str]:
-    """The parts of the mints of a range: wallet_id, minted, mints."""
-    made_of = cover(begin, end, WALLET_TOTALS)
+    """The query, and its SQL of the mints of a range: wallet_id, minted and mints, in several rows for a wallet."""
+    coverage = cover(begin, end, WALLET_TOTALS)
     query = FigureQuery(organization_id, MINTS, tag or "", ledger_account_id)
     parts = []
-    for span in made_of.spans:
+    for span in coverage.spans:
         sign = "" if span.sign > 0 else "-"
         parts.append(
             f"SELECT wallet_id, {sign}minted AS minted, {sign}mints AS mints FROM report_wallet_totals"
@@ -82,11 +81,12 @@ def _by_wallet(
             f" AND bucket >= {query.moment(span.begin)} AND bucket < {query.moment(span.end)}"
             f"{query.of_subject('ledger_account_id')}"
         )
-    parts += rest(query, made_of, "wallet_id, a AS minted, CAST(b AS bigint) AS mints")
+    parts += uncovered_parts(query, coverage, "wallet_id, a AS minted, CAST(b AS bigint) AS mints")
     return query, " UNION ALL ".join(parts)
 
 
 def _top_members(db: Connection, organization_id: int, top: Sequence[tuple[int, Decimal]]) -> list[TopMember]:
+    """The members of wallets with their amounts, in the order of `top`."""
     values = {"organization_id": organization_id, "wallet_ids": [wallet_id for wallet_id, _ in top]}
     names = {row[0]: row[1:] for row in db.execute(text(_NAMES), values)}
     return [TopMember(names[wallet_id][0], amount, *names[wallet_id][1:]) for wallet_id, amount in top]
