@@ -1,4 +1,4 @@
-"""The addresses of records in paths: one table that turns an address into the record, or into a 404.
+"""The addresses of records in paths: one table by which an address becomes a record, or a 404.
 
 An address is always looked up inside the caller's organization, so that the existence of another tenant's records is
 never revealed. Addresses are resolved in the order of the path, and a nested record must belong to the one before it.
@@ -53,17 +53,17 @@ from persistence.triggers import DELIVERIES, TRIGGERS
 # The path parameter that names the organization of a call, which is found before all others.
 ORGANIZATION = "organizationId"
 
-# Finds records: the calls' context, the values of a path parameter, and the records that the path names before it, to
-# the record of each value that has one.
+# A function that finds records, from a call, the values of a path parameter, and the records of the parameters before
+# it by argument. It returns the records by value; a value without a record is left out or has None.
 Find = Callable[[Call, Collection[Any], Mapping[str, Any]], Mapping[Any, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class PathAddress:
-    """The kind of records that a path parameter addresses; `argument` is the handler's name for one.
+    """The kind of records that a path parameter addresses; `argument` is the name under which handlers get the record.
 
-    If `is_batched`, `find` takes one statement for any number of values, and no records that the path names before.
-    `inside` names the argument that the record belongs to, and the attribute that both have then.
+    If `is_batched`, `find` sends one statement for any number of values, and needs no records of earlier parameters. A
+    nested record has `inside`: the argument of the record to which it belongs, and the attribute that is equal in both.
     """
 
     argument: str
@@ -72,7 +72,7 @@ class PathAddress:
     is_batched: bool = False
 
     def contains(self, record: Any, arguments: Mapping[str, Any]) -> bool:
-        """True if a record of a nested address belongs to the one that the path names before it, if it names one."""
+        """True if a nested record belongs to the record that the path names before it, or the path names none."""
         assert self.inside is not None
         parent, shared = self.inside
         return parent not in arguments or bool(getattr(record, shared) == getattr(arguments[parent], shared))
@@ -84,7 +84,7 @@ class PathAddress:
 
 
 def _one(argument: str, find: Callable[..., Any], inside: tuple[str, str] | None = None) -> PathAddress:
-    """An address whose records are found one by one, by `find(db, organization_id, value)`."""
+    """An address whose records are found individually, by `find(db, organization_id, value)`."""
 
     def find_each(call: Call, values: Collection[Any], parents: Mapping[str, Any]) -> Mapping[Any, Any]:
         return {value: find(call.db, call.organization.organization_id, value) for value in values}
@@ -93,7 +93,7 @@ def _one(argument: str, find: Callable[..., Any], inside: tuple[str, str] | None
 
 
 def _many(argument: str, records: Records[Any], column: str, inside: tuple[str, str] | None = None) -> PathAddress:
-    """An address in this column, by which any number of records are found by one statement."""
+    """An address that is the value of a column: one statement finds any number of records."""
 
     def find(call: Call, values: Collection[Any], parents: Mapping[str, Any]) -> Mapping[Any, Any]:
         organization_id = call.organization.organization_id
@@ -109,7 +109,7 @@ def _many(argument: str, records: Records[Any], column: str, inside: tuple[str, 
 
 
 def _itself(argument: str, read: Callable[[Any], Any] = lambda value: value) -> PathAddress:
-    """An address that the handler looks up, or that is no record."""
+    """An address that is not looked up here: the handler gets its value, after `read`."""
     return PathAddress(argument, lambda call, values, parents: {value: read(value) for value in values})
 
 
@@ -117,7 +117,7 @@ _ID = re.compile("[1-9][0-9]{0,17}")
 
 
 def _by_id_or(find_by_id: Callable[..., Any], find_by_name: Callable[..., Any]) -> Callable[..., Any]:
-    """Find by an identifier: up to 18 digits without a leading zero are an id, all else is a name.
+    """Find by an identifier: up to 18 digits without a leading zero are an id, any other text is a name.
 
     Only the form decides, never the existing records, so that an identifier always means the same record. It is
     for records whose names cannot look like an id.
@@ -136,7 +136,7 @@ _BY_LOYALTY_MEMBER_ID = "loyaltyMemberId:"
 
 
 def _identified_member(db: Connection, organization_id: int, value: str) -> Any:
-    """The member that an identifier means: by the id of its prefix, if it has one, else by either of the two ids.
+    """The member that an identifier means: by the id that its prefix names, without a prefix by either of the two ids.
 
     Raises AmbiguousMember for digits that are the `memberId` of one member and the `loyaltyMemberId` of another.
     """
@@ -147,13 +147,13 @@ def _identified_member(db: Connection, organization_id: int, value: str) -> Any:
         return MEMBERS.find(db, organization_id, int(digits)) if _ID.fullmatch(digits) else None
     if not _ID.fullmatch(value):
         return MEMBERS.find_by(db, organization_id, loyalty_member_id=value)
-    fitting = members.find_all_by_either_id(db, organization_id, int(value), value)
-    if len(fitting) > 1:
+    matching = members.find_all_by_either_id(db, organization_id, int(value), value)
+    if len(matching) > 1:
         raise AmbiguousMember(
             f"The memberIdentifier {value} is the memberId of one member and the loyaltyMemberId of another. Write "
             f"{_BY_MEMBER_ID}{value} or {_BY_LOYALTY_MEMBER_ID}{value} to name one of them."
         )
-    return fitting[0] if fitting else None
+    return matching[0] if matching else None
 
 
 _IN_MEMBER = ("member", "member_id")
@@ -220,6 +220,7 @@ ADDRESSES: Mapping[str, PathAddress] = {
 
 
 def _with_holdings(lookup: Lookup[Any]) -> PathAddress:
+    """An address of members whom the lookup finds with tiers and balances."""
     return PathAddress(
         HOLDER,
         lambda call, values, parents: lookup.find(call.db, call.organization, values, call.now),
@@ -227,7 +228,7 @@ def _with_holdings(lookup: Lookup[Any]) -> PathAddress:
     )
 
 
-# How a member comes with tiers and balances, by the same statement, for handlers that name HOLDER.
+# The argument of handlers that need a member with tiers and balances, which one statement finds together.
 HOLDER = "holder"
 _HOLDER_LOOKUPS: Mapping[str, Lookup[Any]] = {
     "loyaltyMemberId": member_lookups.HOLDER_BY_LOYALTY_MEMBER_ID,
@@ -239,7 +240,7 @@ _MEMBER_LOOKUPS: Mapping[str, Lookup[Any]] = {
     "memberId": member_lookups.BY_ID,
 }
 
-# The names of records in 404s, where the argument's name is ambiguous.
+# The nouns for records in 404s, unless the argument's name is clear.
 _NOUNS: Mapping[str, str] = {
     "account": "ledger account",
     "book": "coupon book",
@@ -253,13 +254,13 @@ _NOUNS: Mapping[str, str] = {
 
 
 def addresses_of(parameters: Iterable[str], arguments: Collection[str]) -> tuple[tuple[str, PathAddress], ...]:
-    """The addresses of records in the parameters of a path, for a handler with these arguments."""
+    """The addresses in a path with these parameters, each with its parameter, for a handler with these arguments."""
     by_name = {**ADDRESSES, **_HOLDERS} if HOLDER in arguments else ADDRESSES
     return tuple((name, by_name[name]) for name in parameters if name in by_name)
 
 
 def first_lookup(parameters: Iterable[str], arguments: Collection[str]) -> Lookup[Any] | None:
-    """How the first records of paths are found together with the organization; None if they cannot be."""
+    """The lookup that finds the first record of a path by the same statement as the organization; None without one."""
     lookups = _HOLDER_LOOKUPS if HOLDER in arguments else _MEMBER_LOOKUPS
     return next((lookups.get(name) for name in parameters if name != ORGANIZATION), None)
 

@@ -41,11 +41,11 @@ from persistence.engine import autocommit, create_engine
 Figures = TypeVar("Figures")
 
 BASE_PATH = "/v2"
-# Health checks and pages have threads of their own: they respond while every other thread waits for the database.
+# Health checks and pages have their own threads: they respond while all other threads wait for the database.
 _PAGE_THREADS = 2
-# Checks of passwords are slow on purpose: requests for access tokens wait for each other and for no others.
+# Checks of passwords are slow on purpose: requests for access tokens only delay each other.
 TOKEN_THREADS = 1
-# Dry runs explain every campaign to people, which takes long: they delay only each other.
+# Dry runs explain every campaign to people, which takes long: they only delay each other.
 DRY_RUN_THREADS = 1
 EXTRA_THREADS = TOKEN_THREADS + DRY_RUN_THREADS
 
@@ -56,7 +56,7 @@ def create_app(settings: Settings, engine: Engine) -> ASGIApp:
     Raises an error if documents, handlers and addresses do not fit together.
     """
     if not logging.getLogger().handlers:
-        # Logging that is set up already, such as by a test run, stays.
+        # If logging is set up already, such as by a test run, it stays unchanged.
         configure(settings.log_level, settings.log_format)
     metrics.watch_pool(engine)
     tracing.start(settings)
@@ -124,9 +124,9 @@ def build_app(
     site: Site | None = None,
     authenticate_key: Authenticate = refuse_every_key,
 ) -> ASGIApp:
-    """An application of any documents (surface -> OpenAPI 3.0.3), dispatcher and authenticators of tokens and keys.
+    """An application of any documents (OpenAPI 3.0.3, by surface), dispatcher and authenticators of tokens and keys.
 
-    The settings that it reads are those of threads, sizes, times and rates, and `validate_responses`.
+    It reads the settings of threads, sizes, times and rates, and `validate_responses`.
     """
     workers, page_threads = FairThreads(settings.threads, "operation"), Threads(_PAGE_THREADS, "page")
     token_threads = Threads(TOKEN_THREADS, "token")
@@ -160,8 +160,8 @@ def build_app(
             schemas=schemas[surface],
         )
     problems.install(connexion)
-    # connexion would build the stack at the first request: every fault of a document is to be found now, and with
-    # preloading in the master process, whose memory the workers then share.
+    # connexion would build the stack at the first request. Here faults of documents are found at the start, and with
+    # preloading, workers share the memory of the stack.
     connexion.app, connexion.middleware_stack = connexion._build_middleware_stack()
     app: ASGIApp = connexion
     if settings.validate_responses:
@@ -183,9 +183,9 @@ def _closing(*pools: FairThreads | Threads) -> Callable[[Any], AbstractAsyncCont
 
 
 def _figures(engine: Engine, read: Callable[[Connection], Figures]) -> Callable[[], Figures | None]:
-    """The figures of a database; None while it is away.
+    """A function that reads figures from a database; None while the database is unavailable.
 
-    The other measurements are needed then, too, so no error is raised.
+    Then no error is raised, since the other measurements are needed.
     """
 
     def figures() -> Figures | None:

@@ -16,7 +16,7 @@ from handlers.messages.validation import Schemas, Validator
 _log = logging.getLogger("loyalty.contract")
 # Statuses that any operation may return at any time.
 _UNDECLARED = {500, 503}
-_PROBLEM_MEMBERS = {"type": str, "title": str, "status": int, "detail": str, "instance": str}
+_PROBLEM_FIELDS = {"type": str, "title": str, "status": int, "detail": str, "instance": str}
 
 Responses = Mapping[str, Mapping[str, Validator | None]]
 
@@ -41,10 +41,10 @@ class ResponseContract:
             return
         messages: list[Message] = []
 
-        async def hold(message: Message) -> None:
+        async def collect(message: Message) -> None:
             messages.append(message)
 
-        await self._app(scope, receive, hold)
+        await self._app(scope, receive, collect)
         if not messages:
             return
         body = b"".join(message.get("body", b"") for message in messages[1:])
@@ -67,10 +67,11 @@ class ResponseContract:
             await send(message)
 
     def _violations(self, operation_id: str | None, method: str, start: Message, body: bytes) -> list[str]:
+        """The differences between a response and its document; pages have no `operation_id` and no document."""
         status = start["status"]
         media_type = dict(start["headers"]).get(b"content-type", b"").decode().split(";")[0].strip()
         if operation_id is None and (status, media_type) == (404, "text/html"):
-            # A page for a browser that has lost its way.
+            # The page for a browser that requested an unknown path.
             return []
         if status >= 400 and not self._has_own_form(operation_id, status, media_type):
             violations = _problem_violations(status, media_type, body)
@@ -103,6 +104,7 @@ class ResponseContract:
 
 
 def _compile(responses: Mapping[str, Any], schemas: Schemas) -> Responses:
+    """The validators of the bodies of an operation's responses, by status and media type; None without a schema."""
     compiled: dict[str, Mapping[str, Validator | None]] = {}
     for status, declared in responses.items():
         content = schemas.resolved(declared).get("content", {})
@@ -114,13 +116,14 @@ def _compile(responses: Mapping[str, Any], schemas: Schemas) -> Responses:
 
 
 def _problem_violations(status: int, media_type: str, body: bytes) -> list[str]:
+    """The differences between the response to an error and RFC 9457."""
     if media_type != MEDIA_TYPE:
         # A page that a machine polls may have a form of its own.
         return [] if media_type == "application/json" and status == 503 else [f"{status} is no problem: {media_type}"]
     if not body:
         return []
     problem = json_text.decode(body)
-    wrong = [name for name, kind in _PROBLEM_MEMBERS.items() if not isinstance(problem.get(name), kind)]
+    wrong = [name for name, kind in _PROBLEM_FIELDS.items() if not isinstance(problem.get(name), kind)]
     if not wrong and problem["status"] != status:
         wrong.append("status")
     return [f"the problem's member {name} is missing or wrong" for name in wrong]

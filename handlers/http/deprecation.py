@@ -1,4 +1,4 @@
-"""The `Deprecation` header (RFC 9745): the deprecated parameters and fields that a request used, by a plan."""
+"""The `Deprecation` header (RFC 9745): a plan that finds the deprecated parameters and fields of a request."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
@@ -10,7 +10,7 @@ _MAX_NESTING = 8
 
 
 class DeprecationPlan:
-    """The times at which the parts of a request were deprecated, as Unix times."""
+    """The times at which parts of the requests of an operation were deprecated, as Unix times."""
 
     def __init__(
         self,
@@ -18,17 +18,18 @@ class DeprecationPlan:
         declared: Iterable[Mapping[str, Any]],
         bodies: Iterable[Mapping[str, Any]],
         schemas: Schemas,
-        where: str,
+        operation_name: str,
     ) -> None:
         self._schemas = schemas
-        self._where = where
+        self._operation_name = operation_name
         self._always = self._time(operation, "the operation")
         self._query = {
             parameter["name"]: moment
             for parameter in declared
             if parameter["in"] == "query" and (moment := self._time(parameter, parameter["name"])) is not None
         }
-        members: dict[str, int] = {}
+        self._fields: dict[str, int] = {}
+        # Deprecated fields of items of arrays, by the field that has the array; None if the body is the array.
         self._items: dict[str | None, dict[str, int]] = {}
         for body in bodies:
             resolved = schemas.resolved(body)
@@ -38,10 +39,9 @@ class DeprecationPlan:
             for name, child in self._properties(body):
                 moment = self._time(child, name)
                 if moment is not None:
-                    members[name] = moment
+                    self._fields[name] = moment
                 self._add_items(name, schemas.resolved(child))
-        self._members = members
-        self.empty = self._always is None and not (self._query or self._members or self._items)
+        self.empty = self._always is None and not (self._query or self._fields or self._items)
 
     def earliest(self, query_names: Iterable[str], body: Any) -> int | None:
         """The earliest time at which a part of the request was deprecated; None if no part is.
@@ -51,26 +51,28 @@ class DeprecationPlan:
         moments = [] if self._always is None else [self._always]
         moments.extend(self._query[name] for name in query_names if name in self._query)
         if isinstance(body, dict):
-            moments.extend(moment for name, moment in self._members.items() if name in body)
-        for holder, members in self._items.items():
-            items = body if holder is None else body.get(holder) if isinstance(body, dict) else None
+            moments.extend(moment for name, moment in self._fields.items() if name in body)
+        for array_field, fields in self._items.items():
+            items = body if array_field is None else body.get(array_field) if isinstance(body, dict) else None
             if isinstance(items, list):
                 moments.extend(
                     moment
-                    for name, moment in members.items()
+                    for name, moment in fields.items()
                     if any(isinstance(item, dict) and name in item for item in items)
                 )
         return min(moments, default=None)
 
-    def _add_items(self, holder: str | None, array: Mapping[str, Any]) -> None:
+    def _add_items(self, array_field: str | None, array: Mapping[str, Any]) -> None:
+        """Add the deprecated fields of the items, if the schema is an array."""
         if array.get("type") != "array":
             return
         for name, child in self._properties(array.get("items", {})):
             moment = self._time(child, name)
             if moment is not None:
-                self._items.setdefault(holder, {})[name] = moment
+                self._items.setdefault(array_field, {})[name] = moment
 
     def _properties(self, schema: Mapping[str, Any], depth: int = 0) -> Iterable[tuple[str, Mapping[str, Any]]]:
+        """The fields of a schema, with the fields of the schemas that it combines."""
         schema = self._schemas.resolved(schema)
         yield from schema.get("properties", {}).items()
         if depth < _MAX_NESTING:
@@ -79,11 +81,14 @@ class DeprecationPlan:
                     yield from self._properties(part, depth + 1)
 
     def _time(self, part: Mapping[str, Any], name: str) -> int | None:
+        """The time at which a part was deprecated, None if it was not; raises DocumentError without a date."""
         deprecated_part = part if part.get("deprecated") else self._schemas.resolved(part) if "$ref" in part else part
         if not deprecated_part.get("deprecated"):
             return None
         try:
             day = date.fromisoformat(deprecated_part["x-deprecated-at"])
         except (KeyError, TypeError, ValueError):
-            raise DocumentError(f"{self._where}: {name} is deprecated without an x-deprecated-at date") from None
+            raise DocumentError(
+                f"{self._operation_name}: {name} is deprecated without an x-deprecated-at date"
+            ) from None
         return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp())

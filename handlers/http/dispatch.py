@@ -1,6 +1,6 @@
-"""The dispatcher: joins calls to their handler inside one database transaction, and commits.
+"""The dispatcher: runs the handler of calls in one database transaction, and commits.
 
-All calls go one way, as a batch: mostly of one call, of several where calls of one operation wait for each other.
+Calls always run as a batch. Most batches have one call; calls of one operation that have to wait may share a batch.
 """
 
 import logging
@@ -39,30 +39,32 @@ from persistence import audit_log, organizations, replication, test_clocks, tran
 from persistence.engine import autocommit
 from persistence.records import Addresses
 
-# Operations without an organization: they find it themselves.
+# Operations whose path and caller name no organization: they find it themselves.
 WITHOUT_ORGANIZATION = frozenset({"createAccessToken"})
 
 # The milliseconds that a batch of several calls waits for a lock before its calls are run individually: longer than
 # most commits take, and short for the calls of the batch that do not need the lock.
 BATCH_LOCK_MS = 50
 
-# How long the read replica gets no queries after it failed to respond.
+# How long the read replica gets no queries after it did not respond.
 REPLICA_PAUSE_SECONDS = 30.0
-# How long a list waits for the replica to have all that was committed, and the time without waiting after it had not.
+# How long a list waits until the replica has everything that was committed, and how long lists are read from the
+# primary after such a wait was in vain.
 REPLICA_WAIT_SECONDS, REPLICA_BEHIND_SECONDS = 0.1, 2.0
 
 _log = logging.getLogger("loyalty.replica")
 
-# The organization of a batch, the caller of each request or why it has none, and the first records, if they were read.
+# The organization of a batch (None if the operation has none); for each request the caller, or the refusal of it; and
+# the records of the first path parameter by its values, if they were read together with the organization.
 _Admission = tuple[Organization | None, Sequence[Caller | Exception | None], Mapping[Any, Any] | None]
 
 
 class Dispatcher:
     """Calls the handler of requests that their document has accepted.
 
-    With a `replica`, lists and reports read there once it shows all that was committed before they were called;
-    operations declared `from_replica` do not wait for that. Both read from the primary if the replica is away, or too
-    far behind.
+    With a `replica`, lists and reports are read from it, as soon as it has everything that was committed before the
+    request; operations declared `from_replica` do not wait for that. If the replica is unavailable or too far behind,
+    the primary is read.
     """
 
     def __init__(self, settings: Settings, engine: Engine, replica: Engine | None = None) -> None:
@@ -75,11 +77,11 @@ class Dispatcher:
         self._routes = documented_routes()
 
     def __call__(self, requests: Sequence[Request]) -> Sequence[Answer | Exception]:
-        """Run requests of one operation and organization, mostly one, in one transaction.
+        """Run requests of one operation and organization, in most cases one request, in one database transaction.
 
-        Returns the outcome of each: a response, a refusal, or NotBatchable for one that has to be run individually.
-        Raises the refusal of an only request, and what concerns all of them: NotBatchable, a Refusal, and database
-        errors once further attempts are pointless.
+        Returns the outcome of each request: a response, a refusal, or NotBatchable if it has to be run individually.
+        Raises the refusal of a single request, and what concerns all requests: NotBatchable, a Refusal, or a database
+        error if further attempts cannot help.
         """
         route = self._routes[requests[0].surface, requests[0].operation_id]
         if self._replica is not None and _may_read_replica(route):
@@ -104,7 +106,8 @@ class Dispatcher:
 
     def batch_of(self, surface: str, operation_id: str, caller: Caller | None) -> Hashable | None:
         """A key that is equal for calls that can be one batch; None for a call that has to be run individually."""
-        # A member has few calls; queries of their own find the users of external tokens.
+        # A batch is not worth it for members, who send few calls. For external tokens it is not possible: each needs
+        # its own query to find its user.
         if (
             caller is None
             or caller.organization_id is None
@@ -124,9 +127,10 @@ class Dispatcher:
         hook_result: Any = None,
         admission: _Admission | None = None,
     ) -> Sequence[Answer | Exception]:
-        """Run requests in an open transaction; raises the refusal of an only request, so that nothing is committed."""
+        """Run requests in an open transaction; raises the refusal of a single request, so that nothing is committed."""
         if len(requests) > 1 and not route.reads:
-            # A lock that another transaction keeps delays the call that needs it, not the others for long.
+            # If one call needs a lock that another transaction holds, it delays the other calls of the batch only for
+            # this time.
             transactions.wait_for_locks(db, BATCH_LOCK_MS)
         now = datetime.now(UTC)
         organization, callers, first_records = admission or _admit(db, route, requests, now)
@@ -134,7 +138,7 @@ class Dispatcher:
             if route.holds_clock and organization.environment == TEST:
                 organization = _hold_clock(db, organization)
             if organization.clock_now is not None:
-                # What was read together with the organization was read as of the real time.
+                # Records that were read together with the organization were read as of the real time: read them again.
                 first_records, now = None, organization.clock_now
         batch = []
         for request, caller in zip(requests, callers, strict=True):
@@ -151,7 +155,7 @@ class Dispatcher:
             batch.append(BatchedCall(request, call, refusal))
         _find_records(route, batch, first_records)
         self._handle(route.operation, batch, hook_result)
-        _answer(route, batch)
+        _respond(route, batch)
         outcomes = [batched.outcome for batched in batch if batched.outcome is not None]
         if organization is not None and organization.clock_now is not None:
             outcomes = [_with_clock(outcome, now) for outcome in outcomes]
@@ -160,7 +164,7 @@ class Dispatcher:
         return outcomes
 
     def _handle(self, operation: Operation, batch: Sequence[BatchedCall], hook_result: Any) -> None:
-        """Call the handler for each open call, then the batch handler, if there is one, for all of them."""
+        """Call the handler for each call without an outcome, then the batch handler, if there is one, for all calls."""
         for batched in batch:
             if batched.outcome is None:
                 call = batched.call
@@ -179,7 +183,7 @@ class Dispatcher:
             _run_batch_handler(operation.batch, batch, self._settings.calls_together)
 
     def _run_hook(self, hook: BeforeTransaction, operation: Operation, request: Request) -> Any:
-        """The result of the hook that the operation has before its transaction."""
+        """Run the hook that the operation has before its transaction; return its result."""
         command = _command(operation, request)
         return hook(RequestContext(command, request.headers, lambda work: transactions.read(self._reading, work)))
 
@@ -206,6 +210,7 @@ class Dispatcher:
         try:
             return transactions.read(replica, ask_replica)
         except NotFound:
+            # The primary may have the record already.
             return None
         except (DBAPIError, TimeoutError) as error:
             if not (isinstance(error, TimeoutError) or transactions.is_unavailable(error)):
@@ -223,7 +228,7 @@ def _may_read_replica(route: Route) -> bool:
 
 
 def _admit(db: Connection, route: Route, requests: Sequence[Request], now: datetime) -> _Admission:
-    """The organization, the callers and, if they can be read together with them, the first records of the paths."""
+    """Find the organization, the callers and, if one statement can find them too, the first records of the paths."""
     if route.operation.operation_id in WITHOUT_ORGANIZATION:
         return None, [request.caller for request in requests], None
     addresses = None
@@ -234,7 +239,10 @@ def _admit(db: Connection, route: Route, requests: Sequence[Request], now: datet
 
 
 def _hold_clock(db: Connection, organization: Organization) -> Organization:
-    """Keep the test clock still until the call ends; return the organization; raises TestClockAdvancing for a write."""
+    """Keep the test clock from advancing until the call ends; return the organization with the time of the clock.
+
+    Raises TestClockAdvancing while the clock is advanced.
+    """
     organization_now = test_clocks.hold(db, organization.organization_id)
     if organization_now is None:
         refusal = TestClockAdvancing("Nothing was written. Send the request again when the advance is done.")
@@ -253,15 +261,16 @@ def _with_clock(outcome: Answer | Exception, now: datetime) -> Answer | Exceptio
 
 
 def _find_records(route: Route, batch: Sequence[BatchedCall], first_records: Mapping[Any, Any] | None) -> None:
-    """Find the records that the paths of the open calls address.
+    """Find the records that the paths of calls without an outcome address.
 
-    `first_records` are those of the first parameter, by its values, if they were read already. A call gets the refusal
-    of its first parameter that has no record.
+    `first_records` are the records of the first parameter, by its values, if they were read already, else None. If a
+    parameter of a call has no record, its refusal becomes the outcome of the call.
     """
     if route.audit_of_change is not None:
         _serialize_changes(route.audit_of_change, batch)
     for name, address in route.addresses:
-        records = _addressed(address, name, batch) if first_records is None else first_records
+        records = _find_addressed(address, name, batch) if first_records is None else first_records
+        # Records of further parameters were not read yet.
         first_records = None
         for batched in batch:
             if batched.outcome is None:
@@ -273,15 +282,15 @@ def _find_records(route: Route, batch: Sequence[BatchedCall], first_records: Map
 
 
 def _serialize_changes(audit: Audited, batch: Sequence[BatchedCall]) -> None:
-    """Lock the addressed records, so that no other transaction changes them before the open calls do."""
+    """Lock the addressed records, so that no other transaction changes them before these calls do."""
     for batched in batch:
         if batched.outcome is None:
             call, lock = batched.call, lock_of(batched.request.path, audit)
             audit_log.serialize_changes(call.db, call.organization.organization_id, lock)
 
 
-def _addressed(address: PathAddress, name: str, batch: Sequence[BatchedCall]) -> Mapping[Any, Any]:
-    """The records that a parameter addresses in the open calls, by its values."""
+def _find_addressed(address: PathAddress, name: str, batch: Sequence[BatchedCall]) -> Mapping[Any, Any]:
+    """Find the records that the parameter `name` addresses in calls without an outcome; return them by its values."""
     open_calls = [batched for batched in batch if batched.outcome is None]
     if not open_calls:
         return {}
@@ -290,7 +299,7 @@ def _addressed(address: PathAddress, name: str, batch: Sequence[BatchedCall]) ->
 
 
 def _arguments(operation: Operation, batched: BatchedCall, hook_result: Any) -> dict[str, Any]:
-    """The arguments of the handler of a call, by name; raises InvalidRequest for what its body cannot hold."""
+    """The arguments of the handler of a call, by name; raises InvalidRequest for an invalid body."""
     request, records = batched.request, batched.records
     arguments = {}
     for name in operation.arguments:
@@ -302,7 +311,7 @@ def _arguments(operation: Operation, batched: BatchedCall, hook_result: Any) -> 
         arguments["query"] = request.query
     if operation.takes_body:
         body = _command(operation, request)
-        # The command of an update that needs the whole record has the stored values of the fields that were left out.
+        # For an update that needs the whole record, stored values replace the fields that the request left out.
         arguments["body"] = body if operation.merge_into is None else body.of(records[operation.merge_into])
     if operation.before_transaction is not None:
         arguments["hook_result"] = hook_result
@@ -315,7 +324,7 @@ def _command(operation: Operation, request: Request) -> Any:
 
 
 def _run_batch_handler(handler: BatchHandler, batch: Sequence[BatchedCall], max_items: int) -> None:
-    """Run the batch handler on what the open calls request; calls beyond `max_items` run individually."""
+    """Run the batch handler for calls without an outcome; calls that exceed `max_items` have to run individually."""
     open_calls = [batched for batched in batch if batched.outcome is None]
     if len(open_calls) > 1:
         items = 0
@@ -336,7 +345,7 @@ def _run_batch_handler(handler: BatchHandler, batch: Sequence[BatchedCall], max_
             batched.result = result
 
 
-def _answer(route: Route, batch: Sequence[BatchedCall]) -> None:
+def _respond(route: Route, batch: Sequence[BatchedCall]) -> None:
     """Render the responses of the calls that were executed, and write their audit log."""
     audited = route.operation.audit
     logged_entries: set[audit_log.NewEntry] = set()
@@ -348,7 +357,7 @@ def _answer(route: Route, batch: Sequence[BatchedCall]) -> None:
         if isinstance(audited, Audited):
             audited.add(batched.call, batched.records, batched.result)
         if len(batch) > 1:
-            # Calls with one key made one record, which the log has once, under the first of them.
+            # Calls with the same key created one record. The log has the entry once, for the first of these calls.
             trail.entries = [entry for entry in trail.entries if entry not in logged_entries]
             logged_entries.update(trail.entries)
         if trail.entries:

@@ -16,10 +16,10 @@ FOLDER = Path(__file__).parents[2] / "docs"
 INDEX = "README"
 DECISIONS = "decisions"
 PROBLEMS = "problems"
-# Pages are written for a server at this address; readers see that of the server that they ask.
+# The address of the server in the pages as written; it is replaced by the address of the server that serves them.
 WRITTEN_ADDRESS = "http://127.0.0.1:8080"
-_OUTSIDE = re.compile(r"\[([^\]]+)\]\((\.\./[^)\s]+)\)")
-_ENTRY = re.compile(r"^- \[([^\]]+)\]\(([\w/-]+)\.md\): (.+)$", re.M)
+_LINK_OUTSIDE = re.compile(r"\[([^\]]+)\]\((\.\./[^)\s]+)\)")
+_INDEX_ENTRY = re.compile(r"^- \[([^\]]+)\]\(([\w/-]+)\.md\): (.+)$", re.M)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class GuideSection:
 
 @dataclass(frozen=True, slots=True)
 class GuidePage:
-    """One page: its Markdown as written, the HTML of it, and its sections."""
+    """One page: its Markdown, its HTML, and its sections."""
 
     name: str
     title: str
@@ -64,7 +64,7 @@ def images() -> tuple[str, ...]:
 
 
 def find(name: str, root: str = "") -> GuidePage | None:
-    """A page whose links begin with `root`, the path under which the server is reached; None if there is none."""
+    """A page, whose links begin with the path `root` of the server; None if there is no page with this name."""
     return _read(name, root) if name in names() else None
 
 
@@ -83,27 +83,27 @@ def contents() -> tuple[tuple[str, tuple[GuideEntry, ...]], ...]:
     text = (FOLDER / f"{INDEX}.md").read_text(encoding="utf-8")
     _, *parts = re.split(r"^## (.+)$", text, flags=re.M)
     return tuple(
-        (title, tuple(GuideEntry(*entry) for entry in _ENTRY.findall(part)))
+        (title, tuple(GuideEntry(*entry) for entry in _INDEX_ENTRY.findall(part)))
         for title, part in zip(parts[::2], parts[1::2], strict=True)
     )
 
 
 @functools.cache
 def neighbours(name: str) -> tuple[GuideEntry | None, GuideEntry | None]:
-    """The pages before and after a page: in the order of the index, decisions by number."""
+    """The pages before and after a page, in the order of the index, decisions by number; None where there is none."""
     if name.startswith(f"{DECISIONS}/"):
         decisions = [find(other) for other in names() if other.startswith(f"{DECISIONS}/")]
         order = [GuideEntry(page.title, page.name, "") for page in decisions if page is not None]
     else:
         order = [entry for _, entries in contents() for entry in entries]
-    around = [None, *order, None]
-    positions = [position for position, entry in enumerate(around) if entry is not None and entry.name == name]
-    return (around[positions[0] - 1], around[positions[0] + 1]) if positions else (None, None)
+    padded = [None, *order, None]
+    positions = [position for position, entry in enumerate(padded) if entry is not None and entry.name == name]
+    return (padded[positions[0] - 1], padded[positions[0] + 1]) if positions else (None, None)
 
 
 @functools.cache
 def search_index() -> list[dict[str, str]]:
-    """The sections of all pages, as the script of the search page takes them; `url` is relative to `/docs/`."""
+    """The sections of all pages for the script of the search page; `url` is relative to `/docs/`."""
     pages = [page for name in names() if (page := find(name)) is not None]
     return [
         {"url": f"{page.name}#{section.anchor}", "page": page.title, "title": section.title, "text": section.text}
@@ -150,16 +150,16 @@ def _parser() -> MarkdownIt:
 
 
 def _sections(tokens: Sequence[Token]) -> tuple[GuideSection, ...]:
-    """The sections of a page; its headings get the anchors that GitHub gives them."""
+    """Give the headings of a page the anchors that GitHub gives them; return the sections of the page."""
     sections: list[tuple[str, str, list[str]]] = []
     counts: dict[str, int] = {}
-    for before, token in zip([None, *tokens], tokens, strict=False):
-        if before is not None and before.type == "heading_open":
+    for previous, token in zip([None, *tokens], tokens, strict=False):
+        if previous is not None and previous.type == "heading_open":
             title = "".join(child.content for child in token.children or ())
             anchor = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
             counts[anchor] = counts.get(anchor, -1) + 1
             anchor += f"-{counts[anchor]}" if counts[anchor] else ""
-            before.attrSet("id", anchor)
+            previous.attrSet("id", anchor)
             sections.append((title, anchor, []))
         elif token.type == "inline":
             sections[-1][2].append("".join(_text_of(child) for child in token.children or ()))
@@ -173,18 +173,19 @@ def _text_of(token: Token) -> str:
 
 
 def _render(tokens: Sequence[Token], page: str, root: str) -> str:
-    """The HTML of parsed Markdown of a page, in which its links lead to what the server has."""
+    """The HTML of the parsed Markdown of a page, whose links lead to addresses of the server."""
     _link(tokens, page, root)
     for opening, content, closing in zip(tokens, tokens[1:], tokens[2:], strict=False):
-        # An empty cell heads nothing.
+        # An empty cell is no heading.
         if opening.type == "th_open" and not content.content:
             opening.tag = closing.tag = "td"
     return str(_parser().renderer.render(tokens, _parser().options, {}))
 
 
 def _link(tokens: Sequence[Token], page: str, root: str) -> None:
-    """Make links between pages those of the server; files that it does not serve lose theirs."""
+    """Replace links between pages by addresses of the server; remove links to files that it does not serve."""
     for token in tokens:
+        # For each open link, whether it stays: its end is removed together with its beginning.
         stack: list[bool] = []
         for child in token.children or ():
             if child.type == "image":
@@ -216,5 +217,5 @@ def _target(href: str, page: str, root: str) -> str | None:
 
 
 def _with_served_links(markdown: str, page: str) -> str:
-    """Markdown in which links to files that the server does not have are replaced by their texts."""
-    return _OUTSIDE.sub(lambda link: link[0] if _target(link[2], page, "") is not None else link[1], markdown)
+    """The Markdown of a page in which links to files that the server does not serve are replaced by their texts."""
+    return _LINK_OUTSIDE.sub(lambda link: link[0] if _target(link[2], page, "") is not None else link[1], markdown)

@@ -29,7 +29,7 @@ _FILES = (
 def add_documentation(
     app: flask.Flask, documents: Mapping[str, Mapping[str, Any]], base_path: str, base_url: str
 ) -> None:
-    """Add the routes; `base_url` is the public one, if it is configured."""
+    """Add the routes; `base_url` is the public URL, empty if none is configured."""
     root = root_of(base_url)
     index = functools.cache(partial(_search_index, documents, base_path))
     for name in _FILES:
@@ -47,7 +47,7 @@ def add_documentation(
 
 
 def not_found_page(base_url: str, detail: str) -> flask.Response:
-    """A 404 for people, with the ways on from there."""
+    """A 404 for people, with links to other pages."""
     return html_page("start.html", {"root": root_of(base_url), "title": "Not found", "text": detail}, 404)
 
 
@@ -61,6 +61,7 @@ def index_page(base_url: str, index: Mapping[str, Any]) -> flask.Response:
 
 
 def _page(name: str, root: str) -> Response:
+    """The page with this name; a redirect for the name of a folder, and a 404 for other names."""
     if name.endswith("/"):
         return flask.redirect(f"{root}/docs/{name.rstrip('/')}", 301)
     if name == documentation.DECISIONS:

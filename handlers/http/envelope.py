@@ -15,9 +15,9 @@ from handlers.messages.json_text import encode
 
 _log = logging.getLogger("loyalty.errors")
 _POLICY_VIOLATION = 1008
-# Health checks and measurements are allowed however many calls come from the same address.
-_COUNTED = "/v2/"
-# Responses contain personal data and tokens, and problems may: nothing on the way to the client may cache them.
+# Other paths, such as those of health checks and measurements, are not limited by a rate for each address.
+_RATE_LIMITED = "/v2/"
+# Responses, even problems, can contain personal data or tokens: nothing on the way to the client may cache them.
 ALWAYS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 
 
@@ -42,10 +42,10 @@ class Envelope:
         exchange.address = self._throttle.address_of(peer[0], exchange.headers.get("x-forwarded-for", ""))
         sealed = _sealing(send, exchange, is_head=scope["method"] == "HEAD")
         try:
-            if scope["path"].startswith(_COUNTED):
+            if scope["path"].startswith(_RATE_LIMITED):
                 self._throttle.count_address(exchange)
             if scope["http_version"] == "1.1" and "," in exchange.headers.get("host", ","):
-                # RFC 9112, 3.2; several fields are joined by a comma, which no host has.
+                # RFC 9112, 3.2. Several Host headers are joined by a comma; for a missing one the default is a comma.
                 fault = "A request of HTTP/1.1 needs one Host header."
                 await _send_problem(sealed, 400, problem_body(400, fault, exchange.request_id))
                 return
@@ -57,6 +57,7 @@ class Envelope:
             # Only errors of the HTTP layer itself arrive here; errors of operations are handled further inside.
             _log.error("a request failed", exc_info=error, extra={"requestId": exchange.request_id})
             if exchange.status:
+                # The response has begun already.
                 raise
             await _send_failure(sealed, exchange)
         finally:
@@ -67,6 +68,8 @@ class Envelope:
 
 
 def _sealing(send: Send, exchange: Exchange, *, is_head: bool) -> Send:
+    """A `send` that adds the headers of all responses, and removes the bodies of responses to HEAD."""
+
     async def sealed(message: Message) -> None:
         if message["type"] == "http.response.start":
             exchange.status = message["status"]

@@ -26,7 +26,7 @@ class Exchange:
     headers: dict[str, str]
     request_id: str
     started: float
-    # The moment from which its time runs.
+    # The moment at which the time limit of the request begins.
     arrived: float
     operation_id: str | None = None
     route: str | None = None
@@ -41,7 +41,7 @@ class Exchange:
 
 
 def open_exchange(scope: Any, started: float) -> Exchange:
-    """Begin the exchange of an ASGI scope; a well-formed `X-Request-Id` of the client is kept, else one is made."""
+    """Begin the exchange of an ASGI scope, with a well-formed `X-Request-Id` of the client or else a new id."""
     headers: dict[str, str] = {}
     request_id = None
     for name, value in scope["headers"]:

@@ -1,4 +1,4 @@
-"""Receives the request body: its greatest size and its time limit."""
+"""Receives the bodies of requests, with a maximum size and a time limit."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,11 +14,14 @@ class ClientGone(Exception):
     """The client closed the connection before its request was complete."""
 
 
-async def read_upload(receive: Receive, exchange: Exchange, most: int, seconds: float) -> Upload:
-    """A body that is a file, kept on disk while it arrives; refused as by `read_body`, and with 503 on a full disk."""
+async def read_upload(receive: Receive, exchange: Exchange, max_bytes: int, seconds: float) -> Upload:
+    """Receive a body that is a file, and store it on disk.
+
+    Refuses the body with 413 or 408 like `read_body`, and with 503 if the disk is full.
+    """
     upload = Upload()
     try:
-        await _read(receive, exchange, most, seconds, upload.append)
+        await _read(receive, exchange, max_bytes, seconds, upload.append)
     except OSError:
         upload.close()
         raise HttpProblem(
@@ -30,29 +33,32 @@ async def read_upload(receive: Receive, exchange: Exchange, most: int, seconds: 
     return upload
 
 
-async def read_body(receive: Receive, exchange: Exchange, most: int, seconds: float) -> bytes:
-    """The whole body.
+async def read_body(receive: Receive, exchange: Exchange, max_bytes: int, seconds: float) -> bytes:
+    """Receive a whole body.
 
-    Refuses with 413 as soon as the body is known to be larger than `most` bytes, with 408 when it is late.
+    Refuses the body with 413 as soon as its size is known to be too large, and with 408 if it does not arrive in time.
     """
     parts: list[bytes] = []
-    await _read(receive, exchange, most, seconds, parts.append)
+    await _read(receive, exchange, max_bytes, seconds, parts.append)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-async def _read(receive: Receive, exchange: Exchange, most: int, seconds: float, take: Callable[[bytes], None]) -> None:
-    """Hand the body over to `take`, part by part as it arrives."""
+async def _read(
+    receive: Receive, exchange: Exchange, max_bytes: int, seconds: float, take: Callable[[bytes], None]
+) -> None:
+    """Pass each part of the body to `take` when it arrives."""
     declared = exchange.headers.get("content-length", "")
-    if declared.isascii() and declared.isdigit() and (len(declared) > 18 or int(declared) > most):
-        raise _too_large(most)
+    if declared.isascii() and declared.isdigit() and (len(declared) > 18 or int(declared) > max_bytes):
+        raise _too_large(max_bytes)
     try:
         async with asyncio.timeout(seconds):
-            await _receive(receive, most, take)
+            await _receive(receive, max_bytes, take)
     except TimeoutError:
         raise HttpProblem(408, "The request body did not arrive in time.", headers={"Connection": "close"}) from None
 
 
-async def _receive(receive: Receive, most: int, take: Callable[[bytes], None]) -> None:
+async def _receive(receive: Receive, max_bytes: int, take: Callable[[bytes], None]) -> None:
+    """Pass each part of the body to `take`, without a time limit; raises ClientGone."""
     size = 0
     while True:
         message = await receive()
@@ -60,13 +66,13 @@ async def _receive(receive: Receive, most: int, take: Callable[[bytes], None]) -
             raise ClientGone
         part = message.get("body", b"")
         size += len(part)
-        if size > most:
-            raise _too_large(most)
+        if size > max_bytes:
+            raise _too_large(max_bytes)
         if part:
             take(part)
         if not message.get("more_body", False):
             return
 
 
-def _too_large(most: int) -> HttpProblem:
-    return HttpProblem(413, f"The body is larger than {most} bytes.")
+def _too_large(max_bytes: int) -> HttpProblem:
+    return HttpProblem(413, f"The body is larger than {max_bytes} bytes.")

@@ -1,6 +1,6 @@
-"""Operations called in this process, as many as one likes in one database transaction.
+"""Operations that are called in this process, any number of them in one database transaction.
 
-Bodies are validated by the documents, and operations do what they do for clients. No other transaction sees the changes
+Bodies are validated by the documents, and operations do the same as for clients. No other transaction sees the changes
 before the caller commits.
 """
 
@@ -27,12 +27,13 @@ OperationName = tuple[str, str]
 
 
 class LocalApi:
-    """The operations of both documents; `subject` is the caller in the audit log."""
+    """The operations of both documents; `subject` is the name of the caller in the audit log."""
 
     def __init__(self, settings: Settings, engine: Engine, subject: str) -> None:
         self._dispatcher = Dispatcher(settings, engine)
         self._subject = subject
         self._schemas: dict[str, Schemas] = {}
+        # The path, the path item and the operation of the document.
         self._documented: dict[OperationName, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {}
         self._plans: dict[OperationName, OperationPlan] = {}
         self._nullable: dict[OperationName, frozenset[str]] = {}
@@ -56,7 +57,7 @@ class LocalApi:
         return _fields_of(documented, self._schemas[operation[0]])
 
     def nullable_fields_of(self, operation: OperationName) -> frozenset[str]:
-        """The names of those fields of an operation's body that take null."""
+        """The names of the fields of an operation's body that may be null."""
         if operation not in self._nullable:
             names = self.fields_of(operation)
             faulty_pointers = {fault.pointer for fault in self.faults_of_body(operation, dict.fromkeys(names))}
@@ -70,6 +71,7 @@ class LocalApi:
         return faults
 
     def _read_body(self, operation: OperationName, body: Any, faults: list[FieldFault]) -> Any:
+        """The body as a handler gets it; faults are added to `faults`."""
         if isinstance(body, Upload):
             return body
         plan = self._plan(operation).body
@@ -131,6 +133,7 @@ class LocalCalls:
 
 
 def _fields_of(operation: Mapping[str, Any], schemas: Schemas) -> frozenset[str]:
+    """The names of the fields of a JSON body; none for other bodies."""
     if "requestBody" not in operation:
         return frozenset()
     content = schemas.resolved(operation["requestBody"])["content"]

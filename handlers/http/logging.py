@@ -1,4 +1,4 @@
-"""Logs: one structured line a request on standard error, without query strings, tokens, bodies or personal data."""
+"""Logs: one structured line per request on standard error, without query strings, tokens, bodies or personal data."""
 
 import logging
 import sys
@@ -10,8 +10,10 @@ from pythonjsonlogger.msgspec import MsgspecFormatter
 
 from handlers.http.exchange import Exchange, request_id_of_thread
 
-_TAMED = ("connexion", "connexion.middleware", "connexion.operations", "connexion.security", "a2wsgi", "httpx")
-_MEMBERS = "request_members"
+# Of these loggers, only errors are written.
+_NOISY_LOGGERS = ("connexion", "connexion.middleware", "connexion.operations", "connexion.security", "a2wsgi", "httpx")
+# The attribute of the record of a finished request that has the fields of its line.
+_FIELDS = "request_fields"
 _encode = msgspec.json.Encoder().encode
 _requests = logging.getLogger("loyalty.requests")
 
@@ -26,7 +28,7 @@ class _WithRequestId(logging.Filter):
 
 
 class _JsonFormatter(MsgspecFormatter):
-    """A formatter that writes one object a line, with a shorter way for the lines of requests, which are nearly all."""
+    """A formatter that writes one JSON object per line, and takes less time for requests, which are most lines."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -36,12 +38,12 @@ class _JsonFormatter(MsgspecFormatter):
         )
 
     def format(self, record: logging.LogRecord) -> str:
-        members = getattr(record, _MEMBERS, None)
-        if members is None:
+        fields = getattr(record, _FIELDS, None)
+        if fields is None:
             return super().format(record)
         moment = datetime.fromtimestamp(record.created, UTC)
         head = {"time": moment, "level": record.levelname, "logger": record.name, "message": record.msg}
-        return _encode({**head, **members}).decode()
+        return _encode({**head, **fields}).decode()
 
 
 class _TextFormatter(logging.Formatter):
@@ -49,14 +51,14 @@ class _TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         line = super().format(record)
-        members = getattr(record, _MEMBERS, None)
-        if members is not None:
-            line += " ".join(("", *(str(members[key]) for key in ("method", "route", "status", "durationMs"))))
+        fields = getattr(record, _FIELDS, None)
+        if fields is not None:
+            line += " ".join(("", *(str(fields[key]) for key in ("method", "route", "status", "durationMs"))))
         return line
 
 
 def configure(log_level: str, log_format: str) -> None:
-    """Set up all logging of the process; `log_format` is `json` (one object a line) or `text`."""
+    """Set up all logging of the process; `log_format` is `json` (one object per line) or `text`."""
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(_WithRequestId())
     if log_format == "json":
@@ -66,20 +68,20 @@ def configure(log_level: str, log_format: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(log_level.upper())
-    for name in _TAMED:
+    for name in _NOISY_LOGGERS:
         logging.getLogger(name).setLevel(logging.ERROR)
     for name in ("gunicorn.error", "gunicorn.access"):
-        # gunicorn gives its loggers handlers of their own; its lines go out with the others and in their form.
+        # gunicorn gives its loggers their own handlers; without these, its lines are written like all others.
         logger = logging.getLogger(name)
         logger.handlers[:] = []
         logger.propagate = True
 
 
 def log_request(exchange: Exchange, method: str, seconds: float) -> None:
-    """Write the line of a finished request: the route's template, never the path itself."""
+    """Write the line of a finished request, with the template of its route instead of its path."""
     if not _requests.isEnabledFor(logging.INFO):
         return
-    members: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "requestId": exchange.request_id,
         "method": method[:20],
         "route": exchange.route,
@@ -88,9 +90,9 @@ def log_request(exchange: Exchange, method: str, seconds: float) -> None:
         "durationMs": round(seconds * 1000, 2),
     }
     if exchange.caller is not None and exchange.caller.organization_id is not None:
-        members["organizationId"] = exchange.caller.organization_id
-    # Creating the record here saves the search for the calling line, which would always be this one.
+        fields["organizationId"] = exchange.caller.organization_id
+    # A record that is created here saves the search for the calling line, which would always be this line.
     record = logging.LogRecord(_requests.name, logging.INFO, __file__, 0, "request", None, None)
     record.requestId = exchange.request_id
-    setattr(record, _MEMBERS, members)
+    setattr(record, _FIELDS, fields)
     _requests.handle(record)

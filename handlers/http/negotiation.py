@@ -8,7 +8,7 @@ from handlers.http.problems import HttpProblem
 
 
 class AnswerTypes:
-    """The media types of an operation's success, JSON first if it has JSON.
+    """The media types of an operation's successful response, in the order of the document.
 
     An operation with one media type sends it even if the client does not accept it, as most servers do.
     """
@@ -46,9 +46,9 @@ def _media_range(text: str) -> tuple[str, float]:
 
 
 def _quality(offered: str, ranges: Sequence[tuple[str, float]]) -> float:
-    """The quality of the most specific range that an offered type is in."""
-    any_of_its_kind = f"{offered.partition('/')[0]}/*"
-    for media_range in (offered, any_of_its_kind, "*/*"):
+    """The quality of the most specific range that contains the offered type."""
+    range_of_type = f"{offered.partition('/')[0]}/*"
+    for media_range in (offered, range_of_type, "*/*"):
         qualities = [quality for name, quality in ranges if name == media_range]
         if qualities:
             return max(qualities)

@@ -1,4 +1,4 @@
-"""Responses of the plain pages: JSON, HTML, and files that clients cache, compressed if the client accepts it."""
+"""Responses with plain pages: JSON, HTML, and files that clients cache, compressed if the client accepts it."""
 
 import functools
 import gzip
@@ -18,7 +18,7 @@ DAY = 86_400
 SITE = "site"
 _FOLDER = Path(__file__).with_name(SITE)
 _MEDIA_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
-# Below this, the headers are longer than what compression saves.
+# For smaller bodies, the headers are longer than what compression saves.
 _MIN_COMPRESSED_BYTES = 1_000
 _HOST = re.compile(r"[A-Za-z0-9.\-]{1,253}(:\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:\d{1,5})?")
 # Scripts are this server's own files; forms lead to this server.
@@ -35,12 +35,12 @@ def prefers_html() -> bool:
 
 
 def root_of(base_url: str) -> str:
-    """The path in front of all pages, where a proxy serves the API below one; mostly empty."""
+    """The path in front of all pages, if a proxy serves the API below a path; in most cases empty."""
     return urlsplit(base_url).path.rstrip("/").removesuffix("/v2")
 
 
 def address_of(base_url: str) -> str:
-    """Scheme, host and the path in front of all pages by which the client reaches the server."""
+    """The scheme, the host, and the path in front of all pages, by which the client reaches the server."""
     if base_url:
         parts = urlsplit(base_url)
         return f"{parts.scheme}://{parts.netloc}{root_of(base_url)}"
@@ -56,7 +56,7 @@ def json_page(body: Any, status: int = 200) -> flask.Response:
 
 
 def html_page(template: str, values: Mapping[str, Any], status: int = 200) -> flask.Response:
-    """A page of HTML, the same for all readers, from a template of the folder `site` and its values."""
+    """A page of HTML from a template of the folder `site` and its values; it is the same for all readers."""
     body, media_type = flask.render_template(template, **values).encode(), "text/html; charset=utf-8"
     if status == 200:
         response = cached_page(body, media_type, 0)
@@ -68,7 +68,7 @@ def html_page(template: str, values: Mapping[str, Any], status: int = 200) -> fl
 
 
 def text_page(text: str, media_type: str) -> flask.Response:
-    """A page of plain text in which examples have the client's address, so that only the client caches it."""
+    """A page of plain text, which only the client may cache: its examples have the address that the client uses."""
     response = cached_page(text.encode(), f"{media_type}; charset=utf-8", 0)
     response.headers["Cache-Control"] = "private, no-cache"
     return response
@@ -80,7 +80,7 @@ def site_file(name: str) -> flask.Response:
 
 
 def cached_page(body: bytes, media_type: str, max_age: int = DAY) -> flask.Response:
-    """A response with an entity tag, which becomes a 304 for a client that has it already."""
+    """A response with an entity tag; a 304 without the body if the client already has it."""
     is_compressed = len(body) >= _MIN_COMPRESSED_BYTES and flask.request.accept_encodings["gzip"] > 0
     response = flask.Response(_compress(body) if is_compressed else body, content_type=media_type)
     response.set_etag(_digest(body) + ("-gzip" if is_compressed else ""))

@@ -1,4 +1,4 @@
-"""The plain pages besides the operations, by Flask: health, metrics, documents and documentation, the key set."""
+"""The plain pages besides the operations, served by Flask: health, metrics, documents, documentation, key set."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -32,16 +32,16 @@ def _no_keys() -> Mapping[str, Any]:
 
 
 def unknown() -> None:
-    """Provide no figures."""
+    """Return None for figures that the site does not have."""
 
 
 @dataclass(frozen=True)
 class Site:
     """The content of the pages beyond the documents.
 
-    It has the readiness by check, the JWK set, the public base URL if it is configured, the figures of the queue and of
-    the deliveries, and the seconds that the read replica is behind, None if they are unknown. If the management has a
-    port of its own, the pages for it are served there only.
+    `readiness` has a result for each check. `jwks` is the key set, `base_url` the public URL, empty if none is
+    configured. The figures of the queue and of deliveries, and the seconds that the read replica is behind, are None if
+    they are unknown. With a `management_port`, pages for the management are only served on this port.
     """
 
     readiness: Callable[[], Mapping[str, bool]] = _nothing_to_check
@@ -57,9 +57,9 @@ def pages(documents: Mapping[str, Mapping[str, Any]], base_path: str, site: Site
     """The Flask application; all its pages are public."""
     app = flask.Flask(__name__, static_folder=None, template_folder=SITE)
     app.jinja_env.trim_blocks = True
-    # Else a path with two slashes is redirected to whatever host the request names.
+    # Flask would redirect a path with two slashes to any host that the request names.
     app.url_map.merge_slashes = False
-    # Errors of pages are handled like all others, outside of Flask.
+    # Errors of pages are handled outside of Flask, like all other errors.
     app.config["PROPAGATE_EXCEPTIONS"] = True
     app.register_error_handler(HTTPException, functools.partial(_error_response, site))
     app.before_request(lambda: _hide_from_public(site))
@@ -80,6 +80,7 @@ def pages(documents: Mapping[str, Mapping[str, Any]], base_path: str, site: Site
 
 
 def _hide_from_public(site: Site) -> None:
+    """Refuse pages for the management on other ports than the management port, if there is one."""
     if site.management_port in (None, int(flask.request.environ["SERVER_PORT"])) or flask.request.url_rule is None:
         return
     if not flask.request.url_rule.rule.startswith(_PUBLIC_PAGES):
@@ -91,6 +92,7 @@ def _versions(documents: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _index_page(documents: Mapping[str, Mapping[str, Any]], base_path: str, site: Site) -> flask.Response:
+    """The page under `/`: HTML for browsers, JSON for other clients."""
     index = _index(documents, base_path)
     if prefers_html():
         return index_page(site.base_url, index)
@@ -141,6 +143,7 @@ def _key_set(site: Site) -> flask.Response:
 
 
 def _seal(response: flask.Response) -> flask.Response:
+    """Add the header of all pages; report the route to the log."""
     exchange: Exchange = flask.request.environ[EXCHANGE]
     if flask.request.url_rule is not None:
         exchange.route = flask.request.url_rule.rule
@@ -149,7 +152,7 @@ def _seal(response: flask.Response) -> flask.Response:
 
 
 def _error_response(site: Site, error: HTTPException) -> flask.Response:
-    """A problem, or for a browser that has lost its way a page."""
+    """A problem; for a browser that requested an unknown path, a page."""
     if error.code == 404 and prefers_html():
         return not_found_page(site.base_url, "There is nothing under this path.")
     return _as_problem(error)

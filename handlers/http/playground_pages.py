@@ -1,4 +1,4 @@
-"""The playground: a page that tries events on members by the public API, with the token that its reader enters."""
+"""The playground: a page that tries events on members through the public API, with the token that its user enters."""
 
 import functools
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ _FILES = (
 
 
 def add_playground(app: flask.Flask, base_url: str) -> None:
-    """Add the page, its files, and the schema by which it completes payloads."""
+    """Add the page, its files, and the schema that its completion of payloads uses."""
     values = {"root": root_of(base_url), "title": "Playground - Loyalty server"}
     app.add_url_rule("/playground", "playground", lambda: html_page("playground.html", values))
     for name in _FILES:
@@ -45,7 +45,7 @@ def _schema_text() -> bytes:
 
 
 def _fields(schemas: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The type, the description and the fields of a schema, without references to others."""
+    """The type, the description and the fields of a schema, with references replaced by what they refer to."""
     if "$ref" in schema:
         return _fields(schemas, schemas[schema["$ref"].rsplit("/", 1)[1]])
     described = {name: schema[name] for name in ("type", "description") if name in schema}

@@ -27,7 +27,7 @@ MEDIA_TYPE = "application/problem+json"
 TOKEN_OPERATION = "integration:createAccessToken"
 RETRY_AFTER_SECONDS = 2
 REALM = "loyalty"
-# No scheme is registered for API keys; RFC 9110 demands a challenge of some name with every 401.
+# No scheme is registered for API keys, but RFC 9110 demands a challenge with every 401.
 KEY_CHALLENGE = f'ApiKey realm="{REALM}"'
 
 # status -> (slug, title) of the problems without a refusal of the domain
@@ -48,7 +48,7 @@ _log = logging.getLogger("loyalty.errors")
 
 
 class HttpProblem(Exception):
-    """A refusal of the protocol, not of the domain: a path, a method, a media type, a size."""
+    """A refusal by the protocol instead of the domain: for a path, a method, a media type, or a size."""
 
     def __init__(self, status: int, detail: str, *, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(detail)
@@ -58,7 +58,7 @@ class HttpProblem(Exception):
 
 
 class CredentialsProblem(Exception):
-    """A refusal of connexion's security plumbing, which ranks alternatives by `status`: 403 over 401."""
+    """A refusal of credentials. Of several, connexion returns the one with the highest `status`: 403 before 401."""
 
     def __init__(self, refusal: Refusal, challenge: str) -> None:
         super().__init__(refusal.detail)
@@ -68,33 +68,34 @@ class CredentialsProblem(Exception):
 
 
 def install(middleware: ConnexionMiddleware) -> None:
-    """Replace the exception handlers of a connexion stack by those below; the nearest class of an exception counts."""
-    for kind, handler in (
+    """Replace the exception handlers of a connexion stack; an exception has the handler of its nearest class."""
+    for exception_class, handler in (
         (Refusal, _on_refusal),
         (CredentialsProblem, _on_credentials),
         (OAuthProblem, _on_missing_credentials),
         (HttpProblem, _on_http_problem),
         (ProblemException, _on_http_exception),
         (HTTPException, _on_http_exception),
-        (OperationalError, _on_database_away),
-        (InterfaceError, _on_database_away),
-        (PoolTimeout, _on_database_away),
-        (psycopg2.Error, _on_database_away),
+        (OperationalError, _on_database_unavailable),
+        (InterfaceError, _on_database_unavailable),
+        (PoolTimeout, _on_database_unavailable),
+        (psycopg2.Error, _on_database_unavailable),
         (DBAPIError, _on_database_error),
         (Exception, _on_failure),
     ):
-        middleware.add_error_handler(kind, handler)
+        middleware.add_error_handler(exception_class, handler)
 
 
 def problem_body(status: int, detail: str, request_id: str) -> bytes:
-    """The text of a problem without detail, by its status."""
+    """The JSON of a problem that is no refusal of the domain; its type and title depend on the status."""
     slug, title = _BY_STATUS.get(status) or ("http-error", "The request cannot be served")
     return encode(
         {"type": f"/problems/{slug}", "title": title, "status": status, "detail": detail, "instance": request_id}
     )
 
 
-def _answer(request: ConnexionRequest, status: int, body: bytes, headers: Mapping[str, str]) -> ConnexionResponse:
+def _respond(request: ConnexionRequest, status: int, body: bytes, headers: Mapping[str, str]) -> ConnexionResponse:
+    """The response with a problem, or without a body if the document declares none for the status."""
     exchange = exchange_of(request.scope)
     if status in exchange.without_body:
         # The partner gets no details, so they are logged.
@@ -103,9 +104,9 @@ def _answer(request: ConnexionRequest, status: int, body: bytes, headers: Mappin
     return ConnexionResponse(status_code=status, content_type=MEDIA_TYPE, body=body, headers=dict(headers))
 
 
-def _refusal(request: ConnexionRequest, refusal: Refusal, headers: Mapping[str, str]) -> ConnexionResponse:
+def _respond_refusal(request: ConnexionRequest, refusal: Refusal, headers: Mapping[str, str]) -> ConnexionResponse:
     problem = {**refusal.as_problem(), "instance": exchange_of(request.scope).request_id}
-    return _answer(request, problem["status"], encode(problem), headers)
+    return _respond(request, problem["status"], encode(problem), headers)
 
 
 async def _on_refusal(request: ConnexionRequest, refusal: Refusal) -> ConnexionResponse:
@@ -124,41 +125,43 @@ async def _on_refusal(request: ConnexionRequest, refusal: Refusal) -> ConnexionR
         headers["Retry-After"] = "1"
     elif refusal.kind == "unavailable":
         headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
-    return _refusal(request, refusal, headers)
+    return _respond_refusal(request, refusal, headers)
 
 
 def _challenge_of(exchange: Exchange) -> str:
+    """The challenge of a 401, by the kind of credentials that the client used."""
     if exchange.caller is not None and exchange.caller.partner is not None:
         return KEY_CHALLENGE
-    # RFC 6749, 5.2: the challenge has the scheme that the client used.
+    # RFC 6749, 5.2: a client that used a scheme gets a challenge of this scheme.
     if exchange.headers.get("authorization", "").lower().startswith("basic"):
         return f'Basic realm="{REALM}"'
     return f'Bearer realm="{REALM}", error="invalid_token"'
 
 
 async def _on_credentials(request: ConnexionRequest, problem: CredentialsProblem) -> ConnexionResponse:
-    return _refusal(request, problem.refusal, {"WWW-Authenticate": problem.challenge})
+    return _respond_refusal(request, problem.refusal, {"WWW-Authenticate": problem.challenge})
 
 
 async def _on_missing_credentials(request: ConnexionRequest, _: OAuthProblem) -> ConnexionResponse:
-    # RFC 6750, 3.1: without credentials the challenge carries no error code.
+    # RFC 6750, 3.1: without credentials the challenge has no error code.
     refusal = Unauthorized("The request has no credentials of a kind that this operation takes.")
-    return _refusal(request, refusal, {"WWW-Authenticate": f'Bearer realm="{REALM}"'})
+    return _respond_refusal(request, refusal, {"WWW-Authenticate": f'Bearer realm="{REALM}"'})
 
 
 async def _on_http_problem(request: ConnexionRequest, problem: HttpProblem) -> ConnexionResponse:
     body = problem_body(problem.status, problem.detail, exchange_of(request.scope).request_id)
-    return _answer(request, problem.status, body, problem.headers)
+    return _respond(request, problem.status, body, problem.headers)
 
 
 async def _on_http_exception(request: ConnexionRequest, error: HTTPException) -> ConnexionResponse:
+    """Respond to an exception of connexion or Starlette, whose status is known."""
     if error.status_code >= 500:
         return await _on_failure(request, error)
     body = problem_body(error.status_code, "The request cannot be served.", exchange_of(request.scope).request_id)
-    return _answer(request, error.status_code, body, error.headers or {})
+    return _respond(request, error.status_code, body, error.headers or {})
 
 
-async def _on_database_away(request: ConnexionRequest, error: Exception) -> ConnexionResponse:
+async def _on_database_unavailable(request: ConnexionRequest, error: Exception) -> ConnexionResponse:
     exchange = exchange_of(request.scope)
     cause = type(getattr(error, "orig", None) or error).__name__
     _log.warning("the database did not respond: %s", cause, extra=_log_fields(exchange))
@@ -166,12 +169,13 @@ async def _on_database_away(request: ConnexionRequest, error: Exception) -> Conn
         storage.note_full()
         return await _on_refusal(request, StorageFull("The disk of the database is full. Nothing was changed."))
     body = problem_body(503, "The database did not respond in time. Try again.", exchange.request_id)
-    return _answer(request, 503, body, {"Retry-After": str(RETRY_AFTER_SECONDS)})
+    return _respond(request, 503, body, {"Retry-After": str(RETRY_AFTER_SECONDS)})
 
 
 async def _on_database_error(request: ConnexionRequest, error: DBAPIError) -> ConnexionResponse:
+    """Respond to an error of a statement, which may also be a lost connection."""
     if error.connection_invalidated:
-        return await _on_database_away(request, error)
+        return await _on_database_unavailable(request, error)
     return await _on_failure(request, error)
 
 
@@ -179,7 +183,7 @@ async def _on_failure(request: ConnexionRequest, error: Exception) -> ConnexionR
     exchange = exchange_of(request.scope)
     _log.error("a request failed", exc_info=error, extra=_log_fields(exchange))
     body = problem_body(500, "Something went wrong. The request id leads to the log entry.", exchange.request_id)
-    return _answer(request, 500, body, {})
+    return _respond(request, 500, body, {})
 
 
 def _log_fields(exchange: Exchange) -> dict[str, Any]:

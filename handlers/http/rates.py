@@ -1,8 +1,8 @@
 """Rate limits: one rate for each key, which all processes of a server share.
 
 The counts are in memory that the processes share, because it is mapped before they are forked; so no other server is
-needed, and each host counts for itself. A key has one number, the moment from which it may have all its calls at once
-again if none come before (the generic cell rate algorithm), so a rate needs no windows that all begin at once.
+needed, and each host has its own counts. A key has one number: the moment at which its whole rate is restored, so that
+all its calls could come at once (the generic cell rate algorithm). So a rate needs no windows of time.
 """
 
 import fcntl
@@ -24,15 +24,15 @@ from handlers.setting_values import Rate
 
 _SLOT = struct.Struct("<Qd")
 _SLOTS = 1 << 16
-# A key is looked for in this many slots from its own on; if other keys have them all, the one that is restored first is
-# reused.
+# A key is looked for in this number of slots from its first slot on. If other keys have all these slots, it gets the
+# slot of the key that is restored first.
 _PROBES = 8
 _STRIPES = 64
 
 
 @dataclass(frozen=True, slots=True)
 class RateState:
-    """The state of a key: whether the call is allowed, how many more are, and the seconds until more are."""
+    """The state of a key: if the call is allowed, how many more calls are, and the seconds until a further one is."""
 
     rate: Rate
     is_allowed: bool
@@ -47,50 +47,53 @@ class Rates:
         self._clock = clock
         self._memory = mmap.mmap(-1, _SLOTS * _SLOT.size)
         self._secret = secrets.token_bytes(16)
-        # File locks end with the process that holds them, however it ends, but do not exclude threads of one process.
+        # File locks end with their process, even if it is killed, but do not exclude threads of the same process.
         self._file = tempfile.TemporaryFile(prefix="loyalty-rates-")  # noqa: SIM115  (open as long as the counts)
         weakref.finalize(self, self._file.close)
         self._threads = [threading.Lock() for _ in range(_STRIPES)]
 
     def take(self, key: str, rate: Rate) -> RateState:
         """Count one call of `key` if the rate allows it."""
-        return self._ask(key, rate, counts=True)
+        return self._check(key, rate, counts=True)
 
     def look(self, key: str, rate: Rate) -> RateState:
         """The state of the rate for a call of `key`; counts nothing."""
-        return self._ask(key, rate, counts=False)
+        return self._check(key, rate, counts=False)
 
-    def _ask(self, key: str, rate: Rate, *, counts: bool) -> RateState:
+    def _check(self, key: str, rate: Rate, *, counts: bool) -> RateState:
+        """The state of the rate for a call of `key`; with `counts`, count the call if it is allowed."""
         rate_key = f"{rate.count}/{rate.seconds}/{key}".encode()
         digest = hashlib.blake2b(rate_key, digest_size=16, key=self._secret).digest()
         fingerprint = int.from_bytes(digest[:8], "little") or 1
-        first = int.from_bytes(digest[8:], "little") % (_SLOTS // _PROBES) * _PROBES
+        first_slot = int.from_bytes(digest[8:], "little") % (_SLOTS // _PROBES) * _PROBES
         interval = rate.seconds / rate.count
-        with self._locked(first):
+        with self._locked(first_slot):
             now = self._clock()
-            place, restored_at = self._find(fingerprint, first, now)
+            offset, restored_at = self._find(fingerprint, first_slot, now)
             restored_after_call = restored_at + interval
+            # The tolerance is for rounding.
             is_allowed = restored_after_call - now <= rate.seconds * (1 + 1e-9)
             if is_allowed and counts:
                 restored_at = restored_after_call
-                _SLOT.pack_into(self._memory, place, fingerprint, restored_at)
+                _SLOT.pack_into(self._memory, offset, fingerprint, restored_at)
         remaining = max(0, math.floor((rate.seconds - (restored_at - now)) / interval + 1e-6))
         wait = 0.0 if is_allowed else restored_after_call - now - rate.seconds
         return RateState(rate, is_allowed, remaining, math.ceil(max(wait, interval)))
 
-    def _find(self, fingerprint: int, first: int, now: float) -> tuple[int, float]:
-        """The place of the key's slot, existing or new, and when the key is restored, which is `now` or later."""
-        places = [(first + n) * _SLOT.size for n in range(_PROBES)]
-        slots = [_SLOT.unpack_from(self._memory, place) for place in places]
-        for place, (owner, restored_at) in zip(places, slots, strict=True):
+    def _find(self, fingerprint: int, first_slot: int, now: float) -> tuple[int, float]:
+        """The offset of the key's slot, existing or new, and when the key is restored, which is `now` or later."""
+        offsets = [(first_slot + n) * _SLOT.size for n in range(_PROBES)]
+        slots = [_SLOT.unpack_from(self._memory, offset) for offset in offsets]
+        for offset, (owner, restored_at) in zip(offsets, slots, strict=True):
             if owner == fingerprint:
-                return place, max(restored_at, now)
+                return offset, max(restored_at, now)
         earliest = min(range(_PROBES), key=lambda n: slots[n][1])
-        return places[earliest], now
+        return offsets[earliest], now
 
     @contextmanager
-    def _locked(self, first: int) -> Iterator[None]:
-        stripe = first // _PROBES % _STRIPES
+    def _locked(self, first_slot: int) -> Iterator[None]:
+        """Exclude other threads and processes from the slots of a key."""
+        stripe = first_slot // _PROBES % _STRIPES
         with self._threads[stripe]:
             fcntl.lockf(self._file, fcntl.LOCK_EX, 1, stripe, os.SEEK_SET)
             try:

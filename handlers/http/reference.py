@@ -1,4 +1,4 @@
-"""The operations of a document as the pages show them: by tag, and as sections of the search."""
+"""The operations of a document in the forms that pages need: by tag, and as sections of the search."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ def groups(document: Mapping[str, Any]) -> list[OperationGroup]:
 
 
 def search_sections(document: Mapping[str, Any], page: str) -> list[dict[str, str]]:
-    """The operations as sections of the search, with the names of all their fields; `page` is their address."""
+    """The operations as sections of the search, with the names of their fields; `page` is the address of their page."""
     fields = _FieldNames(document)
     return [
         {
@@ -70,13 +70,13 @@ def search_sections(document: Mapping[str, Any], page: str) -> list[dict[str, st
 
 
 class _FieldNames:
-    """Collects the names of fields and parameters below nodes of a document, each shared part once."""
+    """Collects the names of fields and parameters of operations of a document."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document
 
     def of(self, operation: Mapping[str, Any]) -> set[str]:
-        """The names in the request and in successful responses; those of problems are the same everywhere."""
+        """The names in requests and in successful responses; problems have the same names in all operations."""
         responses = [node for status, node in operation["responses"].items() if status.startswith("2")]
         names: set[str] = set()
         visited: set[str] = set()

@@ -1,4 +1,4 @@
-"""The documents, and their pages for people: a list of operations by the server, the rest by a script of its own."""
+"""The documents, and their pages for people: the server renders the list of operations, a script of it the rest."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ from openapi import asyncapi
 def add_reference(
     app: flask.Flask, prefix: str, surface: str, document: Mapping[str, Any], surfaces: list[str], base_url: str
 ) -> None:
-    """Add the document of a surface and its page; `base_url` is the public one, if it is configured."""
+    """Add the document of a surface and its page; `base_url` is the public URL, empty if none is configured."""
     text = encode(_with_address(document, base_url) if base_url else document)
     root = root_of(base_url)
     page = {"root": root, "surface": surface, "surfaces": surfaces, **_contents(document, root)}
@@ -38,7 +38,7 @@ def _contents(document: Mapping[str, Any], root: str) -> dict[str, Any]:
 
 
 def add_message_reference(app: flask.Flask, base_url: str) -> None:
-    """Add the document of the messages to receivers of webhooks."""
+    """Add the document of the messages that receivers of webhooks get."""
     document = asyncapi.document()
     text = encode(_with_absolute_links(document, address_of(base_url)) if base_url else document)
     app.add_url_rule("/asyncapi.json", "asyncapi", lambda: cached_page(text, "application/json", 0))
@@ -50,6 +50,7 @@ def _with_address(document: Mapping[str, Any], base_url: str) -> dict[str, Any]:
 
 
 def _with_absolute_links(node: Any, address: str) -> Any:
+    """A copy of a part of a document in which links to the documentation begin with the address."""
     if isinstance(node, dict):
         return {name: _with_absolute_links(child, address) for name, child in node.items()}
     if isinstance(node, list):

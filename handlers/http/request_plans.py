@@ -1,4 +1,4 @@
-"""Parameters and bodies of requests: text to typed values, strictly, by plans made once for each operation."""
+"""Parameters and bodies of requests: plans, one for each operation, by which text strictly becomes typed values."""
 
 import re
 import threading
@@ -25,24 +25,28 @@ _MAX_INTEGER_DIGITS = 20
 _MAX_PAIRS = 500
 
 FAMILY = "x-parameter-family"
-"""On a query parameter: the beginning of the names of further ones, as in `range.price.min`.
+"""On a query parameter: the beginning of the names of further parameters, such as `range.` of `range.price.min`.
 
-They reach the handler under that beginning, as pairs of name and text in the order in which they came.
+Handlers get all these parameters under their beginning, as pairs of name and text in the order of the query.
 """
+# The maximum number of parameters of a family, and of characters in the text of one.
 MAX_FAMILY, MAX_FAMILY_TEXT = 50, 2000
 
 FORM = "application/x-www-form-urlencoded"
 FILE = "application/octet-stream"
 _UTF8 = {"utf-8", "utf8"}
 
-# Longer bodies are read one after the other, since one of a megabyte can need 80 MiB meanwhile.
-# It costs no time: reading holds the interpreter's lock anyway.
+# Longer bodies are parsed one after the other, since parsing a megabyte can need 80 MiB.
+# This costs no time: parsing holds the interpreter's lock anyway.
 _LARGE_BYTES = 65_536
 _one_large_body = threading.Lock()
 
 
 class UnreadableText(ValueError):
-    """A text of a URL or form that has no value of its documented type; what is wrong follows its name."""
+    """A text of a URL or form that is no value of its documented type.
+
+    The message is the end of a sentence that begins with the name of the parameter or field.
+    """
 
 
 def decode_text(raw: bytes) -> str:
@@ -99,7 +103,7 @@ _READERS: Mapping[str, Callable[[str], Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """The way one parameter is read; `separated` is True if an array is one comma-separated value.
+    """The plan of one parameter; `separated` is True if an array is one comma-separated value.
 
     `escaped` is True if a backslash makes a comma part of an item, as in the parameters of a family.
     """
@@ -128,41 +132,41 @@ class Parameter:
 class ParameterPlan:
     """The compiled parameters of one operation: the allowed values of its path, query string and headers.
 
-    A family is all query parameters whose names have one beginning, see `FAMILY`.
+    A family is all query parameters whose names have the same beginning, see `FAMILY`.
     """
 
-    def __init__(self, declared: Iterable[Mapping[str, Any]], schemas: Schemas, where: str) -> None:
-        self._by_place: dict[str, dict[str, Parameter]] = {"path": {}, "query": {}, "header": {}}
+    def __init__(self, declared: Iterable[Mapping[str, Any]], schemas: Schemas, operation_name: str) -> None:
+        self._by_location: dict[str, dict[str, Parameter]] = {"path": {}, "query": {}, "header": {}}
         self._required: dict[str, list[str]] = {"path": [], "query": [], "header": []}
         self._defaults: dict[str, Any] = {}
-        # Beginnings of the names of query parameters that a document cannot list one by one.
+        # The beginnings of the names of query parameters that a document cannot list individually.
         self._families: tuple[str, ...] = ()
         checks: dict[str, dict[str, Any]] = {"path": {}, "query": {}, "header": {}}
         for parameter in declared:
-            place, name = parameter["in"], parameter["name"]
-            if place not in checks:
-                raise DocumentError(f"{where}: the parameter {name} is in {place}, which is not served")
+            location, name = parameter["in"], parameter["name"]
+            if location not in checks:
+                raise DocumentError(f"{operation_name}: the parameter {name} is in {location}, which is not served")
             if "schema" not in parameter:
-                raise DocumentError(f"{where}: the parameter {name} has no schema")
+                raise DocumentError(f"{operation_name}: the parameter {name} has no schema")
             schema = schemas.resolved(parameter["schema"])
-            key = name.lower() if place == "header" else name
-            self._by_place[place][key] = _parameter(parameter, schema, schemas, where)
-            checks[place][key] = schemas.translate(parameter["schema"])
+            key = name.lower() if location == "header" else name
+            self._by_location[location][key] = _parameter(parameter, schema, schemas, operation_name)
+            checks[location][key] = schemas.translate(parameter["schema"])
             if parameter.get("required"):
-                self._required[place].append(key)
-            if place == "query" and FAMILY in parameter:
-                self._families += (_family(parameter[FAMILY], where),)
-            if place == "query" and "default" in schema:
+                self._required[location].append(key)
+            if location == "query" and FAMILY in parameter:
+                self._families += (_family(parameter[FAMILY], operation_name),)
+            if location == "query" and "default" in schema:
                 self._defaults[name] = schema["default"]
         self._validators = {
-            place: schemas.compile({"type": "object", "properties": properties}) if properties else None
-            for place, properties in checks.items()
+            location: schemas.compile({"type": "object", "properties": properties}) if properties else None
+            for location, properties in checks.items()
         }
 
     @property
     def path_names(self) -> frozenset[str]:
         """The names of the path parameters."""
-        return frozenset(self._by_place["path"])
+        return frozenset(self._by_location["path"])
 
     def read_path(self, raw: Iterable[tuple[str, bytes]], faults: list[FieldFault]) -> dict[str, Any]:
         """The typed path parameters; faults are added to `faults`."""
@@ -175,13 +179,14 @@ class ParameterPlan:
         return self._typed("path", texts, faults)
 
     def read_query(self, raw: bytes, faults: list[FieldFault]) -> tuple[dict[str, Any], Iterable[str]]:
-        """The typed query parameters with their defaults, and the names of the sent ones.
+        """The typed query parameters with their defaults, and the names of the parameters that were sent.
 
-        Parameters of a family are pairs of name and text, under the beginning of their names.
+        Parameters of a family are pairs of name and text, under the beginning of their names. Faults are added to
+        `faults`.
         """
         if not raw and not self._required["query"]:
             return self._defaults.copy(), ()
-        parameters = self._by_place["query"]
+        parameters = self._by_location["query"]
         texts: dict[str, list[str]] = {}
         pairs_by_family: dict[str, list[tuple[str, str]]] = {}
         for name, text in pairs_of(raw, faults):
@@ -208,26 +213,27 @@ class ParameterPlan:
 
     def check_headers(self, headers: Mapping[str, str], faults: list[FieldFault]) -> None:
         """Validate the documented header parameters; the handler gets them as text."""
-        parameters = self._by_place["header"]
+        parameters = self._by_location["header"]
         if parameters:
             self._typed("header", {name: [headers[name]] for name in parameters if name in headers}, faults)
 
-    def _typed(self, place: str, texts: dict[str, list[str]], faults: list[FieldFault]) -> dict[str, Any]:
-        parameters = self._by_place[place]
+    def _typed(self, location: str, texts: dict[str, list[str]], faults: list[FieldFault]) -> dict[str, Any]:
+        """The typed values of the texts that were sent for each parameter in a location."""
+        parameters = self._by_location[location]
         values: dict[str, Any] = {}
         for name, name_texts in texts.items():
             try:
                 values[name] = parameters[name].value(name_texts)
             except UnreadableText as error:
                 faults.append(FieldFault(f"{name} {error}.", parameter=name))
-        for name in self._required[place]:
+        for name in self._required[location]:
             if name not in texts and not any(fault.parameter == name for fault in faults):
                 faults.append(FieldFault(f"{name} is missing.", parameter=name))
-        validator = self._validators[place]
+        validator = self._validators[location]
         if validator is not None and values and not validator.accepts(values):
             faults.extend(
-                FieldFault(detail, parameter=str(where[0]) if where else None)
-                for where, detail in validator.faults(values)
+                FieldFault(detail, parameter=str(path[0]) if path else None)
+                for path, detail in validator.faults(values)
             )
         return values
 
@@ -261,13 +267,14 @@ class FormPlan:
         self._readers = {name: _READERS.get(kind, str) for name, kind in types.items()}
 
     def read(self, raw: bytes, faults: list[FieldFault]) -> dict[str, Any]:
-        """The fields of the form, typed; what is wrong is added to `faults`.
+        """The typed fields of the form; faults are added to `faults`.
 
-        A field without a value counts as left out, as RFC 6749 (section 3.2) has it: some clients send them.
+        A field without a value counts as left out, since some clients send such fields (RFC 6749, section 3.2).
         """
         body: dict[str, Any] = {}
-        unlocated: list[FieldFault] = []
-        for name, text in pairs_of(raw, unlocated):
+        # These faults name a parameter, as of a query; a fault of a body has a pointer instead.
+        pair_faults: list[FieldFault] = []
+        for name, text in pairs_of(raw, pair_faults):
             if not text:
                 continue
             if name in body:
@@ -277,16 +284,16 @@ class FormPlan:
                 body[name] = self._readers.get(name, str)(text)
             except UnreadableText as error:
                 faults.append(FieldFault(f"{name[:100]} {error}.", pointer=f"/{name[:100]}"))
-        faults.extend(FieldFault(f.detail, pointer=f"/{f.parameter}" if f.parameter else "") for f in unlocated)
+        faults.extend(FieldFault(f.detail, pointer=f"/{f.parameter}" if f.parameter else "") for f in pair_faults)
         return body
 
 
 class BodyPlan:
     """The request body of one operation: a file, or its media types, each with a compiled schema."""
 
-    def __init__(self, request_body: Mapping[str, Any], schemas: Schemas, where: str) -> None:
+    def __init__(self, request_body: Mapping[str, Any], schemas: Schemas, operation_name: str) -> None:
         self._is_required = bool(request_body.get("required"))
-        # The greatest size of a body that is a file; None for one that is a value.
+        # The maximum size of a body that is a file; None for other bodies.
         self.max_file_bytes: int | None = None
         self._validators: dict[str, Validator] = {}
         self._forms: dict[str, FormPlan] = {}
@@ -297,7 +304,7 @@ class BodyPlan:
             elif key == FORM:
                 self._forms[key] = FormPlan(content["schema"], schemas)
             elif key != "application/json" and not key.endswith("+json"):
-                raise DocumentError(f"{where}: a body of {media_type} is not served")
+                raise DocumentError(f"{operation_name}: a body of {media_type} is not served")
             self._validators[key] = schemas.validator(content["schema"])
         self._accepted = ", ".join(self._validators)
 
@@ -328,7 +335,10 @@ class BodyPlan:
         return media_type
 
     def read(self, raw: bytes | Upload, media_type: str | None, faults: list[FieldFault]) -> Any:
-        """The parsed and validated body, or the file; None without a media type. Its faults are added to `faults`."""
+        """The parsed and validated body, or the file; faults are added to `faults`.
+
+        `media_type` is None, and so is the result, if the request has no body.
+        """
         if media_type is None:
             if self._is_required:
                 faults.append(FieldFault("The body is missing.", pointer=""))
@@ -349,25 +359,31 @@ class BodyPlan:
             return None
 
 
-def _family(beginning: Any, where: str) -> str:
+def _family(beginning: Any, operation_name: str) -> str:
+    """The beginning of the names of a family; raises DocumentError unless it is a text that ends in a dot."""
     if not isinstance(beginning, str) or not beginning.endswith("."):
-        raise DocumentError(f"{where}: {FAMILY} is the beginning of the names, and ends in a dot, not {beginning!r}")
+        raise DocumentError(
+            f"{operation_name}: {FAMILY} is the beginning of the names, and ends in a dot, not {beginning!r}"
+        )
     return beginning
 
 
-def _parameter(declared: Mapping[str, Any], schema: Mapping[str, Any], schemas: Schemas, where: str) -> Parameter:
+def _parameter(
+    declared: Mapping[str, Any], schema: Mapping[str, Any], schemas: Schemas, operation_name: str
+) -> Parameter:
+    """The plan of a documented parameter; raises DocumentError for a form that is not served."""
     name, kind = declared["name"], schema.get("type", "")
     is_array = kind == "array"
     if is_array:
         kind = schemas.resolved(schema.get("items", {})).get("type", "")
     if kind not in _READERS:
         raise DocumentError(
-            f"{where}: the parameter {name} needs a schema with a type that a URL can hold, not {kind!r}"
+            f"{operation_name}: the parameter {name} needs a schema with a type that a URL can hold, not {kind!r}"
         )
     if is_array and declared["in"] != "query":
-        raise DocumentError(f"{where}: the parameter {name} is an array outside the query")
+        raise DocumentError(f"{operation_name}: the parameter {name} is an array outside the query")
     if declared.get("style", "form" if declared["in"] == "query" else "simple") not in ("form", "simple"):
-        raise DocumentError(f"{where}: the style {declared['style']} of the parameter {name} is not served")
+        raise DocumentError(f"{operation_name}: the style {declared['style']} of the parameter {name} is not served")
     return Parameter(
         name=name,
         read=_READERS[kind],

@@ -18,7 +18,7 @@ from handlers.http.addresses import (
 from handlers.operation import Operation, all_operations
 from persistence.records import Lookup
 
-# They do not hold the test clock: the first three wait for calls that do, and the last writes nothing.
+# Operations that do not hold the test clock: the first three wait for calls that hold it, the last one writes nothing.
 WITHOUT_HOLD = frozenset({"createTestClock", "advanceTestClock", "removeTestClock", "simulate"})
 
 
@@ -29,16 +29,16 @@ class Route:
     operation: Operation
     status: int
     reads: bool
-    # It is refused while the test clock of the organization moves.
+    # The operation is refused while the test clock of the organization is advanced.
     holds_clock: bool
-    # Of the records that the path names, by parameter.
+    # The addresses of the records that the path names, each with its parameter, in the order of the path.
     addresses: tuple[tuple[str, PathAddress], ...]
-    # How the first of them are found together with the organization; None if they are found on their own.
+    # The lookup that finds the records of the first address together with the organization; None without such a lookup.
     first_lookup: Lookup[Any] | None
     scopes: tuple[str, ...]
-    # Several calls can be a batch.
+    # True if several calls can be a batch.
     is_batched: bool
-    # The audit of the change of the record of the path; None if the operation changes none.
+    # The audit of an operation that changes the record of its path; None for other operations.
     audit_of_change: Audited | None
 
 
@@ -65,6 +65,7 @@ def documented_routes() -> dict[tuple[str, str], Route]:
 
 
 def _route(operation: Operation, name: str, path: str, method: str, documented: Mapping[str, Any]) -> Route:
+    """The route of an operation; `name` is for the message of the RuntimeError if document and handler do not fit."""
     parameters = [part[1:-1] for part in path.split("/") if part.startswith("{")]
     success = next(int(status) for status in documented["responses"] if status.startswith("2"))
     _refuse_gaps(name, operation, parameters, documented["responses"][str(success)].get("content", {}))
@@ -75,12 +76,12 @@ def _route(operation: Operation, name: str, path: str, method: str, documented: 
         operation,
         status=success,
         reads=method == "get",
-        # What only reads is documented without a conflict.
+        # Operations that only read are documented without a conflict.
         holds_clock=method != "get" and "409" in documented["responses"] and operation.operation_id not in WITHOUT_HOLD,
         addresses=addresses,
-        # What changes the record of its path has to read it after it has locked it.
+        # An operation that changes the record of its path has to lock the record before it reads it.
         first_lookup=None if audit_of_change is not None else first_lookup(parameters, operation.arguments),
-        # Alternatives are whole schemes; that of users' tokens is the one with roles.
+        # The alternatives of `security` are for different callers; the one for tokens of users has roles.
         scopes=next((tuple(s["oauth2"]) for s in documented["security"] if s.get("oauth2", [MEMBER]) != [MEMBER]), ()),
         is_batched=operation.batch is not None and all(address.is_batched for _, address in addresses),
         audit_of_change=audit_of_change,

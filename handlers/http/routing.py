@@ -1,6 +1,6 @@
 """Routing by a tree of path segments over all documents at once, instead of connexion's linear scan.
 
-connexion's resolver, which names the operations for it, is in this module, too.
+The resolver by which connexion gets the names of the operations is in this module, too.
 """
 
 import re
@@ -34,6 +34,8 @@ def variables_of(template: str) -> tuple[str, ...]:
 
 
 class _Node(Generic[Target]):
+    """A node of the tree: its children by literal segment, the child for any other segment, and targets by method."""
+
     __slots__ = ("allow", "literal", "targets", "variable")
 
     def __init__(self) -> None:
@@ -44,7 +46,7 @@ class _Node(Generic[Target]):
 
 
 class SegmentTree(Generic[Target]):
-    """Paths such as `/members/{memberId}`.
+    """A tree of paths such as `/members/{memberId}`, with a target for each method.
 
     A literal segment takes precedence over a variable one (OpenAPI 3.0.3, Paths).
     """
@@ -70,35 +72,36 @@ class SegmentTree(Generic[Target]):
         node.allow = ", ".join(sorted({*node.targets, "OPTIONS"}))
 
     def find(self, raw_path: bytes) -> tuple[Mapping[str, Target], str, list[bytes]] | None:
-        """The targets by method, the `Allow` header and the still encoded variable segments of a path."""
+        """The targets by method, the `Allow` header, and the still encoded variable segments; None for other paths."""
         segments = raw_path.split(b"/")[1:]
         variables: list[bytes] = []
-        node = self._walk(self._root, segments, 0, variables)
+        node = self._find_node(self._root, segments, 0, variables)
         return (node.targets, node.allow, variables) if node is not None else None
 
-    def _walk(
+    def _find_node(
         self, node: _Node[Target], segments: list[bytes], depth: int, variables: list[bytes]
     ) -> _Node[Target] | None:
+        """Find the node below `node` for the segments from `depth` on; add the variable segments to `variables`."""
         if depth == len(segments):
             return node if node.targets else None
         segment = segments[depth]
         literal = node.literal.get(_literal(segment))
         if literal is not None:
-            target_node = self._walk(literal, segments, depth + 1, variables)
+            target_node = self._find_node(literal, segments, depth + 1, variables)
             if target_node is not None:
                 return target_node
         if node.variable is not None and segment:
-            mark = len(variables)
+            variable_count = len(variables)
             variables.append(segment)
-            target_node = self._walk(node.variable, segments, depth + 1, variables)
+            target_node = self._find_node(node.variable, segments, depth + 1, variables)
             if target_node is not None:
                 return target_node
-            del variables[mark:]
+            del variables[variable_count:]
         return None
 
 
 def _origin_form(target: bytes) -> bytes:
-    """The path of a request target, which clients of a proxy send with scheme and host (RFC 9112, 3.2.2)."""
+    """The path of a request target, without the scheme and host that clients of a proxy send (RFC 9112, 3.2.2)."""
     if target.startswith(b"/"):
         return target
     _, _, rest = target.partition(b"://")
@@ -106,6 +109,7 @@ def _origin_form(target: bytes) -> bytes:
 
 
 def _literal(segment: bytes) -> str:
+    """The decoded segment; for an undecodable one the empty text, which is no literal segment of a document."""
     try:
         return decode_text(segment)
     except UnreadableText:
@@ -121,9 +125,9 @@ class _Route(NamedTuple):
 
 
 class SurfaceResolver(Resolver):  # type: ignore[misc]
-    """Maps every operation of one document, named `surface:operationId`, to one dispatcher.
+    """Maps every operation of one document to the dispatcher, under the name `surface:operationId`.
 
-    Both documents may have the same operationId.
+    The surface is in the name because both documents may have the same operationId.
     """
 
     def __init__(self, surface: str, dispatch: Callable[..., Any]) -> None:

@@ -22,7 +22,7 @@ Authenticate = Callable[[str], Caller]
 def security_map(
     authenticate: Authenticate, authenticate_key: Authenticate, pool: Callable[[], Executor]
 ) -> Mapping[str, Any]:
-    """The handlers of security schemes by type, for connexion; a further type of scheme is one more entry here."""
+    """The handlers of security schemes by type, for connexion."""
     return {
         **SECURITY_HANDLERS,
         "oauth2": lambda: TokenHandler(authenticate, pool),
@@ -42,7 +42,7 @@ class TokenHandler:
     def __init__(self, authenticate: Authenticate, pool: Callable[[], Executor]) -> None:
         self._authenticate = authenticate
         self._pool = pool
-        # The caller of a cached token is returned at once, without a change of threads.
+        # The caller of a cached token (None if it is not cached), without a change of threads.
         self._remembered: Callable[[str], Caller | None] = getattr(authenticate, "remembered", lambda token: None)
 
     def get_fn(self, _scheme: Mapping[str, Any], scopes: list[str]) -> Callable[[ConnexionRequest], Any]:
@@ -57,7 +57,7 @@ class TokenHandler:
             if exchange.caller is None:
                 exchange.caller = await self._caller(token.strip())
             if required == (MEMBER_SCOPE,) and exchange.caller.loyalty_member_id is None:
-                # An operation for members also names a role, which decides about all others.
+                # An operation for members also has a requirement with a role, which decides about all other callers.
                 return NO_VALUE
             _require(exchange.caller, required)
             return {"sub": exchange.caller.subject}
@@ -65,6 +65,7 @@ class TokenHandler:
         return check
 
     async def _caller(self, token: str) -> Caller:
+        """The caller with this token; raises CredentialsProblem."""
         caller = self._remembered(token)
         if caller is not None:
             return caller
@@ -78,10 +79,10 @@ class TokenHandler:
 
 
 class BearerHandler:
-    """An `http` `bearer` scheme: the token of `oauth2`, described once more for clients that know no OAuth.
+    """An `http` `bearer` scheme: it describes the token of `oauth2` for clients that do not know OAuth.
 
-    By itself it authorizes no caller. OpenAPI 3.0 gives such a scheme no roles, so the `oauth2` requirement next to it
-    in every operation decides about the same header; an operation with only this scheme would refuse all calls.
+    It never authorizes a caller, since such a scheme has no roles in OpenAPI 3.0. Every operation also has an `oauth2`
+    requirement, which decides about the same header; an operation without one would refuse all calls.
     """
 
     def get_fn(self, _scheme: Mapping[str, Any], _scopes: list[str]) -> Callable[[ConnexionRequest], Any]:
@@ -125,8 +126,9 @@ class KeyHandler:
 
 
 def _require(caller: Caller, required: tuple[str, ...]) -> None:
+    """Raise CredentialsProblem if the caller lacks a required scope."""
     missing_scopes = [scope for scope in required if not caller.holds(scope)]
-    # A member's token is only for members' operations, not for all operations that require no role.
+    # A member's token is only for operations for members; it does not suffice for other operations without a role.
     if not missing_scopes and caller.loyalty_member_id is not None and MEMBER_SCOPE not in required:
         missing_scopes = ["a token that is not a member's"]
         challenge = f'Bearer realm="{REALM}", error="insufficient_scope"'

@@ -1,8 +1,8 @@
-"""The free space of the database as this process knows it: if a write has failed recently for lack of space."""
+"""Whether a write of this process has recently failed because the disk of the database is full."""
 
 import time
 
-# Readiness is checked more often than that; writes may be sent here again after it.
+# Readiness is checked more often than this. After this time the process is ready again, and may get writes.
 _REMEMBERED_SECONDS = 30.0
 
 _full_at = float("-inf")

@@ -18,14 +18,14 @@ from handlers.settings import Settings
 Dispatch = Callable[[Sequence[Request]], Sequence[Answer | Exception]]
 
 _log = logging.getLogger("loyalty.security")
-_SHOWN_CLIENT_ID = 80
+_MAX_CLIENT_ID_LENGTH = 80
 _ADDRESSES_REMEMBERED = 256
-# The owner of one IPv6 address has its whole network.
+# The owner of an IPv6 address has the whole network of this prefix.
 _IPV6_PREFIX = 64
 
 
 class TooOften(TooManyRequests):
-    """A rate is used up; the state of the rate has the time when more calls are allowed."""
+    """A rate is used up; `state` has the seconds until further calls are allowed."""
 
     def __init__(self, detail: str, state: RateState) -> None:
         super().__init__(f"{detail} Try again in {state.seconds} seconds.")
@@ -37,7 +37,7 @@ class Throttle:
 
     def __init__(self, settings: Settings) -> None:
         self._rates = Rates()
-        # The address of the client by the peer and `X-Forwarded-For`, in the form by which it is counted.
+        # From the peer and `X-Forwarded-For` to the address of the client, in the form in which it is counted.
         self.address_of: Callable[[str, str], str] = lru_cache(_ADDRESSES_REMEMBERED)(
             partial(_client_address, networks_of(settings.trusted_proxies))
         )
@@ -48,7 +48,7 @@ class Throttle:
         self._wrong_per_address = Rate.parse(settings.wrong_secrets_per_address)
 
     def count_address(self, exchange: Exchange) -> None:
-        """Count a call of an address, before all other checks; raises TooOften."""
+        """Count a call from an address, before all other checks; raises TooOften."""
         self._count(exchange, "address", self._per_address, exchange.address)
 
     def count_caller(self, exchange: Exchange) -> None:
@@ -60,20 +60,21 @@ class Throttle:
         self._count(exchange, "client", self._per_client, client)
 
     def _count(self, exchange: Exchange, name: str, rate: Rate | None, key: str) -> None:
+        """Count a call of `key`, and store the state for the headers; raises TooOften. A rate of None is off."""
         if rate is None:
             return
         state = self._rates.take(f"{name} {key}", rate)
         exchange.rates[name] = state
         if not state.is_allowed:
             metrics.count_throttled(name)
-            whose = {"address": "from this address", "token": "with these credentials", "client": "of this client"}
-            raise TooOften(f"There were too many requests {whose[name]}.", state)
+            sources = {"address": "from this address", "token": "with these credentials", "client": "of this client"}
+            raise TooOften(f"There were too many requests {sources[name]}.", state)
 
     def guard(self, dispatch: Dispatch) -> Dispatch:
-        """Dispatch requests for access tokens unless too many secrets were wrong; raises TooOften.
+        """A dispatcher of requests for access tokens, which raises TooOften if too many secrets were wrong.
 
-        Wrong secrets are counted for the client from that address, so that an attacker at another address cannot lock a
-        client out by guessing, and for the address, whatever clients it tries.
+        Wrong secrets are counted for each client at each address, so that an attacker at another address cannot lock
+        the client out by guessing, and for each address, whatever clients are tried from it.
         """
 
         def guarded(requests: Sequence[Request]) -> Sequence[Answer | Exception]:
@@ -120,6 +121,7 @@ def _client_address(proxies: Sequence[Network], peer: str, forwarded: str) -> st
 
 
 def _parsed_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The address in a text, as IPv4 if an IPv6 address maps one; None for other texts."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
@@ -129,7 +131,7 @@ def _parsed_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address 
 
 
 def _credentials(caller: Caller) -> str:
-    """The API key or token of a caller, however the request spells it; tokens without an id count by their subject."""
+    """The key by which calls with an API key or token are counted; the subject replaces the id that a token lacks."""
     if caller.partner is not None:
         return f"{caller.organization_id} {caller.partner.partner_api_key_id}"
     return f"{caller.is_external} {caller.subject} {caller.token_id}"
@@ -141,4 +143,4 @@ def _client_id(request: Request) -> str:
     with suppress(ValueError):
         basic = decode_basic_credentials(request.headers.get("authorization", ""))
         client_id = client_id if basic is None else basic[0]
-    return ascii(client_id[:_SHOWN_CLIENT_ID])
+    return ascii(client_id[:_MAX_CLIENT_ID_LENGTH])

@@ -1,4 +1,4 @@
-"""The spans of calls: an application around the outermost one, which is there only while tracing is on."""
+"""The spans of calls: an application around all others, which only exists if tracing is on."""
 
 from typing import Any
 
@@ -7,12 +7,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from handlers import tracing
 from handlers.http.exchange import Exchange, exchange_of
 
-# Health checks and measurements come every few seconds and are no work to trace.
+# Other paths, such as those of health checks and measurements, are requested every few seconds and not traced.
 _TRACED = "/v2/"
 
 
 class Traced:
-    """Makes a span of each call, which continues the trace of the client that its headers name (W3C Trace Context)."""
+    """Creates a span for each call; it continues the client's trace, if headers name one (W3C Trace Context)."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""Flask inside the ASGI stack: one change of threads for a request, not one for each part of the response."""
+"""Flask inside the ASGI stack, with one change of threads for a request instead of one for each part of a response."""
 
 import asyncio
 import io
@@ -29,6 +29,7 @@ class OneHopWsgi:
         await send({"type": "http.response.body", "body": body})
 
     def _run(self, environ: dict[str, Any]) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+        """Run the application; return the status, the headers and the body of the response."""
         started: list[tuple[str, list[tuple[str, str]]]] = []
 
         def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Callable[..., None]:
@@ -46,6 +47,7 @@ class OneHopWsgi:
 
 
 def _environ(scope: Scope) -> dict[str, Any]:
+    """The WSGI environment of an ASGI request."""
     host, port = scope.get("server") or ("localhost", 80)
     environ = {
         "REQUEST_METHOD": scope["method"],
