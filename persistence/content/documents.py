@@ -150,7 +150,7 @@ def upsert(
 ) -> list[ContentDocument]:
     """Insert or replace versions, each with another key or locale; return them in the order of the rows.
 
-    `languages` has the text search configuration of each locale. The number of statements is three for any rows.
+    `languages` has the text search configuration of each locale. It sends three statements for any number of rows.
     """
     if not rows:
         return []

@@ -86,7 +86,7 @@ def _conditions(collection: ContentCollection, viewer: Viewer) -> list[ColumnEle
 
 
 def _is_best_locale(collection: ContentCollection, locale: str) -> ColumnElement[bool]:
-    """The condition that a version is for the best locale in which the document is published, for this locale."""
+    """The condition that a version has the best locale for the viewer's locale in which its document is published."""
     best, *fallbacks = locales_for(locale)
     better_locales, conditions = [best], [documents.c.locale == best]
     for fallback in fallbacks:
