@@ -40,26 +40,26 @@ _LISTS = Prepared(
 
 
 def find_matching(db: Connection, organization_id: int) -> list[Audience]:
-    """The active audiences that may match members, by id."""
-    active = AUDIENCES.find_all(db, organization_id, active=True)
-    return [audience for audience in active if audience.matcher_type != NULL_MATCHER]
+    """The active audiences that may match members, ordered by id."""
+    active_audiences = AUDIENCES.find_all(db, organization_id, active=True)
+    return [audience for audience in active_audiences if audience.matcher_type != NULL_MATCHER]
 
 
 def find_all_named(db: Connection, organization_id: int, names: Collection[str]) -> list[Audience]:
-    """The audiences that have one of these keys or names, by id; several audiences may have one name."""
+    """The audiences whose key or name is one of `names`, ordered by id; several audiences may share a name."""
     keys = [name.lower() for name in names if is_key(name.lower())]
     is_named = or_(table.c.audience_key.in_(keys), table.c.name.in_(list(names)))
     return AUDIENCES.find_where(db, organization_id, is_named, order=[AUDIENCES.id])
 
 
 def names_by_key(db: Connection, organization_id: int) -> dict[str, str]:
-    """The names of all audiences, by their keys, active or not."""
+    """The names of all audiences, active or not, by audience key; they are in the order of the names."""
     statement = select(table.c.audience_key, table.c.name).where(table.c.organization_id == organization_id)
     return {row.audience_key: row.name for row in db.execute(statement.order_by(table.c.name))}
 
 
 def lists_of(db: Connection, organization_id: int, member_ids: Collection[int]) -> dict[int, set[int]]:
-    """The ids of the audiences that list each of the members, by member id; one statement for all."""
+    """The ids of the audiences whose lists contain a member, by member id; members on no list are left out."""
     lists: dict[int, set[int]] = {}
     for member_id, audience_id in query(db, _LISTS, (organization_id, list(member_ids))):
         lists.setdefault(member_id, set()).add(audience_id)
@@ -67,12 +67,12 @@ def lists_of(db: Connection, organization_id: int, member_ids: Collection[int]) 
 
 
 def store_audience(db: Connection, audience: Audience, values: Mapping[str, Any], now: datetime) -> Audience:
-    """Store other values of an audience, which makes it a version later."""
+    """Store new values of an audience, and raise its version."""
     return AUDIENCES.store(db, audience, {"version": table.c.version + 1, **values}, now)
 
 
 def find_unknown_members(db: Connection, organization_id: int, member_ids: Collection[int]) -> set[int]:
-    """The given ids that belong to no member of the organization."""
+    """The ids that belong to no member of the organization."""
     return set(member_ids) - MEMBERS.find_values(db, organization_id, member_id=member_ids)
 
 

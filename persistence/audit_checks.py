@@ -1,30 +1,30 @@
-"""Checks of the audit log's integrity, as queries that find violations (as `ledger_checks`)."""
+"""Checks of the audit log's integrity: each is a query that finds violations, like those of `ledger_checks`."""
 
 from persistence.audit_log import DIGEST, PERSONAL_DIGEST
 
-_OF = "{0}.organization_id = :organization_id"
+_IN_ORGANIZATION = "{0}.organization_id = :organization_id"
 
 _CHANGED_ENTRY = f"""
 SELECT a.organization_id, format('audit log entry %s: was changed, its digest is that of another content',
     a.audit_log_id)
-FROM audit_log a WHERE {_OF.format("a")} AND (
+FROM audit_log a WHERE {_IN_ORGANIZATION.format("a")} AND (
     a.digest <> {DIGEST.format("a")}
     OR (a.salt IS NOT NULL AND a.personal_digest <> {PERSONAL_DIGEST.format("a")})
     OR (a.salt IS NULL AND (a.changes IS NOT NULL OR a.reason IS NOT NULL)))
 """
 
-# Erasings of members: the entry about each lists the entries that it emptied.
+# Erasings of members: the entry about an erasing lists the ids of the entries that the erasing emptied.
 _ERASINGS = f"""
 SELECT e.organization_id, e.changes #> '{{erasedEntries,to}}' AS ids
 FROM audit_log e JOIN members m
     ON m.organization_id = e.organization_id AND m.member_id = e.member_ids[1] AND m.erased_at = e.created_at
-WHERE {_OF.format("e")} AND e.entity_type = 'member' AND e.operation_id = 'eraseMember'
+WHERE {_IN_ORGANIZATION.format("e")} AND e.entity_type = 'member' AND e.operation_id = 'eraseMember'
 """
 
 # Resets of test organizations empty all entries before them.
 _EMPTY_ENTRY = f"""
 SELECT a.organization_id, format('audit log entry %s: is empty, but no erasing of a member emptied it', a.audit_log_id)
-FROM audit_log a WHERE {_OF.format("a")} AND a.salt IS NULL AND NOT EXISTS (
+FROM audit_log a WHERE {_IN_ORGANIZATION.format("a")} AND a.salt IS NULL AND NOT EXISTS (
     SELECT FROM ({_ERASINGS}) erasing CROSS JOIN LATERAL json_array_elements_text(erasing.ids) AS emptied(id)
     WHERE erasing.organization_id = a.organization_id AND CAST(emptied.id AS bigint) = a.audit_log_id
 ) AND NOT EXISTS (
@@ -34,9 +34,10 @@ FROM audit_log a WHERE {_OF.format("a")} AND a.salt IS NULL AND NOT EXISTS (
 )
 """
 
+# Each entry that a seal contains, with the number of the seal.
 _SEALED = f"""
 SELECT s.organization_id, s.seal_number, id AS audit_log_id
-FROM audit_log_seals s CROSS JOIN LATERAL unnest(s.audit_log_ids) AS id WHERE {_OF.format("s")}
+FROM audit_log_seals s CROSS JOIN LATERAL unnest(s.audit_log_ids) AS id WHERE {_IN_ORGANIZATION.format("s")}
 """
 
 _REMOVED_ENTRY = f"""
@@ -46,17 +47,18 @@ WHERE NOT EXISTS (SELECT FROM audit_log a
     WHERE a.organization_id = sealed.organization_id AND a.audit_log_id = sealed.audit_log_id)
 """
 
-# Every entry is in one seal or waits for one.
-_FOREIGN_ENTRY = f"""
+# Every entry is in exactly one place: in a seal, or among the entries that wait for a seal.
+_ENTRY_NOT_IN_ONE_PLACE = f"""
 SELECT a.organization_id, format('audit log entry %s: is in %s seals or waiting for one, not in one',
     a.audit_log_id, coalesce(places.number, 0))
 FROM audit_log a LEFT JOIN (
     SELECT organization_id, audit_log_id, count(*) AS number FROM (
         SELECT organization_id, audit_log_id FROM ({_SEALED}) sealed
-        UNION ALL SELECT u.organization_id, u.audit_log_id FROM unsealed_audit_log u WHERE {_OF.format("u")}
+        UNION ALL
+        SELECT u.organization_id, u.audit_log_id FROM unsealed_audit_log u WHERE {_IN_ORGANIZATION.format("u")}
     ) place GROUP BY organization_id, audit_log_id
 ) places USING (organization_id, audit_log_id)
-WHERE {_OF.format("a")} AND places.number IS DISTINCT FROM 1
+WHERE {_IN_ORGANIZATION.format("a")} AND places.number IS DISTINCT FROM 1
 """
 
 _CHANGED_SEAL = f"""
@@ -67,18 +69,19 @@ FROM audit_log_seals s LEFT JOIN (
     FROM ({_SEALED}) sealed JOIN audit_log a USING (organization_id, audit_log_id)
     GROUP BY sealed.organization_id, sealed.seal_number
 ) entries USING (organization_id, seal_number)
-WHERE {_OF.format("s")} AND s.hash IS DISTINCT FROM sha256(s.previous_hash || coalesce(entries.digests, ''))
+WHERE {_IN_ORGANIZATION.format("s")}
+    AND s.hash IS DISTINCT FROM sha256(s.previous_hash || coalesce(entries.digests, ''))
 """
 
 _BROKEN_SEALS = f"""
 SELECT organization_id, format('audit log seal %s: does not follow the one before it', seal_number)
 FROM (
     SELECT s.organization_id, s.seal_number, s.previous_hash,
-        lag(s.hash, 1, CAST('' AS bytea)) OVER chain AS hash_before, row_number() OVER chain AS place
-    FROM audit_log_seals s WHERE {_OF.format("s")}
+        lag(s.hash, 1, CAST('' AS bytea)) OVER chain AS hash_before, row_number() OVER chain AS row_number
+    FROM audit_log_seals s WHERE {_IN_ORGANIZATION.format("s")}
     WINDOW chain AS (PARTITION BY s.organization_id ORDER BY s.seal_number)
 ) seals
-WHERE place <> seal_number OR previous_hash <> hash_before
+WHERE row_number <> seal_number OR previous_hash <> hash_before
 """
 
-CHECKS = (_CHANGED_ENTRY, _EMPTY_ENTRY, _REMOVED_ENTRY, _FOREIGN_ENTRY, _CHANGED_SEAL, _BROKEN_SEALS)
+CHECKS = (_CHANGED_ENTRY, _EMPTY_ENTRY, _REMOVED_ENTRY, _ENTRY_NOT_IN_ONE_PLACE, _CHANGED_SEAL, _BROKEN_SEALS)

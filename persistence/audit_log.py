@@ -15,7 +15,8 @@ from persistence.records import Records
 from persistence.rows import as_json, fields_of
 from persistence.tables.audit_log import audit_log
 
-# An entry's digest in two steps: the erasable part, under its salt, then the rest. Checks use the same expressions.
+# The digest of an entry in two steps: first of the part that can be erased, with a salt, then of the rest with this
+# first digest. Checks use the same expressions.
 PERSONAL_DIGEST = "sha256({0}.salt || convert_to(CAST(json_build_array({0}.reason, {0}.changes) AS text), 'UTF8'))"
 DIGEST = (
     "sha256(convert_to(CAST(json_build_array({0}.organization_id, {0}.audit_log_id, extract(epoch FROM {0}.created_at),"
@@ -53,16 +54,17 @@ class AuditEntry:
 
     @property
     def shown_changes(self) -> dict[str, Any]:
-        """The changes that are not erased."""
+        """The changes; empty if they were erased."""
         return self.changes or {}
 
 
 _COLUMNS = ", ".join(fields_of(AuditEntry))
-# The type of entries about moved points.
+# The type of entries about ledger transactions.
 _POINTS = "ledger-transaction"
 
-# Ids are drawn apart from what reads members: a node of a distributed database would draw them from its own sequence.
-# Members are looked up one by one: joined, all of the organization would be read where the planner knows no better.
+# Ids are drawn before members are read: a node of a distributed database, which reads members, would draw the ids from
+# its own sequence. Members are looked up one by one: for a join, the planner may read all members of the organization.
+# The result is true if an entry, unless about points, names an erased member.
 _ADD = Prepared(f"""
 WITH numbered AS MATERIALIZED (
     SELECT nextval('audit_log_audit_log_id_seq') AS audit_log_id, x.*,
@@ -150,10 +152,10 @@ def add_entries(
     entries: Sequence[tuple[Origin, NewEntry]],
     test_clock: datetime | None = None,
 ) -> bool:
-    """Write any number of entries with one statement; True if one is about an erased member.
+    """Write any number of entries with one statement; returns True if one of them is about an erased member.
 
-    `now` is the real time, and `test_clock` what the clock of a test organization shows, if it has one.
-    Entries about points are allowed for an erased member: they name a wallet, which is not personal data.
+    `now` is the real time, and `test_clock` the time of the organization's test clock, None if it has none.
+    Entries about points do not count: they name a wallet, which is not personal data, also after an erasing.
     """
     entity_types = {entry.entity_type for _, entry in entries}
     rows = [
@@ -170,22 +172,22 @@ def add_entries(
 def has_entry(db: Connection, organization_id: int, entity_type: str, entity_id: str) -> bool:
     """True if the log has an entry about this record."""
     is_of_organization = audit_log.c.organization_id == organization_id
-    is_about_it = (audit_log.c.entity_type == entity_type, audit_log.c.entity_id == entity_id)
-    return has_row(db, is_of_organization, *is_about_it)
+    is_about_record = (audit_log.c.entity_type == entity_type, audit_log.c.entity_id == entity_id)
+    return has_row(db, is_of_organization, *is_about_record)
 
 
 def serialize_changes(db: Connection, organization_id: int, name: str) -> None:
-    """Serialize changes under the same lock name until the transaction ends; acquired before all other locks."""
+    """Serialize the transactions that lock the same name, until they end; to be called before all other locks."""
     lock = text("SELECT pg_advisory_xact_lock(hashtextextended(:name, :organization_id))")
     db.execute(lock, {"name": name, "organization_id": organization_id})
 
 
-# Sealers of an organization are serialized; adding entries never waits for them.
+# Calls of `seal` for an organization are serialized; adding entries never waits for them.
 _SEAL = """
-WITH taken AS (
+WITH sealed AS (
     DELETE FROM unsealed_audit_log WHERE organization_id = :organization_id AND audit_log_id IN (
         SELECT audit_log_id FROM unsealed_audit_log WHERE organization_id = :organization_id
-        ORDER BY audit_log_id LIMIT :most
+        ORDER BY audit_log_id LIMIT :limit
     ) RETURNING audit_log_id
 ), last AS (
     SELECT seal_number, hash FROM audit_log_seals WHERE organization_id = :organization_id
@@ -193,7 +195,7 @@ WITH taken AS (
 ), entries AS (
     SELECT array_agg(a.audit_log_id ORDER BY a.audit_log_id) AS ids,
         string_agg(int8send(a.audit_log_id) || a.digest, '' ORDER BY a.audit_log_id) AS digests
-    FROM audit_log a JOIN taken USING (audit_log_id) WHERE a.organization_id = :organization_id
+    FROM audit_log a JOIN sealed USING (audit_log_id) WHERE a.organization_id = :organization_id
 )
 INSERT INTO audit_log_seals (organization_id, seal_number, created_at, audit_log_ids, previous_hash, hash)
 SELECT :organization_id, coalesce((SELECT seal_number FROM last), 0) + 1, :now, ids, previous.hash,
@@ -204,15 +206,15 @@ RETURNING cardinality(audit_log_ids)
 """
 
 
-def seal(db: Connection, organization_id: int, now: datetime, most: int) -> int:
-    """Seal the oldest entries that are in no seal, at most so many; returns how many."""
+def seal(db: Connection, organization_id: int, now: datetime, limit: int) -> int:
+    """Seal the oldest entries that are in no seal, at most `limit` of them; returns how many were sealed."""
     serialize_changes(db, organization_id, "seals of the audit log")
-    parameters = {"organization_id": organization_id, "now": now, "most": most}
+    parameters = {"organization_id": organization_id, "now": now, "limit": limit}
     return db.execute(text(_SEAL), parameters).scalar_one_or_none() or 0
 
 
 def chain_head(db: Connection, organization_id: int) -> tuple[int, str] | None:
-    """The last seal of an organization, if it has one: its number, and its hash in hexadecimal digits."""
+    """The number and the hash, in hexadecimal digits, of the last seal of an organization; None if it has no seal."""
     statement = text(
         "SELECT seal_number, encode(hash, 'hex') FROM audit_log_seals "
         "WHERE organization_id = :organization_id ORDER BY seal_number DESC LIMIT 1"

@@ -1,4 +1,4 @@
-"""Badges, what members hold of them, and the trackings of every change."""
+"""Badges, the balances that members have of them, and the trackings of every change of a balance."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -23,7 +23,7 @@ TRACKINGS = Records(
     columns={"badge_key": badges.c.badge_key},
 )
 
-_HELD = func.coalesce(member_badges.c.assigned_balance, 0)
+_BALANCE = func.coalesce(member_badges.c.assigned_balance, 0)
 _TRACKING_NAMES = tuple(name for name in fields_of(BadgeTracking) if name != "badge_key")
 
 _BALANCES = Prepared("""
@@ -37,7 +37,7 @@ _CHANGE_TRACKINGS = update_by_id(badge_trackings, *_CHANGEABLE)
 
 
 def find_page_of_member(db: Connection, member: Member, query: Mapping[str, Any]) -> Paged[MemberBadge]:
-    """A page of the badges that the member holds, or of those with the `badgeKeys` of the query, held or not."""
+    """A page of the badges that the member holds; with `badgeKeys` in the query, of these badges, held or not."""
     source = badges.outerjoin(
         member_badges,
         is_same(member_badges, badges, "badge_id") & (member_badges.c.member_id == member.member_id),
@@ -46,8 +46,8 @@ def find_page_of_member(db: Connection, member: Member, query: Mapping[str, Any]
     conditions = [badges.c.organization_id == member.organization_id, *conditions_of(filters, query)]
     if "badgeKeys" not in query:
         conditions.append(member_badges.c.assigned_balance > 0)
-    sorting = sorting_of(page.order, {**BADGES.order_columns, "assignedBalance": _HELD}, badges.c.badge_id)
-    return paged_columns(db, MemberBadge, [*BADGES.columns, _HELD], source, conditions, page, sorting)
+    sorting = sorting_of(page.order, {**BADGES.order_columns, "assignedBalance": _BALANCE}, badges.c.badge_id)
+    return paged_columns(db, MemberBadge, [*BADGES.columns, _BALANCE], source, conditions, page, sorting)
 
 
 def find_balance(db: Connection, member: Member, badge: Badge) -> BadgeBalance:
@@ -61,7 +61,7 @@ def find_balance(db: Connection, member: Member, badge: Badge) -> BadgeBalance:
 
 
 def balances_of(db: Connection, organization_id: int, member_ids: Collection[int]) -> dict[Place, int]:
-    """The members' balances of badges; one statement for all, and zero balances are left out."""
+    """The members' balances of badges, by member id and badge id; balances of zero are left out."""
     rows = query(db, _BALANCES, (organization_id, list(member_ids)))
     return {(member_id, badge_id): balance for member_id, badge_id, balance in rows}
 

@@ -1,6 +1,6 @@
-"""Columns of a view of a balance: what it holds, what has expired of it, and what has become available.
+"""Columns of the view of a balance: what it holds, which points have expired, and which have become available.
 
-They are computed at the moment `now`, whether or not the periodic jobs have posted what has happened until then.
+They are computed at the moment `now`, whether or not the periodic jobs have posted all changes until then.
 """
 
 from decimal import Decimal
@@ -37,11 +37,11 @@ _ZERO = Decimal(0)
 
 
 def _is_of_balance(table: Table, wallet: str = "wallet_id") -> ColumnElement[bool]:
-    """A row of the table is of the wallet and the account of a balance."""
+    """The condition that a row of the table belongs to the wallet and the account of a balance."""
     return is_same(table, ledger_balances, "ledger_account_id") & (table.c[wallet] == ledger_balances.c.wallet_id)
 
 
-# Evaluated per balance: the index of spendable lots directly finds the expired ones of each.
+# Evaluated for each balance: the index of spendable lots finds the expired lots of a balance directly.
 _EXPIRED_LOTS = (
     select(func.coalesce(func.sum(ledger_lots.c.remaining), literal(_ZERO)))
     .where(
@@ -78,7 +78,7 @@ _EXPIRED_IN_HOLDS = (
 )
 _HAS_HOLDS = ledger_balances.c.pending_debit_balance > 0
 
-# What an idle balance keeps after its end, by moments: of lots, and of holds that have ended.
+# The amounts that are kept after the end of an idle balance, each with its `kept_until`: of lots, and of ended holds.
 _OWN_DATE_IS_LATER = or_(ledger_lots.c.expires_at.is_(None), ledger_lots.c.expires_at > bindparam("now"))
 _kept_rows = union_all(
     select(ledger_lots.c.kept_until, ledger_lots.c.remaining.label("amount"))
@@ -98,7 +98,7 @@ _KEPT = select(
     func.jsonb_agg(func.jsonb_build_array(_kept_rows.c.kept_until, cast(_kept_rows.c.amount, Text)))
 ).scalar_subquery()
 
-# Mints of a balance that are not available yet, or that are by now and are not posted.
+# Mints that wait for a moment or an event: either not available yet, or available by now but not posted.
 _IS_WAITING = and_(
     _is_of_balance(_t, "to_wallet_id"),
     _t.c.status == PENDING,
@@ -115,7 +115,7 @@ _ARRIVING = (
                     _t.c.available_at,
                     cast(_t.c.amount, Text),
                     func.coalesce(_t.c.pending_expires_at, _t.c.policy_expires_at),
-                    # The share of what a partial revert has left.
+                    # A partial revert reduces the qualifying amount in proportion.
                     cast(
                         func.coalesce(
                             func.trunc(
@@ -144,7 +144,7 @@ _NEXT_AVAILABLE = (
 )
 _HAS_PENDING = ledger_balances.c.pending_credit_balance > 0
 
-# The columns from which `view` makes a WalletView, of the tables HOLDINGS, at the moment of the parameter `now`.
+# The columns of HOLDINGS from which `view` creates a WalletView, at the moment of the parameter `now`.
 VIEW_COLUMNS = (
     ledgers.c.ledger_id,
     ledgers.c.ledger_key,
@@ -179,7 +179,7 @@ VIEW_COLUMNS = (
     ledger_accounts.c.timezone,
     ledger_accounts.c.expiry_year_start_month,
 )
-# Each wallet with all accounts of its ledger, and its balances where it ever had something.
+# Each wallet with all accounts of its ledger, and with its balance of the account, if it ever had one.
 HOLDINGS = (
     wallets.join(ledgers, is_same(ledgers, wallets, "ledger_id"))
     .join(ledger_accounts, is_same(ledger_accounts, wallets, "ledger_id"))
@@ -191,7 +191,7 @@ HOLDINGS = (
         ),
     )
 )
-# Active accounts, and inactive ones of which the wallet ever had something.
+# Active accounts, and inactive accounts of which the wallet ever had a balance.
 IS_RELEVANT = or_(ledger_accounts.c.active, ledger_balances.c.wallet_id.is_not(None))
 # The default account first.
 IN_ORDER = wallets.c.wallet_id, ledger_accounts.c.is_default_account.desc(), ledger_accounts.c.ledger_account_id

@@ -22,27 +22,27 @@ CAMPAIGNS = Records(
 ACTIONS = Records(campaign_actions, Action, equal=("status",))
 STACKING_GROUPS = Records(stacking_groups, StackingGroup)
 
-_GREATEST_INDEX = 2**31 - 1
+_MAX_INDEX = 2**31 - 1
 
 
 def find_active(db: Connection, organization_id: int) -> list[tuple[Campaign, list[Action]]]:
-    """The active campaigns with their running actions, both by id."""
-    active = CAMPAIGNS.find_all(db, organization_id, active=True)
-    actions: dict[int, list[Action]] = {campaign.campaign_id: [] for campaign in active}
+    """The active campaigns with their running actions, both ordered by id."""
+    active_campaigns = CAMPAIGNS.find_all(db, organization_id, active=True)
+    actions: dict[int, list[Action]] = {campaign.campaign_id: [] for campaign in active_campaigns}
     of_campaigns = campaign_actions.c.campaign_id.in_(list(actions))
     for action in ACTIONS.find_where(
         db, organization_id, of_campaigns, campaign_actions.c.status == RUNNING, order=[ACTIONS.id]
     ):
         actions[action.campaign_id].append(action)
-    return [(campaign, actions[campaign.campaign_id]) for campaign in active]
+    return [(campaign, actions[campaign.campaign_id]) for campaign in active_campaigns]
 
 
 def find_idle(
     db: Connection, organization_id: int, keys: Collection[str] | None = None
 ) -> tuple[list[Campaign], dict[int, list[Action]]]:
-    """The campaigns that are not active, and by campaign the actions of active ones that do not run.
+    """The campaigns that are not active, and the actions of active campaigns that do not run, by campaign id.
 
-    `keys` limits them to the campaigns with these keys.
+    With `keys`, only those of the campaigns with these keys.
     """
     of_campaigns = [campaigns.c.organization_id == organization_id]
     if keys is not None:
@@ -60,43 +60,43 @@ def find_idle(
 
 
 def store_campaign(db: Connection, campaign: Campaign, values: Mapping[str, Any], now: datetime) -> Campaign:
-    """Store other values of a campaign, which makes it a version later; raises NameTaken for the code of another."""
-    return CAMPAIGNS.store(db, campaign, {**values, **_next_version(db, campaign)}, now)
+    """Store new values of a campaign, and raise its version; raises NameTaken for the code of another campaign."""
+    return CAMPAIGNS.store(db, campaign, {**values, **_raise_version(db, campaign)}, now)
 
 
-def _next_version(db: Connection, campaign: Campaign) -> dict[str, int]:
-    """Raise the version of a campaign, which its actions share; returns it as a value to be saved."""
+def _raise_version(db: Connection, campaign: Campaign) -> dict[str, int]:
+    """Raise the version of a campaign, which its actions share; returns the new version as a value to store."""
     address = {"organization_id": campaign.organization_id, "campaign_id": campaign.campaign_id}
     of_campaign = [campaigns.c[name] == value for name, value in address.items()]
     version = {"campaign_version_id": campaigns.c.campaign_version_id + 1}
-    raised = db.execute(
+    new_version = db.execute(
         update(campaigns).where(*of_campaign).values(version).returning(campaigns.c.campaign_version_id)
     ).scalar_one()
     of_actions = [campaign_actions.c[name] == value for name, value in address.items()]
-    db.execute(update(campaign_actions).where(*of_actions).values(campaign_version_id=raised))
-    return {"campaign_version_id": raised}
+    db.execute(update(campaign_actions).where(*of_actions).values(campaign_version_id=new_version))
+    return {"campaign_version_id": new_version}
 
 
 def add_action(db: Connection, campaign: Campaign, values: Mapping[str, Any], now: datetime) -> Action:
-    """Insert an action of the campaign, which makes that a version later."""
-    of_campaign = {"campaign_id": campaign.campaign_id, **_next_version(db, campaign)}
+    """Insert an action of the campaign, and raise the campaign's version."""
+    of_campaign = {"campaign_id": campaign.campaign_id, **_raise_version(db, campaign)}
     return ACTIONS.add(db, campaign.organization_id, {**values, **of_campaign}, now)
 
 
 def store_action(
     db: Connection, campaign: Campaign, action: Action, values: Mapping[str, Any], now: datetime
 ) -> Action:
-    """Store other values of an action of the campaign, which makes that a version later."""
-    return ACTIONS.store(db, action, {**values, **_next_version(db, campaign)}, now)
+    """Store new values of an action of the campaign, and raise the campaign's version."""
+    return ACTIONS.store(db, action, {**values, **_raise_version(db, campaign)}, now)
 
 
 def next_action_index(db: Connection, campaign: Campaign) -> int:
-    """One above the greatest index of the campaign's actions; at the maximum several actions share it."""
-    greatest = db.execute(
+    """One above the maximum index of the campaign's actions, but at most `_MAX_INDEX`, which actions can share."""
+    max_index = db.execute(
         select(campaign_actions.c.action_index)
         .where(is_same(campaign_actions, campaign, "campaign_id"))
         .order_by(campaign_actions.c.action_index.desc())
         .limit(1)
     ).scalar()
-    # Of actions with the same index the older one runs first, so the new one is still the last.
-    return 0 if greatest is None else min(greatest + 1, _GREATEST_INDEX)
+    # Among actions with the same index the older one runs first, so the new one is still the last.
+    return 0 if max_index is None else min(max_index + 1, _MAX_INDEX)

@@ -1,12 +1,12 @@
 """The connections of the pool: they begin, write and commit in as few round trips to the database as possible.
 
-A statement whose result is not read is deferred: it is sent in one message with the next statement that is read, before
-it, or with the COMMIT. BEGIN is sent with the first statement. PostgreSQL executes them one after the other as
-if each had come by itself, each with a snapshot of its own; the first that fails ends the transaction, and its error is
-raised by whatever sent it.
+A statement whose result is not read is deferred: it is sent in one message with the next statement whose result is
+read, in front of that statement, or with the COMMIT. BEGIN is sent with the first statement. PostgreSQL executes the
+statements of a message one after the other, each with its own snapshot; the first one that fails ends the transaction,
+and its error is raised by the call that sent the message.
 
-Statements that come often are `Prepared`: the database parses and plans them once for each connection. psycopg2 does
-not prepare statements, SQL does. The statement
+Frequent statements are `Prepared`: the database parses and plans them once for each connection. psycopg2 has no
+prepared statements, so the SQL statement PREPARE is used. The statement
 
     SELECT name FROM members WHERE organization_id = %s AND member_id = ANY(%s::bigint[])
 
@@ -15,8 +15,8 @@ is sent for the member 7 of the organization 3 as
     PREPARE select_members_1 AS SELECT ... WHERE organization_id = $1 AND member_id = ANY(ARRAY[$2]::bigint[]);
     EXECUTE select_members_1 (3, 7)
 
-and for every other member on this connection only by EXECUTE. Several members are sent as the next greater of a few
-sizes of lists, by repeating the last one:
+and for every other member on this connection only by EXECUTE. Lists have one of a few sizes, so a list of several
+members is filled up by repeating the last one:
 
     PREPARE select_members_2 AS SELECT ... AND member_id = ANY(ARRAY[$2,$3,$4,$5]::bigint[]);
     EXECUTE select_members_2 (3, 7, 8, 9, 9)
@@ -38,15 +38,15 @@ import psycopg2.extensions as driver
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-# Tables grow, and a plan that was good for a small one may be bad for a large one: plans are made again so often.
+# Tables grow, and a plan that was good for a small table may be bad for a large one: plans are discarded this often.
 PLANS_KEPT_SECONDS = 2.0
 
 PLACEHOLDER = re.compile(r"(LIMIT |(?:ANY|any) ?\((?:CAST\()?)?%(?:\((\w+)\))?s|%%")
-# The kinds of values for a placeholder, each of which makes another statement: any value, an empty list, the number 1
-# behind LIMIT, and a list of one. A greater number is a list in `= ANY(...)`, filled up to this length.
+# The kinds of values for a placeholder; other kinds need another statement: a single value, an empty list, the number 1
+# behind LIMIT, and a list of one value. A greater number is the length to which a list in `= ANY(...)` is filled up.
 #
-# A plan that knows no values takes an organization for one of average size. The longer the list, the sooner it reads
-# all rows of the organization, which may be the largest one: longer lists are planned for their values.
+# A plan without values assumes an organization of average size. The longer the list, the more likely it reads all rows
+# of the organization, which may be the largest one: statements with longer lists are planned for their values.
 _SCALAR, _EMPTY, _LIMIT_ONE, _ONE = -2, -1, 0, 1
 _LIST_SIZES = (1, 4, 16)
 _VERB = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
@@ -54,11 +54,11 @@ _TABLE = re.compile(r"\b(?:FROM|INTO|UPDATE)\s+([a-z_]{3,40})\b(?!\()", re.IGNOR
 
 
 class TransactionDeadlineExceeded(Exception):
-    """The time of the unit of work is over; nothing of it was committed."""
+    """The time of the database transaction is over; nothing was committed."""
 
 
 class Prepared(str):
-    """A statement that each connection prepares when it first sends it, for calls that come often.
+    """A statement of frequent calls, which each connection prepares before it first executes it.
 
     Its lists are for `= ANY(...)`, where they are sets: lists of several values are filled up with the last one to the
     same size, one of `_LIST_SIZES`. With a longer list, or with several values anywhere else, the statement is not
@@ -70,21 +70,21 @@ class Prepared(str):
         super().__init__()
         matches = [match for match in PLACEHOLDER.finditer(statement) if match[0] != "%%"]
         # The name or position of each parameter, and the word in front of it: LIMIT or ANY.
-        self._places = [
+        self._placeholders = [
             (match[2] or position, (match[1] or "").split("(")[0].strip().upper())
             for position, match in enumerate(matches)
         ]
-        # It begins its name, which is what people see of it while it runs.
+        # The beginning of the name of the prepared statement, by which operators recognize it while it runs.
         self.subject = "_".join(
             match[1].lower() for match in (_VERB.search(statement), _TABLE.search(statement)) if match
         )
-        # The text that PREPARE takes, by the kinds of values for its places.
+        # The texts for PREPARE, by the kinds of values for all placeholders.
         self._texts: dict[tuple[int, ...], str] = {}
 
     def form(self, parameters: Any) -> tuple[str, list[Any]] | None:
-        """The text that PREPARE takes, and the values for EXECUTE; None if it is to be planned for its values."""
+        """The text for PREPARE and the values for EXECUTE; None if the statement is not to be prepared."""
         longest = 1
-        for name, word in self._places:
+        for name, word in self._placeholders:
             value = parameters[name]
             if isinstance(value, list):
                 if len(value) > 1 and word != "ANY":
@@ -96,7 +96,7 @@ class Prepared(str):
             return None
         size = _LIST_SIZES[bisect_left(_LIST_SIZES, longest)]
         kinds, values = [], []
-        for name, word in self._places:
+        for name, word in self._placeholders:
             value, kind = parameters[name], _SCALAR
             if isinstance(value, list):
                 kind = (size if word == "ANY" else _ONE) if value else _EMPTY
@@ -113,10 +113,10 @@ class Prepared(str):
         return text, values
 
     def _text(self, kinds: Iterator[int]) -> str:
-        """The statement with numbers in place of its placeholders, for such kinds of values."""
+        """The statement with `$1`, `$2` and so on for its placeholders, whose values are of these kinds."""
         numbers = count(1)
 
-        def numbered(placeholder: re.Match[str]) -> str:
+        def number_placeholder(placeholder: re.Match[str]) -> str:
             if placeholder[0] == "%%":
                 return "%"
             kind, before = next(kinds), placeholder[1] or ""
@@ -128,26 +128,26 @@ class Prepared(str):
                 return f"{before}'{{}}'"
             return f"{before}ARRAY[{', '.join([f'${next(numbers)}' for _ in range(kind)])}]"
 
-        return PLACEHOLDER.sub(numbered, self)
+        return PLACEHOLDER.sub(number_placeholder, self)
 
 
 class PreparedStatements:
     """The statements that one connection has prepared.
 
-    A message may prepare some and then fail, and it is unknown how far it came: a later message prepares these
-    statements again, under another name. `queue` is what the next message has in front of its statement.
+    If a message that prepares statements fails, it is unknown which of them are prepared: a later message prepares them
+    again, under other names. `queue` are the statements that the next message has in front of its own.
     """
 
     def __init__(self, queue: list[str]) -> None:
         self._queue = queue
         self._names: dict[str, str] = {}
-        # The statements that the next message prepares.
+        # The texts of the statements that the next message prepares, until it has succeeded.
         self.unconfirmed: list[str] = []
         self._number = 0
         self._plans_until = 0.0
 
     def execution(self, statement: Prepared, parameters: Any) -> tuple[str, Any]:
-        """The text and values to send for a statement; queues what has to come before it."""
+        """The text and values to send for a statement; queues its PREPARE, and DISCARD PLANS if plans are too old."""
         form = statement.form(parameters)
         if form is None:
             return statement, parameters
@@ -166,7 +166,7 @@ class PreparedStatements:
         return f"EXECUTE {name} ({', '.join(['%s'] * len(values))})", values
 
     def confirm(self) -> None:
-        """Take the statements that a message was to prepare for prepared, after its success."""
+        """Note that a message succeeded, which has prepared its statements."""
         self.unconfirmed.clear()
 
     def forget_unconfirmed(self, error: psycopg2.Error | None = None) -> None:
@@ -181,7 +181,7 @@ class PreparedStatements:
 
 
 def is_stale_plan(error: BaseException | None) -> bool:
-    """True if a column that a prepared statement reads has got another type, as a migration may change it."""
+    """True if a column that a prepared statement reads has another type now, such as after a migration."""
     return isinstance(error, psycopg2.errors.FeatureNotSupported) and "cached plan" in str(error)
 
 
@@ -192,26 +192,26 @@ _LEVELS = {
 }
 
 
-# The context in which a message with a statement is sent and its result received.
+# Returns the context in which a message with this statement is sent and its result is received.
 Observer = Callable[[str | bytes], AbstractContextManager[Any]]
 
 _observer: Observer | None = None
 
 
 def observe_messages(observer: Observer | None) -> None:
-    """Send the messages of all connections in the context that the observer makes of the statement; None ends it.
+    """From now on, send the messages of all connections in the contexts that the observer returns; None ends this.
 
-    The observer gets the statement without its values, and none of the statements that are sent in front of it.
+    The observer gets the statement without its values, and without the statements that are sent in front of it.
     """
     global _observer
     _observer = observer
 
 
 class PipeliningConnection(driver.connection):  # type: ignore[misc]
-    """A connection of psycopg2 that pipelines: it sends what needs no reply in the message of the next statement.
+    """A connection of psycopg2 that pipelines: it sends statements whose result is not read with the next statement.
 
-    It begins and ends its transactions itself: the driver, which would send BEGIN and COMMIT in messages of their own,
-    is in its mode without transactions.
+    It begins and ends its transactions itself: the driver, which would send BEGIN and COMMIT in separate messages, is
+    in its mode without transactions.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -219,23 +219,23 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
         self.autocommit = True
         self.cursor_factory = PipeliningCursor
         self._begin = "BEGIN; "
-        # False if each statement is a transaction of its own.
+        # False if each statement commits at once.
         self.has_transactions = True
         self._settings = ""
         self._deferred: list[str] = []
         self._formatter = super().cursor(cursor_factory=driver.cursor)
         # None if a pooler shares the session among connections, or the database is a Citus cluster.
         self.prepared: PreparedStatements | None = None
-        # The time of its unit of work is over: it sends nothing more.
+        # True if the time of the database transaction is over: nothing more is sent.
         self.is_overdue = False
 
     def set_isolation_level(self, level: int | None) -> None:
-        """Choose the level of transactions that begin from now on; AUTOCOMMIT is none at all."""
+        """Choose the level of transactions that begin from now on; with AUTOCOMMIT there are no transactions."""
         self.has_transactions = level != driver.ISOLATION_LEVEL_AUTOCOMMIT
         self._begin = f"BEGIN ISOLATION LEVEL {_LEVELS[level]}; " if self.has_transactions else ""
 
     def set_in_transactions(self, settings: Mapping[str, str]) -> None:
-        """Send settings with each transaction: those of a session would not go with it through a pooler."""
+        """Send settings with each transaction: behind a pooler, the settings of a session do not last."""
         with super().cursor(cursor_factory=driver.cursor) as cursor:
             statements = [
                 cursor.mogrify(f"SET LOCAL {name} = %s; ", (value,)).decode() for name, value in settings.items()
@@ -247,14 +247,14 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
         self.prepared = PreparedStatements(self._deferred)
 
     def cursor(self, name: str | None = None, **options: Any) -> Any:
-        """A cursor; one with a name is kept by the server and lives as long as its transaction."""
+        """A cursor; a cursor with a name is kept by the server, as long as the transaction lasts."""
         if name is None:
             return super().cursor(**options)
-        # The driver, which does not know of the transaction, accepts no other kind.
+        # The driver does not know of the transaction, and without one it accepts only cursors WITH HOLD.
         return super().cursor(name, **{**options, "withhold": True})
 
     def defer(self, statement: str, parameters: Any) -> None:
-        """Send a statement together with the next one."""
+        """Send a statement together with the next one; in AUTOCOMMIT, send it at once."""
         if not self.has_transactions:
             with self.cursor() as cursor:
                 cursor.execute(statement, parameters)
@@ -265,7 +265,7 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
         self._deferred.append(self._formatter.mogrify(text, values).decode() + "; ")
 
     def take_due(self) -> str:
-        """Take the statements that have to be sent before the next one; they count as sent."""
+        """Return the statements that have to be sent before the next one, and remove them from the queue."""
         due = "".join(self._deferred)
         if self.get_transaction_status() == driver.TRANSACTION_STATUS_IDLE:
             # Without BEGIN, settings hold for the message, which is one transaction.
@@ -274,7 +274,7 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
         return due
 
     def commit(self) -> None:
-        """Send what is deferred together with the COMMIT; nothing is sent if no transaction has begun."""
+        """Send the deferred statements together with the COMMIT; send nothing if no transaction has begun."""
         if self.is_overdue:
             raise TransactionDeadlineExceeded
         if not self._deferred and self.get_transaction_status() == driver.TRANSACTION_STATUS_IDLE:
@@ -282,13 +282,13 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
         try:
             self._send(self.take_due(), "COMMIT")
         except psycopg2.Error:
-            # Who commits takes the transaction for ended, whatever comes of it.
+            # The caller treats the transaction as ended, even if the COMMIT fails.
             if not self.closed:
                 self.rollback()
             raise
 
     def rollback(self) -> None:
-        """End the transaction without its changes; nothing is sent if none has begun."""
+        """End the transaction without its changes; send nothing if no transaction has begun."""
         self._deferred.clear()
         if self.prepared is not None and self.prepared.unconfirmed:
             self.prepared.forget_unconfirmed()
@@ -300,6 +300,7 @@ class PipeliningConnection(driver.connection):  # type: ignore[misc]
         self._send(statements, "")
 
     def _send(self, due: str, last: str) -> None:
+        """Send the statements `due` and then `last`, which is COMMIT, ROLLBACK or nothing, in one message."""
         observed = nullcontext() if _observer is None else _observer(last or "BEGIN")
         with super().cursor(cursor_factory=driver.cursor) as cursor, observed:
             try:
@@ -318,7 +319,10 @@ class PipeliningCursor(driver.cursor):  # type: ignore[misc]
     connection: PipeliningConnection
 
     def execute(self, query: str | bytes, vars: Any = None) -> None:
-        """Execute a statement; the result is only that of this statement. Raises TransactionDeadlineExceeded."""
+        """Execute a statement; the result is only that of this statement.
+
+        Raises TransactionDeadlineExceeded if the time of the transaction is over.
+        """
         if self.connection.is_overdue:
             raise TransactionDeadlineExceeded
         message, values = query, vars
@@ -327,9 +331,10 @@ class PipeliningCursor(driver.cursor):  # type: ignore[misc]
             message, values = prepared.execution(query, vars)
         due = self.connection.take_due()
         if due and self.name is not None:
+            # The driver writes DECLARE in front of the statement of a named cursor.
             self.connection.send(due)
         elif due:
-            # Parameters were written into what is due, so its percent signs are text.
+            # The values are in the text of `due` already, so its percent signs are no placeholders.
             due = due if values is None else due.replace("%", "%%")
             message = due.encode() + message if isinstance(message, bytes) else due + message
         with nullcontext() if _observer is None else _observer(query):
@@ -359,7 +364,7 @@ def _transmit(execute: Callable[..., None], message: str | bytes, parameters: An
 def query(db: Connection, statement: str, parameters: Any) -> list[tuple[Any, ...]]:
     """The rows of a statement in the driver's SQL.
 
-    It costs a fraction of `Connection.exec_driver_sql`, which describes its result each time. Raises the same
+    It costs a fraction of `Connection.exec_driver_sql`, which describes its result each time, and raises the same
     errors.
     """
     _announce(db, statement, parameters)
@@ -379,16 +384,16 @@ def query(db: Connection, statement: str, parameters: Any) -> list[tuple[Any, ..
 
 
 def defer(db: Connection, statement: str, parameters: Any) -> None:
-    """Execute a statement whose result is not read, together with the next one, at the latest with the COMMIT.
+    """Execute a statement whose result is not read together with the next statement, at the latest with the COMMIT.
 
-    Its errors are raised there.
+    Its errors are raised by the call that executes the next statement, or by the COMMIT.
     """
     _announce(db, statement, parameters)
     db.connection.dbapi_connection.defer(statement, parameters)  # type: ignore[union-attr]
 
 
 def _announce(db: Connection, statement: str, parameters: Any) -> None:
-    """Notify the listeners of statements, which count them, and begin SQLAlchemy's transaction, as it does itself."""
+    """Do what SQLAlchemy does before a statement: notify listeners, which count statements; begin a transaction."""
     db.dispatch.before_cursor_execute(db, None, statement, parameters, None, False)
     if not db.in_transaction() and db.connection.dbapi_connection.has_transactions:  # type: ignore[union-attr]
         db.begin()

@@ -1,4 +1,4 @@
-"""The lots that transactions took their points from, for explanations of the transactions."""
+"""The lots from which transactions took points, for explanations of the transactions."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -6,7 +6,7 @@ from dataclasses import replace
 from sqlalchemy import Connection
 
 from domain.ledger.views import ConsumedLot, ConsumedLots, TransactionRow
-from persistence.ledger_lots import MOST_LISTED
+from persistence.ledger_lots import MAX_LISTED
 from persistence.rows import as_json
 
 _CONSUMED = """
@@ -23,25 +23,29 @@ CROSS JOIN LATERAL (
 
 
 def with_consumed_lots(db: Connection, organization_id: int, rows: Sequence[TransactionRow]) -> list[TransactionRow]:
-    """The rows of transactions, each with the lots that it took from the row's wallet; one query for all of them."""
-    places = [
+    """The rows of transactions, each with the lots that the transaction took from the row's wallet; in one query.
+
+    A row of an overdraft has no lots.
+    """
+    pairs = [
         {"ledger_transaction_id": row.ledger_transaction_id, "wallet_id": row.wallet_id}
         for row in rows
         if row.wallet_id is not None and not row.is_overdraft
     ]
     consumed: dict[tuple[int, int], list[tuple[int, ConsumedLot]]] = {}
     for transaction_id, wallet_id, total, *lot in db.exec_driver_sql(
-        _CONSUMED, (as_json(places), organization_id, MOST_LISTED)
+        _CONSUMED, (as_json(pairs), organization_id, MAX_LISTED)
     ):
         consumed.setdefault((transaction_id, wallet_id), []).append((total, ConsumedLot(*lot)))
     return [
-        replace(row, lots=_consumed(consumed.get((row.ledger_transaction_id, row.wallet_id or 0), ())))
+        replace(row, lots=_consumed_lots(consumed.get((row.ledger_transaction_id, row.wallet_id or 0), ())))
         if not row.is_overdraft
         else replace(row, lots=ConsumedLots(0, ()))
         for row in rows
     ]
 
 
-def _consumed(rows: Iterable[tuple[int, ConsumedLot]]) -> ConsumedLots:
+def _consumed_lots(rows: Iterable[tuple[int, ConsumedLot]]) -> ConsumedLots:
+    """The lots of the rows, each of which has the number of all consumed lots, also of those that are not listed."""
     listed = list(rows)
     return ConsumedLots(listed[0][0] if listed else 0, tuple(lot for _, lot in listed))

@@ -1,13 +1,13 @@
-"""How many rows a list has in all, counted as far as that takes no longer than the page."""
+"""The number of rows of a list, counted only as far as counting takes no longer than reading a page."""
 
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, func, literal, select
 
-# So many are counted in some milliseconds, ten million in more seconds than a call may take. The planner cannot know
-# how many there are, since it has no statistics of single organizations.
-MOST_COUNTED = 10_000
+# Counting this many rows takes some milliseconds, counting ten million takes more seconds than a call may. The planner
+# cannot estimate the number, since it has no statistics of single organizations.
+MAX_COUNTED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class RowCount:
 
 
 def count_rows(db: Connection, source: Any, conditions: list[Any]) -> RowCount:
-    """Count the rows of `source` that meet conditions, up to one more than `MOST_COUNTED`."""
-    first_rows = select(literal(1)).select_from(source).where(*conditions).limit(MOST_COUNTED + 1).subquery()
+    """Count the rows of `source` that meet conditions, up to one more than `MAX_COUNTED`."""
+    first_rows = select(literal(1)).select_from(source).where(*conditions).limit(MAX_COUNTED + 1).subquery()
     count: int = db.execute(select(func.count()).select_from(first_rows)).scalar_one()
-    return RowCount(count, is_exact=count <= MOST_COUNTED)
+    return RowCount(count, is_exact=count <= MAX_COUNTED)

@@ -13,10 +13,9 @@ from persistence.rows import as_json
 
 _ZERO = Decimal(0)
 
-# An expiry counts from the moment that it is dated, even if it was posted later, and what has expired from then on even
-# if its expiry is not posted yet. What was held then counts from the end of its hold, and a mint that waited from when
-# it is available. Days are numbered from 1, by their first moments; all movements before the first day are one figure,
-# with the number 0.
+# An expiry counts from its own date, even if it was posted later or is not posted yet. Points that expired while a hold
+# reserved them count as expired from the end of the hold; points that waited count from when they are available. Days
+# are numbered from 1, by their first moments; the number 0 has the sum of all movements before the first day.
 _CHANGES = """
 SELECT ledger_account_id,
     width_bucket(moment, CAST(%s AS timestamptz[])) AS day_number,
@@ -67,9 +66,9 @@ def find(
     last: date,
     now: datetime,
 ) -> list[DailyBalance]:
-    """A row for each of the balances of one wallet and day from `first` to `last`, by account, then by day.
+    """The amount of every balance of one wallet at the end of each day from `first` to `last`, by account, then by day.
 
-    Days are those of the organization's zone.
+    Days end at midnight in the organization's time zone. `views` are the balances now, `accounts` their accounts by id.
     """
     organization_id, wallet_id, zone = organization.organization_id, views[0].wallet_id, organization.zone
     tracked = [v for v in views if accounts[v.ledger_account_id].point_tracking_enabled]

@@ -1,7 +1,7 @@
-"""Distribution of the database over a cluster of Citus: each organization's rows are together on one of its nodes.
+"""Distribution of the database over a cluster of Citus: all rows of an organization are on one of its nodes.
 
-Every table whose key begins with the organization is cut into shards by it. Users and the keys that sign tokens, which
-belong to no organization, are on every node; what only workers need stays on the coordinator.
+Every table whose key begins with the organization is divided into shards by organization. Users and the keys that sign
+tokens, which belong to no organization, are on every node; tables that only workers need stay on the coordinator.
 """
 
 from collections.abc import Collection, Iterator
@@ -16,9 +16,9 @@ from persistence.tables.organizations import organizations, signing_keys, users
 
 _ON_EVERY_NODE = (users, signing_keys)
 
-# What the database keeps.
+# Settings of the database, for all sessions.
 _SETTINGS = {
-    # Ours look for the shards next to their own, see `persistence.tables.shards`.
+    # Our triggers use the shards next to their own, see `persistence.tables.shards`.
     "citus.enable_unsafe_triggers": "on",
     # A statement on all shards may be followed by one on a table that is on every node.
     "citus.multi_shard_modify_mode": "sequential",
@@ -37,7 +37,8 @@ class DistributionError(RuntimeError):
 def distribute(engine: Engine, shards: int) -> list[str]:
     """Distribute the tables that are not distributed yet, with their rows, and return their names.
 
-    All or none; concurrent calls are serialized. Raises DistributionError if the database lacks the extension `citus`.
+    Distributes all of them or, if an error is raised, none; concurrent calls are serialized. Raises DistributionError
+    if the database lacks the extension `citus`.
     """
     with engine.begin() as db:
         schema.lock_schema(db)
@@ -47,37 +48,37 @@ def distribute(engine: Engine, shards: int) -> list[str]:
         for name, value in _SETTINGS.items():
             db.execute(text(f"ALTER DATABASE {database} SET {name} = '{value}'"))
             db.execute(text(f"SET LOCAL {name} = '{value}'"))
-        # Else what refers to users would have to be distributed together with them.
+        # If this were on, the tables that refer to users would have to be distributed together with users.
         db.execute(text("SET LOCAL citus.enable_local_reference_table_foreign_keys = off"))
-        existing_names = set(db.execute(text("SELECT CAST(table_name AS text) FROM citus_tables")).scalars())
-        to_do = [table for table in metadata.sorted_tables if table.name not in existing_names]
-        of_organizations = [table for table in to_do if is_distributed(table)]
-        everywhere = [table for table in to_do if table in _ON_EVERY_NODE]
-        moving = [*of_organizations, *everywhere]
-        # A table that is on every node has to be so before one that is distributed refers to it.
-        between = [key for table in of_organizations for key in _references_to_every_node(table)]
-        for key in between:
+        distributed_names = set(db.execute(text("SELECT CAST(table_name AS text) FROM citus_tables")).scalars())
+        undistributed = [table for table in metadata.sorted_tables if table.name not in distributed_names]
+        of_organizations = [table for table in undistributed if is_distributed(table)]
+        everywhere = [table for table in undistributed if table in _ON_EVERY_NODE]
+        tables = [*of_organizations, *everywhere]
+        # A distributed table can refer only to a table that is on every node already: these keys are added at the end.
+        foreign_keys = [key for table in of_organizations for key in _references_to_every_node(table)]
+        for key in foreign_keys:
             db.execute(DropConstraint(key))
-        with _without_triggers(db, moving):
+        with _without_triggers(db, tables):
             for table in of_organizations:
                 _distribute(db, table, shards)
             for table in everywhere:
                 db.execute(text("SELECT create_reference_table(:name)"), {"name": table.name})
-            for table in moving:
-                # What was moved is still there, unseen.
+            for table in tables:
+                # The coordinator still has the rows that were moved, but no query sees them.
                 db.execute(
                     text("SELECT truncate_local_data_after_distributing_table(CAST(:name AS regclass))"),
                     {"name": table.name},
                 )
-        for key in between:
+        for key in foreign_keys:
             db.execute(AddConstraint(key))
         db.execute(text("SELECT create_distributed_function('shard_beside(regclass, text)')"))
-        return [table.name for table in moving]
+        return [table.name for table in tables]
 
 
 @contextmanager
 def _without_triggers(db: Connection, tables: Collection[Table]) -> Iterator[None]:
-    """Remove the triggers of tables meanwhile: rows that move are not new, and nothing is deleted."""
+    """Run the context without the triggers of the tables: rows that move to a node are neither added nor deleted."""
     triggers = db.execute(_TRIGGERS, {"tables": [table.name for table in tables]}).all()
     for table, name, _ in triggers:
         db.exec_driver_sql(f"DROP TRIGGER {name} ON {table}")
@@ -87,7 +88,7 @@ def _without_triggers(db: Connection, tables: Collection[Table]) -> Iterator[Non
 
 
 def is_distributed(table: Table) -> bool:
-    """True if a table is cut into shards, by the organization."""
+    """True if a table is divided into shards by organization."""
     return next(iter(table.primary_key.columns)).name == "organization_id"
 
 
@@ -100,6 +101,7 @@ def _references_to_every_node(table: Table) -> list[ForeignKeyConstraint]:
 
 
 def _distribute(db: Connection, table: Table, shards: int) -> None:
+    """Divide a table into shards: organizations into `shards`, other tables so that their shards are next to those."""
     parameters = {"name": table.name, "shards": shards, "beside": organizations.name}
     if table is organizations:
         statement = "SELECT create_distributed_table(:name, 'organization_id', shard_count => :shards)"

@@ -24,7 +24,7 @@ _SILENCE = {
     "keepalives_count": 3,
     "tcp_user_timeout": 25_000,
 }
-# A setting without a meaning: if it is on, the settings that were sent with it are valid, too.
+# A setting without a meaning: if a session has it, the session has the settings that were sent with it, too.
 _MARK = "loyalty.session"
 _SESSION = f"""
 SELECT current_setting('{_MARK}', true), pg_backend_pid(), EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')
@@ -48,13 +48,13 @@ def create_engine(
     lock_timeout_ms: int = 10_000,
     application_name: str = "loyalty",
 ) -> Engine:
-    """Make the engine of a process whose `threads` work at the same time: each has one connection, kept open.
+    """Create the engine of a process with this number of threads, each of which has one connection, kept open.
 
     Transactions are READ COMMITTED; `autocommit` gives the variant for single statements.
     """
     options = {
         "timezone": "UTC",
-        # Reports cost enough to be compiled, which takes longer than they do.
+        # The database would compile reports, which takes longer than to run them.
         "jit": "off",
         "statement_timeout": str(statement_timeout_ms),
         "lock_timeout": str(lock_timeout_ms),
@@ -83,24 +83,24 @@ def create_engine(
     return engine
 
 
-# A key is its text everywhere, and a digest its bytes, whichever way it is read.
+# All queries read a UUID as text and a digest as bytes, with SQLAlchemy or without.
 _UUIDS = driver.new_array_type((2951,), "UUID[]", driver.UNICODE)
 _BYTES = driver.new_type((17,), "BYTEA", lambda value, cursor: None if value is None else bytes.fromhex(value[2:]))
 
 
 def _read_plain_values(connection: Any, _: Any) -> None:
-    # SQLAlchemy has registered a type that makes objects of keys; without it the driver takes them for texts.
+    # SQLAlchemy has registered a type that converts UUIDs (2950) to objects; without it the driver returns texts.
     connection.string_types.pop(2950, None)
     for kind in (_UUIDS, _BYTES):
         driver.register_type(kind, connection)
 
 
 def _keep_settings(settings: Mapping[str, str], connection: PipeliningConnection, _: Any) -> None:
-    """Send the settings with each transaction if the database has not got them with the connection.
+    """Send the settings with each transaction if the database did not get them with the connection.
 
     A pooler such as PgBouncer has to be configured to ignore them, as its connections serve several clients in turn.
-    No statement is prepared behind a pooler, whose processes the client does not know, nor on Citus, which chooses
-    nodes by the values of a statement.
+    Statements are not prepared behind a pooler, where the connection reports another process than the session, nor on
+    Citus, which chooses nodes by the values of a statement.
     """
     with connection.cursor(cursor_factory=driver.cursor) as cursor:
         cursor.execute(_SESSION)
@@ -113,5 +113,5 @@ def _keep_settings(settings: Mapping[str, str], connection: PipeliningConnection
 
 
 def autocommit(engine: Engine) -> Engine:
-    """The same engine and pool without transactions: a single read then saves two round trips."""
+    """The same engine and pool without transactions: a single read then saves the round trip of the COMMIT."""
     return engine.execution_options(isolation_level="AUTOCOMMIT")

@@ -1,4 +1,4 @@
-"""Erasing a member: personal data goes from every table, by index; amounts, counts and links stay.
+"""Erasing a member: personal data is removed from every table, found by indexes; amounts, counts and links stay.
 
 Keys of requests (`system_unique_key`) stay, so that a repeated request is refused and never done again; the digests of
 the requests' content are removed. Other members' records keep the data about their own members.
@@ -24,7 +24,7 @@ _EMPTIED_DIGEST = "CASE WHEN {0} IS NULL THEN NULL ELSE CAST('' AS bytea) END"
 
 
 def _emptied(table: Table, alias: str, **values: str) -> str:
-    """The assignments that empty the personal columns of a table; a column in `values` gets its value there instead.
+    """The SQL assignments that empty the personal columns of a table; `values` are expressions for other columns.
 
     A column that may not be null gets its default. A digest becomes empty, but not null: a repeated request has another
     digest and is refused as a reuse of its key.
@@ -48,8 +48,8 @@ def _emptied(table: Table, alias: str, **values: str) -> str:
 
 _MEMBER_COLUMNS = ", ".join(f"m.{column.name}" for column in columns_of(members, Member))
 
-# A worker's processing of the member's events is waited for first, then everything that has the wallet locked, then
-# rows that only refer to the member, such as a code or an event being queued. From then on nothing can interfere.
+# First waits for a worker that processes the member's events, then for transactions that have locked the wallet, then
+# for transactions that add rows about the member, such as a code or a queued event. From then on nothing can interfere.
 _LOCKS = (
     "SELECT loyalty_event_id FROM queued_events WHERE organization_id = :o AND member_id = :m"
     " ORDER BY place FOR UPDATE",
@@ -58,7 +58,7 @@ _LOCKS = (
 )
 _LOCK_MEMBER = f"SELECT {_MEMBER_COLUMNS} FROM members m WHERE m.organization_id = :o AND m.member_id = :m FOR UPDATE"
 
-# An order's external id comes with the events that name it, so that the order can still be cancelled by its event.
+# The events of an order keep its external id, in its new form, so that the order can still be cancelled by its event.
 _PAYLOAD = """coalesce((
     SELECT json_build_object('order', json_build_object('externalId', 'erased-' || p.order_id))
     FROM purchase_orders p
@@ -151,7 +151,8 @@ _USES_OF_CODES = (
         AND l.organization_id = c.organization_id AND l.referral_code_id = c.referral_code_id
     """,
 )
-_NAMED = """
+# The events and members of records that contain a code.
+_WITH_CODE = """
 SELECT l.loyalty_event_id, l.referred_member_id FROM referral_logs l
 WHERE l.organization_id = :o AND l.referral_code_id = :code_id
 UNION SELECT p.loyalty_event_id, p.member_id FROM purchase_orders p
@@ -162,12 +163,12 @@ _RENAME_CODE = (
     f"""
     UPDATE events e SET payload = CAST(replace(CAST(e.payload AS text), :quoted, :quoted_new) AS json),
         result = CAST(replace(CAST(e.result AS text), :quoted, :quoted_new) AS json)
-    FROM ({_NAMED}) named
+    FROM ({_WITH_CODE}) named
     WHERE e.organization_id = :o AND e.loyalty_event_id = named.loyalty_event_id
     """,
     f"""
     UPDATE trigger_deliveries d SET payload = CAST(replace(CAST(d.payload AS text), :quoted, :quoted_new) AS json)
-    FROM (SELECT DISTINCT member_id FROM ({_NAMED}) AS named(loyalty_event_id, member_id)) named
+    FROM (SELECT DISTINCT member_id FROM ({_WITH_CODE}) AS named(loyalty_event_id, member_id)) named
     WHERE d.organization_id = :o AND d.member_id = named.member_id AND strpos(CAST(d.payload AS text), :quoted) > 0
     """,
     "UPDATE purchase_orders SET referral_code = :new WHERE organization_id = :o AND referral_code = :code",
@@ -175,10 +176,11 @@ _RENAME_CODE = (
     "UPDATE referral_codes SET code = :new WHERE organization_id = :o AND referral_code_id = :code_id",
 )
 
-# Entries of the audit log: that there are any, by whom and when, stays. Those about erasings contain nothing personal.
+# Entries of the audit log stay, with their actor and time, but lose the changes and the reason. Entries about erasings
+# contain nothing personal.
 _EMPTY_ENTRIES_WITH_CODE = f"""
 UPDATE audit_log a SET changes = NULL, salt = NULL, reason = NULL
-FROM (SELECT DISTINCT member_id FROM ({_NAMED}) AS named(loyalty_event_id, member_id)) named
+FROM (SELECT DISTINCT member_id FROM ({_WITH_CODE}) AS named(loyalty_event_id, member_id)) named
 WHERE a.organization_id = :o AND a.member_ids @> ARRAY[named.member_id] AND a.salt IS NOT NULL
     AND a.operation_id <> 'eraseMember' AND strpos(CAST(a.changes AS text), :quoted) > 0
 RETURNING a.audit_log_id
@@ -212,23 +214,23 @@ def lock(db: Connection, member: Member) -> Member:
 
 
 def erase(db: Connection, member: Member, pseudonym: str, now: datetime) -> tuple[Member, list[int]]:
-    """Erase a locked member; returns the erased member, and the ids of the audit log entries that are empty now."""
+    """Erase a locked member; returns the erased member, and the ids of the audit log entries that were emptied."""
     parameters = {"o": member.organization_id, "m": member.member_id, "w": member.wallet_id, "now": now}
     codes = [(row[0], row[1]) for row in db.execute(text(_CODES), parameters)]
     for statement in _USES_OF_CODES:
         db.execute(text(statement), {**parameters, "codes": [code_id for code_id, _ in codes]})
-    emptied: set[int] = set()
+    emptied_ids: set[int] = set()
     for code_id, code in codes:
-        emptied.update(_rename_code(db, member.organization_id, code_id, code))
+        emptied_ids.update(_rename_code(db, member.organization_id, code_id, code))
     for statement in _OWN_RECORDS:
         db.execute(text(statement), parameters)
-    emptied.update(db.execute(text(_EMPTY_ENTRIES), parameters).scalars())
+    emptied_ids.update(db.execute(text(_EMPTY_ENTRIES), parameters).scalars())
     erased = Member(*db.execute(text(_ERASE_MEMBER), {**parameters, "pseudonym": pseudonym}).one())
-    return erased, sorted(emptied)
+    return erased, sorted(emptied_ids)
 
 
 def _rename_code(db: Connection, organization_id: int, code_id: int, code: str) -> list[int]:
-    """Replace a code by a meaningless one, wherever it is stored; returns the ids of the audit log entries with it."""
+    """Replace a referral code by a meaningless one in all records; returns the ids of the emptied audit log entries."""
     new = f"erased-{code_id}"
     parameters = {
         "o": organization_id,
@@ -238,7 +240,7 @@ def _rename_code(db: Connection, organization_id: int, code_id: int, code: str) 
         "quoted": as_json(code),
         "quoted_new": as_json(new),
     }
-    emptied = list(db.execute(text(_EMPTY_ENTRIES_WITH_CODE), parameters).scalars())
+    emptied_ids = list(db.execute(text(_EMPTY_ENTRIES_WITH_CODE), parameters).scalars())
     for statement in _RENAME_CODE:
         db.execute(text(statement), parameters)
-    return emptied
+    return emptied_ids

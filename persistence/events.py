@@ -1,4 +1,4 @@
-"""Loyalty events: the reads and writes of tracking, and lists of tracked events."""
+"""Loyalty events: the queries of tracking, and lists of tracked events."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ SELECT system_unique_key, request_digest, result, loyalty_event_id, created_at F
 WHERE organization_id = %s AND system_unique_key = ANY(%s)
 """)
 
-_KNOWN = """
+_EXISTING = """
 SELECT ARRAY(SELECT system_unique_key FROM events WHERE organization_id = %s AND system_unique_key = ANY(%s)),
     ARRAY(SELECT external_id FROM purchase_orders WHERE organization_id = %s AND external_id = ANY(%s))
 """
@@ -40,7 +40,7 @@ FROM events WHERE organization_id = %s AND member_id = ANY(%s::bigint[]) AND coo
     AND coalesce(external_event_date, created_at) BETWEEN %s AND %s AND reversal_loyalty_event_id IS NULL
 """)
 
-_FINISHED = (
+_FINISHED_COLUMNS = (
     "loyalty_event_id",
     "location",
     "reverted_loyalty_event_id",
@@ -54,9 +54,9 @@ _FINISHED = (
     "evaluated_at",
     "updated_at",
 )
-_FINISH = update_by_id(events, *_FINISHED)
+_FINISH = update_by_id(events, *_FINISHED_COLUMNS)
 
-# Ids and moments grow together, so the first event that is too new ends the page, and the work.
+# Ids and times of creation grow together: from the first event that is too new on, all are too new.
 _RELEASE = """
 WITH page AS (
     SELECT loyalty_event_id, created_at FROM events
@@ -77,7 +77,7 @@ SELECT (SELECT max(loyalty_event_id) FROM page), (SELECT first_id FROM newer), (
 
 
 class AnsweredEvent(NamedTuple):
-    """A tracked event as its key repeats it: the digest of the request, its result, its id, and when it came."""
+    """The part of a tracked event that a repeated request needs; `digest` is that of the first request."""
 
     digest: bytes
     result: Mapping[str, Any]
@@ -86,7 +86,11 @@ class AnsweredEvent(NamedTuple):
 
 
 class ReleasedPage(NamedTuple):
-    """The result of releasing one page: its last id, the first id that is too new, and how many were released."""
+    """The result of releasing one page of events, of which `released` had an answer.
+
+    `last_id` is the last id of the page, None if the page is empty. `first_newer_id` is the first id on the page that
+    is too new to be released, None if there is none.
+    """
 
     last_id: int | None
     first_newer_id: int | None
@@ -96,12 +100,12 @@ class ReleasedPage(NamedTuple):
 @cache
 def _look_up_statement(tables: tuple[str, ...]) -> Prepared:
     """The statement of `look_up` that reserves ids of these tables."""
-    return Prepared(_KNOWN + "".join(f", {next_ids(table)}" for table in tables))
+    return Prepared(_EXISTING + "".join(f", {next_ids(table)}" for table in tables))
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """The keys and the external ids of orders that are stored already, and ids for what is new, by table."""
+class ExistingAndNewIds:
+    """The keys of events and the external ids of orders that exist already, and reserved ids for new rows, by table."""
 
     keys: Collection[str]
     order_ids: Collection[str]
@@ -110,16 +114,19 @@ class Known:
 
 def look_up(
     db: Connection, organization_id: int, keys: Collection[str], order_ids: Collection[str], **counts: int
-) -> Known:
-    """Look up the keys of events and the external ids of orders, and reserve so many ids, in one statement."""
+) -> ExistingAndNewIds:
+    """Find the keys of events and the external ids of orders that exist, and reserve ids, in one statement.
+
+    `counts` are the numbers of ids to be reserved, by table.
+    """
     requested = {table: count for table, count in counts.items() if count}
     values = (organization_id, list(keys), organization_id, list(order_ids), *requested.values())
-    [(known_keys, known_orders, *ids)] = query(db, _look_up_statement(tuple(requested)), values)
-    return Known(known_keys, known_orders, dict(zip(requested, ids, strict=True)))
+    [(existing_keys, existing_order_ids, *ids)] = query(db, _look_up_statement(tuple(requested)), values)
+    return ExistingAndNewIds(existing_keys, existing_order_ids, dict(zip(requested, ids, strict=True)))
 
 
 def find_answered(db: Connection, organization_id: int, keys: Collection[str]) -> dict[str, AnsweredEvent]:
-    """Every event that was tracked under one of these keys."""
+    """The events that were tracked with these keys, by key."""
     rows = query(db, _ANSWERED, (organization_id, list(keys)))
     return {key: AnsweredEvent(bytes(digest), *event) for key, digest, *event in rows}
 
@@ -127,7 +134,7 @@ def find_answered(db: Connection, organization_id: int, keys: Collection[str]) -
 def find_applications(
     db: Connection, organization_id: int, member_ids: Collection[int], first: datetime, last: datetime
 ) -> list[Application]:
-    """The events of these members between two moments on which campaigns with a cooldown had an effect."""
+    """The events of these members, from `first` to `last`, on which campaigns with a cooldown had an effect."""
     return [Application(*row) for row in query(db, _APPLICATIONS, (organization_id, list(member_ids), first, last))]
 
 
@@ -137,11 +144,14 @@ def add_events(db: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def release_answers(db: Connection, organization_id: int, after: int, before: datetime, limit: int) -> ReleasedPage:
-    """Release the responses and digests of the next events, by id, that were tracked before `before`."""
+    """Remove the results and request digests of the next events after the id `after` that are older than `before`.
+
+    Reads at most `limit` events, ordered by id.
+    """
     values = {"organization_id": organization_id, "after": after, "before": before, "limit": limit}
     return ReleasedPage(*db.exec_driver_sql(_RELEASE, values).one())
 
 
 def finish_events(db: Connection, organization_id: int, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Store the results of events that were stored before; a row is as in `add_events`."""
-    change_all(db, _FINISH, organization_id, [{name: row[name] for name in _FINISHED} for row in rows])
+    """Store the results of events that were stored before; a row has every field of LoyaltyEvent."""
+    change_all(db, _FINISH, organization_id, [{name: row[name] for name in _FINISHED_COLUMNS} for row in rows])

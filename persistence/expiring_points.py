@@ -1,4 +1,4 @@
-"""The points of wallets that expire, by their moments."""
+"""The amounts of points that expire, by wallet, account and moment."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -15,8 +15,8 @@ from domain.organizations import Organization
 from persistence.connections import query
 from persistence.rows import as_json
 
-# A lot expires at its own date, or before it with the idle balance, which may keep it for longer.
-# What a hold that has ended took is back in its lot.
+# A lot expires at its own date, or earlier with the idle balance (`until`), but then not before its `kept_until`.
+# Points that were reserved by a hold that has ended belong to their lot again.
 _EXPIRING = """
 SELECT wallet_id, ledger_account_id, expires_at, sum(amount) FROM (
     SELECT p.wallet_id, p.ledger_account_id, least(l.expires_at, greatest(p.until, l.kept_until)) AS expires_at,
@@ -46,7 +46,7 @@ def find_expiring(
 ) -> list[tuple[int, int, datetime, Decimal]]:
     """The amounts that expire after `now`, of lots that existed at `known_at`: (wallet, account, moment, amount).
 
-    `ends` are wallets and accounts, each with the moment at which the whole balance expires, if it does.
+    `ends` are wallets and accounts, each with the moment at which the whole balance expires, None if it does not.
     """
     pairs = [
         {"wallet_id": wallet_id, "ledger_account_id": account_id, "until": end or "infinity"}
@@ -65,7 +65,7 @@ def with_expiring(
     accounts: Mapping[int, LedgerAccount],
     now: datetime,
 ) -> list[WalletView]:
-    """The balances of wallets, on these accounts, with what of them expires; one query for any number of them."""
+    """The balances with their expiring points, which one query finds; `accounts` are those of the balances, by id."""
     zone = organization.zone
     tracked = [view for view in views if accounts[view.ledger_account_id].point_tracking_enabled]
     ends = [
@@ -89,7 +89,10 @@ def with_expiring(
 
 
 def _add_arrived(amounts: dict[datetime, Decimal], view: WalletView, end: datetime | None, now: datetime) -> None:
-    """Add the expiries of mints that have become available and have no lots yet, since that is not posted."""
+    """Add the expiries of mints that have become available, but have no lots yet because that is not posted.
+
+    `end` is the moment at which the whole balance expires, None if it does not.
+    """
     for mint in view.arrived:
         moment = end_of_lot(mint.expires_at, end)
         if moment is not None and moment > now:

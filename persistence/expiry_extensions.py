@@ -1,4 +1,4 @@
-"""Extensions of the expiry of points, and the lots and wallets that they are about."""
+"""Extensions of the expiry of points, and the lots and wallets that they extend."""
 
 from collections.abc import Collection
 
@@ -14,9 +14,9 @@ EXTENSIONS = Records(expiry_extensions, ExpiryExtension)
 
 _COLUMNS = ", ".join(fields_of(ExpiryExtension))
 
-# The oldest of any organization: each extends in the order of its requests, and none waits for the many of another. One
-# whose clock is advanced, or failed to be, waits for that. The row is locked by a statement of its own, which a cluster
-# can send to one node.
+# The oldest extension of the organization, or of a random one: extensions of one organization run in the order of their
+# requests, and no organization waits for the many extensions of another. An organization whose test clock is being
+# advanced is left out. The row is locked by a separate statement, which a cluster can send to one node.
 _RUNNING = """
 SELECT organization_id, min(expiry_extension_id) FROM expiry_extensions e
 WHERE status = 'running' AND (organization_id = %(organization_id)s
@@ -42,7 +42,10 @@ WHERE organization_id = %s AND ledger_account_id = %s AND ledger_lot_id = ANY(%s
 
 
 def claim_running(db: Connection, organization_id: int | None = None) -> ExpiryExtension | None:
-    """Lock the oldest running extension of one organization or of any; None if there is none, or a worker has it."""
+    """Lock the oldest running extension of an organization, by default of any organization.
+
+    Returns None if no extension is running, or if another worker has locked it.
+    """
     for key in query(db, _RUNNING, {"organization_id": organization_id}):
         for row in query(db, _CLAIM, tuple(key)):
             return ExpiryExtension(*row)
@@ -50,7 +53,7 @@ def claim_running(db: Connection, organization_id: int | None = None) -> ExpiryE
 
 
 def next_wallets(db: Connection, extension: ExpiryExtension, limit: int) -> list[int]:
-    """The next wallets, by id, with lots of the account that are not extended yet."""
+    """The next wallets, ordered by id, that have lots of the account and are not extended yet."""
     values = (extension.organization_id, extension.ledger_account_id, extension.after_wallet_id, limit)
     return [row[0] for row in query(db, _WALLETS, values)]
 
@@ -58,5 +61,5 @@ def next_wallets(db: Connection, extension: ExpiryExtension, limit: int) -> list
 def wallets_of_lots(
     db: Connection, organization_id: int, ledger_account_id: int, lot_ids: Collection[int]
 ) -> dict[int, int]:
-    """The wallets of the lots of an account, by the id of the lot."""
+    """The wallet ids of the lots of an account, by lot id; lots of other accounts are left out."""
     return dict(query(db, _OF_LOTS, (organization_id, ledger_account_id, list(lot_ids))))

@@ -1,4 +1,4 @@
-"""How far the notices of expiring points have come, and the wallets and amounts that they are about."""
+"""The progress of the notices of expiring points, and the wallets and amounts that they announce."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,13 +14,16 @@ from persistence import expiring_points, ledger_lots
 from persistence.connections import query
 from persistence.rows import as_json
 
-# The moments of databases are no finer.
+# The precision of moments in the database.
 _INSTANT = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class NoticeProgress:
-    """The notices of an account until `done_until` are reported, those of `moment` for the wallets up to an id."""
+    """The notices of an account that are due until `done_until` are reported.
+
+    If `moment` is not None, the notices due at this later moment are reported for the wallets up to `after_wallet_id`.
+    """
 
     done_until: datetime
     moment: datetime | None = None
@@ -77,20 +80,20 @@ FROM jsonb_to_recordset(%(windows)s::jsonb) AS w(ledger_account_id bigint, begin
 
 
 def find_progress(db: Connection, account: LedgerAccount) -> NoticeProgress | None:
-    """How far the notices of an account have come; None if they have not begun."""
+    """The progress of the notices of an account; None if they have not begun."""
     rows = query(db, _PROGRESS, (account.organization_id, account.ledger_account_id))
     return NoticeProgress(*rows[0]) if rows else None
 
 
 def lock_progress(db: Connection, account: LedgerAccount, begun_at: datetime) -> NoticeProgress:
-    """Lock the progress of an account's notices against other workers; if there is none, they begin at `begun_at`."""
+    """Lock the progress of an account's notices against other workers; notices without progress begin at `begun_at`."""
     key = (account.organization_id, account.ledger_account_id)
     db.exec_driver_sql(_BEGIN, (*key, begun_at))
     return NoticeProgress(*query(db, f"{_PROGRESS} FOR UPDATE", key)[0])
 
 
 def store_progress(db: Connection, account: LedgerAccount, progress: NoticeProgress) -> None:
-    """Store how far the notices of an account have come."""
+    """Store the progress of the notices of an account."""
     values = (progress.done_until, progress.moment, progress.after_wallet_id)
     db.exec_driver_sql(_STORE, (*values, account.organization_id, account.ledger_account_id))
 
@@ -103,11 +106,12 @@ def next_wallets(
     after: int,
     limit: int,
 ) -> list[int]:
-    """The next wallets, by id, with points of the account that may expire in one of the windows."""
+    """The next wallets after an id, ordered by id, with points of the account that may expire in one of the windows."""
     policy = account.idle_policy(organization.zone)
     by_account = {} if policy is None else {account.ledger_account_id: policy}
     policies: list[Mapping[str, Any]] = []
     for begin, end in windows:
+        # A window includes its begin, which `policy_rows` excludes.
         policies += ledger_lots.policy_rows(by_account, begin - _INSTANT, end)
     parameters = {
         "organization_id": account.organization_id,
@@ -128,7 +132,7 @@ def find_amounts(
     now: datetime,
     known_at: datetime,
 ) -> list[tuple[int, datetime, Any]]:
-    """The amounts that expire after `now`, of lots that existed at a moment, each as (wallet, expiry, amount)."""
+    """The amounts that expire after `now`, of lots that existed at `known_at`, each as (wallet, expiry, amount)."""
     policy = account.idle_policy(organization.zone)
     ends: dict[int, datetime | None] = dict.fromkeys(wallet_ids)
     if policy is not None:
@@ -146,7 +150,7 @@ def first_due(
     after: datetime,
     until: datetime,
 ) -> datetime | None:
-    """The first moment after `after`, up to `until`, at which a notice may be due; None if there is none."""
+    """The first moment after `after`, up to `until`, at which a notice may be due; None if there is no such moment."""
     due: list[datetime] = []
     for account, schedule in schedules:
         windows = [schedule.window(days_before, after, until) for days_before in schedule.days_before]

@@ -1,4 +1,4 @@
-"""Reads of exports of members, and of what they have and have earned."""
+"""Queries of exports of members, of their balances and of the points that they have earned."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -19,7 +19,7 @@ from persistence.rows import fields_of
 _EPOCH = "2000-01-01T00:00:00Z"
 _MEMBER = ", ".join(f"m.{name}" for name in fields_of(Member))
 
-# The tier that was set, that of the default program first; those of other programs are ordered by key.
+# A tier that was set by request: of the default program, with its name, or else of another program, with its key.
 _MEMBERS = f"""
 SELECT {_MEMBER}, held.tier, held.expires_at, held.tier_hold
 FROM members m
@@ -44,9 +44,9 @@ WHERE m.organization_id = %(organization_id)s AND m.member_id > %(after)s AND m.
 ORDER BY m.member_id LIMIT %(limit)s
 """
 
-# What a member has by expiry, and what counts for tiers by the quarter of an hour in which it was earned: midnight of
-# every time zone is the end of one, so that each period gets what is its own. What waits for a moment has both in one
-# row.
+# Amounts by their expiry, and qualifying points by the quarter of an hour in which they were earned: midnight of every
+# time zone is the end of a quarter, so that each period gets its own points. Points that wait for a moment have the
+# amount and the qualifying points in one row.
 _EARNED = "coalesce(t.qualifying_amount, t.amount) - coalesce(t.unearned, 0)"
 _QUARTER = f"date_bin('15 minutes', coalesce(t.external_event_date, t.captured_at, t.created_at), '{_EPOCH}')"
 _BALANCES = f"""
@@ -115,7 +115,7 @@ ORDER BY wallet_id, ledger_account_id, held.available_at NULLS FIRST, held.earne
 
 
 class ExportedTier(NamedTuple):
-    """A tier that was set: its name or key, its end and its hold."""
+    """A tier that was set by request: its name or key, its end (None if it has none) and its hold."""
 
     name: str
     expires_at: datetime | None
@@ -125,7 +125,7 @@ class ExportedTier(NamedTuple):
 def next_members(
     db: Connection, export_range: ExportRange, after: int, limit: int
 ) -> list[tuple[Member, ExportedTier | None]]:
-    """The next members behind an id who were not erased, each with a tier that was set."""
+    """The next members after an id who were not erased, each with a tier that was set by request, or None."""
     return [
         (Member(*row[:-3]), None if row[-3] is None else ExportedTier(*row[-3:]))
         for row in query(db, _MEMBERS, export_range.values(after, limit))
@@ -135,7 +135,7 @@ def next_members(
 class ExportedBalance(NamedTuple):
     """The amount of an account in a wallet until `expires_at`, or the points that count for tiers from `earned_at`.
 
-    What is not available yet has both, and the moment from which on it is.
+    Points that are not available yet have both, and the moment `available_at` from which on they are.
     """
 
     wallet_id: int
@@ -151,7 +151,7 @@ class ExportedBalance(NamedTuple):
 
 
 def balances_of(db: Connection, export_range: ExportRange, wallet_ids: Sequence[int]) -> list[ExportedBalance]:
-    """All that wallets hold and have earned."""
+    """The balances of wallets by expiry, and the points that they have earned."""
     values = {**export_range.values(0, 0), "wallet_ids": list(wallet_ids)}
     balances = [ExportedBalance(*row) for row in query(db, _BALANCES, values)]
     organization = organizations.find(db, export_range.organization_id)
@@ -166,12 +166,15 @@ def _until_idle(
     balances: Iterable[ExportedBalance],
     policies: Mapping[int, IdlePolicy],
 ) -> list[ExportedBalance]:
-    """The balances with the expiry that applies: no later than that of the whole balance, unless that keeps them."""
+    """The balances with the expiry that applies: with the idle balance at the latest, unless they are kept for longer.
+
+    What has expired with the idle balance is left out, and amounts that now have the same expiry are added up.
+    """
     ends: dict[tuple[int, int], datetime | None] = {}
     for account_id, policy in policies.items():
         for wallet_id, *dates in ledger_lots.find_last_dates(db, export_range.organization_id, account_id, wallet_ids):
             ends[wallet_id, account_id] = policy.end(*dates)
-    until: dict[tuple[Any, ...], ExportedBalance] = {}
+    by_expiry: dict[tuple[Any, ...], ExportedBalance] = {}
     for balance in balances:
         is_held = balance.amount and balance.available_at is None
         end = ends.get((balance.wallet_id, balance.ledger_account_id)) if is_held else None
@@ -179,6 +182,6 @@ def _until_idle(
         if end is not None and expires_at is not None and expires_at <= export_range.now:
             continue
         key = (balance.wallet_id, balance.ledger_account_id, expires_at, balance.earned_at, balance.available_at)
-        before = until[key].amount if key in until else Decimal(0)
-        until[key] = balance._replace(expires_at=expires_at, amount=balance.amount + before)
-    return list(until.values())
+        amount_before = by_expiry[key].amount if key in by_expiry else Decimal(0)
+        by_expiry[key] = balance._replace(expires_at=expires_at, amount=balance.amount + amount_before)
+    return list(by_expiry.values())

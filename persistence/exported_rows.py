@@ -1,6 +1,6 @@
-"""Reads of exports: pages of rows by id, each as one statement; those of members are in `exported_members`.
+"""Queries of exports: pages of rows, ordered by id, each with one statement; members are in `exported_members`.
 
-Rows have the written form, and their first column is the id behind which the next page begins.
+The first column of a row is the id after which the next page begins; the others have the form of the written values.
 """
 
 from collections.abc import Mapping
@@ -39,14 +39,14 @@ _FILTERS = {
 
 
 def filtered(conditions: Mapping[str, str]) -> str:
-    """The conditions of filters, each of which holds where the filter is not set."""
+    """The SQL conditions of filters, by the name of the filter; a filter without a value has no effect."""
     return "".join(
         f" AND (%({name})s::{_FILTERS[name]} IS NULL OR {condition})" for name, condition in conditions.items()
     )
 
 
 def created(column: str) -> dict[str, str]:
-    """The conditions of the filters by the time of creation, on a column."""
+    """The conditions of the filters by the time of creation, which is in this column."""
     return {CREATED_FROM: f"{column} >= %({CREATED_FROM})s", CREATED_TO: f"{column} < %({CREATED_TO})s"}
 
 
@@ -60,16 +60,18 @@ _TRANSACTION_OF_MEMBER = f"""t.ledger_transaction_id IN (
     WHERE e.organization_id = %(organization_id)s AND w.member_id = %({MEMBER_ID})s
 )"""
 
+# A page has all rows `h` of its members; `limit` is the number of members.
 _OF_MEMBERS = """
 WITH page AS (
-    SELECT DISTINCT h.member_id FROM {0} h JOIN members m USING (organization_id, member_id)
-    WHERE h.organization_id = %(organization_id)s AND h.member_id > %(after)s AND {1} AND m.erased_at IS NULL{4}
+    SELECT DISTINCT h.member_id FROM {table} h JOIN members m USING (organization_id, member_id)
+    WHERE h.organization_id = %(organization_id)s AND h.member_id > %(after)s AND {condition}
+        AND m.erased_at IS NULL{filters}
     ORDER BY h.member_id LIMIT %(limit)s
 )
-SELECT m.member_id, m.loyalty_member_id, {2}
+SELECT m.member_id, m.loyalty_member_id, {columns}
 FROM page JOIN members m ON m.organization_id = %(organization_id)s AND m.member_id = page.member_id
-JOIN {0} h ON h.organization_id = m.organization_id AND h.member_id = m.member_id AND {1}
-JOIN {3}
+JOIN {table} h ON h.organization_id = m.organization_id AND h.member_id = m.member_id AND {condition}
+JOIN {joined}
 ORDER BY m.member_id, 3
 """
 _HELD_BY_MEMBER = filtered({MEMBER_ID: f"h.member_id = %({MEMBER_ID})s"})
@@ -78,7 +80,7 @@ _TYPES = " ".join(f"WHEN {number} THEN '{name}'" for number, name in enumerate(T
 
 @dataclass(frozen=True, slots=True)
 class RowsQuery:
-    """The rows of a kind: the names of the columns that follow the id, and the statement of a page."""
+    """The query of a kind of export: the names of the columns that follow the id, and the statement of a page."""
 
     columns: tuple[str, ...]
     statement: str
@@ -92,9 +94,9 @@ def _rows(
     condition: str = "true",
     filters: Mapping[str, str] = {},
 ) -> RowsQuery:
-    """The rows of a table `t`; `columns` are expressions by name, `changed_at` is when a row was last changed.
+    """The query of rows of a table `t`; `columns` are expressions by name, `changed_at` is the time of the last change.
 
-    `filters` are conditions by the names of filters, besides those by time.
+    `filters` are conditions by the names of filters, besides the filters by time.
     """
     return RowsQuery(
         tuple(columns),
@@ -107,7 +109,7 @@ def _rows(
 
 
 def _same(*names: str) -> dict[str, str]:
-    """Columns of the table itself, by their names on the wire."""
+    """Columns of the table `t`, by their API names."""
     return {wire_name(name): f"t.{name}" for name in names}
 
 
@@ -130,15 +132,15 @@ _CALLED = """(
 _CALLED_BOOK = f"JOIN {_CALLED.format('coupon_book', 'b')} ON b.coupon_book_id = t.coupon_book_id"
 _BOOK = {"couponBook": "b.called"}
 
-# The code of a mission, or its name, by which other organizations know it, too, unless it leads to another one as well.
+# The code or the name of a mission, which other organizations understand too, or its key if another mission has them.
 _OTHER_MISSION = """EXISTS (
     SELECT FROM missions o WHERE o.organization_id = b.organization_id AND o.mission_id <> b.mission_id
         AND (o.code = {0} OR o.name = {0})
 )"""
 _MISSION = f"""CASE WHEN b.code IS NOT NULL AND NOT {_OTHER_MISSION.format("b.code")} THEN b.code
     WHEN {_OTHER_MISSION.format("b.name")} THEN b.mission_key::text ELSE b.name END"""
-# As `Progress.towards` and `Progress.counter`. Counts on top of what was reversed are rewarded with the next one: they
-# are those before the goal.
+# The count that `Progress.towards` and `Progress.counter` compute, except after a reversal that has left the counts of
+# a goal without its reward: the next count will achieve it, so the count is one less than the goal.
 _COUNT = """
 CROSS JOIN LATERAL (SELECT CASE WHEN h.goal_count = b.goal_count THEN h.counted
     ELSE h.counted / h.goal_count * b.goal_count + least(h.counted %% h.goal_count, b.goal_count - 1) END AS counted) p
@@ -149,10 +151,10 @@ QUERIES: Mapping[str, RowsQuery] = {
     COUPON_CODES: _rows(
         {**_BOOK, **_same("code")},
         f"coupons t {_CALLED_BOOK}",
-        "coupon_id",
-        "t.updated_at",
-        "t.code IS NOT NULL",
-        _OF_BOOK,
+        id_column="coupon_id",
+        changed_at="t.updated_at",
+        condition="t.code IS NOT NULL",
+        filters=_OF_BOOK,
     ),
     COUPONS: _rows(
         {
@@ -165,40 +167,42 @@ QUERIES: Mapping[str, RowsQuery] = {
             "couponData": "nullif(t.custom_attributes, '{}')",
         },
         f"coupon_lots t {_MEMBER_OF} {_CALLED_BOOK} {_COUPON_OF}",
-        "coupon_lot_id",
-        "t.updated_at",
-        "t.amount > t.amount_used AND (t.expired_at IS NULL OR t.expired_at > %(now)s) AND m.erased_at IS NULL",
-        {**_OF_MEMBER, **_OF_BOOK},
+        id_column="coupon_lot_id",
+        changed_at="t.updated_at",
+        condition="t.amount > t.amount_used AND (t.expired_at IS NULL OR t.expired_at > %(now)s)"
+        " AND m.erased_at IS NULL",
+        filters={**_OF_MEMBER, **_OF_BOOK},
     ),
     BADGES: RowsQuery(
         ("loyaltyMemberId", "badge", "amount"),
         _OF_MEMBERS.format(
-            "member_badges",
-            "h.assigned_balance > 0 AND (%(updated_from)s::timestamptz IS NULL OR h.updated_at >= %(updated_from)s)",
-            "b.called, h.assigned_balance",
-            f"{_CALLED.format('badge', 'b')} ON b.badge_id = h.badge_id",
-            _HELD_BY_MEMBER,
+            table="member_badges",
+            condition="h.assigned_balance > 0"
+            " AND (%(updated_from)s::timestamptz IS NULL OR h.updated_at >= %(updated_from)s)",
+            columns="b.called, h.assigned_balance",
+            joined=f"{_CALLED.format('badge', 'b')} ON b.badge_id = h.badge_id",
+            filters=_HELD_BY_MEMBER,
         ),
     ),
     AUDIENCE_MEMBERS: RowsQuery(
         ("loyaltyMemberId", "audience"),
         _OF_MEMBERS.format(
-            "audience_members",
-            "(%(updated_from)s::timestamptz IS NULL OR h.created_at >= %(updated_from)s)",
-            "a.called",
-            f"{_CALLED.format('audience', 'a')} ON a.audience_id = h.audience_id",
-            _HELD_BY_MEMBER,
+            table="audience_members",
+            condition="(%(updated_from)s::timestamptz IS NULL OR h.created_at >= %(updated_from)s)",
+            columns="a.called",
+            joined=f"{_CALLED.format('audience', 'a')} ON a.audience_id = h.audience_id",
+            filters=_HELD_BY_MEMBER,
         ),
     ),
     MISSION_PROGRESS: RowsQuery(
         ("loyaltyMemberId", "mission", "count", "timesAchieved"),
         _OF_MEMBERS.format(
-            "member_missions",
-            "(h.counted > 0 OR h.times_achieved > 0)"
+            table="member_missions",
+            condition="(h.counted > 0 OR h.times_achieved > 0)"
             " AND (%(updated_from)s::timestamptz IS NULL OR h.updated_at >= %(updated_from)s)",
-            f"{_MISSION}, c.count, h.times_achieved",
-            f"missions b ON b.organization_id = h.organization_id AND b.mission_id = h.mission_id {_COUNT}",
-            _HELD_BY_MEMBER,
+            columns=f"{_MISSION}, c.count, h.times_achieved",
+            joined=f"missions b ON b.organization_id = h.organization_id AND b.mission_id = h.mission_id {_COUNT}",
+            filters=_HELD_BY_MEMBER,
         ),
     ),
     EVENTS: _rows(
@@ -209,10 +213,10 @@ QUERIES: Mapping[str, RowsQuery] = {
             **_same("external_id", "description", "tags", "system_unique_key"),
         },
         f"events t {_MEMBER_OF} {_SPONSOR_OF}",
-        "loyalty_event_id",
-        "t.updated_at",
-        f"t.reason IS NULL AND NOT {_BY_SERVER} AND t.status = 'success' AND m.erased_at IS NULL",
-        {**_OF_MEMBER, **_OF_TYPE},
+        id_column="loyalty_event_id",
+        changed_at="t.updated_at",
+        condition=f"t.reason IS NULL AND NOT {_BY_SERVER} AND t.status = 'success' AND m.erased_at IS NULL",
+        filters={**_OF_MEMBER, **_OF_TYPE},
     ),
     EVENT_RESULTS: _rows(
         {
@@ -230,8 +234,8 @@ QUERIES: Mapping[str, RowsQuery] = {
             **_same("created_at", "updated_at"),
         },
         f"events t {_MEMBER_OF} {_SPONSOR_OF}",
-        "loyalty_event_id",
-        "t.updated_at",
+        id_column="loyalty_event_id",
+        changed_at="t.updated_at",
         filters={**_OF_MEMBER, **_OF_TYPE},
     ),
     LEDGER_TRANSACTIONS: _rows(
@@ -254,8 +258,8 @@ QUERIES: Mapping[str, RowsQuery] = {
         ' LEFT JOIN members "from" ON "from".organization_id = t.organization_id'
         ' AND "from".wallet_id = t.from_wallet_id'
         ' LEFT JOIN members "to" ON "to".organization_id = t.organization_id AND "to".wallet_id = t.to_wallet_id',
-        "ledger_transaction_id",
-        "t.updated_at",
+        id_column="ledger_transaction_id",
+        changed_at="t.updated_at",
         filters={
             MEMBER_ID: _TRANSACTION_OF_MEMBER,
             LEDGER_ACCOUNT_ID: f"t.ledger_account_id = %({LEDGER_ACCOUNT_ID})s",
@@ -275,8 +279,8 @@ QUERIES: Mapping[str, RowsQuery] = {
             **_same("reversal_usage_id", "reverted_usage_id", "created_at", "updated_at"),
         },
         f"coupon_usages t {_MEMBER_OF} {_BOOK_OF} {_COUPON_OF}",
-        "coupon_usage_id",
-        "t.updated_at",
+        id_column="coupon_usage_id",
+        changed_at="t.updated_at",
         filters={**_OF_MEMBER, **_OF_BOOK},
     ),
     AUDIT_LOG: _rows(
@@ -285,8 +289,8 @@ QUERIES: Mapping[str, RowsQuery] = {
             *("entity_type", "entity_id", "member_ids", "reason", "changes", "test_clock"),
         ),
         "audit_log t",
-        "audit_log_id",
-        "t.created_at",
+        id_column="audit_log_id",
+        changed_at="t.created_at",
         filters={MEMBER_ID: f"t.member_ids @> ARRAY[%({MEMBER_ID})s::bigint]"},
     ),
 }
@@ -294,9 +298,9 @@ QUERIES: Mapping[str, RowsQuery] = {
 
 @dataclass(frozen=True, slots=True)
 class ExportRange:
-    """The rows of an export: those behind an id, changed at a moment or later, if one is given, and by filters.
+    """Selects the rows of an export: after the id `after`, changed at `updated_from` or later, and by filters.
 
-    What has expired by `now` is in none.
+    None for `updated_from` selects all. Records that have expired by `now` are in no export of balances or coupons.
     """
 
     organization_id: int
@@ -306,7 +310,7 @@ class ExportRange:
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def values(self, after: int, limit: int) -> dict[str, Any]:
-        """The values of the statement of a page."""
+        """The values of the parameters of the statement of a page, of which `limit` is the size."""
         return {
             **dict.fromkeys(_FILTERS),
             **self.filters,
@@ -319,10 +323,10 @@ class ExportRange:
 
 
 def next_rows(db: Connection, kind: str, export_range: ExportRange, after: int, limit: int) -> list[tuple[Any, ...]]:
-    """The next rows of a kind behind an id: the id, then the columns."""
+    """The next rows of a kind after an id: the id, then the columns."""
     return query(db, QUERIES[kind].statement, export_range.values(after, limit))
 
 
 def begin_snapshot(db: Connection) -> None:
-    """Let all reads of this transaction see the records at this moment; to be called before them."""
+    """Let all queries of this transaction see the records as of the first one; to be called before it."""
     db.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")

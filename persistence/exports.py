@@ -21,7 +21,7 @@ WHERE organization_id = %(organization_id)s AND export_id = %(export_id)s AND {_
 RETURNING {_FIELDS}
 """
 
-# Rows of people who were erased: complete exports expire, others begin again without them.
+# After a member was erased: complete exports expire, running exports begin again without the member's rows.
 _FORGET = (
     f"UPDATE exports SET status = CASE status WHEN '{DONE}' THEN '{EXPIRED}' ELSE '{QUEUED}' END, updated_at = :now"
     f" WHERE organization_id = :organization_id AND status IN ('{DONE}', '{RUNNING}')",
@@ -48,7 +48,7 @@ SELECT count(*) FROM old
 
 
 def claim(db: Connection, organization_id: int, export_id: int, now: datetime) -> ExportJob | None:
-    """Claim a waiting export, to be written from its beginning; None if another worker has claimed it meanwhile."""
+    """Claim a waiting export, to be written from its beginning; None if another worker has claimed it."""
     values = {"organization_id": organization_id, "export_id": export_id, "now": now, "abandoned": now - ABANDONED}
     for row in query(db, _CLAIM, values):
         job = ExportJob(*row)
@@ -58,7 +58,10 @@ def claim(db: Connection, organization_id: int, export_id: int, now: datetime) -
 
 
 def add_part(db: Connection, job: ExportJob, content: str, rows: int, last_id: int, now: datetime) -> bool:
-    """Add a part with so many rows; False, and nothing is added, if this attempt is not to go on."""
+    """Add a part with this number of rows.
+
+    Returns False, and adds nothing, if the export is not running any more or another worker has claimed it again.
+    """
     current = EXPORTS.lock(db, job)
     if (current.status, current.attempt) != (RUNNING, job.attempt):
         return False
@@ -74,15 +77,15 @@ def add_part(db: Connection, job: ExportJob, content: str, rows: int, last_id: i
 
 
 def forget_rows(db: Connection, organization_id: int, now: datetime) -> None:
-    """Remove the rows of all exports of an organization; incomplete exports begin again."""
+    """Remove the rows of all exports of an organization; complete exports expire, running exports begin again."""
     for statement in _FORGET:
         db.execute(text(statement), {"organization_id": organization_id, "now": now})
 
 
-def expire(db: Connection, now: datetime, most: int) -> int:
-    """Remove the rows of exports, at most so many, that were kept long enough; returns how many there were."""
+def expire(db: Connection, now: datetime, limit: int) -> int:
+    """Remove the rows of at most `limit` exports that were kept long enough; returns the number of these exports."""
     expired = 0
-    for organization_id, export_ids in query(db, _OLD, (now - KEPT, most)):
+    for organization_id, export_ids in query(db, _OLD, (now - KEPT, limit)):
         values = {"organization_id": organization_id, "export_ids": export_ids, "now": now}
         [(count,)] = query(db, _EXPIRE, values)
         expired += count

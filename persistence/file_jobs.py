@@ -1,4 +1,4 @@
-"""Jobs that read or write files, imports and exports: what waits for a worker, and content that goes with its job."""
+"""Jobs that read or write files, imports and exports: the waiting jobs, and the stored content of the files."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -13,10 +13,10 @@ Kind = TypeVar("Kind")
 
 
 class FileJobs(Records[Kind]):
-    """The jobs of a table, whose content is stored piece by piece in others.
+    """The jobs of a table, whose content is stored piece by piece in other tables.
 
-    `content` are the tables of the pieces; a table that refers to another one comes before it. Jobs wait for a worker
-    while the SQL condition `is_waiting` holds.
+    `content` are these tables, the one with the column `content` first; a table that refers to another one comes before
+    it. Jobs wait for a worker while the SQL condition `is_waiting` holds.
     """
 
     def __init__(self, table: Table, kind: type[Kind], content: Sequence[Table], is_waiting: str) -> None:
@@ -26,11 +26,11 @@ class FileJobs(Records[Kind]):
         self._waiting = f"SELECT {columns} FROM {table.name} WHERE {is_waiting} ORDER BY updated_at, {self.id.name}"
 
     def find_waiting(self, db: Connection, **parameters: Any) -> list[tuple[int, int]]:
-        """The organization and id of all waiting jobs, first the one that waits longest."""
+        """The organization and id of all waiting jobs, the longest waiting job first; `parameters` of `is_waiting`."""
         return [(row[0], row[1]) for row in query(db, self._waiting, parameters)]
 
     def read_content(self, db: Connection, job: Kind, **piece: int) -> Any:
-        """The content of a piece, by the columns that number it; None if there is none."""
+        """The content of a piece, which the columns `piece` number; None if it is not stored."""
         address = self._address(job) | piece
         conditions = " AND ".join(f"{name} = %s" for name in address)
         statement = f"SELECT content FROM {self._content[0].name} WHERE {conditions}"
@@ -38,15 +38,15 @@ class FileJobs(Records[Kind]):
         return rows[0][0] if rows else None
 
     def remove_content(self, db: Connection, job: Kind, **piece: int) -> None:
-        """Remove the content of a job, or only a piece of it."""
+        """Remove the content of a job, or only the piece that the columns `piece` number."""
         self.remove_content_at(db, self._address(job) | piece)
 
     def remove_content_at(self, db: Connection, address: Mapping[str, int]) -> None:
-        """Remove the content with this address."""
+        """Remove the content of all rows with these values of columns."""
         for table in self._content:
             db.execute(delete(table).where(*(table.c[name] == value for name, value in address.items())))
 
     def end(self, db: Connection, job: Kind, status: str, now: datetime) -> Kind:
-        """End a locked job without its content: one that was cancelled, or has failed."""
+        """End a locked job that was cancelled or has failed, and remove its content."""
         self.remove_content(db, job)
         return self.store(db, job, {"status": status, "finished_at": now}, now)

@@ -8,14 +8,17 @@ from sqlalchemy import ColumnElement, Connection, and_, cast, exists, func, or_,
 from domain.calendar import instant_of
 
 Filter = Callable[[Any], Any]
-"""Makes a condition of the value of a query parameter, as its document types it; None for no condition."""
+"""Returns the condition for the value of a query parameter, which has the type of its document; None: no condition."""
 
-# Parameters that select the rows and fields that a response shows, but not the rows that the list has.
+# Parameters that choose the part of a list that a response shows, and do not filter the list.
 _OF_PAGES = frozenset({"page", "limit", "order", "cursor", "include"})
 
 
 def is_same(table: Any, other: Any, *names: str) -> ColumnElement[bool]:
-    """A row of the table has the organization, and the values of these columns, of another table's row or a record."""
+    """The condition that a row of the table has the organization and the values of these columns of another row.
+
+    `other` is the table of that row, or a record.
+    """
     values = getattr(other, "c", other)
     return and_(*(table.c[name] == getattr(values, name) for name in ("organization_id", *names)))
 
@@ -41,12 +44,12 @@ def is_true(condition: Any) -> Filter:
 
 
 def is_true_if_asked(condition: Any) -> Filter:
-    """The condition holds; any row will do if the value is false."""
+    """The condition if the value is true; no condition if it is false."""
     return lambda value: condition if value else None
 
 
 def is_false_unless_asked(condition: Any) -> Filter:
-    """The condition does not hold, unless the value is true: then any row will do."""
+    """The negation of the condition if the value is false; no condition if it is true."""
     return lambda value: None if value else ~condition
 
 
@@ -101,11 +104,11 @@ def is_at_least(column: Any) -> Filter:
 
 
 def lower(make_condition: Filter) -> Filter:
-    """The same for texts in lower case."""
+    """The same filter for texts that are converted to lower case."""
     return lambda texts: make_condition([text.lower() for text in texts])
 
 
 def conditions_of(filters: Mapping[str, Filter], query: Mapping[str, Any]) -> list[Any]:
-    """The conditions of a validated query; raises KeyError for a parameter that no filter is bound to."""
+    """The conditions for the parameters of a validated query; raises KeyError for a parameter without a filter."""
     conditions = (filters[name](value) for name, value in query.items() if name not in _OF_PAGES)
     return [condition for condition in conditions if condition is not None]

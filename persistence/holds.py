@@ -19,8 +19,11 @@ _t, _p = ledger_transactions, ledger_transactions.alias("p")
 def find_hold_states(
     db: Connection, organization_id: int, transaction_ids: Collection[int], until: int | None = None
 ) -> Mapping[int, HoldState]:
-    """The states of transactions that hold points, by id; of returned amounts, that `until` a later transaction."""
-    last = [] if until is None else [_p.c.ledger_transaction_id <= until]
+    """The states of transactions that hold points, by id.
+
+    With `until`, only reverts up to the transaction with this id count as returned amounts.
+    """
+    is_early_enough = [] if until is None else [_p.c.ledger_transaction_id <= until]
     reverts = (
         select(
             func.coalesce(func.sum(_p.c.amount), 0).label("amount"),
@@ -31,7 +34,7 @@ def find_hold_states(
             _p.c.organization_id == _t.c.organization_id,
             _p.c.reverted_ledger_transaction_id == _t.c.ledger_transaction_id,
             _p.c.status == SETTLED,
-            *last,
+            *is_early_enough,
         )
         .lateral("reverts")
     )
@@ -64,20 +67,21 @@ def find_holding_records(
     now: datetime,
     ledger_account_id: int | None = None,
 ) -> list[Kind]:
-    """The records of members whose points are held, on one account or on all."""
+    """The records that hold points of these members at `now`, on one account or, without one, on all accounts."""
     columns = records.table.c
     on_account = [] if ledger_account_id is None else [columns.ledger_account_id == ledger_account_id]
-    is_theirs = columns.member_id.in_(member_ids)
-    return records.find_where(db, organization_id, is_theirs, *_is_held(records, now), *on_account)
+    of_members = columns.member_id.in_(member_ids)
+    return records.find_where(db, organization_id, of_members, *_holds_points(records, now), *on_account)
 
 
 def has_holding_records(db: Connection, records: Records[Kind], account: LedgerAccount, now: datetime) -> bool:
-    """True if records hold points of members on the account."""
+    """True if one of the records holds points on the account at `now`."""
     on_account = records.table.c.ledger_account_id == account.ledger_account_id
-    return bool(records.find_where(db, account.organization_id, on_account, *_is_held(records, now), limit=1))
+    return bool(records.find_where(db, account.organization_id, on_account, *_holds_points(records, now), limit=1))
 
 
-def _is_held(records: Records[Kind], now: datetime) -> tuple[object, ...]:
+def _holds_points(records: Records[Kind], now: datetime) -> tuple[object, ...]:
+    """The conditions that a record holds points: its time is not over, and its transaction is still pending."""
     pending = select(_t.c.ledger_transaction_id).where(
         is_same(_t, records.table, "ledger_transaction_id"), _t.c.status == PENDING
     )

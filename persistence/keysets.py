@@ -1,7 +1,7 @@
 """Keysets: the order of a list, a position in it, and the rows after a position, which an index leads to.
 
-A page after a position costs as much as the first one, however deep it is, and rows that come or go meanwhile move no
-other row to another page.
+A page after a position costs as much as the first page, however deep it is. Rows that are added or removed meanwhile do
+not move other rows to another page.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from sqlalchemy import BigInteger, SmallInteger, and_, literal, or_, tuple_
 from domain.cursors import decode_cursor, encode_cursor, foreign_cursor
 from persistence.rows import AnySelect
 
-_LARGEST_PAGE = 2**31 - 1
-_LARGEST_COUNT = 2**63 - 1
+_MAX_PAGE = 2**31 - 1
+_MAX_COUNT = 2**63 - 1
 # More digits than any stored number has, on either side of the point, and fewer than the database can compare.
-_MOST_DIGITS = 1000
+_MAX_DIGITS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a page of a list ends: `last` has what its last row is ordered by, as JSON has it.
+    """The end of a page of a list: `last` are the values by which its last row is ordered, as JSON values.
 
-    `page` is the number of the page that follows, `total_count` what was counted for the first of all pages. Where that
-    count was not exact, `rows_before` is the number of rows up to this position, and `total_count` that of the last
-    page.
+    `page` is the number of the next page, `total_count` the number of rows that was counted for the first page. If that
+    number was not exact, `rows_before` is the number of rows up to this position, and `total_count` the total that the
+    page before the position returned; if it was exact, `rows_before` is None.
     """
 
     listing: str
@@ -51,10 +51,10 @@ class Position:
                 "total": int(total),
                 "last": [*last],
                 **others,
-            } if _is_count(page, _LARGEST_PAGE) and _is_count(total, _LARGEST_COUNT):
+            } if _is_count(page, _MAX_PAGE) and _is_count(total, _MAX_COUNT):
                 if not others:
                     return cls(listing, order, page, total, last)
-                if others.keys() == {"before"} and _is_count(others["before"], _LARGEST_COUNT):
+                if others.keys() == {"before"} and _is_count(others["before"], _MAX_COUNT):
                     return cls(listing, order, page, total, last, others["before"])
         raise foreign_cursor()
 
@@ -80,7 +80,7 @@ def _is_count(value: Any, maximum: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Some rows of a list to read: the rows that meet further conditions, in order, at most so many."""
+    """A part of a list: at most `limit` of the rows that meet these conditions, in this order, after `offset` rows."""
 
     conditions: Sequence[Any]
     ordering: Sequence[Any]
@@ -88,16 +88,16 @@ class Section:
     offset: int | None = None
 
     def of(self, statement: AnySelect) -> AnySelect:
-        """The statement, limited to these rows."""
+        """The statement for these rows, from a statement for all rows of the list."""
         return statement.where(*self.conditions).order_by(*self.ordering).limit(self.limit).offset(self.offset)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sorting:
-    """The order of a list: by a column if there is one, nulls last, then by id, both in the same direction.
+    """The order of a list: by the column `by`, if any, nulls last, then by the id `tie_break` in the same direction.
 
-    Rows of one id, if there can be several, go upwards by `within`. `twin` is the same id in a table that is joined, so
-    that the index of either can lead to a position.
+    If several rows can have one id, these are in the ascending order of `within`. `twin` is the column with the same id
+    in a joined table, so that the index of either table can lead to a position.
     """
 
     tie_break: Any
@@ -119,14 +119,14 @@ class Sorting:
     @property
     def ordering(self) -> list[Any]:
         """The ORDER BY of the whole list."""
-        first, *rest = self._directed()
+        first, *rest = self._directed_columns()
         # Without NULLS LAST an index serves both directions, so only a column that can be null has it.
         return [first.nulls_last() if self._has_nulls else first, *rest]
 
     def position(
         self, row: Sequence[Any], order: str | None, page: int, total_count: int, rows_before: int | None = None
     ) -> Position:
-        """The position behind the row with these values of `columns`."""
+        """The position after the row with these values of `columns`."""
         return Position(self.listing, order, page, total_count, [_json_value(value) for value in row], rows_before)
 
     def after(self, position: Position, limit: int) -> Iterator[Section]:
@@ -143,9 +143,10 @@ class Sorting:
         except (ValueError, ArithmeticError) as error:
             raise foreign_cursor() from error
         for conditions in self._after(values):
-            yield Section(conditions, self._directed(), limit)
+            yield Section(conditions, self._directed_columns(), limit)
 
     def _after(self, values: Sequence[Any]) -> list[list[Any]]:
+        """The conditions of each section of the rows after the row with these values of `columns`."""
         keys = self.columns if self.within is None else self.columns[:-1]
         if self.by is None:
             return [[self._beyond(keys, values), *self._beyond_by_twin(values[0])]]
@@ -155,7 +156,7 @@ class Sorting:
         return [[self._beyond(keys, values)], *([[self.by.is_(None)]] if self._has_nulls else [])]
 
     def _beyond(self, keys: Sequence[Any], values: Sequence[Any]) -> Any:
-        """The condition on rows after the one of these values, none of which is null but that of `within`."""
+        """The condition on rows after the row with these values, of which only the value of `within` may be None."""
         row = tuple_(*keys)
         last = tuple_(*(literal(value, key.type) for key, value in zip(keys, values, strict=False)))
         further = row < last if self.is_descending else row > last
@@ -165,11 +166,13 @@ class Sorting:
         return and_(up_to_last, or_(further, self.within > values[-1]))
 
     def _beyond_by_twin(self, tie_break: int) -> list[Any]:
+        """The condition on the id, repeated for its twin."""
         if self.twin is None:
             return []
         return [self.twin <= tie_break if self.is_descending else self.twin >= tie_break]
 
-    def _directed(self) -> list[Any]:
+    def _directed_columns(self) -> list[Any]:
+        """The columns of the ORDER BY, each with its direction."""
         keys = [column for column in (self.by, self.tie_break) if column is not None]
         directed = [key.desc() if self.is_descending else key.asc() for key in keys]
         return directed if self.within is None else [*directed, self.within.asc()]
@@ -179,6 +182,7 @@ class Sorting:
         return self.by is not None and getattr(self.by, "nullable", True)
 
     def _read(self, column: Any, json_value: Any) -> Any:
+        """The value of a column, from its JSON form; raises ValueError or ArithmeticError for an invalid one."""
         if json_value is None and (column is self.within or (column is self.by and self._has_nulls)):
             return None
         return _READERS[column.type.python_type](column.type, json_value)
@@ -222,7 +226,7 @@ def _decimal(kind: Any, text: Any) -> Decimal:
     value = Decimal(_text(kind, text))
     if value.is_finite() and _json_value(value) == text:
         *_, exponent = value.as_tuple()
-        if isinstance(exponent, int) and exponent >= -_MOST_DIGITS and value.adjusted() <= _MOST_DIGITS:
+        if isinstance(exponent, int) and exponent >= -_MAX_DIGITS and value.adjusted() <= _MAX_DIGITS:
             return value
     raise ValueError
 

@@ -17,7 +17,7 @@ from persistence.ledger import ACCOUNTS
 from persistence.rows import as_json
 from persistence.tables.ledger import ledger_accounts
 
-MOST_LISTED = 100
+MAX_LISTED = 100
 
 _ZERO = Decimal(0)
 
@@ -213,7 +213,7 @@ def _amounts(
         return ()
     rows = [{"ledger_account_id": i, "until": end or "infinity"} for i, end in ends.items()]
     parameters = {"ends": as_json(rows), "organization_id": organization_id, "wallet_id": wallet_id, "now": now}
-    return db.exec_driver_sql(statement, {**parameters, "limit": MOST_LISTED + 1})
+    return db.exec_driver_sql(statement, {**parameters, "limit": MAX_LISTED + 1})
 
 
 def _waiting(
@@ -223,7 +223,7 @@ def _waiting(
     pending = [{"ledger_account_id": view.ledger_account_id} for view in views if view.pending]
     waiting: dict[int, list[WaitingLot]] = {}
     if pending:
-        values = (as_json(pending), organization_id, views[0].wallet_id, now, MOST_LISTED)
+        values = (as_json(pending), organization_id, views[0].wallet_id, now, MAX_LISTED)
         for account_id, available_at, amount in db.exec_driver_sql(_WAITING, values):
             waiting.setdefault(account_id, []).append(WaitingLot(available_at, amount))
     return waiting
@@ -239,9 +239,9 @@ def _lots(
     """List amounts by expiry; the amount in none of the lots read expires last, or never."""
     available_amount = view.current_balance - view.pending_debit_balance
     free, reserved_left = dict(available), dict(reserved_amounts)
-    if len(free) <= MOST_LISTED:
+    if len(free) <= MAX_LISTED:
         free[end] = free.get(end, _ZERO) + available_amount - sum(free.values(), _ZERO)
-    if len(reserved_left) <= MOST_LISTED:
+    if len(reserved_left) <= MAX_LISTED:
         reserved_left[None] = (
             reserved_left.get(None, _ZERO) + view.pending_debit_balance - sum(reserved_left.values(), _ZERO)
         )
@@ -249,7 +249,7 @@ def _lots(
         (free.keys() | reserved_left.keys()), key=lambda moment: (moment is None, moment or view.created_at)
     )
     listed = [ExpiringLots(moment, free.get(moment, _ZERO), reserved_left.get(moment, _ZERO)) for moment in moments]
-    expiring = tuple(lot for lot in listed if lot.available or lot.reserved)[:MOST_LISTED]
+    expiring = tuple(lot for lot in listed if lot.available or lot.reserved)[:MAX_LISTED]
     return WalletLots(
         available=available_amount,
         reserved=view.pending_debit_balance,

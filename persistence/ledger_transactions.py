@@ -10,7 +10,7 @@ from sqlalchemy import Connection, and_, case, cast, func, insert, literal, null
 from domain.ledger.availability import AVAILABLE, WAITING
 from domain.ledger.records import MINT, PENDING, REVERT, SETTLED, LedgerAccount, StoredTransaction
 from domain.ledger.views import TransactionRow
-from persistence.counts import MOST_COUNTED, RowCount
+from persistence.counts import MAX_COUNTED, RowCount
 from persistence.filters import is_same
 from persistence.paging import Page, Paged, paged_columns, sorting_of
 from persistence.records import Records
@@ -180,7 +180,7 @@ def rows_of_account(
 
 def _count_rows_of_account(db: Connection, organization_id: int, conditions: list[Any]) -> RowCount:
     """As `count_rows`, by looking up the entries of no more transactions than are counted."""
-    transactions = select(_t.c.ledger_transaction_id).where(*conditions).limit(MOST_COUNTED + 1).subquery()
+    transactions = select(_t.c.ledger_transaction_id).where(*conditions).limit(MAX_COUNTED + 1).subquery()
     # As `_SHOWN`: entries of zero where there are no others; and a row without a wallet where there are none at all.
     moving = func.nullif(func.count().filter(_e.c.amount != 0), 0)
     row_count = (
@@ -194,7 +194,7 @@ def _count_rows_of_account(db: Connection, organization_id: int, conditions: lis
         .scalar_subquery()
     )
     count = db.execute(select(func.coalesce(func.sum(row_count), 0)).select_from(transactions)).scalar_one()
-    return RowCount(min(int(count), MOST_COUNTED + 1), is_exact=count <= MOST_COUNTED)
+    return RowCount(min(int(count), MAX_COUNTED + 1), is_exact=count <= MAX_COUNTED)
 
 
 def rows_of_wallet(

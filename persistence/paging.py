@@ -1,4 +1,4 @@
-"""Paged lists: one order with the id as the tie-break, so that pages never overlap, and how many rows there are.
+"""Paged lists: ordered with the id as the tie-break, so that pages never overlap, and with the number of all rows.
 
 A page is found by its number, or after the position in a cursor.
 """
@@ -24,7 +24,7 @@ Other = TypeVar("Other")
 class Page:
     """The page that a list call requests: zero-based `page` of `limit` rows, ordered by a column of the record.
 
-    With `after`, it is the page behind that position, which has this number.
+    With `after`, it is the page that begins after this position, and `page` is only its number.
     """
 
     page: int
@@ -36,7 +36,7 @@ class Page:
     def of(cls, query: Mapping[str, Any], default_limit: int = 25) -> Page:
         """The page that a validated query requests (integration 1, convention 3).
 
-        Raises InvalidRequest for a foreign cursor, or one that does not fit the rest of the query.
+        Raises InvalidRequest for a cursor of another list, or if the cursor does not fit the rest of the query.
         """
         number, limit, order = query.get("page", 0), query.get("limit", default_limit), query.get("order")
         if "cursor" not in query:
@@ -56,9 +56,9 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Paged(Generic[Kind]):
-    """One page of records, the total number of them, and where the next page begins, if there is one.
+    """One page of records, the number of records on all pages, and the position before the next page, if there is one.
 
-    A total that is not exact is what paging has found so far, and a page more.
+    A total that is not exact allows for more rows than were found so far, at least for one more page.
     """
 
     total_count: int
@@ -80,7 +80,7 @@ class Paged(Generic[Kind]):
         return cls(0, page.page, page.limit, [])
 
     def showing(self, results: list[Other]) -> Paged[Other]:
-        """The same page, with its records in another form."""
+        """The same page with these results in place of its records."""
         return Paged(self.total_count, self.page, self.limit, results, self.next, self.is_exact)
 
 
@@ -96,8 +96,8 @@ def paged_columns(
 ) -> Paged[Kind]:
     """The page of `kind` among the rows of `table`, a table or a join, that meet `conditions`.
 
-    The columns `selected` fill the fields of `kind`, in their order. `count` knows how many rows there are, if anything
-    knows better than a count of them.
+    The columns `selected` fill the fields of `kind`, in their order. `count` returns the number of rows; without it,
+    the rows are counted.
     """
     statement: AnySelect = select(*selected, *sorting.columns).select_from(table).where(*conditions)
 
@@ -117,32 +117,33 @@ def page_of(
     """The page of `kind` in the order of `sorting`.
 
     `read` reads a section: the fields of each record, followed by the columns of `sorting`. `count` returns the number
-    of rows in the list, and is called neither for its last page nor after a position, for which it was called before.
+    of rows in the list; it is not called for a page that is known to be the last, nor after a position, which has the
+    number of the first call.
     """
     # One row more than the page has shows whether there is another page.
-    most = page.limit + 1
+    limit = page.limit + 1
     rows_read: list[AnyRow] = []
     if page.after is None:
-        rows_read += read(Section((), sorting.ordering, most, page.page * page.limit))
+        rows_read += read(Section((), sorting.ordering, limit, page.page * page.limit))
     else:
-        for section in sorting.after(page.after, most):
-            if len(rows_read) < most:
+        for section in sorting.after(page.after, limit):
+            if len(rows_read) < limit:
                 rows_read += read(section)
     rows, has_next = rows_read[: page.limit], len(rows_read) > page.limit
     rows_before = page.page * page.limit if page.after is None else page.after.rows_before
     total = _total(page, rows_before, len(rows), has_next, count)
-    fields = len(rows[0]) - len(sorting.columns) if rows else 0
-    following = None
+    field_count = len(rows[0]) - len(sorting.columns) if rows else 0
+    next_position = None
     if has_next:
         rows_so_far = None if total.is_exact or rows_before is None else rows_before + len(rows)
-        last = rows[-1][fields:]
-        following = sorting.position(last, _with_direction(page.order), page.page + 1, total.rows, rows_so_far)
-    records = [kind(*row[:fields]) for row in rows]
-    return Paged(total.rows, page.page, page.limit, records, following, total.is_exact)
+        last = rows[-1][field_count:]
+        next_position = sorting.position(last, _with_direction(page.order), page.page + 1, total.rows, rows_so_far)
+    records = [kind(*row[:field_count]) for row in rows]
+    return Paged(total.rows, page.page, page.limit, records, next_position, total.is_exact)
 
 
 def _total(page: Page, rows_before: int | None, rows: int, has_next: bool, count: Callable[[], RowCount]) -> RowCount:
-    """The total of a list with so many rows before a page and on it.
+    """The total of a list with `rows_before` rows before a page and `rows` rows on it.
 
     After a position, `rows_before` is None if the position has the exact total. A total that is not exact allows for
     one more page, so that a client that pages up to the total continues.
@@ -153,6 +154,7 @@ def _total(page: Page, rows_before: int | None, rows: int, has_next: bool, count
     if not has_next:
         if rows or not so_far or page.after is not None:
             return RowCount(so_far)
+        # The number of the page is beyond the end of the list.
         row_count = count()
         return RowCount(min(row_count.rows, so_far), row_count.is_exact)
     row_count = count() if page.after is None else RowCount(page.after.total_count, is_exact=False)
@@ -169,7 +171,10 @@ def ordering(order: str | None, columns: Mapping[str, Any], tie_break: Column[An
 def sorting_of(
     order: str | None, columns: Mapping[str, Any], tie_break: Column[Any], within: Any = None, twin: Any = None
 ) -> Sorting:
-    """The same order as a sorting; newest first without one."""
+    """The sorting of an order as in `ordering`, or newest first without an order.
+
+    `within` and `twin` are as in `Sorting`.
+    """
     if not order:
         return Sorting(tie_break, within=within, twin=twin)
     name, _, direction = order.partition(",")
@@ -178,4 +183,5 @@ def sorting_of(
 
 
 def _with_direction(order: str | None) -> str | None:
+    """The order with its direction, which is ascending by default."""
     return order if order is None or "," in order else f"{order},asc"

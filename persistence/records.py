@@ -1,6 +1,6 @@
 """The queries that every table of records needs: by id or other columns, page by page, locked, added and stored.
 
-A module of a subject declares the `Records` of its tables, and has functions only for what is special to it.
+A module of a subject declares the `Records` of its tables, and has functions only for queries that are special to it.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Kind = TypeVar("Kind")
 class Records(Generic[Kind]):
     """The records of a table, each of which belongs to an organization and has an id.
 
-    Lists can be ordered by any column, under its API name, or by those of `order`; the document defines which. They
-    are filtered by the columns named in `equal`, by the external key if the records have one, and by `filters`.
+    Lists can be ordered by any column, under its API name, or by the columns of `order`; the document defines which.
+    They are filtered by the columns named in `equal`, by the external key if the records have one, and by `filters`.
 
-    A record may have columns of tables that `source` joins to its own: `columns` by the names of their fields.
+    A record may have columns of tables that `source` joins to its own: `columns` are those, by the names of its fields.
 
     `conflicts` are the refusals of values that another record has, by the names of the unique constraints; their texts
-    may name fields. Records that others refer to by foreign keys can be referred to while they are locked, unless
-    `locks_references`.
+    may contain fields, such as `{code}`. While a record is locked, other transactions can add rows that refer to it by
+    foreign keys, unless `locks_references`.
     """
 
     def __init__(
@@ -58,31 +58,31 @@ class Records(Generic[Kind]):
         self.columns = tuple(columns[name] if name in columns else table.c[name] for name in fields_of(kind))
         on_wire = {wire_name(column.name): column for column in table.c}
         self.order_columns = {**on_wire, **order}
-        of_all = {"externalKey"} & on_wire.keys()
-        self.filters = {**{name: equals(on_wire[name]) for name in {*equal, *of_all}}, **filters}
+        external_key = {"externalKey"} & on_wire.keys()
+        self.filters = {**{name: equals(on_wire[name]) for name in {*equal, *external_key}}, **filters}
         self._conflicts = conflicts
         self._key_share = not locks_references
         self._moments = [name for name in ("created_at", "updated_at") if name in table.c]
         self._statements: dict[tuple[str, tuple[tuple[str, str], ...]], Prepared] = {}
 
     def find(self, db: Connection, organization_id: int, record_id: Any) -> Kind | None:
-        """The record with this id."""
+        """The record with this id; None if it does not exist."""
         return self.find_by(db, organization_id, **{self.id.name: record_id})
 
     def find_by(self, db: Connection, organization_id: int, **values: Any) -> Kind | None:
-        """The record with these values of columns; they are those of no more than one."""
+        """The record with these values of columns, which no two records can share; None if it does not exist."""
         matching = self.find_all(db, organization_id, **values)
         return matching[0] if matching else None
 
     def find_all(self, db: Connection, organization_id: int, **values: Any) -> list[Kind]:
         """The records that have these values in these columns, ordered by id.
 
-        For a collection, a record matches if it has one of its values; the records are then in no certain order.
+        For a collection, a record matches if it has one of the values in it; the records are then in no certain order.
         """
         return [self._kind(*row) for row in self._rows(_RECORDS, db, organization_id, values)]
 
     def by(self, name: str) -> Callable[[Connection, int, Any], Kind | None]:
-        """A function that finds the record with a value of this column."""
+        """A function that finds the record with a value of this column, like `find_by`."""
         return lambda db, organization_id, value: self.find_by(db, organization_id, **{name: value})
 
     def find_where(
@@ -93,14 +93,14 @@ class Records(Generic[Kind]):
         order: Sequence[Any] = (),
         limit: int | None = None,
     ) -> list[Kind]:
-        """The records that meet conditions, in no certain order unless given one, and at most `limit` of them."""
+        """The records that meet all conditions, in the order of `order`, if any; at most `limit` records."""
         statement = select(*self.columns).select_from(self.source)
         of_organization = statement.where(self.table.c.organization_id == organization_id, *conditions)
         rows = db.execute(of_organization.order_by(*order).limit(limit))
         return [self._kind(*row) for row in rows]
 
     def find_values(self, db: Connection, organization_id: int, **values: Collection[Any]) -> set[Any]:
-        """The values of a column that records have, among these: `find_values(db, organization_id, code=codes)`."""
+        """The values, among these, that records have in a column: `find_values(db, organization_id, code=codes)`."""
         [name] = values
         return {value for (value,) in self._rows(name, db, organization_id, values)}
 
@@ -113,7 +113,7 @@ class Records(Generic[Kind]):
     def _rows(
         self, selected: str, db: Connection, organization_id: int, values: Mapping[str, Any]
     ) -> list[tuple[Any, ...]]:
-        """The rows with these values: records, locked ones, or the values of the column that is `selected`."""
+        """The rows with these values: records, if `selected` is _RECORDS or _LOCKED, or the values of one column."""
         comparisons = tuple([(name, _comparison(value)) for name, value in values.items()])
         statement = self._statements.get((selected, comparisons))
         if statement is None:
@@ -123,14 +123,14 @@ class Records(Generic[Kind]):
 
     def _compile(self, selected: str, comparisons: tuple[tuple[str, str], ...]) -> Prepared:
         """Compile the statement of `_rows`; each comparison is a column and how it is compared with its parameter."""
-        table, is_whole = self.table, selected in (_RECORDS, _LOCKED)
+        table, selects_records = self.table, selected in (_RECORDS, _LOCKED)
         conditions = [_CONDITIONS[how](table.c[name]) for name, how in comparisons]
         statement = (
-            select(*(self.columns if is_whole else [table.c[selected]]))
+            select(*(self.columns if selects_records else [table.c[selected]]))
             .select_from(self.source)
             .where(table.c.organization_id == bindparam("organization_id"), *conditions)
         )
-        if is_whole and all(how != _ANY for _, how in comparisons):
+        if selects_records and all(how != _ANY for _, how in comparisons):
             statement = statement.order_by(self.id)
         if selected == _LOCKED:
             statement = statement.with_for_update(key_share=self._key_share)
@@ -146,10 +146,10 @@ class Records(Generic[Kind]):
         count: Callable[[], RowCount] | None = None,
         **values: Any,
     ) -> Paged[Kind]:
-        """The page that a validated query asks for, among the records with these values that meet all conditions.
+        """The page that a validated query requests, among the records with these values that meet all conditions.
 
-        Newest first unless the query has `order`. `source` joins tables for the conditions; `count` as in
-        `paging.page_of`.
+        Newest first unless the query has `order`. `source` joins tables for the conditions; `count` returns the number
+        of records, which are counted without it.
         """
         table, page = self.table, Page.of(query)
         all_conditions = [
@@ -170,7 +170,10 @@ class Records(Generic[Kind]):
         now: Any,
         refusals: Mapping[str, Refusal] | None = None,
     ) -> Kind:
-        """Insert a record, created at `now`; raises the refusal of a value that another record has."""
+        """Insert a record, created at `now`; raises the refusal of a value that another record has.
+
+        `refusals` of single values, by the names of constraints, replace those of all records.
+        """
         values_with_moments = {"organization_id": organization_id, **dict.fromkeys(self._moments, now), **values}
         return add(db, self.table, self._kind, values_with_moments, refusals or self._refusals(values_with_moments))
 
@@ -182,7 +185,7 @@ class Records(Generic[Kind]):
         now: Any,
         refusals: Mapping[str, Refusal] | None = None,
     ) -> Kind:
-        """Store other values of a record, updated at `now`; raises the refusal of a value that another record has."""
+        """Store new values of a record, updated at `now`; raises the refusal of a value that another record has."""
         values_with_moments = {**dict.fromkeys(self._moments[1:], now), **values}
         if refusals is None:
             refusals = self._refusals(
@@ -202,7 +205,7 @@ class Lookup(Generic[Kind]):
     """How records are found by their addresses, any number of them by one statement.
 
     The statement has the parameters `organization_id`, `addresses`, and perhaps `now`. Its first column is never NULL.
-    `records` makes the records of its rows, by address, at a moment and by the organization's timezone.
+    `records` creates the records, by address, from the rows, a moment and the organization's timezone.
     """
 
     statement: Prepared
@@ -225,11 +228,11 @@ class Addresses(Generic[Kind]):
     now: datetime
 
 
-# What a statement selects, if not the values of a column.
+# What a statement selects, if not the values of one column.
 _RECORDS, _LOCKED = "*", "* FOR UPDATE"
 _NULL, _TRUE, _FALSE, _ANY, _ONE = "null", "true", "false", "any", "one"
 
-# Constants are a part of the statement, so that an index of some rows can be chosen by them.
+# Constants are a part of the statement, so that the planner can choose a partial index by them.
 _CONDITIONS: Mapping[str, Callable[[Any], Any]] = {
     _NULL: lambda column: column.is_(None),
     _TRUE: lambda column: column,
@@ -240,7 +243,7 @@ _CONDITIONS: Mapping[str, Callable[[Any], Any]] = {
 
 
 def _comparison(value: Any) -> str:
-    """The kind of condition that a value makes."""
+    """The kind of condition that compares a column with this value."""
     if value is None:
         return _NULL
     if isinstance(value, bool):

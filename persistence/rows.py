@@ -53,16 +53,17 @@ _COLUMNS: dict[tuple[Table, type[Any]], tuple[Any, ...]] = {}
 
 
 def record(kind: type[Kind], row: AnyRow | None) -> Kind | None:
-    """The record of a row selected by `columns_of`; None stays None."""
+    """The record of a row with the columns of `columns_of`; None for no row."""
     return None if row is None else kind(*row)
 
 
 def add(
     db: Connection, table: Table, kind: type[Kind], values: Mapping[str, Any], refusals: Mapping[str, Refusal] = {}
 ) -> Kind:
-    """Insert one row and return its record; a violated named constraint raises the refusal given for it.
+    """Insert one row and return its record.
 
-    Raises ExternalKeyTaken for the external key of another record.
+    Raises the refusal of a violated constraint, which `refusals` has by the name of the constraint, and
+    ExternalKeyTaken for the external key of another record.
     """
     statement = insert(table).values(**values).returning(*columns_of(table, kind))
     return _execute_one(db, statement, kind, {**refusals, **_external_key_taken(table, values)})
@@ -76,7 +77,7 @@ def change(
     values: Mapping[str, Any],
     refusals: Mapping[str, Refusal] = {},
 ) -> Kind:
-    """Update the one row at `address` and return its record; constraints refuse as in `add`."""
+    """Update the one row that has the values `address`, and return its record; raises refusals like `add`."""
     statement = update(table).where(*(table.c[name] == value for name, value in address.items())).values(**values)
     conflicts = _external_key_taken(table, values)
     return _execute_one(db, statement.returning(*columns_of(table, kind)), kind, {**refusals, **conflicts})
@@ -111,7 +112,7 @@ def _bulk_insert(table: Table, names: tuple[str, ...]) -> Prepared:
 
 
 def typed(table: Table, names: Iterable[str]) -> str:
-    """Columns of a table with their types, for values that come as JSON: `name text, amount numeric`."""
+    """Columns of a table with their types, for values that are sent as JSON: `name text, amount numeric`."""
     return ", ".join(f"{name} {table.c[name].type.compile(_dialect())}" for name in names)
 
 
@@ -123,19 +124,19 @@ def _dialect() -> Any:
 
 
 def add_all(db: Connection, table: Table, rows: Sequence[Any], *, names: Sequence[str] = ()) -> None:
-    """Insert any number of rows with one statement, as `additions`."""
+    """Insert any number of rows with one deferred statement; `rows` and `names` are as in `additions`."""
     defer_joined(db, additions(table, rows, names=names))
 
 
 def additions(table: Table, rows: Sequence[Any], *, names: Sequence[str] = ()) -> list[Statement]:
-    """The statement that inserts rows, if there are any, which travel as one JSON text, exactly.
+    """The statement that inserts rows, which are sent as one JSON text; no statement without rows.
 
     Without `names` of columns, the rows are mappings, which all have the same columns.
     """
     if not rows:
         return []
     names = names or rows[0]
-    # What JSON leaves out is NULL; the names of NULLs are half of the text of an event.
+    # A column that the JSON text leaves out is NULL; the names of such columns would be half of the text of an event.
     rows_without_nulls = [
         {name: value for name, value in row.items() if value is not None} if isinstance(row, dict) else row
         for row in rows
@@ -144,9 +145,9 @@ def additions(table: Table, rows: Sequence[Any], *, names: Sequence[str] = ()) -
 
 
 def defer_joined(db: Connection, statements: Sequence[Statement]) -> None:
-    """Defer statements that change different tables as one, as `defer`.
+    """Defer statements that change different tables, joined to one statement.
 
-    None of them sees what another changes; foreign keys are checked, and triggers run, when all are done.
+    None of them sees the changes of another; foreign keys are checked, and triggers run, after all of them.
     """
     if statements:
         texts, parameters = zip(*statements, strict=True)
@@ -155,6 +156,7 @@ def defer_joined(db: Connection, statements: Sequence[Statement]) -> None:
 
 @cache
 def _joined(statements: tuple[str, ...]) -> Prepared:
+    """The statement that executes all of these; they are WITH queries of the last one."""
     *others, last = statements
     parts = ", ".join(f"part_{number} AS ({statement})" for number, statement in enumerate(others))
     return Prepared(f"WITH {parts} {last}" if others else last)
@@ -166,7 +168,7 @@ def as_json(value: Any) -> str:
 
 
 def as_rows(records: Iterable[Any], names: Sequence[str], **others: Any) -> list[dict[str, Any]]:
-    """These fields of records, with bytes in the form that JSON can carry, and other values that all rows have."""
+    """Rows for `as_json`: these fields of the records, with bytes as texts, and in every row the values `others`."""
     return [
         {name: bytea(value) if isinstance(value := getattr(record, name), bytes) else value for name in names} | others
         for record in records
@@ -174,7 +176,7 @@ def as_rows(records: Iterable[Any], names: Sequence[str], **others: Any) -> list
 
 
 def bytea(value: bytes | None) -> str | None:
-    """The text of bytes in the form of PostgreSQL, for values that come as JSON; None stays None."""
+    """The text of bytes in the form of PostgreSQL, for values that are sent as JSON; None stays None."""
     return None if value is None else "\\x" + value.hex()
 
 
@@ -183,8 +185,8 @@ def upsert(
 ) -> Prepared:
     """The statement that inserts rows, or changes columns of rows with the same key in their organization.
 
-    The rows have all columns of the table unless `names` are given, the key is the primary one, and all columns are
-    changed but those of the key and `created_at`. Its parameter is the JSON text of the rows.
+    By default the rows have all columns of the table, the key is the primary key, and all columns are changed except
+    the key and `created_at`. Its parameter is the JSON text of the rows.
     """
     names = names or [column.name for column in table.c]
     conflict = ("organization_id", *key) if key else [column.name for column in table.primary_key]
@@ -197,9 +199,10 @@ def upsert(
 
 
 def update_by_id(table: Table, id_name: str, *names: str, **expressions: str) -> Prepared:
-    """The statement that changes columns of rows with these ids to given values, or by expressions of `t` and `x`.
+    """The statement that changes rows by id: the columns `names` get values, the columns of `expressions` these.
 
-    `t` is the stored row and `x` the given one. Its parameters are `recordset_of(rows)` and the organization.
+    In an expression, `t` is the stored row and `x` the row of new values. The parameters of the statement are
+    `recordset_of(rows)` and the organization.
     """
     changes = {name: f"x.{name}" for name in names} | expressions
     return Prepared(
@@ -218,16 +221,16 @@ def change_all(db: Connection, statement: Prepared, organization_id: int, rows: 
 def recordset_of(rows: Sequence[Any]) -> tuple[str, int]:
     """The parameters of rows as a table: `(SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(...) LIMIT %s) AS x`.
 
-    The limit is the planner's estimate of their number. Without it the planner assumes a hundred rows, and prefers a
-    scan of all rows of the organization to a few look-ups.
+    The limit tells the planner the number of rows. Without it the planner assumes a hundred rows, and prefers a scan of
+    all rows of the organization to a few look-ups.
     """
     return as_json(rows), len(rows)
 
 
 def reserve_ids(db: Connection, **counts: int) -> dict[str, list[int]]:
-    """Reserve ids for rows still to be written, all kinds in one statement: `reserve_ids(db, events=3, ...)`.
+    """Reserve ids for rows that are written later, of all tables in one statement: `reserve_ids(db, events=3, ...)`.
 
-    Ids come from each table's own sequence, so two processes can never compute the same one.
+    Ids come from the sequence of each table, so two processes never get the same id. Returns the ids by table.
     """
     requested = {table: count for table, count in counts.items() if count}
     if not requested:
@@ -243,16 +246,16 @@ def _ids_of(tables: tuple[str, ...]) -> Prepared:
 
 def next_ids(table: str) -> str:
     """The expression for new ids of a table, as an array; its parameter is the number of ids."""
-    # FROM names the sequence, a relation of one row, only for Citus: so the coordinator draws the ids. A worker node
-    # has its own range of the sequence, far from those of other nodes, but later ids have to be greater.
+    # FROM names the sequence, a relation of one row, only so that on Citus the coordinator draws the ids. A worker node
+    # has its own range of the sequence, far from the ranges of other nodes, but later ids have to be greater.
     sequence = _SEQUENCES[table]
     return f"ARRAY(SELECT nextval('{sequence}') FROM generate_series(1, %s), {sequence})"
 
 
 class IdAllocator:
-    """Allocates ids one by one when their number is not known; each statement reserves twice as many as the last.
+    """Allocates ids one by one if their number is not known; each statement reserves twice as many as the one before.
 
-    `reserved_ids` are ids that were reserved before, which are used first.
+    `first` is the number of ids that the first statement reserves. `reserved_ids` are used before it.
     """
 
     def __init__(self, db: Connection, table: str, first: int, reserved_ids: Sequence[int] = ()) -> None:
@@ -262,11 +265,11 @@ class IdAllocator:
         self._unused_ids = list(reserved_ids)[::-1]
 
     def add_reserved(self, ids: Sequence[int]) -> None:
-        """Take these ids first, which were reserved together with something else."""
+        """Use these ids first, which another statement has reserved."""
         self._unused_ids += ids[::-1]
 
     def expect(self, count: int) -> None:
-        """Prepare for so many ids, so that the next statement reserves them."""
+        """Let the next statement reserve at least this number of ids."""
         self._size = max(self._size, count)
 
     def take(self) -> int:
@@ -277,11 +280,11 @@ class IdAllocator:
         return self._unused_ids.pop()
 
     def take_reserved(self, count: int) -> list[int]:
-        """At most `count` ids, of the reserved ones."""
+        """Return at most `count` ids that are reserved already."""
         return [self._unused_ids.pop() for _ in range(min(count, len(self._unused_ids)))]
 
     def __iter__(self) -> Iterator[int]:
-        """As many ids as are asked for."""
+        """An endless sequence of ids."""
         while True:
             yield self.take()
 
@@ -293,10 +296,10 @@ class DryRunIds(IdAllocator):
         self._last = 0
 
     def add_reserved(self, ids: Sequence[int]) -> None:
-        """Take no ids of the database."""
+        """Ignore the ids, which are those of the database."""
 
     def expect(self, count: int) -> None:
-        """Reserve none."""
+        """Reserve no ids."""
 
     def take(self) -> int:
         """Return the next id."""
@@ -320,9 +323,9 @@ _SEQUENCES = {
 
 
 def compile_statement(statement: Select[Any]) -> Prepared:
-    """Compile a statement of SQLAlchemy for `query`, once for reads of nearly every call."""
+    """Compile a statement of SQLAlchemy for `query`; done once, for queries of nearly every call."""
     compiled = statement.compile(dialect=psycopg2_dialect())  # type: ignore[no-untyped-call]
-    # Constants are a part of the statement: an index of some rows is chosen by them.
+    # Constants become a part of the statement, so that the planner can choose a partial index by them.
     constants = {name: bind.value for name, bind in compiled.binds.items() if not bind.required}
     quoted = {name: adapt(value).getquoted().decode() for name, value in constants.items()}
 

@@ -331,7 +331,7 @@ def test_transfers_count_once_for_each_wallet(administration, path, raw):
 
 def test_the_total_of_an_account_is_counted_up_to_a_limit(administration, path, many, monkeypatch):
     total = administration.get(path, limit=2)["totalCount"]
-    monkeypatch.setattr(ledger_transactions, "MOST_COUNTED", total // 2)
+    monkeypatch.setattr(ledger_transactions, "MAX_COUNTED", total // 2)
     assert administration.get(path, limit=2)["totalCount"] == total // 2 + 1
     later = total // 2 + 1
     assert administration.get(path, limit=1, page=later)["totalCount"] == later + 2

@@ -37,12 +37,12 @@ def find(organization):
 
 def test_few_rows_are_counted(find, monkeypatch):
     for most in (COUNT, COUNT + 1):
-        monkeypatch.setattr(counts, "MOST_COUNTED", most)
+        monkeypatch.setattr(counts, "MAX_COUNTED", most)
         assert find(0).total_count == COUNT
 
 
 def test_many_rows_are_not_read_to_be_counted(find, organization, monkeypatch):
-    monkeypatch.setattr(counts, "MOST_COUNTED", 20)
+    monkeypatch.setattr(counts, "MAX_COUNTED", 20)
     with organization.api.engine.connect() as db, count_statements(db) as statements:
         assert members.find_page(db, organization.id, page_of(0, OF_A_TYPE)).total_count == 21
     [count] = [statement for statement in statements if statement.startswith("SELECT count(")]
@@ -64,7 +64,7 @@ def test_no_total_is_more_than_a_page_behind_the_end_has_before_it(find, monkeyp
 
 
 def test_all_members_are_known_exactly_however_many(find, organization, monkeypatch):
-    monkeypatch.setattr(counts, "MOST_COUNTED", 3)
+    monkeypatch.setattr(counts, "MAX_COUNTED", 3)
     assert find(0, {}).total_count == COUNT
     organization.member("ana")
     with organization.api.engine.connect() as db, count_statements(db) as statements:
@@ -94,7 +94,7 @@ def _read_by_cursor(organization, path, limit, **query):
 @pytest.mark.parametrize("read_all", [_read_by_page, _read_by_cursor])
 @pytest.mark.parametrize("limit", [1, 7, 10, 20, 25])
 def test_paging_by_the_total_reads_a_list_beyond_the_bound_to_its_end(organization, monkeypatch, read_all, limit):
-    monkeypatch.setattr(counts, "MOST_COUNTED", 10)
+    monkeypatch.setattr(counts, "MAX_COUNTED", 10)
     rows, responses = read_all(organization, "/members", limit, order="memberId,asc", **SINCE_EVER)
     assert [row["loyaltyMemberId"] for row in rows] == [f"m-{number}" for number in range(COUNT)]
     *before, last = responses
@@ -105,7 +105,7 @@ def test_paging_by_the_total_reads_a_list_beyond_the_bound_to_its_end(organizati
 
 
 def test_the_total_of_pages_of_several_sizes_depends_on_the_rows_so_far(find, monkeypatch):
-    monkeypatch.setattr(counts, "MOST_COUNTED", 10)
+    monkeypatch.setattr(counts, "MAX_COUNTED", 10)
     first = find(0, limit=20)
     second = find(0, cursor=first.next_cursor, limit=3)
     third = find(0, cursor=second.next_cursor, limit=30)
@@ -115,7 +115,7 @@ def test_the_total_of_pages_of_several_sizes_depends_on_the_rows_so_far(find, mo
 
 
 def test_the_member_list_of_the_integration_interface_marks_a_total_that_is_not_exact(organization, monkeypatch):
-    monkeypatch.setattr(counts, "MOST_COUNTED", 10)
+    monkeypatch.setattr(counts, "MAX_COUNTED", 10)
     first = organization.integration.get("/members", limit=25, **SINCE_EVER)
     assert (first["total"], first["totalIsExact"]) == (50, False)
     second = organization.integration.get("/members", limit=25, **SINCE_EVER, cursor=first["nextCursor"])
@@ -125,6 +125,6 @@ def test_the_member_list_of_the_integration_interface_marks_a_total_that_is_not_
 
 
 def test_a_page_behind_the_end_of_a_list_beyond_the_bound_has_no_exact_total(find, monkeypatch):
-    monkeypatch.setattr(counts, "MOST_COUNTED", 10)
+    monkeypatch.setattr(counts, "MAX_COUNTED", 10)
     behind = find(10)
     assert (behind.total_count, behind.is_exact, behind.results) == (11, False, [])

@@ -26,7 +26,7 @@ from handlers.services.unit_of_work.reversals import Reversals
 from handlers.services.unit_of_work.tracked import Result, TrackedEvent
 from handlers.services.unit_of_work.unit import SPARE_IDS, UnitOfWork
 from persistence import events, reversals
-from persistence.events import Known
+from persistence.events import ExistingAndNewIds
 from persistence.rows import IdAllocator, reserve_ids
 
 Ids = Mapping[str, Iterator[int]]
@@ -48,7 +48,7 @@ def track(
     with, if they came with several. `claims_payments` is False if the ids of confirmed payments are claimed already.
     """
     members = _lock_members(unit, incoming)
-    existing = Known((), (), {}) if unit.is_dry_run else _look_up(unit, incoming)
+    existing = ExistingAndNewIds((), (), {}) if unit.is_dry_run else _look_up(unit, incoming)
     transaction_ids, ids = _allocators(unit, existing.ids, len(incoming))
     intake = Intake(unit, by_server, origins, claims_payments)
     accepted = intake.accept(incoming, members, existing.keys)
@@ -143,7 +143,7 @@ def track_requests(calls: Sequence[Call], requests: Sequence[TrackRequest]) -> l
     return [TrackedBatch(request.mode, [next(results) for _ in request.events]) for request in requests]
 
 
-def _look_up(unit: UnitOfWork, incoming: Sequence[IncomingEvent]) -> Known:
+def _look_up(unit: UnitOfWork, incoming: Sequence[IncomingEvent]) -> ExistingAndNewIds:
     """The keys and orders of the events that are stored already, and ids for what the events may store."""
     orders = sent_orders(incoming)
     return events.look_up(
