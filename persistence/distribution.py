@@ -102,9 +102,9 @@ def _references_to_every_node(table: Table) -> list[ForeignKeyConstraint]:
 
 def _distribute(db: Connection, table: Table, shards: int) -> None:
     """Divide a table into shards: organizations into `shards`, other tables so that their shards are next to those."""
-    parameters = {"name": table.name, "shards": shards, "beside": organizations.name}
+    parameters = {"name": table.name, "shards": shards, "organizations": organizations.name}
     if table is organizations:
         statement = "SELECT create_distributed_table(:name, 'organization_id', shard_count => :shards)"
     else:
-        statement = "SELECT create_distributed_table(:name, 'organization_id', colocate_with => :beside)"
+        statement = "SELECT create_distributed_table(:name, 'organization_id', colocate_with => :organizations)"
     db.execute(text(statement), parameters)

@@ -86,7 +86,7 @@ class AnsweredEvent(NamedTuple):
 
 
 class ReleasedPage(NamedTuple):
-    """The result of releasing one page of events, of which `released` had an answer.
+    """The result of `release_answers`; `released` is the number of events whose results were removed.
 
     `last_id` is the last id of the page, None if the page is empty. `first_newer_id` is the first id on the page that
     is too new to be released, None if there is none.

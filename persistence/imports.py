@@ -24,7 +24,7 @@ INSERT INTO import_blocks (organization_id, import_id, part_number, block_number
 VALUES (%s, %s, %s, %s, %s) RETURNING block_number
 """
 
-# Not the row is locked, so that an import can be cancelled meanwhile.
+# An advisory lock instead of a lock of the row, so that an import can be cancelled while a worker has claimed it.
 _CLAIM = "SELECT pg_try_advisory_xact_lock(hashtextextended('import ' || %s, %s))"
 _JOB = f"""
 SELECT {", ".join(fields_of(ImportJob))} FROM imports WHERE organization_id = %s AND import_id = %s AND {_TO_DO}
@@ -65,24 +65,24 @@ def fail_abandoned(db: Connection, organization_id: int, before: datetime, now: 
 
 
 def claim(db: Connection, organization_id: int, import_id: int) -> ImportJob | None:
-    """Claim the import until the transaction ends; return None if another worker has it, or it has ended."""
+    """Claim the import until the transaction ends; return None if another worker has claimed it, or it has ended."""
     [(is_claimed,)] = query(db, _CLAIM, (import_id, organization_id))
     rows = query(db, _JOB, (organization_id, import_id)) if is_claimed else []
     return ImportJob(*rows[0]) if rows else None
 
 
 def record_begin(db: Connection, job: ImportJob, rows: int) -> None:
-    """Record that a worker begins with so many rows: if it dies, the next one finds that."""
+    """Record that a worker begins a step of this number of rows: if it crashes, the next worker finds the record."""
     defer(db, _RECORD_BEGIN, (rows, job.organization_id, job.import_id))
 
 
 def forgive_begin(db: Connection, job: ImportJob) -> None:
-    """Take a noted begin back."""
+    """Undo `record_begin`, because the worker did not finish the step, but has not crashed."""
     defer(db, _FORGIVE_BEGIN, (job.organization_id, job.import_id))
 
 
 def advance(db: Connection, job: ImportJob, **values: Any) -> None:
-    """Change an import that is worked on; raises ImportEnded if it was cancelled or moved meanwhile."""
+    """Store values of a claimed import; raises ImportEnded if it has ended, or another worker has advanced it."""
     statement = update(imports).where(
         is_same(imports, job, "import_id"),
         imports.c.status.in_((QUEUED, RUNNING)),
@@ -93,13 +93,13 @@ def advance(db: Connection, job: ImportJob, **values: Any) -> None:
 
 
 def find_parts(db: Connection, job: ImportJob) -> list[ImportPart]:
-    """The parts of the file that are stored, in their order."""
+    """The stored parts of the file, in their order."""
     statement = select(*columns_of(import_parts, ImportPart)).where(is_same(import_parts, job, "import_id"))
     return [ImportPart(*row) for row in db.execute(statement.order_by(import_parts.c.part_number)).all()]
 
 
 def add_part(db: Connection, job: ImportJob, part_number: int, blocks: Iterable[bytes], **values: Any) -> ImportPart:
-    """Store a part in the place of the one with this number, block by block."""
+    """Store a part of the file block by block; it replaces the part with this number, if any."""
     address = {"organization_id": job.organization_id, "import_id": job.import_id, "part_number": part_number}
     IMPORTS.remove_content_at(db, address)
     part = add(db, import_parts, ImportPart, {**address, **values})
@@ -109,7 +109,10 @@ def add_part(db: Connection, job: ImportJob, part_number: int, blocks: Iterable[
 
 
 def read_block(db: Connection, job: ImportJob, part_number: int, block_number: int) -> bytes:
-    """One block of the file; each but the last of a part has `BLOCK_BYTES`. Raises ImportEnded."""
+    """One block of the file; all but the last block of a part have `BLOCK_BYTES`.
+
+    Raises ImportEnded if the block does not exist any more.
+    """
     block: bytes | None = IMPORTS.read_content(db, job, part_number=part_number, block_number=block_number)
     if block is None:
         raise ImportEnded
@@ -123,7 +126,7 @@ def add_failed(db: Connection, job: ImportJob, rows: Sequence[FailedRow]) -> Non
 
 
 def find_failed(db: Connection, job: ImportJob, after_line: int, limit: int) -> list[FailedRow]:
-    """The rows that failed, in their order."""
+    """The rows that failed after a line of the file, in their order; at most `limit` rows."""
     table = failed_import_rows
     statement = (
         select(*(table.c[name] for name in fields_of(FailedRow)))

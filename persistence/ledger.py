@@ -1,4 +1,4 @@
-"""Ledgers, their accounts and wallets; holdings are shown without expired value."""
+"""Ledgers and their accounts."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -43,7 +43,7 @@ def lock_account(db: Connection, ledger: Ledger, account: LedgerAccount) -> Ledg
 def keys_of_accounts(
     db: Connection, organization_id: int, ledger_account_ids: Collection[int]
 ) -> dict[int, tuple[str, str]]:
-    """The ledger's key and the account's of each account, by id."""
+    """The key of the ledger and the key of the account, by account id."""
     statement = (
         select(ledger_accounts.c.ledger_account_id, ledgers.c.ledger_key, ledger_accounts.c.ledger_account_key)
         .join_from(
@@ -60,7 +60,10 @@ def keys_of_accounts(
 
 
 def issued(db: Connection, organization_id: int, ledger_account_ids: Collection[int]) -> dict[int, Decimal]:
-    """The issued amount of each account: minted less, on a revolving account, burned; absent without movements."""
+    """The issued amount by account id: minted amounts, on a revolving account less burned amounts.
+
+    Accounts without movements are left out.
+    """
     supplies, accounts = ledger_account_supplies, ledger_accounts
     amount = func.sum(supplies.c.minted - case((accounts.c.is_revolving, supplies.c.burned), else_=literal(_ZERO)))
     statement = (
@@ -77,15 +80,15 @@ def issued(db: Connection, organization_id: int, ledger_account_ids: Collection[
 
 
 def add_account(db: Connection, ledger: Ledger, values: Mapping[str, Any], now: datetime) -> LedgerAccount:
-    """Insert an account; the first of a ledger becomes its default, a later one marked as default replaces it.
+    """Insert an account; the first account of a ledger becomes its default, a later one with the mark replaces it.
 
     Raises NameTaken for an alias that another account of the ledger has.
     """
-    # Serializes choices of the ledger's default account; taken before any of its accounts.
+    # Serializes choices of the ledger's default account; locked before any of its accounts.
     LEDGERS.lock(db, ledger)
     ledger_values = {"ledger_id": ledger.ledger_id}
     if values["is_default_account"]:
-        _make_room_for_default(db, ledger)
+        _unmark_default_account(db, ledger)
     elif not has_row(db, is_same(ledger_accounts, ledger, "ledger_id")):
         ledger_values["is_default_account"] = True
     account = ACCOUNTS.add(db, ledger.organization_id, {**values, **ledger_values}, now)
@@ -96,15 +99,18 @@ def add_account(db: Connection, ledger: Ledger, values: Mapping[str, Any], now: 
 def store_account(
     db: Connection, ledger: Ledger, account: LedgerAccount, values: Mapping[str, Any], now: datetime
 ) -> LedgerAccount:
-    """Store other values of an account that `lock_account` has locked; else like `add_account`."""
+    """Store new values of an account that `lock_account` has locked; if it becomes the default, it is the only one.
+
+    Raises NameTaken for an alias that another account of the ledger has.
+    """
     if values.get("is_default_account") and not account.is_default_account:
-        _make_room_for_default(db, ledger)
+        _unmark_default_account(db, ledger)
     changed_account = ACCOUNTS.store(db, account, values, now)
     organizations.raise_configuration_version(db, account.organization_id)
     return changed_account
 
 
-def _make_room_for_default(db: Connection, ledger: Ledger) -> None:
+def _unmark_default_account(db: Connection, ledger: Ledger) -> None:
     db.execute(
         update(ledger_accounts)
         .where(is_same(ledger_accounts, ledger, "ledger_id"), ledger_accounts.c.is_default_account)
@@ -119,9 +125,10 @@ def has_movements(db: Connection, account: LedgerAccount) -> bool:
 
 
 def has_pending(db: Connection, account: LedgerAccount) -> bool:
-    """True if transactions of the account that wait for a capture hold anything.
+    """True if transactions of the account that wait for a capture hold an amount.
 
-    All pending debits wait for one; of pending credits, the ones without a moment at which they become available.
+    All pending debits wait for a capture; pending credits do if they become available neither at a moment nor by an
+    event.
     """
     balances, transactions = ledger_balances.c, ledger_transactions.c
     to_capture = (
@@ -144,10 +151,10 @@ def has_pending(db: Connection, account: LedgerAccount) -> bool:
 
 
 def start_tracking(db: Connection, account: LedgerAccount, key: str, now: datetime) -> None:
-    """Give every balance of a locked account a lot without expiry, so that the lots cover what wallets hold.
+    """Give every balance of a locked account a lot without expiry, so that the lots add up to the balance.
 
-    A zero-amount transaction named `key` records it. Raises LedgerAccountInUse while transactions are pending:
-    the lots that they reserve would be unknown.
+    A transaction of zero with the systemUniqueKey `key` records the change. Raises LedgerAccountInUse while
+    transactions are pending, since it would be unknown which lots they reserve.
     """
     if has_pending(db, account):
         raise LedgerAccountInUse("pointTrackingEnabled cannot change while transactions of the account are pending.")
@@ -155,7 +162,7 @@ def start_tracking(db: Connection, account: LedgerAccount, key: str, now: dateti
     transaction_id = add_zero(
         db, account, system_unique_key=key, description="Point tracking begins", created_at=now, updated_at=now
     )
-    held_amounts = select(
+    lots_of_balances = select(
         balances.organization_id,
         balances.wallet_id,
         balances.ledger_account_id,
@@ -173,4 +180,4 @@ def start_tracking(db: Connection, account: LedgerAccount, key: str, now: dateti
         "remaining",
         "created_at",
     )
-    db.execute(insert(ledger_lots).from_select(names, held_amounts.order_by(balances.wallet_id)))
+    db.execute(insert(ledger_lots).from_select(names, lots_of_balances.order_by(balances.wallet_id)))

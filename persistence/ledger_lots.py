@@ -1,4 +1,4 @@
-"""Lots for explanations of a balance, and when and in which wallets points expire and holds end."""
+"""Lots for explanations of a balance, and the wallets and moments of expiries and of ends of holds."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -21,12 +21,12 @@ MAX_LISTED = 100
 
 _ZERO = Decimal(0)
 
-# The end of the idle balance of each account; None if the balance does not end.
+# The moment at which the idle balance of each account expires; None if it does not expire by inactivity.
 _Ends = Mapping[int, datetime | None]
-# An account, a moment, and the amount of the account that expires then.
+# An account, a moment (None: never), and the amount of the account that expires then.
 _Amount = Row[int, datetime | None, Decimal]
 
-# The index of spendable lots has them in the order of their expiry, so no more are read than are listed.
+# The index of spendable lots is in the order of their expiry, so that only the listed lots are read.
 _EXPIRING = """
 SELECT p.ledger_account_id, l.expires_at, l.remaining
 FROM jsonb_to_recordset(%(ends)s::jsonb) AS p(ledger_account_id bigint, until timestamptz)
@@ -95,7 +95,7 @@ WHERE organization_id = %s AND status = 0 AND coalesce(available_at, held_until)
     AND transaction_type = 1
 """
 
-# When an idle balance b would expire by a policy p if that were not rounded, by months in UTC.
+# When an idle balance b expires by a policy p, but without rounding, and with months counted in UTC.
 UNROUNDED = """(CASE WHEN p.counts_activities THEN coalesce(b.last_activity_date, b.last_transaction_date)
     ELSE b.last_transaction_date END + make_interval(months => p.months))"""
 
@@ -152,8 +152,9 @@ WHERE b.organization_id = %(organization_id)s AND b.current_balance > b.pending_
 GROUP BY p.months, p.counts_activities, 1, 2, 3 ORDER BY {UNROUNDED}, 1, 2, 3
 LIMIT %(limit)s OFFSET %(offset)s
 """
-# Months are counted in UTC by statements, which differs by less than this from the zone of the organization.
+# Statements count months in UTC, which differs by less than this from months in the organization's time zone.
 _DAY = timedelta(days=1)
+# The number of idle balances that are read by one statement.
 _IDLE_AT_ONCE = 1000
 
 
@@ -164,7 +165,10 @@ def with_lots(
     accounts: Mapping[int, LedgerAccount],
     now: datetime,
 ) -> list[WalletView]:
-    """The balances of one wallet with their lots; the number of queries does not depend on the number of accounts."""
+    """The balances of one wallet with their lots; `accounts` are those of the balances, by id.
+
+    The number of queries does not depend on the number of accounts.
+    """
     organization_id = organization.organization_id
     ends = {
         view.ledger_account_id: accounts[view.ledger_account_id].end_of_idle_balance(view, organization.zone)
@@ -181,11 +185,11 @@ def with_lots(
             available[account_id][expires_at] = amount
         for account_id, expires_at, amount in _amounts(db, _RESERVED, dict.fromkeys(with_holds), *of_wallet):
             reserved_amounts[account_id][expires_at] = amount
-        ending = {i: end for i, end in tracked_ends.items() if end is not None}
-        for account_id, moment, amount in _amounts(db, _KEPT, ending, *of_wallet):
+        idle_ends = {i: end for i, end in tracked_ends.items() if end is not None}
+        for account_id, moment, amount in _amounts(db, _KEPT, idle_ends, *of_wallet):
             available[account_id][moment] = amount
-        ended = {i: tracked_ends[i] for i in with_ended_holds}
-        for account_id, expires_at, amount in _amounts(db, _RELEASED, ended, *of_wallet):
+        released_ends = {i: tracked_ends[i] for i in with_ended_holds}
+        for account_id, expires_at, amount in _amounts(db, _RELEASED, released_ends, *of_wallet):
             if expires_at is not None and expires_at > now:
                 available[account_id][expires_at] = available[account_id].get(expires_at, _ZERO) + amount
     for view in views:
@@ -207,7 +211,7 @@ def _amounts(
 ) -> Iterable[_Amount]:
     """The amounts of a wallet that a statement finds, by account and moment; no query without accounts.
 
-    `ends` are those of the idle balances of the accounts.
+    `ends` are the accounts, each with the end of its idle balance.
     """
     if not ends:
         return ()
@@ -219,7 +223,7 @@ def _amounts(
 def _waiting(
     db: Connection, organization_id: int, views: Sequence[WalletView], now: datetime
 ) -> dict[int, list[WaitingLot]]:
-    """The amounts that are not available yet, by account; no query if there are none."""
+    """The amounts that are not available yet, by account; no query if no balance has any."""
     pending = [{"ledger_account_id": view.ledger_account_id} for view in views if view.pending]
     waiting: dict[int, list[WaitingLot]] = {}
     if pending:
@@ -236,9 +240,10 @@ def _lots(
     reserved_amounts: Mapping[datetime | None, Decimal],
     waiting: Sequence[WaitingLot],
 ) -> WalletLots:
-    """List amounts by expiry; the amount in none of the lots read expires last, or never."""
+    """List amounts by expiry; the rest of the balance, of which no lot was read, expires at `end`, or never if None."""
     available_amount = view.current_balance - view.pending_debit_balance
     free, reserved_left = dict(available), dict(reserved_amounts)
+    # A query returns at most MAX_LISTED + 1 amounts: if there are fewer, all are known, and so is the rest.
     if len(free) <= MAX_LISTED:
         free[end] = free.get(end, _ZERO) + available_amount - sum(free.values(), _ZERO)
     if len(reserved_left) <= MAX_LISTED:
@@ -265,8 +270,8 @@ def next_wallets_due(
 ) -> list[int]:
     """The next wallets, by id, with points that have expired or become available, or holds that have ended, by `now`.
 
-    `policies` are those of accounts whose whole balance expires. Wallets of the next day are found, too; opening the
-    session decides.
+    `policies` are those of accounts whose whole balance expires. Wallets whose balance expires within the next day are
+    found, too: the ledger session computes the exact moment.
     """
     due = (organization_id, after, now, limit)
     idle = (as_json(policy_rows(policies, now, now)), organization_id, after, limit)
@@ -275,7 +280,10 @@ def next_wallets_due(
 
 
 def first_due(db: Connection, organization: Organization, after: datetime, until: datetime) -> datetime | None:
-    """The first moment after `after`, up to `until`, at which points expire or arrive, or holds end; None for none."""
+    """The first moment after `after`, up to `until`, at which points expire or become available, or holds end.
+
+    None if there is no such moment.
+    """
     organization_id = organization.organization_id
     values = {"organization_id": organization_id, "after": after, "until": until}
     first: datetime | None = query(db, _FIRST_DUE, values)[0][0]
@@ -286,23 +294,26 @@ def first_due(db: Connection, organization: Organization, after: datetime, until
 def first_idle_end(
     db: Connection, organization: Organization, policies: Mapping[int, IdlePolicy], after: datetime, until: datetime
 ) -> datetime | None:
-    """The first moment after `after`, up to `until`, at which a whole balance expires by one of the policies."""
-    first, offset, read = None, 0, _IDLE_AT_ONCE if policies else 0
+    """The first moment after `after`, up to `until`, at which a whole balance expires by one of the policies.
+
+    None if there is no such moment.
+    """
+    first, offset, row_count = None, 0, _IDLE_AT_ONCE if policies else 0
     values = {"organization_id": organization.organization_id, "policies": as_json(policy_rows(policies, after, until))}
-    while read == _IDLE_AT_ONCE:
+    while row_count == _IDLE_AT_ONCE:
         rows = query(db, _NEXT_IDLE, {**values, "limit": _IDLE_AT_ONCE, "offset": offset})
         for ledger_account_id, *dates in rows:
             end = policies[ledger_account_id].end(*dates)
             if end is not None and after < end <= until:
                 first = until = end
-        read, offset = len(rows), offset + len(rows)
+        row_count, offset = len(rows), offset + len(rows)
     return first
 
 
 def policy_rows(policies: Mapping[int, IdlePolicy], after: datetime, until: datetime) -> list[dict[str, Any]]:
-    """Policies as rows of a statement.
+    """The policies as rows `p` of a statement, which compares UNROUNDED with their `since` and `until`.
 
-    Balances that expire after a moment, and until another, would without rounding expire between `since` and `until`.
+    They are so far apart that the statement finds every balance that expires after `after`, up to `until`.
     """
     return [
         {
@@ -317,14 +328,14 @@ def policy_rows(policies: Mapping[int, IdlePolicy], after: datetime, until: date
 
 
 def due_accounts(db: Connection, organization_id: int, wallet_ids: Collection[int], now: datetime) -> set[int]:
-    """The accounts in which these wallets have lots that have expired, mints due, or holds that have ended."""
+    """The accounts in which these wallets have lots that have expired, mints that are due, or holds that have ended."""
     due = (organization_id, now, list(wallet_ids))
     rows = db.exec_driver_sql(_DUE_ACCOUNTS, (*due, *due, *due))
     return {row[0] for row in rows}
 
 
 def idle_policies(db: Connection, organization: Organization) -> dict[int, IdlePolicy]:
-    """The policies by which whole balances of the organization's accounts expire, by account."""
+    """The policies by which whole balances expire, by account id; accounts without such a policy are left out."""
     has_policies = ledger_accounts.c.expiration_policies != []
     accounts = ACCOUNTS.find_where(db, organization.organization_id, has_policies)
     policies = {account.ledger_account_id: account.idle_policy(organization.zone) for account in accounts}
@@ -340,6 +351,6 @@ WHERE organization_id = %s AND ledger_account_id = %s AND wallet_id = ANY(%s)
 def find_last_dates(
     db: Connection, organization_id: int, ledger_account_id: int, wallet_ids: Collection[int]
 ) -> list[tuple[int, datetime | None, datetime | None]]:
-    """The dates of the last transaction and activity of wallets on an account, by wallet id."""
+    """The wallets that have a balance on the account, each with the dates of its last transaction and activity."""
     rows = query(db, _LAST_DATES, (organization_id, ledger_account_id, list(wallet_ids)))
     return [(wallet_id, transaction, activity) for wallet_id, transaction, activity in rows]

@@ -1,4 +1,4 @@
-"""Ledger transactions for display: one row for each wallet and part that a transaction affects."""
+"""Ledger transactions for display: one row for each entry of a wallet that a transaction has."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
@@ -28,8 +28,8 @@ _ORDER_COLUMNS = {
 
 _SAME_TRANSACTION = is_same(_other, _e, "ledger_transaction_id")
 
-# A pending transaction has entries of zero; once others show what it moved, the zeros are hidden. The others are
-# counted, since the planner would evaluate a mere "exists" by a scan of the whole table.
+# A pending transaction has entries of zero; after its capture other entries have the moved amounts, and the zeros are
+# hidden. The other entries are counted, since the planner would evaluate EXISTS by a scan of the whole table.
 _MOVING_ENTRIES = select(func.count()).where(_SAME_TRANSACTION, _other.c.amount != 0).correlate(_e).scalar_subquery()
 _SHOWN = or_(_e.c.amount.is_(None), _e.c.amount != 0, _MOVING_ENTRIES == 0)
 
@@ -40,7 +40,7 @@ _EARLIER_ENTRIES = (
 )
 _DETAIL_INDEX = _EARLIER_ENTRIES.where(or_(_other.c.amount != 0, _e.c.amount == 0)).scalar_subquery()
 
-# The part of a transaction that had expired on arrival is gone at once: its balance is shown without it.
+# If a part of the points had expired on arrival, an expiry follows at once: the row has the balance after the expiry.
 _expiry, _expired = ledger_transactions.alias("expiry"), ledger_entries.alias("expired")
 _BALANCE_WITHOUT_EXPIRED = (
     select(_expired.c.updated_balance)
@@ -57,10 +57,10 @@ _BALANCE_WITHOUT_EXPIRED = (
     .scalar_subquery()
 )
 
-# A mint that was not available at once.
+# The condition that a mint was not available at once.
 _IS_TIMED = or_(_t.c.available_at.is_not(None), _t.c.available_on.is_not(None))
 
-# The event that a mint waits for, as requests name it; null for others.
+# The event that a mint waits for, in the form of requests; null for mints that wait for none.
 _AWAITED_EVENT = case(
     (
         _t.c.available_on.is_not(None),
@@ -73,7 +73,7 @@ _AWAITED_EVENT = case(
 _COMPUTED: Mapping[str, Any] = {
     "ledger_transaction_detail_index": _DETAIL_INDEX,
     "ledger_account_key": _a.c.ledger_account_key,
-    # Zero entries mark all that a pending transaction sets aside.
+    # An entry of zero is that of a pending transaction, which reserves its whole amount.
     "amount": case((func.coalesce(_e.c.amount, 0) == 0, _t.c.amount), else_=func.abs(_e.c.amount)),
     "wallet_id": _e.c.wallet_id,
     "updated_balance": func.coalesce(_BALANCE_WITHOUT_EXPIRED, _e.c.updated_balance),
@@ -86,15 +86,15 @@ _COMPUTED: Mapping[str, Any] = {
 _STORED = [f.name for f in fields(TransactionRow) if f.name != "lots"]
 _COLUMNS = [_COMPUTED.get(name, _t.c.get(name)).label(name) for name in _STORED]
 
-# The transaction as it was created, without changes by its capture and its revert.
-_MADE_PENDING = _t.c.reserved_amount.is_not(None)
+# The transaction in the state of its creation, without changes by its capture and its revert.
+_WAS_PENDING = _t.c.reserved_amount.is_not(None)
 _FIRST_AMOUNT = func.coalesce(_t.c.reserved_amount, _t.c.amount)
 _FIRST: Mapping[str, Any] = {
     **_COMPUTED,
     "ledger_transaction_detail_index": _EARLIER_ENTRIES.scalar_subquery(),
     "amount": case((func.coalesce(_e.c.amount, 0) == 0, _FIRST_AMOUNT), else_=func.abs(_e.c.amount)),
-    # A revert that released what was pending is made released, and none changes later.
-    "status": case((_MADE_PENDING, PENDING), (_t.c.transaction_type == REVERT, _t.c.status), else_=SETTLED),
+    # A revert has its last status from the beginning: it settles at once, or is the release of a pending transaction.
+    "status": case((_WAS_PENDING, PENDING), (_t.c.transaction_type == REVERT, _t.c.status), else_=SETTLED),
     "reversal_ledger_transaction_id": cast(null(), _t.c.reversal_ledger_transaction_id.type),
     "availability": case((_IS_TIMED, WAITING), else_=AVAILABLE),
     # The moment of a mint that waits for an event became known later.
@@ -114,34 +114,34 @@ TRANSACTIONS = Records(_t, StoredTransaction)
 def rows_as_answered(
     db: Connection, organization_id: int, ledger_transaction_ids: Collection[int]
 ) -> dict[int, list[TransactionRow]]:
-    """The rows of transactions in the state of their creation, by transaction, in one query.
+    """The rows of transactions in the state of their creation, by transaction id, in one query.
 
-    The rows of a transaction are followed by those of its parts, except expiries. After a partial capture the fiat
-    value is that of the capture, since the original one is not kept.
+    The rows of a transaction are followed by the rows of its parts, except expiries. After a partial capture the fiat
+    value is that of the capture, since the original fiat value is not stored.
     """
     joined = _t.join(_a, _ACCOUNT_OF_TRANSACTION).outerjoin(_e, _ENTRY_OF_TRANSACTION)
     ids = set(ledger_transaction_ids)
     part_of = _t.c.part_of_ledger_transaction_id
     is_named = _t.c.ledger_transaction_id.in_(ids)
-    # Each has an index; for the one or the other, the planner may read all transactions of the account.
+    # Two selects, since each condition has an index; with OR, the planner may read all transactions.
     transactions_by_id, parts = (
         select(*_FIRST_COLUMNS, part_of)
         .select_from(joined)
-        # A pending transaction is made with entries of zero; its capture adds the entries that move points.
-        .where(_t.c.organization_id == organization_id, condition, or_(~_MADE_PENDING, _e.c.amount == 0))
+        # A pending transaction is created with entries of zero; its capture adds the entries that move points.
+        .where(_t.c.organization_id == organization_id, condition, or_(~_WAS_PENDING, _e.c.amount == 0))
         for condition in (is_named, and_(part_of.in_(ids), ~_t.c.is_expiry, ~is_named))
     )
     rows = union_all(transactions_by_id, parts).order_by("ledger_transaction_id", "ledger_transaction_detail_index")
     by_transaction: dict[int, list[TransactionRow]] = {}
-    for *row, of_transaction in db.execute(rows):
+    for *row, whole_id in db.execute(rows):
         transaction_row = TransactionRow(*row)
-        owner = of_transaction if of_transaction in ids else transaction_row.ledger_transaction_id
-        by_transaction.setdefault(owner, []).append(transaction_row)
+        transaction_id = whole_id if whole_id in ids else transaction_row.ledger_transaction_id
+        by_transaction.setdefault(transaction_id, []).append(transaction_row)
     return by_transaction
 
 
 def add_zero(db: Connection, account: LedgerAccount, **values: Any) -> int:
-    """Insert a transaction without movement that records a change of the account; returns its id."""
+    """Insert a mint of zero, which records a change of the account; returns its id."""
     statement = insert(_t).values(
         organization_id=account.organization_id,
         ledger_account_id=account.ledger_account_id,
@@ -159,11 +159,11 @@ def rows_of_account(
 ) -> Paged[TransactionRow]:
     """A page of the rows of an account's transactions; `filters` as in `_conditions`, and `wallet_id`.
 
-    A transaction that affects no wallet has one row without any.
+    A transaction without entries of a wallet has one row, without a wallet.
     """
     is_of_account = _t.c.ledger_account_id == ledger_account_id
     if "wallet_id" in filters:
-        # From the wallet's side: the index of its entries then leads to no more than its own transactions.
+        # Begins with the wallet's entries, so that their index leads only to the transactions of the wallet.
         conditions = [is_of_account, _e.c.ledger_account_id == ledger_account_id]
         return _rows_of_wallet(db, organization_id, filters["wallet_id"], conditions, filters, page)
     joined = _t.join(_a, _ACCOUNT_OF_TRANSACTION).outerjoin(_e, _ENTRY_OF_TRANSACTION)
@@ -179,12 +179,16 @@ def rows_of_account(
 
 
 def _count_rows_of_account(db: Connection, organization_id: int, conditions: list[Any]) -> RowCount:
-    """As `count_rows`, by looking up the entries of no more transactions than are counted."""
+    """Count the rows of the transactions of an account that meet conditions, up to one more than `MAX_COUNTED`.
+
+    Unlike `count_rows`, it limits the number of transactions before it looks up their entries.
+    """
     transactions = select(_t.c.ledger_transaction_id).where(*conditions).limit(MAX_COUNTED + 1).subquery()
-    # As `_SHOWN`: entries of zero where there are no others; and a row without a wallet where there are none at all.
-    moving = func.nullif(func.count().filter(_e.c.amount != 0), 0)
+    # The number of shown entries, as in `_SHOWN`: of the entries that are not zero; if there are none, of all entries.
+    # A transaction without entries has one row.
+    entries_not_zero = func.nullif(func.count().filter(_e.c.amount != 0), 0)
     row_count = (
-        select(func.greatest(1, func.coalesce(moving, func.count())))
+        select(func.greatest(1, func.coalesce(entries_not_zero, func.count())))
         .where(
             _e.c.organization_id == organization_id,
             _e.c.ledger_transaction_id == transactions.c.ledger_transaction_id,
@@ -221,6 +225,7 @@ def _rows_of_wallet(
     filters: Mapping[str, Any],
     page: Page,
 ) -> Paged[TransactionRow]:
+    """A page of a wallet's rows that meet further conditions and `filters` as in `_conditions`."""
     is_of_wallet = (_e.c.organization_id == organization_id, _e.c.wallet_id == wallet_id)
     joined = _e.join(_t, _ENTRY_OF_TRANSACTION).join(_a, _ACCOUNT_OF_TRANSACTION)
     ids = _e.c.ledger_transaction_id, _t.c.ledger_transaction_id
@@ -228,7 +233,7 @@ def _rows_of_wallet(
 
 
 def _conditions(filters: Mapping[str, Any]) -> list[Any]:
-    """The conditions on transactions by the given filters.
+    """The conditions on transactions by these filters, all of which may be missing.
 
     They are from_date (inclusive), to_date (exclusive), from_id and to_id (both inclusive), system_unique_key, tags
     (all of them).
@@ -260,10 +265,10 @@ def _page(
     twin: Any = None,
     count: Callable[[], RowCount] | None = None,
 ) -> Paged[TransactionRow]:
-    """A page of the rows, by default newest first; the rows of one transaction always in their own order.
+    """A page of the rows, by default newest first; the rows of one transaction are always in the order of its entries.
 
-    `transaction_id` is the column of the table that the query begins with. `twin` is the column with the same id in
-    the joined table, if each row has one.
+    `transaction_id` is the column of the first table in `joined`. `twin` is the column with the same id in the second
+    table; None if some rows have no row of that table. Without `count`, the rows are counted by `count_rows`.
     """
     columns = {**_ORDER_COLUMNS, "ledgerTransactionId": transaction_id}
     sorting = sorting_of(page.order, columns, transaction_id, _e.c.entry_index, twin)

@@ -1,4 +1,4 @@
-"""Wallets and what they hold."""
+"""Wallets and their balances."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -39,13 +39,13 @@ WALLETS = Records(wallets, Wallet)
 
 
 def wallet_view(db: Connection, wallet: Wallet, account: LedgerAccount, now: datetime, timezone: str) -> WalletView:
-    """The wallet's holding of one account of its ledger at `now`; months of expiry are those of `timezone`."""
+    """The wallet's balance of one account of its ledger at `now`; months of expiry are those of `timezone`."""
     conditions = (ledger_accounts.c.ledger_account_id == account.ledger_account_id,)
     return _views(db, wallet, now, timezone, conditions)[0]
 
 
 def wallet_views(db: Connection, wallet: Wallet, now: datetime, timezone: str) -> list[WalletView]:
-    """The wallet's holdings at `now` of every account of its ledger, the default account first."""
+    """The wallet's balances at `now` of every account of its ledger, the default account first."""
     return _views(db, wallet, now, timezone, ())
 
 
@@ -54,17 +54,17 @@ def balances_of_wallets(
 ) -> dict[int, list[WalletView]]:
     """The balances of each wallet at `now`, by wallet id, the default account first; one query for all.
 
-    It covers every active account, and the inactive ones that the wallet ever had a balance on.
+    They are those of every active account, and of the inactive accounts on which the wallet ever had a balance.
     """
     balances: dict[int, list[WalletView]] = {wallet_id: [] for wallet_id in wallet_ids}
     parameters = {"organization_id": organization_id, "wallet_ids": list(balances), "now": now}
-    for holding in (view(row, now, timezone) for row in query(db, _RELEVANT_VIEWS, parameters)):
-        balances[holding.wallet_id].append(holding)
+    for balance in (view(row, now, timezone) for row in query(db, _RELEVANT_VIEWS, parameters)):
+        balances[balance.wallet_id].append(balance)
     return balances
 
 
-# Points that waited may be released in a later year than theirs, of which all points are needed then. None of
-# them waits for more than two years.
+# Points that waited may be released in a later year than the year for which they count, and then all points of that
+# year are needed. Points wait for at most two years.
 _EARNINGS = """
 SELECT t.to_wallet_id, t.ledger_account_id, coalesce(t.external_event_date, t.captured_at, t.created_at) AS moment,
     sum(coalesce(t.qualifying_amount, t.amount) - coalesce(t.unearned, 0)),
@@ -85,7 +85,10 @@ GROUP BY 1, 2, 3, 5 ORDER BY 1, 2, 3, 5
 def find_earnings(
     db: Connection, organization_id: int, wallet_ids: Collection[int], since: Mapping[int, datetime]
 ) -> dict[Pair, tuple[Earning, ...]]:
-    """The wallets' earnings of each account since a moment, with their times; without reverted mints."""
+    """The earnings of wallets since the moment that `since` has for each account, by wallet and account.
+
+    Reverted mints are left out. Earlier earnings are included if points that waited need them.
+    """
     rows = [{"ledger_account_id": account_id, "since": moment} for account_id, moment in since.items()]
     earnings: dict[Pair, list[Earning]] = {}
     for wallet_id, account_id, moment, amount, released_at in query(
@@ -117,7 +120,7 @@ _RELEVANT_VIEWS = compile_statement(
 
 
 def view(row: Iterable[Any], now: datetime, timezone: str) -> WalletView:
-    """The holding in the VIEW_COLUMNS of a row; months of expiry are those of the account, or else of `timezone`."""
+    """The balance in the VIEW_COLUMNS of a row; months of expiry are those of the account, or else of `timezone`."""
     values = dict(zip(_NAMES, row, strict=True))
     expired_lots, policies = values.pop("expired_lots"), values.pop("expiration_policies")
     own_timezone, year_start_month = values.pop("timezone"), values.pop("expiry_year_start_month")
@@ -137,6 +140,7 @@ def view(row: Iterable[Any], now: datetime, timezone: str) -> WalletView:
     expired = stored_balance - values["current_balance"]
     if arrived:
         available_amount = sum((mint.amount for mint in arrived), _ZERO)
+        # Mints that have become available repay debt first.
         repaid = min(debt, available_amount)
         expired += available_amount - repaid
         values["current_overdraft_balance"] -= repaid
@@ -163,10 +167,11 @@ def _balance_by_now(
     now: datetime,
     kept_lots: Sequence[KeptLots],
 ) -> Decimal:
-    """The unexpired balance after mints that have arrived, in their order; `expired` of the stored balance has expired.
+    """The unexpired balance after the mints that have arrived, in their order.
 
-    Each mint counts as a transaction. If the balance had expired by inactivity before a mint, what is left is the
-    amount of the mint and the `kept_lots`, which inactivity does not expire until their `kept_until`.
+    `expired` is the expired amount of the stored balance. Each mint counts as a transaction. If the balance had expired
+    by inactivity before a mint, the amount of the mint remains, and the `kept_lots`, which inactivity does not expire
+    until their `kept_until`.
     """
     balance, debt, reserved_amount = (
         values["current_balance"],
@@ -192,7 +197,10 @@ def _kept_lots(row: list[Any] | None) -> tuple[KeptLots, ...]:
 
 
 def _arriving(waiting: str | None, due: list[Any] | None) -> tuple[Decimal, tuple[ArrivedMint, ...], Decimal]:
-    """The amount that still waits, the mints that have become available, and the amount whose wait ended in vain."""
+    """The amount that still waits, the mints that have become available, and the amount that will not be available.
+
+    The latter waited for an event that did not happen in time. `waiting` and `due` are the elements of `arriving`.
+    """
     arrived, ended_amount = [], _ZERO
     for available_at, amount, expires_at, earned_points in due or ():
         if available_at is None:

@@ -1,4 +1,4 @@
-"""Counters of the limits of campaigns: opened with locks, read without, and counted."""
+"""Counters of the limits of campaigns: locked, read without locks, and stored."""
 
 import random
 from collections.abc import Collection, Mapping, Sequence
@@ -43,8 +43,8 @@ ORDER BY {_OF_X}
 ON CONFLICT DO NOTHING
 """)
 
-# Of each counter its own row, or one of the parts if it is split. A row that was counted in after this statement began
-# has been waited for.
+# Locks the row of each counter, or one of its parts if it is split. If the row was counted after this statement began,
+# the statement has waited for it, which adds one to its `waits`.
 _LOCK_ONE = Prepared(f"""
 SELECT {_OF_C}, c.used, m.parts, c.part, c.quota, c.until, CASE c.part WHEN 0 THEN c.alerts ELSE m.alerts END,
     c.waits + CAST(coalesce(c.counted_at > statement_timestamp(), false) AS integer), c.parts
@@ -62,7 +62,7 @@ SELECT {_OF_C}, c.used, c.parts, c.part, c.quota, c.until, c.alerts, c.waits
 FROM campaign_limit_counters c JOIN jsonb_to_recordset(%s::jsonb) AS x({_TYPES}) USING ({_KEY})
 WHERE c.organization_id = %s AND c.part
 """
-# All rows that exist: only a transaction that has locked the first one of a counter adds others.
+# These lock all rows that exist: only a transaction that has locked the first row of a counter adds others.
 _LOCK_FIRST = Prepared(f"{_LOCK_ROWS} = 0 ORDER BY {_OF_C} FOR NO KEY UPDATE OF c")
 _LOCK_PARTS = Prepared(f"{_LOCK_ROWS} > 0 ORDER BY {_OF_C}, c.part FOR NO KEY UPDATE OF c")
 
@@ -87,7 +87,7 @@ GROUP BY location ORDER BY used DESC, location LIMIT %s
 
 
 def read(db: Connection, organization_id: int, keys: Collection[CounterKey]) -> dict[CounterKey, Decimal]:
-    """The values of counters, without locks."""
+    """The values of counters, without locks; counters of zero may be left out."""
     rows = query(db, _READ, (as_json(list(keys)), organization_id)) if keys else []
     return {CounterKey(*row[:_WIDTH]): row[_WIDTH] for row in rows}
 
@@ -99,7 +99,7 @@ def find_of_members(
     campaign_ids: Collection[int],
     period_starts: Collection[date],
 ) -> dict[CounterKey, Decimal]:
-    """The values of the counters of these members, in these campaigns and periods."""
+    """The values of the counters of these members, in these campaigns and in periods that start on these days."""
     values = (organization_id, list(member_ids), list(campaign_ids), list(period_starts))
     return {CounterKey(*row[:_WIDTH]): row[_WIDTH] for row in query(db, _OF_MEMBERS, values)}
 
@@ -107,17 +107,18 @@ def find_of_members(
 def lock(
     db: Connection, organization_id: int, ceilings: Mapping[CounterKey, Ceiling | None], as_whole: bool
 ) -> dict[CounterKey, LockedCounter]:
-    """Lock counters of all members, in the order of `locks`: each as a whole, or a part of a split one.
+    """Lock counters of all members, in the order of `locks`: each as a whole or, if it is split, only a part of it.
 
-    `ceilings` are those of the present rules; a counter without one is only given back to. Raises StartOver if another
-    transaction has split or joined a counter meanwhile.
+    `ceilings` are the ceilings by the current limits, by counter; None for a counter that is only reduced. Locks whole
+    counters if `as_whole`, or if the work is retried. Raises StartOver if another transaction has split or joined a
+    counter meanwhile.
     """
-    listed = as_json(list(ceilings))
-    defer(db, _CLAIM, (organization_id, listed))
+    keys = as_json(list(ceilings))
+    defer(db, _CLAIM, (organization_id, keys))
     if as_whole or is_repeated():
-        return _lock_whole(db, organization_id, listed)
+        return _lock_whole(db, organization_id, keys)
     locked: dict[CounterKey, LockedCounter] = {}
-    for row in query(db, _LOCK_ONE, (listed, organization_id, random.randrange(2**15))):
+    for row in query(db, _LOCK_ONE, (keys, organization_id, random.randrange(2**15))):
         key = CounterKey(*row[:_WIDTH])
         amount, parts, part, quota, until, alerts, waits, own_parts = row[_WIDTH:]
         ceiling = ceilings[key]
@@ -127,21 +128,23 @@ def lock(
     return locked
 
 
-def _lock_whole(db: Connection, organization_id: int, listed: str) -> dict[CounterKey, LockedCounter]:
-    first = query(db, _LOCK_FIRST, (listed, organization_id))
-    others = query(db, _LOCK_PARTS, (listed, organization_id)) if any(row[_WIDTH + 1] for row in first) else []
+def _lock_whole(db: Connection, organization_id: int, keys: str) -> dict[CounterKey, LockedCounter]:
+    """Lock all rows of the counters with these keys, which are JSON text."""
+    first_rows = query(db, _LOCK_FIRST, (keys, organization_id))
+    # The second column after the key is the number of parts.
+    parts = query(db, _LOCK_PARTS, (keys, organization_id)) if any(row[_WIDTH + 1] for row in first_rows) else []
     amounts: dict[CounterKey, dict[int, Decimal]] = {}
-    for row in (*first, *others):
+    for row in (*first_rows, *parts):
         amounts.setdefault(CounterKey(*row[:_WIDTH]), {})[row[_WIDTH + 2]] = row[_WIDTH]
     locked = {}
-    for row in first:
-        key, (_, parts, _, _, _, alerts, waits) = CounterKey(*row[:_WIDTH]), row[_WIDTH:]
-        locked[key] = LockedCounter(amounts[key], parts, alerts=tuple(alerts), waits=waits)
+    for row in first_rows:
+        key, (_, part_count, _, _, _, alerts, waits) = CounterKey(*row[:_WIDTH]), row[_WIDTH:]
+        locked[key] = LockedCounter(amounts[key], part_count, alerts=tuple(alerts), waits=waits)
     return locked
 
 
 def store(db: Connection, organization_id: int, rows: Sequence[CounterRow]) -> None:
-    """Store counts."""
+    """Add the used amounts of the rows to the counters, and store their other columns."""
     if rows:
         defer(db, _COUNT, (organization_id, as_json([_as_row(row) for row in rows])))
 
@@ -155,7 +158,7 @@ def _as_row(row: CounterRow) -> dict[str, Any]:
 def find_most_used(
     db: Connection, organization_id: int, key: CounterKey, limit: int
 ) -> list[tuple[CounterKey, Decimal]]:
-    """The most used counters of a limit that each location has for itself, with their totals.
+    """The most used counters of a limit of each location, with their totals; at most `limit` of them.
 
     `key` is the counter of any of the locations.
     """

@@ -221,8 +221,8 @@ def change_all(db: Connection, statement: Prepared, organization_id: int, rows: 
 def recordset_of(rows: Sequence[Any]) -> tuple[str, int]:
     """The parameters of rows as a table: `(SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(...) LIMIT %s) AS x`.
 
-    The limit tells the planner the number of rows. Without it the planner assumes a hundred rows, and prefers a scan of
-    all rows of the organization to a few look-ups.
+    The limit is the planner's estimate of the number of rows. Without it the planner assumes a hundred rows, and
+    prefers a scan of all rows of the organization to a few look-ups.
     """
     return as_json(rows), len(rows)
 

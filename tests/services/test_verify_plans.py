@@ -46,7 +46,7 @@ def test_many_wallets_are_joined_by_all_their_keys(ledger: RawLedger) -> None:
     for check in (*ledger_checks.CHECKS, *record_checks.CHECKS):
         for organization_id in (ledger.organization_id, None):
             explain = text(f"EXPLAIN (ANALYZE, TIMING off, FORMAT JSON) {VIOLATIONS.format(check)}")
-            parameters = {"organization_id": organization_id, "most": 51}
+            parameters = {"organization_id": organization_id, "limit": 51}
             [plan] = ledger.db.execute(explain, parameters).scalar_one()
             for node in nodes(plan["Plan"]):
                 rows_read = node["Actual Rows"] + node.get("Rows Removed by Join Filter", 0)
