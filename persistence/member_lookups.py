@@ -1,4 +1,4 @@
-"""Members as calls find them: only the record, with tiers and balances, or locked with tiers; one statement each."""
+"""Look-ups of members: only the record, the record with tiers and balances, or the locked record with tiers."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
@@ -33,9 +33,9 @@ class MemberWithHoldings(NamedTuple):
 
 
 class FoundMember(NamedTuple):
-    """A member with the tiers held, by program id, and the ledger of the wallet.
+    """A member with the tiers that the member holds, by program id, and the ledger of the wallet.
 
-    `awaited_types` are the types of events that points of the member wait for, none where they were not looked for.
+    `awaited_types` are the types of events for which points of the member wait; empty if the query does not read them.
     """
 
     member: Member
@@ -44,9 +44,11 @@ class FoundMember(NamedTuple):
     awaited_types: Collection[str] = ()
 
 
-def _tiers_held_by(members_: str, further: str) -> str:
+def _tiers_held_by(members_: str, further_columns: str) -> str:
+    """The column with the tiers of a member as JSON, for a query that names the members `members_`."""
     return f"""(
-    SELECT json_agg(json_build_array(t.loyalty_program_id, t.loyalty_tier_id, t.is_manual, {EXPIRES_AT}{further})
+    SELECT json_agg(json_build_array(
+                        t.loyalty_program_id, t.loyalty_tier_id, t.is_manual, {EXPIRES_AT}{further_columns})
                     ORDER BY t.loyalty_program_id)
     FROM member_tiers t JOIN loyalty_tiers l USING (organization_id, loyalty_tier_id)
     WHERE t.organization_id = {members_}.organization_id AND t.member_id = {members_}.member_id
@@ -59,7 +61,7 @@ _HELD_TIERS = _tiers_held_by("m", f", {FLOOR_COLUMNS}")
 _TIERS = _tiers_held_by("members", f", t.created_at, {FLOOR_COLUMNS}")
 
 _MEMBERS = select(*_COLUMNS).where(members.c.organization_id == bindparam("organization_id"))
-# A row for each balance of the member; one without a balance if there is none.
+# A row for each balance of the member; one row without a balance if the member has none.
 _HOLDERS = (
     select(*_COLUMNS, literal_column(_TIERS), ledger_accounts.c.ledger_account_id.is_not(None), *VIEW_COLUMNS)
     .select_from(members.outerjoin(HOLDINGS, is_same(wallets, members, "wallet_id") & IS_RELEVANT))
@@ -68,7 +70,7 @@ _HOLDERS = (
 
 _MEMBER_COLUMNS = ", ".join(f"m.{column.name}" for column in _COLUMNS)
 
-# Mints that wait for an event which has not come; no row of their index is read where there are none.
+# Mints that wait for an event that has not happened; an index has only these mints.
 _AWAITING = "t.status = 0 AND t.transaction_type = 1 AND t.available_at IS NULL AND t.available_on IS NOT NULL"
 _AWAITED_TYPES = f"""ARRAY(
     SELECT DISTINCT jsonb_array_elements_text(t.available_on -> 'eventTypes') FROM ledger_transactions t
@@ -98,6 +100,7 @@ ORDER BY w.wallet_id FOR NO KEY UPDATE OF w
 
 @cache
 def _select_of_members(condition: str, awaited_types: str) -> Prepared:
+    """The statement that reads the members that match a condition; `awaited_types` is an expression for a column."""
     return Prepared(f"""
 SELECT {_MEMBER_COLUMNS}, w.ledger_id, {_HELD_TIERS}, {awaited_types}
 FROM members m JOIN wallets w USING (organization_id, wallet_id)
@@ -106,10 +109,12 @@ WHERE m.organization_id = %s AND ({condition})
 
 
 def _member(rows: Sequence[Sequence[Any]], now: datetime, timezone: str) -> Member:
+    """The member of the one row of _MEMBERS, which needs neither `now` nor `timezone`."""
     return Member(*rows[0])
 
 
 def _holder(rows: Sequence[Sequence[Any]], now: datetime, timezone: str) -> MemberWithHoldings:
+    """The member of the rows of _HOLDERS, one for each balance."""
     width = len(_COLUMNS)
     member = Member(*rows[0][:width])
     balances = [view(row[width + 2 :], now, timezone) for row in rows if row[width + 1]]
@@ -155,7 +160,7 @@ def _moment(text: str | None) -> datetime | None:
 def _lookup(
     members_: Select[Any], column: Column[Any], record: Callable[[Sequence[Sequence[Any]], datetime, str], Kind]
 ) -> Lookup[Kind]:
-    """Find members by this column; `record` makes the record of the rows of one member."""
+    """The look-up of members by this column; `record` creates a record from all rows of one member."""
     position = [*members_.selected_columns].index(column)
 
     def records(rows: Sequence[Sequence[Any]], now: datetime, timezone: str) -> dict[Any, Kind]:
@@ -175,7 +180,10 @@ HOLDER_BY_LOYALTY_MEMBER_ID = _lookup(_HOLDERS, members.c.loyalty_member_id, _ho
 
 
 def lock_members(db: Connection, organization_id: int, loyalty_member_ids: Collection[str]) -> None:
-    """Lock members with all their records, in the order of `locks`; unknown ids are ignored."""
+    """Lock members with all their records, in the order of `locks`; unknown ids are ignored.
+
+    The statement is deferred: it is sent together with the next query.
+    """
     defer(db, _wallet_lock_statement(_BY_LOYALTY_IDS), (organization_id, list(loyalty_member_ids)))
 
 
@@ -188,10 +196,10 @@ def find_members(
     *,
     lock: bool,
 ) -> list[FoundMember]:
-    """The members with these ids, perhaps locked as by `lock_members`.
+    """The members with these ids; with `lock`, locks them like `lock_members`.
 
-    With `order_ids`, which may be none, also those whose points wait for events of these orders, and of all of them the
-    types that their points wait for.
+    With `order_ids`, external ids of orders, also the members whose points wait for events of these orders. Unless
+    `order_ids` is None, all members have their `awaited_types`.
     """
     condition, values = _condition(organization_id, loyalty_member_ids, member_ids, order_ids or ())
     if lock:
@@ -206,9 +214,9 @@ def _condition(
     member_ids: Collection[int],
     order_ids: Collection[str],
 ) -> tuple[str, list[Any]]:
-    """The condition of a statement about members, and its parameters, without what has none.
+    """The condition of a statement about members, and its parameters; empty collections are left out of it.
 
-    PostgreSQL takes ten times as long to plan a condition with OR, also where a list is empty.
+    PostgreSQL takes ten times as long to plan a condition with OR, even if one of the lists is empty.
     """
     conditions: list[str] = []
     values: list[Any] = []
@@ -225,7 +233,7 @@ def _condition(
 def find_members_of_wallets(
     db: Connection, organization_id: int, wallet_ids: Collection[int], with_awaited_types: bool
 ) -> list[FoundMember]:
-    """The members who own these wallets; other wallets are left out."""
+    """The members who own these wallets; wallets without a member are left out."""
     statement = _select_of_members(_BY_WALLETS, _AWAITED_TYPES if with_awaited_types else _NOTHING_AWAITED)
     return _members_of_rows(query(db, statement, (organization_id, list(wallet_ids))))
 

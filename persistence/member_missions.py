@@ -1,4 +1,4 @@
-"""Missions from the view of one member: each with the member's progress, filtered by both."""
+"""Missions with the progress of one member, filtered by both."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -26,7 +26,8 @@ from persistence.tables.missions import missions
 
 _goal = missions.c.goal_count
 _times = func.coalesce(progress_rows.c.times_achieved, 0)
-# As `Progress.towards`: counts made towards another goal than the present one. `/` and `%` are of whole numbers.
+# The count that `Progress.towards` computes if the mission has another goal now than when it was counted. `/` and `%`
+# are operators of whole numbers.
 _goal_count = func.coalesce(
     case(
         (progress_rows.c.goal_count == _goal, progress_rows.c.counted),
@@ -43,7 +44,7 @@ _ORDER_COLUMNS = {
     "currentCounterCount": _counter,
     "lastAchievedAt": progress_rows.c.last_achieved_at,
 }
-# Their state at the moment of the request; `available` is another one, which depends on more than the mission.
+# `find_page` adds the filter `available`, which depends on the member and the moment of the request.
 _FILTERS = {
     **MISSIONS.filters,
     "missionKey": equals(missions.c.mission_key),
@@ -66,17 +67,17 @@ def find_page(
     timezones: Sequence[str],
     now: datetime,
 ) -> Paged[MemberMission]:
-    """A page of missions with the member's balances; `audience_ids` are those of the member now.
+    """A page of missions with the member's balances; `audience_ids` are the member's audiences now.
 
-    `timezones` are the time zones of missions; the first one is for missions without one.
+    `timezones` are the time zones of all missions; the first one is also for missions without a time zone.
     """
     is_of_member = is_same(progress_rows, missions, "mission_id") & (progress_rows.c.member_id == member.member_id)
     filters = {**_FILTERS, "available": is_true(_available(member, audience_ids, now, timezones))}
     conditions = [missions.c.organization_id == member.organization_id, *conditions_of(filters, query)]
-    split = len(MISSIONS.columns)
+    width = len(MISSIONS.columns)
 
     def member_mission(*row: Any) -> MemberMission:
-        return MemberMission(Mission(*row[:split]), MissionBalance(member.member_id, *row[split:]))
+        return MemberMission(Mission(*row[:width]), MissionBalance(member.member_id, *row[width:]))
 
     table, page = missions.outerjoin(progress_rows, is_of_member), Page.of(query)
     sorting = sorting_of(page.order, _ORDER_COLUMNS, missions.c.mission_id)
@@ -84,7 +85,7 @@ def find_page(
 
 
 def _available(member: Member, audience_ids: Collection[int], now: datetime, timezones: Sequence[str]) -> Any:
-    """The condition that an event now would count."""
+    """The condition that an event at `now` could count for the mission."""
     return and_(
         missions.c.active,
         or_(missions.c.valid_from.is_(None), missions.c.valid_from <= now),
@@ -96,7 +97,7 @@ def _available(member: Member, audience_ids: Collection[int], now: datetime, tim
 
 
 def _achieved_this_period(member: Member, now: datetime, timezones: Sequence[str]) -> Any:
-    """How often the member achieved the mission in the present period, in the zone of the mission."""
+    """How often the member achieved the mission in the current period, in the time zone of the mission."""
     begin_of, end_of = {}, {}
     for name in timezones:
         zone = zone_named(name)

@@ -1,4 +1,4 @@
-"""The tiers that members hold: reading them with the members, and changing them."""
+"""The tiers that members hold or held, and the trackings of their changes."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -24,7 +24,7 @@ from persistence.tables.members import member_tier_trackings, member_tiers, memb
 
 TRACKINGS = Records(member_tier_trackings, TierTracking)
 
-# When a tier that a member holds ends: at the latest when it was made inactive.
+# When a tier `t` of a member ends: at the latest when the tier `l` was made inactive.
 EXPIRES_AT = "CASE WHEN l.active THEN t.expires_at ELSE least(t.expires_at, l.updated_at) END"
 FLOOR_COLUMNS = "t.floor_tier_id, t.floor_expires_at"
 
@@ -37,7 +37,8 @@ WHERE t.organization_id = %s AND t.member_id = ANY(%s::bigint[])
 ORDER BY t.loyalty_program_id
 """)
 
-# A tier that depends on points and stays has no new beginning. Others end, and are kept for events that arrive late.
+# The condition that a member's tier goes on, with its old beginning: the same tier, before and after by points or with
+# a floor. Any other tier ends and becomes a past tier, for events that arrive late.
 _STAYS = (
     "{0}.loyalty_tier_id = {1}.loyalty_tier_id AND NOT ({0}.is_manual AND {0}.floor_tier_id IS NULL)"
     " AND NOT ({1}.is_manual AND {1}.floor_tier_id IS NULL)"
@@ -93,7 +94,7 @@ SELECT member_id, loyalty_program_id, loyalty_tier_id, false, expires_at, NULL, 
 FROM past_member_tiers WHERE organization_id = %s AND member_id = ANY(%s::bigint[])
 """)
 
-# The trackings of events, and all later ones of the same members and programs.
+# The trackings of the events, and all later trackings of the same members and programs.
 _TRACKINGS_SINCE = """
 SELECT {columns} FROM member_tier_trackings t
 WHERE t.organization_id = %s AND t.reversal_loyalty_event_id IS NULL AND EXISTS (
@@ -126,7 +127,7 @@ ORDER BY m.wallet_id LIMIT %s
 
 
 def of_members(db: Connection, organization_id: int, member_ids: Collection[int]) -> dict[int, list[MemberTier]]:
-    """The tiers that the members hold, by member id and in the order of the programs; one statement for all."""
+    """The tiers of each member, by member id, ordered by program; one statement for all members."""
     tiers: dict[int, list[MemberTier]] = {member_id: [] for member_id in member_ids}
     if tiers:
         for row in query(db, _OF_MEMBERS, (organization_id, list(tiers))):
@@ -136,7 +137,7 @@ def of_members(db: Connection, organization_id: int, member_ids: Collection[int]
 
 
 def add(db: Connection, organization_id: int, tiers: Mapping[MemberProgram, HeldTier], at: datetime) -> None:
-    """Put new members into tiers of programs in which they have none, with one statement."""
+    """Insert tiers of new members, who have none in these programs yet, with one statement."""
     common_values = {"organization_id": organization_id, "created_at": at}
     rows = [_row(member_program, tier) | common_values for member_program, tier in tiers.items()]
     add_all(db, member_tiers, rows)
@@ -145,17 +146,17 @@ def add(db: Connection, organization_id: int, tiers: Mapping[MemberProgram, Held
 def move(
     db: Connection, organization_id: int, new_tiers: Mapping[MemberProgram, HeldTier | None], at: datetime
 ) -> None:
-    """Put members into tiers; None takes the tier away. At most two statements."""
-    arrivals, departures = [], []
+    """Store the new tiers of members; None removes the tier of the program. At most two statements."""
+    new_rows, rows_to_remove = [], []
     for (member_id, program_id), tier_after in new_tiers.items():
         if tier_after is None:
-            departures.append({"member_id": member_id, "loyalty_program_id": program_id})
+            rows_to_remove.append({"member_id": member_id, "loyalty_program_id": program_id})
         else:
-            arrivals.append(_row((member_id, program_id), tier_after))
-    if arrivals:
-        defer(db, _MOVE, (as_json(arrivals), at, organization_id, at, organization_id, at))
-    if departures:
-        defer(db, _LEAVE, (*recordset_of(departures), organization_id, at, at))
+            new_rows.append(_row((member_id, program_id), tier_after))
+    if new_rows:
+        defer(db, _MOVE, (as_json(new_rows), at, organization_id, at, organization_id, at))
+    if rows_to_remove:
+        defer(db, _LEAVE, (*recordset_of(rows_to_remove), organization_id, at, at))
 
 
 def _row(member_program: MemberProgram, tier: HeldTier) -> dict[str, Any]:
@@ -173,7 +174,7 @@ def _row(member_program: MemberProgram, tier: HeldTier) -> dict[str, Any]:
 
 
 def find_periods(db: Connection, organization_id: int, member_ids: Collection[int]) -> list[TierPeriod]:
-    """The present and the past tiers of members; one statement for all."""
+    """The current and the past tiers of members, with their times; one statement for all members."""
     values = (organization_id, list(member_ids))
     return [
         TierPeriod(
@@ -190,27 +191,33 @@ def find_periods(db: Connection, organization_id: int, member_ids: Collection[in
 
 
 def find_trackings_since(db: Connection, organization_id: int, event_ids: Collection[int]) -> list[TierTracking]:
-    """The unreversed trackings of the events, with all later ones of the same members and programs."""
+    """The unreversed trackings of the events, and all later unreversed ones of the same members and programs."""
     columns = ", ".join(f"t.{name}" for name in fields_of(TierTracking))
     rows = query(db, _TRACKINGS_SINCE.format(columns=columns), (organization_id, list(event_ids)))
     return [TierTracking(*row) for row in rows]
 
 
 def store_trackings(
-    db: Connection, organization_id: int, new: Sequence[TierTracking], changed_trackings: Sequence[TierTracking]
+    db: Connection,
+    organization_id: int,
+    new_trackings: Sequence[TierTracking],
+    changed_trackings: Sequence[TierTracking],
 ) -> None:
-    """Insert and change trackings of effects and cancellations; at most two statements."""
-    add_all(db, member_tier_trackings, as_rows(new, fields_of(TierTracking)))
+    """Insert and change trackings; at most two statements."""
+    add_all(db, member_tier_trackings, as_rows(new_trackings, fields_of(TierTracking)))
     change_all(db, _CHANGE_TRACKINGS, organization_id, as_rows(changed_trackings, _CHANGEABLE))
 
 
 def next_wallets_lapsed(db: Connection, organization_id: int, after: int, at: datetime, limit: int) -> list[int]:
-    """The next wallets, by id, of members with a tier to be evaluated again: expired, or not active any more."""
+    """The next wallets, by id, of members whose tier of a program has to be evaluated again.
+
+    It has expired by `at`, or is not active any more.
+    """
     return list(db.exec_driver_sql(_LAPSED, (organization_id, after, at, limit)).scalars())
 
 
 def first_lapse(db: Connection, organization_id: int, after: datetime, until: datetime) -> datetime | None:
-    """The first moment after `after`, up to `until`, at which a stored tier ends; None if none does."""
+    """The first moment after `after`, up to `until`, at which a tier of a member ends; None if none ends then."""
     ends = member_tiers.c.expires_at
     statement = select(func.min(ends)).where(
         member_tiers.c.organization_id == organization_id, ends > after, ends <= until
@@ -219,7 +226,7 @@ def first_lapse(db: Connection, organization_id: int, after: datetime, until: da
 
 
 def next_wallets(db: Connection, organization_id: int, after: int, limit: int) -> list[int]:
-    """The next wallets of members, by id."""
+    """The next wallets of members after an id, ordered by id."""
     statement = (
         select(members.c.wallet_id)
         .where(members.c.organization_id == organization_id, members.c.wallet_id > after)

@@ -1,4 +1,4 @@
-"""Members: reading, enrolling and changing them."""
+"""Members: finding, enrolling and changing them."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -20,12 +20,12 @@ from persistence.rows import as_json, fields_of, typed
 from persistence.tables.ledger import wallets
 from persistence.tables.members import member_tiers, members
 
-# The punctuation that the column `search_text` takes for blanks.
+# The punctuation that separates words, as in the column `search_text`.
 _BETWEEN_WORDS = re.compile(r"[\x00-\x20!-/:-@\[-`{-~]+")
 
 
 def _has_words(words: str) -> Any:
-    """The condition that a member has all the words, the last of which may be unfinished; without words, no member."""
+    """The condition that a member has all these words, the last of which may be incomplete; false without words."""
     quoted = [f"'{word}'" for word in _BETWEEN_WORDS.split(words) if word]
     text_query = " & ".join(quoted) + ":*" if quoted else ""
     return members.c.search_text.bool_op("@@")(func.to_tsquery("simple", text_query))
@@ -69,8 +69,8 @@ WHERE m.organization_id = %s AND m.member_id = x.member_id
 RETURNING {", ".join(f"m.{name}" for name in fields_of(Member))}
 """)
 
-# Ids are in the order of the rows. Members are inserted in the order of a key, so that two calls with the same ones
-# wait for each other and do not deadlock.
+# New ids are in the order of the rows. Members are inserted in the order of their keys, so that two calls with the same
+# members wait for each other and do not deadlock.
 _ADD = Prepared(f"""
 WITH given AS (
     SELECT nextval('wallets_wallet_id_seq') AS wallet_id, nextval('members_member_id_seq') AS member_id, x.*
@@ -105,14 +105,14 @@ ORDER BY member.member_id
 
 
 def find_all_by_either_id(db: Connection, organization_id: int, member_id: int, loyalty_member_id: str) -> list[Member]:
-    """The members, at most two, that have the one id or the other."""
-    is_meant = or_(members.c.member_id == member_id, members.c.loyalty_member_id == loyalty_member_id)
-    return MEMBERS.find_where(db, organization_id, is_meant)
+    """The members, at most two, that have one of the two ids."""
+    has_either_id = or_(members.c.member_id == member_id, members.c.loyalty_member_id == loyalty_member_id)
+    return MEMBERS.find_where(db, organization_id, has_either_id)
 
 
-def find_all_by_gov_id(db: Connection, organization_id: int, gov_id: str, most: int) -> list[Member]:
-    """At most so many of the members with this government id, in no certain order."""
-    return MEMBERS.find_where(db, organization_id, members.c.gov_id == gov_id, limit=most)
+def find_all_by_gov_id(db: Connection, organization_id: int, gov_id: str, limit: int) -> list[Member]:
+    """At most `limit` of the members with this government id, in no certain order."""
+    return MEMBERS.find_where(db, organization_id, members.c.gov_id == gov_id, limit=limit)
 
 
 def find_page(db: Connection, organization_id: int, query: Mapping[str, Any]) -> Paged[Member]:
@@ -127,7 +127,7 @@ def find_page(db: Connection, organization_id: int, query: Mapping[str, Any]) ->
 def find_taken(
     db: Connection, organization_id: int, loyalty_member_ids: Collection[str], public_ids: Collection[str]
 ) -> tuple[set[str], set[str]]:
-    """The ids, and the ids that may be shown to others, that members have already."""
+    """The loyalty member ids and the public ids, among these, that members have already."""
     parameters = (organization_id, list(loyalty_member_ids), organization_id, list(public_ids))
     [(ids, taken_public_ids)] = query(db, _TAKEN, parameters)
     return set(ids), set(taken_public_ids)
@@ -142,12 +142,12 @@ def add_members(
     loyalty_program_id: int | None,
     now: datetime,
 ) -> list[tuple[Member, dict[int, HeldTier]]]:
-    """Insert members, their wallets in the ledger and their start in the program's default tier, with one statement.
+    """Insert members, their wallets in the ledger and their default tiers in the program, with one statement.
 
-    Returns the members in the order of the rows, each with the tiers held, by program id. A row has the values of a
-    member, its `wallet_key`, `created_at` for one who joined before, and `has_own_tier` for one who does not start in
-    the default tier. An id that another member has violates a unique key. If that member was inserted since the work
-    began, `transactions.run` retries the work, which then finds the member.
+    Returns the members in the order of the rows, each with the tiers that the member holds, by program id. A row has
+    the values of a member, its `wallet_key`, `created_at` if the member joined before, and `has_own_tier` if the member
+    does not start in the default tier. An id that another member has violates a unique key. If that member was inserted
+    since the work began, `transactions.run` retries the work, which then finds the member.
     """
     parameters = {
         "organization_id": organization_id,
@@ -175,7 +175,7 @@ def lock(db: Connection, member: Member) -> Member:
 
 
 def store_member(db: Connection, member: Member, values: Mapping[str, Any], now: datetime) -> Member:
-    """Store other values of a member; an id that another member has raises MemberExists."""
+    """Store new values of a member; raises MemberExists for an id that another member has."""
     refusals = {
         "uq_members_organization_id_loyalty_member_id": member_exists(values.get("loyalty_member_id")),
         "uq_members_organization_id_public_loyalty_member_id": public_id_taken(values.get("public_loyalty_member_id")),
@@ -186,9 +186,9 @@ def store_member(db: Connection, member: Member, values: Mapping[str, Any], now:
 def store_members(
     db: Connection, organization_id: int, changes: Sequence[tuple[int, Mapping[str, Any]]], now: datetime
 ) -> dict[int, Member]:
-    """Store other values of members, given by id with all values of each, with one statement; returns them by id.
+    """Store new values of members with one statement; returns the changed members, by id.
 
-    An id that another member has violates a unique key.
+    A change is the id of a member with all values. An id that another member has violates a unique key.
     """
     rows = [{**values, "member_id": member_id} for member_id, values in changes]
     changed_members = [Member(*row) for row in query(db, _CHANGE, (now, as_json(rows), organization_id))]

@@ -1,4 +1,4 @@
-"""Missions, progress of members in them, and the counts of events and requests."""
+"""Missions, the progress of members in missions, and the trackings of counts by events and requests."""
 
 from collections.abc import Collection, Mapping
 from datetime import date, datetime
@@ -28,7 +28,7 @@ TRACKINGS = Records(mission_trackings, MissionTracking)
 # The database assigns the id.
 _NEW_TRACKING = tuple(name for name in fields_of(MissionTracking) if name != "mission_tracking_id")
 
-_STANDINGS = Prepared("""
+_PROGRESS = Prepared("""
 SELECT member_id, mission_id, goal_count, counted, times_achieved, last_counter_count_when_achieved, last_achieved_at
 FROM member_missions WHERE organization_id = %s AND member_id = ANY(%s::bigint[]) AND mission_id = ANY(%s::bigint[])
 """)
@@ -42,11 +42,12 @@ JOIN mission_trackings t ON t.organization_id = %s AND t.member_id = ANY(%s) AND
 GROUP BY 1, 2, 3
 """
 
-_KEEP = upsert(member_missions)
+_STORE_PROGRESS = upsert(member_missions)
 
-_UNDO = update_by_id(mission_trackings, "mission_tracking_id", "reversal_loyalty_event_id")
+_MARK_REVERSED = update_by_id(mission_trackings, "mission_tracking_id", "reversal_loyalty_event_id")
 
-_FIND_LAST = """
+# After a reversal, the last achievement is that of the newest remaining tracking, or none.
+_RESET_LAST_ACHIEVED = """
 UPDATE member_missions m SET last_counter_count_when_achieved = last.goal_count, last_achieved_at = last.happened_at
 FROM (
     SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(member_id bigint, mission_id bigint) LIMIT %s
@@ -62,7 +63,7 @@ WHERE m.organization_id = %s AND m.member_id = x.member_id AND m.mission_id = x.
 
 
 def find_all_named(db: Connection, organization_id: int, names: Collection[str]) -> list[Mission]:
-    """The missions with these keys, codes or names, which several may have, by id."""
+    """The missions whose key, code or name is one of `names`, ordered by id; several missions may share a name."""
     keys, table = [name.lower() for name in names if is_key(name.lower())], missions.c
     is_named = or_(table.mission_key.in_(keys), table.code.in_(list(names)), table.name.in_(list(names)))
     return MISSIONS.find_where(db, organization_id, is_named, order=[MISSIONS.id])
@@ -71,8 +72,8 @@ def find_all_named(db: Connection, organization_id: int, names: Collection[str])
 def progress_of_members(
     db: Connection, organization_id: int, member_ids: Collection[int], mission_ids: Collection[int]
 ) -> dict[MemberMission, MissionProgress]:
-    """Progress of members in missions; members without counts are left out."""
-    rows = query(db, _STANDINGS, (organization_id, list(member_ids), list(mission_ids)))
+    """The progress of members in missions, by member id and mission id; missions without counts are left out."""
+    rows = query(db, _PROGRESS, (organization_id, list(member_ids), list(mission_ids)))
     return {
         (member_id, mission_id): MissionProgress(Progress(goal, count, times), last_counter, last_achieved_at)
         for member_id, mission_id, goal, count, times, last_counter, last_achieved_at in rows
@@ -85,7 +86,10 @@ def achieved_in_periods(
     member_ids: Collection[int],
     periods: Mapping[tuple[int, date], tuple[datetime, datetime]],
 ) -> dict[Period, int]:
-    """How often members achieved missions in `periods`: their begin and end, by mission id and first day."""
+    """How often members achieved missions in `periods`, which have their begin and end by mission id and first day.
+
+    The result is by member id, mission id and first day; periods without achievements are left out.
+    """
     bounds = [
         {"mission_id": mission_id, "first_day": first_day, "begins": begins, "ends": ends}
         for (mission_id, first_day), (begins, ends) in periods.items()
@@ -102,11 +106,11 @@ def find_trackings(db: Connection, organization_id: int, event_ids: Collection[i
 
 def write(db: Connection, organization_id: int, changes: MissionChanges, at: datetime) -> None:
     """Store the changes of a unit of work; at most four statements."""
-    undone = [
-        {"mission_tracking_id": tracking_id, "reversal_loyalty_event_id": by}
-        for tracking_id, by in changes.reversals.items()
+    reversal_rows = [
+        {"mission_tracking_id": tracking_id, "reversal_loyalty_event_id": event_id}
+        for tracking_id, event_id in changes.reversals.items()
     ]
-    change_all(db, _UNDO, organization_id, undone)
+    change_all(db, _MARK_REVERSED, organization_id, reversal_rows)
     add_all(db, mission_trackings, as_rows(changes.trackings, _NEW_TRACKING))
     if changes.progress_of_members:
         progress_rows = [
@@ -123,10 +127,10 @@ def write(db: Connection, organization_id: int, changes: MissionChanges, at: dat
             }
             for (member_id, mission_id), progress in changes.progress_of_members.items()
         ]
-        defer(db, _KEEP, (as_json(progress_rows),))
+        defer(db, _STORE_PROGRESS, (as_json(progress_rows),))
     if changes.reversed_achievements:
-        places = [
+        pairs = [
             {"member_id": member_id, "mission_id": mission_id}
             for member_id, mission_id in sorted(changes.reversed_achievements)
         ]
-        defer(db, _FIND_LAST, (*recordset_of(places), organization_id, organization_id))
+        defer(db, _RESET_LAST_ACHIEVED, (*recordset_of(pairs), organization_id, organization_id))

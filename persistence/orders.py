@@ -15,10 +15,10 @@ ORDERS = Records(purchase_orders, Order)
 ITEMS = Records(order_items, OrderItem)
 
 _ORDER_FIELDS, _ITEM_FIELDS = fields_of(Order), fields_of(OrderItem)
-_MOVED = ("order_id", "status", "returned_total", "event_ids", "payments")
-_MOVE = update_by_id(purchase_orders, *_MOVED, "updated_at")
-_RETURNED = ("order_item_id", "returned_quantity", "returned_total")
-_RETURN_ITEMS = update_by_id(order_items, *_RETURNED, "updated_at")
+_CHANGED_COLUMNS = ("order_id", "status", "returned_total", "event_ids", "payments")
+_CHANGE_ORDERS = update_by_id(purchase_orders, *_CHANGED_COLUMNS, "updated_at")
+_RETURN_COLUMNS = ("order_item_id", "returned_quantity", "returned_total")
+_RETURN_ITEMS = update_by_id(order_items, *_RETURN_COLUMNS, "updated_at")
 
 _DATES = Prepared(f"""
 SELECT member_id, coalesce(external_event_date, created_at) FROM purchase_orders
@@ -31,7 +31,7 @@ ORDER BY 1, 2
 def find_order_history(
     db: Connection, organization_id: int, member_ids: Collection[int], before: datetime, without: Collection[int] = ()
 ) -> OrderHistory:
-    """The orders of members before a moment that were not undone, without those of the given ids."""
+    """The orders of members before a moment, except undone orders and the orders with the ids `without`."""
     dates: dict[int, list[datetime]] = {}
     for member_id, moment in query(db, _DATES, (organization_id, list(member_ids), list(without), before)):
         dates.setdefault(member_id, []).append(moment)
@@ -39,7 +39,7 @@ def find_order_history(
 
 
 def find_items(db: Connection, organization_id: int, order_ids: Collection[int]) -> dict[int, tuple[OrderItem, ...]]:
-    """The items of orders, in order, by the order's id."""
+    """The items of each order, ordered by item id, by order id."""
     items: dict[int, list[OrderItem]] = {order_id: [] for order_id in order_ids}
     for item in ITEMS.find_where(
         db, organization_id, order_items.c.order_id.in_(list(items)), order=[order_items.c.order_item_id]
@@ -51,7 +51,7 @@ def find_items(db: Connection, organization_id: int, order_ids: Collection[int])
 def find_by_external_ids(
     db: Connection, organization_id: int, external_ids: Collection[str]
 ) -> dict[str, OrderWithItems]:
-    """The orders with these external ids, with their items in order."""
+    """The orders with these external ids, by external id, each with its items, ordered by id."""
     orders = ORDERS.find_all(db, organization_id, external_id=external_ids)
     if not orders:
         return {}
@@ -60,16 +60,16 @@ def find_by_external_ids(
 
 
 def add_orders(db: Connection, orders: Sequence[Order], items: Sequence[OrderItem]) -> None:
-    """Insert orders and items, whose ids were reserved."""
+    """Insert orders and items, whose ids were reserved before."""
     add_all(db, purchase_orders, orders, names=_ORDER_FIELDS)
     add_all(db, order_items, items, names=_ITEM_FIELDS)
 
 
 def move_orders(db: Connection, organization_id: int, changed_orders: Iterable[Order], at: datetime) -> None:
-    """Store the status of orders, the events that led to it, and their returned and refunded amounts."""
-    change_all(db, _MOVE, organization_id, as_rows(changed_orders, _MOVED, updated_at=at))
+    """Store the status of orders, the events that led to it, their returned amounts and their payments."""
+    change_all(db, _CHANGE_ORDERS, organization_id, as_rows(changed_orders, _CHANGED_COLUMNS, updated_at=at))
 
 
 def return_items(db: Connection, organization_id: int, items: Iterable[OrderItem], at: datetime) -> None:
     """Store the returned amounts of items."""
-    change_all(db, _RETURN_ITEMS, organization_id, as_rows(items, _RETURNED, updated_at=at))
+    change_all(db, _RETURN_ITEMS, organization_id, as_rows(items, _RETURN_COLUMNS, updated_at=at))

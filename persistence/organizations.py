@@ -1,4 +1,4 @@
-"""Organizations, their users and the keys that sign tokens."""
+"""Organizations, the permissions of users in them, and the keys that sign tokens."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -57,7 +57,10 @@ _WITH_RIGHTS = compile_statement(
 
 @dataclass(frozen=True, slots=True)
 class CurrentRights:
-    """A user's present permissions in an organization: inline ones and those of groups, merged."""
+    """A user's current permissions in an organization: inline permissions and those of groups, merged.
+
+    `is_active` is that of the user, `is_member` is true if the membership of the organization is active, too.
+    """
 
     is_active: bool
     is_member: bool
@@ -69,13 +72,13 @@ _UNKNOWN_USER = CurrentRights(False, False, Grant(frozenset()), 0)
 
 
 def find(db: Connection, organization_id: int) -> Organization | None:
-    """The organization with this id."""
+    """The organization with this id; None if it does not exist."""
     rows = query(db, _FIND, {"organization_id": organization_id})
     return Organization(*rows[0]) if rows else None
 
 
 def find_details(db: Connection, organization_id: int) -> OrganizationDetails:
-    """The organization with this id, which exists, with all of its settings."""
+    """The organization with this id, which must exist, with all of its settings."""
     columns = columns_of(organizations, OrganizationDetails)
     return OrganizationDetails(
         *db.execute(select(*columns).where(organizations.c.organization_id == organization_id)).one()
@@ -83,13 +86,16 @@ def find_details(db: Connection, organization_id: int) -> OrganizationDetails:
 
 
 def find_time(db: Connection, organization_id: int) -> datetime:
-    """The time of an organization: what its test clock shows, or the real time."""
+    """The time of an organization: the time of its test clock, or the real time if it has none."""
     organization, now = find(db, organization_id), datetime.now(UTC)
     return now if organization is None else organization.time_at(now)
 
 
 def find_with_rights(db: Connection, organization_id: int, user_id: int) -> tuple[Organization, CurrentRights] | None:
-    """The organization and the present permissions of a user, who may be unknown, in one query."""
+    """The organization and the current permissions of a user, in one query; None without the organization.
+
+    An unknown user has no permissions.
+    """
     rows = query(db, _WITH_RIGHTS, {"organization_id": organization_id, "user_ids": [user_id]})
     if not rows:
         return None
@@ -100,10 +106,10 @@ def find_with_rights(db: Connection, organization_id: int, user_id: int) -> tupl
 def find_with_records(
     db: Connection, organization_id: int, user_ids: Collection[int], addresses: Addresses[Record] | None = None
 ) -> tuple[Organization, dict[int, CurrentRights], Mapping[Any, Record] | None] | None:
-    """The organization, the present permissions of users, who may be unknown, and records by their addresses.
+    """The organization, the current permissions of users, and the records with these addresses, in one query.
 
-    All in one query. None without the organization; the records are None if they were not read: each would come as
-    often as there are users.
+    None without the organization. Unknown users have no permissions. The records are None if they were not read: there
+    are no addresses, or several users, and the query would return every record for each user.
     """
     statement = _WITH_RIGHTS if user_ids else _FIND
     parameters: dict[str, Any] = {"organization_id": organization_id, "user_ids": list(user_ids)}
@@ -121,18 +127,18 @@ def find_with_records(
 
 
 @cache
-def _with_records(statement: str, of_records: str) -> Prepared:
-    """The statement whose rows are each followed by each row of the other, in no certain order, or else by NULLs.
+def _with_records(statement: str, record_statement: str) -> Prepared:
+    """The statement that combines each row of a statement with each record, in no certain order, or with NULLs.
 
-    Both have the same values for parameters of the same names.
+    Parameters that have the same name in both statements have the same value.
     """
-    return Prepared(f"SELECT * FROM ({statement}) AS x LEFT JOIN ({of_records}) AS y ON true")
+    return Prepared(f"SELECT * FROM ({statement}) AS x LEFT JOIN ({record_statement}) AS y ON true")
 
 
 def _organization_and_rights(
     rows: Sequence[tuple[Any, ...]], user_ids: Collection[int]
 ) -> tuple[Organization, dict[int, CurrentRights]]:
-    """The organization and the rights of users, from the rows of one of the statements above."""
+    """The organization and the rights of users, from the rows of _WITH_RIGHTS, or of _FIND without users."""
     width = len(_COLUMNS)
     organization = Organization(*rows[0][:width])
     rights = dict.fromkeys(user_ids, _UNKNOWN_USER)
@@ -154,14 +160,15 @@ def add_organization(db: Connection, **values: Any) -> Organization:
 
 
 def change_organization(db: Connection, organization_id: int, **values: Any) -> OrganizationDetails:
-    """Change an organization's own columns."""
+    """Store new values of an organization."""
     return change(db, organizations, OrganizationDetails, {"organization_id": organization_id}, values)
 
 
 def raise_configuration_version(db: Connection, organization_id: int) -> None:
     """Make every process reload the configuration of the organization before its next event.
 
-    What the transaction itself loads from now on may be rolled back, so it is kept in `changing_configurations`.
+    The configuration that the transaction itself loads from now on may be rolled back, so it is kept only for this
+    transaction, in `changing_configurations`.
     """
     if changing_configurations(db) is None:
         db.execution_options(changing_configurations={})
@@ -173,7 +180,10 @@ def raise_configuration_version(db: Connection, organization_id: int) -> None:
 
 
 def changing_configurations(db: Connection) -> dict[int, Any] | None:
-    """Return where a transaction that changes a configuration keeps what it loads, by organization; None for others."""
+    """Return the configurations that this transaction has loaded, by organization id.
+
+    None if the transaction has not changed a configuration: it can use those of the process.
+    """
     configurations: dict[int, Any] | None = db.get_execution_options().get("changing_configurations")
     return configurations
 
@@ -191,7 +201,7 @@ def add_user(db: Connection, organization_id: int, membership: Mapping[str, Any]
 
 
 def find_oldest(db: Connection, name: str | None = None) -> int | None:
-    """The id of the oldest organization, of this name if one is given."""
+    """The id of the oldest organization, or of the oldest one with this name; None if there is none."""
     statement = select(organizations.c.organization_id).order_by(organizations.c.organization_id).limit(1)
     return db.execute(statement if name is None else statement.where(organizations.c.name == name)).scalar()
 
@@ -205,8 +215,8 @@ def find_all(db: Connection) -> list[Organization]:
 def with_rows(db: Connection, table: str, condition: str = "true") -> list[int]:
     """The organizations with rows `w` of a table that meet a condition of SQL, found by one probe of an index for each.
 
-    Workers find by it where there is something to do, and then do it for one organization after the other; in another
-    order each time, so that none with much to do is always first.
+    Workers use it to find the organizations with work to do. The order is random, so that no organization with much
+    work is always first.
     """
     rows = query(db, _WITH_ROWS.format(table=table, condition=condition), ())
     return [organization_id for (organization_id,) in rows]
@@ -214,7 +224,7 @@ def with_rows(db: Connection, table: str, condition: str = "true") -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class SigningKey:
-    """A key pair that signs tokens; the newest signs, all verify."""
+    """A key pair for tokens; the newest one signs them, all verify them."""
 
     key_id: str
     algorithm: str
@@ -223,7 +233,7 @@ class SigningKey:
 
 
 def signing_keys_newest_first(db: Connection) -> list[SigningKey]:
-    """Every signing key."""
+    """All signing keys, the newest first."""
     rows = db.execute(select(*columns_of(signing_keys, SigningKey)).order_by(signing_keys.c.created_at.desc())).all()
     return [SigningKey(*row) for row in rows]
 
@@ -238,5 +248,5 @@ def add_signing_key(db: Connection, key: SigningKey) -> None:
 
 
 def wait_for_signing_key_turn(db: Connection) -> None:
-    """Serialize the decision that a first signing key is needed."""
+    """Serialize the creation of the first signing key."""
     db.execute(select(func.pg_advisory_xact_lock(func.hashtext("loyalty signing keys"))))

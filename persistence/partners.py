@@ -1,4 +1,4 @@
-"""Partners' API keys, and the ids of the payments that they have reported."""
+"""The API keys of partners, and the ids of the payments that partners have reported."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -21,7 +21,7 @@ PARTNER_API_KEYS = Records(
 
 _PAYMENTS = Prepared("SELECT payment_id FROM partner_payments WHERE organization_id = %s AND payment_id = ANY(%s)")
 
-# All transactions use one order, so that none deadlock.
+# All transactions insert in one order, so that none deadlock.
 _CLAIM = Prepared("""
 INSERT INTO partner_payments (organization_id, payment_id, partner_api_key_id, member_id, created_at)
 SELECT %s, x.payment_id, x.partner_api_key_id, x.member_id, %s
@@ -31,7 +31,7 @@ ON CONFLICT (organization_id, payment_id) DO NOTHING
 RETURNING payment_id
 """)
 
-# All transactions use one order, so that none deadlock.
+# All transactions lock in one order, so that none deadlock.
 _LOCK_CUSTOMERS = text(
     """
     SELECT pg_advisory_xact_lock(lock) FROM (
@@ -43,7 +43,7 @@ _LOCK_CUSTOMERS = text(
 
 
 def record_use(db: Connection, key: PartnerApiKey, now: datetime) -> None:
-    """Store that a key was used, unless a use within the last minute is stored already."""
+    """Store that a key was used, unless a use within the last minute was stored."""
     last = partner_api_keys.c.last_used_at
     db.execute(
         update(partner_api_keys)
@@ -56,7 +56,7 @@ def record_use(db: Connection, key: PartnerApiKey, now: datetime) -> None:
 
 
 def revoke(db: Connection, key: PartnerApiKey, at: datetime) -> bool:
-    """Make a key invalid from now on; False if it was so before."""
+    """Make a key invalid from now on; returns False if it was invalid before."""
     result = db.execute(
         update(partner_api_keys)
         .where(
@@ -74,16 +74,17 @@ def lock_customers(db: Connection, organization_id: int, names: Collection[str])
 
 
 def find_payments(db: Connection, organization_id: int, payment_ids: Collection[str]) -> set[str]:
-    """The ids among these under which a payment was reported before."""
+    """The ids, among these, with which a payment was reported before."""
     return {row[0] for row in query(db, _PAYMENTS, (organization_id, list(payment_ids)))}
 
 
 def claim_payments(
     db: Connection, organization_id: int, payments: Sequence[tuple[str, int | None, int]], at: datetime
 ) -> set[str]:
-    """Claim the ids of payments, each given with its API key, if a partner reported it, and member.
+    """Claim the ids of payments; each payment is its id, the id of its API key or None, and the id of its member.
 
-    Returns the ones that no other transaction has; waits for others that are claiming one of them to end.
+    Payments have an API key if a partner reported them. Returns the ids that no other transaction has claimed; waits
+    for the end of transactions that are claiming one of the ids.
     """
     rows = [
         {"payment_id": payment_id, "partner_api_key_id": key_id, "member_id": member_id}

@@ -1,4 +1,4 @@
-"""Periodic jobs: when each is due, and which worker runs it."""
+"""Periodic jobs: the times at which they are due, and claims by workers."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
@@ -11,7 +11,7 @@ from persistence.tables.triggers import periodic_jobs
 
 
 class Due(NamedTuple):
-    """A claimed job, with the result of its last complete run."""
+    """A claimed job, with the result of its last complete run; None before the first one."""
 
     name: str
     last_result: Mapping[str, Any] | None
@@ -25,12 +25,12 @@ def add_missing(db: Connection, names: Collection[str], now: datetime) -> None:
 
 
 def claim(db: Connection, intervals: Mapping[str, timedelta], now: datetime) -> Due | None:
-    """Claim the job among `intervals` that is due longest, for one interval; None if none is, or another has it.
+    """Claim the job of `intervals` that has been due the longest; it is due again after its interval.
 
-    A worker that dies while it runs a job leaves it to the next interval.
+    None if no job is due, or another worker is claiming it. If the worker crashes, the job runs after the interval.
     """
-    # A time far ahead was stored by a wrong clock, or for an interval that is shorter now. Twice
-    # the interval, so that clocks of several machines may differ.
+    # A time far ahead was stored by a wrong clock, or for an interval that is shorter now: the job is due. Twice the
+    # interval, because the clocks of several machines may differ.
     far_ahead = [
         and_(periodic_jobs.c.name == name, periodic_jobs.c.next_run_at > now + 2 * interval)
         for name, interval in intervals.items()
@@ -50,10 +50,10 @@ def claim(db: Connection, intervals: Mapping[str, timedelta], now: datetime) -> 
 
 
 def store(db: Connection, name: str, **values: Any) -> None:
-    """Store columns of a job: the result or the error of its last run, or when it runs next."""
+    """Store columns of a job: the result or the error of its last run, or the time of its next run."""
     db.execute(update(periodic_jobs).where(periodic_jobs.c.name == name).values(**values))
 
 
 def last_result(db: Connection, name: str) -> Mapping[str, Any] | None:
-    """The result of the last complete run of a job."""
+    """The result of the last complete run of a job; None if it has never run."""
     return db.execute(select(periodic_jobs.c.last_result).where(periodic_jobs.c.name == name)).scalar_one_or_none()

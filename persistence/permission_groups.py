@@ -24,26 +24,26 @@ PERMISSION_GROUPS = Records(
 
 
 def count_users(db: Connection, group: PermissionGroup) -> int:
-    """How many users the group has, active or not."""
-    count: int = db.execute(select(func.count()).select_from(links).where(*_address(links, group))).scalar_one()
+    """The number of users in the group, active or not."""
+    count: int = db.execute(select(func.count()).select_from(links).where(*_is_of_group(links, group))).scalar_one()
     return count
 
 
 def delete_group(db: Connection, group: PermissionGroup) -> None:
     """Delete a group that has no users."""
-    db.execute(delete(table).where(*_address(table, group)))
+    db.execute(delete(table).where(*_is_of_group(table, group)))
 
 
-def _address(addressed: Table, group: PermissionGroup) -> tuple[Any, ...]:
-    """The conditions that rows of a table are those of a group."""
+def _is_of_group(of_table: Table, group: PermissionGroup) -> tuple[Any, ...]:
+    """The conditions that rows of a table belong to a group."""
     return (
-        addressed.c.organization_id == group.organization_id,
-        addressed.c.permission_group_id == group.permission_group_id,
+        of_table.c.organization_id == group.organization_id,
+        of_table.c.permission_group_id == group.permission_group_id,
     )
 
 
 def _select_from_groups(members: Table, *columns: Any) -> Any:
-    """Select columns of the permission groups of the user in each row of `members`."""
+    """Select columns of the permission groups of the user in each row of `members`, a table of memberships."""
     return (
         select(*columns)
         .select_from(links.join(table, is_same(table, links, "permission_group_id")))
@@ -53,17 +53,17 @@ def _select_from_groups(members: Table, *columns: Any) -> Any:
 
 
 def groups_administer(members: Table) -> Any:
-    """The condition that a group makes the user of a membership an administrator, for a query on memberships."""
+    """The condition that the user of a membership is in a group of administrators, for a query on memberships."""
     return _select_from_groups(members, links.c.user_id).where(table.c.is_admin).exists()
 
 
 def roles_of_groups(members: Table) -> Any:
-    """The roles of all groups of a membership's user, for a query on memberships."""
+    """The roles of all groups of the user of a membership, for a query on memberships."""
     roles = _select_from_groups(members, func.unnest(table.c.roles)).distinct()
     return func.array(roles.scalar_subquery(), type_=ARRAY(Text))
 
 
 def keys_of_groups(members: Table) -> Any:
-    """The keys of the groups of a membership's user, in order, for a query on memberships."""
+    """The ordered keys of the groups of the user of a membership, for a query on memberships."""
     keys = _select_from_groups(members, table.c.permission_group_key).order_by(table.c.permission_group_key)
     return func.array(keys.scalar_subquery(), type_=ARRAY(Text))

@@ -16,7 +16,7 @@ _STORE_ORDERS = update_by_id(points_payments, "points_payment_id", "order_extern
 
 
 def store_orders(db: Connection, organization_id: int, orders: Mapping[int, str], at: datetime) -> None:
-    """Store the external ids of the orders that have captured payments, by the id of the payment."""
+    """Store the external ids of the orders that have captured payments; `orders` has them by the id of the payment."""
     rows = [
         {"points_payment_id": payment_id, "order_external_id": external_id, "updated_at": at}
         for payment_id, external_id in orders.items()

@@ -22,19 +22,19 @@ TIERS = Records(
 
 
 def find_page(db: Connection, organization: Organization, query: Mapping[str, Any]) -> Paged[LoyaltyProgram]:
-    """A page of programs, without the organization's default one if `default` is false."""
+    """A page of programs; without the organization's default program if `default` is false."""
     filters = {name: value for name, value in query.items() if name != "default"}
-    is_other = PROGRAMS.id.is_distinct_from(organization.default_loyalty_program_id)
-    others = [] if query["default"] else [is_other]
-    return PROGRAMS.find_page(db, organization.organization_id, filters, *others)
+    is_not_default = PROGRAMS.id.is_distinct_from(organization.default_loyalty_program_id)
+    conditions = [] if query["default"] else [is_not_default]
+    return PROGRAMS.find_page(db, organization.organization_id, filters, *conditions)
 
 
 def set_default_tier(
     db: Connection, organization_id: int, loyalty_program_id: int, loyalty_tier_id: int | None
 ) -> dict[int, bool]:
-    """Make one of the program's tiers its default in place of the present one; None leaves it without.
+    """Make one of the program's tiers its default tier in place of the current one; with None, it has no default tier.
 
-    Returns the changed tiers, by id, and whether each is the default now.
+    Returns the ids of the changed tiers, each with True if it is the default now.
     """
     db.execute(
         update(loyalty_programs)
@@ -44,15 +44,15 @@ def set_default_tier(
         )
         .values(default_tier_id=loyalty_tier_id)
     )
-    is_chosen = loyalty_tiers.c.loyalty_tier_id.is_not_distinct_from(loyalty_tier_id)
+    is_new_default = loyalty_tiers.c.loyalty_tier_id.is_not_distinct_from(loyalty_tier_id)
     changed_tiers = db.execute(
         update(loyalty_tiers)
         .where(
             loyalty_tiers.c.organization_id == organization_id,
             loyalty_tiers.c.loyalty_program_id == loyalty_program_id,
-            loyalty_tiers.c.is_default != is_chosen,
+            loyalty_tiers.c.is_default != is_new_default,
         )
-        .values(is_default=is_chosen)
+        .values(is_default=is_new_default)
         .returning(loyalty_tiers.c.loyalty_tier_id, loyalty_tiers.c.is_default)
     )
     return {row.loyalty_tier_id: row.is_default for row in changed_tiers}

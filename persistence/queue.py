@@ -1,11 +1,11 @@
 """The queue of events: each member's line of events, claims by workers, and results of attempts.
 
-Every member has a line, in the order in which events were accepted; only its first event (the head) can be claimed, and
-that claims the whole line. Lines grow only at their end, under the lock of the member's row, so nothing gets before a
-head.
+Every member has a line, in the order in which events were accepted. Only its first event (the head) can be claimed,
+which claims the whole line. Lines grow only at their end, under the lock of the member's row, so that no event gets in
+front of a head.
 
-An event is due at once until it fails. After that only the database's clock decides when: those of servers and workers
-may differ.
+An event is due at once until it fails. From then on only the database's clock decides when it is due, since the clocks
+of servers and workers may differ.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -37,7 +37,7 @@ DEAD_ORDER_COLUMNS = {
 _EVENT_COLUMNS = ", ".join(f"e.{column.name}" for column in columns_of(events, LoyaltyEvent))
 _MEMBER_COLUMNS = ", ".join(f"m.{column.name}" for column in columns_of(members, Member))
 
-# Tracking and workers do not take this lock, so queueing waits only for others that queue.
+# Tracking and workers do not acquire this lock, so calls that queue events wait only for each other.
 _LOCK_MEMBERS = f"""
 SELECT {_MEMBER_COLUMNS} FROM members m
 WHERE m.organization_id = %s AND m.loyalty_member_id = ANY(%s)
@@ -50,15 +50,15 @@ SELECT %(organization_id)s, x.loyalty_event_id, x.member_id, x.place, 0, now(), 
 FROM json_to_recordset(%(rows)s::json) AS x(loyalty_event_id bigint, member_id bigint, place bigint)
 """
 
-# A queue that has just grown has the statistics of an empty one, by which the planner would rather sort a few rows than
-# walk along the index that has them in order. Both statements travel as one.
-_WALKING = "SET LOCAL enable_sort = off;"
-_AS_USUAL = "SET LOCAL enable_sort TO DEFAULT;"
+# A queue that has just grown has the statistics of an empty one, by which the planner prefers a sort of all rows to
+# reading them from the index in order. Each setting is sent in one message with the statement.
+_WITHOUT_SORT = "SET LOCAL enable_sort = off;"
+_WITH_SORT = "SET LOCAL enable_sort TO DEFAULT;"
 
-# A walk over the index from member to member: each one's head, locked unless another worker has it. What that one did
-# since this statement began is seen when the row is locked, so a head that is gone, put off or dead by then is passed
-# over. The lock names all columns of both indexes, so that it does not matter which one the planner takes.
-_CLAIM_HEADS = f"""{_WALKING}
+# Finds the heads by the index, from member to member, and locks the heads that no other worker has locked. A head that
+# another worker has removed, postponed or marked as dead since this statement began is seen so when the row is locked,
+# and is left out. The locking query compares all columns of both indexes, so that the planner can use either.
+_CLAIM_HEADS = f"""{_WITHOUT_SORT}
 WITH RECURSIVE heads AS (
     (
         SELECT member_id, place, loyalty_event_id FROM queued_events
@@ -93,7 +93,7 @@ WHERE q.organization_id = %(organization_id)s AND q.member_id = %(member_id)s AN
 FOR NO KEY UPDATE SKIP LOCKED
 """
 
-_LINES = f"""{_AS_USUAL}
+_LINES = f"""{_WITH_SORT}
 SELECT {_EVENT_COLUMNS}, l.attempts
 FROM unnest(%(member_ids)s::bigint[]) AS m(member_id)
 CROSS JOIN LATERAL (
@@ -107,7 +107,7 @@ ORDER BY l.place
 
 _REMOVE = "DELETE FROM queued_events WHERE organization_id = %s AND loyalty_event_id = ANY(%s)"
 
-# Only if the number of attempts is unchanged, so that a failure is never counted for an event that has moved on.
+# Only if the number of attempts is unchanged, so that a failure is not counted if another worker has tried the event.
 _NOTE_FAILURE = """
 UPDATE queued_events SET attempts = attempts + 1, next_attempt_at = now() + coalesce(%(wait)s, interval '0'),
     dead_at = CASE WHEN %(wait)s::interval IS NULL THEN now() END
@@ -130,12 +130,15 @@ FROM queued_events
 
 
 def lock_members(db: Connection, organization_id: int, loyalty_member_ids: Collection[str]) -> list[Member]:
-    """Lock the members with these ids against others that queue their events, in the order of `locks`."""
+    """Lock the members with these ids against other calls that queue their events, in the order of `locks`."""
     return [Member(*row) for row in db.exec_driver_sql(_LOCK_MEMBERS, (organization_id, list(loyalty_member_ids)))]
 
 
 def add(db: Connection, organization_id: int, rows: Sequence[dict[str, int]]) -> None:
-    """Put stored events, by `loyalty_event_id` and `member_id`, at their `place` in their locked members' lines."""
+    """Add stored events to the lines of their members, who are locked.
+
+    A row has the `loyalty_event_id`, the `member_id` and the `place` of the event in the line.
+    """
     defer(db, _ADD, {"organization_id": organization_id, "rows": as_json(rows)})
 
 
@@ -145,32 +148,33 @@ def waiting_organizations(db: Connection) -> list[int]:
 
 
 def has_waiting(db: Connection, organization_id: int) -> bool:
-    """True if events of the organization wait, whenever they are due."""
+    """True if the organization has waiting events, whether they are due or not."""
     return has_row(db, queued_events.c.organization_id == organization_id, queued_events.c.dead_at.is_(None))
 
 
 def claim_members(
     db: Connection, organization_id: int, after: int, limit: int, *, is_patient: bool = True
 ) -> list[int]:
-    """Claim the lines of the next members by id whose heads are due and unclaimed; returns the members.
+    """Claim the lines of the next members after an id whose heads are due and unclaimed; returns the members' ids.
 
-    Unless it `is_patient`, heads that wait for their next attempt are due as well.
+    Unless `is_patient`, heads that wait for their next attempt are due as well.
     """
     parameters = {"organization_id": organization_id, "after": after, "limit": limit, "is_patient": is_patient}
     return list(db.exec_driver_sql(_CLAIM_HEADS, parameters).scalars())
 
 
 def claim_head(db: Connection, organization_id: int, member_id: int, *, is_patient: bool = True) -> int | None:
-    """Claim the line of one member; the id of its head, or None if nothing is due or another worker has it.
+    """Claim the line of one member; returns the id of the event that is its head.
 
-    What is due is as in `claim_members`.
+    None if the head is not due, if another worker has claimed it, or if the line is empty. Unless `is_patient`, a head
+    that waits for its next attempt is due as well.
     """
     parameters = {"organization_id": organization_id, "member_id": member_id, "is_patient": is_patient}
     return db.exec_driver_sql(_CLAIM_HEAD, parameters).scalar()
 
 
 def find_lines(db: Connection, organization_id: int, member_ids: Collection[int], limit: int) -> list[QueuedEvent]:
-    """The first events, at most `limit` of each, of the members whose lines are claimed, in order."""
+    """The first events, at most `limit` of each line, of members whose lines are claimed, in the order of the lines."""
     parameters = {"organization_id": organization_id, "member_ids": list(member_ids), "limit": limit}
     return [QueuedEvent(LoyaltyEvent(*row[:-1]), row[-1]) for row in db.exec_driver_sql(_LINES, parameters)]
 
@@ -181,7 +185,10 @@ def remove(db: Connection, organization_id: int, event_ids: Collection[int]) -> 
 
 
 def note_failure(db: Connection, organization_id: int, queued: QueuedEvent, wait: timedelta | None) -> bool:
-    """Put an event off for so long, or, without a `wait`, on the dead-letter list; False if it has gone on since."""
+    """Postpone an event by `wait`; if `wait` is None, put it on the dead-letter list.
+
+    Returns False if another attempt has been made since.
+    """
     parameters = {
         "organization_id": organization_id,
         "loyalty_event_id": queued.event.loyalty_event_id,
@@ -193,8 +200,9 @@ def note_failure(db: Connection, organization_id: int, queued: QueuedEvent, wait
 
 
 def requeue(db: Connection, event: LoyaltyEvent) -> bool:
-    """Put a dead event at the end of its member's line, as if it had never been tried; False if it is not dead."""
+    """Put a dead event at the end of its member's line, with all attempts again; returns False if it is not dead."""
     db.execute(select(members.c.member_id).where(is_same(members, event, "member_id")).with_for_update(key_share=True))
+    # Places are ids of events, so that this one is behind all others.
     [place] = reserve_ids(db, events=1)["events"]
     parameters = {
         "organization_id": event.organization_id,

@@ -1,4 +1,4 @@
-"""The reads and writes of referrals during tracking: usable codes, and their uses."""
+"""The queries of referrals during tracking: usable codes, and their uses."""
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
@@ -13,8 +13,8 @@ from persistence.tables.referrals import referral_codes, referral_logs
 _CODE_COLUMNS = ", ".join(f"c.{name}" for name in fields_of(ReferralCode))
 _LOG_COLUMNS = ", ".join(f"l.{name}" for name in fields_of(ReferralLog))
 
-# Codes that the requests name or orders were created with, the codes that members were enrolled with, and from their
-# owners on, as far as what the server reports of an owner may be a referral again.
+# The codes in requests, the codes of orders, and the codes with which members were enrolled. Then the codes with which
+# the owners of these codes were enrolled, and so on: an event about an owner may be a referral, too.
 _USABLE = """
 WITH RECURSIVE usable AS (
     (SELECT c.referral_code_id, c.member_id, 1 AS distance FROM referral_codes c
@@ -58,7 +58,7 @@ SELECT {_CODE_COLUMNS}, (SELECT coalesce(sum(o.total_usages), 0)::bigint FROM re
 FROM referral_codes c WHERE c.organization_id = %s AND c.referral_code_id = ANY(%s::bigint[])
 """
 
-_PAIRS = """
+_USES_OF_REFERRED = """
 SELECT l.referral_code_id, l.referred_member_id, count(*) FROM referral_logs l
 WHERE l.organization_id = %s AND l.referral_code_id = ANY(%s::bigint[]) AND l.referred_member_id = ANY(%s::bigint[])
   AND l.reversal_loyalty_event_id IS NULL
@@ -78,16 +78,18 @@ _REVERSE = update_by_id(referral_logs, "referral_log_id", "reversal_loyalty_even
 def find_usable(
     db: Connection,
     organization_id: int,
-    codes: Collection[str],
-    orders: Collection[str],
-    loyalty_member_ids: Collection[str],
-    member_ids: Collection[int],
+    *,
+    codes: Collection[str] = (),
+    orders: Collection[str] = (),
+    loyalty_member_ids: Collection[str] = (),
+    member_ids: Collection[int] = (),
     distance: int,
 ) -> dict[int, int]:
-    """The ids of the codes that may be used, each with the member who has it; one statement.
+    """The ids of the codes that may be used, each with the id of its owner; one statement.
 
-    They are the codes equal to one of `codes`, the codes of `orders` (external ids) and those of the members'
-    enrolments; with a `distance` above 1 also the codes of the owners' enrolments, and so on.
+    They are the codes equal to one of `codes`, the codes of `orders` (external ids), and the codes with which the
+    members were enrolled; with a `distance` above 1 also the codes with which the owners of these codes were enrolled,
+    and so on.
     """
     values = {
         "organization": organization_id,
@@ -103,9 +105,9 @@ def find_usable(
 def find_wallets_of_referrers(
     db: Connection, organization_id: int, wallet_ids: Collection[int], distance: int
 ) -> list[int]:
-    """The wallets of the referrers of these wallets' members, of the referrers' own referrers, and so on.
+    """The wallets of the referrers of the members with these wallets, of the referrers of these referrers, and so on.
 
-    The referrer of a member has the code with which the member was enrolled. `distance` is the maximum number of steps
+    The referrer of a member owns the code with which the member was enrolled. `distance` is the maximum number of steps
     from a member to a referrer.
     """
     values = {"organization": organization_id, "wallets": list(wallet_ids), "distance": distance}
@@ -120,19 +122,19 @@ def find_logs_of_events(db: Connection, organization_id: int, event_ids: Collect
 def load_state(
     db: Connection, organization_id: int, code_ids: Collection[int], member_ids: Collection[int]
 ) -> ReferralUsageState:
-    """Load the codes with these ids, and the counts for them and these referred members; two statements.
+    """Load the codes with these ids, the uses of all codes of their owners, and the uses by these referred members.
 
-    The owners must be locked.
+    The owners of the codes must be locked. Two statements.
     """
     if not code_ids:
         return ReferralUsageState({}, {}, {})
-    codes, of_referrers = {}, {}
+    codes, uses_of_referrers = {}, {}
     for row in query(db, _CODES, (organization_id, list(code_ids))):
         code = ReferralCode(*row[:-1])
         codes[code.referral_code_id] = code
-        of_referrers[code.referral_program_id, code.member_id] = row[-1]
-    rows = query(db, _PAIRS, (organization_id, list(code_ids), list(member_ids)))
-    return ReferralUsageState(codes, of_referrers, {(row[0], row[1]): row[2] for row in rows})
+        uses_of_referrers[code.referral_program_id, code.member_id] = row[-1]
+    rows = query(db, _USES_OF_REFERRED, (organization_id, list(code_ids), list(member_ids)))
+    return ReferralUsageState(codes, uses_of_referrers, {(row[0], row[1]): row[2] for row in rows})
 
 
 def add_logs(db: Connection, uses: Iterable[CodeUse], now: datetime) -> None:
@@ -157,7 +159,7 @@ def add_logs(db: Connection, uses: Iterable[CodeUse], now: datetime) -> None:
 
 
 def reverse_logs(db: Connection, organization_id: int, reversals: Mapping[int, int], now: datetime) -> None:
-    """Mark logs as reversed, by log id, each with the event that reversed it."""
+    """Mark logs as reversed; `reversals` has the ids of logs, each with the id of the event that reversed it."""
     rows = [
         {"referral_log_id": log, "reversal_loyalty_event_id": event, "updated_at": now}
         for log, event in reversals.items()
@@ -166,7 +168,7 @@ def reverse_logs(db: Connection, organization_id: int, reversals: Mapping[int, i
 
 
 def count_usages(db: Connection, organization_id: int, changes: Mapping[int, int], now: datetime) -> None:
-    """Add to the usages of codes, by code id."""
+    """Add `changes` to the numbers of usages of codes, by code id."""
     rows = [
         {"referral_code_id": code_id, "total_usages": change, "updated_at": now}
         for code_id, change in changes.items()

@@ -57,8 +57,8 @@ FROM referral_programs p, LATERAL (
 WHERE p.organization_id = %s AND p.referral_program_id = ANY(%s::bigint[])
 """
 
-# Codes are created one request after the other, so that no two are alike but for case.
-_TAKE_TURN = "SELECT pg_advisory_xact_lock(hashtextextended('referral codes', %s))"
+# Serializes requests that create codes, so that no two codes differ only in the case of their letters.
+_SERIALIZE = "SELECT pg_advisory_xact_lock(hashtextextended('referral codes', %s))"
 
 _TAKEN = """
 SELECT code FROM referral_codes
@@ -77,8 +77,8 @@ _LEADERS = (
     "SELECT count(DISTINCT member_id) FROM referral_codes WHERE organization_id = %s AND referral_program_id = %s"
 )
 
-# One pass over all that names a referrer: codes, members enrolled with them, and logs. It joins only by index, since
-# the planner takes any program for a small one.
+# The members with codes, the members who were enrolled with these codes (invites), and the logs (accepted invites). All
+# joins are by indexes, since the planner assumes that a program is small.
 _LEADERBOARD = """
 SELECT m.member_id, m.profile ->> 'name' AS name, m.profile ->> 'email' AS email, s.invites, s.accepted_invites,
     s.points_accumulated
@@ -104,7 +104,7 @@ JOIN members m ON m.organization_id = %(organization)s AND m.member_id = s.membe
 
 
 def totals_of(db: Connection, organization_id: int, program_ids: Collection[int]) -> dict[int, ProgramTotals]:
-    """The totals of each of these programs, by program id; one statement for all."""
+    """The totals of these programs, by program id; one statement for all."""
     rows = db.exec_driver_sql(_TOTALS, (organization_id, list(program_ids)))
     return {row[0]: ProgramTotals(*row[1:]) for row in rows}
 
@@ -112,23 +112,23 @@ def totals_of(db: Connection, organization_id: int, program_ids: Collection[int]
 def add_codes(
     db: Connection, program: ReferralProgram, member_id: int, codes: Sequence[str], now: datetime
 ) -> list[ReferralCode]:
-    """Give a member codes, all of them or none.
+    """Add codes of a member, all of them or none; returns them in the order of `codes`.
 
-    Raises ReferralCodeTaken where one is taken, or differs from another one in the case of its letters only.
+    Raises ReferralCodeTaken if a code is taken, or differs from another code only in the case of its letters.
     """
     organization_id = program.organization_id
-    alike = [code for code, count in Counter(code.lower() for code in codes).items() if count > 1]
-    if alike:
-        raise ReferralCodeTaken(f"codes holds {', '.join(alike)} twice, in letters of another case.")
-    defer(db, _TAKE_TURN, (organization_id,))
+    repeated_codes = [code for code, count in Counter(code.lower() for code in codes).items() if count > 1]
+    if repeated_codes:
+        raise ReferralCodeTaken(f"codes holds {', '.join(repeated_codes)} twice, in letters of another case.")
+    defer(db, _SERIALIZE, (organization_id,))
     existing_codes = db.exec_driver_sql(_TAKEN, (organization_id, list(codes))).scalars().all()
     if not existing_codes:
         parameters = (organization_id, program.referral_program_id, member_id, now, now, list(codes))
         new_codes = [ReferralCode(*row) for row in db.exec_driver_sql(_ADD_CODES, parameters)]
         if len(new_codes) == len(codes):
-            place = {code: number for number, code in enumerate(codes)}
-            return sorted(new_codes, key=lambda referral_code: place[referral_code.code])
-        # Another request was faster.
+            places = {code: number for number, code in enumerate(codes)}
+            return sorted(new_codes, key=lambda referral_code: places[referral_code.code])
+        # Another request has added one of the codes.
         existing_codes = sorted(set(codes) - {referral_code.code for referral_code in new_codes})
     raise ReferralCodeTaken(f"These codes are taken: {', '.join(existing_codes)}.")
 
@@ -142,7 +142,7 @@ def find_log_page(db: Connection, code: ReferralCode, query: Mapping[str, Any]) 
 
 
 def find_leaderboard(db: Connection, program: ReferralProgram, page: Page) -> Paged[LeaderboardRow]:
-    """A page of the members with codes in the program, by default the most rewarded first."""
+    """A page of the members with codes in the program, by default the member with the most points first."""
     name, _, direction = (page.order or "pointsAccumulated,desc").partition(",")
     way = "DESC" if direction == "desc" else "ASC"
     statement = (

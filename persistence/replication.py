@@ -1,4 +1,4 @@
-"""How far a read replica has come, compared with the primary."""
+"""The progress of a read replica, compared with the primary."""
 
 import time
 
@@ -6,16 +6,16 @@ from sqlalchemy import Connection
 
 from persistence.connections import query
 
-# A commit returns after the log is flushed, unless the database is configured not to wait for that.
+# A commit returns after the log is flushed, unless the database is configured not to wait for the flush.
 _WRITTEN = """
 SELECT CASE current_setting('synchronous_commit') WHEN 'off' THEN pg_current_wal_insert_lsn()
     ELSE pg_current_wal_flush_lsn() END::text
 """
 
-# A database that replays nothing is a primary itself, such as one that took over from the last.
+# A database that is not in recovery is a primary itself, such as a replica that has replaced the primary.
 _REPLAYED = "SELECT NOT pg_is_in_recovery() OR coalesce(pg_last_wal_replay_lsn() >= %s::pg_lsn, false)"
 
-# Nothing may have happened since the last commit that was replayed: what was received and replayed is all there is.
+# If the replica has replayed all that it has received, it is not behind, however old the last commit is.
 _LAG = """
 SELECT CASE WHEN NOT pg_is_in_recovery() OR pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() THEN 0
     ELSE coalesce(extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()), 0) END
@@ -23,15 +23,15 @@ SELECT CASE WHEN NOT pg_is_in_recovery() OR pg_last_wal_receive_lsn() = pg_last_
 
 
 def position(primary: Connection) -> str:
-    """The place in the log of changes behind all that was committed until now."""
-    place: str = query(primary, _WRITTEN, ())[0][0]
-    return place
+    """The position in the log of the primary (WAL) after all changes that were committed until now."""
+    end_of_log: str = query(primary, _WRITTEN, ())[0][0]
+    return end_of_log
 
 
-def has_reached(replica: Connection, place: str, seconds: float) -> bool:
-    """True as soon as a replica shows all changes before a place of the log; False after so many seconds."""
+def has_reached(replica: Connection, log_position: str, seconds: float) -> bool:
+    """Wait until a replica has all changes before a position of the log; False if it has not after these seconds."""
     deadline, pause = time.monotonic() + seconds, 0.001
-    while not query(replica, _REPLAYED, (place,))[0][0]:
+    while not query(replica, _REPLAYED, (log_position,))[0][0]:
         if time.monotonic() + pause > deadline:
             return False
         time.sleep(pause)
@@ -40,5 +40,5 @@ def has_reached(replica: Connection, place: str, seconds: float) -> bool:
 
 
 def lag(replica: Connection) -> float:
-    """How many seconds ago that was committed which the replica replayed last; 0 if it has replayed all it received."""
+    """The seconds since the last replayed transaction was committed; 0 if the replica has replayed all it received."""
     return float(query(replica, _LAG, ())[0][0])

@@ -1,4 +1,4 @@
-"""Removing all records of a test organization; the database refuses it for others."""
+"""Removing all records of a test organization; the database refuses it for live organizations."""
 
 from sqlalchemy import Connection, delete, select, text, update
 
@@ -8,7 +8,8 @@ from persistence.rows import columns_of, record
 from persistence.tables import metadata
 from persistence.tables.organizations import organizations
 
-# The organization with its users stays; entries of the audit log stay as a chain, without their contents.
+# The tables of which no rows are removed: the organization and its users stay, and the audit log stays without its
+# contents, so that its chain of seals is complete.
 _KEPT = frozenset(
     {
         "organizations",
@@ -28,7 +29,10 @@ WHERE organization_id = :organization_id AND salt IS NOT NULL
 
 
 def lock(db: Connection, organization_id: int) -> Organization | None:
-    """Lock the organization against everything that adds records to it or moves its clock; return it."""
+    """Lock the organization against all calls that add records to it or move its clock; return it.
+
+    None if it does not exist.
+    """
     test_clocks.take(db, organization_id)
     statement = select(*columns_of(organizations, Organization)).where(
         organizations.c.organization_id == organization_id
@@ -37,9 +41,9 @@ def lock(db: Connection, organization_id: int) -> Organization | None:
 
 
 def remove_records(db: Connection, organization_id: int) -> int:
-    """Remove all records but those of users, with the test clock, and erase the contents of the audit log.
+    """Remove all records except users and permission groups, and the test clock; empty the entries of the audit log.
 
-    Returns how many rows there were.
+    Returns the number of removed rows.
     """
     db.execute(
         update(organizations)

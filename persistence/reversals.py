@@ -1,4 +1,4 @@
-"""The reads and writes for reversals of events and of all events that they caused."""
+"""The queries for reversals of events and of all events that they caused."""
 
 from collections.abc import Collection, Iterable
 from datetime import datetime
@@ -14,8 +14,8 @@ from persistence.tables.events import events
 
 _EVENT_COLUMNS = ", ".join(f"e.{column.name}" for column in columns_of(events, LoyaltyEvent))
 
-# Joined by LATERAL with OFFSET 0, which is by an index for each event. The planner cannot know how few they are, and
-# would rather read all that the organization has.
+# LATERAL with OFFSET 0 looks up the rows of each event by an index. The planner does not know how few events there are,
+# and would read all rows of the organization instead.
 _FAMILIES = """
 WITH RECURSIVE family AS (
     SELECT e.loyalty_event_id AS root_id, e.loyalty_event_id FROM events e
@@ -37,8 +37,8 @@ CROSS JOIN LATERAL (
 ORDER BY e.loyalty_event_id DESC
 """
 
-# Members of the events, sponsors whom re-evaluated rules can read, members who got points for one or gave some,
-# and owners of referral codes used.
+# The members of the events, the sponsors whom a new evaluation of the events can read, the members whose wallets the
+# events' transactions changed, and the owners of the used referral codes.
 _FAMILY_MEMBERS = f"""{_FAMILIES}
 SELECT e.member_id FROM family f
 CROSS JOIN LATERAL (
@@ -73,9 +73,9 @@ _ORDER_EVENTS = """
 SELECT unnest(event_ids) FROM purchase_orders WHERE organization_id = %s AND external_id = ANY(%s)
 """
 
-# Reverts cannot be reverted, and reverted transactions are skipped. So are the points of uses of coupons that stay in
-# force; by OFFSET 0 these are looked up for each transaction.
-_STANDING = """
+# Reverts cannot be reverted, and reverted transactions are left out. So are the transactions of coupon uses that a
+# cancellation does not restore; OFFSET 0 has them looked up for each transaction.
+_ACTIVE_TRANSACTIONS = """
 SELECT t.ledger_transaction_id, t.loyalty_event_id, t.system_unique_key FROM ledger_transactions t
 WHERE t.organization_id = %s AND t.loyalty_event_id = ANY(%s) AND t.transaction_type <> 3 AND t.status <> 2
     AND NOT t.is_expiry
@@ -94,19 +94,19 @@ _WRITE = update_by_id(events, *_CHANGEABLE, "updated_at")
 
 
 def find_members(db: Connection, organization_id: int, event_ids: Collection[int]) -> set[int]:
-    """The ids of the members affected by the reversal of these events, and of the events that they caused."""
+    """The ids of the members whom a reversal of these events, and of all events that they caused, affects."""
     values = (organization_id, list(event_ids), *(organization_id,) * 6)
     return set(db.exec_driver_sql(_FAMILY_MEMBERS, values).scalars())
 
 
 def find_members_of_orders(db: Connection, organization_id: int, external_ids: Collection[str]) -> set[int]:
-    """As `find_members`, of the events that led to these orders."""
+    """The ids of the members whom a reversal of all events about these orders affects, like `find_members`."""
     event_ids = db.exec_driver_sql(_ORDER_EVENTS, (organization_id, list(external_ids))).scalars().all()
     return find_members(db, organization_id, event_ids) if event_ids else set()
 
 
 def find_families(db: Connection, organization_id: int, event_ids: Collection[int]) -> dict[int, list[LoyaltyEvent]]:
-    """Each of these events with all events that it caused, newest first, by its id."""
+    """Each of these events with all events that it caused, newest first, by the id of the first event."""
     families: dict[int, list[LoyaltyEvent]] = {}
     values = (organization_id, list(event_ids), organization_id, organization_id)
     for row in query(db, _FAMILY_EVENTS, values):
@@ -117,15 +117,15 @@ def find_families(db: Connection, organization_id: int, event_ids: Collection[in
 def find_active_transactions(
     db: Connection, organization_id: int, event_ids: Collection[int]
 ) -> dict[int, dict[str, Stored]]:
-    """The transactions of these events that can be reverted, newest first, by event and systemUniqueKey."""
-    rows = query(db, _STANDING, (organization_id, list(event_ids), organization_id))
+    """The transactions of these events that can be reverted, newest first, by event id and by systemUniqueKey."""
+    rows = query(db, _ACTIVE_TRANSACTIONS, (organization_id, list(event_ids), organization_id))
     transactions_by_id = posting.find_stored(db, organization_id, [row[0] for row in rows])
-    active: dict[int, dict[str, Stored]] = {}
+    by_event: dict[int, dict[str, Stored]] = {}
     for transaction_id, event_id, key in rows:
-        active.setdefault(event_id, {})[key] = transactions_by_id[transaction_id]
-    return active
+        by_event.setdefault(event_id, {})[key] = transactions_by_id[transaction_id]
+    return by_event
 
 
 def write_events(db: Connection, organization_id: int, changed_events: Iterable[LoyaltyEvent], at: datetime) -> None:
-    """Store the amounts subtracted from events' limits, and the events that reversed them."""
+    """Store the limit counters of events, and the events that reversed them."""
     change_all(db, _WRITE, organization_id, as_rows(changed_events, _CHANGEABLE, updated_at=at))

@@ -1,6 +1,6 @@
 """The schema of the database: migrations, and comparisons with the tables in code.
 
-Alembic is imported only to change or to compare the schema, so that commands start quickly.
+Alembic is imported only to change the schema or to compare it, so that commands start quickly.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 _DIRECTORY = Path(__file__).parent / "migrations"
-# Any constant that nothing else in the database locks.
+# A number that nothing else in the database locks.
 _MIGRATION_LOCK = 0x6C6F79616C7401
 
 
-# Noted at Alembic's table, for the versions before.
+# A part of the comment on Alembic's table, from which older versions of the product learn whether they can use it.
 _USABLE = " is usable since "
 
 
@@ -28,30 +28,30 @@ class SchemaError(RuntimeError):
 
 
 def migrate(engine: Engine) -> list[str]:
-    """Apply the pending migrations, all or none, and return their names; concurrent calls are serialized."""
+    """Apply all pending migrations in one transaction and return their names; concurrent calls are serialized."""
     from alembic import command
 
     with engine.begin() as connection:
         lock_schema(connection)
-        to_do = _pending(connection)
-        if to_do:
+        revisions = _pending(connection)
+        if revisions:
             command.upgrade(config(connection), "head")
-            note = f"{to_do[-1]}{_USABLE}{usable_since()}"
+            note = f"{revisions[-1]}{_USABLE}{usable_since()}"
             connection.execute(text(f"COMMENT ON TABLE alembic_version IS '{note}'"))
             _keep_tenants_out_of_statistics(connection)
-        return to_do
+        return revisions
 
 
 def lock_schema(connection: Connection) -> None:
-    """Wait until no other transaction changes the schema, and lift the time limits of this one."""
-    # It may well take longer than a call is allowed to.
+    """Lock the schema against other transactions that change it, and remove the time limits of this transaction."""
+    # A change of the schema may take longer than a call may.
     connection.execute(text("SET LOCAL statement_timeout = 0"))
     connection.execute(text("SET LOCAL lock_timeout = 0"))
     connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
 
 
-# Tables whose statistics would still include the tenant column. PostgreSQL represents "no target" by -1 or null,
-# depending on its version.
+# The tables that still have statistics of the column of the organization. PostgreSQL represents "no target" by -1 or
+# null, depending on its version.
 _COUNTED_BY_TENANT = """
 SELECT c.oid::regclass::text FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
 WHERE a.attname = 'organization_id' AND coalesce(a.attstattarget, -1) <> 0
@@ -60,26 +60,26 @@ WHERE a.attname = 'organization_id' AND coalesce(a.attstattarget, -1) <> 0
 
 
 def _keep_tenants_out_of_statistics(connection: Connection) -> None:
-    """Make the planner assume an average tenant instead of looking one up.
+    """Make the planner assume an organization of average size instead of using statistics of this one.
 
-    An organization that is newer than the last ANALYZE would be taken for one without rows: the planner then reads all
-    that it has, by an index only on the tenant, once for every row that it joins.
+    For an organization that is newer than the last ANALYZE, the statistics have no rows: the planner would read all its
+    rows, by an index only on the organization, once for every row that it joins.
     """
     for table in connection.execute(text(_COUNTED_BY_TENANT)).scalars().all():
         connection.execute(text(f"ALTER TABLE {table} ALTER COLUMN organization_id SET STATISTICS 0"))
 
 
 def pending(engine: Engine) -> list[str]:
-    """The names of the migrations that the database has yet to see, oldest first."""
+    """The names of the migrations that the database lacks, oldest first."""
     with engine.connect() as connection:
         return _pending(connection)
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaState:
-    """The schema of a database: the migrations that it lacks, or the newer revision that it has.
+    """The schema of a database: the migrations that it lacks, or the newer revision that it has, None if not newer.
 
-    The schema is usable if nothing is pending, and a newer one allows for this version.
+    The schema is usable if no migration is pending, and if a newer revision works with this version of the product.
     """
 
     pending: tuple[str, ...]
@@ -104,7 +104,7 @@ def differences(engine: Engine) -> list[object]:
 
 
 def differences_on(connection: Connection) -> list[object]:
-    """`differences` as the transaction of one connection sees them."""
+    """The same as `differences`, in the transaction of a connection."""
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
 
@@ -115,6 +115,7 @@ def differences_on(connection: Connection) -> list[object]:
 
 
 def _pending(connection: Connection) -> list[str]:
+    """The names of the migrations that the database lacks; raises SchemaError if it is too new for this version."""
     newer = _newer(connection)
     if newer is not None:
         if _allows_for_this_version(connection, newer):
@@ -125,14 +126,14 @@ def _pending(connection: Connection) -> list[str]:
 
 
 def _revisions() -> list[str]:
-    """The revisions that this version knows, oldest first: the numbers at the beginning of the files' names."""
+    """The revisions that this version of the product knows, oldest first, from the names of the migrations' files."""
     return sorted(path.name.partition("_")[0] for path in (_DIRECTORY / "versions").glob("[0-9]*.py"))
 
 
 def _revision(connection: Connection) -> str | None:
     """The revision of the database; None before the first migration.
 
-    Raises SchemaError for a revision from before version 1.0.0, which no migration leads on from.
+    Raises SchemaError for a revision from before version 1.0.0, which cannot be migrated.
     """
     if connection.execute(text("SELECT to_regclass('alembic_version')")).scalar() is None:
         return None
@@ -146,13 +147,16 @@ def _revision(connection: Connection) -> str | None:
 
 
 def _newer(connection: Connection) -> str | None:
-    """The revision of the database if this version does not know it."""
+    """The revision of the database if this version does not know it; None if it does, or if there is none."""
     revision = _revision(connection)
     return None if revision is None or revision in _revisions() else revision
 
 
 def usable_since() -> str:
-    """The oldest revision whose version works with this one's schema: migrations that only expand it keep it so."""
+    """The oldest revision whose version of the product works with the schema of this version.
+
+    A migration that only expands the schema lets older versions work with it.
+    """
     from alembic.script import ScriptDirectory
 
     since = ""
@@ -164,7 +168,7 @@ def usable_since() -> str:
 
 
 def _allows_for_this_version(connection: Connection, newer: str) -> bool:
-    """True if the version that migrated the database has noted that this one works with its schema, too."""
+    """True if this version works with the schema, by the note of the version that migrated the database."""
     # The note is `<newest revision> is usable since <revision>`: every version that knows the second revision works.
     noted = connection.execute(text("SELECT obj_description(to_regclass('alembic_version'))")).scalar() or ""
     revision, _, since = noted.partition(_USABLE)
@@ -172,7 +176,7 @@ def _allows_for_this_version(connection: Connection, newer: str) -> bool:
 
 
 def config(connection: Connection) -> Config:
-    """Alembic's configuration for work on one open connection, without a file of its own."""
+    """The configuration of Alembic for one open connection, without a configuration file."""
     from alembic.config import Config
 
     config = Config()

@@ -1,8 +1,8 @@
-"""Test clocks: holding them still and taking them, and the records whose dates they must fit.
+"""Test clocks: locks of them, and the records whose dates they must fit.
 
-To hold a clock is a shared lock, to take it an exclusive one. A transaction that writes in a test organization holds
-its clock, also while there is none, since one may be about to begin; one that begins, moves or removes the clock takes
-it.
+To hold a clock is a shared lock, to take it an exclusive lock. A transaction that writes in a test organization holds
+its clock, even if there is none yet, since another transaction may begin one. A transaction that begins, moves or
+removes the clock takes it.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,17 +31,17 @@ WITHOUT_CLOCK: Mapping[str, None] = dict.fromkeys(
     ("clock_now", "clock_target", "clock_started_at", "clock_steps", "clock_error")
 )
 
-# What stays when an organization is emptied: its own record, and what is dated by the real time, whatever the clock
-# shows.
+# The tables whose rows stay when a test organization is reset: their dates are the real time, regardless of the clock.
 _LASTING = frozenset({"organizations", "organization_users", "permission_groups", "audit_log", "audit_log_seals"})
 
 FindOrganization = Callable[[Connection, int], Organization | None]
 
 
 def find_and_hold_clock(db: Connection, organization_id: int) -> Organization | None:
-    """Hold the organization's clock; return the organization, or None while its clock is taken or advanced.
+    """Hold the organization's clock; return the organization.
 
-    None if there is no such organization. A live organization has no clock to hold.
+    None if another transaction has taken the clock, if the clock is being advanced, or if the organization does not
+    exist. A live organization has no clock, and is always returned.
     """
     organization = organizations.find(db, organization_id)
     if organization is None or organization.environment != TEST:
@@ -52,8 +52,8 @@ def find_and_hold_clock(db: Connection, organization_id: int) -> Organization | 
 def find_advancing(db: Connection, organization_id: int) -> Organization | None:
     """Hold the clock of an organization that is being advanced, and return the organization.
 
-    So the clock does not move until the transaction ends. None if another transaction is moving the clock, or if the
-    clock has no target.
+    The clock does not move until the transaction ends. None if another transaction has taken the clock, or if the clock
+    is not being advanced.
     """
     if not _try(db, _TRY_TO_HOLD, organization_id):
         return None
@@ -62,9 +62,9 @@ def find_advancing(db: Connection, organization_id: int) -> Organization | None:
 
 
 def hold(db: Connection, organization_id: int) -> Organization | None:
-    """Hold the organization's clock still until the transaction ends; None if it is being advanced, or failed to be.
+    """Hold the organization's clock until the transaction ends, and return the organization.
 
-    Waits for calls that begin or remove the clock.
+    Waits for calls that begin or remove the clock. None if the clock is being advanced, or if advancing it has failed.
     """
     if not _try(db, _TRY_TO_HOLD, organization_id):
         if _unless_advancing(db, organization_id) is None:
@@ -74,11 +74,13 @@ def hold(db: Connection, organization_id: int) -> Organization | None:
 
 
 def _unless_advancing(db: Connection, organization_id: int) -> Organization | None:
+    """The organization; None if its clock has a target, to which it is being advanced."""
     organization = organizations.find(db, organization_id)
     return None if organization is None or organization.clock_target is not None else organization
 
 
 def _try(db: Connection, statement: str, organization_id: int) -> bool:
+    """Execute a statement that acquires a lock without waiting; True if it did."""
     return bool(query(db, statement, (organization_id,))[0][0])
 
 
@@ -88,24 +90,27 @@ def take(db: Connection, organization_id: int) -> None:
 
 
 def find_and_take_clock(db: Connection, organization_id: int) -> OrganizationDetails:
-    """Take the organization's clock; return the organization as read thereafter."""
+    """Take the organization's clock; return the organization, read after that."""
     take(db, organization_id)
     return organizations.find_details(db, organization_id)
 
 
 def find_and_try_to_take_clock(db: Connection, organization_id: int) -> OrganizationDetails | None:
-    """Take the organization's clock and return the organization; None, without waiting, if another has the clock."""
+    """Take the organization's clock without waiting, and return the organization.
+
+    None if another transaction holds the clock or has taken it.
+    """
     return organizations.find_details(db, organization_id) if _try(db, _TRY_TO_TAKE, organization_id) else None
 
 
 def find_advancing_ids(db: Connection) -> list[int]:
-    """The ids of the organizations whose clocks are being advanced, in random order."""
+    """The ids of the organizations whose clocks are being advanced and have not failed, in random order."""
     statement = select(table.c.organization_id).where(table.c.clock_target.is_not(None), table.c.clock_error.is_(None))
     return list(db.execute(statement.order_by(func.random())).scalars())
 
 
 def newest_record(db: Connection, organization_id: int) -> datetime | None:
-    """When the newest event, ledger transaction or member was recorded; None if there is none."""
+    """The time at which the newest event, ledger transaction or member was created; None if there is none."""
     moments = union_all(
         *(
             select(func.max(records.c.created_at).label("moment")).where(records.c.organization_id == organization_id)

@@ -193,7 +193,7 @@ def _find(call: Call, intent: PaymentIntent) -> Member | None:
     by_id = {member.loyalty_member_id: member for member in existing}
     if intent.loyalty_member_id in by_id:
         return by_id[intent.loyalty_member_id]
-    by_gov_id = members.find_all_by_gov_id(call.db, organization_id, intent.loyalty_member_id, most=2)
+    by_gov_id = members.find_all_by_gov_id(call.db, organization_id, intent.loyalty_member_id, limit=2)
     if len(by_gov_id) > 1:
         raise AmbiguousMember(f"Several members have the government id {intent.loyalty_member_id}.")
     return by_gov_id[0] if by_gov_id else by_id.get(intent.new_member_id)
@@ -203,7 +203,7 @@ def _refuse_uncreatable(call: Call, loyalty_member_id: str, gov_id: str | None) 
     """Refuse to enrol a customer with an invalid id, or with the government id of a member."""
     if not is_loyalty_member_id(loyalty_member_id):
         raise MemberNotCreated(f"{loyalty_member_id} cannot be the loyaltyMemberId of a member.")
-    if gov_id is not None and members.find_all_by_gov_id(call.db, call.organization.organization_id, gov_id, most=1):
+    if gov_id is not None and members.find_all_by_gov_id(call.db, call.organization.organization_id, gov_id, limit=1):
         raise MemberNotCreated(f"The userGovId {gov_id} belongs to another member.")
 
 

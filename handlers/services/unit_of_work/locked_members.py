@@ -106,7 +106,7 @@ class LockedMembers:
         self._add(self._find_owners(wallets))
         if distance and self.members:
             self.referral_codes = referral_uses.find_usable(
-                self.db, self.organization_id, (), (), (), self.members, distance
+                self.db, self.organization_id, member_ids=self.members, distance=distance
             )
 
     def adopt(self, created: Sequence[tuple[Member, Mapping[int, HeldTier]]]) -> None:

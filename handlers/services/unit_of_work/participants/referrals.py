@@ -69,7 +69,15 @@ def usable_codes(
     if not (codes or orders or loyalty_member_ids or member_ids):
         return {}
     organization_id = configuration.organization_id
-    return referral_uses.find_usable(db, organization_id, codes, orders, loyalty_member_ids, member_ids, distance or 1)
+    return referral_uses.find_usable(
+        db,
+        organization_id,
+        codes=codes,
+        orders=orders,
+        loyalty_member_ids=loyalty_member_ids,
+        member_ids=member_ids,
+        distance=distance or 1,
+    )
 
 
 def max_referral_chain(configuration: Configuration, reported: Collection[str] = ()) -> int:
