@@ -1,8 +1,7 @@
-"""The timeline of a member: rows of several tables, each read along an index of its own, newest first.
+"""The timeline of a member: rows of several tables, each read along its own index, newest first.
 
-Nothing is written for it. A source is a set of rows of one member with an id that grows: a page is the newest of the
-next rows of all sources, and a cursor is the position reached in each of them. The content of the rows is in
-`timeline_facts`.
+Nothing is stored for it. A source is a set of rows of one member with growing ids: a page has the newest of the next
+rows of all sources, and a cursor has a position in each source. The content of the rows is in `timeline_facts`.
 """
 
 from collections.abc import Mapping
@@ -34,16 +33,17 @@ _NO_EVENT = "CAST(NULL AS bigint)"
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """The rows of one kind: `rows` is FROM and WHERE, the rest are expressions on its columns."""
+    """The rows of one kind: `rows` is FROM and WHERE; `id`, `at` and `event_id` are expressions on its columns."""
 
     kind: str
     rows: str
     id: str
     at: str
     event_id: str = _NO_EVENT
-    # The same rows, or some of them twice, for a search that stops at the first one; "" if `rows` will do.
+    # A cheaper FROM and WHERE for a search that only needs the first row with an id: it may return rows repeatedly. If
+    # it is empty, `rows` is used.
     span: str = ""
-    # The name of the facts of the rows, where it is not that of the kind.
+    # The name of the facts of the rows; if it is empty, the kind.
     facts_name: str = ""
 
     @property
@@ -55,14 +55,14 @@ class _Source:
 def _of_member(
     kind: str, table: str, id_column: str, *, member: str = "member_id", has_event: bool = True, facts_name: str = ""
 ) -> _Source:
-    """The rows of a table that are of the member."""
+    """The rows of a table that belong to the member; `member` is the column with the member's id."""
     rows = f"FROM {table} x WHERE x.organization_id = :o AND x.{member} = :m"
     event_id = "x.loyalty_event_id" if has_event else _NO_EVENT
     return _Source(kind, rows, f"x.{id_column}", "x.created_at", event_id, facts_name=facts_name)
 
 
 def _events(kind: str, condition: str, cause: str = "cause_loyalty_event_id", facts_name: str = "") -> _Source:
-    """The events of the member that meet a condition."""
+    """The events of the member that meet a condition; `cause` is the column with the event that caused the row."""
     rows = f"FROM events e WHERE e.organization_id = :o AND e.member_id = :m AND {condition}"
     return _Source(kind, rows, "e.loyalty_event_id", "e.created_at", f"e.{cause}", facts_name=facts_name)
 
@@ -74,7 +74,7 @@ _ENTRIES = (
 
 SOURCES: Mapping[str, _Source] = {
     "events": _events(EVENT, "NOT (e.event_type = ANY(:derived) AND e.reason IS NOT NULL)", cause="loyalty_event_id"),
-    # A transaction has several entries of a wallet if it was captured, or went into debt: it is one row all the same.
+    # A transaction has several entries of a wallet if it was captured, or went into debt: only the first one is a row.
     "ledgerTransactions": _Source(
         POINTS,
         f"{_ENTRIES} AND n.entry_index = (SELECT min(f.entry_index) FROM ledger_entries f WHERE f.organization_id = :o"
@@ -99,7 +99,7 @@ SOURCES: Mapping[str, _Source] = {
         "FROM audit_log a WHERE a.organization_id = :o AND a.entity_type = 'member'"
         " AND a.entity_id = CAST(CAST(:m AS bigint) AS text)",
         "a.audit_log_id",
-        # Entries are dated by the real time, all other rows by that of the organization.
+        # Entries are dated by the real time, all other rows by the time of the organization.
         "coalesce(a.test_clock, a.created_at)",
     ),
     "triggerDeliveries": _of_member(MESSAGE, "trigger_deliveries", "trigger_delivery_id", has_event=False),
@@ -107,7 +107,7 @@ SOURCES: Mapping[str, _Source] = {
 
 
 class Head(NamedTuple):
-    """A row of a source that may come next: its id, its moment and the event that caused it."""
+    """A row of a source that may come next: its id, its moment and the id of the event that caused it, if any."""
 
     id: int
     at: datetime
@@ -124,7 +124,8 @@ def find_heads(
 ) -> dict[str, list[Head]]:
     """The next rows of each source in `positions`, newest first, at most `limit` of each, with one statement.
 
-    A position is the id that all rows must be below; None is the beginning. Limits of time take one statement more.
+    A position is an id above the ids of all next rows; None is the beginning. With `created_from` or `created_to`, one
+    more statement finds the ids between which these rows are.
     """
     heads: dict[str, list[Head]] = {name: [] for name in positions}
     if not positions:
@@ -178,8 +179,8 @@ def _next_rows(names: tuple[str, ...], has_from: bool, has_to: bool) -> TextClau
     return text(" UNION ALL ".join(parts))
 
 
-# Ids and moments grow together, but a moment is that of the beginning of a request or of a job: within so much time, an
-# older row may have the greater id.
+# Ids and moments grow together, but a row has the moment at which its request or job began: within this time, an older
+# row may have a greater id.
 _SLACK = timedelta(days=1)
 
 # A binary search along the index: rows below `low` are older than the moment, those from `high` on are not.
@@ -201,15 +202,15 @@ _SEARCH = """
 def _find_first_ids(
     db: Connection, names: tuple[str, ...], values: Mapping[str, Any], moments: Mapping[str, datetime]
 ) -> dict[tuple[str, str], int]:
-    """The id of the first row of each source at each moment or after it, so that no rows beyond need be read."""
+    """The id of the first row of each source at each moment or after it, by names of source and moment."""
     statement = _searches(names, tuple(moments))
-    places = [(name, moment) for name in names for moment in moments]
-    return dict(zip(places, db.execute(statement, {**values, **moments}).one(), strict=True))
+    keys = [(name, moment) for name in names for moment in moments]
+    return dict(zip(keys, db.execute(statement, {**values, **moments}).one(), strict=True))
 
 
 @cache
 def _searches(names: tuple[str, ...], moments: tuple[str, ...]) -> TextClause:
-    """The query of the first ids, those of each source and moment side by side."""
+    """The query of one row with the first id of each source and moment."""
     searches = [
         _SEARCH.format(id=source.id, rows=source.span or source.rows, at=source.at, moment=moment)
         for source in (SOURCES[name] for name in names)
@@ -219,7 +220,7 @@ def _searches(names: tuple[str, ...], moments: tuple[str, ...]) -> TextClause:
 
 
 def _shift_moment(moment: datetime, by: timedelta) -> datetime:
-    """The moment, earlier or later; itself in the first and the last days that there are."""
+    """The moment plus `by`; the unchanged moment if the sum is out of range."""
     try:
         return moment + by
     except OverflowError:

@@ -1,4 +1,4 @@
-"""Facts of timelines: single rows of each kind, and the source of the points."""
+"""Facts of timelines: the rows of each kind, and the queries that find what gave the points."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -25,12 +25,13 @@ from domain.timeline.rows import (
 )
 from persistence.rows import AnyRow, as_json
 
-# The events `e` with some ids, each looked up by itself: for several ids the planner may take it for cheaper to read
-# the index by members from end to end.
+# The events `e` with these ids, each looked up individually: for several ids the planner may read the whole index by
+# members instead.
 _EVENTS = """unnest(CAST(:ids AS bigint[])) AS x(id)
         CROSS JOIN LATERAL (SELECT * FROM events WHERE organization_id = :o AND loyalty_event_id = x.id OFFSET 0) e"""
 
-# kind -> (its facts, and the query of those with these ids); the columns are in the order of the fields.
+# By the name of the facts: their class, and the query of the rows with some ids. The columns of the query are in the
+# order of the fields.
 _FACTS: Mapping[str, tuple[Any, str]] = {
     EVENT: (
         EventFact,
@@ -183,14 +184,14 @@ _FACTS: Mapping[str, tuple[Any, str]] = {
 _QUERIES = {kind: text(query) for kind, (_, query) in _FACTS.items()}
 
 
-def find_facts(db: Connection, member: Member, kind: str, ids: Collection[int]) -> dict[int, Any]:
-    """The facts of rows by the name of the facts, by id."""
-    fact, _ = _FACTS[kind]
+def find_facts(db: Connection, member: Member, facts_name: str, ids: Collection[int]) -> dict[int, Any]:
+    """The facts with this name of the rows with these ids, by id."""
+    fact, _ = _FACTS[facts_name]
     values = {"o": member.organization_id, "m": member.member_id, "w": member.wallet_id, "ids": list(ids)}
-    return {row[0]: fact(*row) for row in db.execute(_QUERIES[kind], values)}
+    return {row[0]: fact(*row) for row in db.execute(_QUERIES[facts_name], values)}
 
 
-# The transactions of events, with all that shows what gave them.
+# The transactions of events, with the keys from which their source can be found.
 _TRANSACTIONS_OF_EVENTS = text("""
 SELECT t.ledger_transaction_id, t.loyalty_event_id, t.system_unique_key, e.loyalty_event_key
 FROM ledger_transactions t JOIN events e USING (organization_id, loyalty_event_id)
@@ -203,7 +204,7 @@ SELECT e.loyalty_event_id, e.result -> 'effects', e.result -> 'missions'
 FROM {_EVENTS}
 """)
 
-_COUPONS_OF_TRANSACTIONS = text("""
+_BOOKS_OF_USAGES = text("""
 SELECT u.coupon_usage_key, b.name FROM coupon_usages u JOIN coupon_books b USING (organization_id, coupon_book_id)
 WHERE u.organization_id = :o AND u.coupon_usage_key = ANY(CAST(:keys AS uuid[]))
 """)
@@ -214,19 +215,19 @@ SELECT m.mission_key, m.name FROM missions m WHERE m.organization_id = :o AND m.
 
 
 def transactions_of_events(db: Connection, organization_id: int, event_ids: Collection[int]) -> list[AnyRow]:
-    """All transactions of these events: (id, id of the event, systemUniqueKey, key of the event)."""
+    """All transactions of these events: rows of the id, the event's id, the systemUniqueKey and the event's key."""
     return list(db.execute(_TRANSACTIONS_OF_EVENTS, {"o": organization_id, "ids": list(event_ids)}).all())
 
 
 def results_of_events(db: Connection, organization_id: int, event_ids: Collection[int]) -> dict[int, tuple[Any, Any]]:
-    """The stored outcomes of events: effects and missions, each None once they are released."""
+    """The stored outcomes of events, by event id: effects and missions, each None if they were removed."""
     rows = db.execute(_RESULTS_OF_EVENTS, {"o": organization_id, "ids": list(event_ids)})
     return {event_id: (effects, missions) for event_id, effects, missions in rows}
 
 
 def books_of_usages(db: Connection, organization_id: int, usage_keys: Collection[str]) -> dict[str, str]:
-    """The names of the coupon books of these usages, by the usages' keys."""
-    rows = db.execute(_COUPONS_OF_TRANSACTIONS, {"o": organization_id, "keys": list(usage_keys)})
+    """The names of the coupon books of these usages, by the key of the usage."""
+    rows = db.execute(_BOOKS_OF_USAGES, {"o": organization_id, "keys": list(usage_keys)})
     return {str(key): name for key, name in rows}
 
 
@@ -247,8 +248,8 @@ WHERE a.organization_id = :o ORDER BY a.audit_log_id DESC
 def actors_of(
     db: Connection, organization_id: int, entities: Collection[tuple[str, str]]
 ) -> dict[tuple[str, str], str]:
-    """The callers whose requests made these records, by their type and id in the audit log."""
+    """The callers whose requests created these records, by the type and id that the audit log has for a record."""
     rows_of_entities = as_json([{"entity_type": kind, "entity_id": entity_id} for kind, entity_id in entities])
     rows = db.execute(_ACTORS, {"o": organization_id, "entities": rows_of_entities})
-    # The oldest entry, which comes last, is that of the creation.
+    # The oldest entry, which is read last and replaces the others, is that of the creation.
     return {(kind, entity_id): actor for kind, entity_id, actor in rows}

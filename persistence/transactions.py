@@ -1,4 +1,4 @@
-"""The one place that commits and retries, for HTTP calls, the worker and the command line.
+"""The only place that commits and retries, for HTTP calls, the worker and the command line.
 
 A transaction that exceeds its time is ended in the database, so that its locks are released.
 """
@@ -26,20 +26,22 @@ Result = TypeVar("Result")
 DEADLOCK_DETECTED = "40P01"
 SERIALIZATION_FAILURE = "40001"
 UNIQUE_VIOLATION = "23505"
-# What Citus makes of it where it copies rows to a node.
+# The code with which Citus reports a unique violation if it copies rows to a node.
 _FAILED_COPY = "XX000"
 READ_ONLY = "25006"
 DISK_FULL = "53100"
-# Connection exceptions, insufficient resources, operator intervention (a statement that took too long is work's fault).
+# Connection exceptions, insufficient resources, operator intervention. The last class has the code of a cancelled
+# statement, too, which only took too long.
 _UNAVAILABLE_CLASSES = ("08", "53", "57")
 STATEMENT_CANCELLED = "57014"
 LOCK_NOT_AVAILABLE = "55P03"
 ATTEMPTS = 8
 
-# Citus names the constraint only in the message, with a number for the shard; with a hash if it had to cut the name.
+# Citus names the constraint only in the message: with the number of the shard, and with a hash if the name is too long.
 _OF_A_SHARD = re.compile(r"\b((?:ck|fk|pk|uq)_\w+?)(?:_[0-9a-f]{8})?_[0-9]{6,}\b")
 
-# A key that two calls claim at once: the loser is retried, then finds the winner's record and returns its result.
+# Keys that two calls may claim at once: the call that fails is retried, finds the record of the other call, and returns
+# its result.
 CLAIMED_KEYS = frozenset(
     {
         "uq_content_collections_organization_id_slug",
@@ -64,7 +66,7 @@ _repeated: ContextVar[bool] = ContextVar("repeated", default=False)
 
 
 def is_repeated() -> bool:
-    """True if the running work is done again because it needed more locks than it had taken."""
+    """True if the running work is retried because it needed more locks than it had acquired."""
     return _repeated.get()
 
 
@@ -72,10 +74,10 @@ def run(engine: Engine, work: Callable[[Connection], Result]) -> Result:
     """Do `work` in one database transaction and commit; retry it if it loses a race for locks or keys.
 
     It is also retried if it raises StartOver, with `is_repeated` from then on, and if its connection is lost before the
-    commit, for example by a restart of the database. Work has no effect outside the database, so it may run again.
+    commit, for example by a restart of the database. Work has no effect outside the database, so it can be retried.
     Raises the exceptions of `work`, after a rollback, and TransactionDeadlineExceeded.
     """
-    before = _repeated.set(False)
+    token = _repeated.set(False)
     try:
         for attempt in range(1, ATTEMPTS + 1):
             committing = False
@@ -92,37 +94,38 @@ def run(engine: Engine, work: Callable[[Connection], Result]) -> Result:
                 continue
             except DBAPIError as error:
                 lost_before_commit = error.connection_invalidated and not committing
-                if attempt == ATTEMPTS or not (lost_before_commit or may_start_over(error)):
+                if attempt == ATTEMPTS or not (lost_before_commit or is_retryable(error)):
                     raise
+            # A random pause, so that transactions that have met do not meet again.
             time.sleep(random.uniform(0.0, 0.005 * 2**attempt))
         raise AssertionError("the loop above returns or raises")
     finally:
-        _repeated.reset(before)
+        _repeated.reset(token)
 
 
 def read(engine: Engine, work: Callable[[Connection], Result]) -> Result:
-    """Do `work`, which only reads, on an engine that opens no transactions.
+    """Do `work`, which only reads, on an engine in AUTOCOMMIT.
 
-    Does it again if its connection was lost, or the plan of a statement was out of date.
+    Retries it once if its connection was lost, or if the plan of a statement was out of date.
     """
-    is_repeated = False
+    is_retry = False
     while True:
         try:
             with engine.connect() as db, within_deadline(db):
                 return work(db)
         except DBAPIError as error:
-            if is_repeated or not (error.connection_invalidated or is_stale_plan(error.orig)):
+            if is_retry or not (error.connection_invalidated or is_stale_plan(error.orig)):
                 raise
-        is_repeated = True
+        is_retry = True
 
 
 def wait_for_locks(db: Connection, milliseconds: int) -> None:
-    """Let the statements of this transaction wait for a lock no longer than this."""
+    """Limit the time that a statement of this transaction may wait for a lock."""
     defer(db, "SET LOCAL lock_timeout = %s", (milliseconds,))
 
 
-def may_start_over(error: DBAPIError) -> bool:
-    """True for a deadlock, a serialization failure, a key that another call claimed, a plan that is out of date."""
+def is_retryable(error: DBAPIError) -> bool:
+    """True for a deadlock, a serialization failure, a key that another call has claimed, or an outdated plan."""
     code = getattr(error.orig, "pgcode", None)
     if code in (DEADLOCK_DETECTED, SERIALIZATION_FAILURE) or is_stale_plan(error.orig):
         return True
@@ -142,7 +145,7 @@ def is_unavailable(error: BaseException) -> bool:
 
 
 def is_lock_timeout(error: BaseException) -> bool:
-    """True if a statement waited for a lock as long as it may."""
+    """True if a statement has waited for a lock as long as it may."""
     return getattr(getattr(error, "orig", None), "pgcode", None) == LOCK_NOT_AVAILABLE
 
 
@@ -152,7 +155,7 @@ def is_full(error: BaseException) -> bool:
 
 
 def violated(error: DBAPIError, constraints: Collection[str]) -> str | None:
-    """Which of these constraints of the database was violated, if one of them was."""
+    """The name of the violated constraint, if it is one of these; None if it is not."""
     diagnostics = getattr(error.orig, "diag", None)
     name = getattr(diagnostics, "constraint_name", None)
     if name is not None:
@@ -162,12 +165,13 @@ def violated(error: DBAPIError, constraints: Collection[str]) -> str | None:
 
 
 class TransactionDeadline:
-    """The end of one unit of work, triggered by `expire` from another thread."""
+    """The deadline of the database transactions of one call; `expire` is called by another thread and ends them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._expired = False
-        self._working: Any = None
+        # The connection that is being watched.
+        self._connection: Any = None
         self._joint: JointDeadline | None = None
 
     @property
@@ -176,19 +180,19 @@ class TransactionDeadline:
         return self._expired
 
     def expire(self) -> None:
-        """End the statement that runs now, and refuse to begin or commit another unit of work."""
+        """Cancel the statement that runs now, and refuse to begin or commit another transaction."""
         with self._lock:
             self._expired = True
-            if self._working is not None:
-                self._working.is_overdue = True
+            if self._connection is not None:
+                self._connection.is_overdue = True
                 with suppress(psycopg2.Error):
-                    self._working.cancel()
+                    self._connection.cancel()
             joint = self._joint
         if joint is not None:
             joint.expire_with_the_last()
 
     def join(self, joint: JointDeadline | None) -> None:
-        """Be part of a joint deadline from now on, or of none any more."""
+        """Be a part of a joint deadline from now on; with None, be a part of no joint deadline any more."""
         with self._lock:
             self._joint = joint
 
@@ -199,14 +203,15 @@ class TransactionDeadline:
 
     @contextmanager
     def watching(self, db: Connection) -> Iterator[None]:
-        """Watch over the work on a connection; raises TransactionDeadlineExceeded if it was ended.
+        """Let `expire` end the work on a connection; raises TransactionDeadlineExceeded if it did.
 
-        The connection is then discarded, as the request to end may come late.
+        The connection is then discarded: the request to cancel may reach the database after the statement has ended,
+        and would cancel the next statement.
         """
         if self._expired:
             raise TransactionDeadlineExceeded
         with self._lock:
-            outer, self._working = self._working, db.connection.dbapi_connection
+            outer, self._connection = self._connection, db.connection.dbapi_connection
         try:
             yield
         except DBAPIError as error:
@@ -215,7 +220,7 @@ class TransactionDeadline:
             raise
         finally:
             with self._lock:
-                self._working = outer
+                self._connection = outer
             if self._expired:
                 db.invalidate()
         if self._expired:
@@ -223,7 +228,7 @@ class TransactionDeadline:
 
 
 class JointDeadline(TransactionDeadline):
-    """The deadline of several calls that are done in one unit of work: it expires with the last of theirs."""
+    """The deadline of several calls that share a database transaction: it expires with the last of their deadlines."""
 
     def __init__(self, parts: Sequence[TransactionDeadline]) -> None:
         super().__init__()
@@ -232,18 +237,18 @@ class JointDeadline(TransactionDeadline):
             part.join(self)
 
     def expire_with_the_last(self) -> None:
-        """Expire if all parts have."""
+        """Expire if all parts have expired."""
         if all(part.expired for part in self._parts):
             self.expire()
 
     def release(self) -> None:
-        """Separate the parts; each is then the deadline of only its own call."""
+        """Separate the parts, so that each is only the deadline of its own call."""
         for part in self._parts:
             part.join(None)
 
 
 deadline_of_thread: ContextVar[TransactionDeadline | None] = ContextVar("deadline", default=None)
-"""The deadline of the running thread's unit of work; None if there is none."""
+"""The deadline of the call of the running thread; None if there is none."""
 
 
 def within_deadline(db: Connection) -> AbstractContextManager[None]:

@@ -1,6 +1,6 @@
-"""Triggers, and the messages waiting for their receivers.
+"""Triggers, and the deliveries of messages to their receivers.
 
-Only the database's clock decides when a message is due: clocks of servers and workers may differ.
+Only the database's clock decides when a delivery is due, since the clocks of servers and workers may differ.
 """
 
 from collections import Counter
@@ -33,9 +33,9 @@ TRIGGERS = Records(
 )
 DELIVERIES = Records(deliveries, TriggerDelivery, equal=("status",))
 
-# Triggers and organizations in another order each time, and a few deliveries of each trigger, so that triggers with
-# many deliveries do not block others. The lease is the next attempt's time: when a crashed worker's lease expires,
-# another one takes the delivery.
+# Triggers and organizations in random order, and a few deliveries of each trigger, so that triggers with many
+# deliveries do not block others. The lease is stored as the time of the next attempt: if a worker crashes, another
+# worker claims the delivery when the lease expires.
 _WITH_DUE = """
 SELECT organization_id, array_agg(trigger_id) FROM (
     SELECT t.organization_id, t.trigger_id FROM triggers t
@@ -48,7 +48,7 @@ SELECT organization_id, array_agg(trigger_id) FROM (
     WHERE t.active AND t.trigger_id <> ALL(%(busy_triggers)s::bigint[])
         AND t.organization_id <> ALL(%(busy_organizations)s::bigint[])
         AND (%(organization_id)s::bigint IS NULL OR t.organization_id = %(organization_id)s)
-    ORDER BY random() LIMIT %(most)s
+    ORDER BY random() LIMIT %(limit)s
 ) x GROUP BY 1 ORDER BY random()
 """
 _CLAIM = """
@@ -59,9 +59,9 @@ WITH due AS (
         SELECT trigger_delivery_id FROM trigger_deliveries
         WHERE organization_id = %(organization_id)s AND trigger_id = wanted.trigger_id
             AND status = 'pending' AND next_attempt_at <= now()
-        ORDER BY next_attempt_at LIMIT %(most_of_one)s FOR UPDATE SKIP LOCKED
+        ORDER BY next_attempt_at LIMIT %(limit_of_trigger)s FOR UPDATE SKIP LOCKED
     ) d
-    LIMIT %(most)s
+    LIMIT %(limit)s
 )
 UPDATE trigger_deliveries d
 SET attempts = d.attempts + 1, last_attempt_at = now(), next_attempt_at = now() + %(lease)s, updated_at = now()
@@ -75,8 +75,9 @@ RETURNING d.organization_id, d.trigger_id, d.trigger_delivery_id, d.trigger_deli
     o.organization_key::text, d.type, d.member_id, d.created_at, o.clock_now IS NOT NULL
 """
 
-# Times by numbers of seconds, or null: Citus takes no now() inside of CASE, nor an interval of a column added to it.
-# Only deliveries unchanged since the claim: another worker may have retried one meanwhile, or it was queued again.
+# Times are computed from numbers of seconds, which may be null: Citus allows now() neither inside of CASE nor in a sum
+# with an interval of a column. Only deliveries that are unchanged since the claim: another worker may have retried one,
+# or it was queued again.
 _CONCLUDE = """
 UPDATE trigger_deliveries d
 SET status = x.status, next_attempt_at = to_timestamp(extract(epoch FROM now()) + x.wait_seconds),
@@ -89,7 +90,7 @@ WHERE d.organization_id = %(organization_id)s AND d.trigger_delivery_id = x.trig
     AND d.status = 'pending' AND d.attempts = x.attempts AND d.last_attempt_at = x.last_attempt_at
 """
 
-# A URL that was changed meanwhile has sent no response yet.
+# Only if the URL is unchanged: the responses were those of the old URL.
 _DEACTIVATE = """
 UPDATE triggers t SET active = false, updated_at = now()
 FROM json_to_recordset(%(rows)s::json) AS x(trigger_id bigint, url text)
@@ -102,7 +103,7 @@ _REMOVE_OLD = """
 WITH looked_at AS (
     SELECT trigger_delivery_id, created_at FROM trigger_deliveries
     WHERE organization_id = %(organization_id)s AND trigger_delivery_id > %(after)s
-    ORDER BY trigger_delivery_id LIMIT %(most)s
+    ORDER BY trigger_delivery_id LIMIT %(limit)s
 ), removed AS (
     DELETE FROM trigger_deliveries d USING triggers t
     WHERE d.organization_id = %(organization_id)s
@@ -125,9 +126,10 @@ WHERE d.status = 'pending' AND t.active
 
 @dataclass(frozen=True, slots=True)
 class ClaimedDelivery:
-    """A message to be sent now, with its receiver and secrets; `payload` is the text to be sent.
+    """A delivery to be sent now, with the settings and the secrets of its trigger; `payload` is JSON text.
 
-    `recorded_at` is the message's `timestamp`, by the organization's test clock if it has one.
+    `previous_secret` is None unless it is still in use. `recorded_at` is the `timestamp` of the message, by the
+    organization's test clock if it has one.
     """
 
     organization_id: int
@@ -148,16 +150,16 @@ class ClaimedDelivery:
 
 
 def find_listeners(db: Connection, organization_id: int) -> list[Listener]:
-    """The active triggers, by id."""
-    active = TRIGGERS.find_all(db, organization_id, active=True)
+    """The listeners of the active triggers, ordered by id."""
+    active_triggers = TRIGGERS.find_all(db, organization_id, active=True)
     return [
         Listener(t.trigger_id, t.type, frozenset(t.settings["eventTypes"]), frozenset(t.settings["entities"]))
-        for t in active
+        for t in active_triggers
     ]
 
 
 def deactivate(db: Connection, deliveries: Sequence[ClaimedDelivery]) -> int:
-    """Make the triggers of these deliveries inactive unless their URL has changed; returns how many."""
+    """Make the triggers of these deliveries inactive, except those whose URL has changed; returns their number."""
     rows = [
         {
             "organization_id": claimed_delivery.organization_id,
@@ -175,9 +177,9 @@ def add_deliveries(
     messages: Sequence[tuple[int, str, Mapping[str, Any], int | None]],
     now: datetime,
 ) -> None:
-    """Insert messages to be sent as soon as possible; one statement.
+    """Insert deliveries, to be sent as soon as possible, with one statement.
 
-    Each is a trigger's id, its type, its payload and the id of the member whom it is about, if any.
+    A message is the id of the trigger, the type, the payload, and the id of the member whom it is about or None.
     """
     rows = [
         {
@@ -196,14 +198,14 @@ def add_deliveries(
 
 
 def queue_again(db: Connection, delivery: TriggerDelivery, now: datetime) -> TriggerDelivery:
-    """Let a delivery be sent at once, with all attempts again."""
+    """Make a delivery due at once, with all attempts again; returns the changed delivery."""
     values = {"status": PENDING, "attempts": 0, "next_attempt_at": func.now(), "delivered_at": None}
     return DELIVERIES.store(db, delivery, values, now)
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimLimits:
-    """How many deliveries may be under way at once: in total, of one organization and of one trigger."""
+    """The maximum numbers of deliveries that are being sent at once: in total, of an organization and of a trigger."""
 
     total: int
     of_organization: int
@@ -217,52 +219,56 @@ def claim_due(
     under_way: Collection[ClaimedDelivery] = (),
     organization_id: int | None = None,
 ) -> list[ClaimedDelivery]:
-    """Claim due deliveries of active triggers; no other worker can for the time of the `lease`.
+    """Claim due deliveries of active triggers; no other worker can claim them during the `lease`.
 
-    As many as the limits leave in addition to those `under_way`; of all organizations unless one is named.
+    `under_way` are the deliveries that are being sent, which count for the limits. Without `organization_id`, the
+    deliveries are those of all organizations.
     """
     of_triggers = Counter(delivery.trigger_id for delivery in under_way)
     of_organizations = Counter(delivery.organization_id for delivery in under_way)
     remaining = limits.total - len(under_way)
     criteria = {
-        "most": remaining,
+        "limit": remaining,
         "busy_triggers": [i for i, count in of_triggers.items() if count >= limits.of_trigger],
         "busy_organizations": [i for i, count in of_organizations.items() if count >= limits.of_organization],
         "organization_id": organization_id,
     }
     deliveries: list[ClaimedDelivery] = []
     for due_organization_id, trigger_ids in query(db, _WITH_DUE, criteria):
-        of_one = limits.of_organization - of_organizations[due_organization_id]
+        remaining_of_organization = limits.of_organization - of_organizations[due_organization_id]
         values = {
             "lease": lease,
-            "most_of_one": limits.of_trigger,
+            "limit_of_trigger": limits.of_trigger,
             "organization_id": due_organization_id,
             "trigger_ids": trigger_ids,
-            "most": min(of_one, remaining - len(deliveries)),
+            "limit": min(remaining_of_organization, remaining - len(deliveries)),
         }
         deliveries += [ClaimedDelivery(*row) for row in query(db, _CLAIM, values)]
     return deliveries
 
 
 def conclude(db: Connection, outcomes: Sequence[Mapping[str, Any]]) -> None:
-    """Store the results of claimed deliveries, those of an organization by one statement."""
+    """Store the results of claimed deliveries, with one statement for each organization."""
     for parameters in _by_organization(outcomes):
         defer(db, _CONCLUDE, parameters)
 
 
 def _by_organization(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """The values of a statement for the rows of each organization."""
+    """For each organization, the values of a statement that has its rows."""
     owner = itemgetter("organization_id")
-    for organization_id, own_rows in groupby(sorted(rows, key=owner), owner):
-        yield {"organization_id": organization_id, "rows": as_json(list(own_rows))}
+    for organization_id, rows_of_organization in groupby(sorted(rows, key=owner), owner):
+        yield {"organization_id": organization_id, "rows": as_json(list(rows_of_organization))}
 
 
-def remove_old(db: Connection, organization_id: int, after: int, before: datetime, most: int) -> tuple[int | None, int]:
-    """Look at so many deliveries with greater ids than `after` and remove those made before `before`.
+def remove_old(
+    db: Connection, organization_id: int, after: int, before: datetime, limit: int
+) -> tuple[int | None, int]:
+    """Read at most `limit` deliveries after the id `after`, and remove the ones that were created before `before`.
 
-    Returns the greatest id of those made before then, None if there was none, and how many were removed.
+    Pending deliveries of active triggers stay. Returns the maximum id of the deliveries that are old enough, None if
+    there are none, and the number of removed deliveries.
     """
-    values = {"organization_id": organization_id, "after": after, "before": before, "most": most}
+    values = {"organization_id": organization_id, "after": after, "before": before, "limit": limit}
     last, count = db.exec_driver_sql(_REMOVE_OLD, values).one()
     return last, count
 

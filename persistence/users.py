@@ -46,7 +46,7 @@ _MEMBERSHIP_COLUMNS = (
 )
 _JOINED = users.join(memberships, memberships.c.user_id == users.c.user_id)
 
-# Later rows of one user would fail, so the caller names each once.
+# A second row of the same membership would fail.
 _SAVE_MEMBERSHIPS = """
 INSERT INTO organization_users (organization_id, user_id, is_admin, roles, active, created_at, updated_at)
 SELECT organization_id, user_id, is_admin, ARRAY(SELECT json_array_elements_text(roles)), active, at, at
@@ -94,6 +94,7 @@ class Credentials:
 
 
 def _user(row: Any) -> User:
+    """The user of a row with the columns of the user, followed by the columns of the membership."""
     values: list[Any] = [*row[: len(_USER_COLUMNS)], _membership(row[len(_USER_COLUMNS) :])]
     return User(*values)
 
@@ -109,9 +110,9 @@ def _find(db: Connection, *conditions: Any) -> list[User]:
 
 
 def find(db: Connection, organization_id: int, user_id: int) -> User | None:
-    """The user with this id who belongs to the organization, active or not."""
-    existing = _find(db, memberships.c.organization_id == organization_id, users.c.user_id == user_id)
-    return existing[0] if existing else None
+    """The user with this id who belongs to the organization, active or not; None if there is no such user."""
+    matching = _find(db, memberships.c.organization_id == organization_id, users.c.user_id == user_id)
+    return matching[0] if matching else None
 
 
 def find_api_users(db: Connection, organization_id: int) -> list[User]:
@@ -120,9 +121,10 @@ def find_api_users(db: Connection, organization_id: int) -> list[User]:
 
 
 def find_by_emails(db: Connection, organization_id: int, emails: Collection[str]) -> dict[str, User]:
-    """The organization's users with these addresses, by lower-case address; of several the oldest."""
+    """The organization's users with these addresses, by lower-case address; for each address the oldest user."""
     lowered = [email.lower() for email in emails]
     matching = _find(db, memberships.c.organization_id == organization_id, func.lower(users.c.email).in_(lowered))
+    # Reversed, so that the oldest user, who has the lowest id, replaces the others.
     return {user.email.lower(): user for user in reversed(matching) if user.email is not None}
 
 
@@ -136,7 +138,7 @@ def find_page(db: Connection, organization_id: int, query: Mapping[str, Any]) ->
 
 
 def memberships_of(db: Connection, user_ids: Collection[int]) -> dict[int, list[Membership]]:
-    """All memberships of the users, in any organization, in order; for system administrators only."""
+    """All memberships of each user, by user id, ordered by organization; only for system administrators."""
     statement = select(*_MEMBERSHIP_COLUMNS).where(memberships.c.user_id.in_(list(user_ids)))
     by_user: dict[int, list[Membership]] = {user_id: [] for user_id in user_ids}
     for row in db.execute(statement.order_by(memberships.c.organization_id)):
@@ -146,7 +148,10 @@ def memberships_of(db: Connection, user_ids: Collection[int]) -> dict[int, list[
 
 
 def find_organization_with_email(db: Connection, organization_ids: Collection[int], email: str) -> int | None:
-    """The first of these organizations that has a user with the address; for system administrators only."""
+    """The first of these organizations that has a user with the address, None if none has; for system administrators.
+
+    Organizations are in the order of their ids.
+    """
     statement = select(memberships.c.organization_id).select_from(_JOINED)
     has_address = func.lower(users.c.email) == email.lower()
     statement = statement.where(memberships.c.organization_id.in_(list(organization_ids)), has_address)
@@ -160,12 +165,12 @@ def belongs_elsewhere(db: Connection, organization_id: int, user_id: int) -> boo
 
 def lock_organizations(db: Connection, organization_ids: Collection[int]) -> set[int]:
     """Serialize changes of the organizations' users; returns the ids of the existing organizations."""
-    existing: set[int] = set()
+    existing_ids: set[int] = set()
     for organization_id in sorted(organization_ids):
         condition = organizations.c.organization_id == organization_id
         statement = select(organizations.c.organization_id).where(condition).with_for_update(key_share=True)
-        existing.update(db.execute(statement).scalars())
-    return existing
+        existing_ids.update(db.execute(statement).scalars())
+    return existing_ids
 
 
 def lock_users(db: Connection, user_ids: Collection[int]) -> None:
@@ -175,7 +180,10 @@ def lock_users(db: Connection, user_ids: Collection[int]) -> None:
 
 
 def administrators(db: Connection, organization_ids: Collection[int]) -> set[tuple[int, int]]:
-    """The users who can act as an administrator now, inline or by a group, as pairs of organization and user."""
+    """The users who can act as administrators of these organizations now, as pairs of organization id and user id.
+
+    They are administrators inline or by a group.
+    """
     statement = (
         select(memberships.c.organization_id, memberships.c.user_id)
         .select_from(_JOINED)
@@ -192,14 +200,15 @@ def administrators(db: Connection, organization_ids: Collection[int]) -> set[tup
 def add_user(db: Connection, **values: Any) -> int:
     """Insert a user without a membership and return the id; raises UserExists if the `authClientId` is taken.
 
-    A user without any organization loses the `authClientId`: its next owner is another person.
+    If the user who has the `authClientId` belongs to no organization any more, that user loses it and becomes inactive:
+    the new owner is another person.
     """
     auth_client_id = values["auth_client_id"]
     is_owner = users.c.auth_client_id == auth_client_id, ~users.c.is_system_admin
-    for former_id in db.execute(select(users.c.user_id).where(*is_owner)).scalars().all():
-        if not has_row(db, memberships.c.user_id == former_id):
-            former = {"auth_client_id": f"{auth_client_id} #{former_id}", "active": False}
-            db.execute(update(users).where(users.c.user_id == former_id, *is_owner).values(former))
+    for owner_id in db.execute(select(users.c.user_id).where(*is_owner)).scalars().all():
+        if not has_row(db, memberships.c.user_id == owner_id):
+            values_of_owner = {"auth_client_id": f"{auth_client_id} #{owner_id}", "active": False}
+            db.execute(update(users).where(users.c.user_id == owner_id, *is_owner).values(values_of_owner))
     try:
         user_id: int = db.execute(insert(users).values(**values).returning(users.c.user_id)).scalar_one()
     except DBAPIError as error:
@@ -210,12 +219,15 @@ def add_user(db: Connection, **values: Any) -> int:
 
 
 def add_users(db: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert any number of users, whose ids were reserved, without memberships."""
+    """Insert any number of users, whose ids were reserved before, without memberships."""
     add_all(db, users, rows)
 
 
 def save_memberships(db: Connection, rows: Sequence[Membership], now: datetime) -> None:
-    """Insert memberships, or replace their inline permissions; their groups are saved by `set_groups`."""
+    """Insert memberships, or replace their inline permissions; `set_groups` stores their groups.
+
+    Each membership may be in `rows` only once. The statement is deferred.
+    """
     if rows:
         values = [
             {
@@ -232,7 +244,7 @@ def save_memberships(db: Connection, rows: Sequence[Membership], now: datetime) 
 
 
 def set_groups(db: Connection, organization_id: int, user_ids: Collection[int], group_ids: Collection[int]) -> None:
-    """Put the users into exactly these groups of the organization."""
+    """Put the users into these groups of the organization, and remove them from its other groups."""
     table, ids, groups = user_permission_groups, list(user_ids), list(group_ids)
     db.execute(
         delete(table).where(
@@ -264,7 +276,10 @@ def change_user(db: Connection, user_id: int, **values: Any) -> None:
 def set_password(
     db: Connection, user_id: int, password_hash: str, *, temporary_until: datetime | None, now: datetime
 ) -> None:
-    """Give a user another password, which ends all tokens that the user has."""
+    """Store a new password of a user, which makes all tokens of the user invalid.
+
+    With `temporary_until`, the password is temporary and expires then.
+    """
     change_user(
         db,
         user_id,
@@ -279,7 +294,11 @@ def set_password(
 def find_credentials(
     db: Connection, auth_client_id: str, organization_id: int | None, *, lock: bool = False
 ) -> Credentials | None:
-    """The credentials of the active user with this client id, in the organization or the first of the user's."""
+    """The credentials of the user with this client id, with an active membership of the organization.
+
+    If `organization_id` is None, the membership is that of the user's first organization. None if there is no such user
+    or membership. With `lock`, the user is locked.
+    """
     columns = [
         memberships.c.organization_id if name == "organization_id" else users.c[name] for name in fields_of(Credentials)
     ]
@@ -294,13 +313,13 @@ def find_credentials(
 
 
 def find_external(db: Connection, subject: str) -> int | None:
-    """The id of the user with this subject of the external issuer, active or not."""
+    """The id of the user with this subject of the external issuer, active or not; None if there is no such user."""
     statement = select(users.c.user_id).where(users.c.auth_client_id == subject, users.c.is_external)
     return db.execute(statement).scalar()
 
 
 def first_organization(db: Connection, user_id: int) -> int | None:
-    """The first organization in which the user is active."""
+    """The id of the first organization in which the user is active; None if there is none."""
     statement = select(memberships.c.organization_id).select_from(_JOINED)
     statement = statement.where(users.c.user_id == user_id, _ACTIVE).order_by(memberships.c.organization_id)
     return db.execute(statement.limit(1)).scalar()

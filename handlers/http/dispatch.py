@@ -214,7 +214,7 @@ class Dispatcher:
             return None
         except (DBAPIError, TimeoutError) as error:
             if not (isinstance(error, TimeoutError) or transactions.is_unavailable(error)):
-                if not transactions.may_start_over(error):
+                if not transactions.is_retryable(error):
                     raise
                 # The replica cancelled the statement because of the primary's changes.
                 return None

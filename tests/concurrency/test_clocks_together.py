@@ -189,7 +189,7 @@ def test_all_that_happens_while_time_moves_has_its_moment(busy_api):
 def test_clocks_begun_at_once_are_one(busy_api, monkeypatch):
     administration = busy_api.organization(environment="test").administration
     lost_races = []
-    monkeypatch.setattr(transactions, "may_start_over", lost_races.append)
+    monkeypatch.setattr(transactions, "is_retryable", lost_races.append)
     body = {"startsAt": START.isoformat()}
     replies = together([lambda: administration.request("POST", "/test-clock", body) for _ in range(12)])
     assert sorted(reply.status for reply in replies) == [201] + [409] * 11
