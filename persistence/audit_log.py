@@ -62,7 +62,7 @@ _COLUMNS = ", ".join(fields_of(AuditEntry))
 # The type of entries about ledger transactions.
 _POINTS = "ledger-transaction"
 
-# Ids are drawn before members are read: a node of a distributed database, which reads members, would draw the ids from
+# Ids are drawn in a query that reads no table: in a distributed database, a node that reads tables would draw them from
 # its own sequence. Members are looked up one by one: for a join, the planner may read all members of the organization.
 # The result is true if an entry, unless about points, names an erased member.
 _ADD = Prepared(f"""

@@ -60,10 +60,10 @@ class TransactionDeadlineExceeded(Exception):
 class Prepared(str):
     """A statement of frequent calls, which each connection prepares before it first executes it.
 
-    Its lists are for `= ANY(...)`, where they are sets: lists of several values are filled up with the last one to the
-    same size, one of `_LIST_SIZES`. With a longer list, or with several values anywhere else, the statement is not
-    prepared, so the planner sees its values. The types of its parameters follow from the statement; lists of anything
-    but texts need a cast.
+    Its lists are for `= ANY(...)`, where they are sets: all lists of a call are filled up to the same size, one of
+    `_LIST_SIZES`, by repeating their last value. With a longer list, or with several values in another place, the
+    statement is not prepared, so that the planner sees the values. The types of the parameters follow from the
+    statement; lists of anything but texts need a cast.
     """
 
     def __init__(self, statement: str) -> None:

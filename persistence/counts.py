@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, literal, select
 
-# Counting this many rows takes some milliseconds, counting ten million takes more seconds than a call may. The planner
+# Counting this many rows takes some milliseconds; counting ten million rows takes longer than a call may. The planner
 # cannot estimate the number, since it has no statistics of single organizations.
 MAX_COUNTED = 10_000
 

@@ -24,7 +24,7 @@ _EMPTIED_DIGEST = "CASE WHEN {0} IS NULL THEN NULL ELSE CAST('' AS bytea) END"
 
 
 def _emptied(table: Table, alias: str, **values: str) -> str:
-    """The SQL assignments that empty the personal columns of a table; `values` are expressions for other columns.
+    """The SQL assignments that empty the personal columns of a table; `values` are expressions for single columns.
 
     A column that may not be null gets its default. A digest becomes empty, but not null: a repeated request has another
     digest and is refused as a reuse of its key.

@@ -86,7 +86,7 @@ def find_progress(db: Connection, account: LedgerAccount) -> NoticeProgress | No
 
 
 def lock_progress(db: Connection, account: LedgerAccount, begun_at: datetime) -> NoticeProgress:
-    """Lock the progress of an account's notices against other workers; notices without progress begin at `begun_at`."""
+    """Lock the progress of an account's notices against other workers; the first time, it begins at `begun_at`."""
     key = (account.organization_id, account.ledger_account_id)
     db.exec_driver_sql(_BEGIN, (*key, begun_at))
     return NoticeProgress(*query(db, f"{_PROGRESS} FOR UPDATE", key)[0])

@@ -300,7 +300,7 @@ QUERIES: Mapping[str, RowsQuery] = {
 class ExportRange:
     """Selects the rows of an export: after the id `after`, changed at `updated_from` or later, and by filters.
 
-    None for `updated_from` selects all. Records that have expired by `now` are in no export of balances or coupons.
+    If `updated_from` is None, rows of all times are selected. What has expired by `now` is not exported.
     """
 
     organization_id: int

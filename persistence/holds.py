@@ -21,7 +21,7 @@ def find_hold_states(
 ) -> Mapping[int, HoldState]:
     """The states of transactions that hold points, by id.
 
-    With `until`, only reverts up to the transaction with this id count as returned amounts.
+    With `until`, only reverts up to this transaction id count for the returned amounts.
     """
     is_early_enough = [] if until is None else [_p.c.ledger_transaction_id <= until]
     reverts = (

@@ -80,7 +80,7 @@ def issued(db: Connection, organization_id: int, ledger_account_ids: Collection[
 
 
 def add_account(db: Connection, ledger: Ledger, values: Mapping[str, Any], now: datetime) -> LedgerAccount:
-    """Insert an account; the first account of a ledger becomes its default, a later one with the mark replaces it.
+    """Insert an account; the first account of a ledger becomes its default, a later default account replaces it.
 
     Raises NameTaken for an alias that another account of the ledger has.
     """
@@ -99,7 +99,7 @@ def add_account(db: Connection, ledger: Ledger, values: Mapping[str, Any], now: 
 def store_account(
     db: Connection, ledger: Ledger, account: LedgerAccount, values: Mapping[str, Any], now: datetime
 ) -> LedgerAccount:
-    """Store new values of an account that `lock_account` has locked; if it becomes the default, it is the only one.
+    """Store new values of an account that `lock_account` has locked; as a new default, it replaces the current one.
 
     Raises NameTaken for an alias that another account of the ledger has.
     """

@@ -106,6 +106,7 @@ _VIEWS = select(*VIEW_COLUMNS).select_from(HOLDINGS).order_by(*IN_ORDER)
 def _views(
     db: Connection, wallet: Wallet, now: datetime, timezone: str, conditions: tuple[Any, ...]
 ) -> list[WalletView]:
+    """The wallet's balances that meet conditions, the default account first."""
     statement = _VIEWS.where(is_same(wallets, wallet, "wallet_id"), *conditions)
     return [view(row, now, timezone) for row in db.execute(statement, {"now": now})]
 
@@ -140,7 +141,7 @@ def view(row: Iterable[Any], now: datetime, timezone: str) -> WalletView:
     expired = stored_balance - values["current_balance"]
     if arrived:
         available_amount = sum((mint.amount for mint in arrived), _ZERO)
-        # Mints that have become available repay debt first.
+        # The mints repay debt first; only the rest is a part of the current balance.
         repaid = min(debt, available_amount)
         expired += available_amount - repaid
         values["current_overdraft_balance"] -= repaid
@@ -193,6 +194,7 @@ def _balance_by_now(
 
 
 def _kept_lots(row: list[Any] | None) -> tuple[KeptLots, ...]:
+    """The lots in the column `kept_lots`, which is None if there are none."""
     return tuple(KeptLots(instant_of(kept_until), Decimal(amount)) for kept_until, amount in row or ())
 
 

@@ -44,14 +44,14 @@ class FoundMember(NamedTuple):
     awaited_types: Collection[str] = ()
 
 
-def _tiers_held_by(members_: str, further_columns: str) -> str:
-    """The column with the tiers of a member as JSON, for a query that names the members `members_`."""
+def _tiers_held_by(alias: str, further_columns: str) -> str:
+    """The column with the tiers of a member as JSON, for a query that has `alias` as the name of the members."""
     return f"""(
     SELECT json_agg(json_build_array(
                         t.loyalty_program_id, t.loyalty_tier_id, t.is_manual, {EXPIRES_AT}{further_columns})
                     ORDER BY t.loyalty_program_id)
     FROM member_tiers t JOIN loyalty_tiers l USING (organization_id, loyalty_tier_id)
-    WHERE t.organization_id = {members_}.organization_id AND t.member_id = {members_}.member_id
+    WHERE t.organization_id = {alias}.organization_id AND t.member_id = {alias}.member_id
 )"""
 
 
@@ -158,10 +158,10 @@ def _moment(text: str | None) -> datetime | None:
 
 
 def _lookup(
-    members_: Select[Any], column: Column[Any], record: Callable[[Sequence[Sequence[Any]], datetime, str], Kind]
+    select_members: Select[Any], column: Column[Any], record: Callable[[Sequence[Sequence[Any]], datetime, str], Kind]
 ) -> Lookup[Kind]:
     """The look-up of members by this column; `record` creates a record from all rows of one member."""
-    position = [*members_.selected_columns].index(column)
+    position = [*select_members.selected_columns].index(column)
 
     def records(rows: Sequence[Sequence[Any]], now: datetime, timezone: str) -> dict[Any, Kind]:
         rows_by_address: dict[Any, list[Sequence[Any]]] = {}
@@ -170,7 +170,7 @@ def _lookup(
         return {address: record(of_member, now, timezone) for address, of_member in rows_by_address.items()}
 
     is_addressed = column == func.any(cast(bindparam("addresses"), ARRAY(column.type)))
-    return Lookup(compile_statement(members_.where(is_addressed)), records)
+    return Lookup(compile_statement(select_members.where(is_addressed)), records)
 
 
 BY_ID = _lookup(_MEMBERS, members.c.member_id, _member)
