@@ -54,7 +54,7 @@ def _apply_grants(
     def prepare(unit: UnitOfWork) -> None:
         # All ids, and the results of earlier requests with the same keys, by one statement each.
         unit.badges.expect(len(grants))
-        unit.badges.recall(keys)
+        unit.badges.load_trackings(keys)
 
     return apply_batch([part(call, badge_grant) for call, badge_grant in zip(calls, grants, strict=True)], prepare)
 

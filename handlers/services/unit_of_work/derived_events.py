@@ -1,4 +1,4 @@
-"""Derived events of the ledger: tiers that changed because points moved, and the transactions."""
+"""Derived events of the ledger: transactions, points that wait or expire, and tiers that change with the points."""
 
 from __future__ import annotations
 
@@ -37,14 +37,16 @@ from persistence import ledger_wallets
 if TYPE_CHECKING:
     from handlers.services.unit_of_work.unit import UnitOfWork
 
+# By wallet and account.
 Earnings = Mapping[Pair, tuple[Earning, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class DerivedEvent:
-    """An event that the server itself reports of a member.
+    """An event about a member that the server itself reports.
 
-    `happened_at` is when it happened, if not now, and `key` its key, if it must not be reported twice.
+    `happened_at` is when it happened, None for now. `key` becomes its systemUniqueKey, so that it is not reported
+    twice; None for a new key.
     """
 
     member_id: int
@@ -64,24 +66,28 @@ def tier_event(
     is_manual: bool = False,
     expires_at: datetime | None = None,
 ) -> DerivedEvent:
-    """The event of a member whose tier changed from `before` to `after`; `keys` are those of tiers, by id."""
+    """The event of a member whose tier changed; `keys` has the keys of tiers by id.
+
+    `before` and `after` are the ids of the previous and the new tier, None for no tier in the program.
+    """
     payload = tier_payload(schedule, keys, before, after, is_manual=is_manual, expires_at=expires_at)
     return DerivedEvent(member_id, TIER_REMOVED if after is None else TIER_SET, payload)
 
 
 class LedgerEvents:
-    """The derived events of the ledger session of a unit of work; tiers are moved with the points."""
+    """Derives events from the steps of a unit's ledger session, and moves the tiers that depend on the points."""
 
     def __init__(self, unit: UnitOfWork) -> None:
         self._unit = unit
         self._member_ids = {member.wallet_id: member.member_id for member in unit.members.values()}
+        # How many steps have been reported, and how many of these are postings.
         self._reported_steps = 0
-        self._postings = 0
+        self._reported_postings = 0
 
     def begin(self, settled_accounts: Collection[int] = ()) -> list[DerivedEvent]:
         """Return the events of points and tiers that had expired when the unit was opened.
 
-        Tiers that depend on the accounts of `settled_accounts` are evaluated in any case.
+        Tiers that depend on `settled_accounts` are evaluated even if nothing has expired in these accounts.
         """
         steps = self._unit.ledger.steps
         changed_accounts: Mapping[int, set[int]] = {}
@@ -89,8 +95,8 @@ class LedgerEvents:
         if steps:
             changed_accounts = _changed_accounts(steps)
             self._reported_steps = len(steps)
-            # What happens by time is not reported as transactions.
-            self._postings = len([step for step in steps if isinstance(step, Posting)])
+            # No event reports the transactions of what has expired.
+            self._reported_postings = len([step for step in steps if isinstance(step, Posting)])
             events = self._settled_waits(steps) + self._expired(steps)
         for wallet_id, member_id in self._member_ids.items():
             events += self._settle_tiers(
@@ -99,7 +105,7 @@ class LedgerEvents:
         return events
 
     def take_derived(self) -> list[DerivedEvent]:
-        """Return the events of the ledger steps since the last call, in their order, with those of tiers last."""
+        """Return the events of the ledger steps since the last call; the events of changed tiers come last."""
         steps = self._unit.ledger.steps[self._reported_steps :]
         if not steps:
             return []
@@ -111,16 +117,17 @@ class LedgerEvents:
         return events
 
     def _transactions(self, steps: Iterable[Step]) -> list[DerivedEvent]:
-        """The transactions, each of the member who received the points, else of the one who gave them.
+        """Report transactions, each for the member who received the points or, if no member did, for the giver.
 
-        What happens by time is not reported: expiries, and ends of holds.
+        Expiries and ends of holds, which happen by time, are not reported.
         """
         events = []
         is_reported = TRANSACTION_CREATED in self._unit.possible_types
         for step in steps:
             if not isinstance(step, Posting):
                 continue
-            number, self._postings = self._postings, self._postings + 1
+            number = self._reported_postings
+            self._reported_postings += 1
             member_id = self._member_ids.get(step.to_wallet_id or 0, self._member_ids.get(step.from_wallet_id or 0))
             if is_reported and member_id is not None and not (step.is_expiry or step.ends_hold):
                 payload = transaction_payload(step, self._unit.transaction_id(number))
@@ -128,7 +135,7 @@ class LedgerEvents:
         return events
 
     def _settled_waits(self, steps: Iterable[Step]) -> list[DerivedEvent]:
-        """The points that are available, or never will be: an event for each member, account and moment."""
+        """The events about points that became available, or never will: one for each member, account and moment."""
         settled: dict[tuple[str, int, int, datetime], list[SettledMint]] = {}
         for step in steps:
             mint = settled_wait(step)
@@ -140,7 +147,8 @@ class LedgerEvents:
             event_type = POINTS_AVAILABLE if is_available else POINTS_CANCELLED
             key = (event_type, mint.to_wallet_id or 0, step.account.ledger_account_id, moment or self._unit.now)
             order_id = mint.order_external_id
-            settled.setdefault(key, []).append(SettledMint(self._id_of(mint), step.amount, order_id, expires_at))
+            settled_mint = SettledMint(self._transaction_id_of(mint), step.amount, order_id, expires_at)
+            settled.setdefault(key, []).append(settled_mint)
         events = []
         for (event_type, wallet_id, account_id, moment), mints in settled.items():
             member = self._unit.members.get(self._member_ids.get(wallet_id, 0))
@@ -151,17 +159,18 @@ class LedgerEvents:
                 events.append(DerivedEvent(member.member_id, event_type, payload, happened_at))
         return events
 
-    def _id_of(self, mint: Stored) -> int | None:
-        """The id of a mint's transaction, which may be a posting of this session; in a dry run that has none."""
+    def _transaction_id_of(self, mint: Stored) -> int | None:
+        """The transaction id of a mint; None if the mint is a posting of this session in a dry run."""
         if mint.ledger_transaction_id > 0:
             return mint.ledger_transaction_id
+        # A temporary id leads to the posting's number in this session.
         earlier = self._unit.ledger.steps[: place_of(mint.ledger_transaction_id)]
         return self._unit.transaction_id(len([step for step in earlier if isinstance(step, Posting)]))
 
     def _expired(self, steps: Iterable[Step]) -> list[DerivedEvent]:
-        """An event about expired points for each member, account and moment.
+        """The events about expired points: one for each member, account and moment.
 
-        Inactive and erased members get no event. If nothing uses the type of the events, there are none at all.
+        Inactive and erased members get no event. If nothing uses events of this type, there are none at all.
         """
         if POINTS_EXPIRED not in self._unit.possible_types:
             return []
@@ -181,6 +190,7 @@ class LedgerEvents:
         return events
 
     def _settle_tiers(self, wallet_id: int, member_id: int, ledger_account_ids: set[int]) -> list[DerivedEvent]:
+        """Move a member's tiers that depend on these accounts as the points require; return the events."""
         unit = self._unit
         moves = unit.tier_assignments.settle(member_id, ledger_account_ids, partial(unit.tier_points, wallet_id))
         if not moves:
@@ -193,13 +203,14 @@ class LedgerEvents:
 
 
 def tier_points_of(session: LedgerSession, earnings: Earnings, wallet_id: int, ledger_account_id: int) -> TierPoints:
-    """The points of a wallet that tiers depend on, at this point of the unit.
+    """The current points of a wallet in one account, as tiers need them.
 
-    `earnings` are earlier ones, if tiers depend on periods.
+    `earnings` are the stored earnings of all wallets; only tiers by earned points of a period need them.
     """
     balance = session.holding(wallet_id, ledger_account_id)
-    before = earnings.get((wallet_id, ledger_account_id), ())
-    return TierPoints(balance.current, balance.earned, (*before, *session.earnings(wallet_id, ledger_account_id)))
+    stored_earnings = earnings.get((wallet_id, ledger_account_id), ())
+    new_earnings = session.earnings(wallet_id, ledger_account_id)
+    return TierPoints(balance.current, balance.earned, (*stored_earnings, *new_earnings))
 
 
 def find_tier_earnings(
@@ -209,7 +220,7 @@ def find_tier_earnings(
     wallet_ids: Collection[int],
     at: datetime,
 ) -> Earnings:
-    """Find the earnings of wallets that count for tiers at `at` or later; at most one statement."""
+    """Find the earnings of wallets that count for tiers at the moment `at` or later; at most one statement."""
     since: dict[int, datetime] = {}
     for schedule in tier_schedules:
         if schedule.ledger_account_id is not None:
@@ -219,19 +230,19 @@ def find_tier_earnings(
 
 
 def can_be_notified(member: Member) -> bool:
-    """True for an active member, the only ones who are notified of points that expire."""
+    """True for an active member who is not erased: only such members are notified of points that expire."""
     return member.active and member.erased_at is None
 
 
 def settled_wait(step: Step) -> Stored | None:
-    """The mint that a step has made available, or cancelled since no event has confirmed it; None for other steps."""
+    """The mint whose points a step made available, or cancelled as no event confirmed them; None for other steps."""
     if isinstance(step, Capture):
         return step.stored if step.available_at is not None else None
     return step.reverts if step.ends_hold and step.reverts is not None and step.reverts.is_timed else None
 
 
 def _changed_accounts(steps: Iterable[Step]) -> dict[int, set[int]]:
-    """The accounts that the steps changed, by wallet."""
+    """The ids of the accounts that the steps changed, by wallet."""
     accounts_by_wallet: dict[int, set[int]] = {}
     for step in steps:
         for entry in step.entries:

@@ -1,4 +1,4 @@
-"""The evaluation of events in a unit of work: each builds its order, has its effects, and causes derived events.
+"""The evaluation of events in a unit of work: an event changes its order, has effects, and causes derived events.
 
 These steps are the same for tracked, queued and captured events, and for the derived events of requests.
 """
@@ -81,9 +81,10 @@ def limit_evaluation(settings: Settings) -> None:
 def evaluate_changes(
     unit: UnitOfWork, reason: str, cause: TrackedEvent | None = None, origin: EventOrigin | None = None
 ) -> None:
-    """Evaluate the derived events of all changes since it was called last.
+    """Evaluate the derived events of all changes since the last call.
 
-    Those without a cause belong to the request `origin`, else to that of the execution.
+    `cause` is the event that made the changes, None for a request. Derived events of a request belong to `origin`, or,
+    if that is None, to the origin of the execution.
     """
     if unit.is_open:
         derived = unit.ledger_events.take_derived()
@@ -100,7 +101,7 @@ def evaluate_derived(
     cause: TrackedEvent | None = None,
     origin: EventOrigin | None = None,
 ) -> None:
-    """Evaluate derived events, caused by another event, or reported for a `reason` by a request."""
+    """Evaluate derived events for a `reason`; `cause` and `origin` are as in `evaluate_changes`."""
     if unit.execution.is_quiet or not derived:
         return
     if cause is None:
@@ -112,21 +113,21 @@ def evaluate_derived(
 
 
 def store_derived(unit: UnitOfWork, derived: Sequence[DerivedEvent], reason: str) -> None:
-    """Store derived events that are not reported, such as those of a quiet import, for the members' timelines."""
+    """Store derived events without evaluating them, such as those of a quiet import, for the members' timelines."""
     unit.expect_events(len(derived))
     for event in derived:
         evaluate_event(unit, _derived_event(unit, event, reason, None, None, is_evaluated=False))
 
 
 def evaluate_event(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
-    """Build the order of one event, evaluate it and its derived events; a refusal fails this event and no other."""
+    """Change the order of one event, evaluate the event, then its derived events; a refusal fails only this event."""
     evaluation: Evaluation | None = None
     order: OrderWithItems | None = None
     refusal: Refusal | None = None
     reverted_events: list[RevertedEvent] = []
     refunds: Sequence[TenderRefund] = ()
     if tracked.cause_id is None:
-        # One that is derived from a request counts itself.
+        # A derived event of a request, of depth 1, counts as a caused event itself.
         unit.caused, unit.basket = tracked.depth, None
     try:
         if tracked.order_status is not None and unit.orders is not None:
@@ -139,7 +140,7 @@ def evaluate_event(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
                 unit.confirm_mints(tracked)
             if tracked.event.event_type in unit.configuration.activity_types:
                 unit.ledger.note_event(tracked.member.wallet_id, tracked.event.event_type, tracked.at)
-            evaluation = _run(unit, tracked, order)
+            evaluation = _evaluate(unit, tracked, order)
     except Refusal as error:
         refusal = error
     result = _result(unit, tracked, evaluation, refusal, reverted_events)
@@ -165,23 +166,23 @@ def _result(
     refusal: Refusal | None,
     reverted_events: Sequence[RevertedEvent],
 ) -> dict[str, Any]:
-    """The returned and stored result of an event, with what participants did because of it."""
-    status, key = SUCCESS if refusal is None else FAILURE, None if unit.is_dry_run else tracked.key
-    uses_missions, uses_referrals = unit.uses("missions"), unit.uses("referrals")
-    moves = unit.missions.take_moves() if uses_missions else ()
+    """The result of an event that is returned and stored, with the event's outcomes in missions and referrals."""
+    status = SUCCESS if refusal is None else FAILURE
+    key = None if unit.is_dry_run else tracked.key
+    moves = unit.missions.take_moves() if unit.uses("missions") else ()
     missions = [mission_outcome(move, unit.is_dry_run) for move in moves] if moves else ()
     result = track_result(tracked.event, key, status, evaluation, refusal, missions)
-    if uses_referrals:
+    if unit.uses("referrals"):
         result["referrals"] = referral_results(unit.referrals.take_outcomes(), unit.is_dry_run)
     if reverted_events:
         result["reverted"] = [reverted_event(event) for event in reverted_events]
     return result
 
 
-def _run(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None) -> Evaluation:
+def _evaluate(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None) -> Evaluation:
     """Evaluate one event in missions, campaigns and referral programs, if any of them considers its type."""
     configuration, event_type = unit.configuration, tracked.event.event_type
-    # A dry run explains every campaign.
+    # A dry run explains every campaign, even an inactive one.
     plan = unit.complete_plan if unit.is_dry_run else unit.plans.of(event_type)
     is_rewarded = unit.mode in (FULL, DRY_RUN)
     moves_missions = is_rewarded and event_type in configuration.missions_by_type
@@ -207,10 +208,10 @@ def _run(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None) 
 
 
 def _deadline(unit: UnitOfWork, tracked: TrackedEvent) -> Deadline:
-    """The end of an event's rules, in CPU time of this thread: it has its own time, within that of its call.
+    """The deadline of an event's expressions, in CPU time of this thread: the event's own, or its call's if earlier.
 
-    The time of a call begins with its first event, so that no other call of a batch takes any of it. People wait for a
-    dry run, so its events share the time of one. No caller waits for the worker.
+    The time of a call begins with its first event, so that no other call of the batch uses any of it. All events of a
+    dry run share the time of one event, as people wait for it. The worker has no limit for calls: no caller waits.
     """
     event_deadline = Deadline(_event_seconds, time.thread_time)
     execution = unit.execution
@@ -247,21 +248,23 @@ def _derived_event(
     origin: EventOrigin | None,
     is_evaluated: bool = True,
 ) -> TrackedEvent:
-    """A derived event; it is not evaluated any more if too many have followed each other."""
-    depth, limit = 1, None
+    """The derived event as a tracked one; not evaluated if its chain is too long or one event caused too many."""
+    depth, reason_not_evaluated = 1, None
     if cause is not None:
         unit.caused += 1
         depth += cause.depth
         if depth > MAX_DEPTH:
-            limit = f"it is more than {MAX_DEPTH} events away from the first one"
+            reason_not_evaluated = f"it is more than {MAX_DEPTH} events away from the first one"
         elif unit.caused > MAX_CAUSED:
-            limit = f"more than {MAX_CAUSED} came of one event"
+            reason_not_evaluated = f"one event caused more than {MAX_CAUSED} others"
+    if reason_not_evaluated is not None:
+        reason = f"{reason} Not evaluated: {reason_not_evaluated}."
     key = unit.new_key()
     event = IncomingEvent(
         system_unique_key=derived.key or f"{derived.event_type}-{key}",
         event_type=derived.event_type,
         member_id=derived.member_id,
-        reason=reason if limit is None else f"{reason} Not evaluated: {limit}.",
+        reason=reason,
         payload=derived.payload,
         external_event_date=derived.happened_at or (None if cause is None else cause.stored_date(unit.now)),
     )
@@ -271,7 +274,7 @@ def _derived_event(
         member=unit.members[derived.member_id],
         sponsor=None,
         at=derived.happened_at or (unit.now if cause is None else cause.at),
-        is_evaluated=is_evaluated and limit is None,
+        is_evaluated=is_evaluated and reason_not_evaluated is None,
         loyalty_event_id=0 if unit.is_dry_run else unit.event_allocator.take(),
         key=key,
         cause_id=None if cause is None else cause.loyalty_event_id,
@@ -284,9 +287,10 @@ def _derived_event(
 def _settle_order(
     unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems
 ) -> tuple[OrderWithItems, Sequence[TenderRefund], list[RevertedEvent]]:
-    """Capture or refund the payments of the order, and reverse effects, as far as its new status requires.
+    """Capture or refund the payments of the order, and reverse effects, as far as the order's new status requires.
 
-    Refunds come first, so that what is clawed back finds them. Returns the order with its refunds.
+    Refunds come first, so that the refunded points can be clawed back. Returns the order with the refunds in its
+    payments, the refunds, and the reversed events.
     """
     refunds: Sequence[TenderRefund] = ()
     purchase_order, items = order
@@ -316,23 +320,26 @@ def _reverse_effects(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithIt
     unreversed = [event_id for event_id in reversed(order[0].event_ids) if reversals.is_active(event_id)]
     if not unreversed:
         return []
-    by_event: dict[int, Reevaluation] = {}
+    reevaluations: dict[int, Reevaluation] = {}
     if not extent.is_whole:
-        by_event = _reevaluations(unit, order, map(reversals.event, unreversed), _deadline(unit, tracked))
-    by = Reversal(
+        reevaluations = _reevaluations(unit, order, map(reversals.event, unreversed), _deadline(unit, tracked))
+    reversal = Reversal(
         tracked.loyalty_event_id,
         tracked.key,
         extent,
         external_event_date=tracked.stored_date(unit.now),
-        reevaluations=by_event,
+        reevaluations=reevaluations,
     )
-    return reversals.reverse(unreversed, by, unit)
+    return reversals.reverse(unreversed, reversal, unit)
 
 
 def _reevaluations(
     unit: UnitOfWork, order: OrderWithItems, events: Iterable[LoyaltyEvent], deadline: Deadline
 ) -> dict[int, Reevaluation]:
-    """The re-evaluation of each event that keeps what it granted, by its id; its members are those of the unit."""
+    """Re-evaluate events on the part of their order that was not returned; return the re-evaluations by event id.
+
+    Events that have not recorded what they granted are left out. The unit has locked the members of the others.
+    """
     rest = rest_of(*order)
     by_event: dict[int, Reevaluation] = {}
     for event in events:
@@ -349,13 +356,13 @@ def _reevaluations(
         by_event[event.loyalty_event_id] = reevaluate(
             actions, facts, rest.item_positions, unit.configuration.functions, deadline
         )
-        # It is the purchase of no event of this unit.
+        # `facts_of` has set the basket of a stored event, which no event of this unit shares.
         unit.basket = None
     return by_event
 
 
 def fail_event(unit: UnitOfWork, tracked: TrackedEvent, refusal: Refusal) -> Result:
-    """Keep an event that was trackable when it came, but cannot be evaluated any more."""
+    """Store the failure of an event that was valid when it was queued, but can no longer be evaluated."""
     result = track_result(tracked.event, tracked.key, FAILURE, None, refusal)
     unit.event_rows.expect_stored([tracked])
     unit.event_rows.add(tracked, FAILURE, result)

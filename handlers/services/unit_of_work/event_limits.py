@@ -1,4 +1,4 @@
-"""The counters of limits that a unit of work may touch."""
+"""The counters of limits that a unit of work may change: loaded, and locked if they count for all members."""
 
 from __future__ import annotations
 
@@ -33,31 +33,31 @@ def open_limits(
 ) -> Counters:
     """Load the counters of all limits that may count the events or possible derived events, and cooldowns.
 
-    Counters of all members are locked unless this is a dry run; a member's own are protected by the member's lock.
-    `reversed_counters` are loaded even if no campaign uses them now. They are locked as a whole, since no shard of a
-    counter knows how much can be subtracted.
+    Counters for all members are locked unless this is a dry run; counters of one member are protected by the member's
+    lock. `reversed_counters` are loaded even if no campaign uses them now. If one of them is for all members, counters
+    are locked with all their shards, since no single shard knows how much can be subtracted.
     """
-    limited = [campaign for campaign in unit.plans.campaigns if campaign.limits]
+    limited_campaigns = [campaign for campaign in unit.plans.campaigns if campaign.limits]
     applications = _applications(unit) if unit.plans.have_cooldowns else None
-    if not (limited or reversed_counters):
+    if not (limited_campaigns or reversed_counters):
         return Counters({}, applications=applications)
-    occasions = _occasions(unit, tracked, limited)
+    occasions = _occasions(unit, tracked, limited_campaigns)
     ceilings: dict[CounterKey, Ceiling | None] = {
         key: None for key in reversed_counters if key.member_id == ALL_MEMBERS
     }
-    gives_back = bool(ceilings)
+    locks_all_shards = bool(ceilings)
     campaign_ids: set[int] = set()
     starts: set[date] = set()
-    for campaign in limited:
+    for campaign in limited_campaigns:
         limited_occasions = {
             occasion for event_type in occasions if campaign.considers(event_type) for occasion in occasions[event_type]
         }
         if limited_occasions:
             _add_ceilings(campaign, limited_occasions, ceilings)
-            own_starts = _starts_of_own_counters(campaign, limited_occasions)
-            if own_starts:
+            member_starts = _period_starts_of_members(campaign, limited_occasions)
+            if member_starts:
                 campaign_ids |= {campaign.campaign.campaign_id, ALL_CAMPAIGNS}
-                starts |= own_starts
+                starts |= member_starts
     db, organization_id = unit.db, unit.organization_id
     used_amounts = limit_counters.read(
         db, organization_id, [key for key in reversed_counters if key.member_id != ALL_MEMBERS]
@@ -70,13 +70,13 @@ def open_limits(
         return Counters(
             {**used_amounts, **limit_counters.read(db, organization_id, ceilings)}, applications=applications
         )
-    locked = limit_counters.lock(db, organization_id, ceilings, as_whole=gives_back)
-    present = {key: ceiling for key, ceiling in ceilings.items() if ceiling is not None}
-    return Counters(used_amounts, locked, present, applications)
+    locked = limit_counters.lock(db, organization_id, ceilings, as_whole=locks_all_shards)
+    ceilings_of_rules = {key: ceiling for key, ceiling in ceilings.items() if ceiling is not None}
+    return Counters(used_amounts, locked, ceilings_of_rules, applications)
 
 
 def _applications(unit: UnitOfWork) -> Applications:
-    """The members' events that cooldowns depend on, near to the moments that the unit evaluates."""
+    """Find the members' events within the longest cooldown before and after the moments of the unit."""
     cooldowns = [campaign.cooldown for campaign in unit.plans.campaigns if campaign.cooldown is not None]
     span = span_around(unit.moments, cooldowns)
     return Applications(events.find_applications(unit.db, unit.organization_id, unit.members, *span))
@@ -85,16 +85,19 @@ def _applications(unit: UnitOfWork) -> Applications:
 def _add_ceilings(
     campaign: CompiledCampaign, occasions: Collection[_Occasion], ceilings: dict[CounterKey, Ceiling | None]
 ) -> None:
-    """Add the counters of limits of all members together, with the amounts at which they have to be exact."""
+    """Add the counters of a campaign's limits for all members, each with the amounts at which it has to be exact."""
     for rule in campaign.limits:
-        for at, code in occasions if rule.scope != MEMBER else ():
+        if rule.scope == MEMBER:
+            continue
+        for at, code in occasions:
             key = counter_of(rule, campaign.campaign.campaign_id, ALL_MEMBERS, at, campaign.zone, code)
-            ceiling, other = rule.ceiling(rule.limit_at(code)), ceilings.get(key)
-            ceilings[key] = ceiling if other is None else ceiling.joined(other)
+            ceiling = rule.ceiling(rule.limit_at(code))
+            other_ceiling = ceilings.get(key)
+            ceilings[key] = ceiling if other_ceiling is None else ceiling.joined(other_ceiling)
 
 
-def _starts_of_own_counters(campaign: CompiledCampaign, occasions: Collection[_Occasion]) -> set[date]:
-    """The first days of the periods of each member's own limits."""
+def _period_starts_of_members(campaign: CompiledCampaign, occasions: Collection[_Occasion]) -> set[date]:
+    """The first days of the periods in which the campaign's limits for each member count these occasions."""
     return {
         period_start(rule.period, occasion.at, campaign.zone)
         for rule in campaign.limits
@@ -103,14 +106,16 @@ def _starts_of_own_counters(campaign: CompiledCampaign, occasions: Collection[_O
     }
 
 
-def _occasions(unit: UnitOfWork, tracked: Sequence[TrackedEvent], limited: Collection[CompiledCampaign]) -> _Occasions:
-    """The occasions at which events of each type may count: those of the tracked events and of their derived events.
+def _occasions(
+    unit: UnitOfWork, tracked: Sequence[TrackedEvent], limited_campaigns: Collection[CompiledCampaign]
+) -> _Occasions:
+    """The occasions of the tracked events and of their possible derived events, by event type.
 
     A derived event has no location; it happens now, or at the moment of a tracked event. Moments on the same day in all
     the zones of the campaigns are merged into one. Locations are distinguished only if a limit is per location.
     """
-    zones = {campaign.zone for campaign in limited}
-    has_locations = any(rule.scope == LOCATION for campaign in limited for rule in campaign.limits)
+    zones = {campaign.zone for campaign in limited_campaigns}
+    has_locations = any(rule.scope == LOCATION for campaign in limited_campaigns for rule in campaign.limits)
     locations = _locations(unit, tracked) if has_locations else {}
     days: dict[str, dict[tuple[tuple[date, ...], str | None], _Occasion]] = {}
     for event in tracked:
@@ -124,7 +129,7 @@ def _occasions(unit: UnitOfWork, tracked: Sequence[TrackedEvent], limited: Colle
 
 
 def _locations(unit: UnitOfWork, tracked: Sequence[TrackedEvent]) -> Mapping[str, str | None]:
-    """The locations of the orders that the events are about, by their external ids: those of their creation."""
+    """The locations of the orders that the events are about, by external id; an order keeps its first location."""
     locations: dict[str, str | None] = {}
     for order in [event.order for event in tracked if event.order is not None]:
         external_id = order["externalId"]

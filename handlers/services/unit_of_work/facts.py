@@ -98,7 +98,10 @@ def facts_of(unit: UnitOfWork, tracked: TrackedEvent, order_with_items: OrderWit
 def _basket(
     unit: UnitOfWork, member_id: int, spend: Decimal | None, currency: str | None, order: Mapping[str, Any] | None
 ) -> Basket | None:
-    """The basket of an event: a new one for an order or payment; a caused event has that of its cause."""
+    """The basket that discounts are taken off: a new one for an order or payment, else that of the event's cause.
+
+    None if the cause has none, or has one of another member.
+    """
     if spend is not None:
         unit.basket = Basket(member_id, spend, currency, () if order is None else order["items"])
     basket = unit.basket
@@ -106,7 +109,7 @@ def _basket(
 
 
 def _tiers_of(unit: UnitOfWork, tracked: TrackedEvent) -> tuple[list[int], datetime | None]:
-    """The tiers that apply to an event, and the moment whose tiers these are if it is late.
+    """The tiers that apply to an event; for a late event also the moment at which the member had them, else None.
 
     A derived event reports what happens at the evaluation, such as a new tier: the present tiers apply.
     """
@@ -125,21 +128,22 @@ def tier_keys_at(unit: UnitOfWork, wallet_id: int, at: datetime) -> frozenset[st
 
 
 def tier_keys_of(unit: UnitOfWork, tier_ids: Iterable[int]) -> frozenset[str]:
-    """The keys of tiers; one created after the configuration was read does not matter to any campaign yet."""
+    """The keys of tiers, without tiers created after the configuration was read, which no campaign uses yet."""
     keys = unit.configuration.tier_keys
     return frozenset([keys[tier_id] for tier_id in tier_ids if tier_id in keys])
 
 
 def present_tiers(unit: UnitOfWork, member: Member) -> list[int]:
-    """The tiers that the member has at this point of the unit."""
+    """The ids of the tiers that the member has at this point of the unit."""
     return unit.tier_assignments.tier_ids(member.member_id, partial(unit.tier_points, member.wallet_id))
 
 
 def _tiers_at(unit: UnitOfWork, member: Member, at: datetime) -> list[int]:
+    """The ids of the tiers that the member had at a moment."""
     points = partial(unit.tier_points, member.wallet_id)
 
-    def evaluate(program_id: int, lapsed: HeldTier) -> int | None:
-        return unit.tier_assignments.current(program_id, lapsed, points)
+    def evaluate(program_id: int, lapsed_tier: HeldTier) -> int | None:
+        return unit.tier_assignments.current(program_id, lapsed_tier, points)
 
     return unit.tier_history.tier_ids(member.member_id, at, evaluate)
 
@@ -153,7 +157,7 @@ def load_tier_history(
 
 
 def load_order_history(unit: UnitOfWork) -> OrderHistory:
-    """Load the orders of the members, except the orders of the unit's events."""
+    """Load the orders of the members, except the orders that the unit's events are about."""
     stored_ids = () if unit.orders is None else unit.orders.stored_ids
     return orders.find_order_history(unit.db, unit.organization_id, unit.members, max(unit.moments), stored_ids)
 
@@ -161,8 +165,9 @@ def load_order_history(unit: UnitOfWork) -> OrderHistory:
 def orders_before(
     unit: UnitOfWork, member: Member | None, at: datetime, own_order: Order | None = None
 ) -> EarlierOrders:
-    """The orders of a member before a moment, except the order that the event is about; none without a member."""
+    """The orders of a member before a moment, except `own_order`, which the event is about; none without a member."""
     if member is None:
         return NO_ORDERS
-    others = () if unit.orders is None else unit.orders.present
-    return unit.order_history.before(member.member_id, at, others, None if own_order is None else own_order.order_id)
+    unit_orders = () if unit.orders is None else unit.orders.present
+    own_id = None if own_order is None else own_order.order_id
+    return unit.order_history.before(member.member_id, at, unit_orders, own_id)

@@ -17,7 +17,8 @@ from handlers.services.unit_of_work.orders import sent_orders
 from handlers.services.unit_of_work.participants.referrals import max_referral_chain, usable_codes
 from persistence import member_lookups, posting, referral_uses
 
-_ABOUT_MOVEMENTS = {TRANSACTION_CREATED, POINTS_AVAILABLE, POINTS_CANCELLED, POINTS_EXPIRED}
+# The types of derived events about movements of points.
+_MOVEMENT_EVENTS = {TRANSACTION_CREATED, POINTS_AVAILABLE, POINTS_CANCELLED, POINTS_EXPIRED}
 
 
 class LockedMembers:
@@ -36,11 +37,11 @@ class LockedMembers:
     def __init__(self) -> None:
         self.members: dict[int, Member] = {}
         self.ledger_ids: dict[int, int] = {}
-        # The referral codes that may be used, by id, each with the member who has it.
+        # The id of the owner of each referral code that may be used, by the code's id.
         self.referral_codes: Mapping[int, int] = {}
         self._held_tiers: dict[MemberProgram, HeldTier] = {}
         # The ids of members who were created in this database transaction.
-        self._created: set[int] = set()
+        self._created_ids: set[int] = set()
         # The types of events that points of the members wait for.
         self.awaited_types: set[str] = set()
 
@@ -52,16 +53,16 @@ class LockedMembers:
     ) -> dict[Any, Member]:
         """Lock and load members, and the owners of referral codes that the events may use.
 
-        Returns them by either id.
+        Returns all members of the unit, by `loyaltyMemberId` and by `memberId`.
         """
         if self.configuration.referral_programs.by_id and self.mode in (FULL, DRY_RUN):
             self.referral_codes = usable_codes(
                 self.db, self.configuration, incoming, loyalty_member_ids, member_ids, self._reported
             )
             member_ids = {*member_ids, *self.referral_codes.values()}
-        others = [member_id for member_id in member_ids if member_id not in self._created]
-        if loyalty_member_ids or others:
-            self._lock_and_add(loyalty_member_ids, others, incoming)
+        stored_ids = [member_id for member_id in member_ids if member_id not in self._created_ids]
+        if loyalty_member_ids or stored_ids:
+            self._lock_and_add(loyalty_member_ids, stored_ids, incoming)
         members: dict[Any, Member] = {}
         for member in self.members.values():
             members[member.loyalty_member_id] = members[member.member_id] = member
@@ -72,6 +73,7 @@ class LockedMembers:
     ) -> None:
         """Lock and load members by their ids, and the owners of points that wait for the orders of the events."""
         order_ids = None
+        # If no points wait for events, no awaited types are looked up.
         if self.organization.awaits_events:
             order_ids = {order["externalId"] for order in sent_orders(incoming)}
         db, organization_id, lock = self.db, self.organization_id, not self.is_dry_run
@@ -85,38 +87,40 @@ class LockedMembers:
             if member.member_id not in member_ids and member.loyalty_member_id not in loyalty_member_ids
         ]
         if waiting_ids and lock:
-            # Their points may have begun to wait since the lock was requested: then they are locked only now.
+            # Their points may have begun to wait after the statement that locks: then they are locked only now.
             matches = [match for match in matches if match.member.member_id not in waiting_ids]
-            matches += member_lookups.find_members(db, organization_id, (), waiting_ids, (), lock=True)
+            matches += member_lookups.find_members(
+                db, organization_id, loyalty_member_ids=(), member_ids=waiting_ids, order_ids=(), lock=True
+            )
         self._add(matches)
 
     def lock_wallets(self, wallet_ids: Collection[int], account_ids: Collection[int]) -> None:
-        """Lock wallets to move points of these accounts, with the members who may be rewarded as a consequence.
+        """Lock wallets to move points of these accounts, and the wallets of referrers whom that may reward.
 
         The members who own the wallets are loaded only if movements of the accounts may concern them.
         """
-        distance = max_referral_chain(self.configuration, self._reported)
+        max_chain = max_referral_chain(self.configuration, self._reported)
         wallets = set(wallet_ids)
-        if distance and wallets:
-            wallets.update(referral_uses.find_wallets_of_referrers(self.db, self.organization_id, wallets, distance))
+        if max_chain and wallets:
+            wallets.update(referral_uses.find_wallets_of_referrers(self.db, self.organization_id, wallets, max_chain))
         locked = posting.lock_wallets(self.db, self.organization_id, wallets)
         self.ledger_ids |= {wallet_id: wallet.ledger_id for wallet_id, wallet in locked.items()}
         if not self._may_concern_members(account_ids):
             return
         self._add(self._find_owners(wallets))
-        if distance and self.members:
+        if max_chain and self.members:
             self.referral_codes = referral_uses.find_usable(
-                self.db, self.organization_id, member_ids=self.members, distance=distance
+                self.db, self.organization_id, member_ids=self.members, distance=max_chain
             )
 
-    def adopt(self, created: Sequence[tuple[Member, Mapping[int, HeldTier]]]) -> None:
-        """Add members whom this transaction has created: no other one can see them, so `lock` need not read them.
+    def adopt(self, new_members: Sequence[tuple[Member, Mapping[int, HeldTier]]]) -> None:
+        """Add members whom this transaction has created, each with the tiers held, by program id.
 
-        Each is given with the tiers held, by program id.
+        No other transaction can see these members, so `lock` need not read them.
         """
         ledger_id = self.organization.default_ledger_id or 0
-        self._add([member_lookups.FoundMember(member, held_tiers, ledger_id) for member, held_tiers in created])
-        self._created |= {member.member_id for member, _ in created}
+        self._add([member_lookups.FoundMember(member, held_tiers, ledger_id) for member, held_tiers in new_members])
+        self._created_ids |= {member.member_id for member, _ in new_members}
 
     def _add(self, members: Sequence[member_lookups.FoundMember]) -> None:
         for member, held_tiers, ledger_id, awaited_types in members:
@@ -131,17 +135,17 @@ class LockedMembers:
         return member_lookups.find_members_of_wallets(self.db, self.organization_id, wallet_ids, awaits_events)
 
     def _may_concern_members(self, account_ids: Collection[int]) -> bool:
-        """True if the owners of the wallets are needed.
+        """True if movements of points of these accounts require that the owners of the wallets are loaded.
 
-        They are if movements on these accounts can move a tier, if points of them expire by a tier (`member_accounts`),
-        or if the movements or points are reported as events.
+        They do if movements are reported as events, or if one of the accounts is in `member_accounts`: its movements
+        can change a tier, or its points expire depending on the tier.
         """
-        if not self.possible_types.isdisjoint(_ABOUT_MOVEMENTS):
+        if not self.possible_types.isdisjoint(_MOVEMENT_EVENTS):
             return bool(account_ids)
         return not self.configuration.member_accounts.isdisjoint(account_ids)
 
-    def _add_owners_of_arrivals(self) -> None:
-        """Load the members whose points are or never will be available: that is reported in any case."""
+    def _add_owners_of_settled_points(self) -> None:
+        """Load the members whose points became available or never will: events report that in any case."""
         wallet_ids = {member.wallet_id for member in self.members.values()}
         wallets = {
             mint.to_wallet_id

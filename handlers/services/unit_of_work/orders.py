@@ -1,4 +1,4 @@
-"""Purchase orders from events: the creation event creates the order, later events change its status."""
+"""Purchase orders from events: the first event of an order creates it, later events change its status."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -38,9 +38,10 @@ from handlers.services.unit_of_work.tracked import TrackedEvent
 from handlers.services.webhooks.outbox import queue_entities
 from persistence import orders
 
-# The statuses with which an event can define how its order is paid.
+# The statuses whose events can define how the order is paid.
 PAID_BY = frozenset({CREATED, CONFIRMED})
 
+# Fields of an order that are stored as sent: the field of the record by the field of the payload.
 _TEXTS = {
     "description": "description",
     "type": "type",
@@ -63,7 +64,10 @@ def sent_orders(incoming: Iterable[IncomingEvent]) -> list[Mapping[str, Any]]:
 
 
 class OrderWork:
-    """The orders of a batch: the existing ones, and the changes by its events; `flush` stores the changes."""
+    """The orders that the events of a batch are about: the existing ones, the new ones, and the changed ones.
+
+    `order_ids` and `item_ids` are reserved ids for new orders and items.
+    """
 
     def __init__(
         self,
@@ -83,25 +87,26 @@ class OrderWork:
         self._orders: dict[str, OrderWithItems] = (
             orders.find_by_external_ids(self._db, self._organization_id, distinct_ids) if distinct_ids else {}
         )
-        self._stored = frozenset(self._orders)
-        self._moved: dict[int, Order] = {}
-        self._returned: dict[int, OrderItem] = {}
+        # The external ids of the orders that existed before the batch.
+        self._existing = frozenset(self._orders)
+        self._changed_orders: dict[int, Order] = {}
+        self._returned_items: dict[int, OrderItem] = {}
 
     def order_before(self, external_id: str) -> Order | None:
-        """The order with this external id before the batch."""
-        return self._orders[external_id][0] if external_id in self._stored else None
+        """The order with this external id if it existed before the batch, else None."""
+        return self._orders[external_id][0] if external_id in self._existing else None
 
     def payment_keys(self, events: Iterable[TrackedEvent]) -> frozenset[str]:
-        """The keys of the payments with points that these events name, or the orders that existed before them."""
-        order_events = [event.order for event in events if event.order is not None and event.order_status in PAID_BY]
-        payments = [payment for order in order_events for payment in order.get("payments") or ()]
-        payments += [payment for name in self._stored for payment in self._orders[name][0].payments or ()]
+        """The keys of the points payments that these events or their existing orders name."""
+        payloads = [event.order for event in events if event.order is not None and event.order_status in PAID_BY]
+        payments = [payment for order in payloads for payment in order.get("payments") or ()]
+        payments += [payment for name in self._existing for payment in self._orders[name][0].payments or ()]
         return frozenset([key.lower() for payment in payments if (key := payment.get("pointsPaymentKey"))])
 
     def changed_by(self, tracked: TrackedEvent) -> OrderWithItems | None:
-        """The order as an event would leave it, None for other events.
+        """The order after an event; None for an event that is about no order.
 
-        `keep` it once nothing can refuse the event any more. Raises the conflicts of `domain.orders`.
+        Once nothing can refuse the event any more, `keep` the order. Raises the conflicts of `domain.orders`.
         """
         payload, status = tracked.order, tracked.order_status
         if payload is None or status is None:
@@ -116,26 +121,29 @@ class OrderWork:
                 raise OrderExists(f"An order with the externalId {external_id} already exists.")
             if payload.get("total") is None:
                 raise PayloadMissing("A new order needs payload.order.total.")
-            after = self._built(payload, tracked)
+            order_after = self._new_order(payload, tracked)
         else:
             if order is None or order[0].member_id != tracked.member.member_id:
                 raise UnknownOrder(f"The member has no order with the externalId {external_id}.")
             check_transition(order[0].status, status)
             _refuse_other_currency(order[0], payload)
-            after = _order_with_status(order, status, payload, tracked.loyalty_event_id)
-        return after
+            order_after = _order_with_status(order, status, payload, tracked.loyalty_event_id)
+        return order_after
 
-    def keep(self, after: OrderWithItems) -> None:
-        """Set the order to the value that `changed_by` returned."""
-        order = after[0]
-        self._orders[order.external_id] = after
-        if order.external_id in self._stored:
-            self._moved[order.order_id] = order
-            self._returned.update({item.order_item_id: item for item in after[1] if item.returned_total})
-            self._returned.update({item.order_item_id: item for item in after[1] if item.returned_quantity})
+    def keep(self, order_with_items: OrderWithItems) -> None:
+        """Set the order to the value that `changed_by` or `cancelled` returned; `flush` stores it."""
+        order, items = order_with_items
+        self._orders[order.external_id] = order_with_items
+        if order.external_id in self._existing:
+            self._changed_orders[order.order_id] = order
+            self._returned_items.update({item.order_item_id: item for item in items if item.returned_total})
+            self._returned_items.update({item.order_item_id: item for item in items if item.returned_quantity})
 
     def cancelled(self, external_id: str, loyalty_event_id: int) -> OrderWithItems | None:
-        """The order that an event created, cancelled, if its status allows that; `keep` it then."""
+        """The order that an event created, as cancelled; `keep` it afterwards.
+
+        None if the event did not create this order, or if the order's status does not allow the cancellation.
+        """
         order = self._orders.get(external_id)
         if order is None or order[0].loyalty_event_id != loyalty_event_id:
             return None
@@ -146,30 +154,30 @@ class OrderWork:
     @property
     def stored_ids(self) -> list[int]:
         """The ids of the orders that existed before the batch and that its events are about."""
-        return [self._orders[external_id][0].order_id for external_id in self._stored]
+        return [self._orders[external_id][0].order_id for external_id in self._existing]
 
     @property
     def present(self) -> Iterator[Order]:
-        """The current state of the orders that the events of the batch are about."""
+        """The orders that the events of the batch are about, in their current state."""
         return (order for order, _ in self._orders.values())
 
     def flush(self, configuration: Configuration) -> None:
-        """Store the new orders and the new statuses, and queue messages about them for the triggers that listen."""
-        new = [order for external_id, order in self._orders.items() if external_id not in self._stored]
+        """Store the new and the changed orders, and queue messages about them for the triggers that listen."""
+        new = [order for external_id, order in self._orders.items() if external_id not in self._existing]
         if new:
             orders.add_orders(self._db, [order for order, _ in new], [item for _, items in new for item in items])
-        if self._moved:
-            orders.move_orders(self._db, self._organization_id, self._moved.values(), self._at)
-            orders.return_items(self._db, self._organization_id, self._returned.values(), self._at)
+        if self._changed_orders:
+            orders.move_orders(self._db, self._organization_id, self._changed_orders.values(), self._at)
+            orders.return_items(self._db, self._organization_id, self._returned_items.values(), self._at)
         listeners = () if self._is_quiet else configuration.listeners
         if listeners and any(listener.hears_entity(PURCHASE_ORDER) for listener in listeners):
             changes = [(CREATED_ENTITY, order_record(order)) for order in new]
-            for order in self._moved.values():
+            for order in self._changed_orders.values():
                 changed_order = replace(order, updated_at=self._at), self._orders[order.external_id][1]
                 changes.append((UPDATED_ENTITY, order_record(changed_order)))
             queue_entities(self._db, configuration, PURCHASE_ORDER, changes, self._at)
 
-    def _built(self, payload: Mapping[str, Any], tracked: TrackedEvent) -> OrderWithItems:
+    def _new_order(self, payload: Mapping[str, Any], tracked: TrackedEvent) -> OrderWithItems:
         total = Decimal(payload["total"])
         date_of_order = payload.get("externalEventDate")
         order = Order(
@@ -197,9 +205,9 @@ class OrderWork:
             **{name: payload.get(wire) for wire, name in _TEXTS.items()},
         )
         items = payload.get("items")
-        return order, tuple(self._item(order.order_id, item) for item in items) if items else ()
+        return order, tuple(self._new_item(order.order_id, item) for item in items) if items else ()
 
-    def _item(self, order_id: int, payload: Mapping[str, Any]) -> OrderItem:
+    def _new_item(self, order_id: int, payload: Mapping[str, Any]) -> OrderItem:
         return OrderItem(
             organization_id=self._organization_id,
             order_item_id=next(self._item_ids),
@@ -221,10 +229,10 @@ class OrderWork:
 
 
 def _order_with_status(
-    present: OrderWithItems, status: str, payload: Mapping[str, Any], loyalty_event_id: int
+    order_before: OrderWithItems, status: str, payload: Mapping[str, Any], loyalty_event_id: int
 ) -> OrderWithItems:
     """The order after an event that sets this `status`."""
-    order, items = present
+    order, items = order_before
     if status == PARTIALLY_RETURNED:
         return with_returned(order, items, payload)
     if status == RETURNED:
@@ -238,7 +246,7 @@ def _order_with_status(
 
 
 def _refuse_other_currency(order: Order, payload: Mapping[str, Any]) -> None:
-    """Refuse a later event of an order in another currency; an order that has none takes any."""
+    """Refuse a later event whose currency differs from that of its order; an order without one accepts any."""
     currency = payload.get("currency")
     if None not in (currency, order.currency) and currency != order.currency:
         raise CurrencyMismatch(f"The order {order.external_id} is in {order.currency}, the event names {currency}.")

@@ -1,4 +1,4 @@
-"""Units of work for requests: their members or wallets are locked, and what they have is changed by participants."""
+"""Units of work for requests: open a unit, let the request change its participants, evaluate the events, and flush."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,10 +17,10 @@ T = TypeVar("T")
 
 @contextmanager
 def open_unit(unit: UnitOfWork, reason: str, **options: Any) -> Iterator[None]:
-    """Open a unit, whose members are locked, for a request; flush it at the end of the block.
+    """Open a unit for a request, after its members or wallets were locked; flush it at the end of the block.
 
-    `reason` is the reason in the derived events; `options` are those of `UnitOfWork.open_for_request`. A Refusal raised
-    in the block leaves no changes.
+    `reason` is the reason in the derived events; `options` are the arguments of `UnitOfWork.open_for_request`. If the
+    block raises, nothing is stored.
     """
     derived = unit.open_for_request(**options)
     if derived:
@@ -37,19 +37,19 @@ def unit_of_work(
     reason: str,
     reported: Collection[str] = (),
 ) -> Iterator[UnitOfWork]:
-    """A unit of work for a request, its members locked; flushed at the end of the block.
+    """Lock members and open a unit of work for a request; flush it at the end of the block.
 
-    `reason` is the reason in the derived events; `reported` is as in `UnitOfWork`. Raises MemberErased. A Refusal
-    raised in the block leaves no changes.
+    `reason` is the reason in the derived events; `reported` is as in `UnitOfWork`. Raises MemberErased. If the block
+    raises, nothing is stored.
     """
     unit = UnitOfWork(execution, reported=reported)
-    _lock(unit, member_ids)
+    _lock_members(unit, member_ids)
     with open_unit(unit, reason):
         yield unit
 
 
-def _lock(unit: UnitOfWork, member_ids: Collection[int]) -> None:
-    """Lock members of a request; raises MemberErased."""
+def _lock_members(unit: UnitOfWork, member_ids: Collection[int]) -> None:
+    """Lock those of the members that exist; raises MemberErased."""
     members = unit.lock(member_ids=member_ids)
     for member_id in member_ids:
         if member_id in members:
@@ -58,7 +58,7 @@ def _lock(unit: UnitOfWork, member_ids: Collection[int]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RequestedChange(Generic[T]):
-    """A change of one member by a call: `apply` makes it, and `reason` is the reason in the derived events.
+    """A change of one member by a call: `apply` carries it out, and `reason` is the reason in the derived events.
 
     If `apply` raises a Refusal, it has changed nothing.
     """
@@ -76,12 +76,12 @@ def apply_batch(
 ) -> list[T | Refusal]:
     """Apply the changes of calls of one organization and moment in one unit of work, one after the other.
 
-    `prepare` loads what the changes need, before the first of them; `moments` are those of changes that do not happen
-    now. Returns the result or the refusal of each.
+    `prepare` loads what the changes need, before the first one is applied; `moments` are the moments of changes that
+    do not happen now. Returns the result or the refusal of each change.
     """
     outcomes: list[T | Refusal] = []
     unit = UnitOfWork(changes[0].call)
-    _lock(unit, {change.member_id for change in changes})
+    _lock_members(unit, {change.member_id for change in changes})
     expired = unit.open_for_request(moments)
     if expired:
         evaluate_derived(unit, expired, EXPIRED)

@@ -1,6 +1,6 @@
-"""Reversing events: their effects are reversed within an open unit of work.
+"""Reverses the effects of events within an open unit of work.
 
-Used by the cancellation of an event and by the events that undo an order, whole or in part.
+The cancellation of an event uses this, and so do the events that undo an order, in whole or in part.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reversal:
-    """A reversal of events by another event: the id and key of that event, and options.
+    """A reversal of events by another event, which has this id and key.
 
-    For the events with `reevaluations`, by id, these define how much to reverse if the extent does not.
+    A partial reversal of an event that is in `reevaluations`, by its id, reverses as much as the re-evaluation defines
+    instead of the share of `extent`.
     """
 
     loyalty_event_id: int
@@ -58,11 +59,11 @@ class Participant(Protocol):
     """The part of a unit of work that is about one subject; by default it reports no events and reverses nothing."""
 
     def take_derived(self) -> Sequence[DerivedEvent]:
-        """Returns the derived events of this subject, each once."""
+        """Return the derived events of this subject since the last call."""
         return ()
 
     def reverse(self, event_id: int, reversal: Reversal) -> Sequence[ReversedPart]:
-        """Reverse the effects of a stored event here, as far as possible; the ledger reverses points."""
+        """Reverse the effects of a stored event on this subject, as far as possible; the ledger reverses points."""
         return ()
 
     def flush(self) -> None:
@@ -70,16 +71,17 @@ class Participant(Protocol):
 
 
 class Reversals:
-    """The events that may be reversed, with all that they caused; loaded after their members are locked."""
+    """The events that may be reversed, and all events that they caused; loaded after their members are locked."""
 
     def __init__(self, execution: Execution, event_ids: Collection[int]) -> None:
         db = self._db = execution.db
         organization_id = self._organization_id = execution.organization.organization_id
         families = reversals.find_families(db, organization_id, event_ids) if event_ids else {}
+        # By the id of an event: its own id and the ids of the events that it caused, newest first.
         self._families = {root: [event.loyalty_event_id for event in family] for root, family in families.items()}
         self._events = {event.loyalty_event_id: event for family in families.values() for event in family}
         self._transactions = reversals.find_active_transactions(db, organization_id, self._events) if families else {}
-        self._changed: set[int] = set()
+        self._reversed_ids: set[int] = set()
 
     def __bool__(self) -> bool:
         return bool(self._families)
@@ -110,14 +112,15 @@ class Reversals:
         return self._events[event_id]
 
     def is_active(self, event_id: int) -> bool:
-        """True if the event exists and is not reversed yet."""
+        """True if the event may be reversed and is not reversed yet."""
         return event_id in self._families and self._events[event_id].reversal_loyalty_event_id is None
 
     def reverse(self, event_ids: Sequence[int], reversal: Reversal, unit: UnitOfWork) -> list[RevertedEvent]:
-        """Reverse events, newest first, each with the events that it caused. Returns the reversed parts of each.
+        """Reverse events, newest first, each with the events that it caused. Returns the reversed parts of each event.
 
-        Of other events than the last one, only those with effects are returned. A partial reversal covers only points
-        and their counts. If the ledger refuses, for example with AccountInactive, nothing has changed.
+        Events of which nothing was reversed are left out, except the last of `event_ids` and the events that it caused.
+        A partial reversal covers only points and their counts; if it has reversed nothing at all, it returns nothing.
+        If the ledger refuses, for example with AccountInactive, nothing has changed.
         """
         session = unit.ledger
         savepoint, numbers = session.savepoint(), count(1)
@@ -140,17 +143,20 @@ class Reversals:
         is_reported = reversal.extent.is_whole or any(
             reverted_event.transactions or reverted_event.limits for reverted_event in reverted_events
         )
-        main = set(self._families[event_ids[-1]]) if is_reported else set()
+        always_returned = set(self._families[event_ids[-1]]) if is_reported else set()
         return [
             reverted_event
             for reverted_event in reverted_events
-            if reverted_event.event.loyalty_event_id in main or _has_reversed_effects(reverted_event)
+            if reverted_event.event.loyalty_event_id in always_returned or _has_reversed_effects(reverted_event)
         ]
 
     def _revert_points(
         self, event: LoyaltyEvent, reversal: Reversal, session: LedgerSession, numbers: Iterator[int]
     ) -> tuple[RevertedTransaction, ...]:
-        """Revert the ledger transactions of an event, or the share of them that the reversal covers."""
+        """Revert the ledger transactions of an event, or the share of them that the reversal covers.
+
+        `numbers` counts the new transactions, to give each its systemUniqueKey.
+        """
         reverted_transactions = []
         reevaluation = reversal.reevaluations.get(event.loyalty_event_id, UNCHANGED)
         for key, transaction in self._transactions.get(event.loyalty_event_id, {}).items():
@@ -164,31 +170,32 @@ class Reversals:
                 external_event_date=reversal.external_event_date,
                 loyalty_event_id=reversal.loyalty_event_id,
             )
-            before = session.reverted_amount_of(transaction) + session.released_of(transaction)
+            amount_before = session.reverted_amount_of(transaction) + session.released_of(transaction)
             if reversal.extent.is_whole:
                 total = session.reversible_of(transaction)
                 posting = session.revert(transaction, account, details, reversal.allow_overdraft, burn_available=True)
-                reverted_transactions.append(RevertedTransaction.of(transaction, posting, total - before))
-                # The reversed points may be missing from other mints.
+                reverted_transactions.append(RevertedTransaction.of(transaction, posting, total - amount_before))
+                # Points that come back may be missing amounts of other mints, which are clawed back at once.
                 for part in session.parts_of(posting):
                     if part.reverts is not None:
                         reverted_transactions.append(RevertedTransaction.of(part.reverts, part, part.amount))
             else:
                 number_of_transaction = transaction_number(event.loyalty_event_key, key)
-                of_points, of_qualifying = reevaluation.extents_of(number_of_transaction, reversal.extent)
-                total = of_points.of(session.reversible_of(transaction), account.decimals)
-                unearned = of_qualifying.of(session.qualifying_of(transaction), account.decimals)
+                extent, qualifying_extent = reevaluation.extents_of(number_of_transaction, reversal.extent)
+                total = extent.of(session.reversible_of(transaction), account.decimals)
+                unearned = qualifying_extent.of(session.qualifying_of(transaction), account.decimals)
                 revert = session.reverse_part(transaction, account, total, details, unearned)
-                if revert is not None and (revert.amount or total > before):
-                    reverted_transactions.append(RevertedTransaction.of(transaction, revert, total - before))
+                if revert is not None and (revert.amount or total > amount_before):
+                    reverted_transactions.append(RevertedTransaction.of(transaction, revert, total - amount_before))
         return tuple(reverted_transactions)
 
     def _reverse_counters(
         self, event: LoyaltyEvent, reversal: Reversal, session: LedgerSession, counters: Counters
     ) -> tuple[Count, ...]:
-        """Subtract the event's counts from the counters, and record that on the event."""
+        """Subtract the event's counts from the counters, record that on the event, and return the subtracted counts."""
         counts: list[Count] = []
-        new_counters: list[Mapping[str, Any]] = []
+        # The counts that are stored with the event, with the amounts subtracted so far.
+        recorded_counts: list[Mapping[str, Any]] = []
         reevaluation = reversal.reevaluations.get(event.loyalty_event_id, UNCHANGED)
         for position, counter in enumerate(event.limit_counters):
             extent = reevaluation.counts.get(position, reversal.extent)
@@ -198,21 +205,21 @@ class Reversals:
                 counts.append(Count(key, amount, counter["campaignId"], counter.get("currency")))
                 counters.reverse(counts[-1])
                 total = Decimal(counter.get("givenBack", 0)) + amount
-                new_counters.append({**counter, "givenBack": exact_number(total)})
+                recorded_counts.append({**counter, "givenBack": exact_number(total)})
             else:
-                new_counters.append(counter)
+                recorded_counts.append(counter)
         reversal_event_id = None
         if reversal.extent.is_whole:
             reversal_event_id = reversal.loyalty_event_id
             counters.applications.remove(event.loyalty_event_id)
         self._events[event.loyalty_event_id] = replace(
-            event, limit_counters=tuple(new_counters), reversal_loyalty_event_id=reversal_event_id
+            event, limit_counters=tuple(recorded_counts), reversal_loyalty_event_id=reversal_event_id
         )
-        self._changed.add(event.loyalty_event_id)
+        self._reversed_ids.add(event.loyalty_event_id)
         return tuple(counts)
 
     def _decimals(self, event: LoyaltyEvent, counter: Mapping[str, Any], session: LedgerSession) -> int:
-        """The fraction digits of a count; a count of all accounts is recognized by the mint of its amount."""
+        """The fraction digits of a count; if it counts all accounts, those of the event's mint of the same amount."""
         account_id = counter["ledgerAccountId"]
         if account_id is None:
             minted = self._transactions.get(event.loyalty_event_id, {}).values()
@@ -226,7 +233,7 @@ class Reversals:
     def flush(self, at: datetime) -> None:
         """Store the reversed events; the unit flushes the ledger and the counters."""
         reversals.write_events(
-            self._db, self._organization_id, [self._events[event_id] for event_id in self._changed], at
+            self._db, self._organization_id, [self._events[event_id] for event_id in self._reversed_ids], at
         )
 
 

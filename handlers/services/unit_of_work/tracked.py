@@ -22,7 +22,7 @@ from persistence.rows import bytea
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of one event in the form of the response, and the refusal of a failed one."""
+    """The result of one event in the form of the response, and the refusal if the event failed."""
 
     answer: dict[str, Any]
     refusal: Refusal | None = None
@@ -32,11 +32,12 @@ class Result:
 class TrackedEvent:
     """An event to be evaluated, or only stored, with its looked-up records.
 
-    `position` is its place in the batch, -1 for derived events. `origin` is the request that tracked it. `tracked_at`
-    is set for an event that is stored already, and `evaluated_at` for one that was captured before. `order` is the
-    order in its payload, and `order_status` the status that the event gives it; None for events that are about no
-    order. The events that it causes share its `order_external_id`. `digest` is that of the request for it; derived
-    events have none, so that no request can be the same.
+    `position` is its position in the batch, -1 for derived events. `origin` is the request that tracked it.
+    `tracked_at` is set for an event that is stored already, and `evaluated_at` for one that was captured before.
+    `order` is the order in its payload, and `order_status` the status that the event gives to the order; None for
+    events that are about no order. The events that it causes share its `order_external_id`. `cause_id` is the id of the
+    event that caused it. `depth` is 0 for a tracked event, and counts the steps from a tracked event or a request to a
+    derived one. `digest` is the digest of its request; derived events have none, so that no request can be the same.
     """
 
     position: int
@@ -87,7 +88,7 @@ def incoming_of(event: LoyaltyEvent) -> IncomingEvent:
 def tracked_event_of(
     position: int, event: LoyaltyEvent, incoming: IncomingEvent, by_id: Mapping[Any, Member]
 ) -> TrackedEvent:
-    """A stored event with its members, to be evaluated as of the moment when it was tracked."""
+    """A stored event with its members, to be evaluated as of its date, or without one as of when it was tracked."""
     return TrackedEvent(
         position=position,
         event=incoming,
@@ -123,8 +124,7 @@ def event_row(
 ) -> dict[str, Any]:
     """The row of an event with its results; it has every field of LoyaltyEvent.
 
-    The last of the `reverted_events` is the part that the event itself reversed; the others are parts of events that it
-    had caused.
+    `reverted_events` are the events that this event reversed, newest first; the row names the last one as reverted.
     """
     counters = list(evaluation.counted) if evaluation else []
     if reverted_events:
@@ -168,7 +168,7 @@ def event_row(
 
 
 class EventRows:
-    """Events with their results: new ones are inserted, stored ones get their results."""
+    """The rows of a unit's events: `flush` inserts the new ones and adds the results to the stored ones."""
 
     def __init__(self, execution: Execution, configuration: Configuration) -> None:
         self._execution = execution
@@ -191,7 +191,7 @@ class EventRows:
         location: str | None = None,
         reverted_events: Sequence[RevertedEvent] = (),
     ) -> None:
-        """Keep an event to be stored; the arguments are those of `event_row`."""
+        """Add an event that `flush` stores; the arguments are those of `event_row`."""
         self._rows.append(
             event_row(tracked, status, result, self._execution.now, evaluation, location, reverted_events)
         )

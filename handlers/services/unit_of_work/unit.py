@@ -1,10 +1,10 @@
 """One unit of work on members of an organization, within one database transaction.
 
 Lock the members, load what they have, act on values in memory, flush all changes: every use case that moves something
-for a member has these steps. Events are evaluated in it by `evaluation`; a request acts on the participants by
-`requests`. The derived events of either are evaluated in the same unit. After a flush a unit can be opened again.
+for a member has these steps. `evaluation` evaluates events in a unit; requests change its participants by `requests`.
+The derived events of both are evaluated in the same unit. After a flush a unit can be opened again.
 
-A wallet without a member is a part of the unit like any other; it only has no person, who could get a tier or an event.
+A unit can also have wallets without a member, for whom there are no tiers and no derived events.
 """
 
 import weakref
@@ -44,7 +44,7 @@ from handlers.services.unit_of_work.tracked import EventOutcome, EventRows, Trac
 from persistence import limit_counters, member_tiers, posting
 from persistence.rows import IdAllocator
 
-# Enough ids, besides some for each event, for most units: taken from the database when first needed.
+# How many ids of derived events and transactions a unit reserves at first, besides some for each event.
 SPARE_IDS = 16
 
 # The participants in the order of flushing and reversing, see `persistence.locks`.
@@ -54,14 +54,14 @@ SUBJECTS = ("tiers", "badges", "coupons", "missions", "referrals", "payments", "
 class UnitOfWork(LockedMembers):
     """A unit of work in an execution mode: a dry run locks nothing and is never flushed.
 
-    `campaign_keys` limit the campaigns that are evaluated; `tracing` has expressions explained; `reported` are types of
-    derived events that are always reported, regardless of the configuration.
+    Only the campaigns with `campaign_keys` are evaluated, if these are set; with `tracing`, expressions are explained;
+    `reported` are types of derived events that are reported even if the configuration does not use them.
 
-    `members` are those locked, by id, and `ledger_ids` the ledgers of all locked wallets. `outcomes` has the outcome of
-    every event, derived ones included. While it `is_open`, the points are in `ledger`, the counts of limits in
-    `counters`, and the tiers in `tier_assignments`; `event_allocator` and `transaction_allocator` have the ids of new
-    records. Each participant (`tiers`, `badges`, `coupons`, `missions`, `referrals`, `payments`, `outbox`) is loaded
-    when it is first used; it gets a weak reference, so that what the unit has read is freed when the unit is done.
+    `members` are the locked members, by id, and `ledger_ids` the ledgers of all locked wallets. `outcomes` has the
+    outcome of every event, derived ones included. While it `is_open`, the points are in `ledger`, the counts of limits
+    in `counters`, and the tiers in `tier_assignments`; `event_allocator` and `transaction_allocator` have the ids of
+    new records. Each participant (`tiers`, `badges`, `coupons`, `missions`, `referrals`, `payments`, `outbox`) is
+    loaded when it is first used. It has a weak reference to the unit, so that all records are freed with the unit.
     """
 
     ledger: LedgerSession
@@ -86,7 +86,7 @@ class UnitOfWork(LockedMembers):
         self.new_key = execution.new_key
         self.mode = mode
         self.is_dry_run = mode == DRY_RUN
-        # Whether effects of events of an order are stored, and may be reversed by later events of the batch.
+        # Whether the effects of an order's events are stored, so that later events of the batch may reverse them.
         self.stores_rewards = mode in (FULL, AUTHORIZE)
         self.tracing = tracing
         configuration = self.configuration = configuration_of(self.db, self.organization)
@@ -97,20 +97,20 @@ class UnitOfWork(LockedMembers):
         self.orders: OrderWork | None = None
         self.reversals: Reversals | None = None
         self.outcomes: list[EventOutcome] = []
-        # The number of derived events that the present event has caused, and the purchase that discounts are taken off.
+        # How many derived events the current tracked event has caused, and the basket that its discounts are taken off.
         self.caused = 0
         self.basket: Basket | None = None
         self._reported = frozenset(reported)
         # The keys of points payments among the orders of the events.
         self._payment_keys: frozenset[str] = frozenset()
-        # Whether the points of the members that wait for events are loaded.
-        self._has_awaiting = False
+        # Whether the members' points that wait for events are loaded.
+        self._has_loaded_waiting = False
         self._transaction_ids: list[int] = []
 
     # -- opening ------------------------------------------------------------------------------------------------------
 
     def is_looked_at(self, event: IncomingEvent) -> bool:
-        """True if the event can have any effect."""
+        """True if the event can have an effect, or be a referral."""
         configuration, event_type = self.configuration, event.event_type
         if event_type in configuration.missions_by_type or event_type in configuration.activity_types:
             return True
@@ -129,8 +129,8 @@ class UnitOfWork(LockedMembers):
     ) -> list[DerivedEvent]:
         """Load the state that these events can affect, if they can affect any.
 
-        `transaction_ids` is the allocator of ids for transactions of the ledger, if some are reserved. Returns the
-        derived events of points and tiers that have expired until now.
+        `transaction_ids` allocates ids for transactions of the ledger; None for a new allocator. Returns the derived
+        events of points and tiers that have expired until now.
         """
         self._close()
         self.orders, self.reversals = orders, reversals
@@ -159,15 +159,15 @@ class UnitOfWork(LockedMembers):
         transaction_ids: IdAllocator | None = None,
         since: datetime | None = None,
     ) -> list[DerivedEvent]:
-        """Load the state that a request can affect; it happens at these moments and now.
+        """Load the state that a request can affect, whose changes happen at these moments and now.
 
-        `account_ids` are the accounts whose points the request moves. If it is None, all are locked. Other accounts are
-        locked, too, if campaigns may move their points as a consequence. `since` is the earliest date of the movements.
+        `account_ids` are the accounts whose points the request moves; if it is None, all accounts are locked. If the
+        movements may concern members, all accounts are locked, too. `since` is the earliest date of the movements.
         `transaction_ids` is as in `open_for_events`.
 
-        Returns the derived events of points and tiers that have expired until now. If `account_ids` is set, it returns
-        none, and `take_derived` reports them later together with those of the movements. `settled_accounts` changes
-        this: the events are returned, and the tiers that depend on these accounts are evaluated at once.
+        Returns the derived events of points and tiers that have expired until now. If only `account_ids` is set, it
+        returns none, and `LedgerEvents.take_derived` reports them later with the events of the movements. With
+        `settled_accounts`, it returns them, and tiers that depend on these accounts are evaluated at once.
         """
         self._close()
         self.moments, self.event_types = frozenset((self.now, *moments)), None
@@ -209,7 +209,7 @@ class UnitOfWork(LockedMembers):
             since=since,
         )
         if self.ledger.steps:
-            self._add_owners_of_arrivals()
+            self._add_owners_of_settled_points()
         self.tier_assignments = TierAssignments(self.configuration.tier_schedules, self._held_tiers, self.now)
         schedules = self.configuration.schedules_of_periods
         earnings = (
@@ -226,18 +226,19 @@ class UnitOfWork(LockedMembers):
         self.is_open = True
 
     def confirm_mints(self, tracked: TrackedEvent) -> None:
-        """Confirm the mints that wait for such an event; the first one loads the stored mints."""
+        """Make the points that wait for such an event available; the first such event loads the stored mints."""
         event_type = tracked.event.event_type
-        if event_type in self.awaited_types and not self._has_awaiting:
-            self._has_awaiting = True
+        if event_type in self.awaited_types and not self._has_loaded_waiting:
+            self._has_loaded_waiting = True
             self.ledger.expect_events(posting.find_awaiting(self.db, self.organization_id, self.ledger_ids))
         self.ledger.confirm(tracked.member.wallet_id, event_type, tracked.order_external_id, tracked.at)
 
     def _close(self) -> None:
         """Forget what was open; the members stay locked."""
         self.is_open, self.orders, self.reversals = False, None, None
-        self._has_awaiting = False
+        self._has_loaded_waiting = False
         self._payment_keys = frozenset()
+        # Cached properties, which are loaded again when they are next used.
         for name in (*SUBJECTS, "counters", "audiences", "tier_history", "order_history"):
             self.__dict__.pop(name, None)
 
@@ -248,7 +249,7 @@ class UnitOfWork(LockedMembers):
 
     @cached_property
     def counters(self) -> Counters:
-        """The counts of limits: none that is stored, unless they were loaded."""
+        """The counts of limits; empty unless `_open` has loaded stored ones."""
         return Counters({})
 
     @cached_property
@@ -259,7 +260,7 @@ class UnitOfWork(LockedMembers):
 
     @cached_property
     def tier_history(self) -> TierHistory:
-        """The tiers that the members had, for late events; without what this unit has changed since it was opened."""
+        """The tiers that the members had, for late events, without the changes of this unit since it was opened."""
         return load_tier_history(self.db, self.organization_id, self.members, self.configuration.tier_schedules)
 
     @cached_property
@@ -325,12 +326,12 @@ class UnitOfWork(LockedMembers):
     # -- ids ----------------------------------------------------------------------------------------------------------
 
     def expect_events(self, count: int) -> None:
-        """Prepare for `count` derived events, and for what each may cause, so that few statements bring their ids."""
+        """Prepare for `count` derived events, and for what they may cause, so that few statements reserve the ids."""
         self.event_allocator.expect(SPARE_IDS + 4 * count)
         self.transaction_allocator.expect(SPARE_IDS + 4 * count)
 
     def transaction_id(self, number: int) -> int | None:
-        """The id of the nth posting of the ledger, from 0, known before it is written; None in a dry run."""
+        """The id of the posting with this number (from 0) in the session, before it is written; None in a dry run."""
         if self.is_dry_run:
             return None
         while len(self._transaction_ids) <= number:
@@ -338,7 +339,7 @@ class UnitOfWork(LockedMembers):
         return self._transaction_ids[number]
 
     def id_of(self, step: Step) -> int:
-        """The id of a step of the ledger that was flushed."""
+        """The transaction id of a ledger step, after the flush."""
         return self._ids_of_steps[id(step)]
 
     # -- storing ------------------------------------------------------------------------------------------------------
@@ -355,7 +356,7 @@ class UnitOfWork(LockedMembers):
             self._flush_state()
 
     def _flush_state(self) -> None:
-        """Store what was opened: points, tiers and counts of limits, then the changes of participants."""
+        """Store the points, tiers and counts of limits, then the changes of the participants."""
         steps = self.ledger.steps
         postings = len([step for step in steps if isinstance(step, Posting)])
         # If there are more postings than reserved ids, the statement that writes them also reserves the missing ids.

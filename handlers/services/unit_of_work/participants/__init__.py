@@ -1,5 +1,5 @@
-"""The participants of a unit of work: its state of each subject (badges, coupons, missions...).
+"""The participants of a unit of work: the state of one subject each (badges, coupons, missions...).
 
-A participant is opened once the members are locked, in a fixed number of statements; it is changed in memory, by
-campaign effects, rewards and requests alike; and it is flushed once, in sets.
+A participant is loaded after the members are locked, in a fixed number of statements. Campaign effects, rewards and
+requests change it in memory. A flush stores all its changes, each table at once.
 """

@@ -23,52 +23,52 @@ from persistence.rows import IdAllocator
 if TYPE_CHECKING:
     from handlers.services.unit_of_work.unit import UnitOfWork
 
-# Enough for most units: ids are taken from the database when first needed, then in doubling numbers.
+# How many ids are reserved when the first one is needed; enough for most units.
 _FIRST_IDS = 8
-# The numbers of a dry run come after all stored ones.
-_OF_DRY_RUN = 2**62
+# The first id in a dry run, above all stored ids.
+_FIRST_DRY_RUN_ID = 2**62
 
 
 class BadgeWork:
-    """The badges of the members of a unit of work; balances are loaded for all members when they are first needed."""
+    """The badges of the members of a unit; the balances of all members are loaded when one is first needed."""
 
     def __init__(self, unit: UnitOfWork) -> None:
         self._unit = unit
         self._organization_id = unit.organization_id
         self._badges = {badge.badge_id: badge for badge in unit.configuration.badges.values()}
-        self._loaded: BadgeBalances | None = None
-        self._assumed: Mapping[tuple[int, int], int] = {}
+        self._loaded_balances: BadgeBalances | None = None
+        self._assumed_balances: Mapping[tuple[int, int], int] = {}
         self._has_loaded_revertible = False
-        self._expected = _FIRST_IDS
+        self._expected_changes = _FIRST_IDS
 
     def variables(self, member_id: int) -> Mapping[str, Decimal]:
         """The variable `badges`: the member's balance of every badge, by its key."""
         return {badge.badge_key: Decimal(self._balances.balance(member_id, id_)) for id_, badge in self._badges.items()}
 
     def assume(self, member_id: int, amounts: Mapping[int, int]) -> None:
-        """Take balances of badges, by id, as given, of a member who is stored nowhere."""
-        self._assumed = {(member_id, badge_id): amount for badge_id, amount in amounts.items()}
+        """Use these balances, by badge id, for a member who is not stored."""
+        self._assumed_balances = {(member_id, badge_id): amount for badge_id, amount in amounts.items()}
 
-    def recall(self, system_unique_keys: Collection[str]) -> None:
-        """Look up the results of earlier requests under these keys."""
+    def load_trackings(self, system_unique_keys: Collection[str]) -> None:
+        """Load the trackings of earlier requests with these keys, so that a repeated request returns its result."""
         if system_unique_keys:
             trackings = TRACKINGS.find_all(self._unit.db, self._organization_id, system_unique_key=system_unique_keys)
             self._balances.register(trackings)
 
     def expect(self, count: int) -> None:
-        """Prepare for `count` changes, so that their ids come by one statement."""
-        self._expected = max(count, _FIRST_IDS)
+        """Prepare for `count` changes, so that one statement reserves their ids."""
+        self._expected_changes = max(count, _FIRST_IDS)
 
     def assign(self, grant: BadgeGrant) -> BadgeTracking:
-        """Assign a badge to a member, as `BadgeBalances.assign`; keys must have been recalled."""
+        """Assign a badge to a member by `BadgeBalances.assign`; first call `load_trackings` with the grant's key."""
         return self._balances.assign(grant)
 
     def unassign(self, grant: BadgeGrant) -> BadgeTracking:
-        """Unassign a badge from a member, as `BadgeBalances.unassign`; keys must have been recalled."""
+        """Unassign a badge from a member by `BadgeBalances.unassign`; first call `load_trackings` with its key."""
         return self._balances.unassign(grant)
 
     def revert(self, badge_tracking_id: int, badge: Badge) -> BadgeTracking:
-        """Revert a stored tracking of a member of this unit, as `BadgeBalances.revert`."""
+        """Revert a stored tracking of a member of this unit by `BadgeBalances.revert`."""
         unit = self._unit
         revertible = badges.find_revertible(
             unit.db, self._organization_id, unit.members, badge_tracking_ids=[badge_tracking_id]
@@ -77,8 +77,8 @@ class BadgeWork:
         return self._balances.revert(badge_tracking_id, badge)
 
     def take_derived(self) -> list[DerivedEvent]:
-        """Take a `badge-assigned` or `badge-unassigned` for every new change."""
-        if self._loaded is None:
+        """Return a `badge-assigned` or `badge-unassigned` for every change since the last call."""
+        if self._loaded_balances is None:
             return []
         return [
             DerivedEvent(
@@ -86,11 +86,11 @@ class BadgeWork:
                 BADGE_ASSIGNED if tracking.amount_assigned > 0 else BADGE_UNASSIGNED,
                 badge_payload(tracking, self._unit.is_dry_run),
             )
-            for tracking in self._loaded.take_news()
+            for tracking in self._loaded_balances.take_news()
         ]
 
     def reverse(self, event_id: int, reversal: Reversal) -> list[ReversedPart]:
-        """Reverse the trackings of an event, as far as balances allow; this emits no derived events."""
+        """Reverse the trackings of an event, as far as balances allow; no derived events report that."""
         if not self._badges:
             return []
         if not self._has_loaded_revertible:
@@ -108,26 +108,26 @@ class BadgeWork:
         ]
 
     def flush(self) -> None:
-        """Store the new changes, with three statements at most."""
-        if self._loaded is not None:
-            badges.store(self._unit.db, self._organization_id, self._loaded.drain(), self._unit.now)
+        """Store the changes since the last flush, with three statements at most."""
+        if self._loaded_balances is not None:
+            badges.store(self._unit.db, self._organization_id, self._loaded_balances.drain(), self._unit.now)
 
     @property
     def _balances(self) -> BadgeBalances:
-        if self._loaded is None:
+        if self._loaded_balances is None:
             unit = self._unit
-            balances = {**badges.balances_of(unit.db, self._organization_id, unit.members), **self._assumed}
+            balances = {**badges.balances_of(unit.db, self._organization_id, unit.members), **self._assumed_balances}
             inactive = [member_id for member_id, member in unit.members.items() if not member.active]
-            self._loaded = BadgeBalances(balances, unit.now, self._namer(), inactive)
-        return self._loaded
+            self._loaded_balances = BadgeBalances(balances, unit.now, self._new_names(), inactive)
+        return self._loaded_balances
 
-    def _namer(self) -> Callable[[], tuple[int, str]]:
-        """A source of ids and keys for new trackings; those of a dry run belong to no table."""
+    def _new_names(self) -> Callable[[], tuple[int, str]]:
+        """A function that returns the id and the key of a new tracking; a dry run reserves no ids."""
         new_key = self._unit.new_key
         if self._unit.is_dry_run:
-            numbers = count(_OF_DRY_RUN)
-            return lambda: (next(numbers), new_key())
-        allocator = IdAllocator(self._unit.db, "badge_trackings", self._expected)
+            ids = count(_FIRST_DRY_RUN_ID)
+            return lambda: (next(ids), new_key())
+        allocator = IdAllocator(self._unit.db, "badge_trackings", self._expected_changes)
         return lambda: (allocator.take(), new_key())
 
     def assign_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:

@@ -1,4 +1,4 @@
-"""Loading coupons into a unit of work: books with their members' coupons, and further codes."""
+"""Loads coupons into a unit of work: books with the coupons of the members, and further codes; stores the changes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from handlers.services.unit_of_work.unit import UnitOfWork
 
 _RANDOM = secrets.SystemRandom()
-_MOST_AT_ONCE = 1024
+_MAX_CODES_AT_ONCE = 1024
 ZERO = Decimal(0)
 
 
@@ -47,9 +47,9 @@ class CouponLoader:
         self._expected_codes: dict[int, int] = {}
 
     def expect(self, usages_: int, codes: Mapping[int, int] | None = None, reserved_ids: Sequence[int] = ()) -> None:
-        """Prepare for this many usages and transactions, and codes by book, so that their ids are fetched at once.
+        """Prepare for this many usages and transactions, and new codes by book id, so that few statements reserve ids.
 
-        `reserved_ids` are ids for usages.
+        `reserved_ids` are ids for usages that are already reserved.
         """
         self.usage_ids.expect(usages_)
         self.usage_ids.add_reserved(reserved_ids)
@@ -59,7 +59,7 @@ class CouponLoader:
             self._coupon_ids.expect(sum(codes.values()))
 
     def book(self, *, key: str | None = None, coupon_book_id: int | None = None) -> CouponBook:
-        """A book, with the coupons of the members of the unit; raises UnknownCouponBook."""
+        """A book by its key or id, loaded with the members' coupons when first used; raises UnknownCouponBook."""
         lower_key = (key or "").lower()
         book_id = self._by_key.get(lower_key, coupon_book_id)
         if book_id not in self.state.books:
@@ -69,12 +69,14 @@ class CouponLoader:
             raise UnknownCouponBook(f"There is no coupon book {key or coupon_book_id}.")
         return self.state.books[book_id or 0]
 
-    def load(self, ids: Collection[int] = (), keys: Collection[str] = (), others: Collection[int] = ()) -> None:
-        """Load books, with the coupons of the members of the unit and of `others`."""
+    def load(
+        self, ids: Collection[int] = (), keys: Collection[str] = (), other_member_ids: Collection[int] = ()
+    ) -> None:
+        """Load books, with the coupons of the members of the unit and of `other_member_ids`."""
         if not (ids or keys):
             return
         organization_id, state = self._organization_id, self.state
-        members = {*self._unit.members, *others}
+        members = {*self._unit.members, *other_member_ids}
         books = holdings.find_books(self._db, organization_id, ids=ids, keys=keys, lock=not self._is_dry_run)
         if not books:
             return
@@ -109,8 +111,9 @@ class CouponLoader:
         """Lock the book exclusively if its stock is limited; return it."""
         if book.coupon_book_id not in self._locked_book_ids:
             self._locked_book_ids.add(book.coupon_book_id)
-            capped = book.type != LIST and stock_left(book) is not None
-            if capped and not self._is_dry_run:
+            # The stock of a list is its codes, which are locked one by one.
+            is_limited = book.type != LIST and stock_left(book) is not None
+            if is_limited and not self._is_dry_run:
                 self.state.put_book(holdings.lock_book(self._db, book))
                 self._load_locks([self.state.books[book.coupon_book_id]])
         return self.state.books[book.coupon_book_id]
@@ -119,9 +122,12 @@ class CouponLoader:
         """Load coupons of the book that are requested by code or id, with their assignments to the members."""
         lock = book.type in PERSONAL and not self._is_dry_run
         coupons = holdings.find_coupons(self._db, book, codes, coupon_ids, lock=lock)
-        self._take(coupons)
+        self.state.put_coupons(coupons)
+        members = self._unit.members
+        ids = [coupon.coupon_id for coupon in coupons]
+        self._put(holdings.find_held_coupons(self._db, self._organization_id, members, ids) if ids else ())
 
-    def revertible(self, to_revert: Iterable[CouponUsage]) -> None:
+    def load_revertible(self, to_revert: Iterable[CouponUsage]) -> None:
         """Load usages that may be reverted, with their books, and the members' lots of their coupons."""
         usages_ = list(to_revert)
         if not usages_:
@@ -129,7 +135,7 @@ class CouponLoader:
         members = {usage.member_id for usage in usages_}
         missing_ids = {usage.coupon_book_id for usage in usages_} - set(self.state.books)
         if missing_ids:
-            self.load(ids=sorted(missing_ids), others=members)
+            self.load(ids=sorted(missing_ids), other_member_ids=members)
         coupon_ids = {usage.coupon_id for usage in usages_}
         self._put(holdings.find_held_coupons(self._db, self._organization_id, members, coupon_ids))
         self.state.usages.update({usage.coupon_usage_id: usage for usage in usages_})
@@ -147,38 +153,36 @@ class CouponLoader:
         if not lot_ids:
             return
         self.state.put_lots(holdings.LOTS.find_all(self._db, self._organization_id, coupon_lot_id=lot_ids))
-        owing = {lot_id for lot_id in lot_ids if self.state.lots[lot_id].amount_owed} - set(self.state.usages)
-        if owing:
-            assignments = USAGES.find_all(self._db, self._organization_id, coupon_usage_id=owing)
+        owing_ids = {lot_id for lot_id in lot_ids if self.state.lots[lot_id].amount_owed} - set(self.state.usages)
+        if owing_ids:
+            # The id of a lot is the id of its assignment.
+            assignments = USAGES.find_all(self._db, self._organization_id, coupon_usage_id=owing_ids)
             self.state.usages.update({usage.coupon_usage_id: usage for usage in assignments})
 
     def more(self, book: CouponBook) -> list[Coupon]:
-        """Further codes to be assigned, twice as many as the last time: free ones of a list, or new ones."""
-        count = min(self._expected_codes.get(book.coupon_book_id, 1), _MOST_AT_ONCE)
+        """Further codes to be assigned, up to twice as many as the last time: free codes of a list, or new codes."""
+        count = min(self._expected_codes.get(book.coupon_book_id, 1), _MAX_CODES_AT_ONCE)
         self._expected_codes[book.coupon_book_id] = 2 * count
         if book.type == LIST:
-            at_hand = [coupon.coupon_id for coupon in self.state.coupons.values()]
-            return holdings.claim_free(self._db, book, count, at_hand, self.state.at, lock=not self._is_dry_run)
-        return self._make(book, count)
+            loaded_ids = [coupon.coupon_id for coupon in self.state.coupons.values()]
+            return holdings.claim_free(self._db, book, count, loaded_ids, self.state.at, lock=not self._is_dry_run)
+        return self._new_coupons(book, count)
 
     def lots(self, lot_range: LotRange, after: Mapping[int, CouponLot | None], limit: int) -> list[CouponLot]:
-        """Further lots, in the order of use; if a code belongs to one member, all of its remaining lots."""
+        """Up to `limit` further lots of each member, in the order of use; `after` has each member's last lot so far.
+
+        Of personal codes that are not loaded yet, also loads the coupons with all their lots.
+        """
         lots = holdings.next_lots(self._db, self._organization_id, lot_range, after, self.state.at, limit)
         if self.state.books[lot_range.coupon_book_id].type in PERSONAL:
-            new = {lot.coupon_id for lot in lots if (lot.member_id, lot.coupon_id) not in self.state.member_coupons}
-            self._put(holdings.find_held_coupons(self._db, self._organization_id, after.keys(), new) if new else ())
+            ids = {lot.coupon_id for lot in lots if (lot.member_id, lot.coupon_id) not in self.state.member_coupons}
+            self._put(holdings.find_held_coupons(self._db, self._organization_id, after.keys(), ids) if ids else ())
         return lots
 
-    def _take(self, coupons: Collection[Coupon]) -> None:
-        self.state.put_coupons(coupons)
-        members = self._unit.members
-        ids = [coupon.coupon_id for coupon in coupons]
-        self._put(holdings.find_held_coupons(self._db, self._organization_id, members, ids) if ids else ())
+    def _new_coupons(self, book: CouponBook, count: int) -> list[Coupon]:
+        """Create coupons with random codes that the book does not have yet.
 
-    def _make(self, book: CouponBook, count: int) -> list[Coupon]:
-        """New codes.
-
-        A code that the book has already is drawn again; if another call creates one meanwhile, all are drawn again.
+        If another transaction stores one of these codes first, this one fails, and a retry draws other codes.
         """
         pattern, codes = pattern_of(book.code_pattern), set[str]()
         while len(codes) < count:
@@ -204,7 +208,7 @@ class CouponLoader:
         ]
 
     def flush(self) -> None:
-        """Store the changes, in a fixed number of statements."""
+        """Store the changes since the last flush, in a fixed number of statements."""
         db, organization_id, changes = self._db, self._organization_id, self.state.take_changes()
         if not (
             changes.books
@@ -215,32 +219,35 @@ class CouponLoader:
             or changes.locks
         ):
             return
-        fresh = [coupon for coupon in changes.coupons if coupon.coupon_id in changes.new_coupons]
-        codes = Counter([coupon.coupon_book_id for coupon in fresh])
+        new_coupons = [coupon for coupon in changes.coupons if coupon.coupon_id in changes.new_coupons]
+        new_codes = Counter([coupon.coupon_book_id for coupon in new_coupons])
         additions = {}
         for book in changes.books:
             assigned, used_amount = _increase(book, changes.original_books[book.coupon_book_id])
-            additions[book.coupon_book_id] = assigned, used_amount, codes[book.coupon_book_id], book.locked_until
+            additions[book.coupon_book_id] = assigned, used_amount, new_codes[book.coupon_book_id], book.locked_until
         personal, shared = self._coupon_rows(changes)
-        # Codes of one member's come before their book, the coupon for all after it: see `persistence.locks`.
+        # In the order of `persistence.locks`: personal coupons before their book, shared coupons after it.
         if personal:
             holdings.add_to_coupons(db, organization_id, personal, are_personal=True)
-        if fresh:
+        if new_coupons:
             counts = holdings.add_to_books_and_count(db, organization_id, additions)
-            holdings.add_coupons(db, fresh, {book_id: counts[book_id] - additions[book_id][2] for book_id in counts})
+            counts_before = {book_id: counts[book_id] - additions[book_id][2] for book_id in counts}
+            holdings.add_coupons(db, new_coupons, counts_before)
         else:
             holdings.add_to_books(db, organization_id, additions)
         if shared:
             holdings.add_to_coupons(db, organization_id, shared, are_personal=False)
         new_usages = [usage for usage in changes.usages if usage.coupon_usage_id in changes.new_usage_ids]
-        linked = [usage for usage in changes.usages if usage.coupon_usage_id not in changes.new_usage_ids]
+        # Stored usages that were reverted are linked to their reversals.
+        reverted_usages = [usage for usage in changes.usages if usage.coupon_usage_id not in changes.new_usage_ids]
         statements = holdings.statements_to_store(changes.member_coupons, changes.lots)
         if changes.locks:
             statements += holdings.statements_to_store_locks(changes.locks)
-        defer_joined(db, usages.additions_of(new_usages) + usages.links_of(organization_id, linked) + statements)
+        usage_statements = usages.additions_of(new_usages) + usages.links_of(organization_id, reverted_usages)
+        defer_joined(db, usage_statements + statements)
 
     def _coupon_rows(self, changes: CouponChanges) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
-        """The increases of stored coupons: first of coupons of one member each, then of coupons for all members."""
+        """The rows of stored coupons with their increases: first of personal coupons, then of shared ones."""
         personal: list[dict[str, object]] = []
         shared: list[dict[str, object]] = []
         for coupon in changes.coupons:
@@ -256,5 +263,5 @@ class CouponLoader:
 
 
 def _increase(now: CouponBook | Coupon, before: CouponBook | Coupon) -> tuple[Decimal, Decimal]:
-    """The increase of the amounts assigned and used."""
+    """The increases of the assigned amount and of the used amount."""
     return now.total_assigned - before.total_assigned, now.total_usages - before.total_usages

@@ -39,8 +39,8 @@ from persistence.coupons.usages import USAGES
 if TYPE_CHECKING:
     from handlers.services.unit_of_work.unit import UnitOfWork
 
-# An effect makes a usage for each coupon that it uses.
-_MOST_USED_AT_ONCE, _MOST_ASSIGNED_AT_ONCE = Decimal(100), Decimal(1_000_000)
+# The maximum amounts of an effect; a use creates one usage for each coupon.
+_MAX_USED_AT_ONCE, _MAX_ASSIGNED_AT_ONCE = Decimal(100), Decimal(1_000_000)
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ class CouponWork:
     def __init__(self, unit: UnitOfWork) -> None:
         self._unit = unit
         self.loader = CouponLoader(unit)
-        # Not the method itself, which would keep the unit.
+        # The bound method would be a strong reference to the unit.
         self._charge = PointsCharge(
             unit.ledger, unit.configuration.accounts_by_key, lambda number: unit.transaction_id(number)
         )
@@ -64,9 +64,9 @@ class CouponWork:
             unreverted = USAGES.find_all(
                 unit.db, unit.organization_id, loyalty_event_id=event_ids, reversal_usage_id=None
             )
-            self.loader.revertible(unreverted)
+            self.loader.load_revertible(unreverted)
 
-    # -- what is done -------------------------------------------------------------------------------------------------
+    # -- changes by requests, effects and rewards ---------------------------------------------------------------------
 
     def assign(self, member_id: int, book: CouponBook, command: Assignment, details: UsageDetails) -> CouponUsage:
         """Assign a coupon of a loaded book; if it is refused, nothing has changed."""
@@ -88,25 +88,28 @@ class CouponWork:
         return self.run_or_roll_back(partial(self._service.lock, self._member(member_id), book, command, key, lock_id))
 
     def use_locked(self, lock: CouponLock, command: Use, details: UsageDetails) -> list[CouponUsage]:
-        """Use the coupon of a lock, which ends by it; if it is refused, nothing has changed."""
+        """End a lock by using its coupon; if it is refused, nothing has changed."""
         book = self.loader.book(coupon_book_id=lock.coupon_book_id)
 
-        def work() -> list[CouponUsage]:
-            ended = self._service.end_lock(lock)
-            usages_ = self.use(lock.member_id, book, replace(command, auto_assign=lock.reserves_stock), details)
-            self.loader.state.link_lock(ended, usages_[0].coupon_usage_id)
-            return usages_
+        def end_and_use() -> list[CouponUsage]:
+            ended_lock = self._service.end_lock(lock)
+            usages = self.use(lock.member_id, book, replace(command, auto_assign=lock.reserves_stock), details)
+            self.loader.state.link_lock(ended_lock, usages[0].coupon_usage_id)
+            return usages
 
-        return self.run_or_roll_back(work)
+        return self.run_or_roll_back(end_and_use)
 
     def release(self, lock: CouponLock) -> CouponLock:
-        """Release a lock; raises CouponLockEnded."""
+        """Release a lock, and return it as ended; raises CouponLockEnded."""
         book = self.loader.book(coupon_book_id=lock.coupon_book_id)
         self.loader.load_by_code(book, (), [lock.coupon_id])
         return self._service.end_lock(lock)
 
     def revert(self, usage: CouponUsage, details: UsageDetails, *, force: bool = False) -> CouponUsage:
-        """Reverse a loaded usage; if it is refused, nothing has changed."""
+        """Reverse a loaded usage; if it is refused, nothing has changed.
+
+        With `force`, also an assignment whose coupons the member has used in part.
+        """
         self._load_transactions([usage.ledger_transaction_id])
         return self._service.revert(usage.coupon_usage_id, details, force=force)
 
@@ -121,9 +124,9 @@ class CouponWork:
         description: str | None = None,
         occasion: Occasion | None = None,
     ) -> CouponUsage:
-        """Assign `amount` of a coupon of the book for an event, or without `occasion` for a request.
+        """Assign `amount` of a coupon of the book as a reward of an event or, without `occasion`, of a request.
 
-        Raises UnknownCouponBook, or its refusal.
+        Raises UnknownCouponBook, or the refusal of the assignment.
         """
         details = UsageDetails(
             loyalty_event_id=loyalty_event_id, external_event_date=external_event_date, description=description
@@ -137,7 +140,7 @@ class CouponWork:
         return self.loader.state.by_code(book, code)
 
     def facts(self, member: Member, book: CouponBook) -> MemberFacts:
-        """The facts of a member that decide about a loaded book, but for the coupons that the member has unused."""
+        """The facts of a member that decide about a loaded book, except how many unused coupons the member has."""
         unit, totals = self._unit, self.loader.state.totals(member.member_id, book.coupon_book_id)
         account = self._charge.account_of(book)
         points = Decimal(0)
@@ -161,7 +164,7 @@ class CouponWork:
         return None
 
     def attempt(self, act: Callable[[], T]) -> T:
-        """The result of an act on coupons, which is then undone."""
+        """Run `act`, undo its changes of coupons and points, and return its result."""
         state, ledger = self.loader.state.savepoint(), self._unit.ledger.savepoint()
         try:
             return act()
@@ -181,21 +184,22 @@ class CouponWork:
 
     def prepare_reverts(self, to_revert: Collection[CouponUsage]) -> None:
         """Load usages to be reverted, with their transactions, in a fixed number of statements."""
-        self.loader.revertible(to_revert)
+        self.loader.load_revertible(to_revert)
         self._load_transactions([usage.ledger_transaction_id for usage in to_revert])
 
-    # -- a participant among the others -------------------------------------------------------------------------------
+    # -- methods of a participant -------------------------------------------------------------------------------------
 
     def take_derived(self) -> Sequence[DerivedEvent]:
-        """Take the new assignments and uses; the use of a codeless book is reported as that of a benefit."""
+        """Return the events of assignments and uses since the last call; uses of codeless books are `benefit-used`."""
         usages = self.loader.state.new_usages[self._reported_count :]
         self._reported_count += len(usages)
-        return [self._reported(usage) for usage in usages if usage.reverted_usage_id is None]
+        return [self._event_of(usage) for usage in usages if usage.reverted_usage_id is None]
 
     def reverse(self, event_id: int, reversal: Reversal) -> Sequence[ReversedPart]:
-        """Reverse the assignments and uses of an event, newest first; the used part of an assignment stays.
+        """Reverse the assignments and uses of an event, newest first, except the used part of an assignment.
 
-        So do uses that are not restored. `persistence.reversals` leaves out the points that these burned.
+        Uses of a book without `restore_on_cancel` are not reversed. For that reason `persistence.reversals` leaves out
+        the points that such uses burned.
         """
         details = UsageDetails(
             description=reversal.description,
@@ -213,15 +217,15 @@ class CouponWork:
         return parts
 
     def flush(self) -> None:
-        """Store the new changes."""
+        """Store the changes since the last flush."""
         self.loader.flush()
         self._reported_count = 0
 
-    # -- details ------------------------------------------------------------------------------------------------------
+    # -- effects ------------------------------------------------------------------------------------------------------
 
     def assign_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
         """Execute the effect `assign-coupon`."""
-        amount = _whole(params["amount"], _MOST_ASSIGNED_AT_ONCE)
+        amount = _whole(params["amount"], _MAX_ASSIGNED_AT_ONCE)
         book, command = self.loader.book(key=params["couponBookKey"]), Assignment(amount, occasion=event.occasion)
         usage = self.assign(event.member_id, book, command, _details_of(event))
         worth = None if book.face_value is None else round_money(amount * book.face_value, event.home_currency)
@@ -229,13 +233,15 @@ class CouponWork:
 
     def use_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
         """Execute the effect `use-coupon`."""
-        amount = _whole(params["amount"], _MOST_USED_AT_ONCE)
+        amount = _whole(params["amount"], _MAX_USED_AT_ONCE)
         book = self.loader.book(key=params["couponBookKey"])
-        # The coupon is used for what the event is about; one that is assigned is for a later order.
+        # The coupon is used for the event's order, so the order's total decides; an assigned coupon is for a later one.
         command = Use(amount, order_total=event.spend, occasion=event.occasion)
         return Performed(amount, _moved_coupons(self.use(event.member_id, book, command, _details_of(event))))
 
-    def _reported(self, usage: CouponUsage) -> DerivedEvent:
+    # -- details ------------------------------------------------------------------------------------------------------
+
+    def _event_of(self, usage: CouponUsage) -> DerivedEvent:
         book = self.loader.state.books[usage.coupon_book_id]
         event_type = COUPON_ASSIGNED
         if usage.is_use:
@@ -249,15 +255,15 @@ class CouponWork:
         return member
 
     def _load_transactions(self, ids: Iterable[int | None]) -> None:
-        """Load transactions that are to be captured or reverted; None is no transaction."""
+        """Load transactions that are to be captured or reverted; None stands for no transaction."""
         transactions = self._charge.stored
-        missing_ids = {one_id for one_id in ids if one_id is not None and one_id not in transactions}
+        missing_ids = {ledger_id for ledger_id in ids if ledger_id is not None and ledger_id not in transactions}
         if missing_ids:
             transactions.update(posting.find_stored(self._unit.db, self._unit.organization_id, missing_ids))
 
 
 def _facts_of(unit: UnitOfWork, member: Member, book: CouponBook) -> MemberFacts:
-    """The facts of a member that decide, apart from coupons, about a book; looks up only the facts that it needs."""
+    """The facts of a member that decide about a book, except those about coupons; looks up only what the book needs."""
     tiers = tier_keys_of(unit, present_tiers(unit, member)) if book.tier_keys or book.condition else frozenset()
     audiences: frozenset[str] = frozenset()
     if book.audience_keys or book.condition:
@@ -287,19 +293,19 @@ def _context(
     )
 
 
-def _moved_coupons(usages_: Collection[CouponUsage]) -> Mapping[str, Any]:
+def _moved_coupons(usages: Collection[CouponUsage]) -> Mapping[str, Any]:
     """The coupons in the outcome of an effect."""
-    return {"coupons": [moved_coupon(usage) for usage in usages_]}
+    return {"coupons": [moved_coupon(usage) for usage in usages]}
 
 
 def _details_of(event: EventFacts) -> UsageDetails:
     return UsageDetails(loyalty_event_id=event.loyalty_event_id, external_event_date=event.external_event_date)
 
 
-def _whole(amount: Decimal, most: Decimal) -> Decimal:
-    """The amount of an effect, rounded down: coupons are whole."""
-    if amount > most:
-        raise BadParameter(f"amount evaluated to {amount}, more than {most}.")
+def _whole(amount: Decimal, maximum: Decimal) -> Decimal:
+    """The amount of an effect, rounded down to whole coupons; raises BadParameter or NothingToDo."""
+    if amount > maximum:
+        raise BadParameter(f"amount evaluated to {amount}, more than {maximum}.")
     whole = amount.to_integral_value(ROUND_FLOOR)
     if not whole:
         raise NothingToDo("The amount of coupons is zero.")

@@ -1,4 +1,4 @@
-"""Missions in a unit of work: events are counted, achieved goals rewarded, and counts of events reversed."""
+"""Missions in a unit of work: count events, reward achievements, and reverse the counts of events."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ POINTS, BADGE, COUPON = "points", "badge", "coupon"
 
 @dataclass(frozen=True, slots=True)
 class _Payment:
-    """The receiver of a reward and the texts of its transaction; `key` is the beginning of its systemUniqueKey.
+    """The receiver of a reward, and what is stored with the reward.
 
-    `occasion` is that of the event that earned it, None for a request.
+    `key` is the beginning of the systemUniqueKey of its transaction. `occasion` is the occasion of the event that
+    earned the reward, None for a request.
     """
 
     cause: ProgressCause
@@ -60,6 +61,7 @@ class MissionWork:
         """Load the missions that the unit may move: at most three statements, none if there are no such missions."""
         self._unit = unit
         self._configuration = unit.configuration
+        # The trackings that may be reversed, by the event that counted.
         self._by_event: dict[int, list[MissionTracking]] = {}
         mission_ids = _missions_of(unit)
         if unit.reversals:
@@ -68,10 +70,11 @@ class MissionWork:
                 mission_ids.add(tracking.mission_id)
         self._state = _load_progress(unit, mission_ids)
         self._by_key = {mission.mission.mission_key: mission for mission in self._configuration.missions.values()}
-        self._numbers = count(1)
+        self._transaction_numbers = count(1)
         self._moves: list[MissionMove] = []
+        # The moves with achievements that no derived event has reported yet.
         self._to_report: list[MissionMove] = []
-        self._failed: list[RuleError] = []
+        self._errors: list[RuleError] = []
 
     def variables(self, member_id: int) -> dict[str, Any]:
         """The member's progress for expressions: every mission by its key."""
@@ -82,12 +85,12 @@ class MissionWork:
         return by_key
 
     def assume(self, member_id: int, progress_of_missions: Mapping[int, Progress]) -> None:
-        """Take progress in missions, by id, as given, of a member who is stored nowhere."""
+        """Use this progress, by mission id, for a member who is not stored."""
         for mission_id, progress in progress_of_missions.items():
             self._state.assume(member_id, self._configuration.missions[mission_id].mission, progress)
 
     def remaining_count(self, member_id: int, compiled: CompiledMission, audience_keys: Collection[str]) -> int | None:
-        """The count that a member of these audiences lacks to achieve a mission; None if that is not possible now."""
+        """The count that a member of these audiences still needs for the next achievement; None if none is possible."""
         try:
             compiled.refuse_closed(self._unit.now, audience_keys)
         except MissionClosed:
@@ -95,29 +98,29 @@ class MissionWork:
         return self._state.remaining_count(member_id, compiled.mission, self._unit.now)
 
     def handle(self, event: EventFacts, deadline: Deadline | None = None) -> bool:
-        """Count an event of an active member in all its missions. Returns True if one moved.
+        """Count an event of an active member in all missions that count it. Returns True if one of them moved.
 
-        The expressions of all missions share the budget of an event, and the `deadline`.
+        The expressions of all missions share one budget and the `deadline`.
         """
         if not event.is_active:
             return False
-        before, budget = len(self._moves), Budget(EVENT_COST, deadline)
+        count_before, budget = len(self._moves), Budget(EVENT_COST, deadline)
         for compiled in self._configuration.missions_by_type.get(event.event_type, ()):
             if compiled.counts(event):
                 self._move(compiled, self._count(compiled, event, budget), self._payment_of(event))
-        return len(self._moves) > before
+        return len(self._moves) > count_before
 
     def take_errors(self) -> list[RuleError]:
-        """Take the new errors of missions whose count expression failed; the event counted nothing for them."""
-        failed, self._failed = self._failed, []
-        return failed
+        """Return the new errors of failed count expressions; the event counted nothing for their missions."""
+        errors, self._errors = self._errors, []
+        return errors
 
     def advance(
         self, mission_id: int, amount: int, cause: ProgressCause, audience_keys: Collection[str]
     ) -> tuple[MissionProgress, Advance]:
-        """Count `amount` by request. Returns the member's progress after it, and the counted part.
+        """Count `amount` by request. Returns the member's progress afterwards, and how it advanced.
 
-        Raises MissionClosed, or MissionExhausted if nothing of it can be counted.
+        Raises UnknownMission, MissionClosed, or MissionExhausted if nothing can be counted.
         """
         compiled = self._configuration.missions.get(mission_id)
         if compiled is None:
@@ -125,27 +128,27 @@ class MissionWork:
         key = f"mission-progress-{self._unit.new_key()}"
         date = None if cause.at == cause.now else cause.at
         payment = _Payment(cause, key, date, cause.external_id, cause.description)
-        advance = self._refusing_move(compiled, amount, payment, audience_keys)
-        # It is the result of this request, not of the event that is evaluated next.
+        advance = self._refuse_or_move(compiled, amount, payment, audience_keys)
+        # The move belongs to this request, not to the event that is evaluated next.
         self._moves.clear()
         return self._state.progress(cause.member_id, compiled.mission), advance
 
     def store_answer(self, answer: Mapping[str, Any]) -> None:
-        """Keep the response to the last request."""
+        """Store the response to the last request with its tracking."""
         self._state.store_answer(answer)
 
     def take_moves(self) -> list[MissionMove]:
-        """Take the missions that moved since the last call, in their order."""
+        """Return the moves of missions since the last call, in their order."""
         moves, self._moves = self._moves, []
         return moves
 
     def take_derived(self) -> list[DerivedEvent]:
-        """Take the missions that were achieved since the last call."""
-        achieved, self._to_report = self._to_report, []
-        return [DerivedEvent(move.member_id, MISSION_ACHIEVED, achieved_payload(move)) for move in achieved]
+        """Return a `mission-achieved` for every mission that was achieved since the last call."""
+        moves, self._to_report = self._to_report, []
+        return [DerivedEvent(move.member_id, MISSION_ACHIEVED, achieved_payload(move)) for move in moves]
 
     def reverse(self, event_id: int, reversal: Reversal) -> list[ReversedPart]:
-        """Reverse the progress of a stored event; the participants that paid its rewards reverse those."""
+        """Reverse the progress of a stored event; its rewards are reversed by the participants that paid them."""
         parts = []
         for tracking in self._by_event.get(event_id, ()):
             if not self._state.is_reversed(tracking):
@@ -155,23 +158,23 @@ class MissionWork:
         return parts
 
     def flush(self) -> None:
-        """Store the new changes."""
+        """Store the changes since the last flush."""
         if not self._unit.is_dry_run:
             organization_id = self._unit.organization_id
             missions.write(self._unit.db, organization_id, self._state.drain(), self._unit.now)
 
     def _count(self, compiled: CompiledMission, event: EventFacts, budget: Budget) -> int:
-        """The amount that the event counts for a mission."""
-        at, message = None, compiled.fault
+        """The amount that the event counts for a mission; 0 with a new error if that cannot be computed."""
+        span, message = None, compiled.fault
         budget.zone = zone_named(compiled.mission.timezone)
         if compiled.count is not None:
             try:
                 return count_of(compiled.count, event.context, budget, self._configuration.functions)
             except EvaluationError as error:
-                at, message = (error.start, error.end), error.message
+                span, message = (error.start, error.end), error.message
         if message is None:
             return 1
-        self._failed.append(RuleError(None, None, message, at, compiled.mission.mission_id))
+        self._errors.append(RuleError(None, None, message, span, compiled.mission.mission_id))
         return 0
 
     def _mission(self, mission_id: int) -> Mission:
@@ -192,12 +195,13 @@ class MissionWork:
         amount = int(params["amount"])
         if not amount:
             raise NothingToDo(f"amount is {params['amount']}: a mission advances by at least 1.")
-        advance = self._refusing_move(compiled, amount, self._payment_of(event), event.audience_keys)
+        advance = self._refuse_or_move(compiled, amount, self._payment_of(event), event.audience_keys)
         return Performed(Decimal(advance.counted))
 
-    def _refusing_move(
+    def _refuse_or_move(
         self, compiled: CompiledMission, amount: int, payment: _Payment, audience_keys: Collection[str]
     ) -> Advance:
+        """Count up to the maximum; raises MissionClosed, or MissionExhausted if nothing can be counted."""
         if amount:
             compiled.refuse_closed(payment.cause.at, audience_keys)
             if not self._state.remaining_achievements(payment.cause.member_id, compiled.mission, payment.cause.at):
@@ -218,7 +222,7 @@ class MissionWork:
         return advance
 
     def _rewards(self, compiled: CompiledMission, times: int, payment: _Payment) -> Iterable[Reward]:
-        """Pay the rewards of the mission; a failed payment is recorded and does not stop the others."""
+        """Pay the rewards of the mission; a refused reward is recorded and does not stop the other ones."""
         if compiled.mission.points_accrual:
             yield self._pay_points(compiled, compiled.mission.points_accrual * times, payment)
         if compiled.mission.badge_key is not None:
@@ -229,11 +233,11 @@ class MissionWork:
     def _pay_points(self, compiled: CompiledMission, amount: Decimal, payment: _Payment) -> Reward:
         mission, cause, ledger = compiled.mission, payment.cause, self._unit.ledger
         if compiled.account is None:
-            unknown = UnknownLedgerAccount("The organization's default ledger has no default account.")
-            return Reward(POINTS, amount, refusal=unknown.as_problem())
+            unknown_account = UnknownLedgerAccount("The organization's default ledger has no default account.")
+            return Reward(POINTS, amount, refusal=unknown_account.as_problem())
         account = ledger.accounts[compiled.account.ledger_account_id]
         details = Details(
-            system_unique_key=f"{payment.key}:mission-{next(self._numbers)}",
+            system_unique_key=f"{payment.key}:mission-{next(self._transaction_numbers)}",
             external_id=payment.external_id,
             external_event_date=payment.external_event_date,
             description=mission.ledger_transaction_description or payment.description,
@@ -243,8 +247,8 @@ class MissionWork:
         )
         wallet_id = self._unit.members[cause.member_id].wallet_id
         expires_at = expiry_of_reward(mission, cause.at)
-        granted_amount, over = ledger.within_max_balance(account, wallet_id, amount)
-        refusal: Refusal | None = over
+        refusal: Refusal | None
+        granted_amount, refusal = ledger.within_max_balance(account, wallet_id, amount)
         wait = None
         if granted_amount:
             terms = Availability.named_by(mission)
@@ -304,7 +308,7 @@ class MissionWork:
 
 
 def _missions_of(unit: UnitOfWork) -> set[int]:
-    """The missions that the unit can move, or whose progress an expression may read."""
+    """The ids of the missions that the unit can move, or whose progress an expression may read."""
     configuration = unit.configuration
     if unit.event_types is None or configuration.speaks_of_missions:
         return set(configuration.missions)
@@ -327,7 +331,7 @@ def _load_progress(unit: UnitOfWork, mission_ids: Collection[int]) -> MissionPro
 
 
 def _periods(unit: UnitOfWork, mission_ids: Collection[int]) -> Mapping[tuple[int, date], tuple[datetime, datetime]]:
-    """The periods that the unit's counts can fall in, each with its begin and end."""
+    """The periods that the unit's counts can fall in, by mission and first day, each with its begin and end."""
     periods = {}
     for mission_id in mission_ids:
         compiled = unit.configuration.missions.get(mission_id)

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class OutboxWork(Participant):
-    """Notifications and alerts for the triggers of type `WebHook`: no events, and never reversed.
+    """Notifications and alerts for the triggers of type `WebHook`.
 
-    The cancellation of the event is reported instead.
+    They cause no events and are never reversed: triggers learn of the cancellation of the event instead.
     """
 
     def __init__(self, unit: UnitOfWork) -> None:
@@ -35,7 +35,7 @@ class OutboxWork(Participant):
         self._notifications, self._alerts = [], []
 
     def report(self, alerts: Sequence[Alert]) -> None:
-        """Report alerts of limits, unless nothing is to be reported."""
+        """Report alerts of limits, unless the execution is quiet."""
         if not self._unit.execution.is_quiet:
             self._alerts += map(limit_alert, alerts)
 

@@ -28,10 +28,10 @@ _STATUSES = {PENDING: HELD, SETTLED: CAPTURED, REVERTED: RELEASED}
 
 
 class PaymentWork(Participant):
-    """The payments with these keys, which events of orders name, or the orders have that events undo.
+    """The payments with these keys: those that the unit's events name, and those of orders that existed before them.
 
-    All are loaded at once. Their members are those of the orders, who are locked. What happens to a payment is no
-    event, and payments are refunded with their orders, so `reverse` does nothing.
+    They belong to the members of the orders, who are locked. Changes of payments are not reported as events, and
+    payments are refunded with their orders, so `reverse` does nothing.
     """
 
     def __init__(self, unit: UnitOfWork, keys: Collection[str]) -> None:
@@ -41,29 +41,30 @@ class PaymentWork(Participant):
         self._transactions = posting.find_stored(
             unit.db, unit.organization_id, [payment.ledger_transaction_id for payment in payments]
         )
-        # The external ids of orders that have captured payments since the last flush, by the id of the payment.
-        self._orders: dict[int, str] = {}
+        # The payments captured since the last flush: the external id of the order by the id of the payment.
+        self._orders_to_store: dict[int, str] = {}
 
     def capture(self, tracked: TrackedEvent, order: Order) -> None:
-        """Capture the held payments that an event names, all or none; one that authorizes only checks them.
+        """Capture the held payments of an event's order, all or none; in the mode `authorize` only check them.
 
-        The confirmation of an order may repeat payments that the order has captured. Raises NotFound, PaymentNotHeld,
-        CurrencyMismatch, AccountInactive, or InvalidRequest for more than a payment is worth.
+        The confirmation of an order may name payments again that the order has already captured. Raises NotFound,
+        PaymentNotHeld, CurrencyMismatch, AccountInactive, or InvalidRequest for more than a payment is worth.
         """
-        ledger, captured = self._unit.ledger, {}
+        ledger, captured_payments = self._unit.ledger, {}
         savepoint = ledger.savepoint()
         try:
             for tender in order.payments or ():
                 if tender["tender"] == POINTS and not self._is_repeated(tracked, order, tender):
                     payment = self._capture(tracked, order, tender)
-                    captured[payment.points_payment_id] = order.external_id
+                    captured_payments[payment.points_payment_id] = order.external_id
         except Refusal:
             ledger.rollback_to(savepoint)
             raise
         if self._unit.mode != AUTHORIZE:
-            self._orders |= captured
+            self._orders_to_store |= captured_payments
 
     def _is_repeated(self, tracked: TrackedEvent, order: Order, tender: Payment) -> bool:
+        """True if a later event of the order names a payment that the order has already captured."""
         payment = self._payments.get(tender["pointsPaymentKey"])
         if payment is None or tracked.order_status == CREATED or payment.order_external_id != order.external_id:
             return False
@@ -86,10 +87,10 @@ class PaymentWork(Participant):
         return payment
 
     def refund(self, tracked: TrackedEvent, order: Order) -> tuple[Order, list[TenderRefund]]:
-        """Refund what an event has returned of an order, and release what is still held if the order is undone.
+        """Refund what an event has returned of an order; if it undoes the order, release the payments still held.
 
-        The order is that after the event. Returns it with the refunds of its tenders. Raises AccountInactive or
-        SupplyExceeded.
+        `order` is the order after the event. Returns it with the refunds in its payments, and the new refunds. Raises
+        AccountInactive or SupplyExceeded.
         """
         payments = {key: self._paid_points(key) for key in self._keys_of(order) if self._status_of(key) == SETTLED}
         refunds = refunds_of(order, payments)
@@ -110,7 +111,7 @@ class PaymentWork(Participant):
         return replace(order, payments=with_refunds(order, refunds)), refunds
 
     def _release(self, tracked: TrackedEvent, order: Order) -> None:
-        """Release what payments of an undone order still hold."""
+        """Release the payments of an undone order that are still held."""
         for key in self._keys_of(order):
             if self._status_of(key) == PENDING:
                 payment = self._payments[key]
@@ -126,7 +127,7 @@ class PaymentWork(Participant):
         )
 
     def _keys_of(self, order: Order) -> list[str]:
-        """The keys of the order's payments that exist."""
+        """The keys of the order's points payments that exist."""
         keys = (tender.get("pointsPaymentKey") for tender in order.payments or ())
         return [key for key in keys if key in self._payments]
 
@@ -145,5 +146,5 @@ class PaymentWork(Participant):
 
     def flush(self) -> None:
         """Store which orders have captured the payments."""
-        points_payments.store_orders(self._unit.db, self._unit.organization_id, self._orders, self._unit.now)
-        self._orders = {}
+        points_payments.store_orders(self._unit.db, self._unit.organization_id, self._orders_to_store, self._unit.now)
+        self._orders_to_store = {}

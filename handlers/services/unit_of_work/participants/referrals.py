@@ -49,21 +49,22 @@ def usable_codes(
     member_ids: Collection[int],
     reported: Collection[str] = (),
 ) -> dict[int, int]:
-    """The ids of the referral codes that the events of these members may use, each with its owner's id.
+    """The owner's id of each referral code that the events of these members may use, by the code's id.
 
-    The owners are to be locked like the other members. One statement, and none if no program looks at any of the
+    The caller locks the owners like the other members. One statement, or none if no program considers any of the
     possible events.
     """
     programs = configuration.referral_programs
     if not programs.by_id:
         return {}
     considered = [event for event in incoming if event.event_type in programs.types]
-    # An order keeps the code that it was created with, also for the events that follow, of this batch or later ones.
+    # The code that an order was created with also counts for later events of the order, in this batch or another.
     codes = {code for event in incoming if considered and (code := named_code(event)) is not None}
     orders = {name for event in considered if (name := _order(event).get("externalId")) is not None}
     active = [event for event in considered if event.event_type in programs.active_types]
-    distance = max_referral_chain(configuration, reported)
-    if not distance:
+    max_chain = max_referral_chain(configuration, reported)
+    if not max_chain:
+        # Without derived events, only the members of the tracked events can be referred.
         loyalty_member_ids = {event.loyalty_member_id for event in active if event.loyalty_member_id is not None}
         member_ids = {event.member_id for event in active if event.member_id is not None}
     if not (codes or orders or loyalty_member_ids or member_ids):
@@ -76,15 +77,15 @@ def usable_codes(
         orders=orders,
         loyalty_member_ids=loyalty_member_ids,
         member_ids=member_ids,
-        distance=distance or 1,
+        distance=max_chain or 1,
     )
 
 
 def max_referral_chain(configuration: Configuration, reported: Collection[str] = ()) -> int:
-    """The maximum length of a chain of referrals in which the derived event of one is the next; mostly 0.
+    """The maximum length of a chain in which each referral is a derived event of the one before; mostly 0.
 
-    The caller emits derived events of the types `reported`. If only one of these can be a referral, the chain ends
-    with it.
+    `reported` are types of derived events that the unit reports regardless of the configuration. If only an event of
+    such a type can be a referral, the chain ends with it.
     """
     programs = configuration.referral_programs
     if programs.active_types & configuration.possible_types:
@@ -92,14 +93,14 @@ def max_referral_chain(configuration: Configuration, reported: Collection[str] =
     return 0 if programs.active_types.isdisjoint(reported) else 1
 
 
-def may_refer(configuration: Configuration, event: IncomingEvent, usable: Collection[int]) -> bool:
+def may_refer(configuration: Configuration, event: IncomingEvent, usable_code_ids: Collection[int]) -> bool:
     """True if an event may be a referral, or names a code whose outcome has to be reported."""
     is_considered = event.event_type in configuration.referral_programs.types
-    return is_considered and (bool(usable) or named_code(event) is not None)
+    return is_considered and (bool(usable_code_ids) or named_code(event) is not None)
 
 
 def named_code(event: IncomingEvent) -> str | None:
-    """The referral code that the event itself names."""
+    """The referral code that the event itself names, None for none."""
     return (event.payload or {}).get("referralCode") or _order(event).get("referralCode")
 
 
@@ -108,7 +109,7 @@ def _order(event: IncomingEvent) -> Mapping[str, Any]:
 
 
 class ReferralWork(Participant):
-    """The referral codes that a unit of work may use; only rewards of referrals are reported."""
+    """The referral codes that a unit of work may use; derived events report only the rewards of referrals."""
 
     def __init__(self, unit: UnitOfWork) -> None:
         """Load the usable codes, and the uses that may be reversed: three statements at most."""
@@ -124,11 +125,15 @@ class ReferralWork(Participant):
         self._state: ReferralUsageState = referral_uses.load_state(
             unit.db, unit.organization_id, code_ids, unit.members
         )
+        # The id of the reversing event, by the id of the log.
         self._reversed: dict[int, int] = {}
         self._outcomes: list[ReferralOutcome] = []
 
     def handle(self, facts: EventFacts, event: IncomingEvent, order: Order | None) -> None:
-        """Use the code of an event whose type a program considers; `take_outcomes` returns the outcome."""
+        """Use the code that an event, its order or its member names; `take_outcomes` returns the outcome.
+
+        An inactive program considers only the codes of events and orders, so that their refusals are reported.
+        """
         code_text = named_code(event) or (None if order is None else order.referral_code)
         text = code_text or self._unit.members[facts.member_id].referral_code
         if text is None:
@@ -145,13 +150,14 @@ class ReferralWork(Participant):
             self._outcomes.append(self._use_code(facts, event, code, ready_program))
 
     def take_outcomes(self) -> list[ReferralOutcome]:
-        """Take the outcomes of codes since the last call."""
+        """Return the outcomes of the codes used since the last call."""
         outcomes, self._outcomes = self._outcomes, []
         return outcomes
 
     def _use_code(
         self, facts: EventFacts, event: IncomingEvent, code: ReferralCode, ready_program: ReadyProgram
     ) -> ReferralOutcome:
+        """Use a code, if that is allowed: reward both sides and add a log."""
         program = ready_program.program
         referrer = self._unit.members[code.member_id]
         is_in_audience = self._audience_keys.get(program.audience_id or 0) in facts.audience_keys
@@ -160,7 +166,7 @@ class ReferralWork(Participant):
             self._state.refuse_over_limit(program, code, facts.member_id)
         except Refusal as refusal:
             return ReferralOutcome.skipped(code.code, code, refusal)
-        rewards = tuple(self._rewarded(facts, code, ready_program, reward) for reward in ready_program.rewards)
+        rewards = tuple(self._pay_reward(facts, code, ready_program, reward) for reward in ready_program.rewards)
         points = [reward.points for reward in rewards if reward.reward.recipient == REFERRER]
         self._state.add(
             CodeUse(
@@ -181,15 +187,15 @@ class ReferralWork(Participant):
             rewards=rewards,
         )
 
-    def _rewarded(
+    def _pay_reward(
         self, facts: EventFacts, code: ReferralCode, ready_program: ReadyProgram, reward: ReferralReward
     ) -> RewardOutcome:
-        """Give one side one of its rewards; a refused reward does not affect the others."""
+        """Give the recipient one reward; a refused reward does not affect the other ones."""
         member_id = code.member_id if reward.recipient == REFERRER else facts.member_id
-        coupon_code, points, over, wait = None, Decimal(0), None, None
+        coupon_code, points, refusal_of_rest, wait = None, Decimal(0), None, None
         try:
             if reward.coupon_book_key is None:
-                points, over, wait = self._mint(facts, ready_program, reward, member_id)
+                points, refusal_of_rest, wait = self._mint(facts, ready_program, reward, member_id)
             else:
                 coupon_code = self._unit.coupons.reward(
                     member_id,
@@ -203,23 +209,23 @@ class ReferralWork(Participant):
             return RewardOutcome(reward, member_id, SKIPPED, conflict.as_problem())
         except Refusal as failure:
             return RewardOutcome(reward, member_id, FAILED, failure.as_problem())
-        if over is not None:
+        if refusal_of_rest is not None:
             status = PARTIAL if points else SKIPPED
-            return RewardOutcome(reward, member_id, status, over.as_problem(), points=points, wait=wait)
+            return RewardOutcome(reward, member_id, status, refusal_of_rest.as_problem(), points=points, wait=wait)
         return RewardOutcome(reward, member_id, EXECUTED, code=coupon_code, points=points, wait=wait)
 
     def _mint(
         self, facts: EventFacts, ready_program: ReadyProgram, reward: ReferralReward, member_id: int
     ) -> tuple[Decimal, Refusal | None, Wait | None]:
-        """Pay the points of a reward, as far as they fit into the wallet.
+        """Pay the points of a reward, as far as the maximum balance of the wallet allows.
 
-        Returns them, the refusal of the rest, and what they wait for.
+        Returns the paid points, the refusal of the rest (None if there is no rest), and what the points wait for.
         """
         ledger, wallet_id = self._unit.ledger, self._unit.members[member_id].wallet_id
         account = ledger.accounts.get(reward.ledger_account_id or 0)
         if account is None or reward.points is None:
             raise UnknownLedgerAccount("There is no account that the points could go to.")
-        # The referrer must not see the event's data about its member, and there it would not be erased with the member.
+        # The referrer must not see texts about the referred member, which also could not be erased with that member.
         is_own = member_id == facts.member_id
         details = Details(
             system_unique_key=f"{facts.key}:referral-{reward.recipient}",
@@ -230,12 +236,12 @@ class ReferralWork(Participant):
             loyalty_event_id=facts.loyalty_event_id,
             order_external_id=facts.order_external_id,
         )
-        granted_amount, over = ledger.within_max_balance(account, wallet_id, reward.points)
-        if over is not None and not granted_amount:
-            return granted_amount, over, None
+        granted_amount, refusal_of_rest = ledger.within_max_balance(account, wallet_id, reward.points)
+        if refusal_of_rest is not None and not granted_amount:
+            return granted_amount, refusal_of_rest, None
         terms = Availability.named_by(ready_program.program)
         minted = ledger.mint(account, wallet_id, granted_amount, details, availability=terms)
-        return granted_amount, over, minted.wait
+        return granted_amount, refusal_of_rest, minted.wait
 
     def reverse(self, event_id: int, reversal: Reversal) -> list[ReversedPart]:
         """Reverse the uses of codes by an event: they no longer count."""

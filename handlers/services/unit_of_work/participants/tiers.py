@@ -1,6 +1,6 @@
-"""Tiers in a unit of work: set by campaigns regardless of points, and returned by reversals.
+"""Tiers in a unit of work: set by requests and effects regardless of points, and restored by reversals.
 
-`TierAssignments` holds the tiers of the members, which points move too; this module adds the effect `set-tier`.
+`TierAssignments` has the tiers of the members, which points move, too. This module adds the effect `set-tier`.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from persistence.rows import IdAllocator
 if TYPE_CHECKING:
     from handlers.services.unit_of_work.unit import UnitOfWork
 
-# Enough for most units: ids are taken from the database when first needed, then in doubling numbers.
+# How many ids are reserved when the first one is needed; enough for most units.
 _FIRST_IDS = 8
-# The numbers of a dry run come after all stored ones.
-_OF_DRY_RUN = 2**62
+# The first id in a dry run, above all stored ids.
+_FIRST_DRY_RUN_ID = 2**62
 
 
 class TierWork:
-    """Tiers that effects set in a unit of work; rows are loaded only if there is something to reverse."""
+    """Tiers that requests and effects set; stored trackings are loaded only if there is something to reverse."""
 
     def __init__(self, unit: UnitOfWork) -> None:
         self._unit = unit
@@ -41,14 +41,15 @@ class TierWork:
         self._log = TierLog()
         self._has_loaded_revertible = False
         self._news: list[DerivedEvent] = []
-        self._next_id = self._numbers()
+        self._next_id = self._id_source()
 
     def assign(
         self, member_id: int, program: LoyaltyProgram, tier: LoyaltyTier | None, hold: TierHold | None
     ) -> tuple[int | None, int | None]:
-        """Set a member's tier by a hold, or without a tier return it to the points.
+        """Set a member's tier by a hold; without a tier, let it depend on the points again.
 
-        Returns the tiers before and after, by id. A tier that stays the same is not reported.
+        Returns the ids of the tiers before and after, None for no tier. No event reports a tier that depends on points
+        and stays the same.
         """
         unit, program_id = self._unit, program.loyalty_program_id
         keys = dict(unit.configuration.tier_keys)
@@ -66,7 +67,7 @@ class TierWork:
         return _tier_id(self._put(member_id, used_schedule, new_tier, keys)), _tier_id(new_tier)
 
     def hold(self, member_id: int, tier: ConfiguredTier, hold: TierHold) -> HeldTier | None:
-        """Set a member's tier by a hold; return the previous tier."""
+        """Set a member's tier by a hold; return the previous tier, None for no tier."""
         unit, program_id = self._unit, tier.loyalty_program_id
         schedule = self._schedule(program_id)
         new_tier = hold.place(schedule, partial(unit.tier_points, unit.members[member_id].wallet_id), unit.now)
@@ -74,15 +75,15 @@ class TierWork:
         return self._put(member_id, used_schedule, new_tier, unit.configuration.tier_keys)
 
     def take_derived(self) -> list[DerivedEvent]:
-        """Take a `member-tier-set` for every newly set tier."""
+        """Return a `member-tier-set` or `member-tier-removed` for every tier that changed since the last call."""
         news, self._news = self._news, []
         return news
 
     def reverse(self, event_id: int, reversal: Reversal) -> list[ReversedPart]:
-        """Undo the event's changes of tiers, except of tiers that have changed since.
+        """Restore the previous tiers of the event's changes, except tiers that have changed since.
 
-        If the previous tier depended on points, the restored tier does so again at once. If the points have moved
-        meanwhile, this moves and reports the tier.
+        If the previous tier depended on points, so does the restored tier: if the points have changed meanwhile, it
+        moves at once, and events report that.
         """
         unit = self._unit
         if not self._has_loaded_revertible and unit.reversals:
@@ -92,7 +93,7 @@ class TierWork:
         return [self._reverse_tracking(tracking, reversal) for tracking in self._log.unreverted(event_id)]
 
     def flush(self) -> None:
-        """Store the new changes except the assignments themselves, with two statements at most."""
+        """Store the trackings, with two statements at most; the unit stores the tiers themselves."""
         new, changed_trackings = self._log.drain()
         member_tiers.store_trackings(self._unit.db, self._organization_id, new, changed_trackings)
 
@@ -110,14 +111,14 @@ class TierWork:
     def _put(
         self, member_id: int, schedule: TierSchedule, new_tier: HeldTier | None, keys: Mapping[int, str]
     ) -> HeldTier | None:
-        """Set a member's tier and report it, unless it depends on points and stays; return the previous tier."""
+        """Set a member's tier; report it unless it depends on points and stays the same. Return the previous tier."""
         member_program = member_id, schedule.loyalty_program_id
         previous_tier = self._assignments.stored_tier(member_program)
         self._assignments.put(member_program, new_tier)
         before, after = _tier_id(previous_tier), _tier_id(new_tier)
-        is_manual, ends = (False, None) if new_tier is None else (new_tier.is_manual, new_tier.expires_at)
+        is_manual, expires_at = (False, None) if new_tier is None else (new_tier.is_manual, new_tier.expires_at)
         if is_manual or after != before:
-            event = tier_event(member_id, schedule, keys, before, after, is_manual=is_manual, expires_at=ends)
+            event = tier_event(member_id, schedule, keys, before, after, is_manual=is_manual, expires_at=expires_at)
             self._news.append(event)
         return previous_tier
 
@@ -157,15 +158,15 @@ class TierWork:
         )
 
     def _reverse_tracking(self, tracking: TierTracking, reversal: Reversal) -> ReversedPart:
-        name = tracking.member_tier_tracking_id
-        is_restored = self._log.reverse(name, self._assignments, reversal.loyalty_event_id)
+        tracking_id = tracking.member_tier_tracking_id
+        is_restored = self._log.reverse(tracking_id, self._assignments, reversal.loyalty_event_id)
         if is_restored and (tracking.previous is None or not tracking.previous.is_fixed):
             self._settle(tracking)
         current_tier = self._assignments.stored_tier(tracking.member_program)
         return reversed_tier(tracking, _tier_id(current_tier), is_restored)
 
     def _settle(self, tracking: TierTracking) -> None:
-        """Return a member whose tier depends on points to the tier of the present points."""
+        """Move a member to the tier of the current points in the tracking's program."""
         configuration, member = self._unit.configuration, self._unit.members[tracking.member_id]
         accounts = {
             schedule.ledger_account_id
@@ -184,9 +185,10 @@ class TierWork:
                 tier_event(member.member_id, move.schedule, keys, move.before, move.after, expires_at=move.expires_at)
             )
 
-    def _numbers(self) -> Callable[[], int]:
+    def _id_source(self) -> Callable[[], int]:
+        """A function that returns the id of a new tracking; a dry run reserves no ids."""
         if self._unit.is_dry_run:
-            return count(_OF_DRY_RUN).__next__
+            return count(_FIRST_DRY_RUN_ID).__next__
         return IdAllocator(self._unit.db, "member_tier_trackings", _FIRST_IDS).take
 
 
