@@ -1,4 +1,4 @@
-"""Captured events that are evaluated later, and cancellations (integration 4.6, item 3)."""
+"""Cancels events, and evaluates events that were captured before (integration 4.6, item 3)."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ from persistence.rows import reserve_ids
 def cancel_event(
     call: Call, event: LoyaltyEvent, description: str | None, allow_overdraft: bool
 ) -> list[RevertedEvent]:
-    """Reverse the event and the events that it caused. Returns the reversed parts of each.
+    """Reverse the event and the events that it caused. Returns the reversed parts of each event.
 
     Raises EventCancelled, EventNotCancellable, or a refusal of the ledger.
     """
@@ -35,20 +35,21 @@ def cancel_event(
     # Read again under the lock, since another transaction may have reversed it.
     event = EVENTS.find(call.db, organization_id, event.loyalty_event_id) or event
     refuse_uncancellable(event)
-    record = _record(unit, event, members[event.member_id], description)
-    order = (event.payload.get("order") or {}).get("externalId") if record.order_status == CREATED else None
-    orders, reversible = OrderWork(call, () if order is None else [order]), Reversals(call, [event_id])
+    record = _cancellation_record(unit, event, members[event.member_id], description)
+    # Only the cancellation of the event that created an order also cancels the order.
+    order_id = (event.payload.get("order") or {}).get("externalId") if record.order_status == CREATED else None
+    orders, reversible = OrderWork(call, () if order_id is None else [order_id]), Reversals(call, [event_id])
     evaluate_derived(unit, unit.open_for_events([record], orders, reversible), EXPIRED)
-    by = Reversal(record.loyalty_event_id, record.key, allow_overdraft=allow_overdraft, description=description)
+    reversal = Reversal(record.loyalty_event_id, record.key, allow_overdraft=allow_overdraft, description=description)
     answer: dict[str, Any] = track_result(record.event, record.key, SUCCESS, None, None)
-    cancelled = None if order is None else orders.cancelled(order, event_id)
-    if cancelled is not None and cancelled[0].payments:
-        payments, refunds = unit.payments.refund(record, cancelled[0])
-        cancelled, answer["refunds"] = (payments, cancelled[1]), list(map(TENDER_REFUND, refunds))
-    reverted_events = reversible.reverse([event_id], by, unit)
-    if cancelled is not None:
-        orders.keep(cancelled)
-    answer["reverted"] = [reverted_event(undone) for undone in reverted_events]
+    cancelled_order = None if order_id is None else orders.cancelled(order_id, event_id)
+    if cancelled_order is not None and cancelled_order[0].payments:
+        order_with_refunds, refunds = unit.payments.refund(record, cancelled_order[0])
+        cancelled_order, answer["refunds"] = (order_with_refunds, cancelled_order[1]), list(map(TENDER_REFUND, refunds))
+    reverted_events = reversible.reverse([event_id], reversal, unit)
+    if cancelled_order is not None:
+        orders.keep(cancelled_order)
+    answer["reverted"] = [reverted_event(part) for part in reverted_events]
     unit.event_rows.add(record, SUCCESS, answer, location=event.location, reverted_events=reverted_events)
     evaluate_changes(unit, f"Caused by {record.event.event_type} {record.key}.", record)
     unit.flush()
@@ -59,15 +60,17 @@ def cancel_event(
             "isCancelled": True,
             "description": description,
             "allowOverdraft": allow_overdraft,
-            "loyaltyEventIds": [reversal.event.loyalty_event_id for reversal in reverted_events],
+            "loyaltyEventIds": [part.event.loyalty_event_id for part in reverted_events],
         },
-        member_ids={reversal.event.member_id for reversal in reverted_events},
+        member_ids={part.event.member_id for part in reverted_events},
     )
     return reverted_events
 
 
-def _record(unit: UnitOfWork, event: LoyaltyEvent, member: Member, description: str | None) -> TrackedEvent:
-    """The event that records the cancellation of another."""
+def _cancellation_record(
+    unit: UnitOfWork, event: LoyaltyEvent, member: Member, description: str | None
+) -> TrackedEvent:
+    """The new event that records the cancellation of `event`; it is not evaluated."""
     call = unit.execution
     record = IncomingEvent(
         system_unique_key=f"cancellation-{call.new_key()}",
@@ -90,25 +93,25 @@ def _record(unit: UnitOfWork, event: LoyaltyEvent, member: Member, description: 
     )
 
 
-_STANDING = frozenset({CREATED, CONFIRMED})
+_ACTIVE_STATUSES = frozenset({CREATED, CONFIRMED})
 
 
 class CapturedOrders(OrderWork):
-    """The orders of captured events, which have their final state already and are not changed again."""
+    """The orders of captured events: the events changed them when they were captured, and do not change them again."""
 
     def changed_by(self, tracked: TrackedEvent) -> OrderWithItems | None:
-        """The present order of an event; raises EventNotCaptured if items of it were returned."""
+        """The unchanged order of an event; raises EventNotCaptured if the order was undone or returned since."""
         if tracked.order is None:
             return None
         order = self._orders[tracked.order["externalId"]]
-        if tracked.order_status in _STANDING and order[0].status not in _STANDING:
+        if tracked.order_status in _ACTIVE_STATUSES and order[0].status not in _ACTIVE_STATUSES:
             stored_order = order[0]
             raise EventNotCaptured(
                 f"The event cannot be evaluated, because its order {stored_order.external_id} is {stored_order.status}."
             )
         return order
 
-    def keep(self, after: OrderWithItems) -> None:
+    def keep(self, order_with_items: OrderWithItems) -> None:
         """Do nothing: the order stays unchanged."""
 
 
@@ -123,10 +126,10 @@ def _refuse_unless_captured(event: LoyaltyEvent) -> None:
 
 
 def evaluate_captured(call: Call, event: LoyaltyEvent) -> LoyaltyEvent:
-    """Evaluate an event unless that was done before. Returns it with its result; a refusal changes nothing.
+    """Evaluate a captured event unless it was evaluated before. Returns it with its result.
 
-    It is evaluated with the present configuration, as of the moment when it was tracked. Raises EventNotCaptured,
-    EventCancelled, or the refusals of tracking.
+    It is evaluated with the current configuration, as of the moment when it was tracked. Raises EventNotCaptured,
+    EventCancelled, or a refusal of tracking, and then changes nothing.
     """
     unit, incoming = UnitOfWork(call), incoming_of(event)
     members = lock_members_of(unit, [event], [incoming])

@@ -1,7 +1,7 @@
-"""Working off the queue: claim, evaluate and finish in one database transaction, a batch of an organization at a time.
+"""Evaluates queued events: a database transaction claims, evaluates and removes a batch of one organization.
 
-A process that dies leaves nothing claimed. If a batch fails, its events are evaluated one by one, so that each fails on
-its own. An event that fails is tried again later, and the member's later events wait until it is done or a dead letter.
+A crashed process leaves nothing claimed. If a batch fails, its events are evaluated individually, so that only faulty
+ones fail. A failed event is retried later, and the member's later events wait until it is done or a dead letter.
 """
 
 import logging
@@ -30,7 +30,7 @@ def _never() -> bool:
 class Drain:
     """The progress of one worker through the queue: a batch of each organization in turn.
 
-    Within an organization, members alternate. Unless it `is_patient`, failed events are retried at once.
+    The members of an organization take part in turn, too. Unless it `is_patient`, failed events are retried at once.
     """
 
     def __init__(
@@ -48,14 +48,14 @@ class Drain:
         self._batch = settings.queue_batch
         self._retries = Retries(settings.queue_attempts, timedelta(milliseconds=settings.queue_retry_ms))
         self._stopping = stopping
-        # Where the last batch of an organization ended: the next one goes on from there, so that no member is kept
-        # waiting by the long lines of others.
+        # The last member of the last batch of each organization: the next batch continues after this member, so that
+        # members with long queues do not delay the others.
         self._last_members: dict[int, int] = {}
 
     def step(self) -> bool:
         """Evaluate a batch of each organization that has due events; False if none has.
 
-        Raises the database's error if it is away.
+        Raises the database's error if the database is unavailable.
         """
         worked = False
         for organization_id in transactions.run(self._engine, queue.waiting_organizations):
@@ -66,17 +66,17 @@ class Drain:
                 members = self.evaluate_next(organization_id, after)
             if len(members) == self._batch:
                 self._last_members[organization_id] = members[-1]
-            # Begin with the first member again if the end was reached.
+            # No members after `after` means the end: the next step begins with the first member again.
             worked = bool(members) or after > 0 or worked
         return worked
 
     def evaluate_next(self, organization_id: int, after: int = 0) -> list[int]:
-        """Evaluate a batch of the next members whose events can be claimed. Returns the members."""
+        """Evaluate a batch of the next members after the id `after` whose events can be claimed. Returns their ids."""
         members: list[int] = []
         batch: list[QueuedEvent] = []
-        alone: list[QueuedEvent] = []
+        failed_before: list[QueuedEvent] = []
 
-        def work(db: Connection) -> None:
+        def evaluate_batch(db: Connection) -> None:
             organization = self._find_organization(db, organization_id)
             members.clear()
             if organization is None:
@@ -85,30 +85,32 @@ class Drain:
             if not members:
                 return
             queued = queue.find_lines(db, organization_id, members, self._batch // len(members))
-            # An event that failed before is evaluated individually, so that it fails no batch again; later ones wait.
-            alone[:] = [event for event in queued if event.attempts]
-            held_up = {event.event.member_id for event in alone}
-            batch[:] = [event for event in queued if event.event.member_id not in held_up]
+            # Events that failed before are evaluated individually, so that they fail no batch again. Until then, the
+            # later events of their members wait.
+            failed_before[:] = [event for event in queued if event.attempts]
+            waiting_members = {event.event.member_id for event in failed_before}
+            batch[:] = [event for event in queued if event.event.member_id not in waiting_members]
             if batch:
                 evaluate_claimed(db, organization, batch, organization.time_at(datetime.now(UTC)))
 
         try:
-            transactions.run(self._engine, work)
+            transactions.run(self._engine, evaluate_batch)
         except Exception as error:
             if not batch or transactions.is_unavailable(error):
                 raise
             if len(batch) > 1:
                 _log.warning("a batch of %d events met %s; one by one", len(batch), _fault(error))
-                self._one_by_one(organization_id, batch)
+                self._evaluate_individually(organization_id, batch)
             else:
-                self._note_failure(organization_id, batch[0], error)
-        self._one_by_one(organization_id, alone)
+                self._record_failure(organization_id, batch[0], error)
+        self._evaluate_individually(organization_id, failed_before)
         return members
 
-    def _one_by_one(self, organization_id: int, queued: Sequence[QueuedEvent]) -> None:
-        held_up: set[int] = set()
+    def _evaluate_individually(self, organization_id: int, queued: Sequence[QueuedEvent]) -> None:
+        """Evaluate events in one transaction each; if one fails, skip the member's later events."""
+        waiting_members: set[int] = set()
         for event in queued:
-            if event.event.member_id in held_up:
+            if event.event.member_id in waiting_members:
                 continue
             if self._stopping():
                 return
@@ -117,10 +119,11 @@ class Drain:
             except Exception as error:
                 if transactions.is_unavailable(error):
                     raise
-                self._note_failure(organization_id, event, error)
-                held_up.add(event.event.member_id)
+                self._record_failure(organization_id, event, error)
+                waiting_members.add(event.event.member_id)
 
-    def _note_failure(self, organization_id: int, queued: QueuedEvent, error: Exception) -> None:
+    def _record_failure(self, organization_id: int, queued: QueuedEvent, error: Exception) -> None:
+        """Log and store a failed attempt; after the last attempt the event is a dead letter."""
         failures = queued.attempts + 1
         wait = self._retries.wait(failures, random.random())
         key = queued.event.loyalty_event_key
@@ -129,16 +132,16 @@ class Drain:
         else:
             _log.warning("attempt %d on the event %s met %s", failures, key, _fault(error), exc_info=error)
 
-        def note(db: Connection) -> None:
+        def store_failure(db: Connection) -> None:
             organization = self._find_organization(db, organization_id)
             if organization is not None:
                 now = organization.time_at(datetime.now(UTC))
                 note_failure(db, organization, queued, _fault(error), wait, now)
 
-        transactions.run(self._engine, note)
+        transactions.run(self._engine, store_failure)
 
     def _evaluate_one(self, organization_id: int, queued: QueuedEvent, db: Connection) -> None:
-        """Evaluate one event, unless another worker has evaluated it meanwhile."""
+        """Evaluate one event, unless another worker has evaluated it or is evaluating it."""
         organization = self._find_organization(db, organization_id)
         if organization is None:
             return
@@ -149,7 +152,7 @@ class Drain:
 
 
 def _fault(error: Exception) -> str:
-    """A description of an error that contains no values."""
+    """A description of an error that contains no values of records."""
     if isinstance(error, DBAPIError):
         return f"{type(error).__name__} {getattr(error.orig, 'pgcode', None) or ''}".strip()
     return type(error).__name__

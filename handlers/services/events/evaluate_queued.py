@@ -25,17 +25,17 @@ from persistence import queue
 from persistence.events import EVENTS
 from persistence.members import MEMBERS
 
-# Derived events have the id of the request that tracked the event; only those of expiries have none.
+# The request id of the events of expired points; other derived events have the request id of the tracked event.
 _REQUEST_ID = "worker"
-# The CPU time after which a transaction begins no more events, so that one organization does not keep a worker.
+# The CPU time after which a transaction evaluates no further events, so that no organization occupies a worker.
 STEP_SECONDS = 1.0
 
 
 def evaluate_claimed(db: Connection, organization: Organization, queued: Sequence[QueuedEvent], now: datetime) -> None:
     """Evaluate claimed events, take them out of the queue, and notify the triggers.
 
-    The last ones stay in the queue where the others took `STEP_SECONDS`.
-    They are evaluated with the present configuration, as of the moment when they were tracked.
+    They are evaluated with the current configuration, as of the moment when they were tracked. After `STEP_SECONDS`,
+    the remaining events stay in the queue.
     """
     organization_id = organization.organization_id
     unit = UnitOfWork(Execution(db=db, organization=organization, now=now, request_id=_REQUEST_ID))
@@ -51,8 +51,8 @@ def evaluate_claimed(db: Connection, organization: Organization, queued: Sequenc
 
 
 def _evaluate(unit: UnitOfWork, stored_events: Sequence[LoyaltyEvent]) -> dict[int, Result]:
-    """Evaluate the events in order, and store and return their results by position, until the time is over."""
-    until = Deadline(STEP_SECONDS, time.thread_time)
+    """Evaluate events in order until `STEP_SECONDS` have passed; store the results, and return them by position."""
+    deadline = Deadline(STEP_SECONDS, time.thread_time)
     incoming = [incoming_of(event) for event in stored_events]
     members = lock_members_of(unit, stored_events, incoming)
     results: dict[int, Result] = {}
@@ -66,9 +66,9 @@ def _evaluate(unit: UnitOfWork, stored_events: Sequence[LoyaltyEvent]) -> dict[i
         else:
             accepted.append(tracked)
     for number, segment in enumerate(segments(accepted) if accepted else ()):
-        if number and until.has_passed():
+        if number and deadline.has_passed():
             break
-        results |= evaluate(unit, segment, orders_of_stored(unit, segment), until=until)
+        results |= evaluate(unit, segment, orders_of_stored(unit, segment), deadline=deadline)
     unit.event_rows.flush(unit.members)
     return results
 
@@ -76,10 +76,13 @@ def _evaluate(unit: UnitOfWork, stored_events: Sequence[LoyaltyEvent]) -> dict[i
 def lock_members_of(
     unit: UnitOfWork, stored_events: Sequence[LoyaltyEvent], incoming: Sequence[IncomingEvent]
 ) -> Mapping[Any, Member]:
-    """Lock the members of stored events, as tracking does for new ones."""
-    concerned = {event.member_id for event in stored_events} | members_of_reversals(unit, incoming)
-    concerned |= {event.sponsor_member_id for event in stored_events if event.sponsor_member_id is not None}
-    return unit.lock((), concerned, incoming)
+    """Lock the members and sponsors of stored events, and the members of effects that the events may reverse.
+
+    Returns them as `UnitOfWork.lock` does.
+    """
+    member_ids = {event.member_id for event in stored_events} | members_of_reversals(unit, incoming)
+    member_ids |= {event.sponsor_member_id for event in stored_events if event.sponsor_member_id is not None}
+    return unit.lock(member_ids=member_ids, incoming=incoming)
 
 
 def note_failure(
@@ -90,18 +93,18 @@ def note_failure(
     wait: timedelta | None,
     now: datetime,
 ) -> None:
-    """Record an attempt that failed for a system fault; the next one is after `wait`.
+    """Record an attempt that failed because of a fault of the system.
 
-    Without a next one the event becomes a dead letter.
+    The next attempt is after `wait`; if that is None, the event becomes a dead letter.
     """
     organization_id = organization.organization_id
     if not queue.note_failure(db, organization_id, queued, wait):
         return
     event, problem = queued.event, problem_of(fault)
-    status, evaluation = (FAILURE, EVALUATION_FAILED) if wait is None else (RUNNING, NOT_EVALUATED)
-    # Until the last attempt the result is that the event waits; its `lastError` has the reason.
+    status, evaluation_status = (FAILURE, EVALUATION_FAILED) if wait is None else (RUNNING, NOT_EVALUATED)
+    # While attempts are left, the result has no error; only `lastError` has the reason.
     result = stored_result(event, status, problem if wait is None else None)
-    state = {"status": status, "evaluation_status": evaluation, "last_error": problem, "result": result}
+    state = {"status": status, "evaluation_status": evaluation_status, "last_error": problem, "result": result}
     EVENTS.store(db, event, state, now)
     member = MEMBERS.find(db, organization_id, event.member_id)
     if wait is None and member is not None:

@@ -1,4 +1,4 @@
-"""The intake of events: checks that each can be tracked, and finds events that were tracked before."""
+"""The intake of events: checks that they can be tracked, and finds events that were tracked before."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -28,7 +28,7 @@ from persistence import events, partners
 from persistence.events import AnsweredEvent
 
 _BUILT_IN = frozenset(BUILT_IN_EVENT_TYPES)
-# Events that undo an order are tracked whatever the status of the member.
+# Inactive members can have these events: their deactivation, and events that undo an order.
 _OF_INACTIVE_MEMBERS = frozenset(
     {
         "member-profile-deactivated",
@@ -40,24 +40,24 @@ _OF_INACTIVE_MEMBERS = frozenset(
 )
 
 
-# What an event failed by that may have come too early: before the order, or the status that it needs.
+# The problems of events that may have come too early: before their order, or before the status that they need.
 _TOO_EARLY = frozenset(f"/problems/{refusal.slug}" for refusal in (OrderStatusConflict, UnknownOrder))
 
 
 class RefusedBefore(Refusal):
-    """An event that failed under this key before; refused again in the same words."""
+    """The refusal of an event that failed under this key before, with the same problem as then."""
 
     def __init__(self, problem: Mapping[str, Any]) -> None:
         super().__init__(problem["detail"])
         self._problem = dict(problem)
 
     def as_problem(self) -> dict[str, Any]:
-        """The problem object of the first time."""
+        """The problem object of the first refusal."""
         return dict(self._problem)
 
 
 def refuse_untrackable(event: IncomingEvent, member: Member, configuration: Configuration, by_server: bool) -> None:
-    """Refuse an event that cannot be tracked at present.
+    """Refuse an event that cannot be tracked now; `by_server` is as in `track`.
 
     Events that were tracked before are not affected. Raises UnknownEventType, NotTrackable, MemberErased,
     MemberInactive, PayloadMissing or PayloadInvalid.
@@ -80,8 +80,9 @@ def refuse_untrackable(event: IncomingEvent, member: Member, configuration: Conf
 
 
 class Intake:
-    """Sorts the events of a batch; `results` are those of the events that need no evaluation, by position.
+    """Sorts the events of a batch: `accept` returns the events to be tracked now.
 
+    `results` has the results of all other events, by position; the caller adds those of the accepted events.
     `by_server`, `origins` and `claims_payments` are as in `track`.
     """
 
@@ -96,35 +97,35 @@ class Intake:
         self._claims_payments = claims_payments
         self._by_server = by_server
         self._origins, self._own_origin = origins, unit.execution.origin
-        # The positions of repeated events, with that of the first one.
+        # The position of the first event with the same key, by the position of a repeated event.
         self._repeats: dict[int, int] = {}
         self.results: dict[int, Result] = {}
 
     def accept(
-        self, incoming: Sequence[IncomingEvent], members: Mapping[Any, Member], known_keys: Collection[str]
+        self, incoming: Sequence[IncomingEvent], members: Mapping[Any, Member], existing_keys: Collection[str]
     ) -> list[TrackedEvent]:
-        """The events to be tracked now, the first one of each key; `members` are locked, by either id.
+        """Return the events to be tracked now, the first one of each key; `members` are locked, by either id.
 
-        `known_keys` are those of events that were tracked before; none in a dry run, which asks what would happen if
-        the event came now.
+        `existing_keys` are the keys that may have been used before. In a dry run they are empty, since it computes
+        what would happen if the event were new.
         """
         db, organization_id = self._unit.db, self._unit.organization_id
-        existing_results = events.find_answered(db, organization_id, known_keys) if known_keys else {}
+        earlier_events = events.find_answered(db, organization_id, existing_keys) if existing_keys else {}
         first: dict[str, TrackedEvent] = {}
         accepted: list[TrackedEvent] = []
         for position, event in enumerate(incoming):
             key = event.system_unique_key
             try:
-                tracked = self._looked_up(position, event, members)
-                before = existing_results.get(key)
-                if before is not None:
-                    _refuse_other_event(tracked, before)
-                    if not _may_have_come_too_early(before.result):
-                        self.results[position] = _answered_before(before)
+                tracked = self._tracked_event(position, event, members)
+                earlier = earlier_events.get(key)
+                if earlier is not None:
+                    _refuse_other_event(tracked, earlier)
+                    if not _may_have_come_too_early(earlier.result):
+                        self.results[position] = _result_of(earlier)
                         continue
-                    # It is evaluated again under the id and key that it is stored with.
-                    tracked.loyalty_event_id, tracked.key = before.loyalty_event_id, before.result["loyaltyEventKey"]
-                    tracked.tracked_at = before.created_at
+                    # It is evaluated again under its stored id and key.
+                    tracked.loyalty_event_id, tracked.key = earlier.loyalty_event_id, earlier.result["loyaltyEventKey"]
+                    tracked.tracked_at = earlier.created_at
                 refuse_untrackable(event, tracked.member, self._unit.configuration, self._by_server)
                 self._refuse_uncapturable(event)
                 original = first.setdefault(key, tracked)
@@ -141,9 +142,9 @@ class Intake:
         return accepted
 
     def _refuse_uncapturable(self, event: IncomingEvent) -> None:
-        """Refuse to capture an event that would end an order and leave what the order gave.
+        """Refuse to capture an event that undoes an order, as the order's effects would not be reversed.
 
-        A quiet import captures the history of orders that gave nothing here.
+        A quiet import may capture it: its orders are history and had no effects here.
         """
         if self._unit.mode == CAPTURE_ONLY and not self._unit.execution.is_quiet and event.event_type in UNDOING_EVENTS:
             raise NotTrackable(
@@ -152,9 +153,9 @@ class Intake:
             )
 
     def _with_free_payments(self, accepted: Sequence[TrackedEvent]) -> list[TrackedEvent]:
-        """Claim the ids of payments, and refuse the events whose ids another transaction has claimed.
+        """Claim the payment ids of the events, refuse events with an id that is already claimed, return the others.
 
-        A dry run only looks for them.
+        A dry run only looks up the ids.
         """
         first: dict[str, TrackedEvent] = {}
         payment_ids = {tracked.position: payment_id_of(tracked.event) for tracked in accepted}
@@ -166,14 +167,14 @@ class Intake:
         execution = self._unit.execution
         db, organization_id = execution.db, execution.organization.organization_id
         if self._unit.is_dry_run:
-            free = first.keys() - partners.find_payments(db, organization_id, first.keys())
+            free_ids = first.keys() - partners.find_payments(db, organization_id, first.keys())
         else:
             claims = [(payment_id, None, tracked.member.member_id) for payment_id, tracked in first.items()]
-            free = partners.claim_payments(db, organization_id, claims, execution.now)
+            free_ids = partners.claim_payments(db, organization_id, claims, execution.now)
         remaining = []
         for tracked in accepted:
             payment_id = payment_ids[tracked.position]
-            if payment_id is None or (payment_id in free and first[payment_id] is tracked):
+            if payment_id is None or (payment_id in free_ids and first[payment_id] is tracked):
                 remaining.append(tracked)
             else:
                 self.results[tracked.position] = _refused_result(tracked.event, payment_exists(payment_id))
@@ -185,7 +186,8 @@ class Intake:
             self.results[position] = self.results[original]
         return [result for _, result in sorted(self.results.items())]
 
-    def _looked_up(self, position: int, event: IncomingEvent, members: Mapping[Any, Member]) -> TrackedEvent:
+    def _tracked_event(self, position: int, event: IncomingEvent, members: Mapping[Any, Member]) -> TrackedEvent:
+        """The event with its member and sponsor from `members`; raises UnknownMember."""
         unit = self._unit
         member = members.get(event.member_id or event.loyalty_member_id)
         if member is None:
@@ -197,7 +199,7 @@ class Intake:
                 raise UnknownMember(f"There is no sponsor {event.sponsor_loyalty_member_id}.")
         digest = _digest_of(event, member, sponsor, unit)
         if sponsor == member:
-            # A member cannot be the own sponsor, or campaigns would pay one person as both.
+            # Campaigns must not reward one person both as the member and as the sponsor.
             sponsor = None
         at = event.happened_at or unit.execution.now
         return TrackedEvent(
@@ -235,18 +237,18 @@ def _refused_result(event: IncomingEvent, refusal: Refusal) -> Result:
 
 
 def _may_have_come_too_early(result: Mapping[str, Any]) -> bool:
-    """True if an event failed by the status of its order, which may be another one by now."""
+    """True if an event failed because its order did not exist or had another status, which may have changed since."""
     return "error" in result and result["error"]["type"] in _TOO_EARLY
 
 
-def _refuse_other_event(tracked: TrackedEvent, before: AnsweredEvent) -> None:
-    """Refuse an event with the key of another one, or of the same in another mode, which the detail names."""
-    if tracked.digest != before.digest:
+def _refuse_other_event(tracked: TrackedEvent, earlier: AnsweredEvent) -> None:
+    """Refuse an event whose key was used for another event, or for the same event in another mode."""
+    if tracked.digest != earlier.digest:
         detail = f"The systemUniqueKey {tracked.event.system_unique_key} was used for another request"
-        name = (before.result or {}).get("loyaltyEventKey")
-        raise KeyReused(f"{detail}." if name is None else f"{detail}, whose event has the loyaltyEventKey {name}.")
+        key = (earlier.result or {}).get("loyaltyEventKey")
+        raise KeyReused(f"{detail}." if key is None else f"{detail}, whose event has the loyaltyEventKey {key}.")
 
 
-def _answered_before(before: AnsweredEvent) -> Result:
-    result = before.result
+def _result_of(earlier: AnsweredEvent) -> Result:
+    result = earlier.result
     return Result(completed_result(result), RefusedBefore(result["error"]) if "error" in result else None)

@@ -1,7 +1,7 @@
-"""Tracking: events and all their effects, in a number of statements that does not depend on the number of events.
+"""Tracks events with all their effects, in a number of statements that does not depend on the number of events.
 
-A batch is one unit of work: lock the members, return the results of events tracked before, evaluate the rest in order
-in memory, and flush all of it. An event that is refused does not affect the others.
+A batch is one unit of work: lock the members, return the results of events tracked before, evaluate the other events
+in order in memory, and flush all changes. A refused event does not affect the other events.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -29,9 +29,10 @@ from persistence import events, reversals
 from persistence.events import ExistingAndNewIds
 from persistence.rows import IdAllocator, reserve_ids
 
+# Ids for new rows, by table.
 Ids = Mapping[str, Iterator[int]]
 
-_TRY_OUT = "events_tried_out"
+_SAVEPOINT = "events_tried_out"
 
 
 def track(
@@ -42,10 +43,10 @@ def track(
     origins: Sequence[EventOrigin] | None = None,
     claims_payments: bool = True,
 ) -> list[Result]:
-    """Track events in a unit of work, in their order. Returns a result for each.
+    """Track events in a unit of work, in their order. Returns a result for each event.
 
-    `by_server` is True for events that only the server itself reports. `origins` are the requests that each came
-    with, if they came with several. `claims_payments` is False if the ids of confirmed payments are claimed already.
+    `by_server` is True for events that only the server itself reports. `origins` has the request of each event, None if
+    all belong to that of the execution. `claims_payments` is False if the ids of payments are already claimed.
     """
     members = _lock_members(unit, incoming)
     existing = ExistingAndNewIds((), (), {}) if unit.is_dry_run else _look_up(unit, incoming)
@@ -63,16 +64,16 @@ def track(
 
 
 def try_out(make_unit: Callable[[str], UnitOfWork], incoming: Sequence[IncomingEvent]) -> list[Result]:
-    """Evaluate events in units of work that are dry runs, and return a result for each.
+    """Evaluate events in dry runs; return a result for each event. `make_unit` creates a unit in an execution mode.
 
-    Where an event undoes an order of earlier ones, these are tracked first, and rolled back in the end.
+    If an event undoes an order of earlier events, those are also tracked, within a savepoint that is rolled back.
     """
     parts = segments([_SentEvent(event) for event in incoming])
     if len(parts) == 1:
         return track(make_unit(DRY_RUN), incoming)
     results: list[Result] = []
     unit = make_unit(DRY_RUN)
-    unit.db.exec_driver_sql(f"SAVEPOINT {_TRY_OUT}")
+    unit.db.exec_driver_sql(f"SAVEPOINT {_SAVEPOINT}")
     for part in parts:
         if results:
             unit = make_unit(DRY_RUN)
@@ -80,7 +81,7 @@ def try_out(make_unit: Callable[[str], UnitOfWork], incoming: Sequence[IncomingE
         results += track(unit, events)
         if len(results) < len(incoming):
             track(make_unit(FULL), events)
-    unit.db.exec_driver_sql(f"ROLLBACK TO SAVEPOINT {_TRY_OUT}")
+    unit.db.exec_driver_sql(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
     return results
 
 
@@ -100,7 +101,10 @@ def _lock_members(unit: UnitOfWork, incoming: Sequence[IncomingEvent]) -> dict[A
 
 @dataclass(frozen=True, slots=True)
 class TrackRequest:
-    """The events of a call to track, and how: only a dry run has another moment `now`, or `is_traced`."""
+    """The events that a call tracks; `campaign_keys` limits the evaluated campaigns, None for all.
+
+    Only a dry run can have a moment `now` of its own, or explain expressions (`is_traced`).
+    """
 
     events: Sequence[IncomingEvent]
     mode: str = FULL
@@ -118,17 +122,17 @@ class TrackedBatch:
 
 
 def size_of(request: TrackRequest) -> int | None:
-    """The number of events of a request that can be tracked with those of others; None if it cannot."""
+    """The number of events of a request that can be tracked in a batch with other requests; None if it cannot."""
     is_batchable = request.mode == FULL and not request.is_traced and request.campaign_keys is None
     return len(request.events) if is_batchable else None
 
 
 def track_requests(calls: Sequence[Call], requests: Sequence[TrackRequest]) -> list[TrackedBatch]:
-    """Track the events of calls in one unit of work; those of several calls are tracked in full."""
-    [first, *others] = requests
+    """Track the events of all calls in one unit of work; several requests have the mode `full`, see `size_of`."""
+    [first, *further] = requests
     execution = calls[0] if first.now is None else replace(calls[0], now=first.now)
     origins = None
-    if others:
+    if further:
         origins = [call.origin for call, request in zip(calls, requests, strict=True) for _ in request.events]
 
     def make_unit(mode: str) -> UnitOfWork:
@@ -144,7 +148,7 @@ def track_requests(calls: Sequence[Call], requests: Sequence[TrackRequest]) -> l
 
 
 def _look_up(unit: UnitOfWork, incoming: Sequence[IncomingEvent]) -> ExistingAndNewIds:
-    """The keys and orders of the events that are stored already, and ids for what the events may store."""
+    """Look up which keys and orders of the events are already stored, and reserve ids for new rows."""
     orders = sent_orders(incoming)
     return events.look_up(
         unit.db,
@@ -154,7 +158,7 @@ def _look_up(unit: UnitOfWork, incoming: Sequence[IncomingEvent]) -> ExistingAnd
         events=len(incoming),
         purchase_orders=len(orders),
         order_items=_count_items(orders),
-        # Most events that are looked at mint once; further ids are reserved when they are needed.
+        # Most events with effects mint once; further ids are reserved when they are needed.
         ledger_transactions=sum(map(unit.is_looked_at, incoming)),
     )
 
@@ -185,9 +189,9 @@ class _SentEvent:
 
 
 def segments(events_: Sequence[AnyEvent]) -> list[list[AnyEvent]]:
-    """A batch in segments, cut before each event that undoes an order of earlier events in the batch.
+    """The batch in segments: an event that undoes an order of earlier events in its segment begins a new one.
 
-    The earlier events must be stored before it.
+    The earlier events must be stored before their effects can be reversed.
     """
     if not any(item.event.event_type in UNDOING_EVENTS for item in events_):
         return [list(events_)]
@@ -210,14 +214,17 @@ def evaluate(
     accepted: Sequence[TrackedEvent],
     orders: OrderWork,
     transaction_ids: IdAllocator | None = None,
-    until: Deadline | None = None,
+    deadline: Deadline | None = None,
 ) -> dict[int, Result]:
-    """Evaluate events of locked members, and flush unless it is a dry run. Returns the results by position."""
+    """Evaluate events of locked members, and flush unless it is a dry run. Returns the results by position.
+
+    After the `deadline`, only the first event is evaluated.
+    """
     expired = unit.open_for_events(accepted, orders, _reversals_by(unit, accepted, orders), transaction_ids)
     evaluate_derived(unit, expired, EXPIRED)
     results: dict[int, Result] = {}
     for event in accepted:
-        if results and until is not None and until.has_passed():
+        if results and deadline is not None and deadline.has_passed():
             break
         results[event.position] = evaluate_event(unit, event)
     if not unit.is_dry_run:
@@ -226,7 +233,7 @@ def evaluate(
 
 
 def _reversals_by(unit: UnitOfWork, accepted: Sequence[TrackedEvent], orders: OrderWork) -> Reversals | None:
-    """The effects that the events may reverse: those of the events that led to the orders that they undo."""
+    """The stored events that these events may reverse: the events of the orders that they undo; None for none."""
     if unit.mode == CAPTURE_ONLY:
         return None
     event_ids: set[int] = set()
@@ -238,7 +245,7 @@ def _reversals_by(unit: UnitOfWork, accepted: Sequence[TrackedEvent], orders: Or
 
 
 def orders_of_stored(unit: UnitOfWork, accepted: Sequence[TrackedEvent]) -> OrderWork:
-    """The orders of events that are stored already, which take ids for theirs only now."""
+    """The orders of events that are already stored; reserves ids for new orders, which queueing has not done."""
     external_ids = _external_ids(accepted)
     items = _count_items([event.order for event in accepted if event.order is not None])
     reserved_ids = reserve_ids(unit.db, purchase_orders=len(external_ids), order_items=items)
@@ -246,16 +253,16 @@ def orders_of_stored(unit: UnitOfWork, accepted: Sequence[TrackedEvent]) -> Orde
 
 
 def _orders(
-    unit: UnitOfWork, accepted: Sequence[TrackedEvent], stored_order_ids: Collection[str], ids: Ids
+    unit: UnitOfWork, accepted: Sequence[TrackedEvent], existing_external_ids: Collection[str], ids: Ids
 ) -> OrderWork:
-    """The orders of the events; those with the external ids `stored_order_ids` may exist.
+    """Set the ids and keys of new events; return the orders of the events.
 
-    Events that are not stored yet get their ids and keys together with the orders.
+    Only orders with `existing_external_ids` are looked up: the other ones do not exist.
     """
     for event in accepted:
         if not event.loyalty_event_id:
             event.loyalty_event_id, event.key = next(ids["events"]), unit.new_key()
-    return OrderWork(unit.execution, stored_order_ids, ids["purchase_orders"], ids["order_items"])
+    return OrderWork(unit.execution, existing_external_ids, ids["purchase_orders"], ids["order_items"])
 
 
 def _external_ids(accepted: Sequence[TrackedEvent]) -> set[str]:
@@ -266,9 +273,9 @@ def _external_ids(accepted: Sequence[TrackedEvent]) -> set[str]:
 def _allocators(
     unit: UnitOfWork, reserved_ids: Mapping[str, Sequence[int]], count: int
 ) -> tuple[IdAllocator | None, Ids]:
-    """The ids of transactions, which begin with reserved ones, and those of the other tables, which are all reserved.
+    """The allocator of ids for `count` events' ledger transactions, and the reserved ids of the other tables.
 
-    A dry run stores nothing and takes no ids from the database.
+    A dry run stores nothing: it has no allocator, and all its ids are 0.
     """
     tables = ("events", "purchase_orders", "order_items")
     if unit.is_dry_run:
@@ -282,9 +289,9 @@ def _allocators(
 def emit(
     call: Call, member: Member, event_type: str, payload: Mapping[str, Any], reason: str | None = None
 ) -> Mapping[str, Any]:
-    """Track an event that the server itself reports of a member, such as `member-created` (integration 6).
+    """Track an event about a member that the server itself reports, such as `member-created` (integration 6).
 
-    Returns its result in the form of tracking.
+    Returns its result in the form of the response of tracking.
     """
     [result] = track(UnitOfWork(call), [reported_event(call, member, event_type, payload, reason)], by_server=True)
     return result.answer
@@ -293,7 +300,7 @@ def emit(
 def reported_event(
     call: Call, member: Member, event_type: str, payload: Mapping[str, Any], reason: str | None = None
 ) -> IncomingEvent:
-    """An event that the server itself reports of a member."""
+    """An event about a member that the server itself reports."""
     return IncomingEvent(
         system_unique_key=f"{event_type}-{call.new_key()}",
         event_type=event_type,

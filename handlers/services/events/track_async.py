@@ -1,6 +1,6 @@
 """Asynchronous tracking: events are checked, stored and queued in one database transaction; workers evaluate them.
 
-A request under a key is the same, tracked synchronously or asynchronously.
+An event with the same key is the same request, whether it is tracked synchronously or asynchronously.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from persistence.rows import reserve_ids
 
 
 def queue_events(call: Call, incoming: Sequence[IncomingEvent]) -> list[dict[str, Any]]:
-    """Store and queue the events that can be tracked. Returns the outcome of each, in order."""
+    """Store and queue the events that can be tracked. Returns the result of each event, in order."""
     # Only the members' queues are locked; the worker locks the rest.
     ids = {event.loyalty_member_id for event in incoming if event.loyalty_member_id is not None}
     ids |= {event.sponsor_loyalty_member_id for event in incoming if event.sponsor_loyalty_member_id is not None}
@@ -31,12 +31,13 @@ def queue_events(call: Call, incoming: Sequence[IncomingEvent]) -> list[dict[str
 
 
 def _store(call: Call, accepted: Sequence[TrackedEvent]) -> dict[int, Result]:
-    """Store the events and put them into their members' queues."""
+    """Store the events and put them into their members' queues; return their results by position."""
     organization_id = call.organization.organization_id
     results: dict[int, Result] = {}
     new: list[dict[str, Any]] = []
     stored_before: list[dict[str, Any]] = []
     lines: list[dict[str, int]] = []
+    # A reserved id is the event's place in the queue; for a new event it is also the event's id.
     for event, place in zip(accepted, reserve_ids(call.db, events=len(accepted))["events"], strict=True):
         is_new = event.tracked_at is None
         if is_new:

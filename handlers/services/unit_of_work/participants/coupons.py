@@ -255,7 +255,7 @@ class CouponWork:
         return member
 
     def _load_transactions(self, ids: Iterable[int | None]) -> None:
-        """Load transactions that are to be captured or reverted; None stands for no transaction."""
+        """Load transactions that are to be captured or reverted; the id None means no transaction."""
         transactions = self._charge.stored
         missing_ids = {ledger_id for ledger_id in ids if ledger_id is not None and ledger_id not in transactions}
         if missing_ids:

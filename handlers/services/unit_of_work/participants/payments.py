@@ -28,7 +28,7 @@ _STATUSES = {PENDING: HELD, SETTLED: CAPTURED, REVERTED: RELEASED}
 
 
 class PaymentWork(Participant):
-    """The payments with these keys: those that the unit's events name, and those of orders that existed before them.
+    """The payments with these keys, which the unit's events name or the orders that existed before them.
 
     They belong to the members of the orders, who are locked. Changes of payments are not reported as events, and
     payments are refunded with their orders, so `reverse` does nothing.
