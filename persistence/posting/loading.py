@@ -115,8 +115,10 @@ def find_posted(db: Connection, organization_id: int, keys: Collection[str]) -> 
     return ResultsByKey([(key, None if digest is None else bytes(digest), id_) for key, id_, digest in rows])
 
 
-def look_up(db: Connection, organization_id: int, keys: Sequence[str]) -> tuple[ResultsByKey[int], Sequence[int]]:
-    """As `find_posted`, and an id for a new transaction under each key, by one statement."""
+def find_posted_and_reserve_ids(
+    db: Connection, organization_id: int, keys: Sequence[str]
+) -> tuple[ResultsByKey[int], Sequence[int]]:
+    """Like `find_posted`, with reserved ids for new transactions, one for each key; one statement."""
     [(posted, ids)] = query(db, _LOOK_UP, (organization_id, list(keys), len(keys)))
     results: ResultsByKey[int] = ResultsByKey()
     for key, id_, digest in posted or ():

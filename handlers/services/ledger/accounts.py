@@ -1,4 +1,4 @@
-"""Creating and changing ledger accounts."""
+"""Creates and changes ledger accounts."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -38,7 +38,7 @@ def create_account(call: Call, ledger: Ledger, settings: Mapping[str, Any]) -> L
 def update_account(call: Call, ledger: Ledger, account: LedgerAccount, changes: Changes[Any]) -> LedgerAccount:
     """Change the settings of an account.
 
-    Settings that define the meaning of stored amounts are fixed once there are any. Raises LedgerAccountInUse,
+    Settings that define the meaning of stored amounts are fixed after the first movement. Raises LedgerAccountInUse,
     InvalidRequest, UnknownTier or UnknownEventType.
     """
     account = ledgers.lock_account(call.db, ledger, account)
@@ -46,11 +46,11 @@ def update_account(call: Call, ledger: Ledger, account: LedgerAccount, changes: 
     settings = _complete(call, asdict(changes.of(account)), account)
     if (settings["overdraft_limit"] or 0) > 0 and not overdraft_of(account) and ledgers.has_pending(call.db, account):
         raise LedgerAccountInUse("overdraftLimit cannot be set while transactions of the account are pending.")
-    is_removed = account.offline_allowance is not None and settings["offline_allowance"] is None
-    if is_removed and has_holding_records(call.db, ALLOWANCES, account, call.now):
+    removes_allowance = account.offline_allowance is not None and settings["offline_allowance"] is None
+    if removes_allowance and has_holding_records(call.db, ALLOWANCES, account, call.now):
         raise LedgerAccountInUse("offlineAllowance cannot be null while offline allowances of the account are open.")
-    is_removed = account.redemption is not None and settings["redemption"] is None
-    if is_removed and has_holding_records(call.db, PAYMENTS, account, call.now):
+    removes_redemption = account.redemption is not None and settings["redemption"] is None
+    if removes_redemption and has_holding_records(call.db, PAYMENTS, account, call.now):
         raise LedgerAccountInUse("redemption cannot be null while points payments of the account are held.")
     if ledgers.has_movements(call.db, account):
         refuse_changes_in_use(account, settings)
@@ -62,7 +62,10 @@ def update_account(call: Call, ledger: Ledger, account: LedgerAccount, changes: 
 
 
 def _complete(call: Call, settings: Mapping[str, Any], current: LedgerAccount | None = None) -> dict[str, Any]:
-    """The settings of an account with implied ones filled in; raises InvalidRequest and refusals of names."""
+    """Check the settings of an account, and fill in settings that follow from others; `current` is None for a new one.
+
+    Raises InvalidRequest, UnknownTier or UnknownEventType.
+    """
     tiers = [{**rule, "loyaltyTierKey": rule["loyaltyTierKey"].lower()} for rule in settings["tier_expirations"]]
     complete = complete_notices(complete_settings({**settings, "tier_expirations": tiers}, current))
     complete["default_availability"] = _complete_terms(complete["default_availability"])
@@ -84,7 +87,7 @@ def _complete(call: Call, settings: Mapping[str, Any], current: LedgerAccount | 
 
 
 def _audit_former_default(call: Call, ledger: Ledger) -> None:
-    """Note that the default account of a locked ledger is about to be replaced as such."""
+    """Add to the audit log that the current default account of a locked ledger is no longer the default."""
     conditions = {"ledger_id": ledger.ledger_id, "is_default_account": True}
     former_default = ACCOUNTS.find_by(call.db, ledger.organization_id, **conditions)
     if former_default is not None:
@@ -92,7 +95,7 @@ def _audit_former_default(call: Call, ledger: Ledger) -> None:
 
 
 def _complete_terms(document: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Terms of availability with every field; raises InvalidRequest for terms that contradict each other."""
+    """Terms of availability with every field, None for no terms; raises InvalidRequest if they contradict each other."""
     terms = None if document is None else Availability.of(document)
     faults = [] if terms is None else terms.field_faults("/defaultAvailability")
     if faults:

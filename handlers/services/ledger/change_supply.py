@@ -1,4 +1,4 @@
-"""Changing the maximum supply of an account, recorded as a transaction that moves nothing."""
+"""Changes the maximum supply of an account, and records the change as a transaction that moves nothing."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -27,9 +27,10 @@ class SupplyChange:
 
 
 def change_supply(call: Call, ledger: Ledger, account: LedgerAccount, change: SupplyChange) -> int:
-    """Set `max_supply` (None is without limit). Returns the id of the transaction that records it.
+    """Set `max_supply` (None for no limit). Returns the id of the transaction that records the change.
 
-    No other transaction posts to the account meanwhile. Raises InvalidRequest, SupplyBelowIssued or KeyReused.
+    The account is locked, so that no other transaction posts to it. Raises InvalidRequest, SupplyBelowIssued or
+    KeyReused.
     """
     account = ledgers.lock_account(call.db, ledger, account)
     key = change.system_unique_key or call.new_key()
@@ -37,7 +38,7 @@ def change_supply(call: Call, ledger: Ledger, account: LedgerAccount, change: Su
     transaction_id = posting.find_posted(call.db, account.organization_id, [key]).find(key, digest)
     if transaction_id is not None:
         return transaction_id
-    _refuse(call, account, change.max_supply)
+    _refuse_below_issued(call, account, change.max_supply)
     call.audit.add(
         "ledger-account",
         account.ledger_account_id,
@@ -64,7 +65,8 @@ def _digest(account: LedgerAccount, change: SupplyChange) -> bytes:
     return digest_of(["max-supply", account.ledger_account_id, content])
 
 
-def _refuse(call: Call, account: LedgerAccount, max_supply: Decimal | None) -> None:
+def _refuse_below_issued(call: Call, account: LedgerAccount, max_supply: Decimal | None) -> None:
+    """Refuse a maximum supply with too many digits, or below what the account has issued."""
     if max_supply is None:
         return
     refuse_fractions(account, max_supply, "maxSupply")

@@ -1,4 +1,4 @@
-"""Posting expiries: balances are right without them, but records and supplies follow."""
+"""Posts expiries: loaded balances are right without them, but records and supplies are not."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,7 +18,7 @@ WALLETS_AT_ONCE = 500
 
 @dataclass(slots=True)
 class Expired:
-    """The expired amount of each account, and the number of its wallets."""
+    """The expired amount and the wallets of each account; the next step begins after `last_wallet_id`."""
 
     last_wallet_id: int = 0
     amounts: dict[int, Decimal] = field(default_factory=dict)
@@ -28,7 +28,7 @@ class Expired:
 def expire_next(
     db: Connection, organization: Organization, after: int, now: datetime, limit: int = WALLETS_AT_ONCE
 ) -> Expired | None:
-    """Post the expiries and ends of holds of the next wallets, by id, that have any; None when there are no more."""
+    """Post due expiries and ends of holds for the next `limit` wallets after the id `after`; None if none is due."""
     organization_id = organization.organization_id
     policies = ledger_lots.idle_policies(db, organization)
     due = ledger_lots.next_wallets_due(db, organization_id, after, policies, now, limit)

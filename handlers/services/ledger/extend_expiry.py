@@ -1,4 +1,4 @@
-"""Extending the expiry of points: of members and lots at once, of a whole account by the worker."""
+"""Extends the expiry of points: of a member or single lots at once, of a whole account by the worker."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ _REASON = "The expiry of points was extended."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtensionRequest:
-    """A request to extend lots of an account: those of a member, single ones, or all."""
+    """A request to extend lots of an account: the lots of a member, the lots with `ledger_lot_ids`, or all lots."""
 
     ledger_account_id: int
     member_id: int | None = None
@@ -52,7 +52,7 @@ class ExtensionRequest:
 
 @dataclass(frozen=True, slots=True)
 class Extended:
-    """The result of an extension: `status` is `running` while the worker extends the lots."""
+    """The number and amount of the extended lots; `status` is `running` while the worker extends them."""
 
     lots: int
     amount: Decimal
@@ -60,8 +60,8 @@ class Extended:
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
-    """An extension of wallets: all lots of each if there are none of it in `lots`."""
+class _WalletExtension:
+    """Extends lots of wallets in an account: the lots in `lots`, by wallet, or all lots if it has None or no entry."""
 
     account: LedgerAccount
     extension: Extension
@@ -70,7 +70,7 @@ class _Work:
     is_dry_run: bool
 
     def extend(self, execution: Execution, wallet_ids: Collection[int]) -> tuple[int, Decimal]:
-        """Extend the lots of the wallets, or only count them in a dry run; return their number and amount."""
+        """Extend the lots of the wallets, in a dry run without storing it; return their number and amount."""
         unit, account_ids = UnitOfWork(execution), {self.account.ledger_account_id}
         unit.lock_wallets(wallet_ids, account_ids)
         if self.is_dry_run:
@@ -80,17 +80,18 @@ class _Work:
             return self._post(unit, wallet_ids)
 
     def _post(self, unit: UnitOfWork, wallet_ids: Collection[int]) -> tuple[int, Decimal]:
-        """Post a transaction for each wallet with extended lots."""
+        """Post a transaction for each wallet with extended lots; return the number and the amount of the lots."""
         ledger, savepoint = unit.ledger, unit.ledger.savepoint()
         first = len(ledger.steps)
+        # Post for all wallets to see which ones have lots to extend, and then only for these.
         for wallet_id in wallet_ids:
             self._post_one(unit, wallet_id)
-        extended = posting.find_extended(unit.db, unit.organization_id, ledger.steps)[first:]
+        lots_by_step = posting.find_extended(unit.db, unit.organization_id, ledger.steps)[first:]
         ledger.rollback_to(savepoint)
-        for wallet_id, lots in zip(wallet_ids, extended, strict=True):
+        for wallet_id, lots in zip(wallet_ids, lots_by_step, strict=True):
             if lots:
                 self._post_one(unit, wallet_id)
-        return total_of([lot for lots in extended for lot in lots])
+        return total_of([lot for lots in lots_by_step for lot in lots])
 
     def _post_one(self, unit: UnitOfWork, wallet_id: int) -> None:
         account = unit.ledger.accounts[self.account.ledger_account_id]
@@ -99,23 +100,24 @@ class _Work:
 
 
 def extend_expiry(call: Call, request: ExtensionRequest) -> Extended:
-    """Extend lots of an account; a request without member and lots is left to the worker.
+    """Extend lots of an account; a request for all lots is left to the worker.
 
     The same request under the same key returns the progress. Raises InvalidRequest, KeyReused, UnknownLedgerAccount,
     PointsNotTracked, UnknownMember, MemberErased or UnknownLedgerLot.
     """
     digest = digest_of([getattr(request, name) for name in request.__slots__ if name != "system_unique_key"])
-    before = EXTENSIONS.find_by(call.db, call.organization.organization_id, system_unique_key=request.system_unique_key)
-    if before is not None:
-        refuse_reuse(request.system_unique_key, before.request_digest, digest)
-        return Extended(before.lots, before.amount, before.status)
+    organization_id = call.organization.organization_id
+    earlier = EXTENSIONS.find_by(call.db, organization_id, system_unique_key=request.system_unique_key)
+    if earlier is not None:
+        refuse_reuse(request.system_unique_key, earlier.request_digest, digest)
+        return Extended(earlier.lots, earlier.amount, earlier.status)
     extension = Extension(request.until, request.months)
     faults = extension.field_faults(call.now)
     if request.member_id is not None and request.ledger_lot_ids is not None:
         faults.append(FieldFault("memberId and ledgerLotIds exclude each other", pointer="/ledgerLotIds"))
     if faults:
         raise InvalidRequest(faults)
-    account = ACCOUNTS.find(call.db, call.organization.organization_id, request.ledger_account_id)
+    account = ACCOUNTS.find(call.db, organization_id, request.ledger_account_id)
     if account is None:
         raise UnknownLedgerAccount("The organization has no such ledger account.")
     if not account.point_tracking_enabled:
@@ -126,15 +128,15 @@ def extend_expiry(call: Call, request: ExtensionRequest) -> Extended:
         return result
     lots = _lots_of(call, request)
     key = f"{_ENTITY}-{call.new_key()}"
-    work = _Work(account, extension, key, lots, request.dry_run)
-    result = Extended(*work.extend(call, sorted(lots)), DONE)
+    wallet_extension = _WalletExtension(account, extension, key, lots, request.dry_run)
+    result = Extended(*wallet_extension.extend(call, sorted(lots)), DONE)
     if not request.dry_run:
         _store(call, request, digest, result, sorted(lots))
     return result
 
 
 def _lots_of(call: Call, request: ExtensionRequest) -> dict[int, frozenset[int] | None]:
-    """The lots that a request names, by wallet; None for all of a member."""
+    """The ids of the lots that a request names, by wallet; None for all lots of a member's wallet."""
     if request.ledger_lot_ids is None:
         member = references.member(call, request.member_id)
         refuse_erased(member)
@@ -164,6 +166,7 @@ def _store(
         "request_digest": digest,
         "is_dry_run": request.dry_run,
         "status": result.status,
+        # The worker continues after this wallet.
         "after_wallet_id": 0,
     }
     record = EXTENSIONS.add(call.db, call.organization.organization_id, values, call.now)
@@ -173,16 +176,16 @@ def _store(
 
 
 def extend_next(db: Connection, organization: Organization, extension: ExpiryExtension, now: datetime) -> bool:
-    """Extend the next wallets of a whole account, whose extension is locked; False if none remains."""
+    """Extend the lots of the next wallets for a locked extension of a whole account; False if no wallet remains."""
     account = ACCOUNTS.find(db, organization.organization_id, extension.ledger_account_id)
     wallet_ids = next_wallets(db, extension, WALLETS_AT_ONCE)
     if account is None or not account.point_tracking_enabled or not wallet_ids:
         EXTENSIONS.store(db, extension, {"status": DONE}, now)
         return False
     key = f"{_ENTITY}-{extension.expiry_extension_id}"
-    work = _Work(account, extension.extension, key, {}, extension.is_dry_run)
+    wallet_extension = _WalletExtension(account, extension.extension, key, {}, extension.is_dry_run)
     execution = Execution(db=db, organization=organization, now=now, request_id=_ENTITY)
-    lots, amount = work.extend(execution, wallet_ids)
+    lots, amount = wallet_extension.extend(execution, wallet_ids)
     changes = {
         "after_wallet_id": wallet_ids[-1],
         "lots": extension.lots + lots,
@@ -193,7 +196,7 @@ def extend_next(db: Connection, organization: Organization, extension: ExpiryExt
 
 
 def extend_running(engine: Engine) -> bool:
-    """Extend the next wallets of a running extension; False if there is none, or another worker has it."""
+    """Do the next part of a running extension; False if none is running, or other workers have claimed them."""
 
     def step(db: Connection) -> bool:
         extension = claim_running(db)

@@ -27,7 +27,7 @@ Hold = OfflineAllowance | PointsPayment
 def hold_points(
     unit: UnitOfWork, member: Member, account: LedgerAccount, amount: Decimal, details: Details, held_until: datetime
 ) -> int:
-    """Hold points of a locked member until they are captured, or time ends the hold; returns the transaction's id."""
+    """Hold points of a locked member until `held_until` or their capture; return the id of the transaction."""
     with open_unit(unit, MOVED, account_ids={account.ledger_account_id}):
         account = unit.ledger.accounts[account.ledger_account_id]
         hold = unit.ledger.burn(account, member.wallet_id, amount, details, manual=True, held_until=held_until)
@@ -36,7 +36,7 @@ def hold_points(
 
 @contextmanager
 def open_hold(call: Call, hold: Hold) -> Iterator[UnitOfWork]:
-    """Lock the member of a hold, and open the unit of work that moves what it holds; flush it at the end."""
+    """Lock the member of a hold, and open a unit of work to move the held points; flush it at the end of the block."""
     unit = UnitOfWork(call)
     unit.lock(member_ids=[hold.member_id])
     with open_unit(unit, MOVED, account_ids={hold.ledger_account_id}):
@@ -52,7 +52,10 @@ def find_transaction(unit: UnitOfWork, hold: Hold) -> tuple[Stored, LedgerAccoun
 def find_keys_and_states(
     call: Call, holds: Collection[Hold], until: int | None = None
 ) -> tuple[Mapping[int, str], Mapping[int, HoldState]]:
-    """The keys of the accounts of holds, and their states by transaction, by two statements; `until` is a later one."""
+    """The keys of the holds' accounts by account id, and the states of the holds by transaction id; two statements.
+
+    `until` is the id of the last transaction whose refunds count, None for all refunds.
+    """
     organization_id = call.organization.organization_id
     states = find_hold_states(call.db, organization_id, [hold.ledger_transaction_id for hold in holds], until)
     account_ids = {hold.ledger_account_id for hold in holds}
@@ -61,7 +64,7 @@ def find_keys_and_states(
 
 
 def release_holds(call: Call, members: Collection[Member]) -> None:
-    """Release what offline allowances and payments hold for members who are about to be deactivated or erased."""
+    """Release the points that allowances and payments hold of members who are about to be deactivated or erased."""
     accounts = configuration_of(call.db, call.organization).accounts.values()
     if not members or all(account.offline_allowance is None and account.redemption is None for account in accounts):
         return

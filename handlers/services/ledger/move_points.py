@@ -1,4 +1,4 @@
-"""Minting to and burning from a member; ledger and account are looked up if the request names none."""
+"""Mints and burns points of members; a request that names no ledger or account uses the default one."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class PointsMove(TermsOfAvailability):
 
 @dataclass(frozen=True, slots=True)
 class MovedPoints:
-    """The returned transaction of a mint or burn by member."""
+    """The returned transaction of a mint or burn of a member's points."""
 
     ledger_transaction_id: int
     amount: Decimal
@@ -50,7 +50,7 @@ class MovedPoints:
 
 @dataclass(frozen=True, slots=True)
 class PointsRequest:
-    """The request to mint or burn points of a member."""
+    """A `move` of a member's points; `transaction_type` is a mint or a burn."""
 
     member: Member
     transaction_type: int
@@ -60,11 +60,11 @@ class PointsRequest:
 def move_points(calls: Sequence[Call], requests: Sequence[PointsRequest]) -> list[MovedPoints | Refusal | NotBatchable]:
     """Mint or burn points of a member for each call, one after the other (administration, Members 6).
 
-    The same key with the same request returns the same transaction. Refused with MemberErased, or MemberInactive unless
-    the key was used before, or as by `post_transactions.post`, whose docstring also lists what is NotBatchable.
+    The same key with the same request returns the same transaction. A request is refused with MemberErased, with
+    MemberInactive unless its key was used before, or by the ledger. It is NotBatchable if another call has its key.
     """
     unit = UnitOfWork(calls[0])
-    # Read again under the lock, since another transaction may have changed them.
+    # Read again under the lock, since another transaction may have changed the members.
     members = unit.lock(member_ids={request.member.member_id for request in requests})
     find_account = cache(partial(account_of_members, calls[0]))
     movements = [_movement(request, members[request.member.member_id], find_account) for request in requests]
@@ -79,7 +79,7 @@ def move_points(calls: Sequence[Call], requests: Sequence[PointsRequest]) -> lis
 
 
 def _movement(request: PointsRequest, member: Member, find_account: Callable[..., LedgerAccount]) -> Movement:
-    """The movement of a request, which may be refused already."""
+    """The movement of a request; with a `refusal` if the member is erased or there is no such account."""
     move, is_mint = request.move, request.transaction_type == MINT
     try:
         refuse_erased(member)

@@ -1,4 +1,4 @@
-"""Movements of points as requests ask for them."""
+"""Movements of points that requests contain."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,11 +10,11 @@ from domain.problems import Refusal
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """A movement that a request asks for.
+    """A movement that a request contains.
 
-    It is a mint (no `from_wallet_id`), a burn (no `to_wallet_id`), a transfer, or the revert of `reverts`, which is
-    found by id. `pointer` is its place in the request, for faults; `refusal` is set for an item that is refused
-    already, and `refusal_if_new` for one that is refused unless its key was used before.
+    It is a mint (no `from_wallet_id`), a burn (no `to_wallet_id`), a transfer, or the revert of the transaction with
+    the id `reverts`. `pointer` is its JSON pointer in the request, for faults. `refusal` is set if it is already
+    refused, and `refusal_if_new` if it is refused unless its key was used before.
     """
 
     ledger_account_id: int | None = None

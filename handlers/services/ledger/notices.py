@@ -24,14 +24,14 @@ _REASON = "Points will expire."
 
 
 def report_next(db: Connection, organization: OrganizationDetails, now: datetime) -> int | None:
-    """Report the notices that are due of one account, for the next wallets.
+    """Report due notices of one account to the members of its next wallets.
 
-    Returns the number of events, None if nothing is due.
+    Returns the number of events, None if no account has a due notice.
     """
     for account, schedule in schedules(db, organization):
         progress = expiry_notices.find_progress(db, account)
         if progress is None or schedule.due(progress.done_until, now):
-            # The settings are in force at the latest since the last change of the account or the organization.
+            # An account without progress begins with the last change of its settings or the organization's.
             begun_at = min(now, max(account.updated_at, organization.updated_at))
             progress = expiry_notices.lock_progress(db, account, begun_at)
             if due := schedule.due(progress.done_until, now):
@@ -61,7 +61,7 @@ def _report(
     due: Sequence[Notice],
     now: datetime,
 ) -> int:
-    """Report the notices of the first moment that is due, for the next wallets."""
+    """Report the notices of the first due moment to the next wallets, and store the progress."""
     moment = due[0].moment
     notices = [notice for notice in due if notice.moment == moment]
     windows = [schedule.bounds(notice.day) for notice in notices]
@@ -83,6 +83,7 @@ def _report_to(
     wallets: Sequence[int],
     now: datetime,
 ) -> int:
+    """Report notices of one moment to the members of these wallets; return the number of new events."""
     execution = Execution(db=db, organization=organization, now=now, request_id="notices")
     unit = UnitOfWork(execution, reported=(POINTS_EXPIRING,))
     account_ids = {account.ledger_account_id}
@@ -96,7 +97,7 @@ def _report_to(
             for amount in amounts_on(lots, *schedule.bounds(notice.day)).values()
         ]
         keys = [event.key for event in notice_events if event.key is not None]
-        existing_keys = events.look_up(db, organization.organization_id, keys, ()).keys
+        existing_keys = events.look_up(db, organization.organization_id, keys, order_ids=()).keys
         new = [event for event in notice_events if event.key not in existing_keys]
         evaluate_derived(unit, new, _REASON)
     return len(new)
@@ -110,6 +111,6 @@ def _event(
         POINTS_EXPIRING,
         expiring_payload(account, amount.amount, amount.expires_at, notice.days_before),
         happened_at=None if notice.moment == now else notice.moment,
-        # No member is notified twice, whatever the changed settings are.
+        # The key prevents that a member is notified twice, even if the settings change.
         key=f"{POINTS_EXPIRING}-{member_id}-{account.ledger_account_id}-{notice.day}-{notice.days_before}",
     )

@@ -1,4 +1,4 @@
-"""Offline allowances: created, cancelled and redeemed; each is a hold of the ledger that ends by time."""
+"""Creates, cancels and redeems offline allowances, which are holds of the ledger that end by time."""
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -65,7 +65,7 @@ class AllowanceRedemption:
     fiat_currency: str | None = None
 
     def digest(self, allowance: OfflineAllowance) -> bytes:
-        """The digest of the request; the token only names the allowance."""
+        """The digest of the request, with the allowance instead of its token."""
         details = (self.amount, self.external_event_date, self.order_external_id, self.fiat_value, self.fiat_currency)
         return digest_of((allowance.offline_allowance_key, *details))
 
@@ -82,18 +82,18 @@ def create_allowance(call: Call, member: Member, request: NewAllowance) -> Allow
     """Hold points of the member until the end of the allowance, and return it with its token.
 
     The same request under the same key returns the first response. Raises MemberInactive, MemberErased, KeyReused, what
-    `ends_of` raises, OfflineAllowanceLimit for a second open one on the account, UnknownLedgerAccount,
+    `ends_of` raises, OfflineAllowanceLimit for a second open allowance on the account, UnknownLedgerAccount,
     InsufficientBalance, CaptureNotSupported or AccountInactive.
     """
     unit = UnitOfWork(call)
     member = unit.lock(member_ids=[member.member_id])[member.member_id]
     refuse_erased(member)
     digest = digest_of((_ENTITY, member.member_id, request.amount, request.ledger_account_key, request.valid_for))
-    before = _created_before(call, request.system_unique_key, digest)
-    if before is not None:
-        first = _views(call, [before])[0]
-        first = replace(first, status=OPEN, redeemed_amount=None, order_external_id=None, updated_at=before.created_at)
-        return _with_token(call, before, first)
+    earlier = _created_before(call, request.system_unique_key, digest)
+    if earlier is not None:
+        view = _views(call, [earlier])[0]
+        view = replace(view, status=OPEN, redeemed_amount=None, order_external_id=None, updated_at=earlier.created_at)
+        return _with_token(call, earlier, view)
     refuse_inactive(member)
     account = account_of_members_with_key(call, request.ledger_account_key)
     expires_at, held_until = ends_of(account, call.organization, request.amount, request.valid_for, call.now)
@@ -135,7 +135,7 @@ def _created_before(call: Call, key: str, digest: bytes) -> OfflineAllowance | N
 
 
 def _with_token(call: Call, allowance: OfflineAllowance, view: AllowanceView) -> AllowanceView:
-    """The allowance with its token; the claims of a repeated request are those of the first one."""
+    """The allowance with its token; a repeated request gets a token with the same claims."""
     claims = {
         "aud": AUDIENCE,
         "jti": allowance.offline_allowance_key,
@@ -154,7 +154,7 @@ def find_allowances(call: Call, member: Member, query: Mapping[str, Any]) -> Pag
 
 
 def _views(call: Call, allowances: Collection[OfflineAllowance]) -> list[AllowanceView]:
-    """The allowances with their accounts and holds, by two statements."""
+    """The allowances with the keys of their accounts and the states of their holds; two statements."""
     keys, states = find_keys_and_states(call, allowances)
     names = fields_of(OfflineAllowance)
     return [
@@ -168,14 +168,14 @@ def _views(call: Call, allowances: Collection[OfflineAllowance]) -> list[Allowan
 
 
 def redeem_allowance(call: Call, request: AllowanceRedemption) -> Redeemed:
-    """Burn an amount of what an allowance holds, and release the rest; an allowance is redeemed once.
+    """Burn some of the points that an allowance holds, and release the rest; an allowance is redeemed once.
 
     The same request under the same key returns the first response. Raises OfflineAllowanceInvalid,
     OfflineAllowanceRedeemed, OfflineAllowanceClosed, KeyReused, CaptureExceedsHold, AccountInactive, or InvalidRequest
     for a date after the end of the token.
     """
     organization_id = call.organization.organization_id
-    with _locked(call, _allowance_of(call, request.token)) as (unit, allowance, before):
+    with _open_allowance(call, _allowance_of(call, request.token)) as (unit, allowance, before):
         digest = request.digest(allowance)
         earlier = ALLOWANCES.find_by(call.db, organization_id, redemption_key=request.system_unique_key)
         if earlier is not None:
@@ -216,10 +216,15 @@ def _allowance_of(call: Call, token: str) -> OfflineAllowance:
 
 
 @contextmanager
-def _locked(call: Call, allowance: OfflineAllowance) -> Iterator[tuple[UnitOfWork, OfflineAllowance, AllowanceView]]:
-    """The unit of work that moves what an allowance holds, and the current allowance; flushed at the end."""
+def _open_allowance(
+    call: Call, allowance: OfflineAllowance
+) -> Iterator[tuple[UnitOfWork, OfflineAllowance, AllowanceView]]:
+    """Open a unit of work to move the points that an allowance holds; flush it at the end of the block.
+
+    Yields the unit, and the current allowance as record and as view.
+    """
     with open_hold(call, allowance) as unit:
-        # Read again under the lock, since another transaction may have changed it.
+        # Read again under the lock, since another transaction may have changed the allowance.
         current = ALLOWANCES.find(call.db, allowance.organization_id, allowance.offline_allowance_id) or allowance
         yield unit, current, _views(call, [current])[0]
 
@@ -238,15 +243,16 @@ def _redeemed(call: Call, allowance: OfflineAllowance) -> Redeemed:
 
 
 def cancel_allowance(call: Call, allowance: OfflineAllowance) -> AllowanceView:
-    """Release what an allowance holds; one that was cancelled before stays unchanged.
+    """Release the points that an allowance holds; a cancelled allowance stays unchanged.
 
-    Raises OfflineAllowanceRedeemed, OfflineAllowanceClosed for one that has expired, or AccountInactive.
+    Raises OfflineAllowanceRedeemed, OfflineAllowanceClosed for an expired allowance, or AccountInactive.
     """
-    with _locked(call, allowance) as (unit, current, before):
+    with _open_allowance(call, allowance) as (unit, current, before):
         if before.status == CANCELLED:
             return before
         refuse_redemption(before.status, allowance.offline_allowance_key)
         unit.ledger.revert(*find_transaction(unit, allowance), Details(call.new_key(), description=_HOLD))
+    # Only `updatedAt` changes: the status follows from the hold.
     cancelled = _views(call, [ALLOWANCES.store(call.db, current, {}, call.now)])[0]
     _audit(call, current, before, cancelled)
     return cancelled

@@ -1,4 +1,4 @@
-"""Payments with points: quoted, held, captured, released and refunded; each is a hold of the ledger with a value."""
+"""Quotes, holds, captures, releases and refunds payments with points, which are holds of the ledger with a value."""
 
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -38,7 +38,7 @@ _ENTITY = "points-payment"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuoteRequest:
-    """The request for a quote; without `currency` the order is in that of the organization, if it has one."""
+    """The request for a quote; without `currency` the order is in the organization's currency, if it has one."""
 
     order_total: Decimal
     currency: str | None = None
@@ -61,7 +61,7 @@ class NewPayment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaymentCapture:
-    """The request to capture a payment, all of it without `points`."""
+    """The request to capture `points` of a payment, None for all points."""
 
     points: Decimal | None = None
 
@@ -92,7 +92,10 @@ def quote_payment(call: Call, member: Member, request: QuoteRequest) -> Quote:
 
 
 def _policy_of(call: Call, account: LedgerAccount, currency: str | None) -> RedemptionPolicy:
-    """The redemption of an account for an order in this currency; raises RedemptionDisabled or CurrencyMismatch."""
+    """The redemption policy of an account, for an order in this currency.
+
+    Raises RedemptionDisabled or CurrencyMismatch.
+    """
     policy = RedemptionPolicy.of(account)
     refuse_other_currency(policy.currency, currency or call.organization.currency)
     return policy
@@ -108,10 +111,10 @@ def create_payment(call: Call, member: Member, request: NewPayment) -> PointsPay
     unit = UnitOfWork(call)
     member = unit.lock(member_ids=[member.member_id])[member.member_id]
     refuse_erased(member)
-    terms_of_request = [getattr(request, name) for name in request.__slots__ if name != "system_unique_key"]
-    digest = digest_of((_ENTITY, member.member_id, *terms_of_request))
-    before = posting.find_posted(call.db, unit.organization_id, [request.system_unique_key])
-    transaction_id = before.find(request.system_unique_key, digest)
+    request_values = [getattr(request, name) for name in request.__slots__ if name != "system_unique_key"]
+    digest = digest_of((_ENTITY, member.member_id, *request_values))
+    posted = posting.find_posted(call.db, unit.organization_id, [request.system_unique_key])
+    transaction_id = posted.find(request.system_unique_key, digest)
     if transaction_id is not None:
         return _as_created(call, transaction_id, request)
     refuse_inactive(member)
@@ -165,7 +168,10 @@ def _as_created(call: Call, transaction_id: int, request: NewPayment) -> PointsP
 
 
 def view_payment(call: Call, payment: PointsPayment, until: int | None = None) -> PointsPaymentView:
-    """The payment with what became of it, of refunds those `until` a later transaction."""
+    """The payment with the state of its hold.
+
+    `until` is the id of the last transaction whose refunds count, None for all refunds.
+    """
     keys, states = find_keys_and_states(call, [payment], until)
     return view_of(payment, keys[payment.ledger_account_id], states[payment.ledger_transaction_id], call.now)
 
@@ -187,7 +193,7 @@ def capture_payment(call: Call, payment: PointsPayment, request: PaymentCapture)
 
 
 def release_payment(call: Call, payment: PointsPayment) -> PointsPaymentView:
-    """Give back what a payment holds; raises PaymentNotHeld or AccountInactive."""
+    """Release the points that a payment holds; raises PaymentNotHeld or AccountInactive."""
     with open_hold(call, payment) as unit:
         before = view_payment(call, payment)
         refuse_unheld(before.status, payment.points_payment_key)
@@ -196,7 +202,7 @@ def release_payment(call: Call, payment: PointsPayment) -> PointsPaymentView:
 
 
 def refund_payment(call: Call, payment: PointsPayment, request: PaymentRefund) -> PointsPaymentView:
-    """Give back points, or points for a value, of a captured payment.
+    """Refund points, or points for a value, of a captured payment.
 
     The same request under the same key returns the first response. Raises KeyReused, RefundExceedsPayment,
     AccountInactive, SupplyExceeded, or InvalidRequest.
@@ -219,14 +225,15 @@ def refund_payment(call: Call, payment: PointsPayment, request: PaymentRefund) -
 
 
 def _as_refunded(call: Call, payment: PointsPayment, transaction_id: int) -> PointsPaymentView:
-    """The payment as a refund by an earlier request has left it."""
+    """The payment in the state after the refund with this transaction id."""
     view = view_payment(call, payment, transaction_id)
-    is_all = not any(view.rest)
-    return replace(view, status=REFUNDED if is_all else CAPTURED)
+    is_refunded_in_full = not any(view.rest)
+    return replace(view, status=REFUNDED if is_refunded_in_full else CAPTURED)
 
 
 def _store_change(call: Call, payment: PointsPayment, before: PointsPaymentView) -> PointsPaymentView:
-    """Store that the payment has changed; returns it with what became of it."""
+    """Store when the payment has changed, add an entry to the audit log, and return the payment with its new state."""
+    # Only `updatedAt` changes: the status follows from the hold.
     after = view_payment(call, PAYMENTS.store(call.db, payment, {}, call.now))
     _audit(call, payment, before, after)
     return after

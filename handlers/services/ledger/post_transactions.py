@@ -1,7 +1,7 @@
-"""Posting ledger transactions: any number of them in a fixed number of statements, each key once.
+"""Posts ledger transactions: any number of them in a fixed number of statements, each key once.
 
-All movements of points by request are posted here: those of one call or of several, sets of which all or none are
-posted, and batches whose items are posted independently, except items of one set.
+All movements of points by request are posted here: of one call or several calls, as sets, of which all movements or
+none are posted, and as batches, whose items are posted independently of each other, except items of one set.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -42,11 +42,12 @@ MovementOutcome = int | Refusal | NotBatchable
 
 
 def post(calls: Sequence[Call], movements: Sequence[Movement], *, atomic: bool = False) -> list[MovementOutcome]:
-    """Post the movement of each call, one after the other, those of one set at the position of its first one.
+    """Post movements one after the other, but all movements of a set at the position of its first one.
 
-    The calls are of one organization and moment; a batch or set is several movements of one call. All movements of a
-    set are posted or none. Returns an outcome for each movement; if `atomic`, all are posted or none, and the first
-    refusal is raised. A movement is NotBatchable if its key is that of another call, which may be refused.
+    `calls` has the call of each movement; several movements of one call are a batch or a set. The calls are of one
+    organization and moment. All movements of a set are posted or none. Returns an outcome for each movement; if
+    `atomic`, all are posted or none, and the first refusal is raised. A movement is NotBatchable if an earlier call
+    here has its key, since that call may be refused.
     """
     if not movements:
         return []
@@ -59,15 +60,16 @@ def post(calls: Sequence[Call], movements: Sequence[Movement], *, atomic: bool =
     account_ids |= {transaction.ledger_account_id for transaction in transactions.values()}
     unit.lock_wallets({wallet_id for side in sides for wallet_id in side if wallet_id is not None}, account_ids)
     if reverts:
-        # Read under the lock, since another transaction may have moved them.
+        # Read again under the lock, since another transaction may have changed them.
         transactions = posting.find_stored(call.db, unit.organization_id, reverts)
     return MovementBatch(unit, calls, movements, transactions).post_all(account_ids, atomic=atomic)
 
 
 class MovementBatch:
-    """Movements between locked wallets of a unit of work, each requested by its call, to be posted as by `post`.
+    """Movements between locked wallets of a unit of work; `post_all` posts them.
 
-    `transactions` are the ones that the movements revert. The constructor looks up earlier uses of the keys.
+    `calls` has the call of each movement; `reverted_transactions` are the transactions that movements revert, by id.
+    The constructor looks up earlier uses of the keys.
     """
 
     def __init__(
@@ -75,7 +77,7 @@ class MovementBatch:
         unit: UnitOfWork,
         calls: Sequence[Call],
         movements: Sequence[Movement],
-        transactions: Mapping[int, Stored] = MappingProxyType({}),
+        reverted_transactions: Mapping[int, Stored] = MappingProxyType({}),
     ) -> None:
         self._unit = unit
         self._calls = calls
@@ -83,12 +85,15 @@ class MovementBatch:
             movement if movement.system_unique_key is not None else replace(movement, system_unique_key=call.new_key())
             for call, movement in zip(calls, movements, strict=True)
         ]
-        self._reverted_transactions = transactions
+        self._reverted_transactions = reverted_transactions
         self._digests = [_digest(movement) for movement in self.movements]
         keys = [movement.system_unique_key or "" for movement in self.movements]
-        self._posted_by_key, self._reserved_ids = posting.look_up(unit.db, unit.organization_id, keys)
+        self._posted_by_key, self._new_transaction_ids = posting.find_posted_and_reserve_ids(
+            unit.db, unit.organization_id, keys
+        )
+        # By the position of the movement.
         self._outcomes: dict[int, MovementOutcome] = {}
-        # For each movement that repeats an earlier one: the positions of the two.
+        # The position of the earlier movement with the same key, by the position of the repeated one.
         self._repeats: dict[int, int] = {}
 
     def post_all(self, account_ids: Collection[int], *, atomic: bool = False) -> list[MovementOutcome]:
@@ -97,10 +102,10 @@ class MovementBatch:
         Movements with one `atomic_set_id` are a set: all of them are posted or none. If `atomic`, this holds for all
         movements, and the first refusal is raised.
         """
-        self._answer_used_keys()
+        self._find_outcomes_of_used_keys()
         sets = self._fail_refused_sets_and_group_others()
         postings: dict[int, Posting] = {}
-        ids = IdAllocator(self._unit.db, "ledger_transactions", SPARE_IDS, self._reserved_ids)
+        ids = IdAllocator(self._unit.db, "ledger_transactions", SPARE_IDS, self._new_transaction_ids)
         dates = [m.external_event_date for m in self.movements if m.external_event_date is not None]
         since = min(dates, default=None)
         self._unit.open_for_request(account_ids=account_ids, transaction_ids=ids, since=since)
@@ -121,8 +126,8 @@ class MovementBatch:
                     raise outcome
         return outcomes
 
-    def _answer_used_keys(self) -> None:
-        """Take the results of keys that were used before, and find keys that are used twice."""
+    def _find_outcomes_of_used_keys(self) -> None:
+        """Set the outcomes of refused movements and of keys that were used before; find keys that are used twice."""
         first: dict[str, int] = {}
         for position, (movement, call) in enumerate(zip(self.movements, self._calls, strict=True)):
             key, digest = movement.system_unique_key or "", self._digests[position]
@@ -147,7 +152,7 @@ class MovementBatch:
     def _fail_refused_sets_and_group_others(self) -> list[list[int]]:
         """Fail the sets with a refused item; return the positions of the other movements, grouped by set.
 
-        So interleaved sets have the same result as sets posted one after the other.
+        Since they are grouped, interleaved sets have the same result as sets posted one after the other.
         """
         refused_sets = {
             self.movements[position].atomic_set_id
@@ -160,11 +165,12 @@ class MovementBatch:
         for position, movement in enumerate(self.movements):
             if position not in self._outcomes and position not in self._repeats:
                 set_id = movement.atomic_set_id
+                # Each movement without a set is a group of its own.
                 sets.setdefault((set_id, position if set_id is None else -1), []).append(position)
         return list(sets.values())
 
     def _post_set(self, positions: Sequence[int], *, atomic: bool) -> dict[int, Posting]:
-        """Post the movements of a set, all or none; `atomic` raises a refusal."""
+        """Post the movements of a set, all or none; return the postings by position. If `atomic`, raise a refusal."""
         unit = self._unit
         savepoint, postings = unit.ledger.savepoint(), dict[int, Posting]()
         for position in positions:
@@ -172,7 +178,7 @@ class MovementBatch:
             try:
                 postings[position] = self._post_one(movement, self._digests[position])
             except Refusal as raised:
-                refusal = _placed(raised, movement.pointer)
+                refusal = _with_pointer(raised, movement.pointer)
                 if atomic:
                     raise refusal from raised
                 unit.ledger.rollback_to(savepoint)
@@ -180,12 +186,12 @@ class MovementBatch:
                 self._fail_set(movement.atomic_set_id)
                 return {}
         if self._calls[0] is not self._calls[-1]:
-            # As if the next call came after the consequences of this one.
+            # The derived events of this call are evaluated before the next call, as if the calls were not batched.
             evaluate_changes(unit, MOVED, origin=self._calls[positions[0]].origin)
         return postings
 
     def _fail_set(self, set_id: str | None) -> None:
-        """Refuse the other items of a set that has a refused item."""
+        """Refuse all items of a set without an outcome, because another item was refused."""
         for position, movement in enumerate(self.movements):
             if set_id is not None and movement.atomic_set_id == set_id and position not in self._outcomes:
                 self._outcomes[position] = SetFailed("Another item of the set was refused.")
@@ -209,7 +215,7 @@ class MovementBatch:
         if account is None or (movement.ledger_id is not None and account.ledger_id != movement.ledger_id):
             raise UnknownLedgerAccount(unknown_account(movement.ledger_id, movement.ledger_account_id))
         source, target = movement.from_wallet_id, movement.to_wallet_id
-        _check(movement, self._unit.now)
+        _refuse_contradictions(movement, self._unit.now)
         if movement.availability is not None:
             references.refuse_unknown_event_types(self._unit.configuration, movement.availability)
         for wallet_id in (source, target):
@@ -252,9 +258,9 @@ class MovementBatch:
 
 
 def _digest(movement: Movement) -> bytes:
-    """The digest of all fields by which two requests are the same."""
+    """The digest of a movement: two movements with the same digest are the same request."""
     fields = [*_request_fields_of(movement)]
-    # Requests of the versions before these fields are still recognized.
+    # Later fields are added only if they are set, so that requests to earlier versions are still recognized.
     if movement.qualifying_amount is not None:
         fields.append(movement.qualifying_amount)
     if not movement.counts_as_activity:
@@ -265,8 +271,8 @@ def _digest(movement: Movement) -> bytes:
 
 
 _LATER_FIELDS = {"qualifying_amount", "counts_as_activity", "availability"}
-_NOT_ASKED_FOR = {"system_unique_key", "pointer", "refusal", "refusal_if_new", *_LATER_FIELDS}
-_request_fields_of = attrgetter(*(field.name for field in fields(Movement) if field.name not in _NOT_ASKED_FOR))
+_NOT_IN_DIGEST = {"system_unique_key", "pointer", "refusal", "refusal_if_new", *_LATER_FIELDS}
+_request_fields_of = attrgetter(*(field.name for field in fields(Movement) if field.name not in _NOT_IN_DIGEST))
 
 
 def _add_to_audit_log(call: Call, movement: Movement, step: Posting, transaction_id: int) -> None:
@@ -296,7 +302,7 @@ def _add_to_audit_log(call: Call, movement: Movement, step: Posting, transaction
     )
 
 
-def _check(movement: Movement, now: datetime) -> None:
+def _refuse_contradictions(movement: Movement, now: datetime) -> None:
     """Refuse a movement whose fields contradict each other."""
     faults = []
     is_mint = movement.from_wallet_id is None and movement.to_wallet_id is not None
@@ -309,8 +315,8 @@ def _check(movement: Movement, now: datetime) -> None:
         faults.append(FieldFault(detail, pointer="/countsAsActivity"))
     if movement.availability is not None:
         if not is_mint or movement.manual:
-            what = "can only be sent for a mint" if not is_mint else "cannot be sent with manual capture"
-            faults += [FieldFault(f"{n} {what}", pointer=f"/{n}") for n in movement.availability.names]
+            problem = "can only be sent for a mint" if not is_mint else "cannot be sent with manual capture"
+            faults += [FieldFault(f"{name} {problem}", pointer=f"/{name}") for name in movement.availability.names]
         else:
             faults += movement.availability.field_faults()
     if movement.expiration_date is not None:
@@ -322,8 +328,8 @@ def _check(movement: Movement, now: datetime) -> None:
         raise InvalidRequest(faults)
 
 
-def _placed(refusal: Refusal, pointer: str) -> Refusal:
-    """The refusal of one item, with pointers of its faults into the whole request."""
+def _with_pointer(refusal: Refusal, pointer: str) -> Refusal:
+    """The refusal of the item at `pointer`, whose faults then point into the whole request."""
     if not pointer or not isinstance(refusal, InvalidRequest):
         return refusal
     return InvalidRequest([replace(fault, pointer=pointer + (fault.pointer or "")) for fault in refusal.faults])
@@ -332,7 +338,7 @@ def _placed(refusal: Refusal, pointer: str) -> Refusal:
 def post_and_answer(
     calls: Sequence[Call], movements: Sequence[Movement], *, atomic: bool = False
 ) -> list[list[TransactionRow] | Refusal | NotBatchable]:
-    """Post the movement of each call as `post` does; return the rows instead of the id of its transaction."""
+    """Post movements by `post`; return the rows of each posted transaction instead of its id."""
     outcomes = post(calls, movements, atomic=atomic)
     posted = [
         (movement, outcome) for movement, outcome in zip(movements, outcomes, strict=True) if isinstance(outcome, int)
@@ -344,7 +350,7 @@ def post_and_answer(
 def mint_and_answer(
     calls: Sequence[Call], movements: Sequence[Movement]
 ) -> list[list[TransactionRow] | Refusal | NotBatchable]:
-    """Post mints on the default accounts of their ledgers, as `post_and_answer`."""
+    """Post mints on the default accounts of their ledgers by `post_and_answer`."""
     organization_id, ledger_ids = calls[0].organization.organization_id, {movement.ledger_id for movement in movements}
     accounts = {
         account.ledger_id: account.ledger_account_id
@@ -356,6 +362,7 @@ def mint_and_answer(
 
 
 def _on_account(movement: Movement, ledger_account_id: int | None) -> Movement:
+    """The movement on the default account of its ledger; refused if that is None."""
     refusal = None
     if ledger_account_id is None:
         refusal = UnknownLedgerAccount(f"The ledger {movement.ledger_id} has no default account.")
@@ -363,7 +370,7 @@ def _on_account(movement: Movement, ledger_account_id: int | None) -> Movement:
 
 
 def _rows_as_answered(call: Call, posted: Sequence[tuple[Movement, int]]) -> list[list[TransactionRow]]:
-    """The rows of each movement's transaction as first returned, with those posted as part of it.
+    """The rows of each movement's transaction and of the transactions posted as part of it, as first returned.
 
     Later changes of the transactions are not included.
     """
@@ -371,7 +378,7 @@ def _rows_as_answered(call: Call, posted: Sequence[tuple[Movement, int]]) -> lis
         call.db, call.organization.organization_id, [transaction_id for _, transaction_id in posted]
     )
     return [
-        # A capture may have left a part of the fiat value: the request has the original one.
+        # A partial capture has lowered the stored fiat value: the request has the original one.
         [replace(row, fiat_value=movement.fiat_value) for row in rows[transaction_id]]
         if movement.manual
         else rows[transaction_id]

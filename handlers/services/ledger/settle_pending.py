@@ -1,4 +1,4 @@
-"""Settling pending transactions by request: captures, and early releases of mints that wait."""
+"""Settles pending transactions by request: captures them, or makes waiting mints available early."""
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,39 +18,42 @@ from persistence import posting
 
 
 def capture(call: Call, account: LedgerAccount, amounts: Sequence[tuple[int, Decimal | None]]) -> None:
-    """Capture pending transactions of the account, all or none; raises the first refusal."""
-    with _pending(call, account, [transaction_id for transaction_id, _ in amounts]) as (unit, transactions):
+    """Capture pending transactions of the account, all or none; raises the first refusal.
+
+    `amounts` has the id of each transaction, and the amount to capture (None for all of it).
+    """
+    with _open_pending(call, account, [transaction_id for transaction_id, _ in amounts]) as (unit, transactions):
         for index, (transaction, (_, amount)) in enumerate(zip(transactions, amounts, strict=True)):
             try:
                 unit.ledger.capture(transaction, unit.ledger.accounts[account.ledger_account_id], amount)
             except InvalidRequest as invalid:
-                place = f"/transactions/{index}/captureAmount"
-                raise InvalidRequest([replace(fault, pointer=place) for fault in invalid.faults]) from invalid
+                pointer = f"/transactions/{index}/captureAmount"
+                raise InvalidRequest([replace(fault, pointer=pointer) for fault in invalid.faults]) from invalid
             _add_to_audit_log(call, transaction, {"isPending": False, "captureAmount": amount})
 
 
 def release(call: Call, account: LedgerAccount, transaction_ids: Sequence[int]) -> None:
-    """Make mints of the account that wait available now, all or none; raises the first refusal."""
-    # That points are available is reported whatever the configuration is.
-    with _pending(call, account, transaction_ids, reported=(POINTS_AVAILABLE,)) as (unit, transactions):
+    """Make waiting mints of the account available now, all or none; raises the first refusal."""
+    # The event about available points is reported even if the configuration does not use it.
+    with _open_pending(call, account, transaction_ids, reported=(POINTS_AVAILABLE,)) as (unit, transactions):
         for transaction in posting.with_orders(call.db, unit.organization_id, transactions):
             unit.ledger.make_available(transaction, unit.ledger.accounts[account.ledger_account_id], call.now)
             _add_to_audit_log(call, transaction, {"isPending": False, "availableAt": call.now})
 
 
 @contextmanager
-def _pending(
+def _open_pending(
     call: Call, account: LedgerAccount, transaction_ids: Collection[int], reported: Collection[str] = ()
 ) -> Iterator[tuple[UnitOfWork, list[Stored]]]:
-    """An open unit of work with transactions of the account, their wallets locked; flushed at the end of the block.
+    """Lock the wallets of pending transactions, and open a unit of work; flush it at the end of the block.
 
-    `reported` is as in `UnitOfWork`.
+    Yields the unit and the transactions. `reported` is as in `UnitOfWork`. Raises UnknownLedgerTransaction.
     """
     unit, account_ids = UnitOfWork(call, reported=reported), {account.ledger_account_id}
     transactions = posting.find_stored(call.db, unit.organization_id, set(transaction_ids))
     sides = [(transaction.from_wallet_id, transaction.to_wallet_id) for transaction in transactions.values()]
     unit.lock_wallets({wallet_id for side in sides for wallet_id in side if wallet_id is not None}, account_ids)
-    # Read again under the lock, since another transaction may have moved them.
+    # Read again under the lock, since another transaction may have settled them.
     transactions = posting.find_stored(call.db, unit.organization_id, set(transaction_ids))
     with open_unit(unit, MOVED, account_ids=account_ids):
         for transaction_id in transaction_ids:
@@ -61,7 +64,7 @@ def _pending(
 
 
 def _add_to_audit_log(call: Call, transaction: Stored, after: dict[str, object]) -> None:
-    """Add an entry to the audit log about a transaction that is not pending any more."""
+    """Add an entry to the audit log about a transaction that is no longer pending."""
     call.audit.add(
         "ledger-transaction",
         transaction.ledger_transaction_id,
