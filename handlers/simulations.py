@@ -21,7 +21,7 @@ def simulate(call: Call, body: SimulationRequest) -> Simulation:
         _refuse_to_member(own_id, body)
     if body.scenario.campaign_keys is not None:
         references.refuse_unknown_campaigns(call, body.scenario.campaign_keys)
-    return run(call, body, tells_rules=own_id is None)
+    return run(call, body, with_errors=own_id is None)
 
 
 def _refuse_to_member(own_id: str, body: SimulationRequest) -> None:

@@ -1,4 +1,4 @@
-"""Assigning and using coupons by request: each key has one result, and each request one unit of work."""
+"""Assigns and uses coupons by request: each key has one result, and the calls of a batch share one unit of work."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,7 +32,7 @@ _LATER_FIELDS = ("order_total", "remaining_value", "lock_key")
 
 @dataclass(frozen=True, slots=True)
 class CouponCommand:
-    """The command of a request on either surface; fields that a surface does not offer keep their defaults."""
+    """The command of a request on one of the surfaces; fields that the surface does not offer keep their defaults."""
 
     codes: tuple[str, ...] = ()
     coupon_id: int | None = None
@@ -61,9 +61,9 @@ class CouponCommand:
         return self.auto_assign or self.lock_key is not None
 
     def digest(self, kind: str, member_id: int, book: CouponBook) -> bytes:
-        """The digest by which two requests are the same: all fields, except the keys of a batch's other items."""
+        """The digest of all fields: two requests with the same digest are the same request."""
         details = [getattr(self, name) for name in self.__slots__ if name not in _LATER_FIELDS]
-        # Requests without them keep the digest that they were stored with before there were these fields.
+        # Later fields are added only if they are set, so that requests to earlier versions are still recognized.
         if self.order_total is not None:
             details.append(self.order_total)
         if self.remaining_value is not None:
@@ -88,7 +88,7 @@ class CouponCommand:
 
 @dataclass(frozen=True, slots=True)
 class CouponRequest:
-    """The command of a call, for a member and a book; `lock` is what the command names, once it is found."""
+    """The command of a call, for a member and a book; `lock` is the lock that the command names, None until found."""
 
     member: Member
     book: CouponBook
@@ -108,32 +108,36 @@ def use_coupons(calls: Sequence[Call], requests: Sequence[CouponRequest]) -> lis
 def assign_coupons(calls: Sequence[Call], requests: Sequence[CouponRequest]) -> list[list[CouponUsage] | Refusal]:
     """Assign coupons to the member of each call, one after the other in one unit of work.
 
-    They are the coupons named by code, or the next ones: all or none if the command `is_strict`, as many as possible,
-    but at least one, if not. The same keys with the same request return the same usages.
+    The coupons are the ones with the codes of the command, or the next ones of the book. If the command `is_strict`,
+    all are assigned or none; if not, as many as possible, but at least one. The same keys with the same request return
+    the same usages.
     """
     return _Requests("assign", ASSIGNED, calls, requests, _assign).run_all()
 
 
-Do = Callable[[CouponWork, Call, CouponRequest, CouponBook, bytes], list[CouponUsage]]
+Execute = Callable[[CouponWork, Call, CouponRequest, CouponBook, bytes], list[CouponUsage]]
 
 
 class _Requests:
-    """The requests of calls, all of one kind. `do` applies each, unless its keys show that it was applied before."""
+    """The requests of calls, all of one `kind`: to assign, or to use.
+
+    `execute` executes a request, unless its keys were used before. `reason` is the reason in the derived events.
+    """
 
     def __init__(
-        self, kind: str, reason: str, calls: Sequence[Call], requests: Sequence[CouponRequest], do: Do
+        self, kind: str, reason: str, calls: Sequence[Call], requests: Sequence[CouponRequest], execute: Execute
     ) -> None:
         self._kind = kind
         self._reason = reason
         self._calls = calls
         self._requests = requests
-        self._do = do
+        self._execute = execute
         self._usages: ResultsByKey[CouponUsage] = ResultsByKey()
         self._locks: Mapping[str, CouponLock] = {}
 
     def run_all(self) -> list[list[CouponUsage] | Refusal]:
         """The usages of each request, or its refusal."""
-        parts = [
+        changes = [
             RequestedChange(
                 call,
                 request.member.member_id,
@@ -142,12 +146,12 @@ class _Requests:
             )
             for call, request in zip(self._calls, self._requests, strict=True)
         ]
-        return apply_batch(parts, self._prepare)
+        return apply_batch(changes, self._prepare)
 
     def _prepare(self, unit: UnitOfWork) -> None:
-        """Find the usages that the keys have made, and load the books with the coupons that are named."""
+        """Find the usages of earlier requests with the same keys; load the books, and the coupons that are named."""
         keys = {key for request in self._requests for key in request.command.keys}
-        # A use that assigns makes two usages.
+        # A use that assigns creates two usages.
         count = sum([request.command.count + request.command.may_assign for request in self._requests])
         stored_usages, usage_ids = look_up_and_reserve(unit, keys, count)
         for usage in stored_usages:
@@ -175,28 +179,29 @@ class _Requests:
                 loader.lock_stock(loader.book(coupon_book_id=book_id))
 
     def _apply_request(self, call: Call, request: CouponRequest, unit: UnitOfWork) -> list[CouponUsage]:
-        """Return the usages that an earlier request with the same keys made, else make them."""
+        """Return the usages of an earlier request with the same keys; if there are none, execute the request."""
         command = request.command
-        _refuse_twofold_price(command)
+        _refuse_two_prices(command)
         digest = command.digest(self._kind, request.member.member_id, request.book)
-        before = [usage for key in command.keys if (usage := self._usages.find(key, digest)) is not None]
-        if before:
-            return sorted(before, key=lambda usage: usage.coupon_usage_id)
+        earlier_usages = [usage for key in command.keys if (usage := self._usages.find(key, digest)) is not None]
+        if earlier_usages:
+            return sorted(earlier_usages, key=lambda usage: usage.coupon_usage_id)
         coupons = unit.coupons
         book = coupons.loader.book(coupon_book_id=request.book.coupon_book_id)
         if command.lock_key is not None:
             request = replace(request, lock=_lock_of(request, self._locks.get(command.lock_key)))
-        usages = self._do(coupons, call, request, book, digest)
+        usages = self._execute(coupons, call, request, book, digest)
         for usage in usages:
             self._usages.add(usage.system_unique_key, usage.request_digest, usage)
         return usages
 
 
 def _use(coupons: CouponWork, call: Call, request: CouponRequest, book: CouponBook, digest: bytes) -> list[CouponUsage]:
+    """Use the coupon that the command names by code, id or lock; if it names none, the next one of the member."""
     command = request.command
-    chosen_coupons = _named_coupons(coupons, book, command)
+    named_coupons = _named_coupons(coupons, book, command)
     use = Use(
-        coupon=chosen_coupons[0] if chosen_coupons else None,
+        coupon=named_coupons[0] if named_coupons else None,
         amount_discounted=command.amount_discounted,
         bypass=command.bypass,
         auto_assign=command.auto_assign,
@@ -205,7 +210,7 @@ def _use(coupons: CouponWork, call: Call, request: CouponRequest, book: CouponBo
     details = command.details(command.keys[0] if command.keys else None, digest)
     if request.lock is not None:
         coupon = coupons.loader.state.coupons[request.lock.coupon_id]
-        if chosen_coupons and chosen_coupons[0].coupon_id != coupon.coupon_id:
+        if named_coupons and named_coupons[0].coupon_id != coupon.coupon_id:
             fault = FieldFault("code is not that of the coupon that couponLockKey keeps", pointer="/code")
             raise InvalidRequest([fault])
         return coupons.use_locked(request.lock, replace(use, coupon=coupon), details)
@@ -213,9 +218,9 @@ def _use(coupons: CouponWork, call: Call, request: CouponRequest, book: CouponBo
 
 
 def _lock_of(request: CouponRequest, lock: CouponLock | None) -> CouponLock:
-    """The lock that a use names, which is the member's and of the book; raises UnknownCouponLock."""
-    place = request.member.member_id, request.book.coupon_book_id
-    if lock is None or (lock.member_id, lock.coupon_book_id) != place:
+    """The lock that a use names, if it belongs to the member and the book; raises UnknownCouponLock."""
+    member_and_book = request.member.member_id, request.book.coupon_book_id
+    if lock is None or (lock.member_id, lock.coupon_book_id) != member_and_book:
         raise UnknownCouponLock(f"The member has no lock {request.command.lock_key} of a coupon of the book.")
     return lock
 
@@ -223,6 +228,7 @@ def _lock_of(request: CouponRequest, lock: CouponLock | None) -> CouponLock:
 def _assign(
     coupons: CouponWork, call: Call, request: CouponRequest, book: CouponBook, digest: bytes
 ) -> list[CouponUsage]:
+    """Assign the coupons that the command names, or the next ones; if it is refused, nothing has changed."""
     _refuse_past_expiry(call, request.command)
     return coupons.run_or_roll_back(lambda: _assign_each(coupons, request.member, book, request.command, digest))
 
@@ -230,9 +236,9 @@ def _assign(
 def _assign_each(
     coupons: CouponWork, member: Member, book: CouponBook, command: CouponCommand, digest: bytes
 ) -> list[CouponUsage]:
-    """Assign the named coupons, or the number asked for.
+    """Assign the coupons that the command names, or the next ones, as many as its `count`.
 
-    Raises the first refusal if it `is_strict`, or if nothing could be assigned.
+    Raises the first refusal if the command `is_strict`, or if nothing could be assigned.
     """
     usages: list[CouponUsage] = []
     refusals: list[Refusal] = []
@@ -261,7 +267,7 @@ def _assign_each(
 
 
 def look_up_and_reserve(unit: UnitOfWork, keys: Collection[str], count: int) -> tuple[list[CouponUsage], Sequence[int]]:
-    """Return the usages under these keys, and `count` ids for new ones; reserve as many ids for events of the unit."""
+    """Return the usages with these keys, and `count` reserved ids for new usages; reserve `count` event ids, too."""
     used_keys, usage_ids, event_ids = usages.look_up(unit.db, unit.organization_id, keys, count)
     unit.event_allocator.add_reserved(event_ids)
     if not used_keys:
@@ -270,7 +276,7 @@ def look_up_and_reserve(unit: UnitOfWork, keys: Collection[str], count: int) -> 
 
 
 def as_answered(usage: CouponUsage) -> CouponUsage:
-    """The usage that was first returned, without later changes."""
+    """The usage as first returned, without later changes."""
     return replace(usage, reversal_usage_id=None, updated_at=usage.created_at)
 
 
@@ -282,7 +288,10 @@ def _named_coupons(coupons: CouponWork, book: CouponBook, command: CouponCommand
 
 
 def _finders(coupons: CouponWork, book: CouponBook, command: CouponCommand) -> list[Callable[[], Coupon | None]]:
-    """A function for each coupon to be assigned that finds it; an unknown code is refused when its turn comes."""
+    """For each coupon to be assigned, a function that finds it, or returns None for the next coupon of the book.
+
+    So an unknown code is refused only when its function is called.
+    """
     if command.coupon_id is not None:
         [coupon] = _named_coupons(coupons, book, command)
         return [lambda: coupon]
@@ -291,8 +300,8 @@ def _finders(coupons: CouponWork, book: CouponBook, command: CouponCommand) -> l
     return [lambda: None] * command.count
 
 
-def _refuse_twofold_price(command: CouponCommand) -> None:
-    """Refuse a command with several prices, and one that captures a pending burn for more than one usage."""
+def _refuse_two_prices(command: CouponCommand) -> None:
+    """Refuse a command with two prices, and a command that captures one pending burn for several usages."""
     faults = []
     if command.pending is not None:
         pointer = "/pendingCaptureLedgerTransactionId"

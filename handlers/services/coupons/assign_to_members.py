@@ -1,4 +1,4 @@
-"""Assigning a coupon to each of many members, independently of one another."""
+"""Assigns a coupon to each of many members, independently of each other."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from persistence.members import MEMBERS
 
 @dataclass(frozen=True, slots=True)
 class BatchItem:
-    """A member to whom a batch assigns, by either id or both."""
+    """A member to whom a batch assigns, by one of the two ids or by both."""
 
     member_id: int | None = None
     loyalty_member_id: str | None = None
@@ -30,7 +30,7 @@ class BatchItem:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentOutcome:
-    """The outcome of one item of a batch."""
+    """The outcome of one item of a batch: the usage, or the refusal; `member_id` is None for an unknown member."""
 
     member_id: int | None
     system_unique_key: str | None
@@ -59,7 +59,7 @@ class _Batch:
         self._command = command
 
     def run(self, items: Sequence[BatchItem], members_of_items: Mapping[Any, Member]) -> list[AssignmentOutcome]:
-        """Assign to each item's member, in order; returns an outcome for each."""
+        """Assign a coupon to the member of each item, in order; return the outcome of each item."""
         keys = [item.system_unique_key for item in items if item.system_unique_key is not None]
         stored_usages, usage_ids = look_up_and_reserve(self._unit, keys, len(items))
         self._usages = ResultsByKey((usage.system_unique_key, usage.request_digest, usage) for usage in stored_usages)
@@ -67,7 +67,7 @@ class _Batch:
         return [self._assign_item(item, _member_of(item, members_of_items)) for item in items]
 
     def _assign_item(self, item: BatchItem, member: Member | None) -> AssignmentOutcome:
-        """Assign a coupon to the member of an item, or find the usage under its key; return the outcome."""
+        """Assign a coupon to the member of an item, unless the key of the item was used before; return the outcome."""
         key = item.system_unique_key
         try:
             if member is None:
@@ -85,7 +85,7 @@ class _Batch:
 
 
 def _members_of(call: Call, items: Collection[BatchItem]) -> dict[Any, Member]:
-    """The members of a batch, by each of their ids."""
+    """The members of a batch, by `memberId` and by `loyaltyMemberId`."""
     organization_id = call.organization.organization_id
     ids = {item.member_id for item in items if item.member_id is not None}
     loyalty_ids = {item.loyalty_member_id for item in items if item.loyalty_member_id is not None}

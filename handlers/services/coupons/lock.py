@@ -1,4 +1,4 @@
-"""Locking coupons, and releasing the locks."""
+"""Locks coupons, and releases the locks."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _ENTITY = "coupon-lock"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockRequest:
-    """The request to lock a coupon, for `valid_for` or half an hour."""
+    """The request to lock a coupon, by default for half an hour (`valid_for`)."""
 
     code: str | None = None
     auto_assign: bool = False
@@ -44,15 +44,15 @@ class LockView:
 def lock_coupon(call: Call, member: Member, book: CouponBook, request: LockRequest) -> LockView:
     """Lock a coupon of a book for a member; the same request under the same key returns the first response.
 
-    Raises CouponLocked, KeyReused, InvalidRequest for a `valid_for` that cannot be, or what a use is refused with.
+    Raises CouponLocked, KeyReused, InvalidRequest for an impossible `valid_for`, or a refusal of a use.
     """
     digest = digest_of(
         (_ENTITY, member.member_id, book.coupon_book_id, request.code, request.auto_assign, request.valid_for)
     )
     with unit_of_work(call, [member.member_id], _LOCKED) as unit:
         stored_locks = LOCKS.find_all(call.db, unit.organization_id, system_unique_key=[request.system_unique_key])
-        before = ResultsByKey((lock.system_unique_key, lock.request_digest, lock) for lock in stored_locks)
-        lock = before.find(request.system_unique_key, digest)
+        earlier_locks = ResultsByKey((lock.system_unique_key, lock.request_digest, lock) for lock in stored_locks)
+        lock = earlier_locks.find(request.system_unique_key, digest)
         if lock is None:
             valid_for = request.valid_for or DEFAULT_VALIDITY
             expires_at = end_of_validity(valid_for, call.now, call.organization.zone, MAX_VALIDITY)
@@ -66,17 +66,17 @@ def lock_coupon(call: Call, member: Member, book: CouponBook, request: LockReque
             lock = work.lock(member.member_id, book, command)
             _audit(call, lock, after={"couponBookId": book.coupon_book_id, "couponId": lock.coupon_id})
             return _view(lock, work.loader.state.coupons[lock.coupon_id].code)
-    return _of_stored(call, lock)
+    return _view_with_code(call, lock)
 
 
 def release_lock(call: Call, coupon_lock: CouponLock) -> LockView:
     """Release a lock; raises CouponLockEnded."""
     with unit_of_work(call, [coupon_lock.member_id], _RELEASED) as unit:
-        # Read again under the lock, since another transaction may have used it.
+        # Read again while the member is locked, since another transaction may have ended the coupon lock.
         coupon_lock = LOCKS.find(call.db, unit.organization_id, coupon_lock.coupon_lock_id) or coupon_lock
         unit.coupons.release(coupon_lock)
         _audit(call, coupon_lock, after={"isReleased": True})
-    return _of_stored(call, coupon_lock)
+    return _view_with_code(call, coupon_lock)
 
 
 def release_locks(call: Call, members: Collection[Member]) -> None:
@@ -86,11 +86,13 @@ def release_locks(call: Call, members: Collection[Member]) -> None:
     if not (member_ids and locks.find_active(call.db, organization_id, member_ids, call.now)):
         return
     UnitOfWork(call).lock(member_ids=member_ids)
+    # Read again while the members are locked.
     active = locks.find_active(call.db, organization_id, member_ids, call.now)
     locks.release(call.db, organization_id, [lock.coupon_lock_id for lock in active], call.now)
 
 
-def _of_stored(call: Call, lock: CouponLock) -> LockView:
+def _view_with_code(call: Call, lock: CouponLock) -> LockView:
+    """Look up the code of a lock's coupon; return the lock in the form of the response."""
     coupon = COUPONS.find(call.db, lock.organization_id, lock.coupon_id)
     return _view(lock, None if coupon is None else coupon.code)
 

@@ -53,8 +53,8 @@ def member_books_page(
 ) -> Paged[MemberBook]:
     """A page of the books that match the query and the conditions, and that the member could use now.
 
-    With `explain` all matching books are included, with their exclusions. `in_stock` selects books that have, or have
-    not, anything left to assign; the latter only without `explain`.
+    With `explain` all matching books are included, with their exclusions. If `in_stock` is True, an empty stock is an
+    exclusion, too; if it is False, which only works without `explain`, only books with an empty stock are included.
     """
     organization_id = call.organization.organization_id
     view = _MemberView(call, member)
@@ -94,7 +94,7 @@ class _MemberView:
         self._configuration = configuration_of(call.db, call.organization)
         keys = self._configuration.tier_keys
         tiers = current_tiers(call, [member])[member.member_id]
-        # A tier created after the configuration was read does not matter to any book yet.
+        # Tiers that were created after the configuration was read do not matter to any book yet.
         self.tier_keys = frozenset(keys[t.loyalty_tier_id] for t in tiers if t.loyalty_tier_id in keys)
         audiences_by_member = match_audiences(
             call.db, call.organization.organization_id, self._configuration.audiences, [member], call.now
@@ -103,7 +103,10 @@ class _MemberView:
         self.audience_keys = frozenset(audience.audience_key for audience in audiences)
 
     def books(self, books: Sequence[CouponBook], *, with_stock_only: bool) -> list[MemberBook]:
-        """The books for the member, in a fixed number of statements."""
+        """The books for the member, in a fixed number of statements.
+
+        If `with_stock_only`, an empty stock is an exclusion.
+        """
         if not books:
             return []
         call, member = self._call, self._member
@@ -115,20 +118,20 @@ class _MemberView:
         totals_of_books = holdings.find_usage_totals(
             call.db, member.organization_id, [member.member_id], assigned, since
         )
-        locked, reserved_stock = self._locks(books)
+        locks_by_book, reserved_stock = self._locks(books)
         stock = self._stock(books, reserved_stock) if with_stock_only else {}
-        asks_for_points = any(
+        needs_balances = any(
             book.condition or book.assignment_required_points or book.usage_required_points for book in books
         )
-        views = self._views() if asks_for_points else []
+        wallets = self._wallet_views() if needs_balances else []
         conditions = [book.condition for book in books if book.condition]
-        context = self._context(views, conditions) if conditions else {}
-        available = {view.ledger_account_key: view.current_balance - view.pending_debit_balance for view in views}
+        context = self._context(wallets, conditions) if conditions else {}
+        available = {view.ledger_account_key: view.current_balance - view.pending_debit_balance for view in wallets}
         visible = []
         for book in books:
             totals = totals_of_books.get((member.member_id, book.coupon_book_id), _NO_TOTALS)
             amounts_of_book = amounts.get(book.coupon_book_id, _NONE)
-            locks = locked.get(book.coupon_book_id, ())
+            locks = locks_by_book.get(book.coupon_book_id, ())
             account_key = (book.required_points_config or {}).get("ledgerAccountKey", "")
             facts = MemberFacts(
                 at=call.now,
@@ -153,7 +156,7 @@ class _MemberView:
         return [book for book in books if (remaining := stock[book.coupon_book_id]) is not None and remaining < 1]
 
     def _locks(self, books: Sequence[CouponBook]) -> tuple[Mapping[int, Sequence[CouponLock]], Mapping[int, int]]:
-        """The member's active locks by book, and the number of all that reserve something of its stock."""
+        """The member's active locks by book, and for each book how many locks of all members reserve its stock."""
         now, member = self._call.now, self._member
         ids = [b.coupon_book_id for b in books if b.locked_until is not None and b.locked_until > now]
         if not ids:
@@ -167,7 +170,7 @@ class _MemberView:
         return by_book, reserved_stock
 
     def _stock(self, books: Sequence[CouponBook], reserved_stock: Mapping[int, int]) -> dict[int, Decimal | None]:
-        """The amount left to assign of each book; for a list of codes, 1 means any number."""
+        """The amount left to assign of each book, None without a limit; for a list of codes, 1 means at least one."""
         lists = [book.coupon_book_id for book in books if book.type == LIST]
         free: set[int] = set()
         if lists:
@@ -176,25 +179,26 @@ class _MemberView:
             )
         stock = {book.coupon_book_id: stock_left(book, int(book.coupon_book_id in free)) for book in books}
         return {
-            # Locked codes of a list are not free.
+            # The free codes of a list are counted without locked ones.
             book_id: None if amount is None else amount if book_id in lists else amount - reserved_stock.get(book_id, 0)
             for book_id, amount in stock.items()
         }
 
-    def _views(self) -> list[WalletView]:
+    def _wallet_views(self) -> list[WalletView]:
+        """The member's balances, one for each account."""
         call, wallet_id, organization = self._call, self._member.wallet_id, self._call.organization
         balances = ledger_wallets.balances_of_wallets(
             call.db, organization.organization_id, [wallet_id], call.now, organization.timezone
         )
         return balances.get(wallet_id, [])
 
-    def _context(self, views: Sequence[WalletView], conditions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-        """The variables of conditions."""
-        call, member, earlier = self._call, self._member, NO_ORDERS
+    def _context(self, wallets: Sequence[WalletView], conditions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+        """The variables of the conditions of books."""
+        call, member, earlier_orders = self._call, self._member, NO_ORDERS
         if any(map(condition_reads_orders, conditions)):
             history = orders.find_order_history(call.db, member.organization_id, [member.member_id], call.now)
-            earlier = history.before(member.member_id, call.now)
-        current = {view.ledger_account_id: view.current_balance for view in views}
+            earlier_orders = history.before(member.member_id, call.now)
+        current = {view.ledger_account_id: view.current_balance for view in wallets}
         badge_balances = badges.balances_of(call.db, call.organization.organization_id, [member.member_id])
         return context_of(
             member,
@@ -211,5 +215,5 @@ class _MemberView:
             audience_keys=self.audience_keys,
             tier_keys=self.tier_keys,
             now=call.now,
-            orders=earlier,
+            orders=earlier_orders,
         )

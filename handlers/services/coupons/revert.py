@@ -1,4 +1,4 @@
-"""Reverting assignments and uses of coupons by request."""
+"""Reverts assignments and uses of coupons by request."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from persistence.coupons import usages
 from persistence.coupons.usages import USAGES
 
 REVERTED = "A coupon usage was reverted by request."
-MOST_AT_ONCE = 100
+MAX_AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True)
 class UsageToRevert:
-    """A usage that a call reverts; with `force` also an assignment of which something is used."""
+    """A usage that a call reverts; with `force` also an assignment whose coupons were used in part."""
 
     usage: CouponUsage
     force: bool = False
@@ -28,7 +28,7 @@ class UsageToRevert:
 
 @dataclass(frozen=True, slots=True)
 class RevertOutcome:
-    """The outcome of reverting one usage."""
+    """The outcome of reverting one usage: the reversal, or the refusal."""
 
     usage: CouponUsage
     reversal: CouponUsage | None = None
@@ -46,7 +46,7 @@ class RevertedCode:
 def revert_usages(calls: Sequence[Call], requests: Sequence[UsageToRevert]) -> list[CouponUsage | Refusal]:
     """Reverse an assignment or a use for each call, with its points, one after the other in one unit of work.
 
-    Returns the reversals.
+    Returns the reversal or the refusal of each usage.
     """
 
     def prepare(unit: UnitOfWork) -> None:
@@ -56,7 +56,7 @@ def revert_usages(calls: Sequence[Call], requests: Sequence[UsageToRevert]) -> l
         unit.coupons.prepare_reverts(USAGES.find_all(calls[0].db, organization_id, coupon_usage_id=ids))
         unit.coupons.loader.expect(len(ids))
 
-    def part(call: Call, request: UsageToRevert) -> RequestedChange[CouponUsage]:
+    def change_of(call: Call, request: UsageToRevert) -> RequestedChange[CouponUsage]:
         return RequestedChange(
             call,
             request.usage.member_id,
@@ -64,16 +64,17 @@ def revert_usages(calls: Sequence[Call], requests: Sequence[UsageToRevert]) -> l
             lambda unit: unit.coupons.revert(request.usage, UsageDetails(), force=request.force),
         )
 
-    return apply_batch([part(call, request) for call, request in zip(calls, requests, strict=True)], prepare)
+    return apply_batch([change_of(call, request) for call, request in zip(calls, requests, strict=True)], prepare)
 
 
 def revert_code(call: Call, member: Member, coupon: Coupon, *, all_of_them: bool) -> RevertedCode:
-    """Reverse the member's last use of a code, or all up to a hundred, newest first, each on its own.
+    """Reverse the member's last use of a code, or `all_of_them` up to a hundred, newest first.
 
-    Raises NothingToRevert, or the refusal if no use could be reverted.
+    The uses are reversed independently of each other. Raises NothingToRevert, or the first refusal if no use could be
+    reverted.
     """
     with unit_of_work(call, [member.member_id], REVERTED) as unit:
-        coupons, limit = unit.coupons, MOST_AT_ONCE if all_of_them else 1
+        coupons, limit = unit.coupons, MAX_AT_ONCE if all_of_them else 1
         uses = usages.find_uses_of_coupon(call.db, coupon.organization_id, member.member_id, coupon.coupon_id, limit)
         if not uses:
             raise NothingToRevert("The member has no use of this code left to revert.")

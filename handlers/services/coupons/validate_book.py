@@ -1,4 +1,4 @@
-"""The references of a coupon book, checked before it is saved: program, tiers, audiences, the account of its points."""
+"""Checks the references of a coupon book before it is saved: program, tiers, audiences, the account of its points."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -74,10 +74,10 @@ class CouponBookProperties:
 
 
 def settled_book(call: Call, changes: Changes[CouponBookProperties], before: CouponBook | None) -> dict[str, Any]:
-    """The values of a book that a request creates or changes, with those derived from them.
+    """The values that a request sets in a book, with values derived from them; `before` is None for a new book.
 
-    Refuses contradictions in the resulting book, and unknown or unsuitable references: raises InvalidRequest, or
-    NotFound of its kind.
+    Refuses contradictions in the resulting book, and unknown or unsuitable references: raises InvalidRequest, or the
+    NotFound of the kind of record.
     """
     values = values_of(changes.of(before))
     check_book(values if before is None else asdict(before) | values)
@@ -93,7 +93,7 @@ def settled_book(call: Call, changes: Changes[CouponBookProperties], before: Cou
 
 
 def _settle_program(call: Call, values: dict[str, Any]) -> None:
-    """Complete the program, which one surface names by key and the other by id; the book stores both."""
+    """Complete the key or the id of the program: one surface sends the key, the other one the id; both are stored."""
     organization_id = call.organization.organization_id
     for name, other in (
         ("loyalty_program_key", "loyalty_program_id"),
@@ -110,7 +110,7 @@ def _settle_program(call: Call, values: dict[str, Any]) -> None:
 
 
 def _settle_tiers(call: Call, values: dict[str, Any]) -> None:
-    """Complete the tiers; `tierKeys` and the deprecated `tiers` are two names of one restriction."""
+    """Complete the keys or the ids of the tiers: `tierKeys` and the deprecated `tiers` are the same restriction."""
     if "tier_keys" not in values and "tiers" not in values:
         return
     keys_by_id = configuration_of(call.db, call.organization).tier_keys
@@ -130,15 +130,18 @@ def _settle_tiers(call: Call, values: dict[str, Any]) -> None:
 
 
 def _points_account(call: Call, config: dict[str, str]) -> dict[str, str]:
-    """The account of the book's points, by the keys of its ledger (the default one) and its own."""
+    """The keys of the account of the book's points and of its ledger, the default one.
+
+    Raises UnknownLedger or UnknownLedgerAccount.
+    """
     organization = call.organization
-    home = None
+    ledger = None
     if organization.default_ledger_id is not None:
-        home = LEDGERS.find(call.db, organization.organization_id, organization.default_ledger_id)
+        ledger = LEDGERS.find(call.db, organization.organization_id, organization.default_ledger_id)
     ledger_key = config.get("ledgerKey")
-    if home is None or (ledger_key is not None and ledger_key.lower() != home.ledger_key):
+    if ledger is None or (ledger_key is not None and ledger_key.lower() != ledger.ledger_key):
         raise UnknownLedger(f"The default ledger does not have the key {ledger_key}.")
     account_key = config["ledgerAccountKey"].lower()
     if account_key not in configuration_of(call.db, organization).accounts_by_key:
         raise UnknownLedgerAccount(f"The default ledger has no account with the key {account_key}.")
-    return {"ledgerKey": home.ledger_key, "ledgerAccountKey": account_key}
+    return {"ledgerKey": ledger.ledger_key, "ledgerAccountKey": account_key}

@@ -95,7 +95,7 @@ def _audit_former_default(call: Call, ledger: Ledger) -> None:
 
 
 def _complete_terms(document: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Terms of availability with every field, None for no terms; raises InvalidRequest if they contradict each other."""
+    """Terms of availability with every field, None for no terms; raises InvalidRequest for contradictory terms."""
     terms = None if document is None else Availability.of(document)
     faults = [] if terms is None else terms.field_faults("/defaultAvailability")
     if faults:

@@ -29,7 +29,7 @@ from persistence.coupons.codes import COUPONS
 from persistence.coupons.member_books import Amounts
 
 MAX_REDEMPTIONS = 50
-"""Most books that a simulation returns."""
+"""The maximum number of books that a simulation returns."""
 
 ONE, _ZERO = Decimal(1), Decimal(0)
 
@@ -49,19 +49,19 @@ class Offer:
 
     @property
     def cost(self) -> Decimal | None:
-        """The points that it costs the member, with an assignment unless a coupon is left to use; None for none."""
+        """The points that a use costs, together with an assignment if no unused coupon is left; None for no points."""
         return points_needed(self.book, USE if self.facts.unused >= ONE else ASSIGN_AND_USE) or None
 
     @property
     def missing_points(self) -> Decimal | None:
-        """The points that are missing to the cost, None if they are not all that is missing."""
+        """The points that the member lacks for the cost, if that is the only exclusion; None if it is not."""
         reasons, cost = self.exclusions, self.cost
         is_only_reason = [*map(type, reasons)] == [InsufficientBalance]
         return cost - self.facts.points if is_only_reason and cost is not None else None
 
 
 def offers_of(run: DryRun) -> list[Offer]:
-    """The published books within their dates, with what the member has of them at this point of the run."""
+    """The published books within their dates, with the facts of the member at this point of the run."""
     unit, member = run.unit, run.member
     ids = member_books.find_offered(unit.db, unit.organization_id, unit.now)
     if not ids:
@@ -89,25 +89,26 @@ def offers_of(run: DryRun) -> list[Offer]:
 
 def offers_after(run: DryRun, offers: Iterable[Offer]) -> list[Offer]:
     """The offers at this later point of the run, with the coupons that it has assigned since."""
-    work, later = run.unit.coupons, []
+    work, later_offers = run.unit.coupons, []
     for offer in offers:
         book, before = work.loader.state.books[offer.book.coupon_book_id], offer.facts
         facts = work.facts(run.member, book)
         unused = before.unused + facts.assigned - before.assigned
+        # The free codes of a list are not counted again.
         stock = before.stock_left if book.type == LIST else facts.stock_left
-        later.append(replace(offer, book=book, facts=replace(facts, unused=unused, stock_left=stock)))
-    return later
+        later_offers.append(replace(offer, book=book, facts=replace(facts, unused=unused, stock_left=stock)))
+    return later_offers
 
 
 def redemptions(before: Sequence[Offer], after: Sequence[Offer]) -> list[Redemption]:
-    """The books that the member could redeem before the event, usable ones first, and their points after it."""
-    judged = [(offer, offer.exclusions, later.facts.points) for offer, later in zip(before, after, strict=True)]
-    judged.sort(key=lambda offer_and_reasons: (bool(offer_and_reasons[1]), *_rank(offer_and_reasons[0].book)))
-    return [_redemption(offer, reasons, points) for offer, reasons, points in judged[:MAX_REDEMPTIONS]]
+    """The offers before the event as redemptions, usable ones first; the points after it decide what is affordable."""
+    assessed = [(offer, offer.exclusions, later.facts.points) for offer, later in zip(before, after, strict=True)]
+    assessed.sort(key=lambda offer_and_reasons: (bool(offer_and_reasons[1]), *_rank(offer_and_reasons[0].book)))
+    return [_redemption(offer, reasons, points) for offer, reasons, points in assessed[:MAX_REDEMPTIONS]]
 
 
 def presented_codes(run: DryRun, codes: Sequence[str]) -> list[PresentedCode]:
-    """Each code as it could be used for the order, before anything of the event has happened."""
+    """Find for each code whether and how it could be used for the order, before the event has any effect."""
     coupons = COUPONS.find_all(run.unit.db, run.unit.organization_id, code=set(codes)) if codes else []
     by_code: dict[str, list[Coupon]] = {}
     for coupon in sorted(coupons, key=lambda coupon: coupon.coupon_id):
@@ -124,33 +125,34 @@ def _presented(run: DryRun, code: str, coupons: Sequence[Coupon]) -> PresentedCo
     if not coupons:
         unknown = UnknownCoupon(f"There is no coupon with the code {code}.")
         return PresentedCode(code, None, False, None, _exclusions([unknown]), None)
-    presented = [_coupon(run, code, coupon) for coupon in coupons]
+    presented = [_presented_coupon(run, code, coupon) for coupon in coupons]
     return next((coupon for coupon in presented if coupon.usable), presented[0])
 
 
-def _coupon(run: DryRun, code: str, coupon: Coupon) -> PresentedCode:
+def _presented_coupon(run: DryRun, code: str, coupon: Coupon) -> PresentedCode:
+    """The code with the discount of its coupon, and the exclusions of a use by the member."""
     work, member, total = run.unit.coupons, run.member, run.scenario.total
     book = work.loader.state.books[coupon.coupon_book_id]
-    usable = LotRange(book.coupon_book_id, coupon.coupon_id, with_expired=False)
-    lot = work.loader.state.next_lot(member.member_id, usable, 1)
+    unexpired_lots = LotRange(book.coupon_book_id, coupon.coupon_id, with_expired=False)
+    lot = work.loader.state.next_lot(member.member_id, unexpired_lots, 1)
     discount = discount_of(book, total, None if lot is None else lot.remaining_value)
     attempt = Attempt(ASSIGN_AND_USE if lot is None else USE, amount_discounted=discount, order_total=total)
     reasons: list[Refusal] = list(exclusions(book, work.facts(member, book), attempt))
-    # The rules of the book do not check whose the code is, and whether it has expired.
+    # `exclusions` does not check who has the code, and whether it has expired: trying the use does.
     command = Use(coupon=coupon, amount_discounted=discount, auto_assign=True)
     refusal = work.try_use(member.member_id, book, command)
     if refusal is not None and refusal.slug not in {reason.slug for reason in reasons}:
         reasons.append(refusal)
-    missing_points = None
+    missing_total = None
     if total is not None and book.min_order_total is not None and [*map(type, reasons)] == [OrderTotalTooLow]:
-        missing_points = book.min_order_total - total
-    return PresentedCode(code, book.coupon_book_key, not reasons, discount, _exclusions(reasons), missing_points)
+        missing_total = book.min_order_total - total
+    return PresentedCode(code, book.coupon_book_key, not reasons, discount, _exclusions(reasons), missing_total)
 
 
 def _redemption(offer: Offer, reasons: Sequence[Refusal], points_after: Decimal) -> Redemption:
     cost, book = offer.cost, offer.book
-    # How much is left of a value coupon that the member has is not known here, so that no discount is reported.
-    is_begun = book.is_value_coupon and offer.facts.unused > 0
+    # The remaining value of a value coupon that the member already has is not loaded: report no discount.
+    remaining_value_unknown = book.is_value_coupon and offer.facts.unused > 0
     return Redemption(
         coupon_book_key=book.coupon_book_key,
         name=book.name,
@@ -158,13 +160,13 @@ def _redemption(offer: Offer, reasons: Sequence[Refusal], points_after: Decimal)
         cost=cost,
         missing_points=None if cost is None else max(_ZERO, cost - offer.facts.points),
         affordable_after_order=cost is None or cost <= points_after,
-        discount=None if is_begun else discount_of(book, offer.order_total),
+        discount=None if remaining_value_unknown else discount_of(book, offer.order_total),
         exclusion_reasons=_exclusions(reasons),
     )
 
 
 def _rank(book: CouponBook) -> tuple[bool, Decimal, int]:
-    """The order of books: by `rankingIndex`, those without one last, then by id."""
+    """The sort key of books: by `rankingIndex`, books without one last, then by id."""
     rank = book.ranking_index
     return rank is None, rank or _ZERO, book.coupon_book_id
 

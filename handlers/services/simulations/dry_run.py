@@ -33,7 +33,7 @@ class MissingPayload(Refusal, slug=PayloadMissing.slug, title=PayloadMissing.tit
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """An event that might happen: to the stored member whom it names, else to a hypothetical one."""
+    """An event that might happen: to the hypothetical `person` if set, else to the stored member whom it names."""
 
     event: IncomingEvent
     person: HypotheticalMember | None = None
@@ -41,17 +41,17 @@ class Scenario:
 
     @property
     def spending(self) -> str | None:
-        """The part of the payload that has the total."""
+        """The name of the payload's part that has the total, None if no part has one."""
         return next((name for name in (ORDER, PAYMENT) if self._part(name).get("total") is not None), None)
 
     @property
     def total(self) -> Decimal | None:
-        """The total of the order or payment."""
+        """The total of the order or payment, None without one."""
         name = self.spending
         return None if name is None else Decimal(self._part(name)["total"])
 
     def raised_by(self, amount: Decimal) -> Scenario:
-        """The same with a greater total, which its payments do not add up to; its items are unchanged."""
+        """The scenario with a total greater by `amount`, and without payments, which would not add up to it."""
         name, total = self.spending, self.total
         if name is None or total is None:
             return self
@@ -73,27 +73,27 @@ class MemberHoldings:
 
 
 class DryRun:
-    """A scenario in a unit of work of its own, in which points and tiers that have expired are gone already.
+    """A scenario in its own unit of work; points and tiers that have expired are removed before the event.
 
-    With `tracing` the explanations have the values of all parts of the rules.
+    With `tracing`, the explanations have the values of all parts of the rules.
     """
 
     def __init__(self, execution: Execution, scenario: Scenario, tracing: bool = False) -> None:
-        """Open the unit; raises UnknownMember, MemberInactive, MissingPayload and what else refuses to track it."""
+        """Open the unit; raises UnknownMember, MemberInactive, MissingPayload or another refusal of tracking."""
         self.scenario = scenario
         self.unit: UnitOfWork
         keys, event = scenario.campaign_keys, scenario.event
         if scenario.person is None:
             self.unit = UnitOfWork(execution, DRY_RUN, keys, tracing)
-            members = self.unit.lock([event.loyalty_member_id or ""], (), [event])
+            members = self.unit.lock(loyalty_member_ids=[event.loyalty_member_id or ""], incoming=[event])
         else:
             self.unit = HypotheticalUnit(execution, scenario.person, keys, tracing)
-            members = self.unit.lock((), [NOBODY], [event])
-        self._tracked = self._accepted(members)
+            members = self.unit.lock(member_ids=[NOBODY], incoming=[event])
+        self._tracked = self._accept_event(members)
         external_ids = [] if self._tracked.order is None else [self._tracked.order["externalId"]]
         orders = OrderWork(execution, external_ids, repeat(0), repeat(0))
         expired = self.unit.open_for_events([self._tracked], orders)
-        # All missions, not only the missions that the event can move.
+        # None means that all missions are loaded, not only the missions that the event can move.
         self.unit.event_types = None
         evaluate_derived(self.unit, expired, EXPIRED)
 
@@ -103,18 +103,19 @@ class DryRun:
         return self._tracked.member
 
     def evaluate(self) -> list[EventOutcome]:
-        """Evaluate the event and all that it causes; the outcomes of the member's events, that of the event first.
+        """Evaluate the event and the events that it causes; return the outcomes of the member's events, its own first.
 
         Raises the refusal of the event.
         """
-        begin = len(self.unit.outcomes)
+        count_before = len(self.unit.outcomes)
         result = evaluate_event(self.unit, self._tracked)
         if result.refusal is not None:
             raise self._refusal(result.refusal)
-        return [outcome for outcome in self.unit.outcomes[begin:] if outcome.member_id == self.member.member_id]
+        new_outcomes = self.unit.outcomes[count_before:]
+        return [outcome for outcome in new_outcomes if outcome.member_id == self.member.member_id]
 
     def holdings(self) -> MemberHoldings:
-        """The present holdings of the member."""
+        """The holdings of the member at this point of the unit."""
         unit, member = self.unit, self.member
         points = partial(unit.tier_points, member.wallet_id)
         tiers = {}
@@ -133,16 +134,16 @@ class DryRun:
             tiers=tiers,
         )
 
-    def _accepted(self, members: Mapping[Any, Member]) -> TrackedEvent:
-        """The event, if it could be tracked now."""
+    def _accept_event(self, members: Mapping[Any, Member]) -> TrackedEvent:
+        """Return the event with a new key; raises its refusal if it could not be tracked now."""
         intake = Intake(self.unit)
-        for tracked in intake.accept([self.scenario.event], members, ()):
+        for tracked in intake.accept([self.scenario.event], members, existing_keys=()):
             tracked.key = self.unit.new_key()
             return tracked
         raise self._refusal(intake.results[0].refusal)
 
     def _refusal(self, refusal: Refusal | None) -> Refusal:
-        """The refusal of the simulation, by that of its event."""
+        """The refusal of the simulation for a refusal of its event; an erased member is unknown."""
         if isinstance(refusal, PayloadMissing):
             return MissingPayload(refusal.detail)
         if refusal is None or isinstance(refusal, MemberErased):

@@ -38,10 +38,10 @@ class EarningsReader:
     def __init__(self, run: DryRun) -> None:
         self._run = run
         self._holdings_before = run.holdings()
-        self._steps = len(run.unit.ledger.steps)
+        self._steps_before = len(run.unit.ledger.steps)
 
     def read(self, outcomes: Sequence[EventOutcome], after: MemberHoldings) -> Earnings:
-        """The gains of the member; `outcomes` are those of the member's events, `after` the holdings after them."""
+        """The gains of the member by the events with these `outcomes`; `after` are the holdings after the events."""
         configuration = self._run.unit.configuration
         effects = [effect for outcome in outcomes for effect in outcome.answer["effects"]]
         discounts = _discounts(configuration, effects)
@@ -61,7 +61,7 @@ class EarningsReader:
         )
 
     def _accounts(self, effects: Sequence[Effect], after: MemberHoldings) -> Iterator[AccountEarning]:
-        """The accounts whose balance changes, or would change without limits."""
+        """The accounts whose balance changes now, or later by waiting points, or would change without limits."""
         configuration = self._run.unit.configuration
         discarded, expiries, waiting = _discarded(configuration, effects), self._expiries(), self._waiting()
         for account_id, account in sorted(configuration.accounts.items()):
@@ -72,9 +72,12 @@ class EarningsReader:
                 yield AccountEarning(account.ledger_account_key, available, pending, available_at, expires_at, cut)
 
     def _waiting(self) -> dict[int, tuple[Decimal, datetime | None]]:
-        """The new points in each account that are not available yet, and when the first of them are."""
+        """The new points in each account that are not available yet, and when the first of them will be.
+
+        That moment is None if all of them wait for events.
+        """
         waiting: dict[int, tuple[Decimal, datetime | None]] = {}
-        for step in self._run.unit.ledger.steps[self._steps :]:
+        for step in self._run.unit.ledger.steps[self._steps_before :]:
             if isinstance(step, Posting) and step.wait and step.to_wallet_id == self._run.member.wallet_id:
                 account_id = step.account.ledger_account_id
                 amount, first = waiting.get(account_id, (_ZERO, None))
@@ -86,7 +89,7 @@ class EarningsReader:
         """The earliest expiry of the new points in each account."""
         wallet_id = self._run.member.wallet_id
         expiries: dict[int, datetime] = {}
-        for step in self._run.unit.ledger.steps[self._steps :]:
+        for step in self._run.unit.ledger.steps[self._steps_before :]:
             for move in step.lot_moves if isinstance(step, Posting) else ():
                 if isinstance(move, NewLot) and move.wallet_id == wallet_id and move.expires_at is not None:
                     earliest = expiries.get(move.ledger_account_id, move.expires_at)
@@ -94,6 +97,7 @@ class EarningsReader:
         return expiries
 
     def _coupons(self) -> list[CouponEarning]:
+        """The coupons that were assigned to the member."""
         unit, amounts = self._run.unit, dict[str, Decimal]()
         for usage in unit.coupons.loader.state.new_usages if unit.uses("coupons") else ():
             if usage.member_id == self._run.member.member_id and usage.amount_assigned > 0:
@@ -102,12 +106,14 @@ class EarningsReader:
         return [CouponEarning(key, amount) for key, amount in amounts.items()]
 
     def _tiers(self, after: MemberHoldings) -> Iterator[TierChange]:
+        """The programs in which the member's tier changed."""
         configuration = self._run.unit.configuration
         keys = configuration.tier_keys
         for schedule in configuration.tier_schedules:
-            before, now = (tiers[schedule.loyalty_program_id] for tiers in (self._holdings_before.tiers, after.tiers))
-            if before != now:
-                yield TierChange(schedule.loyalty_program_key, keys.get(before or 0), keys.get(now or 0))
+            program_id = schedule.loyalty_program_id
+            tier_before, tier_after = self._holdings_before.tiers[program_id], after.tiers[program_id]
+            if tier_before != tier_after:
+                yield TierChange(schedule.loyalty_program_key, keys.get(tier_before or 0), keys.get(tier_after or 0))
 
 
 def campaigns_by_id(configuration: Configuration) -> dict[int, CompiledCampaign]:
@@ -116,7 +122,7 @@ def campaigns_by_id(configuration: Configuration) -> dict[int, CompiledCampaign]
 
 
 def params_of(effect: Effect) -> dict[str, Any]:
-    """The parameters of an effect of a result, by id."""
+    """The values of the parameters of an effect in a result, by the id of the parameter."""
     return {param["id"]: param["value"] for param in effect["params"]}
 
 

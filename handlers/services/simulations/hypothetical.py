@@ -1,4 +1,4 @@
-"""A member who is stored nowhere, but described by the request, in a unit of work that is a dry run."""
+"""A member who is not stored, but described by the request, in a unit of work that is a dry run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from handlers.services.unit_of_work.participants.missions import MissionWork
 from handlers.services.unit_of_work.unit import UnitOfWork
 
 NOBODY = -1
-"""The id of the member and of the wallet: no record has it."""
+"""The id of the hypothetical member and of the member's wallet: no record has it."""
 
 _ZERO = Decimal(0)
 _FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
@@ -39,7 +39,7 @@ _FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
 class HypotheticalMember:
     """Assumptions about a member: balances by key or alias of the account, badges and missions by their keys.
 
-    Of missions it is the progress in the form of expressions. Without anything it is a newcomer.
+    `missions` has the progress in the form of the variable of expressions. Without any assumption it is a new member.
     """
 
     tier_keys: Sequence[Key] = ()
@@ -52,7 +52,7 @@ class HypotheticalMember:
 
 
 class HypotheticalUnit(UnitOfWork):
-    """A dry run for one hypothetical member, who has the id NOBODY and uses none of the limits per member yet."""
+    """A dry run for one hypothetical member, who has the id NOBODY and has not used any limit yet."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class HypotheticalUnit(UnitOfWork):
 
     @cached_property
     def audiences(self) -> Mapping[int, Sequence[CompiledAudience]]:
-        """The audiences that the request names, as far as they apply."""
+        """The audiences that the request names, if they apply now."""
         audiences = [
             audience
             for audience in self.configuration.audiences
@@ -95,7 +95,7 @@ class HypotheticalUnit(UnitOfWork):
 
     @cached_property
     def tier_history(self) -> TierHistory:
-        """The tiers of the member at any moment: the member always had what is assumed."""
+        """The tiers of the member at any moment: the member always had the assumed tiers."""
         periods = [
             TierPeriod(NOBODY, program_id, tier, _FIRST_MOMENT, None) for program_id, tier in self._tiers.items()
         ]
@@ -103,22 +103,22 @@ class HypotheticalUnit(UnitOfWork):
 
     @cached_property
     def badges(self) -> BadgeWork:
-        """The badges of the members, with the badges that the request names."""
+        """The badges of the members, with the assumed badges."""
         work = super().badges
         work.assume(NOBODY, self._badges)
         return work
 
     @cached_property
     def missions(self) -> MissionWork:
-        """The missions of the members, with the progress that the request names."""
+        """The missions of the members, with the assumed progress."""
         work = super().missions
         work.assume(NOBODY, self._missions)
         return work
 
     def _assumed_tiers(self, tier_keys: Collection[str]) -> Iterator[tuple[int, HeldTier]]:
-        """The member's tier of each program: the one that the request names, else the one by points.
+        """The member's tier by program: the tier that the request names, or without one the tier of the points.
 
-        A named tier counts as set by hand unless the points reach just that tier.
+        A tier that the request names counts as set by request, unless it is the tier of the points.
         """
         tiers = {
             tier.loyalty_program_id: tier.loyalty_tier_id
@@ -133,11 +133,11 @@ class HypotheticalUnit(UnitOfWork):
                 yield program_id, HeldTier(tier_id, is_manual=True)
             elif by_points is not None and (tier_id is not None or self._is_in(schedule, self._points)):
                 yield program_id, by_points
-        # Programs that are not active keep what members have.
+        # The remaining tiers belong to inactive programs, in which members keep their tiers.
         yield from ((program_id, HeldTier(tier_id)) for program_id, tier_id in tiers.items())
 
     def _is_in(self, schedule: TierSchedule, points: Points) -> bool:
-        """True for the default program, which everybody is in, and for programs in which the member has points."""
+        """True for the default program, which has all members, and for programs in which the member has points."""
         is_default = schedule.loyalty_program_id == self.organization.default_loyalty_program_id
         return is_default or schedule.counted_points(points, self.now) > 0
 
@@ -147,7 +147,7 @@ class HypotheticalUnit(UnitOfWork):
 
 
 def _member(execution: Execution, person: HypotheticalMember) -> Member:
-    """The member as expressions and audiences see one."""
+    """The record of the hypothetical member, for expressions and audiences."""
     return Member(
         organization_id=execution.organization.organization_id,
         member_id=NOBODY,
@@ -193,11 +193,12 @@ def _missions(
 ) -> Iterator[tuple[int, Progress]]:
     """The progress by mission id; raises UnknownMission."""
     missions = {compiled.mission.mission_key: compiled.mission for compiled in configuration.missions.values()}
-    for key, assumed in progress_by_key.items():
+    for key, assumed_progress in progress_by_key.items():
         mission = missions.get(key.lower())
         if mission is None:
             raise UnknownMission(unknown_key("mission", key, missions))
-        times_achieved, count = assumed.get("timesAchieved", 0), assumed.get("currentCounterCount", 0)
+        times_achieved = assumed_progress.get("timesAchieved", 0)
+        count = assumed_progress.get("currentCounterCount", 0)
         yield (
             mission.mission_id,
             Progress(mission.goal_count, times_achieved * mission.goal_count + count, times_achieved),

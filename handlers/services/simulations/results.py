@@ -12,9 +12,9 @@ ORDER_TOTAL, POINTS, COUNT = "orderTotal", "points", "count"
 
 @dataclass(frozen=True, slots=True)
 class AccountEarning:
-    """The points that a member has more in an account; `discarded` are the points that limits of campaigns cut.
+    """The change of a member's points in an account; `discarded` are the points that limits cut.
 
-    `pending` ones are not available yet, the first of them from `available_at`.
+    `pending` points are not available yet; the first of them will be at `available_at`, None if an event decides.
     """
 
     ledger_account_key: str
@@ -27,7 +27,7 @@ class AccountEarning:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedDiscount:
-    """An amount that an effect takes off the total, and its parts by item as in the effect."""
+    """An amount that an effect takes off the total; `allocation` has its parts by item, as in the effect."""
 
     campaign_key: str
     action_id: int
@@ -53,7 +53,7 @@ class BadgeEarning:
 
 @dataclass(frozen=True, slots=True)
 class TierChange:
-    """Another tier in a program; None is no tier."""
+    """A change of the tier in a program, by the keys of tiers; None for no tier."""
 
     loyalty_program_key: str
     before: str | None
@@ -76,7 +76,7 @@ class Earnings:
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """The reason why a coupon cannot be used, by the slug of the refusal and in words."""
+    """A reason why a coupon cannot be used: the slug of the refusal, and its text."""
 
     code: str
     detail: str
@@ -84,7 +84,7 @@ class Exclusion:
 
 @dataclass(frozen=True, slots=True)
 class PresentedCode:
-    """A code that the customer presents."""
+    """A code that the customer presents; `missing_total` is what the order lacks, if that is the only exclusion."""
 
     code: str
     coupon_book_key: str | None
@@ -96,7 +96,7 @@ class PresentedCode:
 
 @dataclass(frozen=True, slots=True)
 class Redemption:
-    """A book that the member could redeem, or why not."""
+    """A book that the member could redeem, or the reasons why not."""
 
     coupon_book_key: str
     name: str
@@ -110,7 +110,7 @@ class Redemption:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """The shortfall to a reward: money of the order, points or a count."""
+    """The amount that is missing for a reward: money of the order, points or a count."""
 
     kind: str
     amount: Decimal
@@ -137,7 +137,7 @@ class NextReward:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """The result of a simulation at a moment; `next_complete` is False if a limit left candidates out."""
+    """The result of a simulation at a moment; `next_complete` is False if the search for rewards was cut short."""
 
     at: datetime
     earn: Earnings | None = field(metadata={"omit_none": True})

@@ -34,13 +34,13 @@ from handlers.services.simulations.results import (
 )
 
 MAX_REWARDS = 10
-"""Most rewards that a simulation returns."""
+"""The maximum number of rewards that a simulation returns."""
 
 MAX_TRIALS = 8
-"""Most totals that are tried for campaigns."""
+"""The maximum number of totals that are tried for campaigns."""
 
 TRIAL_SECONDS = 0.5
-"""CPU time for all trials."""
+"""The CPU time for all trials."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class _Candidate:
 def next_rewards(
     execution: Execution, run: DryRun, answer: Mapping[str, Any], offers: Sequence[Offer]
 ) -> tuple[list[NextReward], bool]:
-    """The rewards that are nearest, and whether no limit left candidates out.
+    """The nearest rewards, and True if no candidate was left out because of the limits of trials.
 
     `answer` is the result of the event, `offers` are the coupon books after it.
     """
@@ -74,7 +74,7 @@ class _CampaignTrials:
         self._execution = replace(execution, deadlines={execution.origin: self._deadline})
 
     def rewards(self, candidates: Sequence[_Candidate]) -> tuple[list[NextReward], bool]:
-        """The candidates that do apply, nearest ones first, and whether all of them were tried."""
+        """The rewards of the candidates that do apply, nearest ones first, and True if all candidates were tried."""
         amounts = sorted({candidate.missing for candidate in candidates})
         rewards: list[NextReward] = []
         for amount in amounts[:MAX_TRIALS]:
@@ -89,7 +89,7 @@ class _CampaignTrials:
         return rewards, len(amounts) <= MAX_TRIALS and not self._deadline.has_passed()
 
     def _effects_at(self, amount: Decimal) -> Sequence[Mapping[str, Any]]:
-        """The effects of the event itself with `amount` more."""
+        """The effects of the event, without those of derived events, if the total is greater by `amount`."""
         run = DryRun(self._execution, self._scenario.raised_by(amount))
         effects: Sequence[Mapping[str, Any]] = run.evaluate()[0].answer["effects"]
         return effects
@@ -105,33 +105,37 @@ def _gifts_of(effects: Sequence[Mapping[str, Any]], candidate: _Candidate) -> li
 
 
 def _candidates(run: DryRun, answer: Mapping[str, Any]) -> list[_Candidate]:
-    """The campaigns that lack nothing but a greater total, by the explanations of the event."""
+    """The actions that lack only a greater total, according to the explanations of the event."""
     name, total = run.scenario.spending, run.scenario.total
     if name is None or total is None:
         return []
-    by_campaign: dict[tuple[int, Decimal], set[int]] = {}
+    # By campaign and missing amount.
+    action_ids_by_key: dict[tuple[int, Decimal], set[int]] = {}
     campaigns = campaigns_by_id(run.unit.configuration)
     for explanation in answer["explain"]:
         campaign = campaigns.get(explanation["campaignId"])
         if campaign is not None and not explanation["applied"]:
             for action_id, shortfall in _missing_totals(campaign, explanation, name, total):
-                by_campaign.setdefault((explanation["campaignId"], shortfall), set()).add(action_id)
+                action_ids_by_key.setdefault((explanation["campaignId"], shortfall), set()).add(action_id)
     return [
         _Candidate(campaigns[campaign_id], frozenset(action_ids), shortfall)
-        for (campaign_id, shortfall), action_ids in by_campaign.items()
+        for (campaign_id, shortfall), action_ids in action_ids_by_key.items()
     ]
 
 
 def _missing_totals(
     campaign: CompiledCampaign, explanation: Mapping[str, Any], name: str, total: Decimal
 ) -> Iterator[tuple[int, Decimal]]:
-    """The amount that each action of a campaign lacks, by action id, if the explanation is about the total."""
-    action_id, least = explanation["actionId"], campaign.campaign.min_spend_value
+    """The ids of actions that lack only a greater total, each with the missing amount.
+
+    `name` is the part of the payload that has the `total`. The explanation is about one action, or the whole campaign.
+    """
+    action_id, min_spend = explanation["actionId"], campaign.campaign.min_spend_value
     if action_id is None:
-        # The spend is checked last of all restrictions, so the campaign meets the others.
-        if explanation["reason"]["code"] == "MIN_SPEND" and least is not None:
+        # The spend is the last restriction that is checked, so the campaign meets all other restrictions.
+        if explanation["reason"]["code"] == "MIN_SPEND" and min_spend is not None:
             for action in campaign.actions:
-                thresholds = [TotalThreshold(least), *thresholds_of(action.node, name)]
+                thresholds = [TotalThreshold(min_spend), *thresholds_of(action.node, name)]
                 yield action.action.action_id, max(threshold.shortfall(total) for threshold in thresholds)
         return
     for action in campaign.actions:
@@ -161,14 +165,14 @@ def _tiers(run: DryRun) -> Iterator[NextReward]:
                 or schedule.tier_at(required_points) != step.loyalty_tier_id
             ):
                 continue
-            unit_of_account = Decimal(1).scaleb(-account.decimals)
-            missing_points = (required_points - counted_points).quantize(unit_of_account, ROUND_CEILING)
+            smallest_amount = Decimal(1).scaleb(-account.decimals)
+            missing_points = (required_points - counted_points).quantize(smallest_amount, ROUND_CEILING)
             gift = _gift(SET_TIER, loyaltyProgramKey=tier.loyalty_program_key, loyaltyTierKey=tier.loyalty_tier_key)
             yield NextReward(TIER, tier.loyalty_tier_key, tier.name, Missing(POINTS, missing_points), [gift])
 
 
 def _missions(run: DryRun) -> Iterator[NextReward]:
-    """The missions that the member can still achieve."""
+    """The missions that the member can still achieve, each with the missing count."""
     unit, member_id = run.unit, run.member.member_id
     if not unit.configuration.missions:
         return
@@ -182,7 +186,7 @@ def _missions(run: DryRun) -> Iterator[NextReward]:
 
 
 def _rewards_of(compiled: CompiledMission) -> Iterator[Gift]:
-    """The rewards for achieving a mission once, as the effects that give the same."""
+    """The rewards for achieving a mission once, in the form of effects."""
     mission = compiled.mission
     if mission.points_accrual and compiled.account is not None:
         key = compiled.account.ledger_account_key
@@ -194,7 +198,7 @@ def _rewards_of(compiled: CompiledMission) -> Iterator[Gift]:
 
 
 def _books(offers: Iterable[Offer]) -> Iterator[NextReward]:
-    """The coupon books for which nothing but points is missing."""
+    """The coupon books for which the member lacks only points."""
     for offer in offers:
         missing_points, book = offer.missing_points, offer.book
         if missing_points is not None:

@@ -1,4 +1,4 @@
-"""The simulation of an event: what it would give, what the member could redeem, and what is missing to the next."""
+"""Simulates an event: what it would give, what the member could redeem, and what the next rewards still need."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EARN, REDEEM, NEXT, EXPLAIN = "earn", "redeem", "next", "explain"
 
 @dataclass(frozen=True, slots=True)
 class SimulationRequest:
-    """A scenario at a moment (None is now), the codes that the customer presents, and the parts to be returned."""
+    """A scenario at a moment (None for now), the codes that the customer presents, and the parts to be returned."""
 
     scenario: Scenario
     at: datetime | None
@@ -26,11 +26,11 @@ class SimulationRequest:
     include: frozenset[str]
 
 
-def simulate(call: Execution, request: SimulationRequest, *, tells_rules: bool) -> Simulation:
-    """Evaluate the scenario as a dry run, and look around; nothing is stored, and no row is locked.
+def simulate(call: Execution, request: SimulationRequest, *, with_errors: bool) -> Simulation:
+    """Evaluate the scenario as a dry run, and find redemptions and next rewards. Nothing is stored or locked.
 
-    Only if `tells_rules`, the result may name the rules that failed. Raises UnknownMember, MemberInactive,
-    MissingPayload, and what else refuses to track the event.
+    The result has the errors of rules, which name these, only if `with_errors`. Raises UnknownMember, MemberInactive,
+    MissingPayload, or another refusal of tracking.
     """
     execution = call if request.at is None else replace(call, now=request.at)
     run = DryRun(execution, request.scenario, tracing=NEXT in request.include)
@@ -38,18 +38,18 @@ def simulate(call: Execution, request: SimulationRequest, *, tells_rules: bool) 
     coupons = presented_codes(run, request.coupon_codes)
     reader = EarningsReader(run)
     outcomes = run.evaluate()
-    later = offers_after(run, offers)
+    later_offers = offers_after(run, offers)
     earnings = reader.read(outcomes, run.holdings())
     answer = outcomes[0].answer
-    rewards, is_complete = next_rewards(execution, run, answer, later) if NEXT in request.include else ([], True)
+    rewards, is_complete = next_rewards(execution, run, answer, later_offers) if NEXT in request.include else ([], True)
     return Simulation(
         at=execution.now,
         earn=earnings if EARN in request.include else None,
         coupons=coupons,
-        redeem=redemptions(offers, later) if REDEEM in request.include else [],
+        redeem=redemptions(offers, later_offers) if REDEEM in request.include else [],
         next=rewards,
         next_complete=is_complete,
-        # Without the traces that only the search for rewards needs.
-        explain=[{**why, "trace": {}} for why in answer["explain"]] if EXPLAIN in request.include else [],
-        errors=[error for outcome in outcomes for error in outcome.answer["errors"]] if tells_rules else [],
+        # Only the search for rewards needs the traces.
+        explain=[{**part, "trace": {}} for part in answer["explain"]] if EXPLAIN in request.include else [],
+        errors=[error for outcome in outcomes for error in outcome.answer["errors"]] if with_errors else [],
     )
