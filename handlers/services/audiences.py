@@ -1,4 +1,4 @@
-"""Changes of the lists of audiences."""
+"""Changes the lists of audiences."""
 
 from collections.abc import Collection
 
@@ -17,13 +17,13 @@ def refuse_without_list(audience: Audience) -> None:
 
 
 def change_list(call: Call, audience: Audience, add: Collection[int], remove: Collection[int]) -> Audience:
-    """Put members on the list and take others off; skips members who are on it already, or not on it."""
+    """Add and remove members of the list; skips members who are already on it, or not on it. Returns the audience."""
     before = AUDIENCES.lock(call.db, audience)
-    more = audiences.add_members(call.db, audience, add, call.now)
-    fewer = audiences.remove_members(call.db, audience, remove)
-    if not more and not fewer:
+    added_count = audiences.add_members(call.db, audience, add, call.now)
+    removed_count = audiences.remove_members(call.db, audience, remove)
+    if not added_count and not removed_count:
         return before
-    count = (before.member_count or 0) + more - fewer
+    count = (before.member_count or 0) + added_count - removed_count
     call.audit.add(
         "audience",
         audience.audience_id,

@@ -1,4 +1,4 @@
-"""Badges assigned and unassigned by request, of several calls in one unit of work."""
+"""Assigns and unassigns badges by request; the calls of a batch share one unit of work."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -26,7 +26,7 @@ def grant(
     custom_attributes: Mapping[str, Any],
     external_id: str | None,
 ) -> BadgeGrant:
-    """The grant of a request; its digest decides if two requests under one key are the same."""
+    """The grant of a request; its digest decides whether two requests with the same key are the same."""
     facts = (action, member.member_id, badge.badge_id, amount, custom_attributes, external_id)
     return BadgeGrant(
         member.member_id,
@@ -41,22 +41,23 @@ def grant(
 
 def _apply_grants(
     reason: str,
-    do: Callable[[BadgeWork, BadgeGrant], BadgeTracking],
+    apply: Callable[[BadgeWork, BadgeGrant], BadgeTracking],
     calls: Sequence[Call],
     grants: Sequence[BadgeGrant],
 ) -> list[BadgeTracking | Refusal]:
-    """Apply grants in one unit of work; return the tracking of each, or its refusal."""
+    """Apply the grants of calls in one unit of work; return the tracking or the refusal of each grant."""
     keys = {badge_grant.system_unique_key for badge_grant in grants if badge_grant.system_unique_key is not None}
 
-    def part(call: Call, badge_grant: BadgeGrant) -> RequestedChange[BadgeTracking]:
-        return RequestedChange(call, badge_grant.member_id, reason, lambda unit: do(unit.badges, badge_grant))
+    def change_of(call: Call, badge_grant: BadgeGrant) -> RequestedChange[BadgeTracking]:
+        return RequestedChange(call, badge_grant.member_id, reason, lambda unit: apply(unit.badges, badge_grant))
 
     def prepare(unit: UnitOfWork) -> None:
-        # All ids, and the results of earlier requests with the same keys, by one statement each.
+        # One statement reserves all ids, another one finds the results of earlier requests with the same keys.
         unit.badges.expect(len(grants))
         unit.badges.load_trackings(keys)
 
-    return apply_batch([part(call, badge_grant) for call, badge_grant in zip(calls, grants, strict=True)], prepare)
+    changes = [change_of(call, badge_grant) for call, badge_grant in zip(calls, grants, strict=True)]
+    return apply_batch(changes, prepare)
 
 
 assign_badges = partial(_apply_grants, "The badge was assigned by request.", BadgeWork.assign)

@@ -1,4 +1,4 @@
-"""How much of the limits of a campaign is used."""
+"""The used and remaining amounts of the limits of a campaign."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,12 +13,15 @@ from handlers.call import Call
 from handlers.services.configuration import configuration_of
 from persistence import limit_counters
 
-MOST_LOCATIONS = 100
+MAX_LOCATIONS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class LimitFigures:
-    """How much of a rule is used in the present period: in all or at one location; None for a rule per member."""
+    """The used and remaining amount of a rule in the current period, in total or at one `location`.
+
+    Both amounts are None for a rule per member, which has them for each member.
+    """
 
     rule: Mapping[str, Any]
     used: Decimal | None = None
@@ -28,14 +31,14 @@ class LimitFigures:
 
 @dataclass(frozen=True, slots=True)
 class CampaignView:
-    """A campaign, with the figures of its limits if they are asked for."""
+    """A campaign, with the figures of its limits, None if they were not requested."""
 
     campaign: Campaign
     limits: list[LimitFigures] | None = None
 
 
 def view_campaign(call: Call, campaign: Campaign, *, with_limits: bool) -> CampaignView:
-    """A campaign in the form of the response."""
+    """A campaign in the form of the response, if `with_limits` with the figures of its limits."""
     if not with_limits:
         return CampaignView(campaign)
     accounts = configuration_of(call.db, call.organization).accounts_by_key
@@ -56,6 +59,6 @@ def _figures(call: Call, campaign: Campaign, rule: LimitRule) -> Iterator[LimitF
         total = limit_counters.read(db, organization_id, [key]).get(key, Decimal(0))
         yield LimitFigures(rule.written, total, max(Decimal(0), rule.limit - total))
         return
-    for counter, total in limit_counters.find_most_used(db, organization_id, key, MOST_LOCATIONS):
+    for counter, total in limit_counters.find_most_used(db, organization_id, key, MAX_LOCATIONS):
         code = counter.location_code or ""
         yield LimitFigures(rule.written, total, max(Decimal(0), rule.limit_at(code) - total), code)

@@ -88,7 +88,7 @@ class ActionProperties:
 def validated_campaign(call: Call, body: CampaignProperties, before: Campaign | None) -> CampaignProperties:
     """The campaign to store; refuses unknown references, an end before its begin, and faulty limits and hours.
 
-    An event type that it named `before` may have been deactivated since.
+    Event types that the campaign named `before` are not checked again: they may have been deactivated since.
     """
     body = localized(body, ("valid_from", "valid_to"), call.organization.timezone)
     if body.valid_from and body.valid_to and body.valid_to < body.valid_from:
@@ -115,22 +115,22 @@ def validated_campaign(call: Call, body: CampaignProperties, before: Campaign | 
 
 
 def _faults_of_sharing(call: Call, body: CampaignProperties, before: Campaign | None) -> list[FieldFault]:
-    """The faults of rules that count together with others; those of campaigns that are not active may differ."""
+    """The faults of limit rules that share a counter with rules of other active campaigns, but differ from them."""
     if not any(rule.get("sharedKey") for rule in body.limit_rules):
         return []
-    others = []
+    other_rules = []
     for compiled in configuration_of(call.db, call.organization).campaigns:
         campaign = compiled.campaign
         if body.active and (before is None or campaign.campaign_id != before.campaign_id):
-            shared = [rule for rule in campaign.limit_rules if rule.get("sharedKey")]
-            others += [SharedRule(rule, campaign.currency, campaign.code) for rule in shared]
-    return faults_of_sharing(body.limit_rules, body.currency, others)
+            shared_rules = [rule for rule in campaign.limit_rules if rule.get("sharedKey")]
+            other_rules += [SharedRule(rule, campaign.currency, campaign.code) for rule in shared_rules]
+    return faults_of_sharing(body.limit_rules, body.currency, other_rules)
 
 
 def validated_action(call: Call, campaign: Campaign, body: ActionProperties, before: Action | None) -> ActionProperties:
-    """The action to store; refuses all faults of its rules and effects at once, including unknown references.
+    """The action to store; refuses it with all faults of its rules and effects at once, including unknown references.
 
-    Rules and effects that equal those of `before` are not checked again, so that an action can always be stopped.
+    Rules and effects that are the same as `before` are not checked again, so that an action can always be stopped.
     """
     rules, written_effects = without_nulls(body.rules, body.effects)
     body = replace(body, rules=rules, effects=written_effects)
@@ -139,7 +139,7 @@ def validated_action(call: Call, campaign: Campaign, body: ActionProperties, bef
     if before is not None and (rules, written_effects) == (before.rules, before.effects) and stays_in_group:
         return body
     configuration = configuration_of(call.db, call.organization)
-    effects = _compiled(call, configuration, campaign, body)
+    effects = _compiled_effects(call, configuration, campaign, body)
     for effect in effects:
         _refuse_unknown_records(call, configuration, effect)
         _refuse_untracked_expiry(configuration, campaign, effect)
@@ -148,7 +148,7 @@ def validated_action(call: Call, campaign: Campaign, body: ActionProperties, bef
     return body
 
 
-def _compiled(
+def _compiled_effects(
     call: Call, configuration: Configuration, campaign: Campaign, body: ActionProperties
 ) -> tuple[CompiledEffect, ...]:
     """The effects of an action; raises InvalidRequest with all faults of its rules and effects."""
@@ -192,7 +192,7 @@ def _refuse_unknown_records(call: Call, configuration: Configuration, effect: Co
 
 
 def _refuse_untracked_expiry(configuration: Configuration, campaign: Campaign, effect: CompiledEffect) -> None:
-    """Refuse a constant expiration date for points of an account that does not track them."""
+    """Refuse a constant expiration date for points of an account that does not track when points expire."""
     constants = {param.parameter.id: param.value for param in effect.params if param.program is None}
     if constants.get("expirationDate") is None or "ledgerAccountKey" not in constants:
         return
@@ -204,7 +204,7 @@ def _refuse_untracked_expiry(configuration: Configuration, campaign: Campaign, e
 
 
 def refuse_outdated(call: Call, campaign: Campaign, version: int | None) -> None:
-    """Refuse a change based on another version of the campaign than the present one.
+    """Refuse a change that is based on another version of the campaign than the current one; None fits any version.
 
     No other transaction can change the campaign at this point.
     """

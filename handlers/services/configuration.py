@@ -1,7 +1,7 @@
 """The configuration that the evaluation of events depends on, compiled once per process and version.
 
-Every change of it raises the organization's `configuration_version` in the same transaction. Every call reads that
-number with the organization, so all processes see a change at the next event.
+Every change of the configuration raises the organization's `configuration_version` in the same transaction. Every call
+reads that number with the organization, so all processes see a change at the next event.
 """
 
 import threading
@@ -53,22 +53,23 @@ from persistence.missions import MISSIONS
 from persistence.programs import PROGRAMS, TIERS
 from persistence.referrals import REFERRAL_PROGRAMS
 
-_KEPT_ORGANIZATIONS = 1000
+_MAX_CACHED = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
     """An organization's active campaigns and the records that they refer to.
 
-    These are accounts, tiers, event types, audiences and matchers. `audiences` are the ones that may match members;
-    `badges` are all of them, by key; `functions` are those of expressions; `listeners` the active triggers. `missions`
-    are all of them, by id; `speaks_of_missions` is True if an expression reads progress of any, or an effect advances
-    one; `reads_orders` if one depends on earlier orders of the member; `reads_order_after` if one reads
-    `orderAfter`; `discounts_orders` if it does, or an effect is a discount. `member_accounts` are the accounts whose
-    points can move tiers or expire by them. `schedules_of_periods` are those tier schedules whose points count for a
-    period, and move members. `activity_types` are the types of events that keep points alive.
-    `possible_types` are the types of derived events that can occur, because other records ask for them.
-    `location_timezones` are those of locations, by code.
+    `accounts` are the accounts of the default ledger, `audiences` the audiences that can match members, `badges` all
+    badges by key, `missions` all missions by id, `functions` the functions of expressions, and `listeners` the active
+    triggers. `member_accounts` are the accounts whose points can change tiers, or expire depending on the tier.
+    `schedules_of_periods` are the tier schedules that count the points of a period. `activity_types` are the types of
+    events that keep points alive; `possible_types` are the types of derived events that can occur.
+    `location_timezones` has the time zones of locations, by code.
+
+    `speaks_of_missions` is True if an expression reads the progress of missions, or an effect advances one;
+    `reads_orders` if an expression depends on earlier orders of the member; `reads_order_after` if an expression reads
+    `orderAfter`; `discounts_orders` if one reads it, or an effect is a discount.
     """
 
     organization_id: int
@@ -103,7 +104,7 @@ class Configuration:
     location_timezones: Mapping[str, str]
 
     def zone_of_location(self, code: str | None) -> tzinfo | None:
-        """The time zone of the location with this code; None if it has none of its own."""
+        """The time zone of the location with this code; None if the location has no time zone of its own."""
         name = None if code is None else self.location_timezones.get(code)
         return None if name is None else zone_named(name)
 
@@ -118,23 +119,24 @@ _lock = threading.Lock()
 
 
 def configuration_of(db: Connection, organization: Organization) -> Configuration:
-    """The organization's configuration at its present version, from memory if that version is loaded.
+    """The organization's configuration at its current version, from memory if that version is loaded.
 
-    Other transactions never see what a transaction that changes the configuration has loaded: it may be rolled back.
+    What a transaction loads after it has changed the configuration is not shared with others: it may be rolled back.
     """
     organization_id, version = organization.organization_id, organization.configuration_version
     cached = _cache.get(organization_id)
     if cached is not None and cached.version == version:
         return cached
-    changing = organizations.changing_configurations(db)
-    if changing is not None:
-        configuration = changing.get(organization_id)
+    # Of this transaction, None unless it changes configurations.
+    own_configurations = organizations.changing_configurations(db)
+    if own_configurations is not None:
+        configuration = own_configurations.get(organization_id)
         if configuration is None or configuration.version != version:
-            configuration = changing[organization_id] = _load(db, organization, configuration or cached)
+            configuration = own_configurations[organization_id] = _load(db, organization, configuration or cached)
         return configuration
     configuration = _load(db, organization, cached)
     with _lock:
-        if len(_cache) >= _KEPT_ORGANIZATIONS:
+        if len(_cache) >= _MAX_CACHED:
             _cache.clear()
         _cache[organization_id] = configuration
     return configuration
@@ -143,18 +145,22 @@ def configuration_of(db: Connection, organization: Organization) -> Configuratio
 def complete_plan(
     db: Connection,
     organization: Organization,
-    campaigns_: tuple[CompiledCampaign, ...],
+    active_campaigns: tuple[CompiledCampaign, ...],
     keys: Collection[str] | None,
 ) -> EvaluationPlan:
-    """All campaigns and actions, including inactive ones, so that all can be explained."""
-    inactive, actions = campaigns.find_idle(db, organization.organization_id, keys)
-    active = {campaign.campaign.campaign_id for campaign in campaigns_}
+    """The plan of the active campaigns, and of inactive campaigns and actions, so that all can be explained.
+
+    Only inactive campaigns with these `keys` are added, None for all.
+    """
+    inactive, idle_actions = campaigns.find_idle(db, organization.organization_id, keys)
+    active_ids = {campaign.campaign.campaign_id for campaign in active_campaigns}
     compiled = [
-        replace(campaign, idle_actions=tuple(actions.get(campaign.campaign.campaign_id, ()))) for campaign in campaigns_
+        replace(campaign, idle_actions=tuple(idle_actions.get(campaign.campaign.campaign_id, ())))
+        for campaign in active_campaigns
     ] + [
         compile_campaign(campaign, (), (), None, organization.timezone)
         for campaign in inactive
-        if campaign.campaign_id not in active
+        if campaign.campaign_id not in active_ids
     ]
     return EvaluationPlan.of(sorted(compiled, key=lambda campaign: campaign.campaign.campaign_id))
 
@@ -162,19 +168,19 @@ def complete_plan(
 def _load(db: Connection, organization: Organization, before: Configuration | None) -> Configuration:
     """Load and compile the configuration; compiled actions of `before` that are unchanged are reused."""
     organization_id = organization.organization_id
-    # Campaigns and the like first: the records that they name existed when they were saved, and are never removed.
+    # Campaigns, missions and programs first: the records that they name were saved before them, and are never removed.
     active_campaigns = campaigns.find_active(db, organization_id)
     stored_missions = MISSIONS.find_all(db, organization_id)
     stored_programs = REFERRAL_PROGRAMS.find_all(db, organization_id)
     stored_tiers, loyalty_programs = TIERS.find_all(db, organization_id), PROGRAMS.find_all(db, organization_id)
     accounts = _load_accounts(db, organization, loyalty_programs)
-    items = _load_matchers(db, organization_id)
-    item_matchers = dict(items.values())
+    matchers = _load_matchers(db, organization_id)
+    item_matchers = dict(matchers.values())
     audiences_ = tuple(filter(None, map(compile_audience, audiences.find_matching(db, organization_id))))
     groups, programs = _load_groups(db, organization_id, active_campaigns), _ready_programs(stored_programs, accounts)
     rules = _Rules(
         tuple(_compiled_campaigns(active_campaigns, before, accounts, organization, groups)),
-        tuple(_compiled_missions(stored_missions, organization, accounts, items, audiences_)),
+        tuple(_compiled_missions(stored_missions, organization, accounts, matchers, audiences_)),
     )
     tiers = configured_tiers(loyalty_programs, stored_tiers)
     tier_schedules = schedules_of(loyalty_programs, stored_tiers, organization.zone)
@@ -216,27 +222,27 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
             has_badges=bool(badges_),
             has_missions=bool(rules.missions_by_type),
             has_notices=any(account.points_expiring or details.points_expiring for account in accounts.by_id.values()),
-            heard_types={event_type for listener in listeners for event_type in listener.event_types},
+            trigger_types={event_type for listener in listeners for event_type in listener.event_types},
             considered_types={*rules.event_types, *programs.active_types, *activity_types},
         ),
     )
 
 
 def _load_matchers(db: Connection, organization_id: int) -> dict[int, tuple[str, ItemPredicate]]:
-    """The keys and compiled matchers, by id."""
-    matchers = MATCHERS.find_all(db, organization_id)
-    return {matcher.matcher_id: (matcher.matcher_key, compile_matcher(matcher.matcher)) for matcher in matchers}
+    """Load the matchers by id, each with its key and compiled."""
+    records = MATCHERS.find_all(db, organization_id)
+    return {record.matcher_id: (record.matcher_key, compile_matcher(record.matcher)) for record in records}
 
 
 def _load_custom_event_types(db: Connection, organization_id: int) -> dict[str, str]:
-    """The types of the schemas of custom event types, by code."""
+    """Load the active custom event types: the type of the schema by the `apiCode`."""
     active = EVENT_TYPES.find_all(db, organization_id, active=True)
     return {event_type.api_code: event_type.schema_type for event_type in active}
 
 
 @dataclass(frozen=True)
 class _Rules:
-    """The compiled campaigns and missions, and what their expressions and effects are about."""
+    """The compiled campaigns and missions, with the properties that follow from their expressions and effects."""
 
     campaigns: tuple[CompiledCampaign, ...]
     missions: tuple[CompiledMission, ...]
@@ -249,12 +255,12 @@ class _Rules:
 
     @cached_property
     def missions_by_type(self) -> dict[str, tuple[CompiledMission, ...]]:
-        """The missions that count events of a type."""
+        """The active missions, by the type of the events that they count."""
         return _by_type(self.missions)
 
     @property
     def event_types(self) -> set[str]:
-        """The types of events that the campaigns and missions are evaluated for."""
+        """The types of events that the campaigns and missions consider."""
         return {*self.missions_by_type, *chain.from_iterable(campaign.event_types for campaign in self.campaigns)}
 
     @property
@@ -277,13 +283,14 @@ class _Rules:
 def _member_accounts(
     tier_schedules: Iterable[TierSchedule], accounts: Iterable[LedgerAccount]
 ) -> frozenset[int | None]:
-    """The accounts whose points can move tiers or expire by them."""
-    of_tiers = [schedule.ledger_account_id for schedule in tier_schedules if schedule.moves]
-    return frozenset([*of_tiers, *(account.ledger_account_id for account in accounts if account.tier_expirations)])
+    """The accounts whose points can change tiers, or expire depending on the tier."""
+    accounts_of_tiers = [schedule.ledger_account_id for schedule in tier_schedules if schedule.moves]
+    expiring_by_tier = [account.ledger_account_id for account in accounts if account.tier_expirations]
+    return frozenset([*accounts_of_tiers, *expiring_by_tier])
 
 
 def _activity_types(accounts: Iterable[LedgerAccount]) -> frozenset[str]:
-    """The event types among the activities that keep points of an account alive."""
+    """The event types that keep points of an account alive."""
     policies = (policy for account in accounts for policy in account.expiration_policies)
     activities = {activity for policy in policies for activity in policy.get("activities", ())}
     return frozenset(activities - {EARN, SPEND})
@@ -291,7 +298,10 @@ def _activity_types(accounts: Iterable[LedgerAccount]) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Accounts:
-    """The accounts of the default ledger; `by_program` has the account for points of each loyalty program."""
+    """The accounts of the default ledger; `by_program` has the account of the points of each loyalty program.
+
+    Records without a program have the account at None. `program_keys` are the keys of all programs.
+    """
 
     by_id: Mapping[int, LedgerAccount]
     by_key: Mapping[str, LedgerAccount]
@@ -314,22 +324,22 @@ def _load_accounts(db: Connection, organization: Organization, programs: Collect
 
 
 def _load_groups(
-    db: Connection, organization_id: int, active: Iterable[tuple[Campaign, Sequence[Action]]]
+    db: Connection, organization_id: int, active_campaigns: Iterable[tuple[Campaign, Sequence[Action]]]
 ) -> Mapping[str, StackingGroup]:
     """Load the stacking groups by key, if an action names one."""
-    if all(action.stacking_group_key is None for _, actions in active for action in actions):
+    if all(action.stacking_group_key is None for _, actions in active_campaigns for action in actions):
         return {}
     return {group.stacking_group_key: group for group in campaigns.STACKING_GROUPS.find_all(db, organization_id)}
 
 
 def _compiled_campaigns(
-    active: Iterable[tuple[Campaign, Sequence[Action]]],
+    active_campaigns: Iterable[tuple[Campaign, Sequence[Action]]],
     before: Configuration | None,
     accounts: _Accounts,
     organization: Organization,
     groups: Mapping[str, StackingGroup],
 ) -> list[CompiledCampaign]:
-    """The active campaigns, ready to be evaluated; actions that were compiled before are taken over."""
+    """The active campaigns, ready to be evaluated; unchanged actions of the configuration `before` are reused."""
     account_ids = {key: account.ledger_account_id for key, account in accounts.by_key.items()}
     actions_before = (
         {} if before is None else {a.action.action_id: a for campaign in before.campaigns for a in campaign.actions}
@@ -342,7 +352,7 @@ def _compiled_campaigns(
             accounts.by_program.get(campaign.loyalty_program_id),
             organization.timezone,
         )
-        for campaign, actions in active
+        for campaign, actions in active_campaigns
     ]
 
 
@@ -355,11 +365,11 @@ def _compiled_missions(
     missions: Iterable[Mission],
     organization: Organization,
     accounts: _Accounts,
-    items: Mapping[int, tuple[str, ItemPredicate]],
+    matchers: Mapping[int, tuple[str, ItemPredicate]],
     audiences_: Iterable[CompiledAudience],
 ) -> list[CompiledMission]:
-    """All missions, ready to count events; `items` are the matchers, by id, with their keys."""
-    predicates = {matcher_id: predicate for matcher_id, (_, predicate) in items.items()}
+    """All missions, ready to count events; `matchers` has the key and the compiled matcher by id."""
+    predicates = {matcher_id: predicate for matcher_id, (_, predicate) in matchers.items()}
     audience_keys = {audience.audience_id: audience.audience_key for audience in audiences_}
     return [
         compile_mission(mission.in_zone_of(organization), predicates, audience_keys, accounts.by_id, accounts.default)

@@ -7,9 +7,9 @@ from handlers.call import Call
 
 
 def refuse_without_role(call: Call, job: str, kind: str, roles: Mapping[str, str]) -> None:
-    """Refuse a caller without the role that a kind of job needs besides that of jobs; `job` is a noun, as `import`.
+    """Refuse a caller without the further role that jobs of this `kind` need; `roles` has that role by kind.
 
-    `roles` are those roles by kind.
+    `job` is the noun for the refusal, such as `import`.
     """
     role = roles[kind]
     if call.caller is None or not call.caller.holds(role):

@@ -8,7 +8,10 @@ from persistence import audiences
 
 
 def known_keys(db: Connection, configuration: Configuration, sources: Sources) -> dict[str, dict[str, str]]:
-    """The keys of the organization with their names, by the variables of expressions that hold them."""
+    """The names of the organization's records by key, for each variable of expressions that has such keys.
+
+    Audiences are only looked up if an expression of `sources` names one.
+    """
     accounts = {account.ledger_account_key: account.name for account in configuration.accounts.values()}
     accounts |= {
         account.alias: account.name for account in configuration.accounts.values() if account.alias is not None

@@ -1,4 +1,4 @@
-"""Purchase orders created by request: tracked in one batch as the events that lead to their status."""
+"""Creates purchase orders by request: tracks the events that lead to their status, in one batch."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from persistence.programs import PROGRAMS
 
 @dataclass(frozen=True, slots=True)
 class NewOrder:
-    """An order to be created; `payload` is that of its creation event, and the member is given by one of two ids."""
+    """An order to be created: `payload` is the order in the payload of its events; one of the two member ids is set."""
 
     external_id: str
     status: str
@@ -49,26 +49,34 @@ def create_order(call: Call, new_order: NewOrder) -> CreatedOrder:
 
 
 def create_orders(call: Call, new_orders: Sequence[NewOrder]) -> list[CreatedOrder]:
-    """Create orders, each on its own, in a fixed number of statements."""
+    """Create orders independently of each other, in a fixed number of statements; return an outcome for each."""
     refusals = _refusals_of(call, new_orders)
-    steps = [[] if refusals[at] else _steps(call, new_order) for at, new_order in enumerate(new_orders)]
-    # All creations first: later events of any of them then need only one flush before them.
-    depth = max((len(step) for step in steps), default=0)
-    queue = [(at, step[level]) for level in range(depth) for at, step in enumerate(steps) if level < len(step)]
+    events_by_order = [
+        [] if refusals[position] else _events_of(call, new_order) for position, new_order in enumerate(new_orders)
+    ]
+    # First all creations, then the second event of each order, and so on: so a single flush after the creations is
+    # enough for all events that reverse something.
+    depth = max((len(order_events) for order_events in events_by_order), default=0)
+    queue = [
+        (position, order_events[level])
+        for level in range(depth)
+        for position, order_events in enumerate(events_by_order)
+        if level < len(order_events)
+    ]
     by_position: dict[int, list[Result]] = {}
     if queue:
         results = track(UnitOfWork(call), [event for _, event in queue])
-        for (at, _), result in zip(queue, results, strict=True):
-            by_position.setdefault(at, []).append(result)
-    external_ids = [new_orders[at].external_id for at in by_position]
+        for (position, _), result in zip(queue, results, strict=True):
+            by_position.setdefault(position, []).append(result)
+    external_ids = [new_orders[position].external_id for position in by_position]
     orders_by_id = (
         orders.find_by_external_ids(call.db, call.organization.organization_id, external_ids) if external_ids else {}
     )
     return [
-        CreatedOrder(new_order.external_id, refusal=refusals[at])
-        if refusals[at]
-        else _outcome(new_order.external_id, by_position[at], orders_by_id)
-        for at, new_order in enumerate(new_orders)
+        CreatedOrder(new_order.external_id, refusal=refusals[position])
+        if refusals[position]
+        else _outcome(new_order.external_id, by_position[position], orders_by_id)
+        for position, new_order in enumerate(new_orders)
     ]
 
 
@@ -80,7 +88,7 @@ def _outcome(external_id: str, results: Sequence[Result], orders_by_id: Mapping[
 
 
 def _refusals_of(call: Call, new_orders: Sequence[NewOrder]) -> list[Refusal | None]:
-    """The refusals of orders that are refused before anything is tracked, so that nothing of them is stored."""
+    """The refusal of each order that must be refused before its events are stored; None for all others."""
     organization_id = call.organization.organization_id
     existing_ids = ORDERS.find_values(
         call.db, organization_id, external_id=[new_order.external_id for new_order in new_orders]
@@ -97,13 +105,14 @@ def _refusals_of(call: Call, new_orders: Sequence[NewOrder]) -> list[Refusal | N
         elif program_id is not None and program_id not in programs:
             refusals.append(unknown_loyalty_program(program_id))
         else:
-            refusals.append(_wrong_status(new_order.status))
+            refusals.append(_refusal_of_status(new_order.status))
         if refusals[-1] is None:
             existing_ids.add(new_order.external_id)
     return refusals
 
 
-def _wrong_status(status: str) -> Refusal | None:
+def _refusal_of_status(status: str) -> Refusal | None:
+    """The refusal of a status with which no order can be created; None for others."""
     try:
         steps_to(status)
     except Refusal as refusal:
@@ -111,7 +120,8 @@ def _wrong_status(status: str) -> Refusal | None:
     return None
 
 
-def _steps(call: Call, new_order: NewOrder) -> list[IncomingEvent]:
+def _events_of(call: Call, new_order: NewOrder) -> list[IncomingEvent]:
+    """The events that lead to the status of a new order, first its creation."""
     return [
         IncomingEvent(
             system_unique_key=f"purchase-order-{status}-{call.new_key()}",

@@ -1,7 +1,7 @@
-"""Creating, storing and checking passwords of people and secrets of programs.
+"""Creates, stores and checks passwords of people and secrets of programs.
 
-A secret that the server makes has 256 bits, so one round of SHA-256 is enough to store it. Passwords that people choose
-are stored by argon2id, which is slow on purpose and runs outside of database transactions.
+A secret that the server creates has 256 bits, so one round of SHA-256 is enough to store it. Passwords that people
+choose are stored by argon2id, which is slow on purpose and runs outside of database transactions.
 """
 
 import hashlib
@@ -14,13 +14,13 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
 SHORTEST, LONGEST = 10, 128
-# The beginning of every secret that the server makes. Only this prefix decides whether argon2 is asked, whatever user
-# is stored, so the time of a response does not reveal who exists.
+# The beginning of every secret that the server creates. Only this prefix decides whether argon2 is used, no matter
+# what is stored, so the time of a response does not reveal which users exist.
 SECRET_PREFIX = "lsk_"
 _FAST = "sha256:"
-_LEAST_SCORE = 3
-# The time of the estimate grows with the square of the length; strong passwords are strong within this length.
-_ESTIMATED = 40
+_MIN_SCORE = 3
+# The time of the estimate grows with the square of the length, so only these first characters are estimated.
+_ESTIMATED_LENGTH = 40
 
 _HASHER = PasswordHasher()
 
@@ -31,7 +31,7 @@ def new_secret() -> str:
 
 
 def hash_secret(secret: str) -> str:
-    """The stored form of a secret that the server made."""
+    """The stored form of a secret that the server created."""
     return _FAST + hashlib.sha256(secret.encode()).hexdigest()
 
 
@@ -43,26 +43,26 @@ def hash_password(password: str) -> str:
 def is_right(stored_hash: str | None, password: str) -> bool:
     """True if `password` matches `stored_hash`.
 
-    `stored_hash` is None for an unknown user; that takes as long as a wrong password. A text with the prefix of
-    secrets is never compared with a password, since the time would reveal that the client is a person.
+    `stored_hash` is None for an unknown user; the check takes as long as for a wrong password. A text with the prefix
+    of secrets is never compared with a password, since the time would reveal that the client is a person.
     """
     if password.startswith(SECRET_PREFIX):
         expected_hash = stored_hash if stored_hash is not None and stored_hash.startswith(_FAST) else hash_secret("")
         return hmac.compare_digest(expected_hash, hash_secret(password))
     if stored_hash is None or stored_hash.startswith(_FAST):
-        stored_hash = _hash_of_nobody()
+        stored_hash = _dummy_hash()
     return _verified(stored_hash, password)
 
 
 def is_outdated(stored_hash: str) -> bool:
-    """True if a password should be stored again, since its hash was made with other parameters."""
+    """True if a password should be hashed and stored again, since its hash was created with other parameters."""
     return not stored_hash.startswith(_FAST) and _HASHER.check_needs_rehash(stored_hash)
 
 
 def password_fault(password: str, about: Iterable[str | None] = ()) -> str | None:
     """The fault of a password that a person chose, as the end of a sentence; None if it is strong enough.
 
-    `about` are texts that others know of the user, such as the name: they make a password easier to guess.
+    `about` are texts that others know about the user, such as the name: they make a password easier to guess.
     """
     if not SHORTEST <= len(password) <= LONGEST:
         return f"has not {SHORTEST} to {LONGEST} characters"
@@ -71,8 +71,8 @@ def password_fault(password: str, about: Iterable[str | None] = ()) -> str | Non
     from zxcvbn import zxcvbn
 
     known_words = [word for text in about if text for word in (text[:100], *text[:100].replace("@", " ").split())]
-    estimate = zxcvbn(password[:_ESTIMATED], user_inputs=known_words)
-    if estimate["score"] < _LEAST_SCORE:
+    estimate = zxcvbn(password[:_ESTIMATED_LENGTH], user_inputs=known_words)
+    if estimate["score"] < _MIN_SCORE:
         hint = estimate["feedback"]["warning"].rstrip(".")
         return "is too easy to guess" + (f": {hint[0].lower()}{hint[1:]}" if hint else "")
     return None
@@ -86,5 +86,6 @@ def _verified(stored_hash: str, password: str) -> bool:
 
 
 @cache
-def _hash_of_nobody() -> str:
+def _dummy_hash() -> str:
+    """A hash that no password is stored with, to spend the time of a check for unknown users."""
     return _HASHER.hash("")

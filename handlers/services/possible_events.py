@@ -23,27 +23,28 @@ def possible_types(
     has_badges: bool,
     has_missions: bool,
     has_notices: bool,
-    heard_types: Collection[str],
+    trigger_types: Collection[str],
     considered_types: Collection[str],
 ) -> frozenset[str]:
-    """The types of derived events that can occur; `considered_types` are the types that any record uses.
+    """The types of derived events that can occur.
 
-    `heard_types` are the types that triggers name.
+    `trigger_types` are the types that triggers name; `considered_types` are the types that campaigns, missions,
+    referral programs or expiration policies use.
     """
     possible: set[str] = set(COUPON_EVENTS)
     if moves_tiers:
         possible |= {TIER_SET, TIER_REMOVED}
     if has_badges:
         possible |= {BADGE_ASSIGNED, BADGE_UNASSIGNED}
-    # Every movement causes one, so they are reported only if a record names them.
+    # Every movement would cause such an event, so they are reported only if a record uses the type.
     if TRANSACTION_CREATED in considered_types:
         possible.add(TRANSACTION_CREATED)
     if has_missions:
         possible.add(MISSION_ACHIEVED)
-    if has_notices or POINTS_EXPIRED in {*heard_types, *considered_types}:
+    if has_notices or POINTS_EXPIRED in {*trigger_types, *considered_types}:
         possible.add(POINTS_EXPIRED)
     if has_notices:
         possible.add(POINTS_EXPIRING)
-    # Without a record that names the type they are stored, but lead to nothing.
+    # These events are always reported. If no record uses their type, they can cause nothing.
     possible |= {POINTS_AVAILABLE, POINTS_CANCELLED} & set(considered_types)
     return frozenset(possible)

@@ -1,4 +1,4 @@
-"""Records that a request names: one lookup for each kind of them, and one text for the refusal of unknown ones."""
+"""Looks up records that a request names: one function and one text of the refusal for each kind of record."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -41,33 +41,33 @@ Record = TypeVar("Record")
 # A body with terms of availability.
 RewardingBody = TypeVar("RewardingBody", bound=Any)
 
-# A batch may name a thousand types that are not there.
-_MOST_COMPARED = 50
+# An unknown event type is compared with so few custom types because a batch may have a thousand unknown types.
+_MAX_COMPARED = 50
 
 
 def unknown_member(member_id: object) -> UnknownMember:
-    """The refusal of a member, by the id that the request gives."""
+    """The refusal of an unknown member, by the id in the request."""
     return UnknownMember(f"There is no member {member_id}.")
 
 
 def unknown_loyalty_program(id_or_key: object) -> UnknownLoyaltyProgram:
-    """The refusal of a loyalty program, by the id or key that the request gives."""
+    """The refusal of an unknown loyalty program, by the id or key in the request."""
     return UnknownLoyaltyProgram(f"There is no loyalty program {id_or_key}.")
 
 
 def unknown_audience(unknown: Collection[str]) -> UnknownAudience:
-    """The refusal of audiences, by their keys."""
+    """The refusal of unknown audiences, by their keys."""
     return UnknownAudience(f"There is no audience with the key {min(unknown)}.")
 
 
 def unknown_coupon_book(key: str) -> UnknownCouponBook:
-    """The refusal of a coupon book, by its key."""
+    """The refusal of an unknown coupon book, by its key."""
     return UnknownCouponBook(f"There is no coupon book with the key {key[:LONGEST_NAME]}.")
 
 
 def unknown_event_type(configuration: Configuration, event_type: str) -> UnknownEventType:
-    """The refusal of an event type that is neither built in nor an active one of the organization."""
-    custom_types = islice(configuration.custom_event_types, _MOST_COMPARED)
+    """The refusal of an event type that is neither built-in nor an active custom type, with a suggestion."""
+    custom_types = islice(configuration.custom_event_types, _MAX_COMPARED)
     suggestion = did_you_mean(event_type, (*custom_types, *BUILT_IN_EVENT_TYPES))
     return UnknownEventType(f"There is no active event type {event_type}.{suggestion}")
 
@@ -108,7 +108,7 @@ def coupon_book(call: Execution, key: str) -> CouponBook:
 
 
 def refuse_unknown(call: Execution, **ids: int | None) -> None:
-    """Refuse ids of records that do not exist, by kinds such as `campaign`; None names no record."""
+    """Refuse ids of records that do not exist, each under its kind, such as `campaign`; None names no record."""
     for kind, record_id in ids.items():
         find, unknown = _BY_ID[kind]
         if record_id is not None and find(call.db, call.organization.organization_id, record_id) is None:
@@ -144,7 +144,7 @@ def refuse_unknown_campaigns(call: Execution, keys: Collection[str]) -> None:
 
 
 def refuse_unknown_event_type(configuration: Configuration, event_type: str) -> None:
-    """Raise UnknownEventType for a type that is neither built-in nor an active one of the organization."""
+    """Raise UnknownEventType for a type that is neither built-in nor an active custom type."""
     if event_type not in BUILT_IN_EVENT_TYPES and event_type not in configuration.custom_event_types:
         raise unknown_event_type(configuration, event_type)
 
@@ -160,7 +160,8 @@ def with_complete_event(
 ) -> RewardingBody:
     """Check the event that the rewards of a body wait for, if any; return the body with all fields of that event.
 
-    An event type that the record had `before` may have been deactivated since. Raises UnknownEventType for others.
+    An event that is the same as `before` is not checked again: its type may have been deactivated since. Raises
+    UnknownEventType.
     """
     if body.available_on is None:
         return body
@@ -227,9 +228,9 @@ def account_of_ledger(call: Execution, ledger_id: int, ledger_account_id: int | 
 
 
 def account_of_members(call: Execution, ledger_id: int | None, ledger_account_id: int | None) -> LedgerAccount:
-    """The account that a request names for points of members, by default that of the default ledger.
+    """The account that a request names for points of members, by default the default account of the default ledger.
 
-    Raises UnknownLedger, UnknownLedgerAccount, or WalletNotInLedger for one of another ledger.
+    Raises UnknownLedger, UnknownLedgerAccount, or WalletNotInLedger for an account of another ledger.
     """
     if ledger_id in (None, call.organization.default_ledger_id):
         configuration = configuration_of(call.db, call.organization)
@@ -237,14 +238,14 @@ def account_of_members(call: Execution, ledger_id: int | None, ledger_account_id
         account = configuration.default_account if ledger_account_id is None else named_account
         if account is not None:
             return account
-    home = ledger_or_default(call, ledger_id)
-    account = account_of_ledger(call, home.ledger_id, ledger_account_id)
-    refuse_other_ledger(call, home)
+    ledger = ledger_or_default(call, ledger_id)
+    account = account_of_ledger(call, ledger.ledger_id, ledger_account_id)
+    refuse_other_ledger(call, ledger)
     return account
 
 
 def account_of_members_with_key(call: Execution, key: str | None) -> LedgerAccount:
-    """The account with this key in the default ledger, whose wallets members have; without a key its default account.
+    """The account with this key in the default ledger, in which members have wallets; None for its default account.
 
     Raises UnknownLedgerAccount.
     """

@@ -59,7 +59,7 @@ def validated_program(
 ) -> ReferralProgramProperties:
     """The program to store; refuses unknown references, an end before its begin, and rewards that cannot be paid.
 
-    The event type that it named `before` may have been deactivated since.
+    The event type that the program named `before` is not checked again: it may have been deactivated since.
     """
     body = localized(body, ("valid_from_date", "valid_to_date"), call.organization.timezone)
     begins, ends = body.valid_from_date, body.valid_to_date
@@ -76,12 +76,12 @@ def validated_program(
     if before is None or body.event_type != before.event_type:
         references.refuse_unknown_event_type(configuration, body.event_type)
     for side in (REFERRER, REFERRED):
-        _check_side(call, configuration, body, side)
+        _refuse_unpayable_reward(call, configuration, body, side)
     return references.with_complete_event(call, body, before)
 
 
 def _faults_of_availability(body: ReferralProgramProperties) -> list[FieldFault]:
-    """Contradictions between the terms of availability, or terms of a program that pays no points."""
+    """The faults of terms of availability that contradict each other, or that no points have."""
     terms = Availability.named_by(body)
     if terms is None:
         return []
@@ -91,8 +91,10 @@ def _faults_of_availability(body: ReferralProgramProperties) -> list[FieldFault]
     return [FieldFault(f"{name} is given {without}", pointer=f"/{name}") for name in terms.names]
 
 
-def _check_side(call: Call, configuration: Configuration, body: ReferralProgramProperties, side: str) -> None:
-    """Refuse a reward of one side that could not be paid."""
+def _refuse_unpayable_reward(
+    call: Call, configuration: Configuration, body: ReferralProgramProperties, side: str
+) -> None:
+    """Refuse a reward of the referrer or the referred member (`side`) that could not be paid."""
     ledger_id, book_key = getattr(body, f"{side}_ledger_id"), getattr(body, f"{side}_coupon_book_key")
     if ledger_id is not None:
         references.refuse_other_ledger(call, references.ledger_or_default(call, ledger_id))

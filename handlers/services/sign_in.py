@@ -12,7 +12,7 @@ from handlers.services import passwords, tokens
 from persistence import organizations, users
 from persistence.users import Credentials
 
-_LARGEST_ID_DIGITS = 18
+_MAX_ID_DIGITS = 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class IssuedToken:
 
 
 class TokenRefused(Exception):
-    """An error of RFC 6749, section 5.2; `problem_type` is set if it is also a problem of the product's own."""
+    """An error of RFC 6749, section 5.2; `problem_type` is set if it is also one of the product's problems."""
 
     def __init__(self, status: int, error: str, description: str, problem_type: str | None = None) -> None:
         super().__init__(description)
@@ -85,7 +85,7 @@ def issue_token(call: Call, sign_in: SignIn, scope: str | None) -> IssuedToken:
     if organization_and_rights is None or not organization_and_rights[1].is_member:
         raise _unknown_client()
     grant = _narrow_to_scope(organization_and_rights[1].grant, scope)
-    generation = _store(call, sign_in, user)
+    generation = _store_sign_in(call, sign_in, user)
     claims = {
         "sub": user.auth_client_id,
         "userId": user.user_id,
@@ -101,10 +101,13 @@ def issue_token(call: Call, sign_in: SignIn, scope: str | None) -> IssuedToken:
 
 
 def _find_user_again(call: Call, signed_in: SignIn) -> Credentials:
-    """Find the user of checked credentials, and refuse them if the password has changed since. Raises TokenRefused."""
+    """Find the user of checked credentials; lock the user if the sign-in changes the record.
+
+    Raises TokenRefused, also if the password has changed since the check.
+    """
     checked_user = signed_in.user
-    is_change = signed_in.new_hash is not None or checked_user.pending_provisioning
-    user = users.find_credentials(call.db, checked_user.auth_client_id, checked_user.organization_id, lock=is_change)
+    will_change = signed_in.new_hash is not None or checked_user.pending_provisioning
+    user = users.find_credentials(call.db, checked_user.auth_client_id, checked_user.organization_id, lock=will_change)
     if user is None or user.user_id != checked_user.user_id or user.password_hash != checked_user.password_hash:
         raise _unknown_client()
     if user.password_is_temporary:
@@ -118,8 +121,8 @@ def _find_user_again(call: Call, signed_in: SignIn) -> Credentials:
     return user
 
 
-def _store(call: Call, signed_in: SignIn, user: Credentials) -> int:
-    """Store a new password and the time of the sign-in. Returns the generation of the tokens from now on."""
+def _store_sign_in(call: Call, signed_in: SignIn, user: Credentials) -> int:
+    """Store a new password hash, and the first sign-in of a user. Returns the generation of the user's new tokens."""
     if signed_in.is_changed and signed_in.new_hash is not None:
         users.set_password(call.db, user.user_id, signed_in.new_hash, temporary_until=None, now=call.now)
     elif signed_in.new_hash is not None:
@@ -130,6 +133,7 @@ def _store(call: Call, signed_in: SignIn, user: Credentials) -> int:
 
 
 def _check_new_password(user: Credentials, secret: str, new_password: str) -> None:
+    """Refuse a new password of an API user, and one that is weak or the current one; raises TokenRefused."""
     if user.is_api_user:
         raise TokenRefused(400, "invalid_request", "The secret of an API user is changed by resetUserPassword.")
     fault = passwords.password_fault(new_password, (user.name, user.email, user.user_name, user.auth_client_id))
@@ -146,13 +150,16 @@ def _unknown_client() -> TokenRefused:
 def _organization_id(text: str | None) -> int | None:
     if text is None:
         return None
-    if not (text.isascii() and text.isdigit() and len(text) <= _LARGEST_ID_DIGITS):
+    if not (text.isascii() and text.isdigit() and len(text) <= _MAX_ID_DIGITS):
         raise TokenRefused(400, "invalid_request", "The organization_id is not a whole number.")
     return int(text)
 
 
 def _credentials(headers: Mapping[str, str], body: TokenRequest) -> tuple[str, str]:
-    """Client id and secret from HTTP Basic or from the form, but not from both (RFC 6749, section 2.3)."""
+    """The client id and secret from HTTP Basic or from the form; raises TokenRefused, also if both have them.
+
+    See RFC 6749, section 2.3.
+    """
     try:
         basic = decode_basic_credentials(headers.get("authorization", ""))
     except ValueError:
@@ -167,6 +174,7 @@ def _credentials(headers: Mapping[str, str], body: TokenRequest) -> tuple[str, s
 
 
 def _narrow_to_scope(user_grant: Grant, scope: str | None) -> Grant:
+    """The part of a user's grant that `scope` names, None for all of it; raises TokenRefused."""
     grant = user_grant if scope is None else narrow_grant(user_grant, scope.split(" "))
     if grant is None:
         raise TokenRefused(400, "invalid_scope", "The scope asks for a role that the user does not have.")
@@ -180,7 +188,7 @@ def decode_basic_credentials(authorization: str) -> tuple[str, str] | None:
         return None
     text = base64.b64decode(encoded.strip(), validate=True).decode()
     client_id, colon, secret = text.partition(":")
-    # Form-encoded before they are joined, so that the id may hold a colon (RFC 6749, section 2.3.1).
+    # Both are form-encoded before they are joined, so that the id may contain a colon (RFC 6749, section 2.3.1).
     pair = unquote_plus(client_id, errors="strict"), unquote_plus(secret, errors="strict")
     if not colon or "\x00" in pair[0]:
         raise ValueError("no client id and secret")

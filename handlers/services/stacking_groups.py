@@ -28,7 +28,8 @@ class StackingGroupProperties:
 def group_of(call: Call, key: str | None, exclusive_group: str | None, before: Action | None) -> StackingGroup | None:
     """The stacking group that an action names, None for none; raises UnknownStackingGroup.
 
-    Refuses a group together with an exclusive one, and a group that is full without the action `before` the change.
+    Refuses a stacking group together with an exclusive group, and a full group unless the action is already in it.
+    `before` is the stored action, None for a new one.
     """
     if key is None:
         return None
@@ -40,15 +41,15 @@ def group_of(call: Call, key: str | None, exclusive_group: str | None, before: A
     if group is None:
         raise UnknownStackingGroup(f"There is no stacking group with the key {key}.")
     if before is None or before.stacking_group_key != key:
-        members = ACTIONS.find_all(call.db, organization_id, stacking_group_key=key)
-        if len(members) >= MAX_ACTIONS:
-            detail = f"stackingGroupKey names a group that has {len(members)} actions, the most that there can be"
+        actions = ACTIONS.find_all(call.db, organization_id, stacking_group_key=key)
+        if len(actions) >= MAX_ACTIONS:
+            detail = f"stackingGroupKey names a group that has {len(actions)} actions, the most that there can be"
             raise InvalidRequest([FieldFault(detail, pointer="/stackingGroupKey")])
     return group
 
 
 def refuse_worthless_actions(call: Call, group: StackingGroup, body: StackingGroupProperties) -> None:
-    """Refuse a mode or scope in which actions of the group could not be compared."""
+    """Refuse a new mode or scope of the group in which its actions could not be compared."""
     if (body.mode, body.scope) == (group.mode, group.scope):
         return
     organization_id = call.organization.organization_id
@@ -65,7 +66,10 @@ def refuse_without_worth(
     effects: Collection[CompiledEffect],
     pointer: str,
 ) -> None:
-    """Refuse an action that cannot compete in a group: one that gives no money, or takes none off items."""
+    """Refuse an action that cannot compete in a group; `pointer` is the field to blame.
+
+    Actions compete by the money that they give, or, if they do so for each item, by their discounts.
+    """
     if group.mode in (BEST, WORST) and group.scope == PER_ORDER:
         configuration = configuration_of(call.db, call.organization)
         if not any(_may_have_worth(call, configuration, campaign, effect) for effect in effects):
@@ -80,7 +84,7 @@ def refuse_without_worth(
 
 
 def _may_have_worth(call: Call, configuration: Configuration, campaign: Campaign, effect: CompiledEffect) -> bool:
-    """True if an effect has a worth; what an expression names is known when it is evaluated."""
+    """True if an effect has a worth in money, or may have one because an expression decides."""
     effect_id = effect.effect.effect_id
     constants = {param.parameter.id: param.value for param in effect.params if param.program is None}
     if effect_id == MINT_POINTS and "ledgerAccountKey" in constants:

@@ -1,4 +1,4 @@
-"""Tiers of members: set by hand, current, and evaluated again when they expire."""
+"""Sets tiers of members by request, and evaluates tiers again when they expire."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from persistence.member_tiers import TRACKINGS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierSetting:
-    """The details of a request that sets a tier; the default of `tier_hold` is fixed."""
+    """The details of a request that sets a tier; `tier_hold` is `fixed` by default."""
 
     expires_at: datetime | None = None
     tier_hold: str | None = None
@@ -39,30 +39,30 @@ class TierSetting:
 def set_tier(
     call: Call, member: Member, program: LoyaltyProgram, tier: LoyaltyTier | None, setting: TierSetting
 ) -> TierTracking:
-    """Set the member's tier, or return it to the points if `tier` is None. Returns the record of the request.
+    """Set the member's tier; if `tier` is None, let it depend on the points again. Returns the record of the request.
 
-    Raises KeyReused, MemberInactive, TierInactive, or InvalidRequest for an `expires_at` that is past or has no tier.
+    Raises KeyReused, MemberInactive, TierInactive, or InvalidRequest for an `expires_at` in the past or without a tier.
     """
     organization_id = call.organization.organization_id
     key = setting.system_unique_key or call.new_key()
     digest = _digest(member, program, tier, setting)
     reason = setting.description or "The tier was set by request."
     with unit_of_work(call, [member.member_id], reason, reported=(TIER_SET, TIER_REMOVED)) as unit:
-        before = TRACKINGS.find_by(call.db, organization_id, system_unique_key=key)
-        if before is not None:
-            refuse_reuse(key, before.request_digest, digest)
-            return before
+        earlier = TRACKINGS.find_by(call.db, organization_id, system_unique_key=key)
+        if earlier is not None:
+            refuse_reuse(key, earlier.request_digest, digest)
+            return earlier
         refuse_inactive(unit.members[member.member_id])
-        _refuse(tier, setting, call.now)
+        _refuse_setting(tier, setting, call.now)
         hold = None
         if tier is not None:
             hold = TierHold(tier.loyalty_tier_id, setting.expires_at, setting.tier_hold or FIXED)
-        before_tier_id, after = unit.tiers.assign(member.member_id, program, tier, hold)
+        previous_tier_id, new_tier_id = unit.tiers.assign(member.member_id, program, tier, hold)
         values = {
             "member_id": member.member_id,
             "loyalty_program_id": program.loyalty_program_id,
             "loyalty_tier_id": None if tier is None else tier.loyalty_tier_id,
-            "answered_tier_id": after,
+            "answered_tier_id": new_tier_id,
             "expires_at": setting.expires_at,
             "system_unique_key": key,
             "request_digest": digest,
@@ -75,11 +75,11 @@ def set_tier(
         call.audit.add(
             "member-tier",
             tracking.member_tier_tracking_id,
-            before={"loyaltyTierId": before_tier_id},
+            before={"loyaltyTierId": previous_tier_id},
             after={
                 "memberId": member.member_id,
                 "loyaltyProgramId": program.loyalty_program_id,
-                "loyaltyTierId": after,
+                "loyaltyTierId": new_tier_id,
                 "isManual": tier is not None,
                 "tierHold": None if hold is None else hold.kind,
                 "expiresAt": setting.expires_at,
@@ -103,11 +103,12 @@ def _digest(member: Member, program: LoyaltyProgram, tier: LoyaltyTier | None, s
         setting.description,
         setting.tags,
     )
-    # Older versions had only fixed tiers: their digest stays the same, so that a repeated request is recognized.
+    # Earlier versions had only fixed tiers: without a floor, the digest is the same, so that they are still recognized.
     return digest_of((*content, FLOOR) if setting.tier_hold == FLOOR else content)
 
 
-def _refuse(tier: LoyaltyTier | None, setting: TierSetting, now: datetime) -> None:
+def _refuse_setting(tier: LoyaltyTier | None, setting: TierSetting, now: datetime) -> None:
+    """Refuse details that need a tier, an expiry in the past, and an inactive tier."""
     fields = {"expiresAt": setting.expires_at, "tierHold": setting.tier_hold}
     faults = [
         FieldFault(f"{name} needs a tier", pointer=f"/{name}")
@@ -127,7 +128,7 @@ WALLETS_AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """The numbers of members evaluated and of tiers changed."""
+    """The numbers of evaluated members and of changed tiers; the next step begins after `last_wallet_id`."""
 
     last_wallet_id: int
     members: int
@@ -143,9 +144,9 @@ def evaluate_next(
     everyone: bool,
     limit: int = WALLETS_AT_ONCE,
 ) -> Evaluated | None:
-    """Evaluate the tiers of the next members, by wallet id, who have an expired one; or of `everyone`.
+    """Evaluate the tiers of the next members after the wallet id `after`: with an expired tier, or of `everyone`.
 
-    None when there are no more. Expiries of the members' points are posted first.
+    Returns None if there are no more members. Expiries of the members' points are posted first.
     """
     organization_id = organization.organization_id
     if everyone:

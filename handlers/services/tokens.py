@@ -47,7 +47,7 @@ def issue(db: Connection, settings: Settings, claims: Mapping[str, Any], lifetim
 
 
 def verified_claims(db: Connection, token: str, audience: str) -> Mapping[str, Any] | None:
-    """The claims of a token that one of the published keys has signed for an audience, expired or not; else None."""
+    """The claims of a token, expired or not; None if no published key has signed it for the audience."""
     keys = {key.key_id: key for key in organizations.signing_keys_newest_first(db)}
     try:
         key = keys[jwt.get_unverified_header(token)["kid"]]
@@ -74,7 +74,7 @@ def issue_operator_token(
     now: datetime,
     is_system_admin: bool = False,
 ) -> str:
-    """A token for the command line: it belongs to no user and is valid until it expires."""
+    """Sign a token for the command line, which belongs to no user and is valid until it expires."""
     organization = organizations.find(db, organization_id)
     claims = {
         "sub": "operator",
@@ -88,6 +88,7 @@ def issue_operator_token(
 
 
 def _signing_key(db: Connection, now: datetime) -> SigningKey:
+    """Return the newest signing key; create the first one."""
     keys = organizations.signing_keys_newest_first(db)
     if not keys:
         organizations.wait_for_signing_key_turn(db)
@@ -137,7 +138,7 @@ class Authenticator:
         return caller
 
     def remembered(self, token: str) -> Caller | None:
-        """The caller of a token that was verified before and has not expired; never looks anything up."""
+        """The caller of a token that was verified before and has not expired, else None; never looks anything up."""
         expires, caller = self._verified.get(token, (0.0, None))
         return caller if expires > time.time() else None
 
@@ -147,7 +148,7 @@ class Authenticator:
         return {"keys": [_public(key_id, key) for key_id, key in self._keys.items()]}
 
     def _claims(self, token: str) -> tuple[dict[str, Any], bool]:
-        """The verified claims of a token, and True if they are the external issuer's."""
+        """The verified claims of a token, and True if it is a token of the external issuer."""
         settings = self._settings
         try:
             header = jwt.get_unverified_header(token)
@@ -197,7 +198,7 @@ def _public(key_id: str, key: jwt.PyJWK) -> dict[str, Any]:
 
 
 def _caller(claims: Mapping[str, Any], is_external: bool) -> Caller:
-    """The caller of verified claims; another issuer's tokens contain no ids of users."""
+    """The caller of verified claims, without a user id from the tokens of the external issuer."""
     roles = claims.get("roles") or []
     organization_id, user_id = claims.get("organizationId"), None if is_external else claims.get("userId")
     member, token_id = claims.get("loyaltyMemberId"), claims.get("jti")

@@ -1,4 +1,4 @@
-"""Turns of organizations: a worker serves the one that it has served longest ago."""
+"""Turns of organizations: a worker first serves the organization that has waited longest for its turn."""
 
 from collections.abc import Sequence
 
@@ -14,11 +14,11 @@ class Turns:
         self._turn = 0
 
     def sort(self, waiting: Sequence[Address]) -> list[Address]:
-        """Sort waiting jobs by when their organizations were served last; those of one keep their order."""
+        """Sort waiting jobs by when their organizations were served last; jobs of one organization keep their order."""
         self._served = {address[0]: self._served.get(address[0], 0) for address in waiting}
         return sorted(waiting, key=lambda address: self._served[address[0]])
 
     def note(self, organization_id: int) -> None:
-        """Note that a job of an organization is served now."""
+        """Record that a job of an organization is served now."""
         self._turn += 1
         self._served[organization_id] = self._turn

@@ -9,7 +9,7 @@ from persistence.reports import checks as report_checks
 
 # The checks of the ledger, of what members have, and of the audit log.
 CHECKS = (*ledger_checks.CHECKS, *record_checks.CHECKS, *audit_checks.CHECKS)
-_MOST_OF_ONE_KIND = 50
+_MAX_OF_ONE_KIND = 50
 
 
 def verify(db: Connection, organization_id: int) -> list[str]:
@@ -23,12 +23,12 @@ def verify_reports(db: Connection, organization_id: int) -> list[str]:
 
 
 def find_broken(db: Connection, organization_id: int, checks: Iterable[str]) -> list[str]:
-    """The faults that checks find in the data of an organization, some of each kind."""
+    """The faults that checks find in the data of an organization, at most 50 of each check."""
     findings: list[str] = []
     ledger_checks.plan_for_many(db)
     for check in checks:
-        faults = ledger_checks.find_violations(db, check, organization_id, _MOST_OF_ONE_KIND + 1)
-        findings += [f"organization {organization_id}, {words}" for words in faults[:_MOST_OF_ONE_KIND]]
-        if len(faults) > _MOST_OF_ONE_KIND:
-            findings.append(f"and more of the last kind: the first {_MOST_OF_ONE_KIND} are named")
+        faults = ledger_checks.find_violations(db, check, organization_id, _MAX_OF_ONE_KIND + 1)
+        findings += [f"organization {organization_id}, {fault}" for fault in faults[:_MAX_OF_ONE_KIND]]
+        if len(faults) > _MAX_OF_ONE_KIND:
+            findings.append(f"and more of the last kind: the first {_MAX_OF_ONE_KIND} are named")
     return findings

@@ -1,4 +1,4 @@
-"""Advancing a member's mission by request (administration, Missions 3)."""
+"""Advances missions of members by request (administration, Missions 3)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -65,17 +65,17 @@ def advance_missions(calls: Sequence[Call], requests: Sequence[AdvanceRequest]) 
     The same key with the same request returns the same response. The refusal of a request is KeyReused, MemberInactive,
     MissionClosed or MissionExhausted.
     """
-    call = calls[0]
-    organization_id = call.organization.organization_id
-    among = configuration_of(call.db, call.organization).audiences
+    first_call = calls[0]
+    db, organization_id = first_call.db, first_call.organization.organization_id
+    audiences = configuration_of(db, first_call.organization).audiences
     members = {request.member.member_id: request.member for request in requests}
-    audiences = match_audiences(call.db, organization_id, among, [*members.values()], call.now)
+    audiences_by_member = match_audiences(db, organization_id, audiences, [*members.values()], first_call.now)
     results: ResultsByKey[Mapping[str, Any]] = ResultsByKey()
-    causes = [request.cause(of_request) for of_request, request in zip(calls, requests, strict=True)]
+    causes = [request.cause(call) for call, request in zip(calls, requests, strict=True)]
 
     def prepare(unit: UnitOfWork) -> None:
         keys = [cause.system_unique_key or "" for cause in causes]
-        trackings = TRACKINGS.find_all(call.db, organization_id, system_unique_key=keys)
+        trackings = TRACKINGS.find_all(db, organization_id, system_unique_key=keys)
         for tracking in trackings:
             results.add(tracking.system_unique_key or "", tracking.request_digest, tracking.answer or {})
 
@@ -85,15 +85,15 @@ def advance_missions(calls: Sequence[Call], requests: Sequence[AdvanceRequest]) 
         if stored_result is not None:
             return stored_result
         refuse_inactive(unit.members[cause.member_id])
-        audience_keys = {audience.audience_key for audience in audiences[cause.member_id]}
+        audience_keys = {audience.audience_key for audience in audiences_by_member[cause.member_id]}
         answer = _advance(call, request, cause, unit, audience_keys)
         results.add(key, cause.request_digest, answer)
         return answer
 
     reason = "A mission was advanced by request."
     changes = [
-        RequestedChange(of_request, cause.member_id, reason, partial(advance, of_request, request, cause))
-        for of_request, request, cause in zip(calls, requests, causes, strict=True)
+        RequestedChange(call, cause.member_id, reason, partial(advance, call, request, cause))
+        for call, request, cause in zip(calls, requests, causes, strict=True)
     ]
     return apply_batch(changes, prepare, [cause.at for cause in causes])
 
@@ -101,14 +101,15 @@ def advance_missions(calls: Sequence[Call], requests: Sequence[AdvanceRequest]) 
 def _advance(
     call: Call, request: AdvanceRequest, cause: ProgressCause, unit: UnitOfWork, audience_keys: Collection[str]
 ) -> Mapping[str, Any]:
-    move, mission_id = request.advance, request.mission.mission_id
-    progress, advance = unit.missions.advance(mission_id, move.amount, cause, audience_keys)
+    """Advance the mission, store the response, and add an entry to the audit log; return the response."""
+    requested, mission_id = request.advance, request.mission.mission_id
+    progress, advance = unit.missions.advance(mission_id, requested.amount, cause, audience_keys)
     answer = progress_answer(progress.balance(cause.member_id), advance.achieved)
     unit.missions.store_answer(answer)
     after = {
         "memberId": cause.member_id,
-        "amount": move.amount,
-        "externalEventDate": move.external_event_date,
+        "amount": requested.amount,
+        "externalEventDate": requested.external_event_date,
         "systemUniqueKey": cause.system_unique_key,
         "externalId": cause.external_id,
         "description": cause.description,

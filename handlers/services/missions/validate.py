@@ -67,12 +67,12 @@ class MissionProperties:
 
 
 def validated_mission(call: Call, body: MissionProperties, before: Mission | None) -> MissionProperties:
-    """The mission to store; refuses one whose fields contradict each other, or with unknown references.
+    """The mission to store; refuses contradictory fields and unknown references. `before` is None for a new mission.
 
-    The event type that it named `before` may have been deactivated since, and records that its expression named may be
-    gone.
+    An event type and an expression that are the same as `before` are not checked again: the event type may have been
+    deactivated since, and records that the expression names may be gone.
 
-    Raises InvalidRequest with every fault, else NotFound of its kind, or WalletNotInLedger.
+    Raises InvalidRequest with every fault, else the NotFound of the kind of record, or WalletNotInLedger.
     """
     body = localized(body, ("valid_from", "valid_to"), call.organization.timezone)
     faults = [*zone_faults(body.timezone), *faults_of(values_of(body))]
@@ -97,7 +97,7 @@ def validated_mission(call: Call, body: MissionProperties, before: Mission | Non
     body = _with_known_badges(call, body)
     if body.coupon_book_key is not None:
         body = replace(body, coupon_book_key=references.coupon_book(call, body.coupon_book_key).coupon_book_key)
-    _check_points(call, body)
+    _refuse_unpayable_points(call, body)
     return references.with_complete_event(call, body, before)
 
 
@@ -113,11 +113,13 @@ def _faults_of_count(call: Call, expression: str) -> list[FieldFault]:
 
 
 def _with_known_badges(call: Call, body: MissionProperties) -> MissionProperties:
-    """The mission with keys of badges in lower case; refuses unknown ones."""
+    """The mission with keys of badges in lower case; refuses unknown badges."""
     configuration = configuration_of(call.db, call.organization)
     badge_keys = []
     if body.badge_matcher is not None:
-        conditions = [{**one, "badgeKey": one["badgeKey"].lower()} for one in body.badge_matcher["conditions"]]
+        conditions = [
+            {**condition, "badgeKey": condition["badgeKey"].lower()} for condition in body.badge_matcher["conditions"]
+        ]
         body = replace(body, badge_matcher={**body.badge_matcher, "conditions": conditions})
         badge_keys += [condition["badgeKey"] for condition in conditions]
     if body.badge_key is not None:
@@ -128,8 +130,8 @@ def _with_known_badges(call: Call, body: MissionProperties) -> MissionProperties
     return body
 
 
-def _check_points(call: Call, body: MissionProperties) -> None:
-    """Refuse a reward whose account cannot be held by members' wallets, or whose amount the account cannot move."""
+def _refuse_unpayable_points(call: Call, body: MissionProperties) -> None:
+    """Refuse points of an account without wallets of members, with too many digits, or with an impossible expiry."""
     amount = body.points_accrual
     if amount is None:
         return
