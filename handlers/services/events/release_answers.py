@@ -1,6 +1,6 @@
-"""Removes the stored responses of old events.
+"""Releases the stored responses of old events: removes the responses, and keeps the events.
 
-The events remain, and their keys remain used: an old request that is repeated is refused, not executed again.
+The keys of the events remain used: an old request that is repeated is refused, not executed again.
 """
 
 from collections.abc import Callable, Collection
@@ -17,7 +17,7 @@ EVENTS_AT_ONCE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The number of removed responses, and the id of the event up to which all responses are removed."""
+    """The number of released responses, and the id of an event up to which all responses are released."""
 
     answers: int
     up_to: int
@@ -26,7 +26,7 @@ class Released:
 def release_answers(
     engine: Engine, organization_ids: Collection[int], after: int, before: datetime, stopping: Callable[[], bool]
 ) -> Released | None:
-    """Remove the responses of events after the id `after` that were tracked before `before`; None if it was stopped.
+    """Release the responses of events after the id `after` that were tracked before `before`; None if it was stopped.
 
     Ids come from one sequence for all organizations, so one id marks the progress in all of them.
     """

@@ -159,7 +159,7 @@ def _look_up(unit: UnitOfWork, incoming: Sequence[IncomingEvent]) -> ExistingAnd
         purchase_orders=len(orders),
         order_items=_count_items(orders),
         # Most events with effects mint once; further ids are reserved when they are needed.
-        ledger_transactions=sum(map(unit.is_looked_at, incoming)),
+        ledger_transactions=sum(map(unit.may_have_effect, incoming)),
     )
 
 

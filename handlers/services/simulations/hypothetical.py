@@ -52,7 +52,7 @@ class HypotheticalMember:
 
 
 class HypotheticalUnit(UnitOfWork):
-    """A dry run for one hypothetical member, who has the id NOBODY and has not used any limit yet."""
+    """A dry run for one hypothetical member, who has the id NOBODY and has used no limit per member yet."""
 
     def __init__(
         self,

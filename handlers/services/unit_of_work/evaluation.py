@@ -53,6 +53,7 @@ from handlers.services.unit_of_work.tracked import EventOutcome, Result, Tracked
 from handlers.services.unit_of_work.unit import UnitOfWork
 from handlers.settings import Settings
 
+# The reason of derived events about what had expired before the unit was opened.
 EXPIRED = "Points or a tier had expired."
 
 # The executors of the effects that are neither about points nor a discount: methods of participants.
@@ -83,8 +84,8 @@ def evaluate_changes(
 ) -> None:
     """Evaluate the derived events of all changes since the last call.
 
-    `cause` is the event that made the changes, None for a request. Derived events of a request belong to `origin`, or,
-    if that is None, to the origin of the execution.
+    `reason` is stored with the derived events. `cause` is the event that made the changes, None for a request. Derived
+    events of a request belong to `origin`, or, if that is None, to the origin of the execution.
     """
     if unit.is_open:
         derived = unit.ledger_events.take_derived()
@@ -101,7 +102,7 @@ def evaluate_derived(
     cause: TrackedEvent | None = None,
     origin: EventOrigin | None = None,
 ) -> None:
-    """Evaluate derived events for a `reason`; `cause` and `origin` are as in `evaluate_changes`."""
+    """Evaluate derived events, unless the execution is quiet; the arguments are those of `evaluate_changes`."""
     if unit.execution.is_quiet or not derived:
         return
     if cause is None:
@@ -128,7 +129,7 @@ def evaluate_event(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
     refunds: Sequence[TenderRefund] = ()
     if tracked.cause_id is None:
         # A derived event of a request, of depth 1, counts as a caused event itself.
-        unit.caused, unit.basket = tracked.depth, None
+        unit.caused_count, unit.basket = tracked.depth, None
     try:
         if tracked.order_status is not None and unit.orders is not None:
             order = unit.orders.changed_by(tracked)
@@ -248,14 +249,14 @@ def _derived_event(
     origin: EventOrigin | None,
     is_evaluated: bool = True,
 ) -> TrackedEvent:
-    """The derived event as a tracked one; not evaluated if its chain is too long or one event caused too many."""
+    """The TrackedEvent of a derived event; not evaluated if its chain is too long or one event caused too many."""
     depth, reason_not_evaluated = 1, None
     if cause is not None:
-        unit.caused += 1
+        unit.caused_count += 1
         depth += cause.depth
         if depth > MAX_DEPTH:
             reason_not_evaluated = f"it is more than {MAX_DEPTH} events away from the first one"
-        elif unit.caused > MAX_CAUSED:
+        elif unit.caused_count > MAX_CAUSED:
             reason_not_evaluated = f"one event caused more than {MAX_CAUSED} others"
     if reason_not_evaluated is not None:
         reason = f"{reason} Not evaluated: {reason_not_evaluated}."

@@ -98,7 +98,7 @@ class UnitOfWork(LockedMembers):
         self.reversals: Reversals | None = None
         self.outcomes: list[EventOutcome] = []
         # How many derived events the current tracked event has caused, and the basket that its discounts are taken off.
-        self.caused = 0
+        self.caused_count = 0
         self.basket: Basket | None = None
         self._reported = frozenset(reported)
         # The keys of points payments among the orders of the events.
@@ -109,8 +109,8 @@ class UnitOfWork(LockedMembers):
 
     # -- opening ------------------------------------------------------------------------------------------------------
 
-    def is_looked_at(self, event: IncomingEvent) -> bool:
-        """True if the event can have an effect, or be a referral."""
+    def may_have_effect(self, event: IncomingEvent) -> bool:
+        """True if the event can have an effect, or names a referral code whose outcome is reported."""
         configuration, event_type = self.configuration, event.event_type
         if event_type in configuration.missions_by_type or event_type in configuration.activity_types:
             return True
@@ -142,13 +142,13 @@ class UnitOfWork(LockedMembers):
             self.is_dry_run
             or reversals
             or self._payment_keys
-            or any(map(self.is_looked_at, [event.event for event in tracked]))
+            or any(map(self.may_have_effect, [event.event for event in tracked]))
         ):
             return []
         self.moments = frozenset([self.now, *[event.at for event in tracked]])
         self.event_types: frozenset[str] | None = frozenset([event.event.event_type for event in tracked])
         since = min([event.at for event in tracked])
-        self._open(tracked, 4 * len(tracked), transaction_ids=transaction_ids, since=since)
+        self._open(tracked, spare_ids=4 * len(tracked), transaction_ids=transaction_ids, since=since)
         return self.ledger_events.begin()
 
     def open_for_request(
@@ -166,16 +166,17 @@ class UnitOfWork(LockedMembers):
         `transaction_ids` is as in `open_for_events`.
 
         Returns the derived events of points and tiers that have expired until now. If only `account_ids` is set, it
-        returns none, and `LedgerEvents.take_derived` reports them later with the events of the movements. With
-        `settled_accounts`, it returns them, and tiers that depend on these accounts are evaluated at once.
+        returns none, and `LedgerEvents.take_derived` reports them later with the events of the movements. If
+        `settled_accounts` is set, even to none, it returns them, and evaluates the tiers that depend on these accounts.
         """
         self._close()
+        # A request may cause events of any type.
         self.moments, self.event_types = frozenset((self.now, *moments)), None
         accounts: Collection[int] = self.configuration.accounts
         if account_ids is not None:
             is_concerned = self._may_concern_members(account_ids)
             accounts = {*account_ids, *accounts} if is_concerned else account_ids
-        self._open((), 0, accounts, transaction_ids, since)
+        self._open((), spare_ids=0, account_ids=accounts, transaction_ids=transaction_ids, since=since)
         if account_ids is not None and settled_accounts is None:
             return []
         return self.ledger_events.begin(settled_accounts or ())

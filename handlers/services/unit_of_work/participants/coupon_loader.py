@@ -142,6 +142,7 @@ class CouponLoader:
         self._put_moved_lots(usages_)
 
     def _put(self, held_coupons: Iterable[holdings.HeldCoupon]) -> None:
+        """Put the members' amounts of coupons into the state, with the coupons and their lots."""
         for member_coupon, coupon, lot in held_coupons:
             self.state.put_coupons([coupon])
             self.state.put_member_coupons([member_coupon])

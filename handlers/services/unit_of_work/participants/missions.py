@@ -231,6 +231,7 @@ class MissionWork:
             yield self._pay_coupon(compiled, compiled.mission.coupon_book_key, times, payment)
 
     def _pay_points(self, compiled: CompiledMission, amount: Decimal, payment: _Payment) -> Reward:
+        """Pay points up to the maximum balance; the reward has the paid part, and the refusal of the rest."""
         mission, cause, ledger = compiled.mission, payment.cause, self._unit.ledger
         if compiled.account is None:
             unknown_account = UnknownLedgerAccount("The organization's default ledger has no default account.")

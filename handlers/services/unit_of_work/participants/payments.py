@@ -28,7 +28,7 @@ _STATUSES = {PENDING: HELD, SETTLED: CAPTURED, REVERTED: RELEASED}
 
 
 class PaymentWork(Participant):
-    """The payments with these keys, which the unit's events name or the orders that existed before them.
+    """The payments with these keys, named by the unit's events or by the orders that existed before them.
 
     They belong to the members of the orders, who are locked. Changes of payments are not reported as events, and
     payments are refunded with their orders, so `reverse` does nothing.
@@ -71,6 +71,7 @@ class PaymentWork(Participant):
         return self._unit.ledger.status_of(self._transactions[payment.ledger_transaction_id]) == SETTLED
 
     def _capture(self, tracked: TrackedEvent, order: Order, tender: Payment) -> PointsPayment:
+        """Check one payment of an order, capture it unless the mode is `authorize`, and return it."""
         key = tender["pointsPaymentKey"]
         payment = self._payments.get(key)
         if payment is None or payment.member_id != tracked.member.member_id:
@@ -138,6 +139,7 @@ class PaymentWork(Participant):
         return self._unit.ledger.accounts[payment.ledger_account_id]
 
     def _paid_points(self, key: str) -> PaidPoints:
+        """The rate of a captured payment, the value refunded so far, and the points and the value still paid."""
         payment, ledger = self._payments[key], self._unit.ledger
         transaction: Stored = self._transactions[payment.ledger_transaction_id]
         refunded = ledger.fiat_returned_of(transaction)
