@@ -31,7 +31,7 @@ def report_next(db: Connection, organization: OrganizationDetails, now: datetime
     for account, schedule in schedules(db, organization):
         progress = expiry_notices.find_progress(db, account)
         if progress is None or schedule.due(progress.done_until, now):
-            # An account without progress begins with the last change of its settings or the organization's.
+            # Without progress, notices begin at the last change of the account or the organization.
             begun_at = min(now, max(account.updated_at, organization.updated_at))
             progress = expiry_notices.lock_progress(db, account, begun_at)
             if due := schedule.due(progress.done_until, now):
