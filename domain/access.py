@@ -55,31 +55,31 @@ def merge_grants(grants: Iterable[Grant]) -> Grant:
         roles |= grant.roles
         is_admin |= grant.is_admin
         is_system_admin |= grant.is_system_admin
-    return Grant(highest(roles), is_admin, is_system_admin)
+    return Grant(without_implied_roles(roles), is_admin, is_system_admin)
 
 
-def highest(roles: Iterable[str]) -> frozenset[str]:
-    """The roles without those that another of them implies, such as `x:read` beside `x:write`."""
+def without_implied_roles(roles: Iterable[str]) -> frozenset[str]:
+    """The roles without those that another role implies: `x:read` is left out if `x:write` is there."""
     all_roles = frozenset(roles)
     return frozenset(role for role in all_roles if not (role.endswith(":read") and _write(role) in all_roles))
 
 
-def limit_grant(token_grant: Grant, current: Grant) -> Grant:
-    """The grant of a token limited to `current`, the present permissions of its user.
+def limit_grant(token_grant: Grant, user_grant: Grant) -> Grant:
+    """The permissions of a token, limited to those that its user has now.
 
-    The result never exceeds either of the two.
+    The result exceeds neither the grant of the token nor the grant of the user.
     """
-    if not missing_permissions(current, token_grant):
+    if not missing_permissions(user_grant, token_grant):
         return token_grant
     return Grant(
-        roles=highest(_implied(token_grant) & _implied(current)),
-        is_admin=_administers(token_grant) and _administers(current),
-        is_system_admin=token_grant.is_system_admin and current.is_system_admin,
+        roles=without_implied_roles(_implied(token_grant) & _implied(user_grant)),
+        is_admin=_administers(token_grant) and _administers(user_grant),
+        is_system_admin=token_grant.is_system_admin and user_grant.is_system_admin,
     )
 
 
 def missing_permissions(grant: Grant, required: Grant) -> list[str]:
-    """Permissions in `required` that `grant` lacks, as named in requests; empty if it covers all of them."""
+    """The permissions in `required` that `grant` lacks, by their names in requests."""
     permissions = []
     if required.is_system_admin and not grant.is_system_admin:
         permissions.append("isSystemAdmin")
@@ -89,7 +89,7 @@ def missing_permissions(grant: Grant, required: Grant) -> list[str]:
 
 
 def added_permissions(before: Grant, after: Grant) -> Grant:
-    """Permissions that a change from one grant to another adds."""
+    """The permissions that a change of a grant from `before` to `after` adds."""
     return Grant(
         roles=after.roles - _implied(before),
         is_admin=after.is_admin and not before.is_admin,
@@ -117,10 +117,10 @@ def _write(role: str) -> str:
 
 
 def narrow_grant(grant: Grant, requested_scopes: Iterable[str]) -> Grant | None:
-    """The part of a grant that the requested scopes name; None if they ask for more than is held.
+    """The part of a grant that the requested scopes name; None if they name more than the grant has.
 
-    `x:write` includes `x:read`, and an administrator holds every role. A request for less than `admin` gets only what
-    it names.
+    `x:write` includes `x:read`, and an administrator has every role. An administrator who does not request the scope
+    `admin` gets only the named roles.
     """
     scopes = frozenset(requested_scopes)
     available_scopes = _implied(grant)

@@ -1,6 +1,7 @@
 """Audiences: groups of members, defined by attributes or by a list (administration "Audiences").
 
-An audience applies while it is active and not expired. One of type `null-matcher` is kept outside and matches nobody.
+An audience applies while it is active and not expired. An audience of type `null-matcher` has its members in another
+system, and matches no member here.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -59,7 +60,7 @@ class MatcherTypeFixed(Conflict, title="The matcherType of an audience cannot ch
 
 @dataclass(frozen=True, slots=True)
 class CompiledAudience:
-    """An active audience ready to use; `matches` is None for one that is defined by its list."""
+    """An active audience ready to use; `matches` tests the attributes of a member, None if the audience is a list."""
 
     audience_id: int
     audience_key: str
@@ -76,7 +77,7 @@ class CompiledAudience:
 
 
 def compile_audience(audience: Audience) -> CompiledAudience | None:
-    """Compile an audience; None for one that matches nobody."""
+    """Compile an audience; return None if it is inactive or of type `null-matcher`, and so matches no member."""
     if not audience.active or audience.matcher_type == NULL_MATCHER:
         return None
     matches = None if audience.matcher is None else compile_attribute_matcher(audience.matcher)
@@ -84,9 +85,10 @@ def compile_audience(audience: Audience) -> CompiledAudience | None:
 
 
 def check_matcher(matcher_type: str, matcher: Mapping[str, Any] | None, before: Audience | None = None) -> None:
-    """Refuse a matcher that is missing, not allowed, or cannot be compared with attributes.
+    """Refuse a matcher that is missing, not allowed for its type, or cannot be compared with attributes.
 
-    Raises InvalidRequest, and MatcherTypeFixed for another type than that of the audience `before` the change.
+    `before` is the audience before the change, None for a new audience. Raises InvalidRequest, and MatcherTypeFixed if
+    the type changes.
     """
     if before is not None and matcher_type != before.matcher_type:
         raise MatcherTypeFixed(
@@ -108,11 +110,11 @@ def compile_attribute_matcher(matcher: Mapping[str, Any]) -> MemberPredicate:
     matcher without criteria matches every member. Raises InvalidRequest for values that no attribute can be compared
     with.
     """
-    tests = [_any_of(matcher[name], of) for name, of in _CRITERIA.items() if matcher[name]]
+    tests = [_any_of(matcher[name], values_of) for name, values_of in _CRITERIA.items() if matcher[name]]
     if matcher["email_domains"]:
         tests.append(_any_of([domain.lower() for domain in matcher["email_domains"]], _email_domains))
     if matcher["custom_attributes"] is not None:
-        tests.append(_attributes(matcher["custom_attributes"]))
+        tests.append(_attribute_predicate(matcher["custom_attributes"]))
     return lambda member: all(test(member) for test in tests)
 
 
@@ -129,13 +131,14 @@ _CRITERIA: Mapping[str, Callable[[Member], Collection[str]]] = {
 }
 
 
-def _any_of(values: Collection[str], of: Callable[[Member], Collection[str]]) -> MemberPredicate:
-    accepted = frozenset(values)
-    return lambda member: not accepted.isdisjoint(of(member))
+def _any_of(accepted_values: Collection[str], values_of: Callable[[Member], Collection[str]]) -> MemberPredicate:
+    """A predicate that is true if `values_of` the member includes an accepted value."""
+    accepted = frozenset(accepted_values)
+    return lambda member: not accepted.isdisjoint(values_of(member))
 
 
-def _attributes(criterion: Mapping[str, Any]) -> MemberPredicate:
-    """A predicate for custom attributes: each has one of its values; `not_include` negates it as a whole."""
+def _attribute_predicate(criterion: Mapping[str, Any]) -> MemberPredicate:
+    """A predicate that is true if every named attribute has one of its `values`; `not_include` negates it."""
     accepted_by_name: dict[str, frozenset[Any]] = {}
     faults: list[FieldFault] = []
     for name, value in criterion["values"].items():
@@ -152,12 +155,12 @@ def _attributes(criterion: Mapping[str, Any]) -> MemberPredicate:
         raise InvalidRequest(faults)
     includes = not criterion["not_include"]
     return lambda member: (
-        includes == all(_attribute_is(member, name, values) for name, values in accepted_by_name.items())
+        includes == all(_has_accepted_value(member, name, values) for name, values in accepted_by_name.items())
     )
 
 
-def _attribute_is(member: Member, name: str, accepted: frozenset[Any]) -> bool:
-    """True if the attribute, or one of its elements, has an accepted value; the profile is the fallback."""
+def _has_accepted_value(member: Member, name: str, accepted: frozenset[Any]) -> bool:
+    """True if the attribute, or an element of it, is accepted; the profile has the attributes that the member lacks."""
     attributes = member.custom_attributes
     attribute = attributes[name] if name in attributes else (member.profile.get("customAttributes") or {}).get(name)
     values = attribute if isinstance(attribute, list | tuple) else [attribute]

@@ -1,7 +1,7 @@
-"""Badges: the amounts that members hold, from 0 to the badge's `max_amount`, and every change of them.
+"""Badges: how many of a badge a member holds, from 0 to the badge's `max_amount`, and every change of this balance.
 
-`BadgeBalances` holds the balances of the members of one unit of work: it decides on changes and collects those to be
-stored.
+`BadgeBalances` has the balances of the members of one unit of work: it decides which changes are allowed, and collects
+the changes to be stored.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -20,7 +20,7 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Badge:
-    """Something that members are given; no member can hold more than `max_amount` of it."""
+    """A badge of the organization; a member can hold at most `max_amount` of it."""
 
     organization_id: int
     badge_id: int
@@ -60,7 +60,7 @@ class BadgeTracking:
     """One change of a member's badge balance; `amount_assigned` is the amount added, negative if taken away.
 
     `updated_total_assigned` is the balance after the change. A reversal and the tracking that it reverts refer to each
-    other; `missing` is the amount that the reversal could not unassign yet, negative if it could not assign it.
+    other. Only a reversal has a `missing` amount, which it could not take away yet or, if negative, could not give.
     """
 
     organization_id: int
@@ -75,7 +75,7 @@ class BadgeTracking:
     request_digest: Personal[Internal[bytes]]
     custom_attributes: Personal[Mapping[str, Any]]
     external_id: Personal[str | None]
-    # The event whose campaigns or cancellation made the tracking; null for one by request.
+    # The event whose campaigns or cancellation created the tracking; None if a request did.
     loyalty_event_id: int | None
     reverted_badge_tracking_id: int | None
     reversal_badge_tracking_id: int | None
@@ -111,7 +111,7 @@ class BadgeTrackingNotRevertible(Conflict, title="The badge tracking cannot be r
 class BadgeGrant:
     """A command to give a member `amount` of a badge, or to take it away.
 
-    Without a `system_unique_key` it is always executed.
+    Without a `system_unique_key`, a repeated command is executed again.
     """
 
     member_id: int
@@ -126,45 +126,46 @@ class BadgeGrant:
 
 @dataclass(frozen=True, slots=True)
 class BadgeChanges:
-    """Changes to be stored: balances, new trackings, and stored ones with another reversal or missing amount."""
+    """Changes to be stored: balances, new trackings, and stored trackings whose reversal or missing amount changed."""
 
     balances: Mapping[Place, int]
     trackings: tuple[BadgeTracking, ...]
     changed_trackings: tuple[BadgeTracking, ...]
 
     def __bool__(self) -> bool:
-        """True if there are any: each change comes with a new tracking."""
+        """True if there are changes: each of them comes with a new tracking."""
         return bool(self.trackings)
 
 
 class BadgeBalances:
     """Badge balances of the members of one unit of work at the moment `at`.
 
-    A missing entry in `balances` is a balance of zero. `new_name` returns the id and the key of the next tracking, each
-    id greater than those before. Nothing is assigned to, or unassigned from, members who are `inactive`.
+    A missing entry in `balances` is a balance of zero. `new_id_and_key` returns the id and the key of the next
+    tracking; the ids rise. Nothing is assigned to, or unassigned from, members who are `inactive`.
 
-    A reversal of an assignment unassigns at most the member's balance; the rest is its missing amount. The revert of an
-    earlier unassignment first settles that missing amount, and returns only the rest to the member. A reversal of an
-    unassignment cannot exceed the maximum; in the same way, the revert of an earlier assignment settles what it lacks.
+    The reversal of an assignment takes away at most the member's balance; the rest is its missing amount. A later
+    revert of an earlier unassignment first settles that missing amount, and gives only the rest to the member.
+    Likewise, the reversal of an unassignment cannot exceed the maximum, and a later revert of an earlier assignment
+    settles its missing amount.
     """
 
     def __init__(
         self,
         balances: Mapping[Place, int],
         at: datetime,
-        new_name: Callable[[], tuple[int, str]],
+        new_id_and_key: Callable[[], tuple[int, str]],
         inactive: Collection[int] = (),
     ) -> None:
         self._balances = dict(balances)
         self._at = at
-        self._new_name = new_name
+        self._new_id_and_key = new_id_and_key
         self._inactive = frozenset(inactive)
         self._trackings: dict[int, BadgeTracking] = {}
         self._ids_by_key: ResultsByKey[int] = ResultsByKey()
-        self._new: list[int] = []
+        self._new_ids: list[int] = []
         self._news: list[BadgeTracking] = []
-        self._touched: set[Place] = set()
-        self._changed: set[int] = set()
+        self._changed_places: set[Place] = set()
+        self._changed_ids: set[int] = set()
 
     def register(self, trackings: Iterable[BadgeTracking]) -> None:
         """Register stored trackings, to recognize their keys and to revert them."""
@@ -178,18 +179,23 @@ class BadgeBalances:
         return self._balances.get((member_id, badge_id), 0)
 
     def assign(self, grant: BadgeGrant) -> BadgeTracking:
-        """Assign a badge; for a key that was used, return the tracking that it made.
+        """Assign a badge; if the key of the request was used before, return the tracking of that time.
 
         Raises KeyReused, MemberInactive, BadgeInactive or BadgeLimit.
         """
         return self._tracking_by_key(grant) or self._grant(grant, grant.amount)
 
     def unassign(self, grant: BadgeGrant) -> BadgeTracking:
-        """Take a badge away, as `assign`; raises KeyReused, MemberInactive, BadgeInactive or InsufficientBadges."""
+        """Take a badge away; if the key of the request was used before, return the tracking of that time.
+
+        Raises KeyReused, MemberInactive, BadgeInactive or InsufficientBadges.
+        """
         return self._tracking_by_key(grant) or self._grant(grant, -grant.amount)
 
     def revert(self, badge_tracking_id: int, badge: Badge, loyalty_event_id: int | None = None) -> BadgeTracking:
-        """Revert a registered tracking, less what it repays of later reversals; the badge need not be active.
+        """Revert a registered tracking, less the missing amounts of later reversals that it repays.
+
+        The badge may be inactive.
 
         Raises BadgeTrackingReverted, BadgeTrackingNotRevertible, BadgeLimit or InsufficientBadges.
         """
@@ -207,7 +213,7 @@ class BadgeBalances:
         return reversal
 
     def reverse(self, badge_tracking_id: int, badge: Badge, loyalty_event_id: int) -> BadgeTracking:
-        """Revert a tracking as far as possible: take what the member still holds, or give up to the maximum."""
+        """Revert a tracking of an event as far as possible: take at most the balance, or give up to the maximum."""
         tracking = self._trackings[badge_tracking_id]
         balance = self.balance(tracking.member_id, badge.badge_id)
         repayments = self._repayments_by(tracking)
@@ -216,7 +222,7 @@ class BadgeBalances:
         return self._revert(tracking, amount, repayments, loyalty_event_id, missing_amount=amount - target)
 
     def unreverted(self, loyalty_event_id: int) -> list[BadgeTracking]:
-        """Trackings of an event that are not reverted yet, newest first."""
+        """The trackings of an event that are neither reverted nor reversals, newest first."""
         trackings = [
             tracking
             for tracking in self._trackings.values()
@@ -227,22 +233,22 @@ class BadgeBalances:
         return sorted(trackings, key=lambda tracking: tracking.badge_tracking_id, reverse=True)
 
     def take_news(self) -> list[BadgeTracking]:
-        """Trackings assigned, unassigned and reverted since the last call; without those of `reverse`."""
+        """Return the trackings of `assign`, `unassign` and `revert` since the last call, without those of `reverse`."""
         news, self._news = self._news, []
         return news
 
     def drain(self) -> BadgeChanges:
-        """Changes since the last call, which count as stored from now on."""
+        """Return the changes since the last call, which count as stored from now on."""
         changes = BadgeChanges(
-            balances={place: self._balances[place] for place in sorted(self._touched)},
-            trackings=tuple(self._trackings[tracking_id] for tracking_id in self._new),
-            changed_trackings=tuple(self._trackings[tracking_id] for tracking_id in sorted(self._changed)),
+            balances={place: self._balances[place] for place in sorted(self._changed_places)},
+            trackings=tuple(self._trackings[tracking_id] for tracking_id in self._new_ids),
+            changed_trackings=tuple(self._trackings[tracking_id] for tracking_id in sorted(self._changed_ids)),
         )
-        self._new, self._touched, self._changed = [], set(), set()
+        self._new_ids, self._changed_places, self._changed_ids = [], set(), set()
         return changes
 
     def _tracking_by_key(self, grant: BadgeGrant) -> BadgeTracking | None:
-        """The tracking that the request's key has made, if any; raises KeyReused for another request."""
+        """The tracking of an earlier request with this key, None if there is none; raises KeyReused."""
         tracking_id = self._ids_by_key.find(grant.system_unique_key, grant.request_digest)
         return None if tracking_id is None else self._trackings[tracking_id]
 
@@ -250,6 +256,7 @@ class BadgeBalances:
         self._ids_by_key.add(tracking.system_unique_key, tracking.request_digest, tracking.badge_tracking_id)
 
     def _grant(self, grant: BadgeGrant, amount: int) -> BadgeTracking:
+        """Change the balance by `amount`, which is negative if the badge is taken away."""
         if grant.member_id in self._inactive:
             raise MemberInactive("The member is not active.")
         if not grant.badge.active:
@@ -272,7 +279,7 @@ class BadgeBalances:
         return tracking
 
     def _check_change(self, member_id: int, badge: Badge, amount: int) -> None:
-        """Refuse a decrease below 0 or an increase above the maximum, which may have been lowered since."""
+        """Refuse a decrease below 0 or an increase above the maximum; a lowered maximum may be below the balance."""
         balance = self.balance(member_id, badge.badge_id)
         if amount > 0 and balance + amount > badge.max_amount:
             raise BadgeLimit(f"The member holds {balance} of at most {badge.max_amount} of the badge {badge.name}.")
@@ -282,7 +289,7 @@ class BadgeBalances:
             )
 
     def _repayments_by(self, tracking: BadgeTracking) -> dict[int, int]:
-        """How much reverting the tracking repays of the missing amounts of later reversals, by their ids."""
+        """The amounts that a revert of the tracking repays of the missing amounts of later reversals, by their ids."""
         amount, repayments = -tracking.amount_assigned, {}
         for later_id in sorted(self._trackings):
             later = self._trackings[later_id]
@@ -301,7 +308,7 @@ class BadgeBalances:
         loyalty_event_id: int | None,
         missing_amount: int = 0,
     ) -> BadgeTracking:
-        """Add the reversal of a tracking, which changes the balance by `amount`, and the later ones that it repays."""
+        """Add the reversal of a tracking, which changes the balance by `amount`, and the repaid missing amounts."""
         for later_id, repayment in repayments.items():
             later = self._trackings[later_id]
             self._change(replace(later, missing=later.missing - repayment))
@@ -323,19 +330,20 @@ class BadgeBalances:
         return reversal
 
     def _change(self, tracking: BadgeTracking) -> None:
-        """Replace a tracking, which is stored again unless it is new."""
+        """Replace a tracking; unless it is new, its stored row is to be updated."""
         self._trackings[tracking.badge_tracking_id] = tracking
-        if tracking.badge_tracking_id not in self._new:
-            self._changed.add(tracking.badge_tracking_id)
+        if tracking.badge_tracking_id not in self._new_ids:
+            self._changed_ids.add(tracking.badge_tracking_id)
 
     def _track(
         self, amount: int, *, system_unique_key: str | None, missing_amount: int = 0, **values: Any
     ) -> BadgeTracking:
+        """Add a new tracking and change the balance; without a `system_unique_key`, its own key is used."""
         place = values["member_id"], values["badge_id"]
         total = self._balances.get(place, 0) + amount
-        name, key = self._new_name()
+        tracking_id, key = self._new_id_and_key()
         tracking = BadgeTracking(
-            badge_tracking_id=name,
+            badge_tracking_id=tracking_id,
             badge_tracking_key=key,
             system_unique_key=system_unique_key or key,
             amount_assigned=amount,
@@ -346,8 +354,8 @@ class BadgeBalances:
             **values,
         )
         self._balances[place] = total
-        self._touched.add(place)
-        self._trackings[name] = tracking
+        self._changed_places.add(place)
+        self._trackings[tracking_id] = tracking
         self._add_key(tracking)
-        self._new.append(name)
+        self._new_ids.append(tracking_id)
         return tracking

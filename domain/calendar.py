@@ -21,8 +21,8 @@ LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 # copies that count leap seconds or are named by their folder. Which of them exist differs from machine to machine.
 _NO_ZONES = ("Factory", "localtime", "posix/", "posixrules", "right/")
 
-# The names of all zones of the IANA time zone database. They are read when a process begins: that looks into each file
-# of it, and takes longer on a busy machine than an event may whose rule names a zone.
+# The names of all zones of the IANA time zone database. They are read when a process begins: reading looks into each
+# file of the database. On a busy machine, that takes longer than the evaluation of an event may take.
 ZONE_NAMES = frozenset(name for name in available_timezones() if not name.startswith(_NO_ZONES))
 
 _OFFSET_WITHOUT_COLON = re.compile(r"([+-]\d{2})(\d{2})$")
@@ -41,17 +41,18 @@ def instant_of(text: str) -> datetime:
 
 
 def instant_text(moment: datetime) -> str:
-    """RFC 3339 in UTC with `Z`, microseconds only where there are any."""
+    """The moment as an RFC 3339 text in UTC with `Z`; microseconds are left out if they are 0."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def local_of(text: str) -> datetime:
-    """As `instant_of`, but a text without an offset stays without one: a local time whose zone is not known yet."""
+    """Like `instant_of`, but a text without an offset gives a local time without one, as its zone is not known yet."""
     instant = instant_of(text)
     return instant if _parse_moment(text).tzinfo is not None else instant.replace(tzinfo=None)
 
 
 def _parse_moment(text: str) -> datetime:
+    """Parse a text that may be in lower case, with a blank instead of `T`, or with an offset without a colon."""
     return datetime.fromisoformat(_OFFSET_WITHOUT_COLON.sub(r"\1:\2", text.upper().replace(" ", "T")))
 
 
@@ -67,17 +68,17 @@ def zone_named(name: str | None) -> tzinfo:
 
 
 def moment_in(zone: tzinfo, moment: datetime) -> datetime:
-    """The moment in UTC; without an offset it is local time in `zone`, the first of two where clocks are put back."""
+    """The moment with an offset: without one it is local time in `zone`, the first of two if clocks are put back."""
     return moment if moment.tzinfo is not None else _in_utc(moment.replace(tzinfo=zone))
 
 
 def period_start(period: str, at: datetime, zone: tzinfo = UTC) -> date:
-    """The first day of the period that `at` falls in, in `zone`; `total` has one period that never ends."""
+    """The first day, in `zone`, of the period that contains `at`; the only period of `total` never ends."""
     day = local_time(at, zone).date()
     if period == DAILY:
         return day
     if period == WEEKLY:
-        # The first day of the calendar is a Monday.
+        # This day exists: the first day of the calendar is a Monday.
         return day - timedelta(days=day.weekday())
     if period == MONTHLY:
         return day.replace(day=1)
@@ -89,13 +90,13 @@ def period_start(period: str, at: datetime, zone: tzinfo = UTC) -> date:
 
 
 def start_of_day(day: date, zone: tzinfo = UTC) -> datetime:
-    """The first moment of a day in `zone`, also where midnight is skipped or occurs twice on that day."""
+    """The first moment of a day in `zone`, also if midnight is skipped or occurs twice on that day."""
     return _in_utc(datetime.combine(day, time(), zone))
 
 
 def next_period(period: str, first_day: date) -> date:
-    """The first day of the period after the one that begins on `first_day`; the calendar's last day at its end."""
-    # More than one period later, and less than two.
+    """The first day of the period after `first_day`'s; the last day of the calendar if it has no such day."""
+    # Enough days to reach the next period, and too few to reach the one after it.
     days = {DAILY: 1, WEEKLY: 7, MONTHLY: 31, YEARLY: 366}[period]
     try:
         return period_start(period, datetime.combine(first_day + timedelta(days=days), time.min, UTC))
@@ -106,10 +107,10 @@ def next_period(period: str, first_day: date) -> date:
 def add_months(moment: datetime, months: int, zone: tzinfo) -> datetime:
     """The same day and time of day in `zone`, `months` later; a day that the month lacks becomes its last one.
 
-    31 January plus one month is the end of February. The result is in UTC; one after the last moment of the calendar is
-    that moment. Raises ValueError for a result before the calendar.
+    31 January plus one month is the end of February. The result is in UTC; a result after the calendar becomes
+    its last moment. Raises ValueError for a result before the calendar.
     """
-    # The local time of a moment does not tell which of two hours it is in where clocks are put back.
+    # If clocks are put back, a local time occurs twice: the conversion to local time and back could change the moment.
     if months == 0:
         return _in_utc(moment)
     try:
@@ -147,7 +148,7 @@ def day_of_week(at: datetime, zone: tzinfo = UTC) -> int:
 
 
 def local_time(at: datetime, zone: tzinfo) -> datetime:
-    """The local time in `zone`; the moment unchanged where it would leave the calendar (year 1 or 9999)."""
+    """The local time in `zone`; the unchanged moment if the local time is outside the calendar (year 1 or 9999)."""
     try:
         return at.astimezone(zone)
     except OverflowError:
@@ -159,6 +160,8 @@ def _in_utc(moment: datetime) -> datetime:
 
 
 class _Zoned(Protocol):
+    """A dataclass with a `timezone`."""
+
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     @property
@@ -175,12 +178,15 @@ def not_a_zone(name: str, field: str = "timezone") -> str:
 
 
 def zone_faults(name: str | None) -> list[FieldFault]:
-    """The faults of a `timezone`; None, for no time zone, has none."""
+    """The faults of a `timezone`; none if it is None, which means no time zone."""
     return [] if name is None or is_zone(name) else [FieldFault(not_a_zone(name), pointer="/timezone")]
 
 
 def localized(record: Zoned, names: Iterable[str], default: str) -> Zoned:
-    """The record with an offset for its moments `names` that lack one: that of its `timezone`, or else of `default`."""
+    """The record with its fields `names` as moments with an offset.
+
+    A moment without an offset is local time in the zone `timezone` of the record, or else in `default`.
+    """
     zone_name = record.timezone
     zone = zone_named(zone_name if zone_name is not None and is_zone(zone_name) else default)
     moments = {name: moment for name in names if (moment := getattr(record, name)) is not None}

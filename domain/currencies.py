@@ -1,4 +1,4 @@
-"""Currencies: the digits of each, rounding to them, and the exact allocation of an amount to several receivers.
+"""Currencies: their fraction digits, rounding to them, and the exact allocation of an amount to several receivers.
 
 Amounts are never converted into another currency.
 """
@@ -12,7 +12,8 @@ from domain.problems import Conflict
 DIGITS = 2
 """The fraction digits of most currencies, and of amounts whose currency is not known."""
 
-# The other digits in ISO 4217, list one. A table instead of a package, since the standard changes them once in years.
+# The currencies with other digits in ISO 4217, list one. A table instead of a package, since the standard
+# changes them once in years.
 _OTHER_DIGITS = {
     code: digits
     for digits, codes in (
@@ -32,17 +33,17 @@ class CurrencyMismatch(Conflict, title="The currency is not that of the record")
 
 
 def digits_of(currency: str | None) -> int:
-    """The fraction digits of amounts in a currency, 2 without one."""
+    """The fraction digits of amounts in a currency, 2 for None."""
     return DIGITS if currency is None else _OTHER_DIGITS.get(currency, DIGITS)
 
 
 def round_money(amount: Decimal, currency: str | None) -> Decimal:
-    """A computed amount rounded to the digits of its currency, a half away from zero."""
+    """A computed amount rounded to the digits of its currency; halves are rounded away from zero."""
     return amount.quantize(_unit_of(currency), ROUND_HALF_UP, _EXACT)
 
 
 def floor_money(amount: Decimal, currency: str | None) -> Decimal:
-    """The largest amount that its currency can hold and that is not above this one, which is not negative."""
+    """An amount of at least 0, rounded down to the digits of its currency."""
     return amount.quantize(_unit_of(currency), ROUND_DOWN, _EXACT)
 
 
@@ -51,7 +52,7 @@ def _unit_of(currency: str | None) -> Decimal:
 
 
 def fraction_digits(*amounts: Decimal) -> int:
-    """The most fraction digits that any of the amounts has."""
+    """The maximum number of fraction digits of the amounts."""
     exponents = [amount.normalize(_EXACT).as_tuple().exponent for amount in amounts]
     return max([0, *(-exponent for exponent in exponents if isinstance(exponent, int))])
 
@@ -60,30 +61,30 @@ def allocate(amount: Decimal, weights: Sequence[Decimal], limits: Sequence[Decim
     """Split an amount by weight, each share at most its own limit; the shares add up exactly.
 
     Shares are rounded by largest remainder to `unit`, or to the digits of the amounts if these are finer; of equal
-    remainders the first is rounded up. The limits of those with a weight must add up to at least the amount.
+    remainders the first is rounded up. The limits of the receivers with a weight must add up to at least the amount.
     """
     digits = fraction_digits(unit, amount, *limits)
-    units = int(amount.scaleb(digits, _EXACT))
-    most = [int(limit.scaleb(digits, _EXACT)) for limit in limits]
-    shares, open_positions = [0] * len(most), [position for position, limit in enumerate(most) if limit]
-    while units:
-        whole = sum((Fraction(weights[position]) for position in open_positions), Fraction(0))
-        exact = {position: units * Fraction(weights[position]) / whole for position in open_positions}
-        full = [position for position in open_positions if exact[position] >= most[position]]
+    units_left = int(amount.scaleb(digits, _EXACT))
+    maxima = [int(limit.scaleb(digits, _EXACT)) for limit in limits]
+    shares, open_positions = [0] * len(maxima), [position for position, limit in enumerate(maxima) if limit]
+    while units_left:
+        total_weight = sum((Fraction(weights[position]) for position in open_positions), Fraction(0))
+        exact = {position: units_left * Fraction(weights[position]) / total_weight for position in open_positions}
+        full = [position for position in open_positions if exact[position] >= maxima[position]]
         if not full:
-            _round_shares(shares, exact, units)
+            _round_shares(shares, exact, units_left)
             break
         for position in full:
-            shares[position] = most[position]
-            units -= most[position]
+            shares[position] = maxima[position]
+            units_left -= maxima[position]
         open_positions = [position for position in open_positions if position not in full]
     return [Decimal(share).scaleb(-digits, _EXACT) for share in shares]
 
 
-def _round_shares(shares: list[int], exact: Mapping[int, Fraction], whole: int) -> None:
-    """Set the shares to the exact ones, rounded so that they add up to the whole."""
+def _round_shares(shares: list[int], exact: Mapping[int, Fraction], total: int) -> None:
+    """Set the shares to the `exact` ones, rounded so that they add up to the total."""
     for position, share in exact.items():
         shares[position] = int(share)
     by_remainder = sorted(exact, key=lambda position: int(exact[position]) - exact[position])
-    for position in by_remainder[: whole - sum(shares[position] for position in exact)]:
+    for position in by_remainder[: total - sum(shares[position] for position in exact)]:
         shares[position] += 1

@@ -37,7 +37,7 @@ class Duration:
 
 
 def duration_of(text: str) -> Duration:
-    """The duration that a text such as `P14D`, `P1M` or `PT36H` says; raises ValueError for any other text."""
+    """The duration of a text such as `P14D`, `P1M` or `PT36H`; raises ValueError for any other text."""
     match = _DURATION.fullmatch(text)
     if match is None:
         raise ValueError(f"{text} is not a duration such as P14D, P1M or PT36H")
@@ -46,7 +46,7 @@ def duration_of(text: str) -> Duration:
 
 
 def end_of_validity(valid_for: str, begin: datetime, zone: tzinfo, maximum: str) -> datetime:
-    """The end of what is valid from `begin` on, for the duration that the request's `validFor` names.
+    """The end of a validity that begins at `begin` and lasts for `valid_for`, the `validFor` of a request.
 
     Raises InvalidRequest for a text that is no duration, for a duration of 0, and for one longer than `maximum`. A day
     of `maximum` is at least 24 hours: on the day on which clocks are set forward, `PT24H` is not longer than `P1D`.

@@ -37,7 +37,7 @@ BUILT_IN_EVENT_TYPES: tuple[str, ...] = (
     "points-expired",
 )
 
-# The types of events that the server derives from what others have changed.
+# The types of derived events, which the server itself reports.
 TIER_SET, TIER_REMOVED = "member-tier-set", "member-tier-removed"
 TRANSACTION_CREATED = "ledger-transaction-created"
 POINTS_AVAILABLE, POINTS_CANCELLED = "points-available", "points-cancelled"
@@ -72,7 +72,7 @@ class CustomEventType:
 
     @property
     def is_custom_type(self) -> bool:
-        """Always true; distinguishes it from built-in types in lists of both."""
+        """Always true; distinguishes custom types from built-in ones in lists of both."""
         return True
 
 
@@ -85,11 +85,11 @@ def refuse_other_payload(api_code: str, schema_type: str, payload: Mapping[str, 
     check = _CHECKS.get(schema_type)
     if check is None:
         return
-    form, is_one = check
+    form, has_form = check
     value = (payload or {}).get("value")
     if value is None:
         raise PayloadInvalid(f"payload.value is missing; events of type {api_code} need {form} in this field.")
-    if not is_one(value):
+    if not has_form(value):
         raise PayloadInvalid(f"payload.value is not {form}; events of type {api_code} need {form} in this field.")
 
 
@@ -109,7 +109,7 @@ def _is_absolute_url(value: Any) -> bool:
     return bool(parts.scheme and parts.hostname) and parts.scheme not in _SCRIPTING_SCHEMES
 
 
-# schemaType -> the form of payload.value, in words and as a test; the others allow any value.
+# schemaType -> the form of payload.value, in words and as a test; other schema types allow any value.
 _CHECKS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "number": ("a number", is_number),
     "string": ("a string", lambda value: isinstance(value, str)),

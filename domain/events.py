@@ -1,4 +1,4 @@
-"""Loyalty events as they come in and as they are kept (integration 2.7)."""
+"""Loyalty events as clients send them and as they are stored (integration 2.7)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ WAITING = frozenset({PENDING, RUNNING})
 
 NOT_EVALUATED, EVALUATED, EVALUATION_FAILED = 0, 1, 2
 
-# Events that the server emits because of another one may cause further ones, up to this depth.
+# Derived events may cause further ones: at most MAX_DEPTH after each other, and MAX_CAUSED in total for one event.
 MAX_DEPTH, MAX_CAUSED = 5, 100
 
 FULL, DRY_RUN, CAPTURE_ONLY, AUTHORIZE = "full", "dryRun", "captureOnly", "authorize"
@@ -25,7 +25,7 @@ FULL, DRY_RUN, CAPTURE_ONLY, AUTHORIZE = "full", "dryRun", "captureOnly", "autho
 
 @dataclass(frozen=True, slots=True)
 class EventOrigin:
-    """The request, or the job, that an event belongs to, with the caller: the token's subject and its user, if any."""
+    """The request, or the job, that an event belongs to; `actor` is the subject of the caller's token."""
 
     request_id: str | None
     actor: str | None = None
@@ -34,7 +34,7 @@ class EventOrigin:
 
 @dataclass(frozen=True, slots=True)
 class IncomingEvent:
-    """An event as tracked by a client or emitted by the server; one of two ids names the member."""
+    """An event as tracked by a client or emitted by the server; `loyalty_member_id` or `member_id` names the member."""
 
     system_unique_key: str
     event_type: str
@@ -52,7 +52,7 @@ class IncomingEvent:
     def happened_at(self) -> datetime | None:
         """The event's own date, else that of its order; None for an event that happens when it is tracked.
 
-        Windows, days of the week, periods of limits, expiry and reports use it: a late report counts where it belongs.
+        Windows, days of the week, periods of limits, expiry and reports use it, even if the event is reported late.
         """
         if self.external_event_date is not None:
             return self.external_event_date
@@ -112,8 +112,8 @@ class LoyaltyEvent:
     @property
     def is_captured_only(self) -> bool:
         """True for a tracked event that was captured without evaluation and is still not evaluated."""
-        is_clients = self.reason is None
-        return is_clients and self.status == SUCCESS and self.evaluation_status == NOT_EVALUATED
+        is_from_client = self.reason is None
+        return is_from_client and self.status == SUCCESS and self.evaluation_status == NOT_EVALUATED
 
 
 class UnknownMember(NotFound, title="The member does not exist"):
@@ -133,7 +133,7 @@ class PayloadMissing(Conflict, title="A required payload field is missing"):
 
 
 class EventNotCaptured(Conflict, title="The event does not wait for an evaluation by request"):
-    """Only a captured event can be evaluated by request, and only before anything of its order has come back."""
+    """Only a captured event can be evaluated by request, and only before any part of its order was returned."""
 
 
 class UnknownCampaign(NotFound, title="The campaign does not exist"):

@@ -24,7 +24,7 @@ EVENT_RESULTS, LEDGER_TRANSACTIONS, COUPON_USAGES, AUDIT_LOG = (
     "coupon-usages",
     "audit-log",
 )
-# The role that a kind of export needs beside that of exports: that of the operations which read the same.
+# The role that a kind of export needs in addition to a role for exports: the role of the operations that read the same.
 ROLE_OF_KIND: Mapping[str, str] = {
     MEMBERS: "members:read",
     BALANCES: "ledgers:read",
@@ -66,17 +66,17 @@ FILTERS_OF_KIND: Mapping[str, frozenset[str]] = {
 }
 QUEUED, RUNNING, DONE, FAILED, CANCELLED, EXPIRED = "queued", "running", "done", "failed", "cancelled", "expired"
 # How long the rows of an export can be read.
-KEPT = timedelta(days=7)
-# A worker that has not added to its export for so long is dead.
-ABANDONED = timedelta(minutes=2)
+ROWS_KEPT_FOR = timedelta(days=7)
+# A worker that has added nothing to its export for this time is considered dead.
+ABANDONED_AFTER = timedelta(minutes=2)
 
 
 @dataclass(frozen=True, slots=True)
 class ExportJob:
-    """An export: the rows it is made of, and how far it is.
+    """An export: which rows it consists of, and its progress.
 
-    `filters` are those that are set, by their names on the wire. `attempt` counts how often a worker has begun it;
-    only the last one goes on. `last_id` is the greatest id among the rows.
+    `filters` are those that are set, by their names on the wire. `attempt` is how many times a worker has begun the
+    export; only the last of these workers continues it. `last_id` is the maximum id of the rows.
     """
 
     organization_id: int
@@ -105,7 +105,9 @@ class ExportJob:
     @property
     def expires_at(self) -> datetime | None:
         """The moment until which the rows can be read; None as long as they are not complete."""
-        return self.finished_at + KEPT if self.finished_at is not None and self.status in (DONE, EXPIRED) else None
+        if self.finished_at is None or self.status not in (DONE, EXPIRED):
+            return None
+        return self.finished_at + ROWS_KEPT_FOR
 
 
 class ExportState(Conflict, title="The state of the export does not allow it"):

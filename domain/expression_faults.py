@@ -1,4 +1,4 @@
-"""Faults of expressions, as faults of the request that brought them."""
+"""Faults of expressions, as faults of the request that contains them."""
 
 from domain.expressions import ExpressionError
 from domain.problems import FieldFault, InvalidRequest, name_at

@@ -1,7 +1,7 @@
-"""Marks on the fields of records, which tables, answers and the erasing of members read off the types.
+"""Marks on the fields of records, from which tables, responses and the erasing of members are derived.
 
-A record says each field once: its table takes the column from the type, its answer the field, and an erasing the value
-that goes. A mark says what the type alone does not.
+Each field is declared once: its type defines the column of the table and the field of the response. A mark adds what
+the type does not include, such as that erasing a member removes the value.
 """
 
 import re
@@ -23,10 +23,10 @@ Key: TypeAlias = Annotated[str, Mark.KEY]
 """A generated key: a UUID in lower case."""
 
 Personal: TypeAlias = Annotated[Value, Mark.PERSONAL]
-"""Personal data of a member, which goes when the member is erased."""
+"""Personal data of a member, which is removed when the member is erased."""
 
 Internal: TypeAlias = Annotated[Value, Mark.INTERNAL]
-"""A value that no answer shows."""
+"""A value that no response contains."""
 
 
 def wire_name(name: str) -> str:

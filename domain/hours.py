@@ -60,7 +60,7 @@ def local_clock(at: datetime, zone: tzinfo) -> dict[str, Any]:
 def hours_faults(schedule: Mapping[str, Any] | None, *, names_days: bool) -> list[FieldFault]:
     """The faults of a schedule that the OpenAPI document cannot exclude.
 
-    `names_days` is true if the campaign or coupon book has `daysOfWeek` as well.
+    `names_days` is true if the campaign or coupon book also has `daysOfWeek`.
     """
     if schedule is None:
         return []
@@ -72,6 +72,7 @@ def hours_faults(schedule: Mapping[str, Any] | None, *, names_days: bool) -> lis
 
 
 def _window_faults(windows: list[Mapping[str, Any]]) -> Iterator[FieldFault]:
+    """The faults of empty and of overlapping windows; Sunday's windows may overlap Monday's."""
     sorted_windows: list[tuple[Window, int]] = []
     for position, window in enumerate(windows):
         if window["from"] == window["to"]:

@@ -1,4 +1,4 @@
-"""Requests under a key: the same one gets the same result again, another one is refused."""
+"""Requests with a key: a repeated request gets the first result, another request with the same key is refused."""
 
 from collections.abc import Iterable
 from typing import Generic, TypeVar
@@ -9,9 +9,9 @@ Result = TypeVar("Result")
 
 
 class ResultsByKey(Generic[Result]):
-    """The results of requests by their keys: those stored before, and those of the present unit of work.
+    """The results of requests by their keys: stored results, and those of the present unit of work.
 
-    Each is given with the digest of its request; it is None where the server itself caused the result.
+    Each result has the digest of its request; the digest is None if the server itself caused the result.
     """
 
     def __init__(self, stored_results: Iterable[tuple[str, bytes | None, Result]] = ()) -> None:

@@ -1,6 +1,6 @@
 """Item matchers: stored conditions on the items of orders (administration "Matchers and effects").
 
-An item is a mapping by the names of the API. A field that is missing, or of another kind, meets no condition: a matcher
+An item is a mapping by the names of the API. A field that is missing, or of another type, meets no condition: a matcher
 never fails.
 """
 
@@ -18,7 +18,7 @@ AND, OR = "AND", "OR"
 MOST_VALUES = 1000
 
 ItemPredicate = Callable[[Mapping[str, Any]], bool]
-_Test = Callable[[Any], bool]
+_ValueTest = Callable[[Any], bool]
 
 _ATTRIBUTES = "customAttributes."
 _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -35,7 +35,7 @@ _SCALAR = f"{_TEXT}, a number or a boolean"
 
 @dataclass(frozen=True, slots=True)
 class Matcher:
-    """A stored matcher; `matcher` is `{operator, conditions: [{field, operator, value}]}` as it was written."""
+    """A stored matcher; `matcher` is `{operator, conditions: [{field, operator, value}]}` as it was sent."""
 
     organization_id: int
     matcher_id: int
@@ -90,48 +90,48 @@ def compile_matcher(matcher: Mapping[str, Any], pointer: str = "/matcher") -> It
 
 
 def _compile_condition(condition: Mapping[str, Any], pointer: str) -> ItemPredicate:
-    name, sign, value = condition["field"], condition["operator"], condition["value"]
+    name, operator_name, value = condition["field"], condition["operator"], condition["value"]
     field = _ATTRIBUTE if name.startswith(_ATTRIBUTES) else _FIELDS.get(name)
     path = name.split(".")
     if field is None or not all(path):
         names = (*_FIELDS, f"{_ATTRIBUTES}<name>")
-        raise _fault(
+        raise _refusal(
             f"field {name} is not one of: {', '.join(names)}.{did_you_mean(name, names)}",
             f"{pointer}/field",
         )
-    if sign not in field.operators:
+    if operator_name not in field.operators:
         operators = ", ".join(sorted(field.operators))
-        detail = f"operator {sign} does not exist for the field {name}; these do: {operators}"
-        raise _fault(detail, f"{pointer}/operator")
-    description = _describe_value(field, sign)
-    if sign == "in":
+        detail = f"operator {operator_name} does not exist for the field {name}; these do: {operators}"
+        raise _refusal(detail, f"{pointer}/operator")
+    description = _describe_value(field, operator_name)
+    if operator_name == "in":
         if not isinstance(value, list) or not 0 < len(value) <= MOST_VALUES or not all(map(field.accepts, value)):
-            raise _fault(f"value is not a list of 1 to {MOST_VALUES} values, each {description}", f"{pointer}/value")
-    elif not _accepted(field, sign, value):
-        raise _fault(f"operator {sign} needs {description}", f"{pointer}/value")
-    test = _test(sign, value)
+            raise _refusal(f"value is not a list of 1 to {MOST_VALUES} values, each {description}", f"{pointer}/value")
+    elif not _accepts(field, operator_name, value):
+        raise _refusal(f"operator {operator_name} needs {description}", f"{pointer}/value")
+    test = _compile_test(operator_name, value)
     if len(path) == 1:
         return lambda item: test(item.get(name))
-    return lambda item: test(_at(item, path))
+    return lambda item: test(_value_at(item, path))
 
 
-def _fault(detail: str, pointer: str) -> InvalidRequest:
+def _refusal(detail: str, pointer: str) -> InvalidRequest:
     return InvalidRequest([FieldFault(detail, pointer=pointer)])
 
 
-def _describe_value(field: _Field, sign: str) -> str:
-    if sign in _COMPARISONS:
+def _describe_value(field: _Field, operator_name: str) -> str:
+    if operator_name in _COMPARISONS:
         return "a number"
-    return _TEXT if sign == "startsWith" else field.value_description
+    return _TEXT if operator_name == "startsWith" else field.value_description
 
 
-def _accepted(field: _Field, sign: str, value: Any) -> bool:
-    if sign in _COMPARISONS:
+def _accepts(field: _Field, operator_name: str, value: Any) -> bool:
+    if operator_name in _COMPARISONS:
         return is_number(value)
-    return is_text(value) if sign == "startsWith" else field.accepts(value)
+    return is_text(value) if operator_name == "startsWith" else field.accepts(value)
 
 
-def _at(item: Mapping[str, Any], path: Sequence[str]) -> Any:
+def _value_at(item: Mapping[str, Any], path: Sequence[str]) -> Any:
     """The value in the item under nested names; None if there is none."""
     value: Any = item
     for name in path:
@@ -141,28 +141,29 @@ def _at(item: Mapping[str, Any], path: Sequence[str]) -> Any:
     return value
 
 
-def _test(sign: str, value: Any) -> _Test:
-    if sign == "equals":
+def _compile_test(operator_name: str, value: Any) -> _ValueTest:
+    """A test whether an actual value meets a condition with this operator and value."""
+    if operator_name == "equals":
         expected_token = token(value)
         return lambda actual: token(actual) == expected_token
-    if sign == "in":
+    if operator_name == "in":
         expected_tokens = frozenset(map(token, value))
         return lambda actual: token(actual) in expected_tokens
-    if sign == "contains":
+    if operator_name == "contains":
         return _contains(value)
-    if sign == "startsWith":
+    if operator_name == "startsWith":
         return lambda actual: isinstance(actual, str) and actual.startswith(value)
-    compare = _COMPARISONS[sign]
+    compare = _COMPARISONS[operator_name]
     return lambda actual: is_number(actual) and compare(actual, value)
 
 
-def _contains(value: Any) -> _Test:
-    """True if a text contains the text, or a list the element."""
-    one = token(value)
+def _contains(value: Any) -> _ValueTest:
+    """A test whether a text contains the text `value`, or a list has the element `value`."""
+    expected_token = token(value)
 
     def test(actual: Any) -> bool:
         if isinstance(actual, str):
             return isinstance(value, str) and value in actual
-        return isinstance(actual, list | tuple) and any(token(element) == one for element in actual)
+        return isinstance(actual, list | tuple) and any(token(element) == expected_token for element in actual)
 
     return test

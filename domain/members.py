@@ -11,12 +11,13 @@ from domain.problems import Conflict
 from domain.profiles import PROFILE
 
 LONGEST_ID = 255
-# Ids that differ only by these characters look the same: refused at both ends; control characters are refused anywhere.
+# Blanks at the ends of an id are refused, since ids that differ only by them look the same. Control characters are
+# refused anywhere.
 _BLANK = r"\s\u200b-\u200f\u2060\ufeff"
 _CONTROL = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
 # The id is part of paths: no slash, not only dots, and not the name of an operation at the same place.
 _ID = re.compile(rf"(?![{_BLANK}])(?!\.+\Z)[^/{_CONTROL}]+(?<![{_BLANK}])")
-_OPERATIONS_BESIDE = frozenset({"batch", "exists"})
+_RESERVED_IDS = frozenset({"batch", "exists"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +92,11 @@ def is_loyalty_member_id(text: str) -> bool:
 
 def is_reserved_id(text: str) -> bool:
     """True if a member with this id could not be reached, because its path belongs to an operation."""
-    return text in _OPERATIONS_BESIDE
+    return text in _RESERVED_IDS
 
 
 class MemberErased(Conflict, title="The member was erased"):
-    """The member was erased: nobody can receive anything, and nothing can be done for them."""
+    """An erased member cannot receive anything, and cannot be changed."""
 
 
 def refuse_erased(member: Member) -> None:
@@ -111,12 +112,12 @@ def refuse_inactive(member: Member) -> None:
 
 
 def inactive(member: Member) -> MemberInactive:
-    """The refusal of what needs an active member."""
+    """The refusal of an operation that needs an active member."""
     return MemberInactive(f"The member {member.loyalty_member_id} is not active.")
 
 
 def merge_fields(fields: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge an update into fields: those in `changes` replace them, and None removes one."""
+    """Merge an update into fields: values in `changes` replace them, and None removes a field."""
     return {name: value for name, value in {**fields, **changes}.items() if value is not None}
 
 

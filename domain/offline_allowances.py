@@ -1,4 +1,4 @@
-"""Offline allowances: points that are held for a member, to be spent where nobody can ask the server.
+"""Offline allowances: points that are held for a member, to be spent where the server cannot be reached.
 
 An allowance is a hold of the ledger that ends by time. The transaction that holds the points decides its status; the
 allowance adds the dates of the token and the details of the redemption.
@@ -28,7 +28,7 @@ _DEFAULTS = {"maxHours": 24, "syncHours": 24}
 class OfflineAllowance:
     """A member's allowance: `expires_at` is the end of its token, `held_until` that of its hold.
 
-    `issued_at` is when the token was issued, in real time. The redemption has a key of its own.
+    `issued_at` is when the token was issued, in real time. `redemption_key` is the `systemUniqueKey` of the redemption.
     """
 
     organization_id: int
@@ -51,7 +51,8 @@ class OfflineAllowance:
 
 @dataclass(frozen=True, slots=True)
 class AllowanceView(OfflineAllowance):
-    """An allowance with the key of its account and the status by its hold; `token` is only that of its creation."""
+    """An allowance with the key of its account and its status, which depends on the hold; only the response to
+    its creation has the `token`."""
 
     ledger_account_key: Key
     status: str
@@ -83,10 +84,10 @@ def ends_of(
 ) -> tuple[datetime, datetime]:
     """When the token of a new allowance expires, and until when its amount is held.
 
-    Both are whole seconds, since those of tokens are. Raises OfflineAllowanceDisabled, OfflineAllowanceLimit, or
+    Both are whole seconds, as the moments in tokens are. Raises OfflineAllowanceDisabled, OfflineAllowanceLimit, or
     InvalidRequest for a `valid_for` that is no duration, or longer than the account allows.
     """
-    refuse_nothing(amount)
+    refuse_zero(amount)
     policy = account.offline_allowance
     if policy is None or not policy["enabled"]:
         raise OfflineAllowanceDisabled(f"The ledger account {account.name} does not allow offline allowances.")
@@ -98,7 +99,7 @@ def ends_of(
     return expires_at, expires_at + timedelta(hours=policy["syncHours"])
 
 
-def refuse_nothing(amount: Decimal) -> None:
+def refuse_zero(amount: Decimal) -> None:
     """Raise InvalidRequest for an amount of 0."""
     if not amount:
         raise InvalidRequest([FieldFault("amount is not more than 0", pointer="/amount")])

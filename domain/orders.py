@@ -1,6 +1,6 @@
-"""Purchase orders, the state machine of their status, and the earlier ones of a member.
+"""Purchase orders, the state machine of their status, and the earlier orders of a member.
 
-They are described in the administration interface, "Purchase orders".
+Orders are described in the administration interface, "Purchase orders".
 """
 
 from bisect import bisect_left
@@ -65,7 +65,7 @@ class OrderItem:
 
     @property
     def total_left(self) -> Decimal:
-        """The value that was not returned yet, zero if the order has no value."""
+        """The part of `total` that was not returned yet; a line without a total counts as zero."""
         return (self.total or Decimal(0)) - self.returned_total
 
     @property
@@ -78,11 +78,11 @@ class OrderItem:
 class Order:
     """A purchase order, built from its creation event; `returned_total` is the returned part of `total`.
 
-    `currency` is its own, else that of the organization when it was created.
+    `currency` is the order's own currency, or else that of the organization when the order was created.
 
-    `payments` are how it was paid, by tender, with what returns have refunded; None if the events do not include it.
+    `payments` has each tender with the amount that returns have refunded; None if the events do not include payments.
 
-    `event_ids` are the events that led to it, the creation first: their results are reversed in proportion to returns.
+    `event_ids` are the events about the order, the creation first: returns reverse their results in proportion.
     """
 
     organization_id: int
@@ -141,7 +141,7 @@ class OrderStatusConflict(Conflict, slug="order-status", title="The order's stat
 
 
 class ReturnExceedsOrder(Conflict, title="The return is greater than what is left of the order"):
-    """A return names an item that the order does not have, or more than is left of it."""
+    """A return names an item that the order does not have, or more of an item than is left."""
 
 
 # The types of events that undo an order, whole or in part.
@@ -156,7 +156,7 @@ def event_of_status(status: str) -> str:
 
 
 def steps_to(status: str) -> tuple[str, ...]:
-    """The statuses on a new order's way to its first one; raises OrderStatusConflict if there is no way."""
+    """The statuses that lead a new order to `status`; raises OrderStatusConflict if it cannot begin with it."""
     if status == PARTIALLY_RETURNED:
         raise OrderStatusConflict(
             "A new order cannot have the status partially-returned. Create it as confirmed, then send an event of type "
@@ -185,7 +185,7 @@ NO_ORDERS = EarlierOrders()
 
 
 class OrderHistory:
-    """The orders of members that were not undone; `dates` are those of each member, in order."""
+    """The orders of members that were not undone; `dates` are the sorted dates of each member's orders."""
 
     def __init__(self, dates: Mapping[int, Sequence[datetime]]) -> None:
         self._dates = dates
@@ -193,13 +193,15 @@ class OrderHistory:
     def before(
         self, member_id: int, at: datetime, others: Iterable[Order] = (), own_order_id: int | None = None
     ) -> EarlierOrders:
-        """The member's orders before `at` without the own one; `others` are not among the dates."""
+        """The member's orders before `at`, without the order `own_order_id`; `others` are missing in the dates."""
         dates = self._dates.get(member_id, ())
         count = bisect_left(dates, at)
-        more = [
+        other_dates = [
             order.happened_at
             for order in others
             if order.member_id == member_id and order.order_id != own_order_id and order.status not in UNDONE
         ]
-        more = [moment for moment in more if moment < at]
-        return EarlierOrders(count + len(more), max([*dates[max(0, count - 1) : count], *more], default=None))
+        other_dates = [moment for moment in other_dates if moment < at]
+        return EarlierOrders(
+            count + len(other_dates), max([*dates[max(0, count - 1) : count], *other_dates], default=None)
+        )

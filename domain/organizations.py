@@ -18,7 +18,7 @@ LIVE, TEST = "live", "test"
 class Organization:
     """A tenant; `timezone` is used for everything without a time zone of its own, `currency` for orders without one.
 
-    `late_event_tiers` says by which tiers late events are evaluated, see `domain.tier_history`.
+    `late_event_tiers` decides by which tiers late events are evaluated, see `domain.tier_history`.
     `configuration_version` rises with every change that the evaluation of events depends on.
     """
 
@@ -46,7 +46,7 @@ class Organization:
     # What its test clock shows, and the moment that an advance leads to; null without a clock, see `TestClock`.
     clock_now: Internal[datetime | None]
     clock_target: Internal[datetime | None]
-    # Whether points of its members have ever waited for an event; without any, events need not look for them.
+    # Whether points of its members have ever waited for an event; if not, events need not look for such points.
     awaits_events: Internal[bool]
 
     @property
@@ -90,18 +90,20 @@ _MAX_FAULTS = 20
 def location_faults(timezones: Mapping[str, str]) -> list[FieldFault]:
     """The faults of `locationTimezones`: codes that no order can have, and names that are no time zones.
 
-    The text lists at most 20, with the number of the others.
+    At most 20 entries are listed; the last fault has the number of the other ones.
     """
-    at = "/locationTimezones"
+    base_pointer = "/locationTimezones"
     faulty = [code for code, zone in timezones.items() if not (0 < len(code) <= MAX_LOCATION_CODE and is_zone(zone))]
     faults = []
     for code in faulty[:_MAX_FAULTS]:
-        pointer = f"{at}/{pointer_part(code)}"
+        pointer = f"{base_pointer}/{pointer_part(code)}"
         if 0 < len(code) <= MAX_LOCATION_CODE:
             faults.append(FieldFault(not_a_zone(timezones[code], code), pointer=pointer))
         else:
             detail = f"locationTimezones has a code of {len(code)} characters; codes have 1 to {MAX_LOCATION_CODE}"
             faults.append(FieldFault(detail, pointer=pointer))
     if len(faulty) > _MAX_FAULTS:
-        faults.append(FieldFault(f"locationTimezones has {len(faulty) - _MAX_FAULTS} more faulty entries", pointer=at))
+        faults.append(
+            FieldFault(f"locationTimezones has {len(faulty) - _MAX_FAULTS} more faulty entries", pointer=base_pointer)
+        )
     return faults

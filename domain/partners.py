@@ -11,8 +11,8 @@ from domain.event_types import PAYMENT_CONFIRMED
 from domain.events import IncomingEvent
 from domain.problems import Conflict, NotFound
 
-# How often the last use of a key is stored at most, so that a key in constant use does not become a hot row.
-LAST_USE_KEPT_FOR = timedelta(minutes=1)
+# The last use of a key is stored at most once in this time, so that a key in constant use does not become a hot row.
+LAST_USE_INTERVAL = timedelta(minutes=1)
 MAX_GOV_ID_LENGTH = 100
 # Random characters of a key: 256 bits in base64url.
 SECRET_LENGTH = 43
@@ -50,8 +50,8 @@ class MemberInfo:
     def profile(self, gov_id: str | None) -> dict[str, Any]:
         """The data as a member's profile with this government id, without unknown fields and blank names."""
         profile_fields = {
-            "name": _without_blanks_alone(self.first_name),
-            "lastName": _without_blanks_alone(self.last_name),
+            "name": _unless_blank(self.first_name),
+            "lastName": _unless_blank(self.last_name),
             "email": self.email,
             "phoneNumber": self.phone,
             "govId": None if gov_id is None else {"id": gov_id},
@@ -87,8 +87,8 @@ class PaymentIntent:
     def new_gov_id(self) -> str | None:
         """The government id for the member that would be created.
 
-        It is the intent's id if the member has another one, so that the next payment finds the member. Raises
-        MemberNotCreated if that is impossible.
+        If the member gets another `loyaltyMemberId` than the intent names, the named one becomes the government id, by
+        which the next payment finds the member. Raises MemberNotCreated if that is impossible.
         """
         gov_id = None if self.member_info is None else self.member_info.user_gov_id
         if self.loyalty_member_id == self.new_member_id:
@@ -144,7 +144,7 @@ class PaymentEffect:
 
 @dataclass(frozen=True, slots=True)
 class PaymentOutcome:
-    """The outcome of a payment intent; `missions` are outcomes as in tracking, with each mission once."""
+    """The outcome of a payment intent; `missions` has one outcome for each mission, in the form of tracking."""
 
     loyalty_member_id: str
     tier: str | None
@@ -178,25 +178,26 @@ class UnknownOrganization(NotFound, title="The organization does not exist"):
     """The `organizationKey` is not that of the API key's organization."""
 
 
-def _without_blanks_alone(name: str | None) -> str | None:
+def _unless_blank(name: str | None) -> str | None:
+    """The name; None if it consists of blanks only. An empty name stays."""
     return name if name is not None and (not name or name.strip()) else None
 
 
 def key_of(organization_id: int, secret: str) -> str:
-    """The text of an API key; it contains the organization, so that keys are searched inside of it."""
+    """The text of an API key; it contains the organization, in which the key is then looked up."""
     return f"partner_{organization_id}_{secret}"
 
 
 def organization_of(key: str) -> int | None:
-    """The organization in the text of an API key; None if the text is not a key."""
+    """The id of the organization in the text of an API key; None if the text is not a key."""
     match = _KEY.fullmatch(key)
     return None if match is None else int(match[1])
 
 
 def payment_effects(total: Decimal, effects: Iterable[Mapping[str, Any]]) -> list[PaymentEffect]:
-    """The executed effects of a payment of `total`, each discount with what it and those before it have left.
+    """The executed effects of a payment of `total`, each discount with the total that is left after it.
 
-    They are those of the results of events, in the order of the evaluation.
+    `effects` are the effects in the results of events, in the order of the evaluation.
     """
     remaining, results = total, []
     for effect in effects:
@@ -210,18 +211,18 @@ def payment_effects(total: Decimal, effects: Iterable[Mapping[str, Any]]) -> lis
     return results
 
 
-def joined_missions(outcomes: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Each mission once, from the first count before to the last one after, in the order in which they changed."""
+def merge_missions(outcomes: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Merge the outcomes of each mission, from the counter before the first one to the counter after the last one."""
     by_mission_id: dict[int, dict[str, Any]] = {}
     for outcome in outcomes:
-        before = by_mission_id.get(outcome["missionId"])
-        if before is None:
+        earlier = by_mission_id.get(outcome["missionId"])
+        if earlier is None:
             by_mission_id[outcome["missionId"]] = dict(outcome)
         else:
-            achieved = before["achieved"] or outcome["achieved"]
+            achieved = earlier["achieved"] or outcome["achieved"]
             by_mission_id[outcome["missionId"]] = {
                 **outcome,
-                "currentCounter": before["currentCounter"],
+                "currentCounter": earlier["currentCounter"],
                 "achieved": achieved,
             }
     return list(by_mission_id.values())

@@ -1,6 +1,6 @@
-"""Payments with points: parts of orders that members pay with points, which a hold keeps until they are captured.
+"""Payments with points: parts of orders that members pay with points, which a hold reserves until they are captured.
 
-The transaction of the ledger that holds the points decides what became of them; the payment adds what they are worth.
+The status of a payment depends on the ledger transaction that holds its points; the payment adds their value in money.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class PointsPayment:
     updated_at: datetime
 
     def rate(self, decimals: int) -> PointRate:
-        """The rate of its points, whose account has so many fraction digits."""
+        """The rate of the payment's points; `decimals` are the fraction digits of their account."""
         return PointRate(
             points_per_unit=self.points_per_unit,
             currency=self.currency,
@@ -101,11 +101,11 @@ def view_of(payment: PointsPayment, account_key: str, hold: HoldState, now: date
 def new_payment(
     policy: RedemptionPolicy, order_total: Decimal, points: Decimal | None, value: Decimal | None
 ) -> Tendered:
-    """The points of a payment, and the value that it was asked for, or that its points have.
+    """The points and the value of a payment, of which the request names one: `points` or `value`.
 
-    Raises InvalidRequest unless it names one of both, PointsNotMultiple, PaymentBelowMinimum or PaymentExceedsShare.
+    Raises InvalidRequest unless exactly one is named, PointsNotMultiple, PaymentBelowMinimum or PaymentExceedsShare.
     """
-    refuse_nothing(points, value)
+    refuse_empty_payment(points, value)
     if points is None:
         assert value is not None
         tender = Tendered(policy.points_for(value), value)
@@ -125,7 +125,7 @@ def new_payment(
     return tender
 
 
-def refuse_nothing(points: Decimal | None, value: Decimal | None) -> None:
+def refuse_empty_payment(points: Decimal | None, value: Decimal | None) -> None:
     """Raise InvalidRequest unless one of points and value is sent, and more than 0."""
     if (points is None) == (value is None):
         detail = "Either points or value is needed" if points is None else "Only one of points and value can be sent"
@@ -142,7 +142,7 @@ def refuse_unheld(status: str, key: str) -> None:
 
 
 def captured_part(payment: PointsPayment, points: Decimal) -> Tendered:
-    """The part of a held payment with so many points, and its share of the value, rounded down."""
+    """The part of a held payment that consists of `points`, with its share of the value, rounded down."""
     if points == payment.points:
         return Tendered(payment.points, payment.value)
     share = Fraction(payment.value) * Fraction(points) / Fraction(payment.points)
@@ -157,9 +157,9 @@ def captured_value(payment: PointsPayment, rate: PointRate, value: Decimal) -> T
 
 
 def refunded_part(rate: PointRate, rest: Tendered, points: Decimal | None, value: Decimal | None) -> Tendered:
-    """A refund of points or of a value, out of the unrefunded part of a payment; the last one is all of it.
+    """A refund of points or of a value, one of which is None; `rest` is the unrefunded part of the payment.
 
-    Raises RefundExceedsPayment.
+    The refund of the whole rest has its exact points and value. Raises RefundExceedsPayment.
     """
     if (points or 0) > rest.points or (value or 0) > rest.value:
         raise RefundExceedsPayment(f"{rest.points} points, worth {rest.value}, are left of the payment.")
@@ -180,7 +180,7 @@ class PaymentExceedsShare(Conflict, title="The points are worth more than they m
 
 
 class PaymentBelowMinimum(Conflict, title="The payment has too few points"):
-    """The points are fewer than a payment has to be, or worth nothing."""
+    """The points are fewer than the minimum of a payment, or worth nothing."""
 
 
 class PointsNotMultiple(Conflict, title="The points are not a multiple of the account's multipleOf"):

@@ -1,6 +1,6 @@
 """Refusals: every reason for which a request fails, as classes with a stable slug and a kind (RFC 9457).
 
-A refusal is raised by any layer and turned into an answer in one place, `handlers.http.problems`.
+A refusal is raised by any layer and turned into a response in one place, `handlers.http.problems`.
 """
 
 import re
@@ -27,11 +27,11 @@ class FieldFault:
     end: int | None = None
 
     def __post_init__(self) -> None:
-        """End the sentence, which texts put together from parts leave open."""
+        """Add the full stop, which texts composed of parts lack."""
         if not self.detail.endswith((".", "?")):
             object.__setattr__(self, "detail", f"{self.detail}.")
 
-    def as_member(self) -> dict[str, Any]:
+    def as_element(self) -> dict[str, Any]:
         """The fault as an element of a problem's `errors`, without unset fields."""
         return {name: value for name in self.__slots__ if (value := getattr(self, name)) is not None}
 
@@ -39,7 +39,7 @@ class FieldFault:
 class Refusal(Exception):
     """The base of all refusals; `kind` decides the HTTP status, `slug` the problem type `/problems/<slug>`.
 
-    The slug of a class with a title is its own name, as `member-exists` of `MemberExists`, unless it gives another.
+    A subclass sets its `title`. Its slug is derived from its name, `member-exists` for `MemberExists`, if not set.
     """
 
     kind: ClassVar[str] = "conflict"
@@ -54,7 +54,7 @@ class Refusal(Exception):
         super().__init__(detail)
         self.detail = detail
         self.members: Mapping[str, Any] = members
-        # What the test clock of the organization shows that the request acts in, if it has one.
+        # The time that the organization's test clock shows, None if it has none.
         self.test_clock: datetime | None = None
 
     def as_problem(self) -> dict[str, Any]:
@@ -82,7 +82,7 @@ class InvalidRequest(Refusal, title="The request is invalid"):
         details = [fault.detail for fault in faults[:_MOST_SHOWN]] + ([f"And {more} more."] if more > 0 else [])
         super().__init__(detail or " ".join(details))
         self.faults = tuple(faults)
-        self.members = {"errors": [fault.as_member() for fault in faults]}
+        self.members = {"errors": [fault.as_element() for fault in faults]}
 
 
 class Unauthorized(Refusal, title="Authentication is required"):
@@ -161,21 +161,21 @@ _LONGEST_WORD = 30
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The known name that comes close to the given one, in letters of any case; None if there is none."""
+    """The one of `names` that is most similar to `name`, regardless of case; None if none is similar."""
     names_by_fold = {word.casefold(): word for word in islice(names, _MOST_KNOWN)}
-    # Any two keys have much in common.
-    least = 0.8 if len(name) > _LONGEST_WORD else 0.6
-    close = get_close_matches(name[:LONGEST_NAME].casefold(), names_by_fold, n=1, cutoff=least)
+    # A long name is mostly a key, and any two keys have much in common.
+    min_similarity = 0.8 if len(name) > _LONGEST_WORD else 0.6
+    close = get_close_matches(name[:LONGEST_NAME].casefold(), names_by_fold, n=1, cutoff=min_similarity)
     return names_by_fold[close[0]] if close else None
 
 
 def unknown_key(what: str, key: str, keys: Iterable[str]) -> str:
-    """The sentence about a key that is not known, and the known one that comes close."""
+    """The sentence that a key does not exist, with a suggestion if one of `keys` is similar."""
     return f"There is no {what} with the key {key[:LONGEST_NAME]}.{did_you_mean(key, keys)}"
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """The sentence that follows one about an unknown name, a blank before it; empty if no known name comes close."""
+    """The suggestion to append to a sentence about an unknown name; empty if none of `names` is similar."""
     close = nearest(name, names)
     return f" Did you mean {close}?" if close is not None else ""
 
@@ -199,6 +199,6 @@ def pointer_part(name: str) -> str:
 
 
 def name_at(pointer: str) -> str:
-    """As `name_of`, of a JSON pointer (RFC 6901) whose numbers are all indexes."""
+    """The place of a JSON pointer (RFC 6901) in the form of `name_of`; all its numbers are indexes."""
     parts = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
     return name_of([int(part) if part.isdecimal() else part for part in parts])

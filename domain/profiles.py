@@ -1,4 +1,4 @@
-"""The profile of a member: its fields, which answers, imports, exports and expressions read off here."""
+"""The fields of a member's profile, from which responses, imports, exports and expressions are derived."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,9 +9,9 @@ from typing import Any
 class ProfileField:
     """A field of the profile, of the type `form` in JSON.
 
-    `label` is what expressions call it; those without one cannot see it. The fields of an object with `parts` are
-    updated one by one: `parts` are the columns of imports by their names. `is_column` is False for an object that
-    imports have no column for.
+    `label` names the field in the description of an expression; expressions cannot see a field without one. An object
+    with `parts` is updated field by field: `parts` maps its fields to columns of imports. `is_column` is False for an
+    object for which imports have no column.
     """
 
     label: str | None = None
@@ -48,7 +48,7 @@ _VISIBLE = [(name, profile_field.form) for name, profile_field in PROFILE.items(
 
 
 def empty_profile() -> dict[str, Any]:
-    """The profile of a member of whom nothing is known, as answers have it; objects with parts are absent."""
+    """The profile of a member of whom nothing is known, as responses contain it; objects with parts are absent."""
     return {
         name: None if profile_field.form is str else profile_field.form()
         for name, profile_field in PROFILE.items()

@@ -16,7 +16,7 @@ from domain.tiers import ConfiguredTier, Step, TierSchedule
 class LoyaltyProgram:
     """A program: its ledger accounts, the tier in which members start, and the policy for tiers.
 
-    `tier_policy` has every field of the API, as `domain.tier_policies.completed` makes it.
+    `tier_policy` has every field of the API, as `domain.tier_policies.completed` returns it.
     """
 
     organization_id: int
@@ -89,16 +89,17 @@ def schedules_of(
 def _schedule_of(program: LoyaltyProgram, own_tiers: Collection[LoyaltyTier], zone: tzinfo) -> TierSchedule:
     """The schedule of a program with its tiers; an inactive default tier counts as none."""
     default_id = program.default_tier_id
+    is_default_inactive = any(tier.loyalty_tier_id == default_id and not tier.active for tier in own_tiers)
     return TierSchedule(
-        program.loyalty_program_id,
-        program.loyalty_program_key,
-        program.tier_points_ledger_account_id,
-        None if any(tier.loyalty_tier_id == default_id and not tier.active for tier in own_tiers) else default_id,
-        tuple(
+        loyalty_program_id=program.loyalty_program_id,
+        loyalty_program_key=program.loyalty_program_key,
+        ledger_account_id=program.tier_points_ledger_account_id,
+        default_tier_id=None if is_default_inactive else default_id,
+        steps=tuple(
             Step(tier.loyalty_tier_id, tier.min_required_points, tier.tier_order) for tier in own_tiers if tier.active
         ),
-        any(tier.loyalty_tier_id != default_id for tier in own_tiers),
-        TierPolicy.of(program.tier_policy, zone),
+        moves=any(tier.loyalty_tier_id != default_id for tier in own_tiers),
+        policy=TierPolicy.of(program.tier_policy, zone),
     )
 
 
@@ -115,10 +116,10 @@ class UnknownPortal(NotFound, title="The portal does not exist"):
 
 
 class TierInactive(Conflict, title="The tier is not active"):
-    """An inactive tier cannot be assigned, and cannot be the default one of a program."""
+    """An inactive tier cannot be assigned, and cannot be the default tier of a program."""
 
 
 def refuse_inactive_default(name: str, active: bool) -> None:
-    """Raise TierInactive for an inactive tier that would become a program's default one."""
+    """Raise TierInactive for an inactive tier that would become a program's default tier."""
     if not active:
         raise TierInactive(f"The tier {name} is not active, and so cannot be the default tier of a loyalty program.")

@@ -19,16 +19,17 @@ class Retries:
     first_wait: timedelta
 
     def wait(self, failures: int, chance: float) -> timedelta | None:
-        """The time until the next attempt after so many failures, with `chance` from 0 to 1; None after the last.
+        """The time until the next attempt after this number of failures; None after the last attempt.
 
-        Delays double, and up to half of each is random, so that events that failed together do not return together.
+        The time doubles with each failure. Up to half of it depends on `chance`, a random number from 0 to 1, so that
+        events that failed at once are not retried at once.
         """
         if failures >= self.attempts:
             return None
-        # Limited before it is computed: many doublings overflow a timedelta.
+        # Limited in advance: the power of a large number would overflow.
         doublings = min(failures - 1, 40)
-        whole = min(self.first_wait.total_seconds() * 2**doublings, _LONGEST_WAIT.total_seconds())
-        return timedelta(seconds=whole * (1 - chance / 2))
+        seconds = min(self.first_wait.total_seconds() * 2**doublings, _LONGEST_WAIT.total_seconds())
+        return timedelta(seconds=seconds * (1 - chance / 2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class QueueFigures:
-    """Figures of the queue in all organizations: waiting events, the oldest one's time, and those to be retried."""
+    """Figures of the queues of all organizations: `waiting` events, of which the oldest waits for `oldest_seconds`."""
 
     waiting: int
     oldest_seconds: float

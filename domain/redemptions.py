@@ -1,4 +1,4 @@
-"""RedemptionPolicy of points as money: what the points of an account are worth, and how many pay an amount.
+"""Redemption of points as money: what the points of an account are worth, and how many pay an amount.
 
 Shares and rates are computed as exact fractions, so that only the named steps round.
 """
@@ -47,7 +47,7 @@ class PointRate:
         return floor_to(Fraction(value) * Fraction(self.points_per_unit), self.decimals)
 
     def _points(self, points: Fraction) -> Decimal:
-        """Points as a decimal, which they are exactly."""
+        """The points as a decimal: a multiple of `multiple_of` has no further digits to round."""
         return floor_to(points, self.decimals)
 
 
@@ -60,7 +60,7 @@ class RedemptionPolicy(PointRate):
 
     @classmethod
     def of(cls, account: LedgerAccount) -> RedemptionPolicy:
-        """The redemption of an account; raises RedemptionDisabled for one whose points are no means of payment."""
+        """The redemption policy of an account; raises RedemptionDisabled if its points cannot be used to pay."""
         policy = account.redemption
         if policy is None:
             raise RedemptionDisabled(f"The points of the ledger account {account.name} are no means of payment.")
@@ -74,13 +74,13 @@ class RedemptionPolicy(PointRate):
         )
 
     def max_value(self, order_total: Decimal) -> Decimal:
-        """The greatest value that points may pay of an order."""
+        """The maximum value of an order that points may pay."""
         return floor_to(Fraction(order_total) * Fraction(self.max_share), digits_of(self.currency))
 
     def max_points(self, order_total: Decimal, balance: Decimal) -> Decimal:
-        """The most points of a balance that may pay an order; 0 if these are below the minimum, or worth nothing."""
+        """The maximum points of a balance that may pay an order; 0 if they are below the minimum or worth nothing."""
         multiple = Fraction(self.multiple_of)
-        # Values are rounded down: points may be worth almost one smallest unit more.
+        # Values are rounded down: the exact value may exceed the maximum by almost one smallest unit.
         too_many = (self.max_value(order_total) + Decimal(1).scaleb(-digits_of(self.currency))) * self.points_per_unit
         within_order = ceil(Fraction(too_many) / multiple) - 1
         points = self._points(min(within_order, Fraction(balance) // multiple) * multiple)
@@ -110,10 +110,10 @@ def quote_of(redemption: RedemptionPolicy, order_total: Decimal, balance: Decima
     return Quote(points, redemption.value_of(points), balance, redemption.min_points, redemption.multiple_of, reason)
 
 
-def refuse_other_currency(of_points: str, of_order: str | None) -> None:
-    """Raise CurrencyMismatch for an order in another currency than that in which the points are worth something."""
-    if of_order not in (None, of_points):
-        raise CurrencyMismatch(f"The points pay amounts in {of_points}, the order is in {of_order}.")
+def refuse_other_currency(points_currency: str, order_currency: str | None) -> None:
+    """Raise CurrencyMismatch if the order has another currency than the points; an order without one is allowed."""
+    if order_currency not in (None, points_currency):
+        raise CurrencyMismatch(f"The points pay amounts in {points_currency}, the order is in {order_currency}.")
 
 
 def complete_redemption(policy: Mapping[str, Any] | None, decimals: int) -> Mapping[str, Any] | None:
@@ -134,10 +134,10 @@ def complete_redemption(policy: Mapping[str, Any] | None, decimals: int) -> Mapp
 
 
 def floor_to(amount: Fraction, digits: int) -> Decimal:
-    """The greatest decimal with so many fraction digits that is not above an amount."""
+    """The amount rounded down to `digits` fraction digits."""
     units = amount * 10**digits
     return Decimal(units.numerator // units.denominator).scaleb(-digits)
 
 
 class RedemptionDisabled(Conflict, title="The ledger account has no redemption"):
-    """The points of the account are no means of payment."""
+    """The points of the account cannot be used to pay."""

@@ -1,6 +1,7 @@
 """Referrals: members bring others by codes of their own, and both sides are rewarded (administration "Referrals").
 
-The owner of a code is the referrer, its user the referred member. Each use that counts is a log; limits count logs.
+The owner of a code is the referrer, the member who uses it the referred member. Each use that counts is stored as a
+log; limits count logs.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ APPLIED, SKIPPED = "applied", "skipped"
 
 @dataclass(frozen=True, slots=True)
 class ReferralProgram:
-    """A stored referral program; its start and end are included, and a missing one means no limit.
+    """A stored referral program; `valid_from_date` and `valid_to_date` are included, and None means no limit.
 
-    `max_redeems_per_referred_member_per_code` None means once; points and coupon books are None where a side gets none,
-    ledger accounts where the loyalty program determines them. The points of both sides wait by the terms of
-    availability of the program, else by those of their account; `available_on` is stored in the form of the API.
+    `max_redeems_per_referred_member_per_code` None means once. Points and coupon books are None if a side gets none,
+    ledger accounts if the loyalty program determines them. The points of both sides become available by the terms of
+    the program, or else by those of their account; `available_on` is stored in the form of the API.
     """
 
     organization_id: int
@@ -62,7 +63,7 @@ class ReferralProgram:
     available_after: str | None
     available_rounding: str
     available_on: Mapping[str, Any] | None
-    # An IANA name; null is the organization's.
+    # An IANA name; None is the zone of the organization.
     timezone: str | None
     external_key: str | None
     created_at: datetime
@@ -152,7 +153,7 @@ class ReferralLimitReached(Conflict, title="A limit of the referral program is r
 
 @dataclass(frozen=True, slots=True)
 class ReferralReward:
-    """The reward of one side: points into an account, or a coupon; the account is None if there is none."""
+    """The reward of one side: points into an account, or a coupon; the account is None if the programs name none."""
 
     recipient: str
     points: Decimal | None = None
@@ -162,7 +163,7 @@ class ReferralReward:
 
 @dataclass(frozen=True, slots=True)
 class ReadyProgram:
-    """A referral program with its rewards, for which the accounts are looked up."""
+    """A referral program with its rewards and their ledger accounts."""
 
     program: ReferralProgram
     rewards: tuple[ReferralReward, ...]
@@ -197,7 +198,7 @@ class ReferralPrograms:
 class RewardOutcome:
     """The outcome of a reward; `error` is the problem that prevented it, `code` that of an assigned coupon.
 
-    `points` are those that were paid, and `wait` is theirs if they are not available yet.
+    `points` were paid; `wait` is set if they are not available yet.
     """
 
     reward: ReferralReward
@@ -253,14 +254,14 @@ class CodeUse:
 class ReferralUsageState:
     """In-memory state of the referral codes that a unit of work may use, and of their counts.
 
-    `of_referrers` counts the logs of a member's codes in a program, by (program id, member id); `of_pairs` those of one
-    code and one referred member, by (code id, member id). `added_logs` and `removed_logs` are
-    changes made by the work itself.
+    `log_counts_of_referrers` counts the logs of a member's codes in a program, by (program id, member id), and
+    `log_counts_of_pairs` the logs of a code and a referred member, by (code id, member id). `added_logs` and
+    `removed_logs` are changes by the unit of work.
     """
 
     codes: dict[int, ReferralCode]
-    of_referrers: dict[tuple[int, int], int]
-    of_pairs: dict[tuple[int, int], int]
+    log_counts_of_referrers: dict[tuple[int, int], int]
+    log_counts_of_pairs: dict[tuple[int, int], int]
     added_logs: list[CodeUse] = field(default_factory=list)
     removed_logs: list[ReferralLog] = field(default_factory=list)
 
@@ -270,17 +271,17 @@ class ReferralUsageState:
     _ids: dict[str, int] = field(init=False)
 
     def find(self, code: str) -> ReferralCode | None:
-        """The code with this text."""
+        """The code with this text, None if the organization has none."""
         code_id = self._ids.get(code)
         return None if code_id is None else self.codes[code_id]
 
     def refuse_over_limit(self, program: ReferralProgram, code: ReferralCode, referred_member_id: int) -> None:
         """Raise ReferralLimitReached if one more use of the code by the member exceeds a limit."""
-        once = program.max_redeems_per_referred_member_per_code or 1
-        of_pair = self.of_pairs.get((code.referral_code_id, referred_member_id), 0)
-        of_referrer = self.of_referrers.get((program.referral_program_id, code.member_id), 0)
+        max_per_pair = program.max_redeems_per_referred_member_per_code or 1
+        of_pair = self.log_counts_of_pairs.get((code.referral_code_id, referred_member_id), 0)
+        of_referrer = self.log_counts_of_referrers.get((program.referral_program_id, code.member_id), 0)
         for name, maximum, uses in (
-            ("maxRedeemsPerReferredMemberPerCode", once, of_pair),
+            ("maxRedeemsPerReferredMemberPerCode", max_per_pair, of_pair),
             ("maxPerCode", program.max_per_code, code.total_usages),
             ("maxReferralsPerMember", program.max_referrals_per_member, of_referrer),
         ):
@@ -298,11 +299,12 @@ class ReferralUsageState:
         self._count(log.referral_code_id, log.referred_member_id, -1)
 
     def _count(self, code_id: int, referred_member_id: int, change: int) -> None:
+        """Add `change` to the counts of the code, of the code and the referred member, and of the referrer."""
         code = self.codes[code_id]
         self.codes[code_id] = replace(code, total_usages=code.total_usages + change)
         pair, referrer = (code_id, referred_member_id), (code.referral_program_id, code.member_id)
-        self.of_pairs[pair] = self.of_pairs.get(pair, 0) + change
-        self.of_referrers[referrer] = self.of_referrers.get(referrer, 0) + change
+        self.log_counts_of_pairs[pair] = self.log_counts_of_pairs.get(pair, 0) + change
+        self.log_counts_of_referrers[referrer] = self.log_counts_of_referrers.get(referrer, 0) + change
 
 
 def refuse_referral(

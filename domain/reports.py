@@ -1,6 +1,6 @@
 """Reports: their ranges of time, how stored totals cover them, and series without gaps.
 
-Where that takes fewer rows, a large bucket is added as a whole and its part outside the range is subtracted.
+If fewer rows have to be read that way, a large bucket is added as a whole and its part outside the range subtracted.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from domain.problems import FieldFault, InvalidRequest
 # All offsets of time zones since 1972 are whole quarters of an hour, so days of every zone consist of quarters.
 QUARTER_HOUR, DAY, MONTH, QUARTER, YEAR = range(5)
 
-# The lengths of the stored totals, longest first, and the rows of a bucket. A wallet is in each long bucket once; of
-# four mints a month few fall into the same quarter of an hour, so that a week of those has as many rows as a month.
+# The lengths of the buckets of stored totals, longest first, each with the relative number of rows of a bucket. A
+# wallet has one row in each long bucket. With four mints a month, hardly two fall into the same quarter of an hour, so
+# that all quarters of an hour in a week have as many rows as a month.
 TOTALS = {MONTH: 1.0, DAY: 1.0, QUARTER_HOUR: 1.0}
 WALLET_TOTALS = {YEAR: 1.0, QUARTER: 1.0, MONTH: 1.0, QUARTER_HOUR: 1 / (7 * 96)}
 
@@ -57,7 +58,7 @@ class Cover:
 
 
 def cover(begin: datetime, end: datetime, levels: Mapping[int, float]) -> Cover:
-    """Cover a range with buckets of these levels, longest first, so that few rows are read by their weights.
+    """Cover a range with buckets of these levels, longest first, with as few rows as possible by their weights.
 
     The last level is the quarter of an hour.
     """
@@ -69,7 +70,7 @@ def cover(begin: datetime, end: datetime, levels: Mapping[int, float]) -> Cover:
 
 
 def floor(at: datetime, level: int) -> datetime:
-    """The beginning of the bucket that contains a moment."""
+    """The beginning of the bucket of size `level` that contains a moment."""
     if level == QUARTER_HOUR:
         return at.replace(minute=at.minute // 15 * 15, second=0, microsecond=0)
     day = at.replace(hour=0, minute=0, second=0, microsecond=0)
@@ -80,7 +81,7 @@ def floor(at: datetime, level: int) -> datetime:
 
 
 def ceiling(at: datetime, level: int) -> datetime | None:
-    """The first beginning of a bucket at a moment or after it; None beyond the end of the calendar."""
+    """The first beginning of a bucket of size `level` at or after a moment; None beyond the end of the calendar."""
     begin = floor(at, level)
     if begin == at:
         return begin
@@ -113,6 +114,7 @@ def _cheapest(begin: datetime, end: datetime, levels: tuple[tuple[int, float], .
     (level, weight), finer = levels[0], levels[1:]
     if not finer:
         return _Choice(_buckets(begin, end, level) * weight, (Span(level, begin, end),))
+    # Without buckets of this level, or with them from a bucket that contains or follows `begin`, likewise for `end`.
     best = _cheapest(begin, end, finer)
     ends = ((floor(begin, level), ceiling(begin, level)), (floor(end, level), ceiling(end, level)))
     for first, last in product(*ends):
@@ -125,14 +127,14 @@ def _cheapest(begin: datetime, end: datetime, levels: tuple[tuple[int, float], .
 
 
 def _edge(bucket: datetime, at: datetime, finer: tuple[tuple[int, float], ...]) -> _Choice:
-    """The spans that correct buckets beginning at `bucket` for a range that begins at `at`: missing or excess ones."""
+    """The spans that correct whole buckets from `bucket` on to a range from `at` on: added before, or subtracted."""
     if at <= bucket:
         return _cheapest(at, bucket, finer)
     return _cheapest(bucket, at, finer).subtracted()
 
 
 def _buckets(begin: datetime, end: datetime, level: int) -> int:
-    """The number of buckets of a level that begin in a range of whole ones."""
+    """The number of buckets of a level in a range of whole buckets."""
     if level in _MONTHS:
         return ((end.year - begin.year) * 12 + end.month - begin.month) // _MONTHS[level]
     return (end - begin) // (_MINUTES if level == QUARTER_HOUR else timedelta(days=1))
@@ -144,7 +146,7 @@ MOST_DAYS = 3_660
 
 @dataclass(frozen=True, slots=True)
 class ReportRange:
-    """From `begin` (inclusive) to `end` (exclusive), both in UTC; days are those of `zone`."""
+    """From `begin` (inclusive) to `end` (exclusive), both in UTC; days begin at midnight in `zone`."""
 
     begin: datetime
     end: datetime
@@ -174,8 +176,8 @@ def report_range(
 ) -> ReportRange:
     """The range of a request; by default the last 30 days, with today as the last of them.
 
-    Days are those of the zone `tz`, else of `default`. Raises InvalidRequest if the range ends before it begins, or for
-    an unknown time zone.
+    Days begin at midnight in the zone `tz`, or else in `default`. Raises InvalidRequest if the range ends before it
+    begins, or for an unknown time zone.
     """
     zone = zone_of(tz, default)
     if since_from is not None and since_to is not None and since_to < since_from:

@@ -1,4 +1,4 @@
-"""Work that has to run again, since it needs locks that it could not know of when it began."""
+"""Work that has to run again, since it needs further locks, which were not known when it began."""
 
 
 class StartOver(Exception):

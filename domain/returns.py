@@ -14,10 +14,10 @@ _ZERO = Decimal(0)
 
 
 def with_returned(order: Order, items: Sequence[OrderItem], payload: Mapping[str, Any]) -> OrderWithItems:
-    """The order after a partial return; it is returned once nothing is left.
+    """The order after a partial return; its status is RETURNED once nothing is left.
 
-    The items of the payload are what was returned, or else its total is. For an order without items only the total is
-    known. Raises ReturnExceedsOrder, or PayloadMissing for an item whose value is unknown.
+    The payload names the returned items, or else the total of the return. An order without items knows only its total.
+    Raises ReturnExceedsOrder, or PayloadMissing for an item whose value is unknown.
     """
     items_left, returned_items = list(items), payload.get("items") or ()
     worth = (
@@ -82,11 +82,12 @@ def _in_proportion(amount: Decimal | None, share: Fraction, currency: str | None
 
 
 def _take(lines: list[OrderItem], returned_item: Mapping[str, Any]) -> Decimal:
-    """Take a returned item from the lines with its product; returns its value."""
+    """Take a returned item from the lines with its product code; return its value."""
     code, total, quantity = returned_item.get("productCode"), returned_item.get("total"), returned_item.get("quantity")
     if total is None and (code is None or not lines):
-        raise PayloadMissing("A returned item needs its total, or the productCode of one of the order that has it.")
+        raise PayloadMissing("A returned item needs a total, or the productCode of an item of the order.")
     if total is not None and not lines:
+        # The order has no lines to check the item against.
         return Decimal(total)
     name = "without a productCode" if code is None else f"with the productCode {code}"
     positions = [position for position, line in enumerate(lines) if line.product_code == code]
@@ -98,23 +99,23 @@ def _take(lines: list[OrderItem], returned_item: Mapping[str, Any]) -> Decimal:
         raise PayloadMissing(f"The order does not say what the item {name} is worth, so its return needs a total.")
     returned_quantity = None if quantity is None else Decimal(quantity)
     if total is None:
-        return _take_quantity(lines, positions, returned_quantity, name, by_quantity=True)
+        return _take_quantity(lines, positions, returned_quantity, name, reduces_totals=True)
     if returned_quantity is not None:
-        _take_quantity(lines, positions, returned_quantity, name, by_quantity=False)
+        _take_quantity(lines, positions, returned_quantity, name, reduces_totals=False)
     return _take_total(lines, positions, Decimal(total), name)
 
 
 def _take_quantity(
-    lines: list[OrderItem], positions: Sequence[int], quantity: Decimal | None, name: str, by_quantity: bool
+    lines: list[OrderItem], positions: Sequence[int], quantity: Decimal | None, name: str, reduces_totals: bool
 ) -> Decimal:
-    """Take a quantity, or all that is left; returns its value, if the quantity determines it."""
+    """Take a quantity, or all that is left if None; with `reduces_totals`, also take and return its value."""
     worth, remaining_quantity = _ZERO, quantity
     for position in positions:
         line = lines[position]
         part = line.quantity_left if remaining_quantity is None else min(remaining_quantity, line.quantity_left)
         if remaining_quantity is not None:
             remaining_quantity -= part
-        share = _share(line, part) if by_quantity else _ZERO
+        share = _share(line, part) if reduces_totals else _ZERO
         if share > line.total_left:
             raise ReturnExceedsOrder(
                 f"{part} of the item {name} are worth {share}; only {line.total_left} of its total is left."
@@ -132,14 +133,14 @@ def _take_quantity(
 
 
 def _share(line: OrderItem, part: Decimal) -> Decimal:
-    """The value of `part` of a line; for the last part, all that is left after rounding the others."""
+    """The value of the quantity `part` of a line; the last part is worth the total that is left."""
     if part == line.quantity_left:
         return line.total_left
     return (line.total or _ZERO) * part / (line.quantity or Decimal(1))
 
 
 def _take_total(lines: list[OrderItem], positions: Sequence[int], total: Decimal, name: str) -> Decimal:
-    """Take items of the given value."""
+    """Take items worth `total`, which is returned."""
     remaining_total = total
     for position in positions:
         line = lines[position]

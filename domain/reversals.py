@@ -107,7 +107,7 @@ WHOLE = Extent(Fraction(1), is_whole=True)
 
 
 def counter_key(limit_count: Mapping[str, Any], member_id: int) -> CounterKey:
-    """The counter of one of an event's `limit_counters`."""
+    """The key of the counter that `limit_count`, one of an event's `limit_counters`, has increased."""
     shared_key, scope = limit_count.get("sharedKey", ""), limit_count["scope"]
     return CounterKey(
         campaign_id=ALL_CAMPAIGNS if shared_key else limit_count["campaignId"],
@@ -122,9 +122,9 @@ def counter_key(limit_count: Mapping[str, Any], member_id: int) -> CounterKey:
 
 
 def amount_to_reverse(limit_count: Mapping[str, Any], extent: Extent, decimals: int) -> Decimal:
-    """The part of a count still to be subtracted: of points and money their share, of all else all or nothing.
+    """The part of a limit's count that is still to be subtracted.
 
-    Transactions and coupons are subtracted only with the whole event.
+    Points and money are subtracted in proportion, transactions and coupons only with the whole event.
     """
     amount, reversed_amount = Decimal(limit_count["amount"]), Decimal(limit_count.get("givenBack", 0))
     if extent.is_whole:
@@ -135,5 +135,5 @@ def amount_to_reverse(limit_count: Mapping[str, Any], extent: Extent, decimals: 
 
 
 def negated_counts(events: Sequence[RevertedEvent]) -> list[Count]:
-    """The counts that a reversal subtracts from limits: the negative of what it gave back."""
+    """The counts that a reversal adds to limits: the negative of the reversed counts."""
     return [count._replace(amount=-count.amount) for reverted_event in events for count in reverted_event.limits]

@@ -18,7 +18,7 @@ _POINTER = "/payload/order/payments"
 _ZERO = Decimal(0)
 
 Payment = Mapping[str, Any]
-"""A tender of an order as the payload has it: `tender`, `amount`, and of points the `pointsPaymentKey`."""
+"""A tender of an order as the payload has it: `tender`, `amount`, and for points the `pointsPaymentKey`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +41,19 @@ class PaidPoints(NamedTuple):
 def checked_payments(payments: Sequence[Payment], order_total: Decimal) -> tuple[Payment, ...]:
     """The payments of an order, with their keys in lower case.
 
-    Raises InvalidRequest unless they add up to its total, each payment with points is named once, and no other.
+    Raises InvalidRequest unless they add up to the total of the order, and exactly the tenders of points have keys,
+    no key twice.
     """
     faults = []
     keys: set[str] = set()
     for index, payment in enumerate(payments):
         key = payment.get("pointsPaymentKey")
-        at = f"{_POINTER}/{index}/pointsPaymentKey"
+        key_pointer = f"{_POINTER}/{index}/pointsPaymentKey"
         if (payment["tender"] == POINTS) != (key is not None):
             what = f"The tender {POINTS} needs the key of the payment" if key is None else f"Only {POINTS} have a key"
-            faults.append(FieldFault(what, pointer=at))
+            faults.append(FieldFault(what, pointer=key_pointer))
         elif key is not None and key.lower() in keys:
-            faults.append(FieldFault(f"The payment {key} is named twice", pointer=at))
+            faults.append(FieldFault(f"The payment {key} is named twice", pointer=key_pointer))
         keys.add((key or "").lower())
     sum_of_payments = sum((Decimal(payment["amount"]) for payment in payments), _ZERO)
     if sum_of_payments != order_total:
@@ -78,6 +79,7 @@ def refuse_other_payments(order: Order, payments: Sequence[Payment]) -> None:
 
 
 def _as_sent(payment: Payment) -> Payment:
+    """A stored payment in the form in which clients send it."""
     return {name: value for name, value in payment.items() if value is not None and name != "refundedAmount"}
 
 
@@ -90,22 +92,23 @@ def refuse_greater(payment: Payment, value: Decimal) -> None:
 
 
 def refunds_of(order: Order, paid_points: Mapping[str, PaidPoints]) -> list[TenderRefund]:
-    """The refunds of each tender of an order, which is as the return of items has left it.
+    """The refunds of each tender of an order, whose returned items are recorded already.
 
-    Of points, all returns together refund their share of the order, rounded down; money is the rest of them, by
-    largest remainder. Nothing is left of an order that is undone. `paid_points` are the captured payments, by key.
+    All returns together refund the returned share of each payment with points, rounded down. The rest is refunded in
+    money, allocated by largest remainder. An undone order is refunded entirely. `paid_points` are the captured payments
+    with points, by key.
     """
-    payments, is_all = order.payments or (), order.status in UNDONE
+    payments, is_undone = order.payments or (), order.status in UNDONE
     digits = digits_of(order.currency)
     shares = {
-        payment["pointsPaymentKey"]: Decimal(payment["amount"]) if is_all else _share(order, payment, digits)
+        payment["pointsPaymentKey"]: Decimal(payment["amount"]) if is_undone else _share(order, payment, digits)
         for payment in payments
         if payment["tender"] == POINTS
     }
     money = [payment for payment in payments if payment["tender"] != POINTS]
     limits = [Decimal(payment["amount"]) - refunded_amount(payment) for payment in money]
     due = sum(limits, _ZERO)
-    if not is_all:
+    if not is_undone:
         share_of_money = round_money(order.returned_total, order.currency) - sum(shares.values(), _ZERO)
         due = min(due, max(_ZERO, share_of_money - sum(map(refunded_amount, money), _ZERO)))
     weights = [Decimal(payment["amount"]) for payment in money]
@@ -116,7 +119,7 @@ def refunds_of(order: Order, paid_points: Mapping[str, PaidPoints]) -> list[Tend
             refunds.append(TenderRefund(payment["tender"], next(amounts)))
             continue
         key = payment["pointsPaymentKey"]
-        points, value = _points_due(shares[key], paid_points.get(key), is_all=is_all)
+        points, value = _points_due(shares[key], paid_points.get(key), is_undone=is_undone)
         refunds.append(TenderRefund(POINTS, value, points))
     return refunds
 
@@ -128,11 +131,11 @@ def _share(order: Order, payment: Payment, digits: int) -> Decimal:
     )
 
 
-def _points_due(share: Decimal, payment: PaidPoints | None, *, is_all: bool) -> Tendered:
-    """The refund of a payment with points, of which all returns are to have refunded `share`; none if not captured."""
+def _points_due(share: Decimal, payment: PaidPoints | None, *, is_undone: bool) -> Tendered:
+    """The refund after which all returns have refunded `share` of a payment; nothing if it was not captured."""
     if payment is None:
         return Tendered(_ZERO, _ZERO)
-    if is_all:
+    if is_undone:
         return payment.rest
     return refunded_part(
         payment.rate, payment.rest, None, min(payment.rest.value, max(_ZERO, share - payment.refunded))

@@ -1,4 +1,4 @@
-"""Test clocks: a test organization whose time stands still, until it is advanced."""
+"""Test clocks: the time of a test organization, which does not move until it is advanced."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -9,7 +9,7 @@ from domain.problems import Conflict, FieldFault, InvalidRequest, NotFound
 # The status of a test clock.
 READY, ADVANCING, FAILED = "ready", "advancing", "failed"
 
-# Dates of rules are counted back from the clock, so it does not begin with the first year there is.
+# Rules count dates back from the time of the clock, so it cannot be the first year of the calendar.
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 # One advance takes at most two years, one of them a leap year.
 LONGEST_ADVANCE = timedelta(days=731)
@@ -20,9 +20,9 @@ FURTHEST = timedelta(days=3653)
 class TestClock:
     """The time of a test organization.
 
-    `target` is the moment that an advance under way, or a failed one, leads to. `started_at` is when the last advance
-    was asked for, in real time, and `steps` are the moments at which it found something to do. `last_error` says what
-    an advance failed for.
+    `target` is the moment to which the clock is advanced, None if no advance is under way or has failed. `started_at`
+    is when the last advance was requested, in real time, and `steps` the number of moments at which it found something
+    to do. `last_error` is why the advance failed.
     """
 
     now: datetime
@@ -52,7 +52,7 @@ class TestClockMissing(NotFound, title="The organization has no test clock"):
 
 
 class TestClockBackwards(Conflict, title="A test clock does not go back"):
-    """Time does not go back."""
+    """The time of an organization cannot go back."""
 
 
 class TestClockAdvancing(Conflict, title="The test clock is being advanced"):
@@ -64,7 +64,7 @@ class TestClockInUse(Conflict, title="Records are dated later than the real time
 
 
 def refuse_moment(moment: datetime, real_now: datetime, pointer: str) -> None:
-    """Raise InvalidRequest for a moment that no test clock shows: before 1970, or more than ten years from now on."""
+    """Raise InvalidRequest for a moment that no test clock shows: before 1970, or over ten years from now on."""
     if not EARLIEST <= moment <= real_now + FURTHEST:
         name = pointer.removeprefix("/")
         detail = f"{name} is before 1970, or more than 10 years after the real time"
@@ -72,7 +72,7 @@ def refuse_moment(moment: datetime, real_now: datetime, pointer: str) -> None:
 
 
 def refuse_start(moment: datetime, newest: datetime | None) -> None:
-    """Raise TestClockBackwards for a start before the newest record that has a date, if there is one."""
+    """Raise TestClockBackwards for a start before `newest`, the latest date of a record, None without records."""
     if newest is not None and moment < newest:
         raise TestClockBackwards(
             f"startsAt is before {instant_text(newest)}, the date of the newest event, ledger transaction or member."
@@ -80,7 +80,7 @@ def refuse_start(moment: datetime, newest: datetime | None) -> None:
 
 
 def refuse_target(clock: TestClock, to: datetime) -> None:
-    """Raise the refusal of an advance that goes back, goes too far, or leads elsewhere than the one under way."""
+    """Refuse an advance that goes back or too far, or that has another target than the one under way."""
     if clock.target is not None and to != clock.target:
         raise TestClockAdvancing(
             f"The advance to {instant_text(clock.target)} is not finished. Repeat it until the clock is ready."

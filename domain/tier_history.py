@@ -19,7 +19,8 @@ def is_late(happened_at: datetime, evaluated_at: datetime) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PastMemberTier:
-    """A tier that a member had in a program from `began_at` until `ended_at`; `expires_at` is that of the tier."""
+    """A tier that a member had in a program from `began_at` until `ended_at`; `expires_at` is when the tier itself
+    was to end."""
 
     organization_id: int
     past_member_tier_id: int
@@ -33,7 +34,7 @@ class PastMemberTier:
 
 @dataclass(frozen=True, slots=True)
 class TierPeriod:
-    """A period in which a member had a tier in a program; `ended_at` None is the present one."""
+    """A period in which a member had a tier in a program; `ended_at` is None for the present period."""
 
     member_id: int
     loyalty_program_id: int
@@ -56,7 +57,8 @@ class TierHistory:
             programs.setdefault(period.loyalty_program_id, []).append(period)
 
     def tier_ids(self, member_id: int, at: datetime, evaluate: Callable[[int, HeldTier], int | None]) -> list[int]:
-        """The tiers that the member had at a moment, in the order of the programs; before enrolment the default ones.
+        """The tiers that the member had at a moment, in the order of the programs; before enrolment the default
+        tiers.
 
         `evaluate` returns the present tier of a program whose stored one has lapsed.
         """
@@ -67,9 +69,9 @@ class TierHistory:
     def _tier_at(
         self, periods: list[TierPeriod], at: datetime, evaluate: Callable[[int, HeldTier], int | None]
     ) -> int | None:
-        """The tier of one program at a moment: the default one before the first period, none after the end of any.
+        """The tier of one program at a moment: the default tier before the first period, None between periods.
 
-        `evaluate` decides a tier that has lapsed while its period is open.
+        `evaluate` returns the tier if the stored one has lapsed in the present period.
         """
         past_periods = [period for period in periods if period.began_at <= at]
         if not past_periods:

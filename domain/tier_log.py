@@ -12,10 +12,10 @@ from domain.tiers import FLOOR, HeldTier, MemberProgram, TierAssignments, TierFl
 
 @dataclass(frozen=True, slots=True)
 class TierTracking:
-    """A request or effect that sets a member's tier, or returns it to evaluation by points.
+    """A request or effect that sets a member's tier, or lets the points decide it again.
 
-    `answered_tier_id` is the tier that resulted. A tier set by an event is stored with the one before it, and with the
-    event that reversed it, if any.
+    `answered_tier_id` is the resulting tier. A tracking by an event also has the tier before it, `previous_...`, and
+    the event that reversed it, if any.
     """
 
     organization_id: int
@@ -36,7 +36,7 @@ class TierTracking:
     previous_expires_at: datetime | None
     reversal_loyalty_event_id: int | None
     created_at: datetime
-    # None for a tier that only depends on the points again; requests of older versions set fixed ones.
+    # None if the points decide the tier again; requests of older versions set fixed tiers.
     tier_hold: str | None = None
     previous_floor_tier_id: int | None = None
     previous_floor_expires_at: datetime | None = None
@@ -56,7 +56,7 @@ class TierTracking:
         return HeldTier(self.previous_tier_id, self.previous_is_manual, self.previous_expires_at, floor)
 
     def sets(self, tier: HeldTier | None) -> bool:
-        """True if the member's tier hold is still the one that this has set."""
+        """True if the member's `tier` is still held as this tracking has set it."""
         if tier is None or self.loyalty_tier_id is None:
             return False
         if self.tier_hold == FLOOR:
@@ -77,12 +77,12 @@ class TierTracking:
 
 
 class TierLog:
-    """Tiers set by events and requests, of the members and programs that one unit of work changes."""
+    """The tier trackings of the members and programs that one unit of work changes."""
 
     def __init__(self) -> None:
         self._trackings: dict[int, TierTracking] = {}
-        self._new: list[int] = []
-        self._changed: set[int] = set()
+        self._new_ids: list[int] = []
+        self._changed_ids: set[int] = set()
 
     def register(self, trackings: Iterable[TierTracking]) -> None:
         """Register stored trackings: those that may be reversed, and all later ones of the same member and program."""
@@ -92,16 +92,16 @@ class TierLog:
     def add(self, tracking: TierTracking) -> None:
         """Add a tier set by an event in this unit of work."""
         self._trackings[tracking.member_tier_tracking_id] = tracking
-        self._new.append(tracking.member_tier_tracking_id)
+        self._new_ids.append(tracking.member_tier_tracking_id)
 
     def unreverted(self, loyalty_event_id: int) -> list[TierTracking]:
         """The unreversed trackings of the event, newest first."""
         return [assignment for assignment in self._newest_first() if assignment.loyalty_event_id == loyalty_event_id]
 
     def reverse(self, member_tier_tracking_id: int, tier_assignments: TierAssignments, loyalty_event_id: int) -> bool:
-        """Restore the tier before a tracking; False if it has been set or moved again since.
+        """Restore the tier before a tracking; return False if the tier has been set or moved again since.
 
-        The tracking set right after it then restores the tier before both, so that the order of reversals does not
+        In this case the next tracking will restore the tier before both, so that the order of reversals does not
         matter.
         """
         tracking = self._trackings[member_tier_tracking_id]
@@ -120,19 +120,20 @@ class TierLog:
         return is_current
 
     def drain(self) -> tuple[list[TierTracking], list[TierTracking]]:
-        """New and changed trackings since the last call, which count as stored from now on."""
+        """Return the new and the changed trackings since the last call, which count as stored from now on."""
         new, changed_trackings = (
-            [self._trackings[name] for name in names] for names in (self._new, sorted(self._changed))
+            [self._trackings[tracking_id] for tracking_id in ids] for ids in (self._new_ids, sorted(self._changed_ids))
         )
-        self._new, self._changed = [], set()
+        self._new_ids, self._changed_ids = [], set()
         return new, changed_trackings
 
     def _newest_first(self) -> list[TierTracking]:
-        names = sorted(self._trackings, reverse=True)
-        return [self._trackings[name] for name in names if self._trackings[name].reversal_loyalty_event_id is None]
+        """The unreversed trackings, newest first."""
+        trackings = [self._trackings[tracking_id] for tracking_id in sorted(self._trackings, reverse=True)]
+        return [tracking for tracking in trackings if tracking.reversal_loyalty_event_id is None]
 
     def _change(self, tracking: TierTracking) -> None:
-        name = tracking.member_tier_tracking_id
-        self._trackings[name] = tracking
-        if name not in self._new:
-            self._changed.add(name)
+        tracking_id = tracking.member_tier_tracking_id
+        self._trackings[tracking_id] = tracking
+        if tracking_id not in self._new_ids:
+            self._changed_ids.add(tracking_id)

@@ -71,7 +71,7 @@ class TierPolicy:
         return max([earned_amount, *self._sums_of_ended_years(points, at)])
 
     def _sums_of_ended_years(self, points: TierPoints, at: datetime) -> Iterator[Decimal]:
-        """The points earned in each ended year that has points which were released only in the present year.
+        """The points earned in each ended year of which some were released only in the present year.
 
         They count until the present year ends, since they could not count while some of them waited.
         """
@@ -119,11 +119,11 @@ class TierPolicy:
             return _FIRST_MOMENT
 
     def _begins(self, moment: datetime) -> datetime:
-        """The moment from which points earned at a moment count: future dates at once, except those of later years."""
+        """The moment from which points earned at `moment` count: always, or from the beginning of its calendar year."""
         return _year(moment, self.start_month, self.zone)[0] if self.period == CALENDAR else _FIRST_MOMENT
 
     def _ends(self, moment: datetime) -> datetime:
-        """The moment from which points earned at a moment do not count any more."""
+        """The moment from which points earned at `moment` do not count any more."""
         if self.period == CALENDAR:
             return _year(moment, self.start_month, self.zone)[1]
         return _later(moment, self.months, self.zone)
@@ -140,7 +140,7 @@ def _later(moment: datetime, months: int, zone: tzinfo) -> datetime:
 
 @lru_cache(maxsize=65536)
 def _year(moment: datetime, start_month: int, zone: tzinfo) -> tuple[datetime, datetime]:
-    """The year, starting with a given month, that contains a moment: its first moment, and that of the next one."""
+    """The year, starting with a given month, that contains a moment: its first moment, and that of the next year."""
     day = local_time(moment, zone).date()
     year = day.year if day.month >= start_month else day.year - 1
     return _start(year, start_month, zone), _start(year + 1, start_month, zone)
@@ -162,7 +162,7 @@ def completed(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def faults_of_policy(policy: Mapping[str, Any]) -> list[FieldFault]:
-    """Contradictions between the fields of a policy, as made by `completed`."""
+    """The contradictions between the fields of a policy, as returned by `completed`."""
     return [FieldFault(detail, pointer=f"/tierPolicy/{name}") for name, detail in _faults(policy)]
 
 

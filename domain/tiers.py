@@ -14,7 +14,7 @@ from domain.tier_policies import BY_BALANCE, TierPoints, TierPolicy
 ZERO = Decimal(0)
 
 Points = Callable[[int], TierPoints]
-"""A member's points of accounts, by account id."""
+"""A function that returns a member's points of an account, by the account's id."""
 
 MemberProgram = tuple[int, int]
 """A member's id and a loyalty program's id."""
@@ -34,7 +34,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class TierSchedule:
-    """The tiers of one active program, by points in `ledger_account_id` (None for none).
+    """The tiers of one active program, by points in `ledger_account_id`, None if points decide no tier.
 
     `policy` determines which points count. `moves` is False if there is no tier besides the default one: members never
     change their tier then.
@@ -63,9 +63,9 @@ class TierSchedule:
         return self.tier_at(self.counted_points(points, at))
 
     def place_of(self, points: Points, at: datetime, floor: TierFloor | None = None) -> HeldTier | None:
-        """The member's tier by points, or the `floor` if that is higher, until it changes merely by time.
+        """The member's tier by points, or the `floor` if that is higher; it expires when it changes merely by time.
 
-        None for no tier. A floor that has ended, or whose tier is not active any more, does not count.
+        None is no tier. A floor that has ended, or whose tier is not active any more, does not count.
         """
         if floor is not None and (floor.has_ended(at) or self.step_of(floor.loyalty_tier_id) is None):
             floor = None
@@ -97,7 +97,7 @@ class TierSchedule:
         return max(steps, key=_rank).loyalty_tier_id if steps else tier_id
 
     def step_of(self, tier_id: int) -> Step | None:
-        """The step of a tier; None for a tier that is inactive or of another program."""
+        """The step of a tier; None if the tier is inactive or of another program."""
         return next((step for step in self.steps if step.loyalty_tier_id == tier_id), None)
 
     def tier_at(self, points: Decimal) -> int | None:
@@ -109,13 +109,13 @@ class TierSchedule:
 
 
 def _rank(step: Step) -> tuple[Decimal, int, int]:
-    """The sort key of tiers, the lowest first; age decides the last ties, not the order of the rows."""
+    """The sort key of tiers, the lowest first; of equal tiers the older one is higher."""
     return step.min_required_points, step.tier_order, -step.loyalty_tier_id
 
 
 @dataclass(frozen=True, slots=True)
 class TierFloor:
-    """A tier below which a member does not fall until `expires_at`, or ever."""
+    """A tier below which a member does not fall until `expires_at`; None is never."""
 
     loyalty_tier_id: int
     expires_at: datetime | None = None
@@ -129,8 +129,8 @@ class TierFloor:
 class HeldTier:
     """A member's stored tier in a program; `is_manual` while a tier hold decides it, and not the points.
 
-    Without a `floor` the hold is fixed: the tier stays until `expires_at`, regardless of points. Then it is evaluated
-    again. A tier by points of a period ends when so many points do not count any more.
+    Without a `floor` the hold is fixed: the tier stays until `expires_at`, regardless of points. At `expires_at` the
+    tier is to be evaluated again; a tier by points has it if time alone will change the tier.
     """
 
     loyalty_tier_id: int
@@ -188,7 +188,7 @@ class TierHold:
     kind: str = FIXED
 
     def place(self, schedule: TierSchedule | None, points: Points, at: datetime) -> HeldTier | None:
-        """The tier that the hold results in; without the schedule of an active program, the points do not count."""
+        """The tier that the hold results in; without a `schedule`, as the program is inactive, points do not count."""
         if self.kind == FIXED:
             return HeldTier(self.loyalty_tier_id, True, self.expires_at)
         floor = TierFloor(self.loyalty_tier_id, self.expires_at)
@@ -209,7 +209,7 @@ class TierMove:
 
 
 class TierAssignments:
-    """Tiers of the members of one unit of work at the moment `at`, and changes of them."""
+    """The tiers of the members of one unit of work at the moment `at`, and the changes of these tiers."""
 
     def __init__(
         self, tier_schedules: Iterable[TierSchedule], tiers: Mapping[MemberProgram, HeldTier], at: datetime
@@ -233,7 +233,7 @@ class TierAssignments:
             self._held[member_program] = tier
 
     def tier_ids(self, member_id: int, points: Points) -> list[int]:
-        """The tiers that the member has now."""
+        """The ids of the tiers that the member has now."""
         current_ids = [
             self.current(program_id, tier, points)
             for program_id in self._programs
@@ -289,7 +289,7 @@ class ConfiguredTier:
 
 @dataclass(frozen=True, slots=True)
 class NextTier:
-    """The tier above the present one, and the points missing to it."""
+    """The tier above the present one, and the points that the member lacks for it."""
 
     loyalty_tier_id: int
     loyalty_tier_key: str
@@ -302,8 +302,8 @@ class TierStatus:
     """A member's tier status in a program; `points` are those that count now.
 
     `tier_hold` is that of a tier that was set, and `is_manual` is true while it decides the tier, and not the points.
-    `points_to_keep` are missing at `expires_at` to keep the tier, and `projected_tier` follows if nothing is earned
-    until then; both are None for a tier that does not end.
+    `points_to_keep` will be missing at `expires_at` to keep the tier, and `projected_tier` follows it, if nothing is
+    earned until then; both are None for a tier that does not end.
     """
 
     loyalty_program_id: int
@@ -328,13 +328,13 @@ def tier_status(
 ) -> TierStatus:
     """The tier status of a member who holds this tier, if any; `tiers` are those of the organization, by id."""
     counted_points = schedule.counted_points(points, at)
-    least = _least_of(schedule, member_tier)
+    required_points = _required_points(schedule, member_tier)
     to_keep, projected = None, None
     held_tier = None if member_tier is None else member_tier.held_tier
     hold = None if held_tier is None else held_tier.hold(at)
     if held_tier is not None and held_tier.expires_at is not None:
-        then = schedule.counted_points(points, held_tier.expires_at)
-        to_keep = None if least is None else max(ZERO, least - then)
+        points_at_end = schedule.counted_points(points, held_tier.expires_at)
+        to_keep = None if required_points is None else max(ZERO, required_points - points_at_end)
         place = schedule.place_of(points, held_tier.expires_at, held_tier.floor)
         projected = None if place is None else tiers.get(place.loyalty_tier_id)
     return TierStatus(
@@ -347,7 +347,10 @@ def tier_status(
         expires_at=None if held_tier is None else held_tier.expires_at,
         points=counted_points,
         next_tier=_next_tier(
-            schedule, tiers, counted_points, counted_points if least is None else max(least, counted_points)
+            schedule,
+            tiers,
+            counted_points,
+            counted_points if required_points is None else max(required_points, counted_points),
         ),
         points_to_keep=to_keep,
         projected_tier=projected,
@@ -355,11 +358,11 @@ def tier_status(
 
 
 def _is_held(schedule: TierSchedule, tier: HeldTier, counted_points: Decimal) -> bool:
-    """True if the tier hold decides the tier: one by these points may have reached a floor merely by time."""
+    """True if the tier hold decides the tier; by time alone, the points may have come to reach a floor."""
     return tier.is_fixed or tier.loyalty_tier_id != schedule.tier_at(counted_points)
 
 
-def _least_of(schedule: TierSchedule, tier: MemberTier | None) -> Decimal | None:
+def _required_points(schedule: TierSchedule, tier: MemberTier | None) -> Decimal | None:
     """The points that the member's tier requires; None if it does not depend on points."""
     step = None if tier is None else schedule.step_of(tier.loyalty_tier_id)
     return None if step is None else step.min_required_points
@@ -368,6 +371,7 @@ def _least_of(schedule: TierSchedule, tier: MemberTier | None) -> Decimal | None
 def _next_tier(
     schedule: TierSchedule, tiers: Mapping[int, ConfiguredTier], counted_points: Decimal, reached_points: Decimal
 ) -> NextTier | None:
+    """The first tier that requires more than `reached_points`; None if there is none."""
     if schedule.ledger_account_id is None:
         return None
     above = [step.min_required_points for step in schedule.steps if step.min_required_points > reached_points]

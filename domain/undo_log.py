@@ -28,7 +28,7 @@ class UndoableState:
             store[key] = value
 
     def changed_keys_of(self, store: dict[Key, Value]) -> set[Key]:
-        """The keys of a dictionary that were set and not taken."""
+        """The keys of a dictionary that were set since the last `take_changed_keys`."""
         return {key for target, key, _ in self._changes if target is store}
 
     def take_changed_keys(self) -> dict[int, set[Any]]:
@@ -48,10 +48,10 @@ class UndoableState:
 
     def rollback_to(self, savepoint: Savepoint) -> None:
         """Roll back all changes since the savepoint."""
-        changes, *lengths = savepoint
+        change_count, *lengths = savepoint
         for appended, length in zip(self._lists, lengths, strict=True):
             del appended[length:]
-        while len(self._changes) > changes:
+        while len(self._changes) > change_count:
             store, key, before = self._changes.pop()
             if before is None:
                 del store[key]

@@ -62,7 +62,7 @@ class Membership:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A person or program; `active` and `membership` are those of one organization, of several possible ones."""
+    """A person or program; `active` and `membership` are for one of the user's organizations."""
 
     user_id: int
     name: str
@@ -108,7 +108,7 @@ class UnknownPermissionGroup(NotFound, title="The permission group does not exis
 
 
 class UserExists(Conflict, title="The user already exists"):
-    """The `authClientId` is taken, or another user of the organization has the address."""
+    """The `authClientId` is taken, or another user of the organization has the email address."""
 
 
 class LastAdministrator(Conflict, title="The organization would be left without an administrator"):
@@ -136,18 +136,18 @@ class PasswordChangeRequired(Forbidden, title="The temporary password has to be 
 
 
 def require_held(grant: Grant, required: Grant, what: str) -> None:
-    """Refuse, in words that name `what`, if the caller lacks any of the permissions; raises PermissionNotHeld."""
+    """Raise PermissionNotHeld if `grant` lacks a required permission; its text begins with `what`."""
     missing_names = missing_permissions(grant, required)
     if missing_names:
         raise PermissionNotHeld(f"{what}: the caller does not have {', '.join(missing_names)}.")
 
 
 def require_rank(grant: Grant, target: Grant) -> None:
-    """Refuse changes of an administrator by others than administrators; the same for system administrators."""
+    """Refuse changes of an administrator by a caller who is none; the same for system administrators."""
     rank = Grant(frozenset(), target.is_admin, target.is_system_admin)
     require_held(grant, rank, "The user has more permissions than the caller")
 
 
-def granted_by(groups: Sequence[PermissionGroup], beyond: Collection[str] = ()) -> Grant:
-    """The permissions of all groups together, except those whose keys are in `beyond`."""
-    return merge_grants(group.grant for group in groups if group.permission_group_key not in beyond)
+def granted_by(groups: Sequence[PermissionGroup], excluded_keys: Collection[str] = ()) -> Grant:
+    """The permissions of all groups together, except the groups with `excluded_keys`."""
+    return merge_grants(group.grant for group in groups if group.permission_group_key not in excluded_keys)

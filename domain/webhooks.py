@@ -20,7 +20,7 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 # The address by which machines of Azure reach its management: public by its number, and answered inside only.
 _AZURE_PLATFORM = IPv4Address("168.63.129.16")
 _PORTS = {"https": 443, "http": 80}
-# The beginning of the headers of CloudEvents. Triggers from before they were sent may have such headers of their own.
+# The beginning of the headers of CloudEvents. Older triggers may have set such headers themselves.
 CLOUD_EVENTS = "ce-"
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 # Headers that the sender sets, or that are about the connection rather than the message.
@@ -44,9 +44,9 @@ _OWN_HEADERS = frozenset(
 
 
 def url_fault(url: str, http_allowed: bool, private_allowed: bool, ports: Collection[int] | None = None) -> str | None:
-    """The reason why messages cannot be sent to this URL, None if they can; names are not looked up.
+    """The reason why messages cannot be sent to this URL, None if they can; host names are not resolved.
 
-    `ports` are those that may be called, None for all.
+    `ports` are the ports that may be called, None for all.
     """
     try:
         parts = urlsplit(url)
@@ -91,7 +91,7 @@ def repeated_header(headers: Collection[str]) -> str | None:
 
 
 def is_public(address: str) -> bool:
-    """True for a public address, also if it is embedded in another one."""
+    """True for a public IP address; an IPv4 address inside an IPv6 address must be public, too."""
     literal = _literal(address)
     if literal is None:
         return False
@@ -114,6 +114,7 @@ def _may_be_public(host: str) -> bool:
 
 
 def _literal(host: str) -> str | None:
+    """The IP address without its zone, such as `%eth0`; None if the host is a name."""
     try:
         return str(ip_address(host.partition("%")[0]))
     except ValueError:
@@ -144,12 +145,12 @@ DELAYS = (
     timedelta(hours=10),
 )
 MOST_ATTEMPTS = len(DELAYS) + 1
-# Spread, so that messages that failed together are not repeated together.
+# Delays are spread by this part, so that messages that failed at once are not repeated at once.
 JITTER = 0.1
 
 
 def delay_after(attempts: int, fraction: float) -> timedelta | None:
-    """The delay after so many attempts, None after the last; `fraction` (0 to 1) spreads it by a tenth."""
+    """The delay after this number of attempts, None after the last; `fraction` (0 to 1) spreads it by a tenth."""
     if attempts >= MOST_ATTEMPTS:
         return None
     return DELAYS[attempts - 1] * (1 - JITTER + 2 * JITTER * fraction)
@@ -188,7 +189,7 @@ def faults_of_trigger(
 ) -> list[FieldFault]:
     """All faults of a trigger's secret, headers and subjects; event types are not looked up.
 
-    A header of CloudEvents is kept where it is one of the `stored_headers`.
+    A header of CloudEvents is allowed only if it is one of the trigger's `stored_headers`.
     """
     return [
         *_faults_of_secret(secret),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from domain.access import Grant, added_permissions, highest
+from domain.access import Grant, added_permissions, without_implied_roles
 from domain.problems import FieldFault, Forbidden, InvalidRequest, NotFound
 from domain.users import PermissionGroup, PermissionGroupInUse, User, require_held
 from handlers.audit_trail import Audited
@@ -117,7 +117,7 @@ declare_list("listPermissionGroups", PERMISSION_GROUPS.find_page, listed(GROUP))
 @operation("createPermissionGroup", answer=wrapped("permissionGroup", GROUP), audit=_AUDITED_GROUP)
 def create_permission_group(call: Call, body: GroupProperties) -> PermissionGroup:
     """Create a group; it can only give permissions that the caller has."""
-    values = values_of(body) | {"roles": sorted(highest(body.roles))}
+    values = values_of(body) | {"roles": sorted(without_implied_roles(body.roles))}
     with administering(call) as caller_grant:
         require_held(caller_grant, Grant(frozenset(values["roles"]), body.is_admin), "The group cannot give this")
         return PERMISSION_GROUPS.add(call.db, call.organization.organization_id, values, call.real_now)
@@ -136,7 +136,7 @@ def update_permission_group(
         before = _current_group(call, permission_group)
         call.audit.keep_before(before)
         properties = body.of(before)
-        values = values_of(properties) | {"roles": sorted(highest(properties.roles))}
+        values = values_of(properties) | {"roles": sorted(without_implied_roles(properties.roles))}
         # A caller can only add permissions that the caller has; other permissions of the group may stay.
         after = Grant(frozenset(values["roles"]), properties.is_admin)
         require_held(caller_grant, added_permissions(before.grant, after), "The group cannot give this")

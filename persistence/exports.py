@@ -4,7 +4,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, text
 
-from domain.exports import ABANDONED, DONE, EXPIRED, KEPT, QUEUED, RUNNING, ExportJob
+from domain.exports import ABANDONED_AFTER, DONE, EXPIRED, QUEUED, ROWS_KEPT_FOR, RUNNING, ExportJob
 from persistence.connections import query
 from persistence.file_jobs import FileJobs
 from persistence.rows import fields_of
@@ -49,7 +49,12 @@ SELECT count(*) FROM old
 
 def claim(db: Connection, organization_id: int, export_id: int, now: datetime) -> ExportJob | None:
     """Claim a waiting export, to be written from its beginning; None if another worker has claimed it."""
-    values = {"organization_id": organization_id, "export_id": export_id, "now": now, "abandoned": now - ABANDONED}
+    values = {
+        "organization_id": organization_id,
+        "export_id": export_id,
+        "now": now,
+        "abandoned": now - ABANDONED_AFTER,
+    }
     for row in query(db, _CLAIM, values):
         job = ExportJob(*row)
         EXPORTS.remove_content(db, job)
@@ -85,7 +90,7 @@ def forget_rows(db: Connection, organization_id: int, now: datetime) -> None:
 def expire(db: Connection, now: datetime, limit: int) -> int:
     """Remove the rows of at most `limit` exports that were kept long enough; returns the number of these exports."""
     expired = 0
-    for organization_id, export_ids in query(db, _OLD, (now - KEPT, limit)):
+    for organization_id, export_ids in query(db, _OLD, (now - ROWS_KEPT_FOR, limit)):
         values = {"organization_id": organization_id, "export_ids": export_ids, "now": now}
         [(count,)] = query(db, _EXPIRE, values)
         expired += count

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, text, update
 
-from domain.partners import LAST_USE_KEPT_FOR, PartnerApiKey
+from domain.partners import LAST_USE_INTERVAL, PartnerApiKey
 from persistence.connections import Prepared, query
 from persistence.filters import is_same, is_true
 from persistence.records import Records
@@ -49,7 +49,7 @@ def record_use(db: Connection, key: PartnerApiKey, now: datetime) -> None:
         update(partner_api_keys)
         .where(
             is_same(partner_api_keys, key, "partner_api_key_id"),
-            last.is_(None) | (last <= now - LAST_USE_KEPT_FOR),
+            last.is_(None) | (last <= now - LAST_USE_INTERVAL),
         )
         .values(last_used_at=now)
     )

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from domain.exports import ABANDONED, ExportJob
+from domain.exports import ABANDONED_AFTER, ExportJob
 
 DONE_AT = datetime(2026, 3, 4, tzinfo=UTC)
 EXPORT = ExportJob(**{**dict.fromkeys(ExportJob.__slots__), "filters": {"memberId": 7}, "finished_at": DONE_AT})
@@ -35,4 +35,4 @@ def test_complete_rows_can_be_read_for_a_week(status, expires):
 
 
 def test_a_worker_without_progress_for_two_minutes_has_died():
-    assert ABANDONED.total_seconds() == 120
+    assert ABANDONED_AFTER.total_seconds() == 120

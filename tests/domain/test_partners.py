@@ -14,8 +14,8 @@ from domain.partners import (
     MemberNotCreated,
     PaymentEffect,
     PaymentIntent,
-    joined_missions,
     key_of,
+    merge_missions,
     organization_of,
     payment_effects,
     payment_exists,
@@ -47,8 +47,8 @@ def outcome(mission, before, after, achieved, times):
 
 def test_moves_of_one_mission_are_merged():
     moves = [outcome(1, 2, 3, True, 1), outcome(2, 0, 1, False, 0), outcome(1, 0, 1, False, 1)]
-    assert joined_missions(moves) == [outcome(1, 2, 1, True, 1), outcome(2, 0, 1, False, 0)]
-    assert joined_missions([]) == []
+    assert merge_missions(moves) == [outcome(1, 2, 1, True, 1), outcome(2, 0, 1, False, 0)]
+    assert merge_missions([]) == []
 
 
 @pytest.mark.parametrize("secret", ["A" * 43, "-_" + "9" * 41])

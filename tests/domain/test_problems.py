@@ -24,9 +24,9 @@ def test_a_fault_is_a_sentence(detail, sentence):
 
 
 def test_a_fault_leaves_out_members_without_a_value():
-    assert FieldFault("Red", pointer="/a").as_member() == {"detail": "Red.", "pointer": "/a"}
+    assert FieldFault("Red", pointer="/a").as_element() == {"detail": "Red.", "pointer": "/a"}
     placed_fault = FieldFault("Red", parameter="p", code="c", start=0, end=3)
-    assert placed_fault.as_member() == {"detail": "Red.", "parameter": "p", "code": "c", "start": 0, "end": 3}
+    assert placed_fault.as_element() == {"detail": "Red.", "parameter": "p", "code": "c", "start": 0, "end": 3}
 
 
 @pytest.mark.parametrize(

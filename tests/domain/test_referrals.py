@@ -240,10 +240,18 @@ def test_a_use_counts_for_the_code_its_owner_and_the_pair():
     code = ReferralCode(1, 4, 2, 7, "ANA-1", 1, NOON, NOON)
     state = ReferralUsageState({4: code}, {(2, 7): 1}, {})
     state.add(CodeUse(code, 8, 5, "key", {}, Decimal(5)))
-    assert (state.codes[4].total_usages, state.of_referrers, state.of_pairs) == (2, {(2, 7): 2}, {(4, 8): 1})
+    assert (state.codes[4].total_usages, state.log_counts_of_referrers, state.log_counts_of_pairs) == (
+        2,
+        {(2, 7): 2},
+        {(4, 8): 1},
+    )
     log = ReferralLog(1, 9, 4, 2, 7, 8, 5, "key", {}, Decimal(5), NOON, NOON)
     state.reverse(log)
-    assert (state.codes[4].total_usages, state.of_referrers, state.of_pairs) == (1, {(2, 7): 1}, {(4, 8): 0})
+    assert (state.codes[4].total_usages, state.log_counts_of_referrers, state.log_counts_of_pairs) == (
+        1,
+        {(2, 7): 1},
+        {(4, 8): 0},
+    )
     assert (len(state.added_logs), state.removed_logs) == (1, [log])
 
 
@@ -252,7 +260,7 @@ def test_the_first_use_of_a_members_codes_is_allowed_by_a_limit_of_one_and_the_s
     state = ReferralUsageState({1: code(1, "a"), 2: code(2, "b")}, {}, {})
     state.refuse_over_limit(program, state.codes[1], 8)
     state.add(use(state.codes[1], 8))
-    assert (state.of_referrers, state.of_pairs) == ({(2, 7): 1}, {(1, 8): 1})
+    assert (state.log_counts_of_referrers, state.log_counts_of_pairs) == ({(2, 7): 1}, {(1, 8): 1})
     with pytest.raises(ReferralLimitReached, match="maxPerCode is 1, and 1 uses"):
         state.refuse_over_limit(program, state.codes[1], 9)
     with pytest.raises(ReferralLimitReached, match="maxReferralsPerMember is 1, and 1 uses"):

@@ -70,7 +70,7 @@ def test_items_of_an_order_without_items_count_by_their_totals():
     assert state_after_return(order(), items=items) == ("partially-returned", 12, [])
     assert refusal(order(), items=[MUG]) == (
         PayloadMissing,
-        "A returned item needs its total, or the productCode of one of the order that has it.",
+        "A returned item needs a total, or the productCode of an item of the order.",
     )
     assert refusal(order(), items=[{"total": Decimal(31)}])[0] is ReturnExceedsOrder
 

@@ -82,7 +82,7 @@ def test_a_group_gives_its_permissions():
 
 def test_groups_give_their_permissions_together():
     assert granted_by([GROUP, ADMINISTRATORS]) == Grant(frozenset({"orders:write", "users:read"}), is_admin=True)
-    assert granted_by([GROUP, ADMINISTRATORS], beyond=["administrators"]) == GROUP.grant
+    assert granted_by([GROUP, ADMINISTRATORS], excluded_keys=["administrators"]) == GROUP.grant
     assert granted_by([]) == Grant(frozenset())
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection, Engine
 
-from domain.exports import ABANDONED, DONE, FAILED, QUEUED, RUNNING, ExportJob
+from domain.exports import ABANDONED_AFTER, DONE, FAILED, QUEUED, RUNNING, ExportJob
 from handlers.services.exports.rows import ROWS, ExportedRow, json_line
 from handlers.services.turns import Turns
 from persistence import exported_rows, exports, organizations, transactions
@@ -48,7 +48,7 @@ class ExportWriter:
     def _claim(self, db: Connection) -> ExportJob | None:
         """Claim an export of the organization served longest ago; None if no export waits."""
         now = datetime.now(UTC)
-        for address in self._turns.sort(EXPORTS.find_waiting(db, abandoned=now - ABANDONED)):
+        for address in self._turns.sort(EXPORTS.find_waiting(db, abandoned=now - ABANDONED_AFTER)):
             job = exports.claim(db, *address, now)
             if job is not None:
                 self._turns.note(job.organization_id)

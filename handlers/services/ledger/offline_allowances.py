@@ -21,8 +21,8 @@ from domain.offline_allowances import (
     OfflineAllowanceInvalid,
     OfflineAllowanceLimit,
     ends_of,
-    refuse_nothing,
     refuse_redemption,
+    refuse_zero,
     status_of,
 )
 from domain.problems import FieldFault, InvalidRequest
@@ -181,7 +181,7 @@ def redeem_allowance(call: Call, request: AllowanceRedemption) -> Redeemed:
         if earlier is not None:
             refuse_reuse(request.system_unique_key, earlier.redemption_digest, digest)
             return _redeemed(call, earlier)
-        refuse_nothing(request.amount)
+        refuse_zero(request.amount)
         refuse_redemption(before.status, allowance.offline_allowance_key)
         if request.external_event_date > allowance.expires_at:
             detail = "externalEventDate is after the end of the offline allowance"

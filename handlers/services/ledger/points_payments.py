@@ -19,7 +19,7 @@ from domain.points_payments import (
     captured_part,
     new_payment,
     refunded_part,
-    refuse_nothing,
+    refuse_empty_payment,
     refuse_unheld,
     view_of,
 )
@@ -185,7 +185,7 @@ def capture_payment(call: Call, payment: PointsPayment, request: PaymentCapture)
         before = view_payment(call, payment)
         refuse_unheld(before.status, payment.points_payment_key)
         points = payment.points if request.points is None else request.points
-        refuse_nothing(points, None)
+        refuse_empty_payment(points, None)
         part = captured_part(payment, points)
         fiat = Fiat(part.value, currency=payment.currency)
         unit.ledger.capture(*find_transaction(unit, payment), part.points, fiat)
@@ -214,7 +214,7 @@ def refund_payment(call: Call, payment: PointsPayment, request: PaymentRefund) -
         transaction_id = posted.find(request.system_unique_key, digest)
         if transaction_id is not None:
             return _as_refunded(call, payment, transaction_id)
-        refuse_nothing(request.points, request.value)
+        refuse_empty_payment(request.points, request.value)
         if before.status not in (CAPTURED, REFUNDED):
             raise RefundExceedsPayment(f"The points payment {payment.points_payment_key} is {before.status}.")
         transaction, account = find_transaction(unit, payment)

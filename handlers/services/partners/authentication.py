@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Engine
 
-from domain.partners import LAST_USE_KEPT_FOR, key_of, organization_of
+from domain.partners import LAST_USE_INTERVAL, key_of, organization_of
 from domain.problems import Unauthorized
 from handlers.call import Caller, PartnerKey
 from persistence import partners, transactions
@@ -46,7 +46,7 @@ class KeyAuthenticator:
         if api_key is None:
             raise Unauthorized("The API key is unknown or revoked.")
         now = datetime.now(UTC)
-        if api_key.last_used_at is None or api_key.last_used_at <= now - LAST_USE_KEPT_FOR:
+        if api_key.last_used_at is None or api_key.last_used_at <= now - LAST_USE_INTERVAL:
             # In a separate transaction, so that calls with one key do not wait for each other.
             transactions.read(self._engine, lambda db: partners.record_use(db, api_key, now))
         identity = api_key.partner_api_key_id

@@ -21,7 +21,7 @@ from domain.partners import (
     PaymentIntent,
     PaymentOutcome,
     UnknownOrganization,
-    joined_missions,
+    merge_missions,
     payment_effects,
     payment_exists,
 )
@@ -217,7 +217,7 @@ def _outcome(payment: _Payment, unit: UnitOfWork, member_tiers: Sequence[MemberT
         tier=_tier_name(call, member_tiers),
         is_new_member=payment.is_new,
         accruals=_accruals(member, unit),
-        missions=_with_messages(call, joined_missions(move for result in results for move in result["missions"])),
+        missions=_with_messages(call, merge_missions(move for result in results for move in result["missions"])),
         effects=payment_effects(payment.intent.total, effects),
     )
 

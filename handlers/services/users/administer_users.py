@@ -107,7 +107,9 @@ def require_grantable(
     """
     before = Grant(frozenset()) if membership is None else membership.inline
     own_groups = () if membership is None else membership.permission_group_keys
-    new_grant = merge_grants([added_permissions(before, inline), granted_by(list(groups or ()), beyond=own_groups)])
+    new_grant = merge_grants(
+        [added_permissions(before, inline), granted_by(list(groups or ()), excluded_keys=own_groups)]
+    )
     require_held(caller_grant, new_grant, "These permissions cannot be given")
 
 

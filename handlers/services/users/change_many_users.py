@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from domain.access import Grant, highest, merge_grants
+from domain.access import Grant, merge_grants, without_implied_roles
 from domain.problems import FieldFault, InvalidRequest, Refusal
 from domain.users import (
     TEMPORARY_PASSWORD_LIFETIME,
@@ -53,7 +53,7 @@ def add_many(call: Call, request: UsersToChange, send_invite: bool) -> list[User
     """Create a user for each new address, to be provisioned later; invited users get a temporary password."""
     with administering(call) as caller_grant:
         groups = find_groups(call, request.permission_group_keys or ())
-        inline = Grant(highest(request.roles or ()), bool(request.is_admin))
+        inline = Grant(without_implied_roles(request.roles or ()), bool(request.is_admin))
         require_held(caller_grant, merge_grants([inline, granted_by(groups)]), "These permissions cannot be given")
         existing_emails = set(users.find_by_emails(call.db, call.organization.organization_id, request.emails))
         new_emails: list[str] = []
@@ -130,7 +130,7 @@ def reassign_many(call: Call, request: UsersToChange) -> list[UserOutcome]:
         raise InvalidRequest([FieldFault(detail, pointer="")])
     with administering(call) as caller_grant:
         groups = find_groups(call, keys or ())
-        inline = Grant(highest(request.roles or ()), bool(request.is_admin))
+        inline = Grant(without_implied_roles(request.roles or ()), bool(request.is_admin))
         by_groups = granted_by(groups)
         require_held(caller_grant, merge_grants([inline, by_groups]), "These permissions cannot be given")
         users_by_email = users.find_by_emails(call.db, organization_id, request.emails)

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
-from domain.access import Grant, highest, merge_grants
+from domain.access import Grant, merge_grants, without_implied_roles
 from domain.problems import FieldFault, InvalidRequest
 from domain.users import (
     TEMPORARY_PASSWORD_LIFETIME,
@@ -97,7 +97,7 @@ def create_user(call: Call, new: NewUser, password_hash: str | None) -> tuple[Us
     `password_hash` is the hash of the password of `new`. The password of an external user is None.
     """
     _refuse_contradictions(new)
-    inline = Grant(highest(new.roles), new.is_admin)
+    inline = Grant(without_implied_roles(new.roles), new.is_admin)
     with administering(call) as caller_grant:
         groups = find_groups(call, new.permission_group_keys)
         new_grant = merge_grants([inline, granted_by(groups), Grant(frozenset(), is_system_admin=new.is_system_admin)])
@@ -239,7 +239,7 @@ def _replace_groups(call: Call, caller_grant: Grant, user: User, keys: Sequence[
 def _changed_inline(inline: Grant, update: MembershipUpdate | PermissionsUpdate) -> Grant:
     """The inline permissions after an update, which may leave out fields."""
     roles = inline.roles if update.roles is None else update.roles
-    return Grant(highest(roles), inline.is_admin if update.is_admin is None else update.is_admin)
+    return Grant(without_implied_roles(roles), inline.is_admin if update.is_admin is None else update.is_admin)
 
 
 def set_permissions(call: Call, user: User, update: PermissionsUpdate) -> User:
