@@ -1,4 +1,4 @@
-"""When minted points become available: at a moment, some time after their event, or once another event has come."""
+"""When minted points become available: at a moment, some time after their event, or once another event has happened."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ TERMS = ("availableAt", "availableAfter", "availableRounding", "availableOn")
 
 LONGEST = "P2Y"
 MAX_EVENT_TYPES = 20
-# Of a waiting mint, in its stored terms: the order whose event it waits for.
+# The name, in the stored terms of a waiting mint, of the order whose event it waits for.
 ORDER = "orderExternalId"
-# Two years that are as long as two years can be.
+# Two years from this moment are as long as two years can be.
 _LEAP_YEAR = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 NOT_CONFIRMED = "not-confirmed"
-"""Why a mint was reverted whose event has not come."""
+"""The reason for the revert of a mint whose event has not happened in time."""
 
 
 class ExpiresBeforeAvailable(Conflict, title="The points would expire before they are available"):
@@ -38,7 +38,7 @@ class ExpiresBeforeAvailable(Conflict, title="The points would expire before the
 class Wait:
     """The wait of a mint for the moment `available_at`, which may have passed.
 
-    Without a moment it is for an event, at most until `cancelled_at`; `awaited` are the terms of that, as stored.
+    If the moment is None, the mint waits for an event, at most until `cancelled_at`, by the stored terms `awaited`.
     """
 
     available_at: datetime | None
@@ -51,10 +51,10 @@ class Wait:
         return None if self.available_at is None else instant_text(self.available_at)
 
 
-# Without slots of its own, so that it can be added to requests that have others.
+# Without slots, so that requests that have slots can inherit from it.
 @dataclass(frozen=True, kw_only=True)
 class TermsOfAvailability:
-    """The fields of a request that say when minted points become available."""
+    """The fields of a request that determine when minted points become available."""
 
     __slots__ = ()
 
@@ -68,8 +68,8 @@ class TermsOfAvailability:
 class Availability:
     """The terms on which points become available, as requests and settings name them.
 
-    They are a moment (`at`), or a duration `after` the event, rounded up to a local midnight by `rounding` `day`. With
-    `on` the points wait for an event of one of its types, from whose date the duration then runs.
+    They are a moment (`at`), or a duration `after` the event, with `rounding` `day` rounded up to the next local
+    midnight. With `on` the points wait for an event of one of its types, and the duration begins at its date.
     """
 
     at: datetime | None = None
@@ -90,13 +90,13 @@ class Availability:
 
     @classmethod
     def named_by(cls, source: Any) -> Availability | None:
-        """The terms that a request or a record names in its fields, as TermsOfAvailability; None for none."""
+        """The terms of a request or a record that has the fields of TermsOfAvailability; None if they are not set."""
         terms = cls(source.available_at, source.available_after, source.available_rounding, source.available_on)
         return terms if terms.names else None
 
     @property
     def names(self) -> list[str]:
-        """The names of the terms that are given, on the wire."""
+        """The names on the wire of the terms that are set."""
         values = (self.at, self.after, self.rounding, self.on)
         return [name for name, value in zip(TERMS, values, strict=True) if value is not None and value != NONE]
 
@@ -115,7 +115,7 @@ class Availability:
         return () if self.on is None else self.on["eventTypes"]
 
     def wait(self, happened_at: datetime, zone: tzinfo, order_external_id: str | None = None) -> Wait | None:
-        """The wait of a mint for something that happened at a moment; days are those of `zone`. None without terms.
+        """The wait of a mint for something that happened at a moment; days are counted in `zone`. None without terms.
 
         A mint for an order waits for an event of that order.
         """
@@ -149,7 +149,7 @@ class Availability:
         return [FieldFault(detail, pointer=f"{pointer}/{name}") for name, detail in self.faults()]
 
     def moment(self, happened_at: datetime, zone: tzinfo) -> datetime:
-        """When points become available by the duration `after` something that happened at a moment."""
+        """When points for something that happened at a moment become available: `after` it, rounded by `rounding`."""
         moment = happened_at if self.after is None else duration_of(self.after).after(happened_at, zone)
         return _next_midnight(moment, zone) if self.rounding == DAY else moment
 
@@ -181,7 +181,7 @@ def _next_midnight(moment: datetime, zone: tzinfo) -> datetime:
 
 
 def _faults_of_event(event: Mapping[str, Any]) -> Iterator[str]:
-    """Why `availableOn` names no event that could come."""
+    """The reasons why no event could match `availableOn`."""
     types = event.get("eventTypes")
     for name in event.keys() - {"eventTypes", "cancelAfter"}:
         yield f"availableOn has no field {name}"
@@ -200,6 +200,7 @@ def _faults_of_event(event: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _faults_of_duration(name: str, text: str | None) -> Iterator[tuple[str, str]]:
+    """The fault of a text that is no duration or a too long one, with its field's name; none for None."""
     if text is None:
         return
     try:

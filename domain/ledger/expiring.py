@@ -31,15 +31,14 @@ class MonthOfExpiry:
 
 @dataclass(frozen=True, slots=True)
 class ExpiringPoints:
-    """The expiring parts of a balance: `next`, if any is, and `by_month` in this month and the eleven after it."""
+    """The expiring parts of a balance: `next`, None if nothing expires, and `by_month` for twelve months."""
 
     next: NextExpiry | None
     by_month: tuple[MonthOfExpiry, ...]
 
 
 def expiring_points(amounts: Mapping[datetime, Decimal], now: datetime, zone: tzinfo) -> ExpiringPoints:
-    """The expiring points of a balance; `amounts` are those that expire at moments after `now`; months are of
-    `zone`."""
+    """The expiring points of a balance; `amounts` are by their moments of expiry after `now`, months are of `zone`."""
     by_month: dict[str, Decimal] = {}
     for moment, amount in amounts.items():
         month = _month(local_time(moment - _INSTANT, zone).date())

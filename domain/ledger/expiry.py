@@ -12,9 +12,9 @@ NO_ROUNDING = "none"
 # The units at whose end points expire, in months. Quarters and half-years are counted from the first month of a year.
 MONTHS_OF_UNIT: Mapping[str, int] = {"month": 1, "quarter": 3, "half-year": 6, "year": 12}
 
-# Policies by which a whole balance expires: so long after any transaction, or after an activity.
+# Policies by which a whole balance expires: some months after its last transaction, or after its last activity.
 LAST_TRANSACTION, INACTIVITY = "lastTransaction", "inactivity"
-# The activities that are no event types.
+# The activities that are no types of events.
 EARN, SPEND = "earn", "spend"
 
 
@@ -26,19 +26,19 @@ class ExpiryCalendar:
     year_start_month: int = 1
 
     def expiry(self, moment: datetime, months: int, rounding: str = NO_ROUNDING) -> datetime:
-        """The moment so many months later, or the end of the unit `rounding` that contains it."""
+        """The moment `months` later, or the end of the unit `rounding` that contains this later moment."""
         later = add_months(moment, months, self.zone)
         return later if rounding == NO_ROUNDING else self._end_of_unit(later, MONTHS_OF_UNIT[rounding])
 
     def latest_unrounded(self, moment: datetime, rounding: str) -> datetime:
-        """The moment until which points would have expired without rounding that have expired with it at a moment."""
+        """The latest moment before which every expiry, once it is rounded, is at or before `moment`."""
         if rounding == NO_ROUNDING:
             return moment
         first, months_before = self._place_in_unit(moment, MONTHS_OF_UNIT[rounding])
         return start_of_day(months_later(datetime.combine(first, time()), -months_before).date(), self.zone)
 
     def _end_of_unit(self, moment: datetime, months: int) -> datetime:
-        """The first moment after the unit of so many months that contains a moment."""
+        """The first moment after the unit of `months` months that contains a moment."""
         first, months_before = self._place_in_unit(moment, months)
         try:
             following = months_later(datetime.combine(first, time()), months - months_before)
@@ -68,7 +68,7 @@ class HasLastDates(Protocol):
 class IdlePolicy:
     """A policy by which a whole balance expires `months` after the last of `activities`, at the end of a unit.
 
-    Without `activities` it is after the last transaction of any kind.
+    If `activities` is None, it expires after the last transaction of any kind.
     """
 
     calendar: ExpiryCalendar
@@ -88,7 +88,7 @@ class IdlePolicy:
         return None
 
     def end(self, last_transaction_date: datetime | None, last_activity_date: datetime | None) -> datetime | None:
-        """When a balance with these dates expires; None is never. Before its first activity, transactions count."""
+        """When a balance with these dates expires; None is never. Without an activity, the transaction counts."""
         last = last_transaction_date
         if self.activities is not None and last_activity_date is not None:
             last = last_activity_date
@@ -96,7 +96,7 @@ class IdlePolicy:
 
 
 def complete_policies(policies: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], ...]:
-    """Policies as they are stored, with the defaults of what they leave out."""
+    """The policies as they are stored, with defaults for the fields that they leave out."""
     return tuple(
         {"activities": [EARN, SPEND], "rounding": NO_ROUNDING, **policy}
         if policy["expirationType"] == INACTIVITY

@@ -20,20 +20,20 @@ class UnknownLedgerLot(NotFound, title="The ledger lot does not exist"):
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """Lots expire at the moment `until`, or so many `months` later than before."""
+    """A change of lots: they expire at the moment `until`, or `months` later than before; the other field is None."""
 
     until: datetime | None = None
     months: int | Decimal | None = None
 
     def faults(self) -> Iterator[tuple[str, str]]:
-        """The faults of its fields: names, each with a sentence."""
+        """The faults of the fields: the name of a field and a sentence."""
         if (self.until is None) == (self.months is None):
             yield "until" if self.months is None else "months", "Either until or months is needed"
         if self.months is not None and (self.months != int(self.months) or not 1 <= self.months <= MAX_MONTHS):
             yield "months", f"months is not a whole number from 1 to {MAX_MONTHS}"
 
     def field_faults(self, now: datetime) -> list[FieldFault]:
-        """The faults of a request for it."""
+        """The faults of a request for the extension."""
         faults = [FieldFault(detail, pointer=f"/{name}") for name, detail in self.faults()]
         if self.until is not None and self.until <= now:
             faults.append(FieldFault("until is not in the future", pointer="/until"))
@@ -46,9 +46,10 @@ class Extension:
 
 @dataclass(frozen=True, slots=True)
 class ExtendLots(ChangeExpiry):
-    """The lots of a balance expire later, but for lots without an end or with one before `at`.
+    """The lots of a balance expire later, except lots that never expire or have expired at `at`.
 
-    `end` is when the whole balance expires by an idle policy, if it does; `only` names the lots, all if None.
+    `end` is when the whole balance expires by an idle policy, None is never. `only` are the ids of the lots, None for
+    all.
     """
 
     extension: Extension
@@ -76,7 +77,8 @@ class ExtendLots(ChangeExpiry):
 class ExpiryExtension:
     """An extension by request: `lots` with `amount` in total were extended, or would be by a dry run.
 
-    One of a whole account is `running` until all wallets up to the last are extended.
+    An extension of a whole account is `running` until its last wallet is extended; the next one is after
+    `after_wallet_id`.
     """
 
     organization_id: int
@@ -101,5 +103,5 @@ class ExpiryExtension:
 
 
 def total_of(extended: Collection[Lot]) -> tuple[int, Decimal]:
-    """The number of lots, and the amount that is left of them."""
+    """The number of lots, and the sum of their remaining amounts."""
     return len(extended), sum((lot.remaining for lot in extended), Decimal(0))

@@ -1,6 +1,6 @@
-"""Lots: the value of each mint and what is left of it, spent in the order of expiry, and the moment of expiry.
+"""Lots: the value of each mint, what is left of it, and when it expires; the lots that expire first are spent first.
 
-The session decides by balances alone and records how lots move; `allocate` then determines the lots, in order.
+The session decides by balances and records how lots move; an `Allocator` then determines the lots, move by move.
 """
 
 from abc import ABC, abstractmethod
@@ -12,15 +12,15 @@ from itertools import count
 
 ZERO = Decimal(0)
 
-# Ids of new lots are not known yet: these stand for them, above all real ones, so that older lots are spent first.
+# Temporary ids of new lots begin here: above all real ids, so that older lots are spent first.
 FIRST_NEW_LOT = 2**62
 
 
 @dataclass(frozen=True, slots=True)
 class Lot:
-    """A lot of a wallet; `expires_at` None never expires. `expired` is the amount left when it expired.
+    """A lot of a wallet; `expires_at` None is never. `expired` is the amount that was left when it expired.
 
-    An idle balance keeps it until `kept_until`, if that is later than the end of the balance.
+    If the whole balance expires because it is idle, the lot is kept until `kept_until`.
     """
 
     ledger_lot_id: int
@@ -46,9 +46,9 @@ class LotUse:
 
 @dataclass(frozen=True, slots=True)
 class NewLot:
-    """Creation of a lot; an idle balance keeps it until `kept_until`, if that is later than the end of the balance.
+    """Creation of a lot, which is kept until `kept_until` if the whole balance expires because it is idle.
 
-    It `replaces` a lot that has expired, and then is of the transaction that made that one.
+    If it `replaces` an expired lot, whose id this is, it belongs to the transaction that created the expired lot.
     """
 
     wallet_id: int
@@ -61,17 +61,18 @@ class NewLot:
 
 @dataclass(frozen=True, slots=True)
 class TakeLots:
-    """Lots give `amount`: those of the transaction `first_of` first, then `preferred` ones, then the soonest to expire.
+    """Lots give `amount`: those of `first_transaction_id` first, then those with `preferred` ids, then by expiry.
 
-    `only` names the lots instead; `just_made` is the wallet's newest lot. `expires`: the amount expires.
+    `only` has the lots and their amounts instead. `is_newest`: only the wallet's newest lot gives. `expires`: the
+    amount expires.
     """
 
     wallet_id: int
     ledger_account_id: int
     amount: Decimal
-    first_of: int | None = None
+    first_transaction_id: int | None = None
     only: tuple[LotUse, ...] = ()
-    just_made: bool = False
+    is_newest: bool = False
     preferred: frozenset[int] = frozenset()
     expires: bool = False
 
@@ -89,10 +90,11 @@ class MoveLots:
 
 @dataclass(frozen=True, slots=True)
 class RestoreLots:
-    """A reverted transaction gives back `returned`, of which `spent` repays debt.
+    """The uses of a reverted transaction go back to their lots (`returned`), or become uses of the revert (`spent`).
 
-    The part that was taken from an overdraft rather than from lots comes back as a new lot of `extra`. `unexpires`: the
-    transaction is an expiry. A transaction `lowers` that is reverted in part keeps the uses `kept` of these lots.
+    `spent` uses repay debt or become new lots. A new lot of `extra` returns what the reverted transaction took from an
+    overdraft. `unexpires`: the reverted transaction is an expiry. If a transaction is reverted in part, `lowers` is its
+    id, and `kept` are its remaining uses of these lots.
     """
 
     wallet_id: int
@@ -108,7 +110,10 @@ class RestoreLots:
 
 @dataclass(frozen=True, slots=True)
 class SettleLots:
-    """A captured transaction keeps some of the lots that it had reserved, and releases the others."""
+    """A captured transaction keeps the uses `kept` of lots that it had reserved, and gives back the `released` ones.
+
+    `to_lots` of the kept amount become lots of the wallet `to_wallet_id`, which is None for a burn.
+    """
 
     ledger_transaction_id: int
     wallet_id: int
@@ -150,7 +155,7 @@ def split_uses(uses: Iterable[LotUse], amount: Decimal) -> tuple[tuple[LotUse, .
 
 @dataclass(slots=True)
 class Allocation:
-    """The result for lots: new ones by temporary id, changed ones, and the uses by transactions."""
+    """The result for lots: new lots by temporary id, changed lots by id, and uses by (transaction id, lot id)."""
 
     new: dict[int, Lot] = field(default_factory=dict)
     changed: dict[int, Lot] = field(default_factory=dict)
@@ -178,10 +183,10 @@ class Allocator:
     def apply(self, ledger_transaction_id: int, move: LotMove) -> None:
         """Apply one move of a transaction; raises LotsMissing."""
         if isinstance(move, NewLot):
-            made_by = (
+            creating_transaction_id = (
                 ledger_transaction_id if move.replaces is None else self._lots[move.replaces].ledger_transaction_id
             )
-            self._add_lot(made_by, move)
+            self._add_lot(creating_transaction_id, move)
         elif isinstance(move, TakeLots):
             self._take(ledger_transaction_id, move)
         elif isinstance(move, MoveLots):
@@ -196,6 +201,7 @@ class Allocator:
             self._settle(move)
 
     def _take(self, ledger_transaction_id: int, move: TakeLots) -> tuple[LotUse, ...]:
+        """Take the amount of a move from lots; return the uses of lots."""
         if move.only:
             uses = move.only
         else:
@@ -207,18 +213,19 @@ class Allocator:
         if sum((use.amount for use in uses), ZERO) != move.amount:
             raise LotsMissing(f"wallet {move.wallet_id}, account {move.ledger_account_id}: lots do not cover a debit")
         for use in uses:
-            self._leave(use.ledger_lot_id, -use.amount, use.amount if move.expires else ZERO)
-            self._use(ledger_transaction_id, use)
+            self._change_remaining(use.ledger_lot_id, -use.amount, use.amount if move.expires else ZERO)
+            self._add_use(ledger_transaction_id, use)
         return uses
 
     def _candidates(self, move: TakeLots) -> Sequence[Lot]:
+        """The lots from which a move may take, in the order in which it takes from them."""
         ids = self._ids_by_pair.get((move.wallet_id, move.ledger_account_id), set())
-        if move.just_made:
+        if move.is_newest:
             return [self._lots[max(ids)]]
         lots = [self._lots[lot_id] for lot_id in ids if self._lots[lot_id].remaining]
         lots.sort(
             key=lambda lot: (
-                lot.ledger_transaction_id != move.first_of,
+                lot.ledger_transaction_id != move.first_transaction_id,
                 lot.ledger_lot_id not in move.preferred,
                 *order_of_spending(lot),
             )
@@ -233,7 +240,7 @@ class Allocator:
         pieces: Sequence[LotUse],
         amount: Decimal,
     ) -> None:
-        """Create lots from the pieces that expire last, `amount` in total; the others repaid the receiver's debt."""
+        """Create lots from the pieces that expire last, `amount` in total; the rest repaid the receiver's debt."""
         total = sum((piece.amount for piece in pieces), ZERO)
         _, given_uses = split_uses(pieces, total - amount)
         for piece in given_uses:
@@ -242,11 +249,11 @@ class Allocator:
 
     def _restore(self, ledger_transaction_id: int, move: RestoreLots) -> None:
         for use in (*move.returned, *move.spent):
-            self._leave(use.ledger_lot_id, ZERO, -use.amount if move.unexpires else ZERO)
+            self._change_remaining(use.ledger_lot_id, ZERO, -use.amount if move.unexpires else ZERO)
         for use in move.returned:
-            self._leave(use.ledger_lot_id, use.amount)
+            self._change_remaining(use.ledger_lot_id, use.amount)
         for use in move.spent:
-            self._use(ledger_transaction_id, use)
+            self._add_use(ledger_transaction_id, use)
         if move.lowers is not None:
             self._lower_uses(move.lowers, (*move.returned, *move.spent), move.kept)
         if move.extra:
@@ -255,7 +262,7 @@ class Allocator:
 
     def _settle(self, move: SettleLots) -> None:
         for use in move.released:
-            self._leave(use.ledger_lot_id, use.amount)
+            self._change_remaining(use.ledger_lot_id, use.amount)
         self._lower_uses(move.ledger_transaction_id, move.released, move.kept)
         if move.to_wallet_id is not None:
             self._give(move.ledger_transaction_id, move.to_wallet_id, move.ledger_account_id, move.kept, move.to_lots)
@@ -283,7 +290,7 @@ class Allocator:
         self._lots[lot_id] = self.allocation.new[lot_id] = lot
         self._ids_by_pair.setdefault((new.wallet_id, new.ledger_account_id), set()).add(lot_id)
 
-    def _leave(self, lot_id: int, change: Decimal, expired: Decimal = ZERO) -> None:
+    def _change_remaining(self, lot_id: int, change: Decimal, expired: Decimal = ZERO) -> None:
         before = self._lots[lot_id]
         self._store(replace(before, remaining=before.remaining + change, expired=before.expired + expired))
 
@@ -293,14 +300,14 @@ class Allocator:
         rows[lot.ledger_lot_id] = lot
 
     def _lower_uses(self, ledger_transaction_id: int, ended: Iterable[LotUse], remaining: Iterable[LotUse]) -> None:
-        """Lower the uses of a stored transaction by those that are gone to the `remaining` ones."""
+        """Lower the uses of a stored transaction: of each lot in `ended` to the `remaining` use of it, or to zero."""
         amounts_left = {use.ledger_lot_id: use.amount for use in remaining}
         for use in ended:
             self.allocation.changed_uses[ledger_transaction_id, use.ledger_lot_id] = amounts_left.get(
                 use.ledger_lot_id, ZERO
             )
 
-    def _use(self, ledger_transaction_id: int, use: LotUse) -> None:
+    def _add_use(self, ledger_transaction_id: int, use: LotUse) -> None:
         key = (ledger_transaction_id, use.ledger_lot_id)
         self.allocation.uses[key] = self.allocation.uses.get(key, ZERO) + use.amount
 
@@ -320,7 +327,7 @@ class ArrivedMint:
     earned: Decimal
 
     def amount_after_debt(self, debt: Decimal, now: datetime) -> Decimal:
-        """The amount that it adds to a balance with a debt, which it repays first; none if that has expired."""
+        """The amount that the mint adds to a balance with a debt, which it repays first; zero if it has expired."""
         has_expired = self.expires_at is not None and self.expires_at <= now
         return ZERO if has_expired else max(ZERO, self.amount - debt)
 
@@ -336,9 +343,9 @@ class KeptLots:
 def end_of_lot(
     expires_at: datetime | None, end: datetime | None, kept_until: datetime | None = None
 ) -> datetime | None:
-    """When a lot does expire: at its own date, or before it with the idle balance at `end`; None is never.
+    """When a lot expires: at its own date `expires_at`, or before it when the idle balance expires at `end`.
 
-    The balance keeps it until `kept_until`, if that is later.
+    The lot is kept until `kept_until`, if that is later than `end`. None is never.
     """
     if end is None:
         return expires_at
@@ -355,9 +362,9 @@ def unexpired(
     now: datetime,
     kept_lots: Iterable[KeptLots] = (),
 ) -> Decimal:
-    """The unexpired part of a stored balance at `now`; lots worth `expired_lots` have expired, but are not posted yet.
+    """The unexpired part of a stored balance at `now`; the expiry of lots worth `expired_lots` is not posted yet.
 
-    `end` is when the whole balance expires by an idle policy, if it does, but for the `kept_lots`. Amounts
+    `end` is when the whole balance without the `kept_lots` expires by an idle policy, None is never. Amounts
     held by pending transactions (`pending_debit`) do not expire; those of holds that have ended do.
     """
     if end is not None and end <= now:

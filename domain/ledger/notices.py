@@ -1,4 +1,4 @@
-"""Notices of points that will expire: the days before it on which members are notified, and the time."""
+"""Notices of points that will expire: how many days before the expiry, and at which time, members are notified."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class NoticeSchedule:
     def of(
         cls, account: LedgerAccount, of_organization: Mapping[str, Any] | None, zone: tzinfo
     ) -> NoticeSchedule | None:
-        """The schedule of an account, its own or that of the organization with this zone; None for no notices."""
+        """The schedule of an account, or else that of the organization, whose zone is `zone`; None for no notices."""
         document = account.points_expiring or of_organization
         if document is None:
             return None
@@ -57,15 +57,13 @@ class NoticeSchedule:
         return sorted(upcoming_notices, key=lambda notice: (notice.moment, notice.day))
 
     def next_of(self, expires_at: datetime, after: datetime) -> datetime | None:
-        """The moment of the first notice, later than `after`, of points that expire at `expires_at`; None if there is
-        none."""
+        """The moment of the first notice after `after` of points that expire at `expires_at`; None if there is none."""
         day = local_time(expires_at, self.zone).date()
         moments = (self._moment(day - timedelta(days=days_before)) for days_before in self.days_before)
         return min((moment for moment in moments if after < moment < expires_at), default=None)
 
     def window(self, days_before: int, after: datetime, until: datetime) -> tuple[datetime, datetime]:
-        """The range of expiries whose notice, sent `days_before` days earlier, may be due between `after` and
-        `until`."""
+        """The range of expiries whose notice, `days_before` days earlier, may be due between `after` and `until`."""
         first, last = (local_time(moment, self.zone).date() for moment in (after, until))
         if self._moment(first) <= after:
             first += timedelta(days=1)
@@ -75,7 +73,7 @@ class NoticeSchedule:
         )
 
     def bounds(self, day: date) -> tuple[datetime, datetime]:
-        """The first moment of a local day, and that of the next one."""
+        """The first moment of a local day, and that of the next day."""
         return start_of_day(day, self.zone), start_of_day(day + timedelta(days=1), self.zone)
 
     def _moment(self, day: date) -> datetime:
@@ -83,7 +81,7 @@ class NoticeSchedule:
 
 
 def complete_notices(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as they are stored, with the default of what `points_expiring` leaves out."""
+    """The settings as they are stored, with the default of the time that `points_expiring` may leave out."""
     document = settings.get("points_expiring")
     return {**settings} if document is None else {**settings, "points_expiring": {"at": DEFAULT_TIME, **document}}
 
@@ -100,7 +98,7 @@ class ExpiringAmount:
 def amounts_on(
     lots: Iterable[tuple[int, datetime, Decimal]], begin: datetime, end: datetime
 ) -> dict[int, ExpiringAmount]:
-    """The amounts by wallet that expire from a moment on and before another; `lots` are (wallet, expiry, amount)."""
+    """The amounts by wallet that expire from `begin` on and before `end`; `lots` are (wallet, expiry, amount)."""
     amounts: dict[int, ExpiringAmount] = {}
     for wallet_id, expires_at, amount in lots:
         if begin <= expires_at < end and amount:

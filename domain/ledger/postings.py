@@ -28,11 +28,11 @@ class Earning(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A wallet's holding of an account during a session; as `Balance`, without the timestamps.
+    """A wallet's holding of an account during a session: a `Balance` without the timestamps.
 
-    `fiat` is what its burns less their reverts were worth in money. `earned` are the qualifying points of its mints
-    less reversals, whether or not they were spent or have expired. `last_activity_date` is known for accounts whose
-    policy counts activities.
+    `fiat` is the value in money of its burns less their reverts. `earned` are the qualifying points of its mints
+    less reversals, whether or not they were spent or have expired. `last_activity_date` is set only if the
+    policy of the account counts activities.
     """
 
     current: Decimal = ZERO
@@ -86,7 +86,7 @@ class Details:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One leg of a transaction: `wallet_id` None is the account's issuance side; amounts sum to zero."""
+    """One leg of a transaction: `wallet_id` None is the account's issuance; the amounts of all legs add up to zero."""
 
     wallet_id: int | None
     amount: Decimal
@@ -102,7 +102,7 @@ class Posting:
     keeps its status. `pending_expires_at`: the expiry of the value of a pending mint, if it is not the account's own
     policy. `part_of`: the step that it belongs to, such as the expiry of points that a revert returned. `held_until`:
     when the hold of a pending transaction ends, if it ends by time. `ends_hold`: it is the release of such a hold.
-    `qualifying`: the points of a mint that count as earned, unless it is the amount. A mint with a `wait` is not
+    `qualifying`: the points of a mint that count as earned, None for the whole amount. A mint with a `wait` is not
     available yet; `policy_expires_at` is its expiry by the account's policy.
     """
 
@@ -133,9 +133,9 @@ class Posting:
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """A pending transaction to be captured at `amount`; `fiat_currency` and the date replace those that are stored.
+    """A pending transaction to be captured at `amount`; its `fiat_currency` and `external_event_date` are stored, if set.
 
-    A mint that waited is captured as of the moment `available_at`, when it became available; then it has an expiry.
+    For a mint that waited, `available_at` is when it became available, and `expires_at` when its points expire.
     """
 
     stored: Stored
@@ -155,20 +155,20 @@ class Capture:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A stored transaction with the lots that it took; `entry_count` is where further entries begin.
+    """A stored transaction with its `uses` of lots; a capture numbers its entries from `entry_count` on.
 
-    `reverted_amount` is that of partial reverts, `released` the amount they released while it was pending.
-    Parts of a burn were worth `fiat_returned`. `policy_expires_at` is its expiry by the account's policy,
+    Partial reverts have reverted `reverted_amount`, and released `released` while it was pending. `fiat_returned` is
+    the value in money of the reverted parts of a burn. `policy_expires_at` is its expiry by the account's policy,
     `order_external_id` its order, if known.
 
-    Of a mint: `lots` are those that it created; `expired` is their expired amount. The `qualifying` points count as
-    earned, the amount if None, but for `unearned` ones; it was for something that happened at `happened_at`. A mint
-    that is not available at once has `available_at`, or `awaited` terms while it waits for an event, at most until
+    A mint created the `lots`, of which the amount `expired` has expired. Its `qualifying` points, or its amount if they
+    are None, count as earned, except `unearned` ones; it was for something that happened at `happened_at`. A mint that
+    is not available at once has `available_at`, or `awaited` terms while it waits for an event, at most until
     `held_until`.
 
-    Of a reverted mint: `missing` is the spent amount that its revert could not claw back, and `clamped_by` the last
-    transaction that could not claw back all of it. Of a debit: `mints_to_repay` are such mints of its wallet, whose
-    missing amounts are paid from the points that a reversal of the debit returns.
+    For a reverted mint, `missing` is the spent amount that its revert could not claw back, and `clamped_by` the last
+    transaction that could not claw back all of it. For a debit, `mints_to_repay` are the reverted mints of its wallet
+    with missing amounts, which are paid from the points that a reversal of the debit returns.
     """
 
     ledger_transaction_id: int
@@ -205,12 +205,12 @@ class Stored:
 
     @property
     def debited_wallet_id(self) -> int:
-        """The wallet that it debits; 0, which no wallet has, for a mint."""
+        """The id of the wallet that the transaction debits; 0, which no wallet has, for a mint."""
         return self.from_wallet_id or 0
 
     @property
     def credited_wallet_id(self) -> int:
-        """The wallet that it gives to; 0, which no wallet has, for a burn."""
+        """The id of the wallet that the transaction credits; 0, which no wallet has, for a burn."""
         return self.to_wallet_id or 0
 
     @property
@@ -229,13 +229,13 @@ class Confirmation(NamedTuple):
 Step = Posting | Capture
 
 
-def temporary_id(place: int) -> int:
-    """The id of the transaction of a session's step, until it is written: below zero, as no stored one is."""
-    return -1 - place
+def temporary_id(position: int) -> int:
+    """The id of the transaction of a session's step until it is written; unlike stored ids, it is negative."""
+    return -1 - position
 
 
 def place_of(temporary: int) -> int:
-    """The place of the step that has a temporary id."""
+    """The position of the step that has a temporary id."""
     return -1 - temporary
 
 

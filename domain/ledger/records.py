@@ -45,10 +45,10 @@ class Ledger:
 class LedgerAccount:
     """A unit of value such as points; `decimals` is how many fraction digits an amount may have.
 
-    `timezone` is the zone of all dates of expiry, None that of the organization. `tier_expirations` replace
+    `timezone` is the zone of all dates of expiry; None is the zone of the organization. `tier_expirations` replace
     `expires_in_months` for members of tiers. An activity that is at most `late_activity_days` late reverts
     the expiry of an idle balance, and points that a revert returns to an expired lot live for
-    `restored_expiry_days`. `points_expiring` are notices of points that will expire, None for those of the
+    `restored_expiry_days`. `points_expiring` are notices of points that will expire; None is the setting of the
     organization.
     """
 
@@ -80,7 +80,7 @@ class LedgerAccount:
     overdraft_limit: Decimal | None
     max_balance: Decimal | None
     offline_allowance: Mapping[str, Any] | None
-    # The worth of one unit in money; None for none.
+    # The worth of one unit in money; None if it has none.
     fiat_per_point: Decimal | None
     redemption: Mapping[str, Any] | None
     default_availability: Mapping[str, Any] | None
@@ -94,13 +94,13 @@ class LedgerAccount:
         return ExpiryCalendar(account_zone, self.expiry_year_start_month)
 
     def months_in_tiers(self, tier_keys: Collection[str]) -> int | None:
-        """Months until points expire that a member of these tiers earns: the most of them; None is never."""
+        """The months until points of a member of these tiers expire: the maximum of the tiers; None is never."""
         months = [rule["months"] for rule in self.tier_expirations if rule["loyaltyTierKey"] in tier_keys]
         return max(months) if months else self.expires_in_months
 
     @property
     def availability(self) -> Availability:
-        """The terms on which points are available if their mint names none."""
+        """The terms on which points are available if their mint names no terms."""
         return AT_ONCE if self.default_availability is None else Availability.of(self.default_availability)
 
     def idle_policy(self, zone: tzinfo) -> IdlePolicy | None:
@@ -126,7 +126,7 @@ class Wallet:
 
 @dataclass(frozen=True, slots=True)
 class StoredTransaction:
-    """The account and wallets of a ledger transaction."""
+    """The ids of a ledger transaction and its account."""
 
     organization_id: int
     ledger_transaction_id: int
@@ -158,7 +158,8 @@ class LedgerAccountInUse(Conflict, title="The ledger account has transactions"):
 def complete_settings(settings: Mapping[str, Any], current: LedgerAccount | None = None) -> dict[str, Any]:
     """The settings of an account with implied ones filled in; raises InvalidRequest with every fault.
 
-    `current` is the account before the change: its tracking and its default flag stay unless named.
+    `current` is the account before the change, None for a new one: its tracking and its default flag stay unless they
+    are set.
     """
     faults = list(_setting_faults(settings))
     if faults:
@@ -219,7 +220,7 @@ def _setting_faults(settings: Mapping[str, Any]) -> Iterator[FieldFault]:
 
 
 def fraction_fault(wire: str, amount: Decimal | None, decimals: int) -> FieldFault | None:
-    """A fault for an amount with more fraction digits than the account allows; None otherwise."""
+    """A fault for an amount with more fraction digits than the account allows, None for any other amount."""
     if amount is None or amount == round(amount, decimals):
         return None
     return FieldFault(f"{wire} has more than the {decimals} fraction digits of this account", pointer=f"/{wire}")
@@ -229,7 +230,7 @@ def fraction_fault(wire: str, amount: Decimal | None, decimals: int) -> FieldFau
 class HoldState:
     """The state of the transaction that holds the points; `ended_at` is when it was settled or released.
 
-    `returned` of its amount was given back, worth `fiat_returned`, at last at `returned_at`.
+    `returned` of its amount was given back, worth `fiat_returned`, for the last time at `returned_at`.
     """
 
     status: int

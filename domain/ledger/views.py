@@ -25,7 +25,7 @@ class ExpiringLots:
 
 @dataclass(frozen=True, slots=True)
 class WaitingLot:
-    """An amount that becomes available at a moment, or that waits for an event."""
+    """An amount that becomes available at a moment, or that waits for an event if the moment is None."""
 
     available_at: datetime | None
     amount: Decimal
@@ -56,7 +56,7 @@ class NextAvailable:
 
 @dataclass(frozen=True, slots=True)
 class WalletView:
-    """A wallet's holding of one account, without expired value; the dates are None until something moves."""
+    """A wallet's holding of one account, without expired value; the dates are None until a transaction changes it."""
 
     ledger_id: int
     ledger_key: str
@@ -150,7 +150,7 @@ class TransactionRow:
     lots: ConsumedLots | None = None
 
     def by_now(self, now: datetime) -> TransactionRow:
-        """The row at a moment: time makes points available that are not posted yet."""
+        """The row at a moment, at which points may have become available without a posting yet."""
         if self.available_at is None or self.available_at > now:
             return self
         return replace(self, availability=AVAILABLE, available_at=None)

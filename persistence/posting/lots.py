@@ -162,7 +162,7 @@ def _lots_for(db: Connection, organization_id: int, moves: Sequence[LotMove]) ->
         return []
     amounts: dict[Pair, Decimal] = {}
     lot_ids: set[int] = set()
-    first_of: set[int] = set()
+    first_transaction_ids: set[int] = set()
     for move in moves:
         if isinstance(move, TakeLots | MoveLots):
             wallet_id = move.wallet_id if isinstance(move, TakeLots) else move.from_wallet_id
@@ -170,7 +170,7 @@ def _lots_for(db: Connection, organization_id: int, moves: Sequence[LotMove]) ->
             amounts[pair] = amounts.get(pair, Decimal(0)) + move.amount
             if isinstance(move, TakeLots):
                 lot_ids.update(use.ledger_lot_id for use in move.only)
-                first_of.update(() if move.first_of is None else (move.first_of,))
+                first_transaction_ids.update(() if move.first_transaction_id is None else (move.first_transaction_id,))
         elif isinstance(move, ChangeExpiry):
             amounts[move.wallet_id, move.ledger_account_id] = _ALL
         elif isinstance(move, RestoreLots):
@@ -178,8 +178,8 @@ def _lots_for(db: Connection, organization_id: int, moves: Sequence[LotMove]) ->
         elif isinstance(move, SettleLots):
             lot_ids.update(use.ledger_lot_id for use in (*move.kept, *move.released))
     by_id = {lot.ledger_lot_id: lot for lot in _spendable_lots(db, organization_id, amounts)}
-    if lot_ids or first_of:
-        rows = query(db, _NAMED_LOTS, (organization_id, list(lot_ids), organization_id, list(first_of)))
+    if lot_ids or first_transaction_ids:
+        rows = query(db, _NAMED_LOTS, (organization_id, list(lot_ids), organization_id, list(first_transaction_ids)))
         by_id.update({lot.ledger_lot_id: lot for lot in (Lot(*row) for row in rows)})
     return list(by_id.values())
 

@@ -1,7 +1,7 @@
 """The ledger session of one unit of work: locked balances, and the transactions posted to them.
 
 Every movement of points goes through the session, so each rule of the ledger is implemented once. Nothing is stored:
-the caller writes `steps` and `changed` when the work has succeeded, and discards the session when it has failed.
+the caller writes `steps` and `changed_holdings` if the work has succeeded, and discards the session if it has failed.
 `savepoint` and `rollback_to` roll back a part of the work, such as one item of a batch.
 """
 

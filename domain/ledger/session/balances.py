@@ -1,4 +1,4 @@
-"""Balances that a unit of work holds locked, the steps that change them with rollback, and amounts of steps."""
+"""The locked balances of a unit of work, the steps that change them and can be rolled back, and computed amounts."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -29,7 +29,7 @@ _NOTHING = Holding()
 
 
 AwaitedEvent = tuple[str, str | None, int]
-"""A type of events, and the order that they are about, or the wallet of their member (0 for that of any)."""
+"""An event for which mints wait: its type, its order or None, and the wallet of its member, 0 if it has an order."""
 
 
 class Balances(UndoableState, ABC):
@@ -66,7 +66,7 @@ class Balances(UndoableState, ABC):
         self._expired: dict[int, Decimal] = {}
         # By transaction: amounts of lots that this unit of work created, without an id yet, and that had expired.
         self._expired_on_arrival: dict[int, Decimal] = {}
-        # Points that this unit of work earned or took back from the earned ones, by balance.
+        # Points that this unit of work added to or subtracted from the earned ones, by balance.
         self._earnings: dict[Pair, tuple[Earning, ...]] = {}
         # By mint: all its points that no longer count as earned.
         self._unearned: dict[int, Decimal] = {}
@@ -81,7 +81,7 @@ class Balances(UndoableState, ABC):
         super().__init__(self.steps, self.new_waits)
 
     def assume(self, wallet_id: int, ledger_account_id: int, holding: Holding) -> None:
-        """Take a holding as given, of a wallet that is stored nowhere."""
+        """Use this holding for a wallet that is not stored."""
         self._holdings[wallet_id, ledger_account_id] = holding
 
     @property
@@ -94,7 +94,7 @@ class Balances(UndoableState, ABC):
         return [(pair, self._holdings[pair]) for pair in sorted(self.changed_keys_of(self._holdings))]
 
     def holding(self, wallet_id: int, ledger_account_id: int) -> Holding:
-        """The present holding of the wallet, including everything posted so far; zero where there is no balance yet."""
+        """The present holding of the wallet, including everything posted so far; zero if there is no balance yet."""
         return self._holdings.get((wallet_id, ledger_account_id), _NOTHING)
 
     def earnings(self, wallet_id: int, ledger_account_id: int) -> tuple[Earning, ...]:
@@ -146,12 +146,13 @@ class Balances(UndoableState, ABC):
         return account.end_of_idle_balance(self.holding(wallet_id, account.ledger_account_id), self.zone)
 
     def _end_of(self, account: LedgerAccount, wallet_id: int, use: LotUse) -> datetime | None:
-        """When points of a lot do expire: at its own date, or before it with the idle balance."""
+        """When points of a lot expire: at its own date, or before it with the idle balance; None is never."""
         return end_of_lot(use.expires_at, self._end_of_idle(account, wallet_id), use.kept_until)
 
     def _unreserve(
         self, account: LedgerAccount, wallet_id: int, debit: Decimal = ZERO, credit: Decimal = ZERO
     ) -> Holding:
+        """End the reservation of a pending debit or credit; return the holding."""
         balance = self.holding(wallet_id, account.ledger_account_id)
         balance = replace(
             balance,
@@ -163,7 +164,7 @@ class Balances(UndoableState, ABC):
         return balance
 
     def _credit(self, account: LedgerAccount, wallet_id: int, amount: Decimal) -> tuple[Holding, Decimal]:
-        """Credit a wallet, debt first; returns the holding and the amount added to the balance."""
+        """Credit a wallet, whose debt is repaid first; return the holding and the amount added to the balance."""
         balance = self.holding(wallet_id, account.ledger_account_id)
         repaid = min(balance.overdraft, amount)
         balance = replace(
@@ -184,14 +185,14 @@ class Balances(UndoableState, ABC):
         moment: datetime,
         released_at: datetime | None = None,
     ) -> None:
-        """Count points as earned by something that happened at a moment; a negative amount does not count any more."""
+        """Count points as earned by something that happened at a moment; a negative amount is no longer counted."""
         pair = (wallet_id, account.ledger_account_id)
         balance = self.holding(*pair)
         self.put(self._holdings, pair, replace(balance, earned=balance.earned + amount))
         self.put(self._earnings, pair, (*self._earnings.get(pair, ()), Earning(moment, amount, released_at)))
 
     def _debit(self, account: LedgerAccount, wallet_id: int, amount: Decimal, shortfall: Decimal) -> tuple[Entry, ...]:
-        """Debit a wallet, `shortfall` of it into debt; returns an entry for each part."""
+        """Debit a wallet by `amount`, and by `shortfall` into debt; return an entry for each part."""
         balance = self.holding(wallet_id, account.ledger_account_id)
         balance = replace(
             balance,
@@ -204,15 +205,15 @@ class Balances(UndoableState, ABC):
         return (*entries, Entry(wallet_id, -shortfall, balance.current, True)) if shortfall else entries
 
     def _shortfall(self, account: LedgerAccount, wallet_id: int, amount: Decimal, allow_overdraft: bool) -> Decimal:
-        """The part of a debit that goes into debt; raises if debt is not allowed."""
+        """The part of a debit that goes into debt; raises InsufficientBalance or OverdraftLimitExceeded."""
         balance = self.holding(wallet_id, account.ledger_account_id)
         shortfall = max(ZERO, amount - balance.available)
         if not shortfall:
             return ZERO
         limit = overdraft_of(account)
         if not allow_overdraft or not limit:
-            more = self.waiting_text(wallet_id, account.ledger_account_id) if balance.pending_credit else ""
-            raise InsufficientBalance(f"{amount} is more than the available {balance.available}{more}.")
+            note = self.waiting_text(wallet_id, account.ledger_account_id) if balance.pending_credit else ""
+            raise InsufficientBalance(f"{amount} is more than the available {balance.available}{note}.")
         if balance.overdraft + shortfall > limit:
             raise OverdraftLimitExceeded(f"The debt would be {balance.overdraft + shortfall}, its limit is {limit}.")
         return shortfall
@@ -273,7 +274,7 @@ class Balances(UndoableState, ABC):
             )
 
     def _add_step(self, step: AnyStep) -> AnyStep:
-        """Add a step, and count what it issues; returns it."""
+        """Add a step and count what it issues; return the step."""
         self.steps.append(step)
         account = step.account
         issued = step.minted - (step.burned if account.is_revolving else ZERO)
@@ -294,14 +295,14 @@ _WIDE = Context(prec=200)
 
 
 def overdraft_of(account: LedgerAccount) -> Decimal:
-    """The greatest debt that the account allows; zero if it has no overdraft."""
+    """The maximum debt that the account allows; zero if it has no overdraft."""
     return max(ZERO, account.overdraft_limit or ZERO) if account.is_revolving else ZERO
 
 
 def check_amount(account: LedgerAccount, amount: Decimal, name: str = "amount") -> None:
     """Refuse an amount on an inactive account, or one that is too large or has too many fraction digits.
 
-    `name` is that of the field that holds it.
+    `name` is the name of the field with the amount.
     """
     if not account.active:
         raise AccountInactive(f"The ledger account {account.name} is inactive.")
@@ -311,14 +312,14 @@ def check_amount(account: LedgerAccount, amount: Decimal, name: str = "amount") 
 
 
 def refuse_fractions(account: LedgerAccount, amount: Decimal, name: str) -> None:
-    """Refuse an amount with too many fraction digits; `name` is that of the field that holds it."""
+    """Refuse an amount with too many fraction digits; `name` is the name of the field with the amount."""
     if amount != round_down(account, amount):
         detail = f"{name} has more than the {account.decimals} fraction digits of this account"
         raise InvalidRequest([FieldFault(detail, pointer=f"/{name}")])
 
 
 def round_down(account: LedgerAccount, amount: Decimal) -> Decimal:
-    """The greatest amount of the account that is not above `amount`, to round computed amounts."""
+    """A computed amount, rounded down to the digits of the account."""
     whole = _WIDE.scaleb(amount, account.decimals).to_integral_value(ROUND_FLOOR)
     return _WIDE.scaleb(whole, -account.decimals)
 
@@ -339,20 +340,24 @@ def moves_from_lots(
     account: LedgerAccount,
     wallet_id: int,
     amount: Decimal,
-    first_of: int | None = None,
+    first_transaction_id: int | None = None,
     preferred: Iterable[LotUse] = (),
 ) -> tuple[LotMove, ...]:
-    """Moves that take `amount` out of lots: those of the transaction `first_of` first, then the `preferred` ones."""
+    """Moves that take `amount` out of lots: those of `first_transaction_id` first, then the `preferred` ones."""
     if not account.point_tracking_enabled or not amount:
         return ()
     lots = frozenset(use.ledger_lot_id for use in preferred)
-    return (TakeLots(wallet_id, account.ledger_account_id, amount, first_of=first_of, preferred=lots),)
+    return (
+        TakeLots(
+            wallet_id, account.ledger_account_id, amount, first_transaction_id=first_transaction_id, preferred=lots
+        ),
+    )
 
 
 def lot_transfers(
     account: LedgerAccount, from_wallet_id: int, to_wallet_id: int, amount: Decimal, to_lots: Decimal
 ) -> tuple[LotMove, ...]:
-    """The moves that take `amount` out of lots of one wallet, and put `to_lots` of it into lots of the other."""
+    """The moves that take `amount` out of lots of one wallet, and put `to_lots` of it into lots of the other wallet."""
     if not account.point_tracking_enabled or not amount:
         return ()
     return (MoveLots(from_wallet_id, to_wallet_id, account.ledger_account_id, amount, to_lots),)

@@ -1,4 +1,4 @@
-"""Captures of pending transactions, mints that become available, and what reversals give back to wallets."""
+"""Captures of pending transactions, and waiting mints that become available."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -28,8 +28,8 @@ class CaptureSession(Returns):
         """Settle a pending transaction at `amount` (default all) and release the rest.
 
         Without `fiat`, the fiat value of a burn is reduced in proportion. Without `external_event_date`, the date of
-        the transaction counts.
-        Raises NotPending, CaptureExceedsHold, SupplyExceeded, AccountInactive or InvalidRequest.
+        the transaction counts. Raises NotPending, CaptureExceedsHold, SupplyExceeded, AccountInactive or
+        InvalidRequest.
         """
         reserved_amount = self.amount_of(transaction)
         amount = reserved_amount if amount is None else amount
@@ -48,7 +48,7 @@ class CaptureSession(Returns):
             fiat_value = fiat.value
         if external_event_date is not None and transaction.transaction_type == BURN:
             self.record_activity(account, transaction.debited_wallet_id, SPEND, external_event_date)
-        before = self._available_of(transaction)
+        available_before = self._available_of(transaction)
         qualifying = self._settle_qualifying(transaction, account, amount)
         expiry = transaction.pending_expires_at or self._expiry_of_mint(
             account, transaction.credited_wallet_id, transaction.external_event_date or self.at
@@ -72,12 +72,14 @@ class CaptureSession(Returns):
         )
         self._add_step(capture)
         cause = f"capture-{transaction.ledger_transaction_id}"
-        self._settle_returned_points(account, transaction, reserved_amount - amount, released, before, cause, capture)
+        self._settle_returned_points(
+            account, transaction, reserved_amount - amount, released, available_before, cause, capture
+        )
         self._expire_arrived(capture, self.at)
         return capture
 
     def make_available(self, transaction: Stored, account: LedgerAccount, early_at: datetime | None = None) -> Capture:
-        """Settle a mint that waits, as of the moment that it waits for, or before that as of the moment `early_at`.
+        """Settle a waiting mint, as of the moment for which it waits, or as of the earlier moment `early_at`.
 
         The rules were checked when it was minted, so none is checked now. Raises NotPending for any other transaction.
         """
@@ -87,19 +89,19 @@ class CaptureSession(Returns):
         moment = early_at or transaction.available_at or self.at
         happened_at = transaction.external_event_date or self.at
         is_planned = moment == transaction.available_at
-        by_policy = (
+        policy_expiry = (
             transaction.policy_expires_at
             if is_planned
             else self._expiry_of_mint(account, wallet_id, happened_at, moment)
         )
         before = self.holding(wallet_id, account.ledger_account_id).last_transaction_date
         if transaction.available_at is None:
-            confirmation = Confirmation(moment, None if transaction.pending_expires_at is not None else by_policy)
+            confirmation = Confirmation(moment, None if transaction.pending_expires_at is not None else policy_expiry)
             self.put(self._confirmed, transaction.ledger_transaction_id, confirmation)
         # The points count as earned from this moment on, which is `early_at` for an early release.
         transaction = replace(transaction, available_at=moment)
         qualifying = self._settle_qualifying(transaction, account, amount)
-        expiry = transaction.pending_expires_at or by_policy
+        expiry = transaction.pending_expires_at or policy_expiry
         entries, moves = self._settle(transaction, account, amount, (), (), expiry)
         self._date_last_transaction(wallet_id, account, max(moment, before or moment))
         self.put(self._settled, transaction.ledger_transaction_id, SETTLED)
@@ -179,13 +181,14 @@ class CaptureSession(Returns):
         transaction_id = capture.stored.ledger_transaction_id
         before = self._expired_on_arrival.get(transaction_id, ZERO)
         self.put(self._expired_on_arrival, transaction_id, before + amount)
-        expired_lots = TakeLots(wallet_id, account.ledger_account_id, amount, first_of=transaction_id, expires=True)
+        expired_lots = TakeLots(
+            wallet_id, account.ledger_account_id, amount, first_transaction_id=transaction_id, expires=True
+        )
         key = f"expiry-on-capture-{transaction_id}-{self.at.timestamp():.6f}"
         self._expire(account, wallet_id, amount, (expired_lots,), moment, key, capture)
 
     def left_of(self, capture: Capture) -> Decimal:
-        """The amount of a captured mint that went into lots in this unit of work, less the part that had expired by
-        then."""
+        """The amount of a captured mint that went into lots in this unit of work and had not expired by then."""
         released_amount = sum((move.amount for move in capture.lot_moves if isinstance(move, NewLot)), ZERO)
         return released_amount - self._expired_on_arrival.get(capture.stored.ledger_transaction_id, ZERO)
 

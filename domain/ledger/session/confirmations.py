@@ -1,4 +1,4 @@
-"""Mints that wait for events: such an event confirms them, and from its date the time until they are available runs."""
+"""Mints that wait for events: such an event confirms them, and the time until they are available begins at its date."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -25,9 +25,9 @@ class ConfirmationSession(CaptureSession):
                 self._awaiting.setdefault(awaited, []).append(mint)
 
     def confirm(self, wallet_id: int, event_type: str, order_external_id: str | None, happened_at: datetime) -> None:
-        """Confirm the mints that wait for an event of its order, and those without an order of its member.
+        """Confirm the mints that wait for an event: those for its order, and those for its member without an order.
 
-        They become available after their time from the moment of the event on, or now if that has passed.
+        Their time until they are available begins at `happened_at`; they are available now if it has passed.
         """
         events: set[AwaitedEvent] = {(event_type, None, wallet_id)}
         if order_external_id is not None:
@@ -46,16 +46,16 @@ class ConfirmationSession(CaptureSession):
     def _confirm(self, mint: Stored, account: LedgerAccount, happened_at: datetime) -> None:
         zone, expires_at = account.expiry_calendar(self.zone).zone, mint.pending_expires_at
         moment = max(self.at, available_after_event(mint.awaited or {}, happened_at, zone))
-        # What would expire on arrival is left to the worker, until it is stored.
+        # A new mint whose points would expire at once is left to the worker, which settles it when it is stored.
         is_new_and_expired = mint.ledger_transaction_id < 0 and expires_at is not None and expires_at <= self.at
         if moment == self.at and not is_new_and_expired:
             self.make_available(mint, account, moment)
             return
-        by_policy = None
+        policy_expiry = None
         if expires_at is None:
             minted_at = mint.external_event_date or self.at
-            by_policy = self._expiry_of_mint(account, mint.credited_wallet_id, minted_at, moment)
-        self.put(self._confirmed, mint.ledger_transaction_id, Confirmation(moment, by_policy))
+            policy_expiry = self._expiry_of_mint(account, mint.credited_wallet_id, minted_at, moment)
+        self.put(self._confirmed, mint.ledger_transaction_id, Confirmation(moment, policy_expiry))
 
 
 def _awaited_events(mint: Stored) -> Iterable[AwaitedEvent]:

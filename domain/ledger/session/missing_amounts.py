@@ -13,7 +13,7 @@ from domain.ledger.session.movements import Movements
 
 
 class Returned(NamedTuple):
-    """The points that reversing a debit returned: `arrived` are spendable, `repaid` paid debt; of lots, `expired`."""
+    """The points that reversing a debit returned: `arrived` are spendable, `repaid` paid debt, `expired` is by lot."""
 
     arrived: Decimal
     repaid: Decimal
@@ -21,7 +21,7 @@ class Returned(NamedTuple):
 
 
 class MissingAmount(NamedTuple):
-    """The missing amount of a mint, and the revert in this unit of work, if any, that last could not take all of it."""
+    """The missing amount of a mint, and the last revert of this unit of work, if any, that could not take all of it."""
 
     amount: Decimal
     posting: Posting | None
@@ -70,7 +70,7 @@ class MissingAmounts(Movements):
 
     @property
     def unearned(self) -> Mapping[int, Decimal]:
-        """The amounts of unreverted mints that no longer count as earned, by transaction, where changed."""
+        """The changed amounts of unreverted mints that do not count as earned, by transaction."""
         return {i: amount for i, amount in self._unearned.items() if self._settled.get(i) != REVERTED}
 
     def given_of(self, transaction: Stored) -> Decimal:
@@ -91,9 +91,9 @@ class MissingAmounts(Movements):
         return [part for part in parts if part.part_of is step]
 
     def _settle_qualifying(self, transaction: Stored, account: LedgerAccount, amount: Decimal) -> Decimal | None:
-        """Count the captured share of a mint's qualifying points as earned; returns those of the mint from now on.
+        """Count the captured share of a mint's qualifying points as earned; return the mint's new qualifying points.
 
-        They are those of the captured and the released amount, as if a mint of both had been reverted in part. None for
+        These belong to the captured and the released amount, as if a mint of both had been reverted in part. None for
         a mint whose amount qualifies.
         """
         if transaction.qualifying is None or not amount:
@@ -113,7 +113,7 @@ class MissingAmounts(Movements):
         return qualifying
 
     def _unearn(self, transaction: Stored, account: LedgerAccount, unearned_amount: Decimal) -> bool:
-        """Count so many qualifying points of a settled mint as not earned; true if that is more than before."""
+        """Count this amount of a settled mint's qualifying points as not earned; return True if it has increased."""
         if transaction.qualifying is None:
             # What was released while the mint was pending is not in its amount any more.
             unearned_amount -= self.released_of(transaction)
@@ -140,19 +140,21 @@ class MissingAmounts(Movements):
         self,
         account: LedgerAccount,
         transaction: Stored,
-        back: Returned,
+        returned_points: Returned,
         lots: Iterable[LotUse],
         step: Posting | Capture,
     ) -> None:
-        """Take missing amounts of mints from what the reversal of a debit returned, partly to these lots."""
+        """Take missing amounts of mints from what the reversal of a debit returned, in part to these `lots`."""
         wallet_id, preferred = transaction.debited_wallet_id, tuple(lots)
         for mint in self._mints_to_repay(transaction, account):
-            # The expired part of the mint itself is gone already.
-            shortfall = self.missing_of(mint) - sum((back.expired.get(lot, ZERO) for lot in mint.lots), ZERO)
+            # The expired part of the mint itself was burned already.
+            shortfall = self.missing_of(mint) - sum((returned_points.expired.get(lot, ZERO) for lot in mint.lots), ZERO)
             shortfall = max(ZERO, shortfall)
-            points = min(shortfall, back.arrived)
-            debt = min(shortfall - points, back.repaid)
-            back = Returned(back.arrived - points, back.repaid - debt, back.expired)
+            points = min(shortfall, returned_points.arrived)
+            debt = min(shortfall - points, returned_points.repaid)
+            returned_points = Returned(
+                returned_points.arrived - points, returned_points.repaid - debt, returned_points.expired
+            )
             self.put(self._missing, mint.ledger_transaction_id, shortfall - points - debt)
             if points or debt:
                 moves = moves_from_lots(account, wallet_id, points, mint.ledger_transaction_id, preferred)

@@ -41,18 +41,18 @@ class Movements(Balances):
         """Issue `amount` to the wallet; debt is repaid first. `expires_at` overrides the account's expiry.
 
         `qualifying` points count as earned, in place of the amount; without `is_limited` the wallet may hold any
-        balance. Points that are not available yet wait, unless the mint is `manual`; without an `availability` that of
-        the account counts. Raises AccountInactive, SupplyExceeded, BalanceLimitReached, FiatNotAllowed,
+        balance. Points that are not available yet wait, unless the mint is `manual`; without an `availability`, the
+        terms of the account count. Raises AccountInactive, SupplyExceeded, BalanceLimitReached, FiatNotAllowed,
         PointsNotTracked for an expiry on an account without tracking, ExpiresBeforeAvailable, or InvalidRequest for too
         many fraction digits.
         """
-        _check(account, amount, details, fiat_allowed=False)
+        _check_movement(account, amount, details, fiat_allowed=False)
         refuse_untracked_expiry(account, expires_at)
         self._refuse_over_supply(account, amount)
         if is_limited and account.max_balance is not None:
             self._refuse_over_balance(account, wallet_id, amount)
         if qualifying is not None:
-            _check_qualifying(account, qualifying, is_pending_nothing=manual and not amount)
+            _check_qualifying(account, qualifying, is_pending_zero=manual and not amount)
         happened_at = details.external_event_date or self.at
         if account.expiration_policies:
             self._record_movement(account, wallet_id, EARN, details)
@@ -94,7 +94,7 @@ class Movements(Balances):
     def _expire_at_once(self, mint: Posting, wallet_id: int, amount: Decimal) -> None:
         """Expire points of a mint whose event is so old that they must never be spendable."""
         account = mint.account
-        just_minted = TakeLots(wallet_id, account.ledger_account_id, amount, just_made=True, expires=True)
+        just_minted = TakeLots(wallet_id, account.ledger_account_id, amount, is_newest=True, expires=True)
         # With the moment, the key cannot equal a key used by a client.
         key = f"expiry-{wallet_id}-{mint.details.system_unique_key}-{self.at.timestamp():.6f}"
         # The expiry is dated at the mint, not before: past balances are computed by this moment.
@@ -111,7 +111,8 @@ class Movements(Balances):
         policy_expiry: datetime | None,
         qualifying: Decimal | None,
     ) -> Posting:
-        """Hold a mint until its points are available. They count as issued at once, so `max_supply` cannot prevent it.
+        """Hold a mint until its points are available. They count as issued at once, so that `max_supply` cannot
+        prevent their release.
 
         `expires_at` is the expiry that the mint names, `policy_expiry` the one that the account's rules give.
         """
@@ -150,12 +151,12 @@ class Movements(Balances):
         manual: bool = False,
         held_until: datetime | None = None,
     ) -> Posting:
-        """Take `amount` from the wallet, with `allow_overdraft` into debt where the account has an overdraft.
+        """Take `amount` from the wallet, with `allow_overdraft` into debt if the account has an overdraft.
 
-        A `manual` burn is a hold, which ends at `held_until` unless it was captured.
-        Raises AccountInactive, InsufficientBalance, OverdraftLimitExceeded, CaptureNotSupported or InvalidRequest.
+        A `manual` burn is a hold, which ends at `held_until` unless it was captured. Raises AccountInactive,
+        InsufficientBalance, OverdraftLimitExceeded, CaptureNotSupported or InvalidRequest.
         """
-        _check(account, amount, details, fiat_allowed=True)
+        _check_movement(account, amount, details, fiat_allowed=True)
         if account.expiration_policies:
             self._record_movement(account, wallet_id, SPEND, details)
         if manual:
@@ -191,9 +192,9 @@ class Movements(Balances):
     ) -> Posting:
         """Move `amount` between wallets, value keeping its expiry.
 
-        Raises BalanceLimitReached, and as `burn` does.
+        Raises BalanceLimitReached, and the refusals of `burn`.
         """
-        _check(account, amount, details, fiat_allowed=False)
+        _check_movement(account, amount, details, fiat_allowed=False)
         if from_wallet_id == to_wallet_id:
             raise InvalidRequest(
                 [FieldFault("toWalletId is fromWalletId, and a transfer is between two wallets", pointer="/toWalletId")]
@@ -230,7 +231,7 @@ class Movements(Balances):
         key: str,
         part_of: Step | None = None,
     ) -> None:
-        """Burn the rest of these lots of the wallet, which expired at `moment`."""
+        """Burn these amounts of lots of the wallet, which expired at `moment`."""
         amount = sum((use.amount for use in uses), ZERO)
         lots_taken = TakeLots(wallet_id, account.ledger_account_id, amount, only=uses, expires=True)
         for use in uses:
@@ -246,7 +247,7 @@ class Movements(Balances):
         details: Details,
         only: frozenset[int] | None = None,
     ) -> Posting:
-        """Extend the expiry of lots of the wallet, all or `only` these; raises PointsNotTracked."""
+        """Extend the expiry of lots of the wallet, all or those with ids in `only`; raises PointsNotTracked."""
         if not account.point_tracking_enabled:
             raise PointsNotTracked("The account does not track when points expire.")
         extended_lots = ExtendLots(
@@ -356,17 +357,17 @@ class Movements(Balances):
         )
 
 
-def _check_qualifying(account: LedgerAccount, qualifying: Decimal, *, is_pending_nothing: bool) -> None:
-    """Refuse qualifying points that the account cannot have, and those of a pending mint that can never settle."""
+def _check_qualifying(account: LedgerAccount, qualifying: Decimal, *, is_pending_zero: bool) -> None:
+    """Refuse qualifying points that the account cannot have, or of a pending mint of zero, which can never settle."""
     check_amount(account, qualifying, "qualifyingAmount")
-    if is_pending_nothing:
+    if is_pending_zero:
         fault = FieldFault(
             "qualifyingAmount needs a positive amount where the mint is pending", pointer="/qualifyingAmount"
         )
         raise InvalidRequest([fault])
 
 
-def _check(account: LedgerAccount, amount: Decimal, details: Details, fiat_allowed: bool) -> None:
+def _check_movement(account: LedgerAccount, amount: Decimal, details: Details, fiat_allowed: bool) -> None:
     check_amount(account, amount)
     if not fiat_allowed and details.fiat != NO_FIAT:
         raise FiatNotAllowed("Only burns have a fiat value.")

@@ -1,4 +1,4 @@
-"""Points that the reversal of a debit returns: the lots that they return to, and those of them that have expired."""
+"""Points that the reversal of a debit returns: to which lots they return, and which of them have expired."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -64,18 +64,18 @@ class Returns(MissingAmounts):
         transaction: Stored,
         amount: Decimal,
         uses: tuple[LotUse, ...],
-        before: Decimal,
+        available_before: Decimal,
         cause: str,
         step: Posting | Capture,
         returned_at: datetime | None = None,
     ) -> None:
         """Expire or claw back points that the reversal of a debit has just returned to a wallet.
 
-        `amount` was returned, to lots by `uses`; `before` is what the wallet could spend until then. Points of lots
-        that have expired meanwhile expire at once, at the moment `returned_at` (default now), not when the lots
+        `amount` was returned, to lots by `uses`; `available_before` is what the wallet could spend until then. Points
+        of lots that have expired meanwhile expire at once, at the moment `returned_at` (default now), not when the lots
         expired. The missing amounts of reverted mints are clawed back from the rest.
         """
-        wallet_id, repaid = transaction.from_wallet_id, amount - self._available_of(transaction) + before
+        wallet_id, repaid = transaction.from_wallet_id, amount - self._available_of(transaction) + available_before
         if wallet_id is None:
             return
         expired: dict[datetime, list[LotUse]] = {}
@@ -86,7 +86,7 @@ class Returns(MissingAmounts):
         for moment, lots_of_moment in sorted(expired.items()):
             key = f"expiry-after-{cause}-{moment.timestamp():.6f}"
             self.expire(account, wallet_id, tuple(lots_of_moment), moment, key, step)
-        arrived = self._available_of(transaction) - before
+        arrived = self._available_of(transaction) - available_before
         expired_amounts = {use.ledger_lot_id: use.amount for moment in expired.values() for use in moment}
         lots = (use for use in uses if use.ledger_lot_id not in expired_amounts)
         self._take_missing(account, transaction, Returned(arrived, repaid, expired_amounts), lots, step)
@@ -105,7 +105,7 @@ class Returns(MissingAmounts):
                 self._idle_expiries.setdefault(pair, []).append(expiry)
 
     def _stored_as(self, posting: Posting) -> Stored:
-        """A posting of this session as it will be stored; its id is known when it is written."""
+        """A posting of this session as it will be stored; its id is temporary."""
         position = next(position for position, step in enumerate(self.steps) if step is posting)
         return Stored(
             ledger_transaction_id=temporary_id(position),
@@ -136,14 +136,14 @@ class Returns(MissingAmounts):
                 self._revert_expiry(account, wallet_id, expiry)
 
     def _revert_expiry(self, account: LedgerAccount, wallet_id: int, expiry: Stored) -> None:
-        """Give back what an idle balance lost; of lots that would have expired by now anyhow it is gone again."""
+        """Revert the expiry of an idle balance; points whose lots have expired by now in any case expire again."""
         if account.is_revolving:
             try:
                 self._refuse_over_supply(account, expiry.amount)
             except SupplyExceeded:
                 # What had expired was issued again meanwhile.
                 return
-        before = self._available_of(expiry)
+        available_before = self._available_of(expiry)
         balance, to_lots = self._credit(account, wallet_id, expiry.amount)
         moment = (expiry.external_event_date or self.at).timestamp()
         # With the moments, the key cannot equal a key used by a client.
@@ -159,7 +159,9 @@ class Returns(MissingAmounts):
         )
         self.put(self._settled, expiry.ledger_transaction_id, REVERTED)
         self._add_step(posting)
-        self._settle_returned_points(account, expiry, expiry.amount, returned_by(posting), before, key, posting)
+        self._settle_returned_points(
+            account, expiry, expiry.amount, returned_by(posting), available_before, key, posting
+        )
 
 
 def _total(uses: Iterable[LotUse]) -> Decimal:
@@ -167,5 +169,5 @@ def _total(uses: Iterable[LotUse]) -> Decimal:
 
 
 def returned_by(posting: Posting) -> tuple[LotUse, ...]:
-    """The lots to which a reversal gives back."""
+    """The uses that a reversal gives back to their lots."""
     return tuple(use for move in posting.lot_moves if isinstance(move, RestoreLots) for use in move.returned)

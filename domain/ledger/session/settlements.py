@@ -5,9 +5,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from domain.ledger.availability import NOT_CONFIRMED
-from domain.ledger.lots import (
-    LotMove,
-)
+from domain.ledger.lots import LotMove
 from domain.ledger.postings import NO_FIAT, ZERO, Details, Entry, Fiat, Posting, Stored
 from domain.ledger.records import BURN, MINT, PENDING, REVERT, REVERTED, SETTLED, LedgerAccount
 from domain.ledger.refusals import (
@@ -37,7 +35,7 @@ class LedgerSession(ConfirmationSession):
         burn_available: bool = False,
         partial_fiat: Decimal | None = None,
     ) -> Posting:
-        """Revert a transaction by a new one, linked both ways; a pending one is released.
+        """Revert a transaction by a new one, linked both ways; a pending transaction is released.
 
         If a mint was spent, `allow_overdraft` takes the missing part into debt; `burn_available` burns the available
         part and records the rest as missing. Raises AlreadyReverted, NotRevertible, InsufficientBalance,
@@ -81,14 +79,14 @@ class LedgerSession(ConfirmationSession):
         self._add_step(posting)
         # A part of the keys of expiries that this refund causes; `returned_before` differs for each refund of a burn.
         cause = f"refund-{transaction_id}-{returned_before}"
-        # Points of lots that have expired since the burn expire now; of the rest, missing amounts of mints are taken.
+        # Points of lots that have expired since the burn expire now; missing amounts of mints are taken from the rest.
         self._settle_returned_points(
             account, transaction, amount, returned_by(posting), available_before, cause, posting
         )
         return posting
 
     def end_hold(self, transaction: Stored, account: LedgerAccount, ended_at: datetime | None = None) -> None:
-        """Release a pending transaction whose hold has ended: at `ended_at`, or when its time was over.
+        """Release a pending transaction whose hold has ended: at `ended_at`, or by default at the end of its time.
 
         The points of a mint that waited in vain for an event are cancelled. Like an expiry, the release is no action
         of the member, so it does not delay the expiry of an idle balance.
@@ -145,9 +143,10 @@ class LedgerSession(ConfirmationSession):
     ) -> Posting | None:
         """Revert a mint in part, so that `amount` of it is reverted in total, or as much as is available.
 
-        The set-aside amount of a pending mint is lowered. The missing amount of a settled one is recorded. `unearned`
-        of its qualifying points do not count any more; it equals `amount` unless some has expired, or others qualify.
-        None if nothing can be taken or recorded, or the transaction is not a mint. Raises AccountInactive.
+        The reserved amount of a pending mint is lowered. The missing amount of a settled mint is recorded. `unearned`
+        of its qualifying points no longer count, by default `amount`: both differ if a part has expired, or if not the
+        amount qualifies. Returns None if nothing can be taken or recorded, or the transaction is not a mint. Raises
+        AccountInactive.
         """
         status, wallet_id = self.status_of(transaction), transaction.to_wallet_id
         if transaction.transaction_type != MINT or wallet_id is None or status == REVERTED:
@@ -164,13 +163,15 @@ class LedgerSession(ConfirmationSession):
         taken_amount = min(due, self.holding(wallet_id, account.ledger_account_id).available)
         if not taken_amount and due == self.missing_of(transaction) and not is_less_earned:
             return None
-        moves = moves_from_lots(account, wallet_id, taken_amount, first_of=transaction.ledger_transaction_id)
+        moves = moves_from_lots(
+            account, wallet_id, taken_amount, first_transaction_id=transaction.ledger_transaction_id
+        )
         posting = self._take_part(account, transaction, taken_amount, moves, details)
         self._note_missing(transaction, posting, due - taken_amount)
         return posting
 
     def _lower(self, transaction: Stored, account: LedgerAccount, amount: Decimal, details: Details) -> Posting:
-        """Lower the set-aside amount of a pending mint, to zero if `amount` is all of it."""
+        """Lower the reserved amount of a pending mint, to zero if `amount` is all of it."""
         if amount >= self.amount_of(transaction):
             return self.revert(transaction, account, details)
         wallet_id = transaction.credited_wallet_id
@@ -217,7 +218,9 @@ class LedgerSession(ConfirmationSession):
             else:
                 raise InsufficientBalance(f"Only {available} of the {amount} points to take back are left.")
         entries = self._debit(account, wallet_id, amount - shortfall, shortfall)
-        moves = moves_from_lots(account, wallet_id, amount - shortfall, first_of=transaction.ledger_transaction_id)
+        moves = moves_from_lots(
+            account, wallet_id, amount - shortfall, first_transaction_id=transaction.ledger_transaction_id
+        )
         return reversal(
             transaction, account, details, amount, (*entries, Entry(None, amount)), lot_moves=moves, minted=-amount
         )
@@ -257,7 +260,7 @@ class LedgerSession(ConfirmationSession):
         debit = self._debit(account, receiver, amount, ZERO)
         balance, to_lots = self._credit(account, sender, amount)
         moves = (
-            *moves_from_lots(account, receiver, amount, first_of=transaction.ledger_transaction_id),
+            *moves_from_lots(account, receiver, amount, first_transaction_id=transaction.ledger_transaction_id),
             *self._restored(account, transaction, transaction.amount, to_lots),
         )
         entries = (*debit, Entry(sender, amount, balance.current))

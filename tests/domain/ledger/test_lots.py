@@ -111,20 +111,20 @@ def test_a_new_lot_can_be_spent_at_once_after_older_ones():
 def test_the_lot_just_made_can_be_taken_before_all_others():
     allocator = Allocator([lot(1, 5, 0)])
     allocator.apply(8, NewLot(1, 1, Decimal(7), None))
-    allocator.apply(9, TakeLots(1, 1, Decimal(7), just_made=True))
+    allocator.apply(9, TakeLots(1, 1, Decimal(7), is_newest=True))
     assert uses_of(allocator, 9) == [(FIRST_NEW_LOT, 7)]
     assert remaining_by_lot(allocator) == {}
 
 
 def test_the_lots_of_a_transaction_can_go_first():
     allocator = Allocator([lot(1, 5, 0), lot(2, 5, 9, transaction=4), lot(3, 5, 1)])
-    allocator.apply(9, TakeLots(1, 1, Decimal(12), first_of=4))
+    allocator.apply(9, TakeLots(1, 1, Decimal(12), first_transaction_id=4))
     assert uses_of(allocator, 9) == [(2, 5), (1, 5), (3, 2)]
 
 
 def test_preferred_lots_give_after_those_of_the_transaction():
     allocator = Allocator([lot(1, 5, 0), lot(2, 5, 9, transaction=4), lot(3, 5), lot(4, 5, 1)])
-    allocator.apply(9, TakeLots(1, 1, Decimal(17), first_of=4, preferred=frozenset({3})))
+    allocator.apply(9, TakeLots(1, 1, Decimal(17), first_transaction_id=4, preferred=frozenset({3})))
     assert uses_of(allocator, 9) == [(2, 5), (3, 5), (1, 5), (4, 2)]
 
 

@@ -88,7 +88,7 @@ def test_a_shortfall_is_taken_from_lots_of_the_mint_and_then_from_returned_ones(
     ledger.revert(stored_transaction(uses=uses, mints_to_repay=(mint,)), TRACKED, KEY)
     _, expiry_step, part = ledger.steps
     assert (expiry_step.amount, expiry_step.is_expiry) == (3, True)
-    assert part.lot_moves == (TakeLots(ANA, 1, Decimal(4), first_of=7, preferred=frozenset({2})),)
+    assert part.lot_moves == (TakeLots(ANA, 1, Decimal(4), first_transaction_id=7, preferred=frozenset({2})),)
     assert balances_of(ledger) == (3, 0, 0)
 
 

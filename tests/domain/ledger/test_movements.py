@@ -223,7 +223,7 @@ def test_points_that_expire_by_the_moment_of_their_mint_are_burned_at_once(expir
         [] if balance_after else [(step, 10, [(ANA, -10, 0), (None, 10, None)])]
     )
     assert [expiry.lot_moves for expiry in expiries] == (
-        [] if balance_after else [(TakeLots(ANA, 1, Decimal(10), just_made=True, expires=True),)]
+        [] if balance_after else [(TakeLots(ANA, 1, Decimal(10), is_newest=True, expires=True),)]
     )
 
 

@@ -255,14 +255,14 @@ def test_lots_give_the_part_of_a_reverted_mint_that_does_not_become_debt():
     step = session(overdraft_account, ana=amounts(current=6)).revert(
         stored_transaction(MINT), overdraft_account, KEY, allow_overdraft=True
     )
-    assert step.lot_moves == (TakeLots(ANA, 1, Decimal(6), first_of=8),)
+    assert step.lot_moves == (TakeLots(ANA, 1, Decimal(6), first_transaction_id=8),)
 
 
 def test_a_reverted_mint_takes_from_its_own_lots_first():
     ledger = session(TRACKED, ana=amounts(current=30))
     [move] = ledger.revert(stored_transaction(MINT), TRACKED, KEY).lot_moves
     assert isinstance(move, TakeLots)
-    assert (move.amount, move.first_of) == (10, 8)
+    assert (move.amount, move.first_transaction_id) == (10, 8)
 
 
 @pytest.mark.parametrize(

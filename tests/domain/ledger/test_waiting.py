@@ -281,7 +281,7 @@ def test_the_rest_of_a_mint_is_the_part_that_did_not_expire_on_arrival():
     ledger.expire_arrived(capture, Decimal(30), ledger.at)
     assert (ledger.left_of(capture), balance_and_pending(ledger)) == (70, (70, 0))
     [move] = ledger.steps[-1].lot_moves
-    assert (move.wallet_id, move.amount, move.first_of, move.expires) == (ANA, 30, 8, True)
+    assert (move.wallet_id, move.amount, move.first_transaction_id, move.expires) == (ANA, 30, 8, True)
     # A revert of the mint takes only these.
     settled_mint = waiting(status=SETTLED, amount=Decimal(100))
     assert ledger.revert(settled_mint, POINTS, details("revert")).amount == 70
