@@ -55,7 +55,7 @@ class CouponBook:
     max_discount_per_use: Decimal | None
     min_order_total: Decimal | None
     restore_on_cancel: bool
-    # The worth of a coupon in money; None for none.
+    # The worth of a coupon in money; None if it has none.
     face_value: Decimal | None
     is_value_coupon: bool
     assignment_required_points: Decimal | None
@@ -85,7 +85,7 @@ class CouponBook:
     coupon_count: int
     total_assigned: Decimal
     total_usages: Decimal
-    # The end of the lock of its coupons that lasts longest; before then there may be locks.
+    # The latest end of a lock of its coupons; from then on, none of them is locked.
     locked_until: Internal[datetime | None]
     external_key: str | None
     created_at: datetime
@@ -101,25 +101,26 @@ class BookArchived(Conflict, slug="coupon-book-archived", title="The coupon book
 
 
 def stock_left(book: CouponBook, unassigned: int | None = None) -> Decimal | None:
-    """The amount of the book that can still be assigned; None if unlimited. `unassigned` counts free codes of a list.
+    """The amount of the book that can still be assigned; None if unlimited.
 
-    Each code of a list goes to one member; otherwise `maxCouponCount` limits the total, and `maxAssignedPerCoupon` also
-    limits a single code. A single book without its code has nothing to assign.
+    Each code of a `list` book goes to one member; `unassigned` is the number of its free codes. In other books
+    `maxCouponCount` limits the total, and in a `single` book also `maxAssignedPerCoupon`. A `single` book that has no
+    code yet has nothing to assign.
     """
     if book.type == LIST:
         return Decimal(unassigned or 0)
     if book.type == SINGLE and not book.coupon_count:
         return Decimal(0)
-    caps = [book.max_coupon_count]
+    limits = [book.max_coupon_count]
     if book.type == SINGLE:
-        caps.append(book.max_assigned_per_coupon)
-    lowest = min((cap for cap in caps if cap is not None), default=None)
+        limits.append(book.max_assigned_per_coupon)
+    lowest = min((limit for limit in limits if limit is not None), default=None)
     return None if lowest is None else lowest - book.total_assigned
 
 
 @dataclass(frozen=True, slots=True)
 class Coupon:
-    """A code of a book; the one coupon of a codeless book has none.
+    """A code of a book; the one coupon of a codeless book has no code.
 
     `position` numbers the coupons of a book in the order in which they were added, from 1, without a gap.
     """
@@ -133,13 +134,13 @@ class Coupon:
     total_usages: Decimal
     custom_attributes: Personal[Mapping[str, Any]]
     expired_at: datetime | None
-    # Until then a code that nobody has is kept for the member who has locked it.
+    # Until then an unassigned code is reserved for the member who has locked it.
     locked_until: Internal[datetime | None]
     created_at: datetime
     updated_at: datetime
 
     def is_locked(self, at: datetime) -> bool:
-        """True if the code is kept for a member."""
+        """True if the code is reserved for a member."""
         return self.locked_until is not None and at < self.locked_until
 
 
@@ -167,8 +168,8 @@ def refuse_codes(book: CouponBook, codes: Sequence[str]) -> None:
     if book.type == SINGLE and book.coupon_count + len(codes) > 1:
         raise CodesNotAccepted("A book of the type single has one code.")
     if len(set(codes)) < len(codes):
-        twice = next(code for code, count in Counter(codes).items() if count > 1)
-        raise CodeTaken(f"The code {twice} is named twice.")
+        repeated_code = next(code for code, count in Counter(codes).items() if count > 1)
+        raise CodeTaken(f"The code {repeated_code} is named twice.")
 
 
 # Capital letters and digits without those that look alike (0 O, 1 I L, 2 Z, 5 S, 8 B, U V).
@@ -182,7 +183,7 @@ class RandomSource(Protocol):
     """A source of random values that nobody can predict, such as `secrets.SystemRandom()`."""
 
     def choices(self, population: str, *, k: int) -> list[str]:
-        """The given number of characters of the alphabet, each with the same probability."""
+        """`k` random characters of `population`, each with the same probability."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +200,7 @@ class CodePattern:
         """The entropy of a code: the binary logarithm of the number of possible codes."""
         return self.length * math.log2(len(self.alphabet))
 
-    def as_members(self) -> dict[str, Any]:
+    def as_document(self) -> dict[str, Any]:
         """The pattern as stored and returned."""
         return {name: getattr(self, name) for name in self.__slots__}
 

@@ -42,7 +42,8 @@ class UsageDetails:
 class PointsCharge:
     """Moves the points of usages in the ledger session of a unit of work.
 
-    `transaction_id` returns the id of the nth posting. `stored` are the transactions that may be captured or reverted.
+    `transaction_id` returns the id of the posting at a position, counted from 0. `stored` are the transactions that
+    may be captured or reverted.
     """
 
     def __init__(
@@ -52,23 +53,23 @@ class PointsCharge:
         transaction_id: Callable[[int], int | None],
     ) -> None:
         self._session = session
-        self._by_key = accounts_by_key
+        self._accounts_by_key = accounts_by_key
         self._transaction_id = transaction_id
         self.stored: dict[int, Stored] = {}
 
     def account_of(self, book: CouponBook) -> LedgerAccount | None:
-        """The current account of the book's points, or else the organization's default account."""
+        """The current account of the book's points, or else the default account of the organization; None for none."""
         config = book.required_points_config
         if config:
-            account = self._by_key.get(config["ledgerAccountKey"])
+            account = self._accounts_by_key.get(config["ledgerAccountKey"])
         else:
-            account = next((account for account in self._by_key.values() if account.is_default_account), None)
+            account = next((account for account in self._accounts_by_key.values() if account.is_default_account), None)
         return None if account is None else self._session.accounts.get(account.ledger_account_id)
 
     def pay(
         self, wallet_id: int, book: CouponBook, price: Decimal, details: UsageDetails, usage_key: str
     ) -> int | None:
-        """Charge `price` points, or those of `details`; returns the transaction's id, None if no points move.
+        """Charge `price` points, or those of `details`; return the transaction's id, None if no points move.
 
         Raises the refusals of the ledger, such as InsufficientBalance, and has then changed nothing.
         """
@@ -84,27 +85,27 @@ class PointsCharge:
             amount = round_down(account, amount)
             if not amount:
                 return None
-        number, posted = self._next(), self._details(details, usage_key)
+        position, posting_details = self._next_position(), self._posting_details(details, usage_key)
         try:
             if amount > 0:
-                self._session.burn(account, wallet_id, amount, posted)
+                self._session.burn(account, wallet_id, amount, posting_details)
             else:
-                self._session.mint(account, wallet_id, -amount, posted)
+                self._session.mint(account, wallet_id, -amount, posting_details)
         except InvalidRequest as invalid:
             pointer = "/amount" if details.points_override is None else "/pointsOverride"
             raise InvalidRequest([replace(fault, pointer=pointer) for fault in invalid.faults]) from invalid
-        return self._transaction_id(number)
+        return self._transaction_id(position)
 
     def reverse(self, ledger_transaction_id: int, details: UsageDetails, usage_key: str) -> int | None:
         """Revert the points of a usage; None if they were reverted before. Raises the refusals of the ledger."""
         charge = self.stored[ledger_transaction_id]
         if charge.status == REVERTED:
             return None
-        number = self._next()
+        position = self._next_position()
         self._session.revert(
-            charge, self._session.accounts[charge.ledger_account_id], self._details(details, usage_key)
+            charge, self._session.accounts[charge.ledger_account_id], self._posting_details(details, usage_key)
         )
-        return self._transaction_id(number)
+        return self._transaction_id(position)
 
     def _capture(self, wallet_id: int, pending: int) -> int:
         charge = self.stored.get(pending)
@@ -114,10 +115,11 @@ class PointsCharge:
         self._session.capture(charge, account)
         return pending
 
-    def _next(self) -> int:
+    def _next_position(self) -> int:
+        """The position of the next posting; captures, which are other steps, are not counted."""
         return sum(isinstance(step, Posting) for step in self._session.steps)
 
-    def _details(self, details: UsageDetails, usage_key: str) -> Details:
+    def _posting_details(self, details: UsageDetails, usage_key: str) -> Details:
         return Details(
             system_unique_key=f"coupon-usage-{usage_key}",
             external_id=details.external_id,

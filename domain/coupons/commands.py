@@ -15,11 +15,11 @@ ONE = Decimal(1)
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Command to assign `amount` of the named coupon, or of the next one of the book.
+    """Command to assign `amount` of `coupon`, or of the next coupon of the book if it is None.
 
-    The assignment becomes a lot of its own, with this expiry (None is never) and this data. `order_total` is that of
-    the order that the coupon is for, if it is known, and `occasion` that of the event that causes the assignment. A
-    value coupon has its whole value, unless `remaining_value` says what is left of it.
+    The assignment becomes a lot that expires at `expires_at` (None is never). `order_total` is the total of the order
+    that the coupon is for, if it is known, and `occasion` the occasion of the event that causes the assignment. A value
+    coupon has its whole value, unless `remaining_value` is set.
     """
 
     amount: Decimal = ONE
@@ -33,10 +33,10 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Command to use `amount` of the named coupon, or of any of the book; lots that expire soonest are used first.
+    """Command to use `amount` of `coupon`, or of any coupons of the book if it is None, in the order of expiry.
 
     `bypass` ignores the expiry of lots and the limits per period. `auto_assign` assigns missing coupons first.
-    `order_total` and `occasion` are as in an assignment.
+    `order_total` and `occasion` are the same as in an assignment.
     """
 
     amount: Decimal = ONE
@@ -48,7 +48,7 @@ class Use:
     occasion: Occasion | None = None
 
     def refuse_without_value(self) -> None:
-        """Refuse a use of a value coupon that does not say how much it takes."""
+        """Refuse a use of a value coupon without the amount that it takes from the value."""
         if not self.amount_discounted:
             fault = "amountDiscounted is needed: how much of the value the use takes"
             raise InvalidRequest([FieldFault(fault, pointer="/amountDiscounted")])
@@ -56,7 +56,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """Command to lock the named coupon, or any of the book; `auto_assign` locks one of the stock if there is none."""
+    """Command to lock `coupon`, or any of the book; `auto_assign` locks one of the stock if the member has none."""
 
     expires_at: datetime
     system_unique_key: str

@@ -45,7 +45,7 @@ ENVIRONMENT = Environment(
 )
 """The variables of conditions, the same as in campaign rules."""
 
-_KEPT_PROGRAMS = 10_000
+_MAX_PROGRAMS = 10_000
 
 
 def check_condition(condition: Mapping[str, Any]) -> None:
@@ -67,7 +67,7 @@ def check_condition(condition: Mapping[str, Any]) -> None:
 
 
 def holds(condition: Mapping[str, Any], context: Mapping[str, Any]) -> bool:
-    """True if a stored condition holds; one that cannot be evaluated, as for a missing attribute, does not hold."""
+    """True if a stored condition holds; one that cannot be evaluated, such as for a missing attribute, does not."""
     if not condition:
         return True
     try:
@@ -93,7 +93,7 @@ def context_of(
 ) -> dict[str, Any]:
     """The variables of conditions; `balances` by account key and alias, `badges` by badge key.
 
-    `orders` are those before `now`, needed only by conditions that read them.
+    `orders` are the member's orders before `now`, needed only by conditions that read them.
     """
     return {
         "member": member_variable(member, orders),
@@ -113,7 +113,7 @@ def _program_of(condition: Mapping[str, Any]) -> Program:
         [(form, source)] = condition.items()
         node = parse(source) if form == "expression" else from_tree(source)
         program = compile_expression(node, ENVIRONMENT, BOOL)
-        if len(_programs) >= _KEPT_PROGRAMS:
+        if len(_programs) >= _MAX_PROGRAMS:
             _programs.clear()
         _programs[key] = program
     return program

@@ -14,12 +14,12 @@ _WIDE = Context(prec=1000)
 def discount_of(book: CouponBook, total: Decimal | None, remaining: Decimal | None = None) -> Decimal | None:
     """The discount on an order of `total`, rounded half away from zero to hundredths; None if it is not known.
 
-    A book says what it gives by `discountAmount` where its `discountType` is an amount or a percentage. It gives at
-    most `maxDiscountPerUse`, and the total. A value coupon gives its `remaining` value, a new one its whole value.
+    A book gives its `discountAmount`, an amount or a percentage by its `discountType`, but at most `maxDiscountPerUse`
+    and the total. A value coupon gives its `remaining` value; None is a new one, which gives its whole value.
     """
     if book.is_value_coupon and book.face_value is not None:
-        most = [limit for limit in (book.max_discount_per_use, total) if limit is not None]
-        return min([book.face_value if remaining is None else remaining, *most])
+        limits = [limit for limit in (book.max_discount_per_use, total) if limit is not None]
+        return min([book.face_value if remaining is None else remaining, *limits])
     if book.discount_amount is None:
         return None
     if book.discount_type == AMOUNT:
@@ -28,5 +28,5 @@ def discount_of(book: CouponBook, total: Decimal | None, remaining: Decimal | No
         discount = _WIDE.divide(_WIDE.multiply(total, book.discount_amount), Decimal(100))
     else:
         return None
-    most = [limit for limit in (book.max_discount_per_use, total) if limit is not None]
-    return min([discount, *most]).quantize(_HUNDREDTH, ROUND_HALF_UP, _WIDE)
+    limits = [limit for limit in (book.max_discount_per_use, total) if limit is not None]
+    return min([discount, *limits]).quantize(_HUNDREDTH, ROUND_HALF_UP, _WIDE)

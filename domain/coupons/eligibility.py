@@ -1,7 +1,7 @@
 """Eligibility of a member for coupons of a book: a list of rules, each with its own refusal.
 
 An assignment or a use raises the first refusal; a dry run lists them all. A book is in a member's list if the member
-could use it now: a coupon that the member has, or one that the same call would assign.
+could use it now, with a coupon that the member has or that the same call would assign.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -85,7 +85,7 @@ class Attempt:
 def exclusions(
     book: CouponBook, facts: MemberFacts, attempt: Attempt, without: Collection[type[Conflict]] = ()
 ) -> Iterator[Conflict]:
-    """All reasons for refusal, in the order in which they are refused; rules in `without` are not checked."""
+    """All reasons for refusal, in the order of the rules; rules whose refusal is in `without` are not checked."""
     for purposes, refusal, rule in _RULES:
         if purposes & attempt.purpose and refusal not in without:
             why = rule(book, facts, attempt)
@@ -112,6 +112,7 @@ def exclusions_of_list(book: CouponBook, facts: MemberFacts, order_total: Decima
     return reasons if shortage is None else [*reasons, OutOfStock(shortage)]
 
 
+# Returns the reason why an attempt is refused, None if it is not.
 _Rule = Callable[[CouponBook, MemberFacts, Attempt], str | None]
 
 
@@ -140,7 +141,7 @@ def _no_longer_valid(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> 
 
 
 def _clock(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> tuple[datetime, tzinfo]:
-    """The moment, and the zone in which days and hours of the book are meant."""
+    """The moment of the attempt, and the zone of the book's days and hours."""
     at, zone = attempt.occasion or Occasion(facts.at)
     return at, zone or zone_of(book, facts.zone)
 
@@ -185,10 +186,10 @@ def _condition(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | 
 
 
 def _order_total(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
-    least, total = book.min_order_total, attempt.order_total
-    if least is None or total is None or total >= least:
+    minimum, total = book.min_order_total, attempt.order_total
+    if minimum is None or total is None or total >= minimum:
         return None
-    return f"The coupon book needs an order of at least {_plain(least)}, and this one has a total of {_plain(total)}."
+    return f"The coupon book needs an order of at least {_plain(minimum)}, and this one has a total of {_plain(total)}."
 
 
 def _stock(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
@@ -202,36 +203,36 @@ def _stock(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None
 
 
 def _quota(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
-    most = book.max_assigned_per_member
-    if most is None or facts.assigned + attempt.amount <= most:
+    maximum = book.max_assigned_per_member
+    if maximum is None or facts.assigned + attempt.amount <= maximum:
         return None
-    return f"A member may have {most} of the coupon book, and this one has had {_plain(facts.assigned)}."
+    return f"A member may have {maximum} of the coupon book, and this one has had {_plain(facts.assigned)}."
 
 
 def _usage_limit(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
-    most = book.max_usages_per_period
-    if most is None or facts.used_in_period + ONE <= most:
+    maximum = book.max_usages_per_period
+    if maximum is None or facts.used_in_period + ONE <= maximum:
         return None
-    return f"The coupon book may be used {most} times {book.usage_period_type}."
+    return f"The coupon book may be used {maximum} times {book.usage_period_type}."
 
 
 def _discount_limit(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
-    most = book.max_discount_per_period
-    if most is None:
+    maximum = book.max_discount_per_period
+    if maximum is None:
         return None
-    discounted, more = facts.discounted_in_period, attempt.amount_discounted
+    discounted, discount = facts.discounted_in_period, attempt.amount_discounted
     # A use without a discount does not count against the limit, and a book that allows one is listed.
-    if not more or discounted + more <= most:
+    if not discount or discounted + discount <= maximum:
         return None
-    limit = f"{_plain(most)} {book.discount_period_type}"
+    limit = f"{_plain(maximum)} {book.discount_period_type}"
     return f"The discount is limited to {limit}, of which {_plain(discounted)} was used."
 
 
 def _discount_too_high(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
-    most, discount = book.max_discount_per_use, attempt.amount_discounted
-    if most is None or discount is None or discount <= most:
+    maximum, discount = book.max_discount_per_use, attempt.amount_discounted
+    if maximum is None or discount is None or discount <= maximum:
         return None
-    return f"One use may give a discount of {_plain(most)}, not {_plain(discount)}."
+    return f"One use may give a discount of {_plain(maximum)}, not {_plain(discount)}."
 
 
 def _points(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
@@ -242,7 +243,7 @@ def _points(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | Non
 
 
 def points_needed(book: CouponBook, purpose: frozenset[str]) -> Decimal:
-    """The points that the book requires."""
+    """The points that the book requires for an assignment, a use, or both."""
     assignment = (book.assignment_required_points or ZERO) if ASSIGN & purpose else ZERO
     usage = (book.usage_required_points or ZERO) if USE & purpose else ZERO
     return assignment + usage

@@ -1,4 +1,4 @@
-"""Locks of coupons: a coupon is kept for a member who is about to use it, until a moment."""
+"""Locks of coupons: until a moment, a coupon is reserved for a member who is about to use it."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,8 +13,8 @@ DEFAULT_VALIDITY, MAX_VALIDITY = "PT30M", "P7D"
 class CouponLock:
     """A lock of one use of a coupon, which ends at `expires_at`, or at `ended_at` by its use or its release.
 
-    It keeps something of the lot `coupon_lot_id` of the member, or without one something of the stock, which is
-    assigned when it is used.
+    It reserves a coupon of the member's lot `coupon_lot_id`, or if this is None, a coupon of the stock, which is
+    assigned when the lock is used.
     """
 
     organization_id: int
@@ -33,7 +33,7 @@ class CouponLock:
     updated_at: datetime
 
     def is_active(self, at: datetime) -> bool:
-        """True while the lock keeps its coupon."""
+        """True while the lock reserves its coupon."""
         return self.ended_at is None and at < self.expires_at
 
     @property
@@ -47,7 +47,7 @@ class UnknownCouponLock(NotFound, title="The coupon lock does not exist"):
 
 
 class CouponLocked(Conflict, title="The coupon is locked"):
-    """The coupon is kept for a use that names its lock."""
+    """The coupon is reserved for a use that names its lock."""
 
 
 class CouponLockEnded(Conflict, title="The coupon lock has ended"):
@@ -55,6 +55,6 @@ class CouponLockEnded(Conflict, title="The coupon lock has ended"):
 
 
 def refuse_ended(lock: CouponLock, at: datetime) -> None:
-    """Raise CouponLockEnded for a lock that keeps its coupon no more."""
+    """Raise CouponLockEnded for a lock that no longer reserves its coupon."""
     if not lock.is_active(at):
         raise CouponLockEnded(f"The coupon lock {lock.coupon_lock_key} has ended.")

@@ -22,8 +22,8 @@ class CouponLot:
 
     `coupon_lot_id` is the id of the assignment. `amount` is the assigned amount less what was reversed; `amount_owed`
     is the used part of a reversed assignment, which is taken as soon as its use is reverted. `custom_attributes` are
-    the assignment's `couponData`; nothing of a lot can be used from `expired_at` on. Of value coupons, `value` is that
-    of each, and `remaining_value` what is left of all: a coupon counts as used once nothing is left of it.
+    the assignment's `couponData`; nothing of a lot can be used from `expired_at` on. For value coupons, `value` is the
+    value of one, and `remaining_value` what is left of the value of all: a coupon whose value is gone counts as used.
     """
 
     organization_id: int
@@ -43,7 +43,7 @@ class CouponLot:
 
     @property
     def is_begun(self) -> bool:
-        """True if anything of the lot is used, be it a part of the value of one coupon."""
+        """True if anything of the lot is used, even if only a part of the value of one coupon."""
         if self.amount_used > 0 or self.value is None or self.remaining_value is None:
             return self.amount_used > 0
         return self.remaining_value < self.amount * self.value
@@ -64,11 +64,11 @@ class CouponLot:
             raise ValueExceeded(f"A value of {remaining:f} remains, not {discounted:f}.", available=remaining)
 
     def after_use(self, amount: Decimal, at: datetime, discounted: Decimal | None = None) -> CouponLot:
-        """The lot after a use of `amount`; that of a value coupon takes `discounted` of the value instead."""
+        """The lot after a use of `amount`; a use of a value coupon takes `discounted` of the value instead."""
         if self.value is None or self.remaining_value is None or discounted is None:
             return replace(self, amount_used=self.amount_used + amount, updated_at=at)
         remaining = self.remaining_value - discounted
-        return replace(self, amount_used=self._used_at(remaining), remaining_value=remaining, updated_at=at)
+        return replace(self, amount_used=self._used_amount_at(remaining), remaining_value=remaining, updated_at=at)
 
     def after_reverted_assignment(self, amount: Decimal, at: datetime, *, owed: Decimal = ZERO) -> CouponLot:
         """The lot after a reversal of `amount` of the assignment; `owed` is taken when its use is reverted."""
@@ -76,7 +76,7 @@ class CouponLot:
         return after._within_its_value(self.remaining_value)
 
     def after_reverted_use(self, amount: Decimal, at: datetime, discounted: Decimal | None = None) -> CouponLot:
-        """The lot after the reversal of a use of `amount`; of a value coupon, `discounted` goes back to the value.
+        """The lot after the reversal of a use of `amount`; for a value coupon, `discounted` goes back to the value.
 
         If the assignment was reversed before, the part of it that is still owed is removed from the lot now, as far as
         this reversal makes it unused.
@@ -84,7 +84,7 @@ class CouponLot:
         remaining = None
         if self.value is not None and self.remaining_value is not None and discounted is not None:
             remaining = self.remaining_value + discounted
-            amount = self.amount_used - self._used_at(remaining)
+            amount = self.amount_used - self._used_amount_at(remaining)
         due = min(amount, self.amount_owed)
         after = replace(
             self,
@@ -95,8 +95,8 @@ class CouponLot:
         )
         return after._within_its_value(remaining)
 
-    def _used_at(self, remaining: Decimal) -> Decimal:
-        """The number of coupons that are used up when `remaining` is left of the value of all."""
+    def _used_amount_at(self, remaining: Decimal) -> Decimal:
+        """The number of coupons that are used up if `remaining` is left of the value of all coupons."""
         whole, part = divmod(remaining, self.value or ONE)
         return max(ZERO, self.amount - whole - (ONE if part else ZERO))
 
@@ -108,7 +108,7 @@ class CouponLot:
 
 
 def order_of_use(lot: CouponLot) -> tuple[Any, ...]:
-    """The sort key of the order of use: soonest to expire first, never last; of equals the oldest first."""
+    """The sort key of the order of use: soonest to expire first, never last; of equal ones the oldest first."""
     # Ids of a dry run are negative and fall; stored lots are older than those.
     age = (lot.created_at, lot.coupon_lot_id < 0, abs(lot.coupon_lot_id))
     return (lot.expired_at is None, lot.expired_at or lot.created_at, *age)
@@ -120,12 +120,13 @@ def last_expiry(lots: Collection[CouponLot]) -> datetime | None:
     return None if None in moments else max((moment for moment in moments if moment is not None), default=None)
 
 
+# The number of lots that are read first, and the factor of each further reading.
 _FIRST, _FACTOR = 1, 8
 
 
 @dataclass(frozen=True, slots=True)
 class LotRange:
-    """The lots that a use may take from: those of a book, or of one of its coupons, with or without expired ones.
+    """The lots from which a use may take: the lots of a book, or of one of its coupons, with or without expired ones.
 
     They belong to one member, and each has an amount left.
     """
@@ -136,8 +137,8 @@ class LotRange:
 
     def contains(self, lot: CouponLot, at: datetime) -> bool:
         """True if a lot of the book belongs to the range at `at`."""
-        is_wanted = self.coupon_id in (None, lot.coupon_id) and lot.unused_amount > 0
-        return is_wanted and (self.with_expired or not lot.has_expired(at))
+        is_in_range = self.coupon_id in (None, lot.coupon_id) and lot.unused_amount > 0
+        return is_in_range and (self.with_expired or not lot.has_expired(at))
 
 
 class LotSource(Protocol):
@@ -163,7 +164,7 @@ class LotReading:
         self._limits: dict[LotRange, int] = {}
 
     def is_next(self, member_id: int, lot_range: LotRange, lot: CouponLot | None) -> bool:
-        """True if `lot`, the first one read, precedes all lots not read yet; None is the end of the lots."""
+        """True if no unread lot precedes `lot`, the first usable lot read so far, or None if none is usable."""
         place = lot_range, member_id
         if place in self._complete:
             return True
@@ -171,10 +172,10 @@ class LotReading:
         return lot is not None and last is not None and order_of_use(lot) <= order_of_use(last)
 
     def read_more(self, member_id: int, lot_range: LotRange, count: int) -> list[CouponLot]:
-        """Read the next lots of the range, at least `count` if there are so many.
+        """Read the next lots of the range, at least `count` of them if they exist.
 
-        They are read for all members of the unit of work, each time eight times as many as before, so that the number
-        of statements hardly grows with the amount used.
+        Each reading is for all members of the unit of work, and reads eight times as many lots as the previous one, so
+        that the number of statements hardly grows with the amount used.
         """
         places = {(lot_range, holder_id) for holder_id in (member_id, *self._source.member_ids)} - self._complete
         limit = max(count, self._limits.get(lot_range, _FIRST))
@@ -201,7 +202,7 @@ def zone_of(book: CouponBook, zone: tzinfo) -> tzinfo:
 
 
 def period_starts(book: CouponBook, at: datetime, zone: tzinfo) -> tuple[datetime | None, datetime | None]:
-    """The starts of the periods of uses and of discounts; None where the book has no such limit.
+    """The starts of the periods of uses and of discounts; None if the book has no such limit.
 
     `zone` is the organization's, for books without a time zone of their own.
     """

@@ -1,4 +1,4 @@
-"""Reasons why nobody, or not this member, or not now, can have or use a coupon; lists report them as exclusions."""
+"""Reasons why a member cannot have or use a coupon of a book now; lists report them as exclusions."""
 
 from domain.problems import Conflict
 

@@ -26,7 +26,7 @@ from domain.members import Member
 from domain.problems import Conflict, Refusal
 
 # The ledger itself checks whether the points suffice: it knows the actual price, which may differ from the book's.
-_LEDGER_SAYS: frozenset[type[Conflict]] = frozenset({InsufficientBalance})
+_CHECKED_BY_LEDGER: frozenset[type[Conflict]] = frozenset({InsufficientBalance})
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,23 +102,23 @@ class CouponService:
         return self._record(book, member_coupon, amounts, details, key, transaction_id)
 
     def _refuse_assignment(self, member: Member, book: CouponBook, attempt: Attempt) -> None:
-        """Raise the first reason of the book against an assignment."""
+        """Raise the first reason for which the book refuses an assignment."""
         totals = self._state.totals(member.member_id, book.coupon_book_id)
         reservations = [
             lock for lock in self._state.locks_of(member.member_id, book.coupon_book_id) if lock.reserves_stock
         ]
         stock, facts = self._state.stock_left(book), self._facts(member, book)
         facts = replace(facts, assigned=totals.assigned + len(reservations), stock_left=stock)
-        refuse_excluded(book, facts, attempt, _LEDGER_SAYS)
+        refuse_excluded(book, facts, attempt, _CHECKED_BY_LEDGER)
 
     def _refuse_use(self, member: Member, book: CouponBook, command: Use) -> None:
-        """Raise the first reason of the book against a use."""
+        """Raise the first reason for which the book refuses a use."""
         totals = self._state.totals(member.member_id, book.coupon_book_id)
         used_or_locked = totals.used + len(self._state.locks_of(member.member_id, book.coupon_book_id))
         facts = replace(
             self._facts(member, book), used_in_period=used_or_locked, discounted_in_period=totals.discounted
         )
-        without = _LEDGER_SAYS | (PERIOD_LIMITS if command.bypass else frozenset())
+        without = _CHECKED_BY_LEDGER | (PERIOD_LIMITS if command.bypass else frozenset())
         attempt = Attempt(
             USE,
             amount_discounted=command.amount_discounted,
@@ -156,28 +156,28 @@ class CouponService:
             created_at=self._state.at,
             updated_at=self._state.at,
         )
-        self._state.keep_lock(lock)
+        self._state.store_lock(lock)
         return lock
 
     def end_lock(self, lock: CouponLock) -> CouponLock:
         """End an active lock, by its use or its release; raises CouponLockEnded."""
         refuse_ended(self._state.locks.get(lock.coupon_lock_id, lock), self._state.at)
         ended = replace(lock, ended_at=self._state.at, updated_at=self._state.at)
-        self._state.keep_lock(ended)
+        self._state.store_lock(ended)
         return ended
 
     def use(self, member: Member, book: CouponBook, command: Use, details: UsageDetails) -> list[CouponUsage]:
-        """Use coupons, with a usage for each; a key applies to a single usage only.
+        """Use coupons; return a usage for each. Only the details of a single use may have a key.
 
         Raises the first reason for refusal; the caller rolls back the uses made before it.
         """
         if book.is_value_coupon:
             command.refuse_without_value()
         usages: list[CouponUsage] = []
-        for count in range(int(command.amount), 0, -1):
+        for remaining_uses in range(int(command.amount), 0, -1):
             book = self._state.books[book.coupon_book_id]
             self._refuse_use(member, book, command)
-            lot = self._find_or_assign_lot(member, book, command, details, count)
+            lot = self._find_or_assign_lot(member, book, command, details, remaining_uses)
             usages.append(self._use(member, book, lot, command.amount_discounted, details))
         return usages
 
@@ -211,7 +211,7 @@ class CouponService:
     ) -> CouponLot:
         """Find the lot to be used next, and assign one if the command allows it and the member has none.
 
-        It is the unexpired lot that expires soonest, of equals the oldest. `count` is the number of remaining uses,
+        It is the unexpired lot that expires soonest, of equal ones the oldest. `count` is the number of remaining uses,
         including this one.
         """
         lot = self._find_lot(member, book, command, count)
@@ -224,7 +224,7 @@ class CouponService:
                 points_override=ZERO if details.sets_price else None,
             )
             usage = self.assign(member, book, Assignment(coupon=command.coupon, occasion=command.occasion), new_details)
-            # The only one: the member had none before.
+            # The member has no other lot.
             lot = self._lot_of(usage)
         if lot is None:
             raise self._nothing_to_use(member, book, command)
@@ -238,10 +238,10 @@ class CouponService:
         lot = self._state.next_lot(member.member_id, usable, count)
         if lot is not None:
             return lot
-        is_kept = bool(self._state.locks_of(member.member_id, book.coupon_book_id, coupon_id))
-        # Of a book with codes of their own another one can be assigned.
-        has_others = command.auto_assign and coupon is None and book.type in PERSONAL
-        if (is_kept and not has_others) or (coupon is not None and coupon.is_locked(self._state.at)):
+        is_locked = bool(self._state.locks_of(member.member_id, book.coupon_book_id, coupon_id))
+        # If each code of the book belongs to one member, another code can be assigned.
+        can_assign = command.auto_assign and coupon is None and book.type in PERSONAL
+        if (is_locked and not can_assign) or (coupon is not None and coupon.is_locked(self._state.at)):
             raise CouponLocked(f"The coupon of the coupon book {book.name} is locked. Use its lock, or let it expire.")
         return None
 
@@ -254,11 +254,11 @@ class CouponService:
         return CouponNotAssigned(f"The member has no coupon of the coupon book {book.name} left to use.")
 
     def revert(self, usage_id: int, details: UsageDetails, *, force: bool = False) -> CouponUsage:
-        """Revert an assignment or a use, with its points; returns the reversal.
+        """Revert an assignment or a use, with its points; return the reversal.
 
-        Raises UsageReverted, UsageNotRevertible, AssignmentUsed unless `force`, or what the ledger refuses.
+        Raises UsageReverted, UsageNotRevertible, AssignmentUsed unless `force`, or a refusal of the ledger.
         """
-        usage = self._standing(usage_id)
+        usage = self._active_usage(usage_id)
         lot = self._lot_of(usage)
         if not usage.is_use and lot is not None and lot.is_begun and not force:
             detail = f"The assignment was of {lot.amount} coupons, of which {lot.amount_used} are used"
@@ -269,32 +269,32 @@ class CouponService:
         if usage.ledger_transaction_id is not None:
             transaction_id = self._charge.reverse(usage.ledger_transaction_id, details, key)
         if usage.is_use or lot is None:
-            return self._take_back_use(usage, lot, details, key, transaction_id)
+            return self._revert_use(usage, lot, details, key, transaction_id)
         after = lot.after_reverted_assignment(usage.amount_assigned, self._state.at)
-        return self._take_back(usage, usage.amount_assigned, after, details, key, transaction_id)
+        return self._record_reversal(usage, usage.amount_assigned, after, details, key, transaction_id)
 
     def reverse(self, usage_id: int, details: UsageDetails) -> CouponUsage | None:
         """Reverse the unused part of an event's usage, without its points; None if all of it is used.
 
         The used part of an assignment is taken when its use is reverted.
         """
-        usage = self._standing(usage_id)
+        usage = self._active_usage(usage_id)
         lot = self._lot_of(usage)
         if usage.is_use or lot is None:
-            return self._take_back_use(usage, lot, details, self._new_key(), None)
+            return self._revert_use(usage, lot, details, self._new_key(), None)
         assigned = lot.unused_amount
         after = lot.after_reverted_assignment(assigned, self._state.at, owed=lot.amount - assigned)
         if assigned == 0:
-            self._state.keep_lot(after)
+            self._state.store_lot(after)
             return None
-        return self._take_back(usage, assigned, after, details, self._new_key(), None)
+        return self._record_reversal(usage, assigned, after, details, self._new_key(), None)
 
     def is_active(self, usage_id: int) -> bool:
         """True if a usage can still be reverted."""
         usage = self._state.usages.get(usage_id)
         return usage is not None and usage.reversal_usage_id is None and usage.reverted_usage_id is None
 
-    def _standing(self, usage_id: int) -> CouponUsage:
+    def _active_usage(self, usage_id: int) -> CouponUsage:
         usage = self._state.usages[usage_id]
         if usage.reverted_usage_id is not None:
             raise UsageNotRevertible(f"The usage {usage.coupon_usage_key} is a reversal.")
@@ -306,21 +306,21 @@ class CouponService:
         """The lot of the usage; None for a use that, after a forced reversal, is not covered by an assignment."""
         return None if usage.coupon_lot_id is None else self._state.lots[usage.coupon_lot_id]
 
-    def _take_back_use(
+    def _revert_use(
         self, usage: CouponUsage, lot: CouponLot | None, details: UsageDetails, key: str, transaction_id: int | None
     ) -> CouponUsage:
-        """Return the used amount to the lot, and take from it the part that an earlier reversal owes."""
+        """Return the used amount to the lot, and take the part of it that an earlier reversal could not take."""
         after, due, used_amount = None, ZERO, usage.amount_used
         if lot is not None:
             after = lot.after_reverted_use(usage.amount_used, self._state.at, usage.amount_discounted)
             due, used_amount = lot.amount_owed - after.amount_owed, lot.amount_used - after.amount_used
-        reversal = self._take_back(usage, due, after, details, key, transaction_id, used_amount)
+        reversal = self._record_reversal(usage, due, after, details, key, transaction_id, used_amount)
         assignment = None if after is None or after.amount else self._state.usages.get(after.coupon_lot_id)
         if assignment is not None and assignment.reversal_usage_id is None:
             self._state.link(assignment, reversal.coupon_usage_id)
         return reversal
 
-    def _take_back(
+    def _record_reversal(
         self,
         usage: CouponUsage,
         assigned: Decimal,
@@ -363,7 +363,7 @@ class CouponService:
         transaction_id: int | None,
     ) -> CouponUsage:
         is_assignment = amounts.assigned > 0
-        return self._state.keep(
+        return self._state.add_usage(
             CouponUsage(
                 organization_id=book.organization_id,
                 # The lot of an assignment has the same id.

@@ -53,7 +53,7 @@ class CodeSupply(LotSource, Protocol):
 
 
 class CouponChanges(NamedTuple):
-    """Records to be stored: those whose sums or amounts have changed, and new ones.
+    """Records to be stored: records whose sums or amounts have changed, and new ones.
 
     The originals are books and coupons as they were stored before.
     """
@@ -64,16 +64,16 @@ class CouponChanges(NamedTuple):
     lots: list[CouponLot]
     usages: list[CouponUsage]
     locks: list[CouponLock]
-    new_coupons: frozenset[int]
+    new_coupon_ids: frozenset[int]
     new_usage_ids: frozenset[int]
     original_books: Mapping[int, CouponBook]
     original_coupons: Mapping[int, Coupon]
 
 
 class CouponState(UndoableState):
-    """The state of the loaded coupon books at the moment `at`; `zone` is that of books without one of their own.
+    """The state of the loaded coupon books at the moment `at`; `zone` is the zone of books without one of their own.
 
-    `shared` has the coupon of each book whose one coupon is for all members. `usages` are those that may be reverted.
+    `shared` has, by book, the id of a coupon that is for all members. `usages` are those that may be reverted.
     Codes that were fetched remain available after a rollback.
     """
 
@@ -92,13 +92,13 @@ class CouponState(UndoableState):
         self.locked_stock: dict[int, int] = {}
         self.original_books: dict[int, CouponBook] = {}
         self.original_coupons: dict[int, Coupon] = {}
-        self.new_coupons: set[int] = set()
+        self.new_coupon_ids: set[int] = set()
         self._totals: dict[Place, UsageTotals] = {}
-        self._by_code: dict[tuple[int, str | None], int] = {}
+        self._ids_by_code: dict[tuple[int, str | None], int] = {}
         self._lots_of_book: dict[Place, dict[int, None]] = {}
         self._lots_of_coupon: dict[Place, dict[int, None]] = {}
-        self._free: dict[int, list[int]] = {}
-        self._next_free: dict[int, int] = {}
+        self._free_ids: dict[int, list[int]] = {}
+        self._next_free_position: dict[int, int] = {}
         self._supply = supply
         self._reading = LotReading(supply)
         super().__init__(self.new_usages)
@@ -125,9 +125,9 @@ class CouponState(UndoableState):
             if coupon.coupon_id in self.coupons:
                 continue
             self.coupons[coupon.coupon_id] = coupon
-            self._by_code[coupon.coupon_book_id, coupon.code] = coupon.coupon_id
+            self._ids_by_code[coupon.coupon_book_id, coupon.code] = coupon.coupon_id
             if new:
-                self.new_coupons.add(coupon.coupon_id)
+                self.new_coupon_ids.add(coupon.coupon_id)
             else:
                 self.original_coupons[coupon.coupon_id] = coupon
             book = self.books.get(coupon.coupon_book_id)
@@ -140,14 +140,14 @@ class CouponState(UndoableState):
             self.member_coupons.setdefault((member_coupon.member_id, member_coupon.coupon_id), member_coupon)
 
     def put_lots(self, lots: Iterable[CouponLot]) -> None:
-        """Add lots that may be used or reverted, except those present already; of a personal code all its lots."""
+        """Add lots that may be used or reverted, except those present already; for a personal code, all its lots."""
         for lot in lots:
             if lot.coupon_lot_id not in self.lots:
                 self.lots[lot.coupon_lot_id] = lot
                 self._note_lot(lot)
 
     def put_totals(self, totals: Mapping[Place, UsageTotals]) -> None:
-        """Add members' totals of books, before the work changes anything of these."""
+        """Add members' totals of books, before the work changes these totals."""
         self._totals.update(totals)
 
     def put_locks(self, locks: Iterable[CouponLock], reserved_stock: Mapping[int, int]) -> None:
@@ -200,13 +200,13 @@ class CouponState(UndoableState):
 
     def by_code(self, book: CouponBook, code: str) -> Coupon:
         """The book's coupon with this code; raises UnknownCoupon."""
-        coupon_id = self._by_code.get((book.coupon_book_id, code))
+        coupon_id = self._ids_by_code.get((book.coupon_book_id, code))
         if coupon_id is None:
             raise UnknownCoupon(f"The coupon book {book.name} has no code {code}.")
         return self.coupons[coupon_id]
 
     def to_assign(self, member_id: int, book: CouponBook, coupon: Coupon | None, amount: Decimal) -> Coupon:
-        """The coupon to assign `amount` of: the requested or the next one. Raises OutOfStock or CodeHeld."""
+        """The coupon to assign: `coupon`, or else the next one. Raises OutOfStock, CodeHeld or CouponLocked."""
         if coupon is not None:
             if book.type in PERSONAL:
                 self._refuse_held(member_id, coupon)
@@ -219,12 +219,12 @@ class CouponState(UndoableState):
             if shared is None:
                 raise OutOfStock(f"The coupon book {book.name} has no code yet.")
             coupon = self.coupons[shared]
-        most = book.max_assigned_per_coupon
+        limit = book.max_assigned_per_coupon
         # The coupon of a book of the type single is all of its stock; a personal one is locked itself.
         reserved_stock = 0 if book.type in PERSONAL else self.locked_stock.get(book.coupon_book_id, 0)
-        if coupon.code is not None and most is not None and coupon.total_assigned + reserved_stock + amount > most:
+        if coupon.code is not None and limit is not None and coupon.total_assigned + reserved_stock + amount > limit:
             raise OutOfStock(
-                f"A code may be assigned {most} times, and this one has been {coupon.total_assigned} times."
+                f"A code may be assigned {limit} times, and this one has been {coupon.total_assigned} times."
             )
         return coupon
 
@@ -237,18 +237,18 @@ class CouponState(UndoableState):
             raise CodeHeld(f"The code {coupon.code} was given to another member.")
 
     def _next_code(self, book: CouponBook) -> Coupon:
-        free = self._free.setdefault(book.coupon_book_id, [])
+        free_ids = self._free_ids.setdefault(book.coupon_book_id, [])
         while True:
-            place = self._next_free.get(book.coupon_book_id, 0)
-            if place == len(free):
+            position = self._next_free_position.get(book.coupon_book_id, 0)
+            if position == len(free_ids):
                 more = self._supply.more(book)
                 if not more:
                     raise OutOfStock(f"All codes of the coupon book {book.name} are assigned.")
                 self.put_coupons(more, new=book.type == GENERATED)
-                free.extend(coupon.coupon_id for coupon in more)
+                free_ids.extend(coupon.coupon_id for coupon in more)
                 continue
-            self.put(self._next_free, book.coupon_book_id, place + 1)
-            coupon = self.coupons[free[place]]
+            self.put(self._next_free_position, book.coupon_book_id, position + 1)
+            coupon = self.coupons[free_ids[position]]
             # It may have been assigned by its code meanwhile.
             if coupon.total_assigned == 0 and coupon.total_usages == 0 and not coupon.is_locked(self.at):
                 return coupon
@@ -258,9 +258,9 @@ class CouponState(UndoableState):
     def move(
         self, member_id: int, coupon: Coupon, assigned: Decimal, used_amount: Decimal, lot: CouponLot | None
     ) -> MemberCoupon:
-        """Add to a member's amounts of a coupon, and to the sums of coupon and book; `lot` is the lot afterwards."""
+        """Add to a member's amounts of a coupon, and the sums of coupon and book; `lot` is the changed lot, if any."""
         if lot is not None:
-            self.keep_lot(lot)
+            self.store_lot(lot)
         before = self.member_coupons.get((member_id, coupon.coupon_id)) or MemberCoupon.of_nothing(
             member_id, coupon, self.at
         )
@@ -288,8 +288,8 @@ class CouponState(UndoableState):
         )
         return after
 
-    def keep_lot(self, lot: CouponLot) -> None:
-        """Store a new or changed lot."""
+    def store_lot(self, lot: CouponLot) -> None:
+        """Add a new lot, or replace a changed one."""
         if lot.coupon_lot_id not in self.lots:
             self._note_lot(lot)
         self.put(self.lots, lot.coupon_lot_id, lot)
@@ -317,7 +317,7 @@ class CouponState(UndoableState):
             totals = replace(totals, discounted=totals.discounted + discounted)
         self.put(self._totals, (member_id, book.coupon_book_id), totals)
 
-    def keep(self, usage: CouponUsage) -> CouponUsage:
+    def add_usage(self, usage: CouponUsage) -> CouponUsage:
         """Add a new usage, which may be reverted in the same unit of work."""
         self.new_usages.append(usage)
         self.put(self.usages, usage.coupon_usage_id, usage)
@@ -328,8 +328,8 @@ class CouponState(UndoableState):
         linked = replace(usage, reversal_usage_id=reversal_id, updated_at=self.at)
         self.put(self.usages, usage.coupon_usage_id, linked)
 
-    def keep_lock(self, lock: CouponLock) -> None:
-        """Add a lock, or store that it has ended."""
+    def store_lock(self, lock: CouponLock) -> None:
+        """Add a new lock, or replace one that has ended."""
         book_id, is_active = lock.coupon_book_id, lock.is_active(self.at)
         self.put(self.locks, lock.coupon_lock_id, lock)
         if lock.reserves_stock:
@@ -357,7 +357,7 @@ class CouponState(UndoableState):
             lots=_changed_records(self.lots, keys),
             usages=_changed_records(self.usages, keys),
             locks=_changed_records(self.locks, keys),
-            new_coupons=frozenset(self.new_coupons),
+            new_coupon_ids=frozenset(self.new_coupon_ids),
             new_usage_ids=frozenset([usage.coupon_usage_id for usage in self.new_usages]),
             original_books=self.original_books,
             original_coupons=self.original_coupons,
@@ -365,7 +365,7 @@ class CouponState(UndoableState):
         self.new_usages.clear()
         self.original_books, self.original_coupons = dict(self.books), dict(self.coupons)
         # Generated codes that were not assigned yet still have to be stored.
-        self.new_coupons -= keys.get(id(self.coupons), set())
+        self.new_coupon_ids -= keys.get(id(self.coupons), set())
         return changes
 
 

@@ -19,7 +19,7 @@ class CouponUsage:
 
     The `updated_total_*` fields are the member's totals of the coupon after it. A usage and its reversal refer to each
     other. `coupon_lot_id` is the lot of the usage, for an assignment its own id; `code` is null for a coupon of a
-    codeless book. `remaining_value` is that of the assignment after it, of value coupons.
+    codeless book. `remaining_value` is what is left of the value of its lot, for value coupons.
     """
 
     organization_id: int
@@ -33,7 +33,7 @@ class CouponUsage:
     coupon_lot_id: int | None
     member_id: int
     system_unique_key: str
-    # Null where the server itself caused the usage.
+    # None if the server itself caused the usage.
     request_digest: Personal[Internal[bytes | None]]
     custom_attributes: Personal[Mapping[str, Any]]
     amount_used: Decimal
@@ -56,7 +56,7 @@ class CouponUsage:
     @property
     def is_use(self) -> bool:
         """True for a use, False for an assignment or a reversal."""
-        # One that leaves something of a value coupon uses none up.
+        # Not decided by `amount_used`: a use that leaves a part of a value coupon's value has 0.
         return self.reverted_usage_id is None and not self.amount_assigned
 
 
@@ -64,8 +64,8 @@ class CouponUsage:
 class MemberCoupon:
     """A member's sums of a coupon over its unreverted usages; `member_coupon_id` is 0 until it is stored.
 
-    `expired_at` and `custom_attributes` are those of the last lot to change, and count only when nothing is left;
-    otherwise the lots have them.
+    `expired_at` and `custom_attributes` are those of the lot that changed last. They count only if no lot has an amount
+    left; if one has, those of the lots count.
     """
 
     organization_id: int

@@ -133,7 +133,7 @@ class Posting:
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """A pending transaction to be captured at `amount`; its `fiat_currency` and `external_event_date` are stored, if set.
+    """A pending transaction to be captured at `amount`; `fiat_currency` and `external_event_date` are stored, if set.
 
     For a mint that waited, `available_at` is when it became available, and `expires_at` when its points expire.
     """

@@ -88,7 +88,7 @@ def settled_book(call: Call, changes: Changes[CouponBookProperties], before: Cou
     if changed_values.get("required_points_config") is not None:
         changed_values["required_points_config"] = _points_account(call, changed_values["required_points_config"])
     if changed_values.get("code_pattern") is not None:
-        changed_values["code_pattern"] = pattern_of(changed_values["code_pattern"]).as_members()
+        changed_values["code_pattern"] = pattern_of(changed_values["code_pattern"]).as_document()
     return changed_values
 
 

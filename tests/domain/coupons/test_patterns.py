@@ -39,7 +39,7 @@ def test_equal_random_numbers_give_equal_codes():
 def test_a_pattern_is_accepted_if_it_is_strong_enough(length, alphabet):
     pattern = {"length": length, "alphabet": alphabet}
     if len(set(alphabet)) == len(alphabet) and len(alphabet) ** length >= 2**40:
-        assert check_pattern(pattern).as_members() == {**pattern, "prefix": "", "suffix": ""}
+        assert check_pattern(pattern).as_document() == {**pattern, "prefix": "", "suffix": ""}
     else:
         with pytest.raises(InvalidRequest):
             check_pattern(pattern)

@@ -281,7 +281,7 @@ def test_a_use_that_no_assignment_covers_is_reverted_by_its_own_amount():
     shop = Shop()
     shop.assign()
     [use] = shop.use()
-    shop.state.keep(replace(use, coupon_usage_id=90, coupon_lot_id=None))
+    shop.state.add_usage(replace(use, coupon_usage_id=90, coupon_lot_id=None))
     reversal = shop.service.revert(90, NOTHING)
     assert (reversal.amount_used, reversal.amount_assigned, reversal.remaining_value) == (-1, 0, None)
     assert shop.state.books[12].total_usages == 0

@@ -116,7 +116,7 @@ def state_with_supply(*codes, lots=(), **settings):
 def test_only_codes_of_a_generated_book_are_new_when_they_are_fetched(kind, new):
     coupon_state = state_with_supply(coupon(), coupon(2, "B"), type=kind)
     assert coupon_state.to_assign(ANA, coupon_state.books[12], None, ONE).code == "A"
-    assert (coupon_state.new_coupons, coupon_state.original_coupons.keys()) == (new, {1, 2} - new)
+    assert (coupon_state.new_coupon_ids, coupon_state.original_coupons.keys()) == (new, {1, 2} - new)
 
 
 def test_a_free_code_that_is_assigned_used_or_locked_is_skipped():
@@ -144,12 +144,12 @@ def lot(number, expires_in=None, **values):
 
 def test_the_next_lot_is_stored_or_of_the_unit_of_work():
     coupon_state = state_with_supply(lots=[lot(5, expires_in=3)])
-    coupon_state.keep_lot(lot(-1, expires_in=2))
+    coupon_state.store_lot(lot(-1, expires_in=2))
     of_book = LotRange(12, None, with_expired=False)
     assert coupon_state.next_lot(ANA, of_book, 1).coupon_lot_id == -1
-    coupon_state.keep_lot(lot(-1, expires_in=2, amount_used=ONE))
+    coupon_state.store_lot(lot(-1, expires_in=2, amount_used=ONE))
     assert coupon_state.next_lot(ANA, of_book, 1).coupon_lot_id == 5
-    coupon_state.keep_lot(lot(5, expires_in=3, amount_used=ONE))
+    coupon_state.store_lot(lot(5, expires_in=3, amount_used=ONE))
     assert coupon_state.next_lot(ANA, of_book, 1) is None
 
 
@@ -252,10 +252,10 @@ def test_changes_are_returned_once():
     changes = coupon_state.take_changes()
     assert [changed_coupon.coupon_id for changed_coupon in changes.coupons] == [1, 2, 3]
     assert [member_coupon.coupon_id for member_coupon in changes.member_coupons] == [1, 2, 3]
-    assert ([book.coupon_book_id for book in changes.books], changes.new_coupons) == ([12], {3})
+    assert ([book.coupon_book_id for book in changes.books], changes.new_coupon_ids) == ([12], {3})
     assert (changes.original_coupons.keys(), changes.original_books[12].total_assigned) == ({1, 2}, 0)
     later_changes = coupon_state.take_changes()
-    assert (later_changes.books, later_changes.coupons, later_changes.member_coupons, later_changes.new_coupons) == (
+    assert (later_changes.books, later_changes.coupons, later_changes.member_coupons, later_changes.new_coupon_ids) == (
         [],
         [],
         [],

@@ -220,7 +220,7 @@ class CouponLoader:
             or changes.locks
         ):
             return
-        new_coupons = [coupon for coupon in changes.coupons if coupon.coupon_id in changes.new_coupons]
+        new_coupons = [coupon for coupon in changes.coupons if coupon.coupon_id in changes.new_coupon_ids]
         new_codes = Counter([coupon.coupon_book_id for coupon in new_coupons])
         additions = {}
         for book in changes.books:
@@ -252,7 +252,7 @@ class CouponLoader:
         personal: list[dict[str, object]] = []
         shared: list[dict[str, object]] = []
         for coupon in changes.coupons:
-            if coupon.coupon_id not in changes.new_coupons:
+            if coupon.coupon_id not in changes.new_coupon_ids:
                 is_personal = self.state.books[coupon.coupon_book_id].type in PERSONAL
                 assigned, used_amount = _increase(coupon, changes.original_coupons[coupon.coupon_id])
                 row = {"coupon_id": coupon.coupon_id, "total_assigned": assigned, "total_usages": used_amount}
