@@ -15,7 +15,7 @@ STRING, NUMBER, BOOLEAN, DATE = "string", "number", "boolean", "date"
 
 LONGEST_SLUG = 200
 LONGEST_FIELD_NAME = 100
-# The batch operation's path has this word in the place of a document's slug.
+# Paths have this word, for the batch operation, where they have a document's slug.
 RESERVED_SLUG = "batch"
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.I)
@@ -49,7 +49,7 @@ class ContentCollection:
 
     @property
     def is_coupon(self) -> bool:
-        """True where each document is about a coupon book."""
+        """True if each document is about a coupon book."""
         return self.content_type == COUPON
 
     @property
@@ -82,7 +82,7 @@ class ContentCollection:
 
 
 def is_uuid(text: str) -> bool:
-    """True for the form of a key, which no slug has."""
+    """True for a UUID, the form of a key; no slug has this form."""
     return _UUID.fullmatch(text) is not None
 
 

@@ -20,12 +20,12 @@ BOOK_FIELD = "couponBookKey"
 
 
 def locales_for(locale: str) -> list[str]:
-    """The locales that may stand in for a locale, the best first: `es-AR`, `es`, the default one (RFC 4647, 3.4)."""
+    """The locales to be shown for a locale, the best first: `es-AR`, `es`, the default one (RFC 4647, 3.4)."""
     locales = []
     while locale:
         locales.append(locale)
         cut = max(locale.rfind("-"), locale.rfind("_"), 0)
-        # A subtag of one letter introduces what comes after it, and means nothing without it.
+        # A subtag of one letter introduces the next subtag, and has no meaning without it.
         locale = locale[: cut - 2] if cut > 2 and locale[cut - 2] in "-_" else locale[:cut]
     return [*locales, DEFAULT_LOCALE]
 
@@ -70,7 +70,7 @@ class ContentDocument:
 def document_faults(
     collection: ContentCollection, values: Mapping[str, Any], attrs_bytes: int, zones: frozenset[str]
 ) -> list[FieldFault]:
-    """Faults of a document's fields that are well-formed one by one; `attrs` is checked only if present."""
+    """The faults of a document whose single fields are well-formed; `attrs` is checked only if present."""
     faults = [fault] if (fault := slug_fault(values.get("slug"))) else []
     begin, end = values.get("from_date"), values.get("to_date")
     if begin is not None and end is not None and end < begin:
@@ -98,7 +98,7 @@ def _attrs_faults(collection: ContentCollection, attrs: Mapping[str, Any], attrs
 
 
 def is_deeper(value: Any, levels: int) -> bool:
-    """True for a JSON value that is nested deeper than the given number of levels."""
+    """True for a JSON value that is nested deeper than this number of levels."""
     level = [value]
     for _ in range(levels):
         level = [
@@ -113,13 +113,13 @@ def is_deeper(value: Any, levels: int) -> bool:
 
 
 def coupon_book_key_of(attrs: Mapping[str, Any]) -> str | None:
-    """The key of the coupon book that a document is about, if it names one."""
+    """The key of the coupon book that a document is about; None if it names none."""
     key = attrs.get(BOOK_FIELD)
     return key.lower() if isinstance(key, str) and is_uuid(key) else None
 
 
 def derived_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values stored beside a document's own fields for searches: its open hours and its coupon book."""
+    """The values that are stored for searches in addition to a document's fields: open hours and coupon book."""
     derived: dict[str, Any] = {}
     if "day_of_week_schedule" in values:
         schedule = values["day_of_week_schedule"]
@@ -149,7 +149,7 @@ def open_hours(schedule: Mapping[str, Any]) -> list[int]:
     return sorted(hours)
 
 
-def open_hours_now(zones: Iterable[str], at: datetime) -> dict[str, int]:
+def hours_of_week_now(zones: Iterable[str], at: datetime) -> dict[str, int]:
     """The current hour of the week in each of the zones."""
     return {name: hour_of_week(at, zone_named(name)) for name in zones}
 

@@ -1,7 +1,7 @@
 """The JSON Schemas (Draft 2020-12) that a collection accepts: self-contained, and of bounded size.
 
 A schema is refused if it refers to schemas elsewhere, or has patterns or numbers that take long to read or compare.
-What validating a document by it costs is bounded by `schema_costs`.
+`schema_costs` bounds the cost of validating a document.
 """
 
 from collections.abc import Iterator, Mapping
@@ -50,6 +50,7 @@ def _types_of(schema: Mapping[str, Any]) -> list[Any]:
 
 
 def _own_faults(place: str, schema: Any, schemas: Schemas) -> Iterator[FieldFault]:
+    """The faults of the schema at the pointer `place`, without those of the schemas inside it."""
     if not isinstance(schema, dict):
         return
     for key in _UNSUPPORTED:

@@ -16,13 +16,13 @@ from domain.content.schema_parts import Schemas, schema_groups_of_parts, schemas
 from domain.problems import FieldFault
 
 MAX_EVALUATIONS = 500
-"""How often one value of a document may be checked."""
+"""The maximum number of checks of one value of a document."""
 MAX_COST = 20_000_000
-"""The cost of validating one document, at most; finding the faults of a document costs up to twice as much."""
+"""The maximum cost of validating one document; finding the faults of a document costs up to twice as much."""
 MAX_BATCH_COST = 10 * MAX_COST
-"""The same for all documents of one call."""
+"""The maximum cost of validating all documents of one call."""
 MAX_EXPLAINED = 2_000
-"""Checks of a document whose faults are found one by one; each that fails costs some 7 microseconds."""
+"""The maximum checks of a document whose faults are found one by one; each failed check costs some 7 microseconds."""
 MAX_DIGITS = 20
 """Digits before and after the point of a number that is compared fast."""
 SMALL_VALUES, SMALL_BYTES = 100, 4_096
@@ -40,7 +40,11 @@ _OPTIONS_PER_EXPLANATION = 100
 
 
 class Cost(NamedTuple):
-    """The cost of a schema, as sums over the places on the way down, and for one place (`here_`) or one further in."""
+    """The cost of validating by a schema: sums over a value and the values inside it, and maxima for single values.
+
+    The first two fields are the sums. `here_...` is for the value that the schema checks, `inner_...` the maximum for a
+    value inside it.
+    """
 
     evaluations: int = 0
     per_subtree_byte: int = 0
@@ -71,13 +75,13 @@ class Cost(NamedTuple):
         return self.per_value * values + self.per_byte * size
 
     def further_in(self) -> Cost:
-        """The cost as a part of the schema around."""
+        """The cost as a part of the surrounding schema, for which all values of this one are inner values."""
         per_byte = max(self.here_per_byte, self.inner_per_byte)
         return Cost(self.evaluations, self.per_subtree_byte, 0, 0, 0, self.checks, self.per_value, per_byte)
 
 
 def count_values(document: Any) -> int:
-    """The values in a document, with itself; numbers that are compared slowly count as many."""
+    """The number of values in a document, including itself; a number that is compared slowly counts as many values."""
     count = 0
     todo = [document]
     while todo:
@@ -100,16 +104,16 @@ def is_long_number(value: Any) -> bool:
 
 
 def schema_costs(schemas: Schemas, pattern_size: PatternSize) -> dict[str, Cost] | FieldFault:
-    """The cost of each schema in a schema; a fault where some place of a document could be checked without end."""
+    """The cost of each schema in a schema, by pointer; a fault if a value of a document could be checked endlessly."""
     # Costs at one depth follow from those one level below, so a recursive schema costs as much as a document can have.
     parts = {place: _Parts.of(place, schemas, pattern_size) for place in schemas}
     below: dict[str, Cost] = dict.fromkeys(schemas, Cost(1))
     for _ in range(MOST_ATTRS_DEPTH):
         costs: dict[str, Cost] = {}
         for place in schemas:
-            circle = _add_cost(place, parts, below, costs)
-            if circle is not None:
-                return FieldFault("$ref leads back to this schema without going into the document", pointer=circle)
+            cycle = _add_cost(place, parts, below, costs)
+            if cycle is not None:
+                return FieldFault("$ref leads back to this schema without going into the document", pointer=cycle)
         if costs == below or max(cost.evaluations for cost in costs.values()) > MAX_EVALUATIONS:
             return costs
         below = costs
@@ -136,6 +140,7 @@ def cost_faults(costs: Mapping[str, Cost]) -> list[FieldFault]:
 
 
 def _own_cost(schema: Any, pattern_size: PatternSize) -> Cost:
+    """The cost of the keywords of a schema, without the schemas inside it."""
     if not isinstance(schema, dict):
         return Cost(1, here_checks=1, here_per_value=_KEYWORD)
     lists = [schema["enum"]] if isinstance(schema.get("enum"), list) else []
@@ -163,7 +168,7 @@ def _own_cost(schema: Any, pattern_size: PatternSize) -> Cost:
 
 
 class _Parts(NamedTuple):
-    """The schemas that a schema has its cost from."""
+    """The own cost of a schema, and the pointers of the schemas whose costs are added to it."""
 
     own_cost: Cost
     same_value: list[str]
@@ -181,7 +186,7 @@ class _Parts(NamedTuple):
         )
 
     def sum(self, below: Mapping[str, Cost], costs: Mapping[str, Cost]) -> Cost:
-        """The cost with that of one value inside: of one property or item, and of all patterns."""
+        """The cost of the schema; `below` are the costs one level further down, `costs` those of this level."""
         summands = [self.own_cost, *(costs[part] for part in self.same_value)]
         summands += [below[part].further_in() for part in self.parts]
         for group in self.groups_of_parts:
@@ -190,7 +195,7 @@ class _Parts(NamedTuple):
 
 
 def _add_cost(start: str, parts: Mapping[str, _Parts], below: Mapping[str, Cost], costs: dict[str, Cost]) -> str | None:
-    """Compute the cost of a schema and of those that check the same place; return the pointer of a circle, if any."""
+    """Compute the cost of a schema and of those for the same value; return a schema of a cycle, or None."""
     open_places: set[str] = set()
     todo = [(start, False)]
     while todo:

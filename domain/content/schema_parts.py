@@ -5,11 +5,11 @@ from typing import Any
 
 from domain.problems import pointer_part
 
-# Keywords whose schemas check the same place of the document as the schema that has them.
+# Keywords whose schemas check the same value of the document as the schema with the keyword.
 _SAME_PLACE = ("not", "if", "then", "else")
 _SAME_PLACE_LISTS = ("allOf", "anyOf", "oneOf")
 _SAME_PLACE_MAPS = ("dependentSchemas",)
-# Keywords whose schemas check places inside that place.
+# Keywords whose schemas check values inside the value that the schema with the keyword checks.
 _INSIDE = (
     *("items", "contains", "additionalProperties", "propertyNames", "unevaluatedItems", "unevaluatedProperties"),
     "contentSchema",
@@ -19,7 +19,7 @@ _INSIDE_MAPS = ("properties", "patternProperties")
 _UNUSED_MAPS = ("$defs", "definitions")
 
 Schemas = Mapping[str, Any]
-"""The schemas in a schema by their pointers; its own is the empty text."""
+"""The schemas in a schema, and itself, by their pointers; its own pointer is the empty text."""
 
 
 def subschemas(schema: Any) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def patterns_of(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def target_of(reference: Any) -> str | None:
-    """The pointer that a reference inside the schema stands for."""
+    """The pointer of a reference to a schema inside; None for any other reference."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
     return reference[1:]
@@ -61,7 +61,7 @@ def schemas_of_same_value(place: str, schemas: Schemas) -> list[str]:
 
 
 def schemas_of_parts(place: str, schemas: Schemas) -> list[str]:
-    """The schemas that check parts of the value that this one checks; several of them may check the same part."""
+    """The schemas that check parts of the value that this schema checks; several of them may check the same part."""
     schema = schemas[place]
     if not isinstance(schema, dict):
         return []
@@ -83,6 +83,7 @@ def schema_groups_of_parts(place: str, schemas: Schemas) -> Iterator[list[str]]:
 
 
 def _iterate(schema: Any, place: str) -> Iterator[tuple[str, Any]]:
+    """The schema at the pointer `place` and all schemas in it, with their pointers."""
     todo = [(place, schema)]
     while todo:
         place, schema = todo.pop()

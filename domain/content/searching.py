@@ -26,7 +26,7 @@ class SortKey:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The bounds of a range filter; an end in `before` is exclusive."""
+    """The bounds of a range filter; `least` and `most` are included, `before` is not, and None is no bound."""
 
     field: str
     type: str
@@ -67,7 +67,7 @@ class SearchReader:
         self._faults.append(FieldFault(detail, parameter=parameter[:100]))
 
     def sort(self, text: str | None) -> tuple[SortKey, ...]:
-        """The keys of `field:direction,...`."""
+        """The sort keys of a text `field:direction,...`; none for None."""
         keys = []
         for part in (text or "").split(",") if text else ():
             name, _, direction = part.partition(":")
@@ -81,7 +81,7 @@ class SearchReader:
         return tuple(keys)
 
     def facets(self, pairs_by_field: Mapping[str, Sequence[tuple[str, str]]]) -> dict[str, tuple[str, ...]]:
-        """The values by field, from (parameter, value) pairs by field."""
+        """The values to filter by, by field; the argument has (parameter, value) pairs by field."""
         facets: dict[str, tuple[str, ...]] = {}
         for name, pairs in pairs_by_field.items():
             if not self._collection.declares(name):
@@ -109,7 +109,7 @@ class SearchReader:
         return [value]
 
     def ranges(self, ends_by_field: Mapping[str, Mapping[str, tuple[str, str]]]) -> tuple[Bounds, ...]:
-        """The bounds of fields. `ends_by_field` has, by field and then by `min` or `max`, a (parameter, text)."""
+        """The bounds of fields. `ends_by_field` has a pair (parameter, text) by field and then by `min` or `max`."""
         ranges = []
         for name, ends in ends_by_field.items():
             if not self._collection.declares(name):

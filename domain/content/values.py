@@ -1,4 +1,4 @@
-"""Searchable values of a document: those of its `attrs` that ranges, facets and sorting compare."""
+"""Searchable values of a document: the values in its `attrs` that ranges, facets and sorting compare."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -84,6 +84,7 @@ def searchable_values(attrs: Mapping[str, Any]) -> list[FieldValue]:
 
 
 def _value(field: str, position: int, value: Any) -> Iterator[FieldValue]:
+    """The value in searchable form; none for null, lists and objects."""
     if isinstance(value, bool):
         yield FieldValue(field, position, "true" if value else "false", None, None)
     elif isinstance(value, int | Decimal):

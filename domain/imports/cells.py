@@ -39,7 +39,7 @@ ParseObject = Callable[[str, str], Mapping[str, Any]]
 
 
 def neutralised(cell: str) -> str:
-    """A cell that no spreadsheet takes for a formula: one that looks like it gets an apostrophe before it."""
+    """A cell that no spreadsheet takes for a formula: an apostrophe is put before a cell that looks like one."""
     return f"'{cell}" if _FORMULA.match(cell) and not _NUMBER.fullmatch(cell) else cell
 
 
@@ -70,6 +70,7 @@ def _texts(cell: str) -> list[str]:
 
 
 def _object(cell: str) -> str:
+    """The unchanged cell; `Columns` parses it as JSON."""
     return cell
 
 
@@ -85,7 +86,7 @@ def _whole(cell: str) -> int:
     return int(cell)
 
 
-# The types of JSON by how a cell is read, and what they are called.
+# The type of JSON and its name in texts, by the function that reads a cell of that type.
 _FORMS: Mapping[Read, tuple[type[Any], str]] = {
     _text: (str, "a text"),
     _truth: (bool, "true or false"),
@@ -163,7 +164,7 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
 
 
 def delimiter_of(header: str) -> str:
-    """The name of the delimiter of a CSV file: that which separates most columns of its first line."""
+    """The name of the delimiter of a CSV file: the one that separates most columns of its first line."""
     return max(DELIMITERS, key=lambda name: header.count(DELIMITERS[name]))
 
 
@@ -183,7 +184,7 @@ class Columns:
     """The columns of a file, as fields of its kind.
 
     `column_names` are the names in the file by field, `parse` reads cells of JSON. Raises FileFault for columns that
-    are unknown, missing or twice, and for too many.
+    are unknown, missing or repeated, and for too many columns.
     """
 
     def __init__(
@@ -203,6 +204,7 @@ class Columns:
         unknown: list[str] = []
         if len(self.header) > MAX_COLUMNS:
             raise FileFault(f"The first line has {len(self.header)} columns; a file has at most {MAX_COLUMNS}.")
+        # A file of errors has neutralised cells.
         self.restores = ERROR_COLUMNS[0] in self.header
         for name in self.header:
             # If columnNames renames the column of a field, a column with the field's own name is unknown.
@@ -269,7 +271,7 @@ def object_values(
 
 
 def _of_json(name: str, read: Read, value: Any) -> Any:
-    """A value of JSON as the field holds it; numbers may be texts, too."""
+    """The value of a field from a JSON value; a number may also be a text."""
     if read in (_number, _whole):
         if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
             raise RowFault(f"{name} is not a number.", name)

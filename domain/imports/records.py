@@ -12,7 +12,7 @@ from domain.profiles import NOTIFICATIONS, PROFILE
 
 MEMBERS, BALANCES, COUPON_CODES, COUPONS, BADGES = "members", "balances", "coupon-codes", "coupons", "badges"
 AUDIENCE_MEMBERS, EVENTS, MISSION_PROGRESS = "audience-members", "events", "mission-progress"
-# The role that a kind of import needs beside that of imports: that of the operations which write the same.
+# The role that a kind of import needs besides the role for imports: that of operations that write the same records.
 ROLE_OF_KIND: Mapping[str, str] = {
     MEMBERS: "members:write",
     BALANCES: "ledgers:write",
@@ -34,11 +34,11 @@ MAX_UPLOAD_AGE = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class ImportJob:
-    """An import: what it reads, how, and how far it is.
+    """An import: what it reads, how, and its progress.
 
-    `header` are the columns of a CSV file. `next_byte` is where the next row begins in the file as it is after
-    unpacking, and `next_line` its line; `bytes_read` are those of the file as it was uploaded. `crashes` counts the
-    workers that died while they imported the rows until the number `careful_until`, and the step that is under way.
+    `header` are the columns of a CSV file. `next_byte` is where the next row begins in the unpacked file, and
+    `next_line` its line; `bytes_read` counts bytes of the uploaded file. `crashes` counts the steps that are under way
+    or whose worker died, until the import has read `careful_until` rows.
     """
 
     organization_id: int
@@ -59,7 +59,7 @@ class ImportJob:
     rows_failed: int
     bytes_total: int
     bytes_read: int
-    # The number of parts, known from the start of the work on.
+    # The number of parts, None until the work has started.
     parts: int | None
     header: Internal[Sequence[str] | None]
     next_byte: Internal[int]
@@ -79,7 +79,7 @@ class ImportJob:
         return round(self.rows_read * 1000 / self.worked_ms) if self.worked_ms else None
 
     def estimated_end(self, now: datetime) -> datetime | None:
-        """The moment at which the import ends if it goes on as until now; None if it does not run."""
+        """The moment at which the import ends at its present speed; None if it does not run or has read nothing yet."""
         if self.status != RUNNING or self.started_at is None or not self.bytes_read or not self.bytes_total:
             return None
         share = min(1.0, self.bytes_read / self.bytes_total)
@@ -100,7 +100,7 @@ class ImportPart:
 
 @dataclass(frozen=True, slots=True)
 class FailedRow:
-    """A row that was not imported: its line, the column at fault if it is one, why, and its text."""
+    """A row that was not imported: its line, its faulty column, if the fault is in one, the reason, and its text."""
 
     line: int
     column_name: str | None
@@ -118,7 +118,7 @@ class ImportIncomplete(Conflict, title="Parts of the file are missing"):
 
 
 class ImportEnded(Exception):
-    """The import was cancelled while its rows were imported, or is not where it was."""
+    """The import was cancelled while its rows were imported, or another worker has continued it."""
 
 
 class FileFault(Exception):
@@ -126,7 +126,7 @@ class FileFault(Exception):
 
 
 class RowFault(Exception):
-    """A fault of one row, which does not affect the others; `column` is that of the file, if it is one."""
+    """A fault of one row, which does not affect other rows; `column` is the faulty one, None if there is none."""
 
     def __init__(self, reason: str, column: str | None = None) -> None:
         super().__init__(reason)
@@ -134,11 +134,11 @@ class RowFault(Exception):
         self.column = column
 
 
-# Fields of a member that are no column: objects that have columns of their own, and one that only the API sets.
+# Fields of a member that are no columns: objects whose fields are columns, and a field that only the API sets.
 _NO_COLUMNS = frozenset({"profile", "notifications", "on_chain"})
 _ATTRIBUTES = "customAttributes"
 # The tier that was set, and when the member joined, have no place in the body of `createMember`.
-_BESIDE = ("joinedAt", "tier", "tierExpiresAt", "tierHold")
+_IMPORT_ONLY = ("joinedAt", "tier", "tierExpiresAt", "tierHold")
 
 # The types in JSON of the fields that are columns; there are none of other types yet.
 _FORMS: Mapping[Any, type[Any]] = {bool: bool, str: str, str | None: str}
@@ -165,7 +165,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {column: place for column, place, _ in _
 _TOP_LEVEL_COLUMNS = {column: form for column, place, form in _columns() if len(place) == 1 and form is not dict}
 MEMBER_COLUMNS: Mapping[str, type[Any]] = {
     **_TOP_LEVEL_COLUMNS,
-    **dict.fromkeys(_BESIDE, str),
+    **dict.fromkeys(_IMPORT_ONLY, str),
     **{column: form for column, _, form in _columns() if column not in _TOP_LEVEL_COLUMNS},
 }
 """The columns by name, in the order of exports, with their types in JSON: `str`, `bool`, `list` or `dict`."""

@@ -1,4 +1,4 @@
-"""Splitting a file into rows, in bounded memory, from any place where a row begins."""
+"""Splitting a file into rows, in bounded memory, from the beginning of any row on."""
 
 import re
 import zlib
@@ -9,7 +9,7 @@ from domain.imports.records import CSV, FileFault
 
 # A longer row is an error. It is more than any body of a request may be.
 LONGEST_ROW = 1024 * 1024
-# The characters of a row that is too long which the error reports.
+# The number of bytes of an overlong row that its fault is reported with.
 KEPT_OF_LONG_ROW = 1000
 _UNPACKED_AT_ONCE = 1024 * 1024
 _EMPTY_LINES = re.compile(rb"[\r\n]*\n")
@@ -20,7 +20,7 @@ _OTHER_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 @dataclass(frozen=True, slots=True)
 class RawRow:
-    """A row as it stands in the file: its first line, its bytes, where the next one begins, and its fault."""
+    """A row of the file: its first line, its bytes, where the next row begins, and its fault, None if it has none."""
 
     line: int
     content: bytes
@@ -30,7 +30,7 @@ class RawRow:
 
     @property
     def is_empty(self) -> bool:
-        """True for empty lines, which are no row."""
+        """True for empty lines instead of a row."""
         return not self.content and self.fault is None
 
 
@@ -75,7 +75,7 @@ def _unpacked(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def skipped(blocks: Iterable[bytes], count: int) -> Iterator[bytes]:
-    """The blocks without so many bytes at their beginning."""
+    """The blocks without their first `count` bytes."""
     for block in blocks:
         if count >= len(block):
             count -= len(block)
@@ -87,7 +87,7 @@ def skipped(blocks: Iterable[bytes], count: int) -> Iterator[bytes]:
 def raw_rows(blocks: Iterable[bytes], file_format: str, next_byte: int, next_line: int) -> Iterator[RawRow]:
     """The rows of a file from `next_byte` on, which is in line `next_line`; empty lines in a row are one empty row.
 
-    A row of a CSV file goes on in the next line where a quote is open. Raises FileFault for a file in UTF-16.
+    A row of a CSV file continues in the next line if a quote is open. Raises FileFault for a file in UTF-16.
     """
     splitter = _Splitter(blocks, file_format == CSV, next_byte, next_line)
     while (row := splitter.next()) is not None:
@@ -95,6 +95,8 @@ def raw_rows(blocks: Iterable[bytes], file_format: str, next_byte: int, next_lin
 
 
 class _Splitter:
+    """Reads blocks into a buffer and finds the rows in it; the buffer has at most one row and one block."""
+
     def __init__(self, blocks: Iterable[bytes], has_quotes: bool, offset: int, line: int) -> None:
         self._blocks = iter(blocks)
         self._has_quotes = has_quotes
@@ -132,7 +134,7 @@ class _Splitter:
                 return self._row_until(end, scan, lines)
 
     def _row_until(self, end: int, following: int, lines: int, fault: str | None = None) -> RawRow:
-        """The row until `end`; the next one begins at `following`, so many lines further."""
+        """The row until `end`; the next one begins at `following`, `lines` lines further."""
         content = self._buffer[self._start : end]
         self._offset += following - self._start
         self._start = following
@@ -155,7 +157,7 @@ class _Splitter:
         return self._endless()
 
     def _unclosed(self) -> RawRow:
-        """The line in which a quote begins that does not end; the next row is looked for in the line after it."""
+        """The line in which a quote begins that does not end; the next row begins in the line after it."""
         end = self._buffer.find(b"\n", self._start)
         end, following = (len(self._buffer), len(self._buffer)) if end < 0 else (end, end + 1)
         return self._row_until(end, following, 1, "The quote that opens in this row is not closed.")
@@ -180,6 +182,7 @@ class _Splitter:
         self._start = 0
 
     def _skip_mark(self) -> None:
+        """Skip the byte order mark of UTF-8; raise FileFault for that of UTF-16."""
         while len(self._buffer) < len(_UTF8_MARK) and not self._is_complete:
             self._read()
         if self._buffer.startswith(_OTHER_MARKS):

@@ -1,7 +1,8 @@
 """Progress of a member in a mission: the total count, and the number of rewarded achievements.
 
-The two diverge only where something was reversed: a goal reached again after that is not rewarded twice, and counts on
-top of something reversed are rewarded with the next count.
+The two differ only after reversals. With a goal of 5, let events count 4, and 1, which achieves the goal. If the 4 are
+reversed, the goal is not rewarded again when it is reached again. If the events count 4, 1 and 4, and the 1 is
+reversed, 8 counts remain without an achievement; the next count then achieves the goal.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ class Progress:
 
     @classmethod
     def from_counts(cls, goal: int, count: int, times_achieved: int) -> Progress:
-        """The progress of a member with this count towards the present goal, which was achieved so often before.
+        """The progress with this count towards the present goal, after `times_achieved` earlier achievements.
 
-        The count of an achieved goal may stay at the goal, as `counter` has it, or be 0.
+        Right after an achievement, `count` may be the goal, like `counter`, or 0.
         """
         return cls(goal, times_achieved * goal + count % goal, times_achieved)
 
@@ -44,7 +45,7 @@ class Progress:
 
     @property
     def current_count(self) -> int:
-        """The count that the next one adds to: as `counter`, but 0 once the goal is reached."""
+        """The count to which the next one is added: the same as `counter`, but 0 once the goal is reached."""
         return self.counted % self.goal
 
     def towards(self, goal: int) -> Progress:
@@ -59,28 +60,27 @@ class Progress:
         return replace(self, goal=goal, counted=goals_reached * goal + min(since, goal - 1))
 
     def advanced(self, amount: int, remaining: int) -> Advance:
-        """The result of counting `amount` if the goal may be achieved `remaining` more times; nothing beyond counts."""
+        """The result of counting `amount` if `remaining` more achievements are possible, which limits the count."""
         if amount <= 0 or remaining <= 0:
             return Advance(self, self, 0, 0)
-        # Counting ends with the last achievement; if a reversal left more than that, one more count achieves it.
-        most = max(1, (self.times_achieved + remaining) * self.goal - self.counted)
-        count = self.counted + min(amount, most)
+        # Counting ends with the last achievement; if a reversal left more counts, one more achieves the goal.
+        maximum = max(1, (self.times_achieved + remaining) * self.goal - self.counted)
+        count = self.counted + min(amount, maximum)
         achieved = min(max(0, count // self.goal - self.times_achieved), remaining)
         after = replace(self, counted=count, times_achieved=self.times_achieved + achieved)
-        return Advance(self, after, min(amount, most), achieved)
+        return Advance(self, after, min(amount, maximum), achieved)
 
     def after_reversal(self, reversed_count: int, achieved: int, goal: int) -> Progress:
         """The progress without the counts and achievements of an event towards `goal`; never below zero.
 
-        An achievement that this breaks is subtracted with the goal that it had then, which may differ from the present
-        one.
+        If this undoes an achievement, its goal of that time is subtracted, which may differ from the present goal.
         """
         goals_reached, since = divmod(self.counted, self.goal)
-        broken_goals = min(goals_reached, -(-max(0, reversed_count - since) // goal))
-        remaining = max(0, since + broken_goals * goal - reversed_count)
+        undone_goals = min(goals_reached, -(-max(0, reversed_count - since) // goal))
+        remaining = max(0, since + undone_goals * goal - reversed_count)
         return replace(
             self,
-            counted=(goals_reached - broken_goals) * self.goal + min(remaining, self.goal - 1),
+            counted=(goals_reached - undone_goals) * self.goal + min(remaining, self.goal - 1),
             times_achieved=max(0, self.times_achieved - achieved),
         )
 
@@ -97,7 +97,7 @@ class Advance:
 
 COUNT_EXPRESSION = "/countExpression"
 
-# The most that a request can count at once (openapi MissionProgressBody).
+# The maximum that a request can count at once (openapi MissionProgressBody).
 MOST_COUNTED = 1_000_000_000
 
 
@@ -116,7 +116,7 @@ def count_sources(expression: str) -> list[tuple[str, Node]]:
 
 
 def count_of(program: Program, variables: Mapping[str, Any], budget: Budget, functions: Functions) -> int:
-    """The whole count that an expression computes, rounded down: zero below 1, at most `MOST_COUNTED`.
+    """The count that an expression computes, rounded down to a whole number from 0 to `MOST_COUNTED`.
 
     Raises EvaluationError if its value is not a number.
     """

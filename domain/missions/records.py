@@ -21,8 +21,8 @@ class Mission:
     An event counts 1, or the value of `count_expression`. With a `currency`, only orders and payments in it count.
 
     In a calendar period of its `timezone`, or else the organization's, it can be achieved at most `period_limit` times.
-    Points go to the organization's default ledger and account unless it names others, and wait by its own terms of
-    availability, else by those of the account. `badge_matcher`, `manual_expiration` and `available_on` are stored in
+    Points go to the organization's default ledger and account unless the mission names others, and are available by the
+    terms of the mission, or else of the account. `badge_matcher`, `manual_expiration` and `available_on` are stored in
     the form of the API.
     """
 
@@ -98,15 +98,15 @@ class MemberMission:
 class MissionTracking:
     """The count of an event, or a request, for a member's mission, and how often it achieved the goal.
 
-    `goal_count` is the goal at that time. A tracking by request has a key, and the `answer` for repetitions of it; one
-    by an event is reversed with it, by the event `reversal_loyalty_event_id`.
+    `goal_count` is the goal at that time. A tracking by request has a key, and `answer`, the response to repetitions
+    of the request. A tracking by an event is reversed with it, by the event `reversal_loyalty_event_id`.
     """
 
     organization_id: int
     mission_tracking_id: int
     member_id: int
     mission_id: int
-    # The event that counted; null for a count by request.
+    # The event that counted; None for a count by request.
     loyalty_event_id: int | None
     counted: int
     achieved: int
@@ -123,7 +123,7 @@ class MissionTracking:
     answer: Personal[Mapping[str, Any] | None]
     reversal_loyalty_event_id: int | None
     created_at: datetime
-    # The change of the progress by an import: nothing is achieved by it, and nothing is paid.
+    # True for a change of the progress by an import, for which no reward is paid.
     is_imported: Internal[bool] = False
 
 
@@ -136,7 +136,7 @@ class MissionClosed(Conflict, title="The mission is not open to the member"):
 
 
 class MissionExhausted(Conflict, title="The mission has reached its maximum number of completions"):
-    """The member has achieved the mission as often as it allows, in all or in the period."""
+    """The member has achieved the mission the maximum number of times, in total or in the period."""
 
 
 @dataclass(frozen=True, slots=True)

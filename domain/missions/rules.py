@@ -39,8 +39,8 @@ class CompiledMission:
     """A compiled mission: `item` is the condition on order items, `audience_keys` the audiences that take part.
 
     None means no condition; an empty `audience_keys` is an audience without members. Points go to `account`. `count`
-    computes the count of an event, None for 1; `fault` says why a mission that was saved under earlier rules cannot
-    run.
+    computes the count of an event, None means 1. `fault` is why a mission saved under earlier rules cannot run, None if
+    it can.
     """
 
     mission: Mission
@@ -64,7 +64,7 @@ class CompiledMission:
 
     def counts(self, event: EventFacts) -> bool:
         """True if the event counts for the mission, apart from limits on how often it may be achieved."""
-        if event.event_type != self.mission.event_type or not self._fits(event):
+        if event.event_type != self.mission.event_type or not self._meets_conditions(event):
             return False
         try:
             self.refuse_closed(event.at, event.audience_keys)
@@ -72,9 +72,10 @@ class CompiledMission:
             return False
         return True
 
-    def _fits(self, event: EventFacts) -> bool:
-        least = self.mission.min_spend_value
-        if least is not None and (event.spend is None or event.spend < least):
+    def _meets_conditions(self, event: EventFacts) -> bool:
+        """True if amount, currency, items and badges of the event meet the conditions of the mission."""
+        minimum = self.mission.min_spend_value
+        if minimum is not None and (event.spend is None or event.spend < minimum):
             return False
         if self.mission.currency is not None and event.currency != self.mission.currency:
             return False
@@ -110,7 +111,7 @@ def compile_mission(
     accounts: Mapping[int, LedgerAccount],
     default_account: LedgerAccount | None,
 ) -> CompiledMission:
-    """Compile a stored mission; `audience_keys` are those of audiences that may match members."""
+    """Compile a stored mission; `audience_keys` has the key of each audience that may match members, by id."""
     audiences = None
     if mission.audience_id is not None:
         audiences = frozenset(
@@ -159,7 +160,7 @@ def expiry_of_reward(mission: Mission, at: datetime) -> datetime | None:
     return add_days(at, value if unit == DAYS else 7 * value, zone)
 
 
-# Fields that say nothing without another one.
+# Fields that have no effect without another field.
 _NEEDS = (
     ("period_limit", "repetition_period"),
     ("repetition_period", "period_limit"),
@@ -170,7 +171,7 @@ _NEEDS = (
 
 
 def faults_of(body: Mapping[str, Any]) -> list[FieldFault]:
-    """Contradictions between the fields of a mission (by inside names)."""
+    """The contradictions between the fields of a mission; `body` has their Python names."""
     return [FieldFault(detail, pointer=pointer) for pointer, detail in _faults(body)]
 
 

@@ -1,4 +1,4 @@
-"""In-memory progress of the members of one unit of work: decides on counts and collects what is to be stored."""
+"""In-memory progress of the members of one unit of work: decides on counts and collects the changes to be stored."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ class MissionProgress:
         return bool(self.progress.counted or self.progress.times_achieved)
 
     def balance(self, member_id: int) -> MissionBalance:
-        """The balance in the form of answers."""
+        """The balance in the form of responses."""
         return MissionBalance(
             member_id=member_id,
             times_achieved=self.progress.times_achieved,
@@ -42,7 +42,7 @@ class MissionProgress:
 
 @dataclass(frozen=True, slots=True)
 class MissionChanges:
-    """Changes to be stored; `reversals` are trackings by id, with the event that reversed each."""
+    """Changes to be stored; `reversals` has, by the id of a tracking, the id of the event that reversed it."""
 
     progress_of_members: Mapping[MemberMission, MissionProgress]
     trackings: tuple[MissionTracking, ...]
@@ -80,18 +80,18 @@ class MissionProgressState:
     ) -> None:
         self._progress = dict(progress_of_members)
         self._achieved = dict(achieved)
-        self._touched: set[MemberMission] = set()
+        self._changed_missions: set[MemberMission] = set()
         self._trackings: list[MissionTracking] = []
-        self._reversed: dict[int, int] = {}
-        self._known_undone: set[int] = set()
+        self._reversal_event_ids: dict[int, int] = {}
+        self._reversed_ids: set[int] = set()
         self._reversed_achievements: set[MemberMission] = set()
 
     def assume(self, member_id: int, mission: Mission, progress: Progress) -> None:
-        """Take progress as given, of a member who is stored nowhere."""
+        """Use this progress for a member who is not stored."""
         self._progress[member_id, mission.mission_id] = MissionProgress(progress)
 
     def remaining_count(self, member_id: int, mission: Mission, at: datetime) -> int | None:
-        """The count that the member lacks to achieve the mission once more; None if that is not possible at `at`."""
+        """The count that the member lacks for one more achievement; None if none is possible at `at`."""
         if not self.remaining_achievements(member_id, mission, at):
             return None
         progress = self.progress(member_id, mission).progress
@@ -106,8 +106,8 @@ class MissionProgressState:
 
     def remaining_achievements(self, member_id: int, mission: Mission, at: datetime) -> int:
         """The number of times that the member may still achieve the mission at `at`."""
-        most = min(mission.max_repetitions, MOST_ACHIEVEMENTS)
-        remaining = most - self.progress(member_id, mission).progress.times_achieved
+        maximum = min(mission.max_repetitions, MOST_ACHIEVEMENTS)
+        remaining = maximum - self.progress(member_id, mission).progress.times_achieved
         if mission.repetition_period is not None and mission.period_limit is not None:
             period = _period(member_id, mission, mission.repetition_period, at)
             remaining = min(remaining, mission.period_limit - self._achieved.get(period, 0))
@@ -115,7 +115,7 @@ class MissionProgressState:
 
     def count(self, mission: Mission, amount: int, cause: ProgressCause) -> Advance:
         """Count `amount` for the member, as far as the limits allow; a count of zero leaves no tracking."""
-        place = (cause.member_id, mission.mission_id)
+        member_mission = (cause.member_id, mission.mission_id)
         before = self.progress(cause.member_id, mission)
         advance = before.progress.advanced(amount, self.remaining_achievements(cause.member_id, mission, cause.at))
         if not advance.counted and cause.system_unique_key is None:
@@ -125,58 +125,66 @@ class MissionProgressState:
             if before.last_achieved_at is None or before.last_achieved_at <= cause.at:
                 after = replace(after, last_counter=mission.goal_count, last_achieved_at=cause.at)
             self._count_period(mission, cause.member_id, cause.at, advance.achieved)
-        self._progress[place] = after
-        self._touched.add(place)
+        self._progress[member_mission] = after
+        self._changed_missions.add(member_mission)
         self._trackings.append(_tracking(mission, advance, cause))
         return advance
 
     def replace(self, mission: Mission, progress: Progress, cause: ProgressCause) -> None:
         """Set the member's progress to that of another system, by an import; nothing is achieved by it."""
-        place = (cause.member_id, mission.mission_id)
-        before = self._progress.get(place) or MissionProgress(Progress(mission.goal_count))
+        member_mission = (cause.member_id, mission.mission_id)
+        before = self._progress.get(member_mission) or MissionProgress(Progress(mission.goal_count))
         if before.progress == progress:
             return
         count_change = progress.counted - before.progress.counted
         achieved = progress.times_achieved - before.progress.times_achieved
-        self._progress[place] = replace(before, progress=progress)
-        self._touched.add(place)
+        self._progress[member_mission] = replace(before, progress=progress)
+        self._changed_missions.add(member_mission)
         tracking = _tracking(mission, Advance(before.progress, progress, count_change, achieved), cause)
         self._trackings.append(replace(tracking, is_imported=True))
 
     def reverse(self, tracking: MissionTracking, mission: Mission, by_event_id: int) -> Advance:
-        """Reverse the counts of an event."""
-        place = (tracking.member_id, tracking.mission_id)
+        """Reverse the counts of an event, because of the event `by_event_id`."""
+        member_mission = (tracking.member_id, tracking.mission_id)
         before = self.progress(tracking.member_id, mission)
         after = before.progress.after_reversal(tracking.counted, tracking.achieved, tracking.goal_count)
-        self._progress[place] = replace(before, progress=after)
-        self._touched.add(place)
-        self._reversed[tracking.mission_tracking_id] = by_event_id
-        self._known_undone.add(tracking.mission_tracking_id)
+        self._progress[member_mission] = replace(before, progress=after)
+        self._changed_missions.add(member_mission)
+        self._reversal_event_ids[tracking.mission_tracking_id] = by_event_id
+        self._reversed_ids.add(tracking.mission_tracking_id)
         if tracking.achieved:
-            self._reversed_achievements.add(place)
+            self._reversed_achievements.add(member_mission)
             self._count_period(mission, tracking.member_id, tracking.happened_at, -tracking.achieved)
         return Advance(before.progress, after, -tracking.counted, -tracking.achieved)
 
     def is_reversed(self, tracking: MissionTracking) -> bool:
         """True if the tracking was reversed in this unit of work."""
-        return tracking.mission_tracking_id in self._known_undone
+        return tracking.mission_tracking_id in self._reversed_ids
 
     def store_answer(self, answer: Mapping[str, Any]) -> None:
-        """Keep the answer to the request that made the last count."""
+        """Store the response to the request that made the last count."""
         self._trackings[-1] = replace(self._trackings[-1], answer=answer)
 
     def drain(self) -> MissionChanges:
-        """Take the changes since the last call; from now on they count as stored."""
+        """Return the changes since the last call, which count as stored from now on."""
         changes = MissionChanges(
-            progress_of_members={place: self._progress[place] for place in sorted(self._touched)},
+            progress_of_members={
+                member_mission: self._progress[member_mission] for member_mission in sorted(self._changed_missions)
+            },
             trackings=tuple(self._trackings),
-            reversals=self._reversed,
+            reversals=self._reversal_event_ids,
             reversed_achievements=frozenset(self._reversed_achievements),
         )
-        self._touched, self._trackings, self._reversed, self._reversed_achievements = set(), [], {}, set()
+        self._changed_missions, self._trackings, self._reversal_event_ids, self._reversed_achievements = (
+            set(),
+            [],
+            {},
+            set(),
+        )
         return changes
 
     def _count_period(self, mission: Mission, member_id: int, at: datetime, achieved: int) -> None:
+        """Add `achieved`, which may be negative, to the achievements in the period that contains `at`."""
         if mission.repetition_period is not None:
             period = _period(member_id, mission, mission.repetition_period, at)
             self._achieved[period] = self._achieved.get(period, 0) + achieved

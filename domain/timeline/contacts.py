@@ -23,7 +23,7 @@ class ProfileFact:
     is_erased: bool
 
     def row(self) -> TimelineRow:
-        """The row of the entry: the names of the fields, not their values, which the audit log has."""
+        """The row of the entry: the names of the fields, without their values, which only the audit log has."""
         first_names, more = sorted(self.fields)[:_MOST_FIELDS_NAMED], len(self.fields) - _MOST_FIELDS_NAMED
         listed = ", ".join(first_names) + (f" and {more} more" if more > 0 else "")
         if self.operation_id == "eraseMember":

@@ -17,7 +17,7 @@ _LONGEST_ID = 255
 
 @dataclass(frozen=True, slots=True)
 class EventFact:
-    """A tracked event; `effects` are None once its stored answer was released."""
+    """A tracked event; `effects` are None once its stored response was removed."""
 
     loyalty_event_id: int
     created_at: datetime
@@ -120,7 +120,7 @@ def _effect(effect: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class TierFact:
-    """A change of the member's tier in one program, as its event tells it; names are None for no tier."""
+    """A change of the member's tier in one program, as its event reports it; names are None for no tier."""
 
     loyalty_event_id: int
     created_at: datetime

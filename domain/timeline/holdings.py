@@ -29,13 +29,13 @@ class CouponFact:
     def row(self, by: str | None = None) -> TimelineRow:
         """The row of the usage."""
         amount = self.amount_used or self.amount_assigned
-        number = "" if abs(amount) <= 1 else f"{amount_text(abs(amount))} times "
+        times = "" if abs(amount) <= 1 else f" {amount_text(abs(amount))} times"
         # A use that leaves something of a value coupon moves no amount.
         is_part, is_use = not amount, not amount or bool(self.amount_used)
-        participle = f"used{' in part' if is_part else ''}" if is_use else "assigned"
+        change = f"used{' in part' if is_part else times}" if is_use else f"assigned{times}"
         if self.reverted_usage_id is not None:
-            participle = "given back after its use was reverted" if is_use else "taken away again"
-        text = f"The coupon {self.book_name} was {number}{participle}{after_colon(self.description)}."
+            change = f"given back{times} after its use was reverted" if is_use else f"taken away again{times}"
+        text = f"The coupon {self.book_name} was {change}{after_colon(self.description)}."
         details = {
             "couponUsageId": self.coupon_usage_id,
             "couponUsageKey": str(self.coupon_usage_key),
@@ -100,10 +100,10 @@ class BadgeFact:
 
     def row(self, by: str | None = None) -> TimelineRow:
         """The row of the badge tracking."""
-        number = "" if abs(self.amount) == 1 else f"{abs(self.amount)} times "
+        times = "" if abs(self.amount) == 1 else f" {abs(self.amount)} times"
         participle = "received" if self.amount > 0 else "taken away"
         why = "" if self.reverted_badge_tracking_id is None else " by a reversal"
-        text = f"The badge {self.badge_name} was {number}{participle}{why}; the member holds {self.balance}."
+        text = f"The badge {self.badge_name} was {participle}{times}{why}; the member holds {self.balance}."
         details = {
             "badgeTrackingId": self.badge_tracking_id,
             "badgeTrackingKey": str(self.badge_tracking_key),

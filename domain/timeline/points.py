@@ -14,7 +14,7 @@ from domain.timeline.rows import POINTS, POINTS_RELEASE, TimelineRow, amount_tex
 class Source:
     """The origin of points: `kind` is one of the words below.
 
-    `name` is that of the campaign, the mission or the book, as far as it is known.
+    `name` is the name of the campaign, mission or coupon book, None if it is not known.
     """
 
     kind: str
@@ -25,7 +25,7 @@ class Source:
 BY_CAMPAIGN, BY_MISSION, BY_REFERRAL, BY_COUPON = "campaign", "mission", "referral", "coupon"
 BY_REVERSAL, BY_EXPIRY, BY_REQUEST = "reversal", "expiry", "request"
 
-# How a sentence continues after the amount and what became of it.
+# The end of a sentence about an amount and its movement.
 _REASONS: Mapping[str, str] = {
     BY_CAMPAIGN: " by the campaign",
     BY_MISSION: " as the reward of the mission",
@@ -40,7 +40,7 @@ _REASONS: Mapping[str, str] = {
 class PointsFact:
     """A ledger transaction from the side of one wallet: `moved` is the sum of the wallet's entries.
 
-    A mint that waits, or has waited, `is_timed`: nothing was moved by it, but by its release.
+    `is_timed` is true for a mint that waits or has waited: its release moves the points, not the mint.
     """
 
     ledger_transaction_id: int
@@ -138,7 +138,7 @@ class PointsFact:
 
 @dataclass(frozen=True, slots=True)
 class PointsReleaseFact:
-    """Points that waited and became available at a moment, as the event of that tells it: those of some mints."""
+    """Points of waiting mints that became available at one moment, as their event reports it."""
 
     loyalty_event_id: int
     created_at: datetime
@@ -190,9 +190,9 @@ def sources_of_event(
 ) -> dict[int, Source]:
     """The sources of the transactions of one event, given as (id, systemUniqueKey), by id.
 
-    A transaction's key says what posted it: `<key of the event>:3` is the effect at position 3 of the event,
+    A transaction's key shows what posted it: `<key of the event>:3` is the effect at position 3 of the event,
     `<key of the event>:mission-0` the first reward of a mission, and so on. Their names are in the stored outcomes of
-    the event, `effects` and `missions`, which are None once they are released: the sources then have no names. A
+    the event, `effects` and `missions`, which are None once they are removed: the sources then have no names. A
     mission is named by its key.
     """
     sources: dict[int, Source] = {}
@@ -219,7 +219,7 @@ def sources_of_event(
 
 
 def _in_order(ids: Mapping[int, int], sources: Sequence[Source], nameless: Source) -> dict[int, Source]:
-    """The sources of transactions, whose ids are given by position; without names if there are not as many of both."""
+    """The sources of transactions, whose ids are given by position; all `nameless` if the numbers differ."""
     if len(sources) != len(ids):
         return dict.fromkeys(ids.values(), nameless)
     return {ids[position]: source for position, source in zip(sorted(ids), sources, strict=True)}
@@ -248,7 +248,7 @@ def source_of_request(fact: PointsFact) -> Source:
     """The source of a transaction that no event caused."""
     if fact.is_expiry:
         return Source(BY_EXPIRY)
-    # A client may choose any key.
+    # The keys of clients mean nothing: they may choose any key.
     if fact.is_requested:
         return Source(BY_REQUEST)
     if fact.system_unique_key.startswith(_COUPON_USAGE_PREFIX):

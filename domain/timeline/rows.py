@@ -15,7 +15,7 @@ POINTS_RELEASE = "pointsRelease"
 # In the order of rows of the same moment and event, the first at the top.
 KINDS = (EVENT, TIER, MISSION, REFERRAL, COUPON, BADGE, POINTS, PROFILE, MESSAGE)
 
-# Events that the server reports of other records, which have rows of their own.
+# Events that the server derives from other records, which have their own rows.
 DERIVED_TYPES = (
     "member-tier-set",
     "member-tier-removed",
@@ -36,7 +36,7 @@ DERIVED_TYPES = (
 class TimelineRow:
     """One row: when it was recorded, when it happened, one sentence, and the ids of its kind in `details`.
 
-    `by` is the caller whose request it was, None where the server itself did it or no caller is known.
+    `by` is the caller of the request, None if the server itself caused it or the caller is not known.
     """
 
     kind: str
@@ -47,7 +47,7 @@ class TimelineRow:
     loyalty_event_id: int | None
     is_reversed: bool
     details: Mapping[str, Any]
-    # The name of the details, where it is not that of the kind.
+    # The name of the details, if it is not the kind.
     details_name: str | None = None
 
 

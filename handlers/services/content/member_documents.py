@@ -12,7 +12,7 @@ import msgspec
 
 from domain.calendar import day_of_week, zone_named
 from domain.content.collections import ContentCollection
-from domain.content.documents import open_hours_now
+from domain.content.documents import hours_of_week_now
 from domain.content.searching import sort_of
 from domain.members import Member
 from domain.problems import Forbidden
@@ -141,7 +141,7 @@ def _read_page(
     viewer = Viewer(
         at=call.now,
         day=day_of_week(call.now, zone_named(call.organization.timezone)),
-        hours=open_hours_now(document_queries.zones_in_use(call.db, collection), call.now),
+        hours=hours_of_week_now(document_queries.zones_in_use(call.db, collection), call.now),
         audience_keys=_audience_keys(call, member),
         book_keys=_visible_book_keys(call, member, collection) if collection.is_coupon else None,
         locale=locale,

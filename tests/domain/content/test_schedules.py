@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from domain.content.documents import hour_of_week, open_hours, open_hours_now, schedule_faults
+from domain.content.documents import hour_of_week, hours_of_week_now, open_hours, schedule_faults
 
 MADRID = ZoneInfo("Europe/Madrid")
 windows = st.builds(
@@ -29,7 +29,7 @@ def test_an_hour_is_open_if_the_local_time_is_in_a_window(schedule, zone, at):
         window["day"] == local.isoweekday() and window["fromHour"] <= local.hour <= window["toHour"]
         for window in schedule
     )
-    now = open_hours_now([zone], at)[zone]
+    now = hours_of_week_now([zone], at)[zone]
     assert (now in open_hours({"timezone": zone, "schedule": schedule})) == naive
 
 

@@ -45,12 +45,12 @@ USED = {"amount_assigned": Decimal(0), "amount_used": Decimal(1)}
     ("changes", "sentence"),
     [
         ({}, "The coupon Free coffee was assigned."),
-        ({"amount_assigned": Decimal(3)}, "The coupon Free coffee was 3 times assigned."),
+        ({"amount_assigned": Decimal(3)}, "The coupon Free coffee was assigned 3 times."),
         (USED, "The coupon Free coffee was used."),
         ({**USED, "description": "At the till."}, "The coupon Free coffee was used: At the till."),
         (
             {"amount_assigned": Decimal(-2), "reverted_usage_id": 9},
-            "The coupon Free coffee was 2 times taken away again.",
+            "The coupon Free coffee was taken away again 2 times.",
         ),
         (
             {**USED, "amount_used": Decimal(-1), "reverted_usage_id": 9},
@@ -120,11 +120,11 @@ BADGE = BadgeFact(
     ("changes", "sentence"),
     [
         ({}, "The badge Regular was received; the member holds 1."),
-        ({"amount": 2, "balance": 5}, "The badge Regular was 2 times received; the member holds 5."),
+        ({"amount": 2, "balance": 5}, "The badge Regular was received 2 times; the member holds 5."),
         ({"amount": -1, "balance": 0}, "The badge Regular was taken away; the member holds 0."),
         (
             {"amount": -2, "balance": 0, "reverted_badge_tracking_id": 9},
-            "The badge Regular was 2 times taken away by a reversal; the member holds 0.",
+            "The badge Regular was taken away 2 times by a reversal; the member holds 0.",
         ),
     ],
 )
