@@ -95,7 +95,7 @@ def start_of_day(day: date, zone: tzinfo = UTC) -> datetime:
 
 
 def next_period(period: str, first_day: date) -> date:
-    """The first day of the period after `first_day`'s; the last day of the calendar if it has no such day."""
+    """The first day of the period after the period from `first_day` on; the calendar's last day if there is none."""
     # Enough days to reach the next period, and too few to reach the one after it.
     days = {DAILY: 1, WEEKLY: 7, MONTHLY: 31, YEARLY: 366}[period]
     try:

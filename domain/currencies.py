@@ -48,6 +48,7 @@ def floor_money(amount: Decimal, currency: str | None) -> Decimal:
 
 
 def _unit_of(currency: str | None) -> Decimal:
+    """The smallest amount of a currency."""
     return Decimal(1).scaleb(-digits_of(currency))
 
 

@@ -50,7 +50,7 @@ class IncomingEvent:
 
     @property
     def happened_at(self) -> datetime | None:
-        """The event's own date, else that of its order; None for an event that happens when it is tracked.
+        """The event's own date, else the date of its order; None for an event that happens when it is tracked.
 
         Windows, days of the week, periods of limits, expiry and reports use it, even if the event is reported late.
         """
@@ -62,7 +62,7 @@ class IncomingEvent:
 
 @dataclass(frozen=True, slots=True)
 class LoyaltyEvent:
-    """A stored event; `result` is the answer to its request, None after it was released.
+    """A stored event; `result` is the stored response to its request, None once it was removed.
 
     `evaluated_at` is the moment of the later evaluation of an event that was only captured at first.
     """

@@ -24,7 +24,7 @@ EVENT_RESULTS, LEDGER_TRANSACTIONS, COUPON_USAGES, AUDIT_LOG = (
     "coupon-usages",
     "audit-log",
 )
-# The role that a kind of export needs in addition to a role for exports: the role of the operations that read the same.
+# The role that a kind of export needs besides the role for exports: that of operations that read the same records.
 ROLE_OF_KIND: Mapping[str, str] = {
     MEMBERS: "members:read",
     BALANCES: "ledgers:read",

@@ -17,7 +17,7 @@ FIELD = "dayOfWeekSchedule"
 
 
 class Occasion(NamedTuple):
-    """When and where an event happened; `zone` is that of its location, None if the location has no zone of its own."""
+    """When and where an event happened; `zone` is the zone of its location, None if the location has none."""
 
     at: datetime
     zone: tzinfo | None = None

@@ -90,6 +90,7 @@ def compile_matcher(matcher: Mapping[str, Any], pointer: str = "/matcher") -> It
 
 
 def _compile_condition(condition: Mapping[str, Any], pointer: str) -> ItemPredicate:
+    """Compile one condition; raises InvalidRequest if its field, operator or value is faulty."""
     name, operator_name, value = condition["field"], condition["operator"], condition["value"]
     field = _ATTRIBUTE if name.startswith(_ATTRIBUTES) else _FIELDS.get(name)
     path = name.split(".")

@@ -26,7 +26,7 @@ _DEFAULTS = {"maxHours": 24, "syncHours": 24}
 
 @dataclass(frozen=True, slots=True)
 class OfflineAllowance:
-    """A member's allowance: `expires_at` is the end of its token, `held_until` that of its hold.
+    """A member's allowance: its token ends at `expires_at`, its hold at `held_until`.
 
     `issued_at` is when the token was issued, in real time. `redemption_key` is the `systemUniqueKey` of the redemption.
     """
@@ -51,8 +51,7 @@ class OfflineAllowance:
 
 @dataclass(frozen=True, slots=True)
 class AllowanceView(OfflineAllowance):
-    """An allowance with the key of its account and its status, which depends on the hold; only the response to
-    its creation has the `token`."""
+    """An allowance with its account's key and its status by the hold; only the response to its creation has `token`."""
 
     ledger_account_key: Key
     status: str

@@ -78,7 +78,7 @@ class OrderItem:
 class Order:
     """A purchase order, built from its creation event; `returned_total` is the returned part of `total`.
 
-    `currency` is the order's own currency, or else that of the organization when the order was created.
+    `currency` is the order's own currency, or else the organization's at its creation.
 
     `payments` has each tender with the amount that returns have refunded; None if the events do not include payments.
 
@@ -156,7 +156,7 @@ def event_of_status(status: str) -> str:
 
 
 def steps_to(status: str) -> tuple[str, ...]:
-    """The statuses that lead a new order to `status`; raises OrderStatusConflict if it cannot begin with it."""
+    """The statuses of a new order, in their sequence, until `status`; raises OrderStatusConflict if there are none."""
     if status == PARTIALLY_RETURNED:
         raise OrderStatusConflict(
             "A new order cannot have the status partially-returned. Create it as confirmed, then send an event of type "
@@ -175,7 +175,7 @@ def check_transition(status: str, next_status: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class EarlierOrders:
-    """The number of orders before a moment, and the date of the last of them."""
+    """The number of orders before a moment, and the date of the last one."""
 
     count: int = 0
     last_at: datetime | None = None
@@ -193,7 +193,7 @@ class OrderHistory:
     def before(
         self, member_id: int, at: datetime, others: Iterable[Order] = (), own_order_id: int | None = None
     ) -> EarlierOrders:
-        """The member's orders before `at`, without the order `own_order_id`; `others` are missing in the dates."""
+        """The member's orders before `at`, without the order `own_order_id`; `others` are further orders."""
         dates = self._dates.get(member_id, ())
         count = bisect_left(dates, at)
         other_dates = [

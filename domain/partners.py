@@ -175,7 +175,7 @@ class MemberNotCreated(NotFound, title="The member cannot be created"):
 
 
 class UnknownOrganization(NotFound, title="The organization does not exist"):
-    """The `organizationKey` is not that of the API key's organization."""
+    """The `organizationKey` is not the key of the API key's organization."""
 
 
 def _unless_blank(name: str | None) -> str | None:

@@ -114,7 +114,7 @@ def _cheapest(begin: datetime, end: datetime, levels: tuple[tuple[int, float], .
     (level, weight), finer = levels[0], levels[1:]
     if not finer:
         return _Choice(_buckets(begin, end, level) * weight, (Span(level, begin, end),))
-    # Without buckets of this level, or with them from a bucket that contains or follows `begin`, likewise for `end`.
+    # Either no buckets of this level, or buckets between `begin` and `end`, each of them rounded down or up.
     best = _cheapest(begin, end, finer)
     ends = ((floor(begin, level), ceiling(begin, level)), (floor(end, level), ceiling(end, level)))
     for first, last in product(*ends):
@@ -127,7 +127,7 @@ def _cheapest(begin: datetime, end: datetime, levels: tuple[tuple[int, float], .
 
 
 def _edge(bucket: datetime, at: datetime, finer: tuple[tuple[int, float], ...]) -> _Choice:
-    """The spans that correct whole buckets from `bucket` on to a range from `at` on: added before, or subtracted."""
+    """The spans that turn buckets from `bucket` on into a range from `at` on: added before, or else subtracted."""
     if at <= bucket:
         return _cheapest(at, bucket, finer)
     return _cheapest(bucket, at, finer).subtracted()

@@ -60,6 +60,7 @@ def rest_of(order: Order, items: Sequence[OrderItem]) -> Rest:
 
 
 def _rest_of_item(item: OrderItem, currency: str | None) -> OrderItem:
+    """The part of an item that was not returned, with subtotals in proportion."""
     share = Fraction(1)
     if item.total:
         share = Fraction(item.total_left) / Fraction(item.total)
@@ -75,6 +76,7 @@ def _rest_of_item(item: OrderItem, currency: str | None) -> OrderItem:
 
 
 def _in_proportion(amount: Decimal | None, share: Fraction, currency: str | None) -> Decimal | None:
+    """The share of an amount, rounded to the digits of the currency; None if the amount is not known."""
     if amount is None or share == 1:
         return amount
     part = Fraction(amount) * share

@@ -69,7 +69,7 @@ def checked_payments(payments: Sequence[Payment], order_total: Decimal) -> tuple
 
 
 def refuse_other_payments(order: Order, payments: Sequence[Payment]) -> None:
-    """Raise InvalidRequest for payments of a later event that are not those of the order."""
+    """Raise InvalidRequest for payments of a later event that differ from the payments of the order."""
     if [*map(_as_sent, payments)] != [*map(_as_sent, order.payments or ())]:
         detail = (
             "payments differ from the payments that the order already has: "

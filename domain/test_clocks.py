@@ -11,7 +11,7 @@ READY, ADVANCING, FAILED = "ready", "advancing", "failed"
 
 # Rules count dates back from the time of the clock, so it cannot be the first year of the calendar.
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
-# One advance takes at most two years, one of them a leap year.
+# One advance is limited to two years, including a leap day.
 LONGEST_ADVANCE = timedelta(days=731)
 FURTHEST = timedelta(days=3653)
 
@@ -40,7 +40,7 @@ class TestClock:
 
 
 class NotATestOrganization(Conflict, title="The organization is not a test organization"):
-    """The organization holds records that count."""
+    """The organization is not a test organization, so its time cannot be changed."""
 
 
 class TestClockExists(Conflict, title="The organization has a test clock"):
@@ -64,7 +64,7 @@ class TestClockInUse(Conflict, title="Records are dated later than the real time
 
 
 def refuse_moment(moment: datetime, real_now: datetime, pointer: str) -> None:
-    """Raise InvalidRequest for a moment that no test clock shows: before 1970, or over ten years from now on."""
+    """Raise InvalidRequest for a moment that no test clock shows: before 1970, or more than ten years from now."""
     if not EARLIEST <= moment <= real_now + FURTHEST:
         name = pointer.removeprefix("/")
         detail = f"{name} is before 1970, or more than 10 years after the real time"

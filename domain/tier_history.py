@@ -19,8 +19,7 @@ def is_late(happened_at: datetime, evaluated_at: datetime) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PastMemberTier:
-    """A tier that a member had in a program from `began_at` until `ended_at`; `expires_at` is when the tier itself
-    was to end."""
+    """A tier that a member had in a program from `began_at` until `ended_at`; it was to expire at `expires_at`."""
 
     organization_id: int
     past_member_tier_id: int
@@ -57,8 +56,7 @@ class TierHistory:
             programs.setdefault(period.loyalty_program_id, []).append(period)
 
     def tier_ids(self, member_id: int, at: datetime, evaluate: Callable[[int, HeldTier], int | None]) -> list[int]:
-        """The tiers that the member had at a moment, in the order of the programs; before enrolment the default
-        tiers.
+        """The tiers that the member had at a moment, by program; the default tiers before enrolment.
 
         `evaluate` returns the present tier of a program whose stored one has lapsed.
         """

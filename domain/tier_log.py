@@ -85,7 +85,7 @@ class TierLog:
         self._changed_ids: set[int] = set()
 
     def register(self, trackings: Iterable[TierTracking]) -> None:
-        """Register stored trackings: those that may be reversed, and all later ones of the same member and program."""
+        """Register stored trackings that may be reversed, and all later trackings of the same member and program."""
         for tracking in trackings:
             self._trackings.setdefault(tracking.member_tier_tracking_id, tracking)
 

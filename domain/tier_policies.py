@@ -46,7 +46,7 @@ class TierPolicy:
 
     @classmethod
     def of(cls, document: Mapping[str, Any], zone: tzinfo) -> TierPolicy:
-        """The policy from its stored form; months and years are those of `zone` unless it names another."""
+        """The policy from its stored form; months and years are those of `zone` unless the policy names another."""
         zone_name = document["timezone"]
         return cls(
             basis=document["basis"],
@@ -113,13 +113,13 @@ class TierPolicy:
         if self.period == CALENDAR:
             return self._begins(at)
         try:
-            # Where clocks were put forward at that time, up to a day has no local time.
+            # If clocks were put forward at that time, up to a day had no local time.
             return add_months(at, -self.months, self.zone) - _LONGEST_GAP
         except (OverflowError, ValueError):
             return _FIRST_MOMENT
 
     def _begins(self, moment: datetime) -> datetime:
-        """The moment from which points earned at `moment` count: always, or from the beginning of its calendar year."""
+        """The moment from which points earned at `moment` count: with calendar years, the year's beginning."""
         return _year(moment, self.start_month, self.zone)[0] if self.period == CALENDAR else _FIRST_MOMENT
 
     def _ends(self, moment: datetime) -> datetime:
@@ -147,6 +147,7 @@ def _year(moment: datetime, start_month: int, zone: tzinfo) -> tuple[datetime, d
 
 
 def _start(year: int, month: int, zone: tzinfo) -> datetime:
+    """The first moment of a month, or the nearest moment of the calendar for a year outside."""
     if year < date.min.year:
         return _FIRST_MOMENT
     return LAST_MOMENT if year > date.max.year else start_of_day(date(year, month, 1), zone)
@@ -167,6 +168,7 @@ def faults_of_policy(policy: Mapping[str, Any]) -> list[FieldFault]:
 
 
 def _faults(policy: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """The contradictions, each as the name of a field and a text."""
     period = policy["period"]
     if period != LIFETIME and policy["basis"] != EARNED:
         yield "period", f"period {period} needs the basis {EARNED}"

@@ -115,13 +115,13 @@ def _rank(step: Step) -> tuple[Decimal, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class TierFloor:
-    """A tier below which a member does not fall until `expires_at`; None is never."""
+    """A tier below which a member does not fall until `expires_at`; None is for ever."""
 
     loyalty_tier_id: int
     expires_at: datetime | None = None
 
     def has_ended(self, at: datetime) -> bool:
-        """True once points alone decide the member's tier."""
+        """True once only points decide the member's tier."""
         return self.expires_at is not None and self.expires_at <= at
 
 
@@ -130,7 +130,7 @@ class HeldTier:
     """A member's stored tier in a program; `is_manual` while a tier hold decides it, and not the points.
 
     Without a `floor` the hold is fixed: the tier stays until `expires_at`, regardless of points. At `expires_at` the
-    tier is to be evaluated again; a tier by points has it if time alone will change the tier.
+    tier is to be evaluated again; a tier by points has it if the tier will change merely by time.
     """
 
     loyalty_tier_id: int
@@ -299,9 +299,9 @@ class NextTier:
 
 @dataclass(frozen=True, slots=True)
 class TierStatus:
-    """A member's tier status in a program; `points` are those that count now.
+    """A member's tier status in a program; `points` are the points that count now.
 
-    `tier_hold` is that of a tier that was set, and `is_manual` is true while it decides the tier, and not the points.
+    `tier_hold` is the hold of a set tier, and `is_manual` is true while the hold, not the points, decides the tier.
     `points_to_keep` will be missing at `expires_at` to keep the tier, and `projected_tier` follows it, if nothing is
     earned until then; both are None for a tier that does not end.
     """
@@ -326,7 +326,7 @@ def tier_status(
     points: Points,
     at: datetime,
 ) -> TierStatus:
-    """The tier status of a member who holds this tier, if any; `tiers` are those of the organization, by id."""
+    """The tier status of a member who has this tier, None for none; `tiers` are the organization's, by id."""
     counted_points = schedule.counted_points(points, at)
     required_points = _required_points(schedule, member_tier)
     to_keep, projected = None, None
@@ -358,7 +358,7 @@ def tier_status(
 
 
 def _is_held(schedule: TierSchedule, tier: HeldTier, counted_points: Decimal) -> bool:
-    """True if the tier hold decides the tier; by time alone, the points may have come to reach a floor."""
+    """True if the tier hold decides the tier; merely by time, the points may have reached a floor."""
     return tier.is_fixed or tier.loyalty_tier_id != schedule.tier_at(counted_points)
 
 

@@ -76,7 +76,7 @@ class TriggerDelivery:
     trigger_delivery_key: Key
     trigger_id: int
     type: str
-    # As text, so that every attempt sends, and signs, the same bytes.
+    # Stored as JSON text, so that every attempt sends, and signs, the same bytes.
     payload: Mapping[str, Any]
     status: str
     attempts: int

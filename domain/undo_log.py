@@ -10,7 +10,7 @@ Savepoint = NewType("Savepoint", tuple[int, ...])
 
 
 class UndoableState:
-    """State that logs its changes: those of dictionaries, made by `put`, and of lists that are only appended to."""
+    """State that logs its changes: changes of dictionaries by `put`, and of lists to which items are only appended."""
 
     def __init__(self, *lists: list[Any]) -> None:
         self._lists = lists

@@ -38,7 +38,7 @@ class PermissionGroup:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """A user's membership of an organization: its inline permissions, and those of its permission groups."""
+    """A user's membership of an organization: its inline permissions, and the permissions of its groups."""
 
     organization_id: int
     user_id: int

@@ -57,7 +57,7 @@ class Cost(NamedTuple):
 
     @property
     def checks(self) -> int:
-        """The checks that one value of a document meets at most."""
+        """The maximum number of checks of one value of a document."""
         return max(self.here_checks, self.inner_checks)
 
     @property
@@ -186,7 +186,7 @@ class _Parts(NamedTuple):
         )
 
     def sum(self, below: Mapping[str, Cost], costs: Mapping[str, Cost]) -> Cost:
-        """The cost of the schema; `below` are the costs one level further down, `costs` those of this level."""
+        """The cost of the schema; `below` has the costs one level further down, `costs` those of this level."""
         summands = [self.own_cost, *(costs[part] for part in self.same_value)]
         summands += [below[part].further_in() for part in self.parts]
         for group in self.groups_of_parts:

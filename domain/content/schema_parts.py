@@ -46,7 +46,7 @@ def target_of(reference: Any) -> str | None:
 
 
 def schemas_of_same_value(place: str, schemas: Schemas) -> list[str]:
-    """The schemas that check the same value of a document as this one."""
+    """The schemas that check the same value of a document as the schema at `place`."""
     schema = schemas[place]
     if not isinstance(schema, dict):
         return []

@@ -92,6 +92,7 @@ class SearchReader:
         return facets
 
     def _facet_values(self, name: str, parameter: str, value: str) -> list[str]:
+        """The texts that match a value of a facet; a number also, or only, in its canonical form."""
         kind = self._collection.type_of(name)
         if len(value) > LONGEST_TEXT:
             self.fault(parameter, f"{name} is compared with {len(value)} characters: send at most {LONGEST_TEXT}.")
@@ -121,6 +122,7 @@ class SearchReader:
         return tuple(ranges)
 
     def _bounds(self, name: str, ends: Mapping[str, tuple[str, str]]) -> Bounds | None:
+        """The bounds of one field; None, and a fault is added, if an end of the range is faulty."""
         kind = self._collection.type_of(name)
         if kind in (STRING, BOOLEAN):
             parameter = next(iter(ends.values()))[0]
@@ -147,6 +149,7 @@ class SearchReader:
         return Bounds(name, kind, least=least, most=most)
 
     def _unknown(self, parameter: str, name: str) -> None:
+        """Add the fault of a field that the collection does not declare."""
         field_names = (*self._collection.facet_fields, *self._collection.properties)
         detail = f"The field {name[:100]} is neither in facetFields nor in jsonschema of the collection."
         self.fault(parameter, detail + did_you_mean(name, field_names))

@@ -108,6 +108,7 @@ class PointsCharge:
         return self._transaction_id(position)
 
     def _capture(self, wallet_id: int, pending: int) -> int:
+        """Capture the pending burn that pays for a usage; return its id."""
         charge = self.stored.get(pending)
         account = None if charge is None else self._session.accounts.get(charge.ledger_account_id)
         if charge is None or account is None or charge.transaction_type != BURN or charge.from_wallet_id != wallet_id:

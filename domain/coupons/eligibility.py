@@ -1,6 +1,7 @@
 """Eligibility of a member for coupons of a book: a list of rules, each with its own refusal.
 
-An assignment or a use raises the first refusal; a dry run lists them all. A book is in a member's list if the member
+A rule returns the reason for its refusal, or None. An assignment or a use raises the first refusal; a dry run lists
+all of them. A book is in a member's list if the member
 could use it now, with a coupon that the member has or that the same call would assign.
 """
 
@@ -49,7 +50,7 @@ class MemberFacts:
     """Facts about a member and a book at the moment `at`.
 
     `assigned` is what the member was assigned of the book (less reversals), `unused` what the member can still use;
-    `stock_left` is None for unlimited stock; `points` are those of the account that the book's points come from;
+    `stock_left` is None for unlimited stock; `points` are the balance of the account that pays the book's points;
     `context` has the variables of conditions. `zone` is the organization's, for books without a time zone of their own.
     """
 
@@ -71,8 +72,8 @@ class MemberFacts:
 class Attempt:
     """A requested operation: an assignment of `amount`, a use with or without a discount, or both.
 
-    `order_total` is the total of the order that the coupon is for, None if it is not known. `occasion` is that of the
-    event that causes the operation, None for a request: it decides about days and hours.
+    `order_total` is the total of the order that the coupon is for, None if it is not known. `occasion` is when the
+    event happened that causes the operation, None for a request: it decides about days and hours.
     """
 
     purpose: frozenset[str]
@@ -112,7 +113,6 @@ def exclusions_of_list(book: CouponBook, facts: MemberFacts, order_total: Decima
     return reasons if shortage is None else [*reasons, OutOfStock(shortage)]
 
 
-# Returns the reason why an attempt is refused, None if it is not.
 _Rule = Callable[[CouponBook, MemberFacts, Attempt], str | None]
 
 

@@ -153,7 +153,7 @@ class LotSource(Protocol):
 
 
 class LotReading:
-    """The lots of each range read so far; the locks of the unit of work keep the others unchanged."""
+    """The lots of each range read so far; the locks of the unit of work keep unread lots unchanged."""
 
     def __init__(self, source: LotSource) -> None:
         self._source = source

@@ -99,7 +99,7 @@ class CouponService:
             remaining_value=lot.remaining_value,
             custom_attributes=details.custom_attributes,
         )
-        return self._record(book, member_coupon, amounts, details, key, transaction_id)
+        return self._record_usage(book, member_coupon, amounts, details, key, transaction_id)
 
     def _refuse_assignment(self, member: Member, book: CouponBook, attempt: Attempt) -> None:
         """Raise the first reason for which the book refuses an assignment."""
@@ -178,10 +178,10 @@ class CouponService:
             book = self._state.books[book.coupon_book_id]
             self._refuse_use(member, book, command)
             lot = self._find_or_assign_lot(member, book, command, details, remaining_uses)
-            usages.append(self._use(member, book, lot, command.amount_discounted, details))
+            usages.append(self._use_lot(member, book, lot, command.amount_discounted, details))
         return usages
 
-    def _use(
+    def _use_lot(
         self,
         member: Member,
         book: CouponBook,
@@ -204,7 +204,7 @@ class CouponService:
             remaining_value=after.remaining_value,
             custom_attributes=details.custom_attributes,
         )
-        return self._record(book, member_coupon, amounts, details, key, transaction_id)
+        return self._record_usage(book, member_coupon, amounts, details, key, transaction_id)
 
     def _find_or_assign_lot(
         self, member: Member, book: CouponBook, command: Use, details: UsageDetails, count: int
@@ -224,7 +224,7 @@ class CouponService:
                 points_override=ZERO if details.sets_price else None,
             )
             usage = self.assign(member, book, Assignment(coupon=command.coupon, occasion=command.occasion), new_details)
-            # The member has no other lot.
+            # The new lot is the only one of the member.
             lot = self._lot_of(usage)
         if lot is None:
             raise self._nothing_to_use(member, book, command)
@@ -258,7 +258,7 @@ class CouponService:
 
         Raises UsageReverted, UsageNotRevertible, AssignmentUsed unless `force`, or a refusal of the ledger.
         """
-        usage = self._active_usage(usage_id)
+        usage = self._revertible_usage(usage_id)
         lot = self._lot_of(usage)
         if not usage.is_use and lot is not None and lot.is_begun and not force:
             detail = f"The assignment was of {lot.amount} coupons, of which {lot.amount_used} are used"
@@ -274,11 +274,11 @@ class CouponService:
         return self._record_reversal(usage, usage.amount_assigned, after, details, key, transaction_id)
 
     def reverse(self, usage_id: int, details: UsageDetails) -> CouponUsage | None:
-        """Reverse the unused part of an event's usage, without its points; None if all of it is used.
+        """Reverse the unused part of an event's usage, without its points; return None if everything is used.
 
         The used part of an assignment is taken when its use is reverted.
         """
-        usage = self._active_usage(usage_id)
+        usage = self._revertible_usage(usage_id)
         lot = self._lot_of(usage)
         if usage.is_use or lot is None:
             return self._revert_use(usage, lot, details, self._new_key(), None)
@@ -294,7 +294,7 @@ class CouponService:
         usage = self._state.usages.get(usage_id)
         return usage is not None and usage.reversal_usage_id is None and usage.reverted_usage_id is None
 
-    def _active_usage(self, usage_id: int) -> CouponUsage:
+    def _revertible_usage(self, usage_id: int) -> CouponUsage:
         usage = self._state.usages[usage_id]
         if usage.reverted_usage_id is not None:
             raise UsageNotRevertible(f"The usage {usage.coupon_usage_key} is a reversal.")
@@ -345,7 +345,7 @@ class CouponService:
             reverted=usage.coupon_usage_id,
             custom_attributes=usage.custom_attributes,
         )
-        reversal = self._record(book, member_coupon, amounts, details, key, transaction_id)
+        reversal = self._record_usage(book, member_coupon, amounts, details, key, transaction_id)
         self._state.link(usage, reversal.coupon_usage_id)
         return reversal
 
@@ -353,7 +353,7 @@ class CouponService:
         """The coupon in its present state in this unit of work."""
         return None if coupon is None else self._state.coupons[coupon.coupon_id]
 
-    def _record(
+    def _record_usage(
         self,
         book: CouponBook,
         member_coupon: MemberCoupon,

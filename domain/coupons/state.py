@@ -49,7 +49,7 @@ class CodeSupply(LotSource, Protocol):
     """A source of further lots, and of codes: locked free ones of a list, or new ones for a generated book."""
 
     def more(self, book: CouponBook) -> list[Coupon]:
-        """Further codes, as many as the work may soon need; none if there are no more."""
+        """Further codes, about the number that the work may soon need; none if there are no more."""
 
 
 class CouponChanges(NamedTuple):
@@ -169,7 +169,7 @@ class CouponState(UndoableState):
         return None if stock is None else stock - self.locked_stock.get(book.coupon_book_id, 0)
 
     def locks_of(self, member_id: int, coupon_book_id: int, coupon_id: int | None = None) -> list[CouponLock]:
-        """The member's active locks of the coupons of a book, or of one of them."""
+        """The member's active locks of the coupons of a book, or of one coupon."""
         if not self.locks:
             return []
         return [
@@ -229,6 +229,7 @@ class CouponState(UndoableState):
         return coupon
 
     def _refuse_held(self, member_id: int, coupon: Coupon) -> None:
+        """Raise CodeHeld if another member has the code."""
         member_coupon = self.member_coupons.get((member_id, coupon.coupon_id))
         own_assigned, own_used = (
             (ZERO, ZERO) if member_coupon is None else (member_coupon.amount_assigned, member_coupon.amount_used)
@@ -237,6 +238,7 @@ class CouponState(UndoableState):
             raise CodeHeld(f"The code {coupon.code} was given to another member.")
 
     def _next_code(self, book: CouponBook) -> Coupon:
+        """Take the next free code of a book; raises OutOfStock."""
         free_ids = self._free_ids.setdefault(book.coupon_book_id, [])
         while True:
             position = self._next_free_position.get(book.coupon_book_id, 0)

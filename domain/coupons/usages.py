@@ -18,7 +18,7 @@ class CouponUsage:
     """An assignment (`amount_assigned` above zero), a use (`amount_used`), or a reversal, with negative amounts.
 
     The `updated_total_*` fields are the member's totals of the coupon after it. A usage and its reversal refer to each
-    other. `coupon_lot_id` is the lot of the usage, for an assignment its own id; `code` is null for a coupon of a
+    other. `coupon_lot_id` is the lot of the usage, for an assignment its own id; `code` is None for a coupon of a
     codeless book. `remaining_value` is what is left of the value of its lot, for value coupons.
     """
 

@@ -53,6 +53,7 @@ def unpacked(blocks: Iterable[bytes], limit: int) -> Iterator[bytes]:
 
 
 def _unpacked(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """The decompressed content, in pieces of bounded size."""
     unpacker = zlib.decompressobj(wbits=31)
     is_begun = False
     for block in blocks:
@@ -110,7 +111,7 @@ class _Splitter:
             self._skip_mark()
 
     def next(self) -> RawRow | None:
-        """The next row, or the empty lines before it, as many as are in memory; None at the end of the file."""
+        """The next row, or the empty lines before it that are in memory; None at the end of the file."""
         if empty := _EMPTY_LINES.match(self._buffer, self._start):
             return self._row_until(self._start, empty.end(), empty[0].count(b"\n"))
         scan, is_quoted, lines = self._start, False, 0
@@ -174,6 +175,7 @@ class _Splitter:
         return RawRow(row.line, excerpt, row.next_byte, row.next_line, row.fault)
 
     def _read(self) -> None:
+        """Read the next block, and drop what is before the next row from the buffer."""
         block = next(self._blocks, None)
         if block is None:
             self._is_complete = True

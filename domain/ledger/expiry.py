@@ -20,7 +20,7 @@ EARN, SPEND = "earn", "spend"
 
 @dataclass(frozen=True, slots=True)
 class ExpiryCalendar:
-    """The calendar by which the points of an account expire: that of a zone, with years from `year_start_month`."""
+    """The calendar by which the points of an account expire: days of `zone`, and years from `year_start_month` on."""
 
     zone: tzinfo = UTC
     year_start_month: int = 1
@@ -78,7 +78,7 @@ class IdlePolicy:
 
     @classmethod
     def of(cls, policies: Iterable[Mapping[str, Any]], calendar: ExpiryCalendar) -> "IdlePolicy | None":
-        """The policy among those of an account, if it has one."""
+        """The policy of this kind among the policies of an account; None if it has none."""
         for policy in policies:
             if policy["expirationType"] == LAST_TRANSACTION:
                 return cls(calendar, int(policy["period"]))

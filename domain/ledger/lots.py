@@ -248,6 +248,7 @@ class Allocator:
             self._add_lot(ledger_transaction_id, lot)
 
     def _restore(self, ledger_transaction_id: int, move: RestoreLots) -> None:
+        """Return or reuse the uses of a reverted transaction; the given transaction is the revert."""
         for use in (*move.returned, *move.spent):
             self._change_remaining(use.ledger_lot_id, ZERO, -use.amount if move.unexpires else ZERO)
         for use in move.returned:
@@ -291,6 +292,7 @@ class Allocator:
         self._ids_by_pair.setdefault((new.wallet_id, new.ledger_account_id), set()).add(lot_id)
 
     def _change_remaining(self, lot_id: int, change: Decimal, expired: Decimal = ZERO) -> None:
+        """Add `change` to the remaining amount of a lot, and `expired` to its expired amount."""
         before = self._lots[lot_id]
         self._store(replace(before, remaining=before.remaining + change, expired=before.expired + expired))
 
@@ -365,7 +367,7 @@ def unexpired(
     """The unexpired part of a stored balance at `now`; the expiry of lots worth `expired_lots` is not posted yet.
 
     `end` is when the whole balance without the `kept_lots` expires by an idle policy, None is never. Amounts
-    held by pending transactions (`pending_debit`) do not expire; those of holds that have ended do.
+    held by pending transactions (`pending_debit`) do not expire, unless the hold has ended.
     """
     if end is not None and end <= now:
         return pending_debit + sum((lots.amount for lots in kept_lots if lots.kept_until > now), ZERO)

@@ -89,7 +89,7 @@ class LedgerAccount:
     updated_at: datetime
 
     def expiry_calendar(self, zone: tzinfo) -> ExpiryCalendar:
-        """The calendar of all dates of expiry; `zone` is that of the organization."""
+        """The calendar of all dates of expiry; `zone` is the organization's."""
         account_zone = zone if self.timezone is None else zone_named(self.timezone)
         return ExpiryCalendar(account_zone, self.expiry_year_start_month)
 
@@ -104,7 +104,7 @@ class LedgerAccount:
         return AT_ONCE if self.default_availability is None else Availability.of(self.default_availability)
 
     def idle_policy(self, zone: tzinfo) -> IdlePolicy | None:
-        """The policy by which a whole balance expires; `zone` is that of the organization. None if there is none."""
+        """The policy by which a whole balance expires, None if there is none; `zone` is the organization's."""
         return IdlePolicy.of(self.expiration_policies, self.expiry_calendar(zone)) if self.expiration_policies else None
 
     def end_of_idle_balance(self, balance: HasLastDates, zone: tzinfo) -> datetime | None:
@@ -190,6 +190,7 @@ def refuse_changes_in_use(current: LedgerAccount, settings: Mapping[str, Any]) -
 
 
 def _expires(settings: Mapping[str, Any]) -> bool:
+    """True if lots or whole balances of the account expire."""
     return _lots_expire(settings) or bool(settings["expiration_policies"])
 
 

@@ -89,7 +89,7 @@ class WalletView:
 
 @dataclass(frozen=True, slots=True)
 class ConsumedLot:
-    """An amount that a transaction took from a lot, which the transaction `made_by_ledger_transaction_id` made."""
+    """An amount that a transaction took from a lot; `made_by_ledger_transaction_id` created the lot."""
 
     ledger_lot_id: int
     made_by_ledger_transaction_id: int

@@ -176,6 +176,7 @@ def faults_of(body: Mapping[str, Any]) -> list[FieldFault]:
 
 
 def _faults(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The faults, each as the pointer to a field and a text."""
     event_type = body["event_type"]
     has_items = event_type == PAYMENT_CONFIRMED or event_type in STATUS_OF_EVENT
     if body["valid_from"] and body["valid_to"] and body["valid_to"] < body["valid_from"]:

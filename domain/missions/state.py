@@ -131,7 +131,7 @@ class MissionProgressState:
         return advance
 
     def replace(self, mission: Mission, progress: Progress, cause: ProgressCause) -> None:
-        """Set the member's progress to that of another system, by an import; nothing is achieved by it."""
+        """Set the member's progress to the progress in another system, by an import, which pays no rewards."""
         member_mission = (cause.member_id, mission.mission_id)
         before = self._progress.get(member_mission) or MissionProgress(Progress(mission.goal_count))
         if before.progress == progress:
@@ -162,7 +162,7 @@ class MissionProgressState:
         return tracking.mission_tracking_id in self._reversed_ids
 
     def store_answer(self, answer: Mapping[str, Any]) -> None:
-        """Store the response to the request that made the last count."""
+        """Store the response to the request that caused the last count."""
         self._trackings[-1] = replace(self._trackings[-1], answer=answer)
 
     def drain(self) -> MissionChanges:

@@ -65,10 +65,11 @@ class EventFact:
         )
 
     def _happened(self) -> str:
+        """The sentence that reports what happened."""
         if self.event_type in EVENTS_WITH_ORDER:
             what = self.event_type.removeprefix("member-purchase-order-").replace("-", " ")
             total = ""
-            # An event that failed holds whatever its client sent.
+            # The payload of a failed event may have any form that its client sent.
             if self.order_total is not None and _AMOUNT.fullmatch(self.order_total):
                 total = f" over {amount_text(Decimal(self.order_total))}"
             return f"The order {(self.order_external_id or '(unknown)')[:_LONGEST_ID]}{total} was {what}."
@@ -79,6 +80,7 @@ class EventFact:
         return f"The event {self.type_name or self.event_type} happened{described}."
 
     def _outcome(self, effects: Sequence[Mapping[str, Any]]) -> str:
+        """The sentences that report what the event led to; empty if it had no effects."""
         if self.status in WAITING:
             return "It waits for its evaluation."
         if self.status != SUCCESS:
@@ -107,6 +109,7 @@ _SENTENCES: Mapping[str, str] = {
 
 
 def _effect(effect: Mapping[str, Any]) -> dict[str, Any]:
+    """The effect in the details of the row; `amount` is None if it has no amount."""
     amounts = [param.get("value") for param in effect.get("params", ()) if param.get("id") == "amount"]
     return {
         "campaignId": effect["campaignId"],
@@ -215,7 +218,7 @@ class MissionFact:
 
 @dataclass(frozen=True, slots=True)
 class ReferralFact:
-    """The use of a referral code, with the member on the other side."""
+    """The use of a referral code: this member's side, and the other member."""
 
     referral_log_id: int
     created_at: datetime

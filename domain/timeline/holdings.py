@@ -26,7 +26,7 @@ class CouponFact:
     description: str | None
     loyalty_event_id: int | None
 
-    def row(self, by: str | None = None) -> TimelineRow:
+    def row(self, changed_by: str | None = None) -> TimelineRow:
         """The row of the usage."""
         amount = self.amount_used or self.amount_assigned
         times = "" if abs(amount) <= 1 else f" {amount_text(abs(amount))} times"
@@ -48,7 +48,7 @@ class CouponFact:
             "reversalUsageId": self.reversal_usage_id,
         }
         at, is_reversed = self.created_at, self.reversal_usage_id is not None
-        return TimelineRow(COUPON, at, at, text, by, self.loyalty_event_id, is_reversed, details)
+        return TimelineRow(COUPON, at, at, text, changed_by, self.loyalty_event_id, is_reversed, details)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class CouponLockFact:
     coupon_usage_id: int | None
     loyalty_event_id: int | None = None
 
-    def row(self, by: str | None = None) -> TimelineRow:
+    def row(self, changed_by: str | None = None) -> TimelineRow:
         """The row of the lock."""
         is_released = self.ended_at is not None and self.coupon_usage_id is None
         end = ", and released" if is_released else "" if self.ended_at is None else ", and used"
@@ -79,7 +79,7 @@ class CouponLockFact:
             "couponUsageId": self.coupon_usage_id,
         }
         at = self.created_at
-        return TimelineRow(COUPON, at, at, text, by, None, is_released, details, COUPON_LOCK)
+        return TimelineRow(COUPON, at, at, text, changed_by, None, is_released, details, COUPON_LOCK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class BadgeFact:
     reversal_badge_tracking_id: int | None
     loyalty_event_id: int | None
 
-    def row(self, by: str | None = None) -> TimelineRow:
+    def row(self, changed_by: str | None = None) -> TimelineRow:
         """The row of the badge tracking."""
         times = "" if abs(self.amount) == 1 else f" {abs(self.amount)} times"
         participle = "received" if self.amount > 0 else "taken away"
@@ -115,4 +115,4 @@ class BadgeFact:
             "reversalBadgeTrackingId": self.reversal_badge_tracking_id,
         }
         at, is_reversed = self.created_at, self.reversal_badge_tracking_id is not None
-        return TimelineRow(BADGE, at, at, text, by, self.loyalty_event_id, is_reversed, details)
+        return TimelineRow(BADGE, at, at, text, changed_by, self.loyalty_event_id, is_reversed, details)

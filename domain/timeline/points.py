@@ -67,7 +67,7 @@ class PointsFact:
     loyalty_event_id: int | None
     is_timed: bool
 
-    def row(self, source: Source, by: str | None = None) -> TimelineRow:
+    def row(self, source: Source, changed_by: str | None = None) -> TimelineRow:
         """The row of the transaction, whose points came from `source`."""
         details = {
             "ledgerTransactionId": self.ledger_transaction_id,
@@ -90,7 +90,7 @@ class PointsFact:
             self.created_at,
             self.external_event_date or self.created_at,
             self._sentence(source),
-            by,
+            changed_by,
             self.loyalty_event_id,
             self.status == REVERTED,
             details,
@@ -175,7 +175,7 @@ class PointsReleaseFact:
         )
 
 
-# The effects that post transactions, and the statuses of those that did.
+# The effects that post transactions, and the statuses of effects that did post one.
 _POSTING = frozenset({"mint-points", "burn-points"})
 _POSTED = frozenset({"executed", "partial", "authorized"})
 

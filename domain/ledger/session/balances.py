@@ -33,7 +33,7 @@ AwaitedEvent = tuple[str, str | None, int]
 
 
 class Balances(UndoableState, ABC):
-    """Locked balances of wallets by (wallet, account) at the moment `at`; months of expiry are those of `zone`.
+    """Locked balances of wallets by (wallet, account) at the moment `at`; months of expiry are counted in `zone`.
 
     `accounts` are the accounts, by id, as locked; `issued` is known for those with a maximum supply.
     """
@@ -76,7 +76,7 @@ class Balances(UndoableState, ABC):
         self._awaiting: dict[AwaitedEvent, list[Stored]] = {}
         # Mints of this unit of work that wait for an event.
         self.new_waits: list[Posting] = []
-        # By mint whose event has come: when its points become available.
+        # By mint whose event has happened: when its points become available.
         self._confirmed: dict[int, Confirmation] = {}
         super().__init__(self.steps, self.new_waits)
 
@@ -264,7 +264,7 @@ class Balances(UndoableState, ABC):
         return account.expiry_calendar(self.zone).expiry(begin, months, account.expiry_rounding)
 
     def _add_fiat(self, account: LedgerAccount, wallet_id: int, value: Decimal | None) -> None:
-        """Add the fiat value of a burn to that of all burns of the wallet; a revert adds a negative one."""
+        """Add the fiat value of a burn to the sum of all burns of the wallet; a revert adds a negative value."""
         if value:
             balance = self.holding(wallet_id, account.ledger_account_id)
             self.put(

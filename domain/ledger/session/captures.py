@@ -81,7 +81,8 @@ class CaptureSession(Returns):
     def make_available(self, transaction: Stored, account: LedgerAccount, early_at: datetime | None = None) -> Capture:
         """Settle a waiting mint, as of the moment for which it waits, or as of the earlier moment `early_at`.
 
-        The rules were checked when it was minted, so none is checked now. Raises NotPending for any other transaction.
+        The rules were checked when it was minted, so they are not checked now. Raises NotPending for other
+        transactions.
         """
         if self.status_of(transaction) != PENDING or not transaction.is_timed:
             raise NotPending(f"Transaction {transaction.ledger_transaction_id} does not wait.")
@@ -134,7 +135,7 @@ class CaptureSession(Returns):
     ) -> tuple[tuple[Entry, ...], tuple[LotMove, ...]]:
         """Update the balances of both wallets; return the entries of a capture and the moves of its lots.
 
-        `kept_uses` are the captured uses of lots, `released` the others. The lots of a mint expire at `expiry`.
+        `kept_uses` are the captured uses of lots, `released` the uses that end. The lots of a mint expire at `expiry`.
         """
         entries: tuple[Entry, ...] = ()
         moves: list[LotMove] = []

@@ -44,6 +44,7 @@ class ConfirmationSession(CaptureSession):
                 self._confirm(mint, account, happened_at)
 
     def _confirm(self, mint: Stored, account: LedgerAccount, happened_at: datetime) -> None:
+        """Make the mint available now, or record when it becomes available."""
         zone, expires_at = account.expiry_calendar(self.zone).zone, mint.pending_expires_at
         moment = max(self.at, available_after_event(mint.awaited or {}, happened_at, zone))
         # A new mint whose points would expire at once is left to the worker, which settles it when it is stored.
@@ -59,6 +60,7 @@ class ConfirmationSession(CaptureSession):
 
 
 def _awaited_events(mint: Stored) -> Iterable[AwaitedEvent]:
+    """The events of which each would confirm the mint; none if it waits for no event."""
     terms = mint.awaited or {}
     order = terms.get(ORDER)
     wallet_id = mint.credited_wallet_id if order is None else 0

@@ -1,4 +1,4 @@
-"""Fiat values: what burned points were worth in money. Sums of them are exact, however many digits they have."""
+"""Fiat values: what burned points were worth in money. Sums are exact for any number of digits."""
 
 from decimal import Context, Decimal
 

@@ -192,7 +192,7 @@ class MissingAmounts(Movements):
 def _details_of(mint: Stored, transaction: Stored, step: Posting | Capture, session: MissingAmounts) -> Details:
     """The details of the partial revert of a mint, taken from the revert that made it possible."""
     # With the moment, the key cannot equal a key used by a client.
-    # With the amount, it differs from that of another part of the same mint at this moment.
+    # With the amount, it differs from the key of another part of the same mint at this moment.
     part = f"{session.at.timestamp():.6f}-{session.reverted_amount_of(mint)}"
     key = f"missing-{mint.ledger_transaction_id}-after-{transaction.ledger_transaction_id}-{part}"
     if isinstance(step, Capture):

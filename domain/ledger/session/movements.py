@@ -285,6 +285,7 @@ class Movements(Balances):
         key: str,
         part_of: Step | None = None,
     ) -> None:
+        """Post the burn of points that expired at `moment`; `part_of` is the step that returned them, if one did."""
         balance = self.holding(wallet_id, account.ledger_account_id)
         # An expiry is not an action of the member and does not delay the next one.
         balance = replace(balance, current=balance.current - amount)

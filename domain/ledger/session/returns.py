@@ -50,7 +50,7 @@ class Returns(MissingAmounts):
         return moves
 
     def _uses_left(self, transaction: Stored) -> tuple[LotUse, ...]:
-        """The lots of a debit without those that partial reverts of this unit of work have returned."""
+        """The uses of a debit without the uses that partial reverts of this unit of work have returned."""
         returned_here = self.reverted_amount_of(transaction) - transaction.reverted_amount
         return split_uses(transaction.uses, max(ZERO, _total(transaction.uses) - returned_here))[0]
 
@@ -92,6 +92,7 @@ class Returns(MissingAmounts):
         self._take_missing(account, transaction, Returned(arrived, repaid, expired_amounts), lots, step)
 
     def _has_ended(self, account: LedgerAccount, wallet_id: int, use: LotUse) -> bool:
+        """True if points of the lot have expired by now."""
         end = self._end_of(account, wallet_id, use)
         return end is not None and end <= self.at
 

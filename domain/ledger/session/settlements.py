@@ -62,7 +62,7 @@ class LedgerSession(ConfirmationSession):
     ) -> Posting:
         """Return a part of a settled burn, worth `fiat`, to its lots: those that expire last come first.
 
-        The refund of the last part reverts the burn. The amount is at most the unreverted part. Raises
+        The refund of the whole unreverted part reverts the burn; the amount cannot exceed that part. Raises
         AlreadyReverted, AccountInactive or SupplyExceeded.
         """
         if amount == self.unreverted_of(transaction):
@@ -183,6 +183,7 @@ class LedgerSession(ConfirmationSession):
         return self._add_step(replace(posting, is_partial=True))
 
     def _release(self, transaction: Stored, account: LedgerAccount, details: Details) -> Posting:
+        """The revert of a pending transaction, which ends its reservations."""
         entries: list[Entry] = []
         moves: tuple[LotMove, ...] = ()
         if transaction.from_wallet_id is not None:
@@ -207,6 +208,7 @@ class LedgerSession(ConfirmationSession):
     def _revert_mint(
         self, transaction: Stored, account: LedgerAccount, details: Details, allow_overdraft: bool, burn_available: bool
     ) -> Posting:
+        """The revert of a settled mint, which takes the points from the wallet; the flags are as in `revert`."""
         wallet_id = transaction.credited_wallet_id
         available = self.holding(wallet_id, account.ledger_account_id).available
         amount, shortfall = self.unreverted_of(transaction), ZERO
@@ -228,6 +230,7 @@ class LedgerSession(ConfirmationSession):
     def _revert_burn(
         self, transaction: Stored, account: LedgerAccount, details: Details, partial_fiat: Decimal | None
     ) -> Posting:
+        """The revert of a settled burn, which returns `partial_fiat` of its value in money, by default all."""
         remaining_fiat = rest_of(transaction.fiat_value, self.fiat_returned_of(transaction))
         if partial_fiat is not None and partial_fiat > (remaining_fiat or ZERO):
             raise FiatExceedsBurn(
