@@ -1,8 +1,8 @@
 """Eligibility of a member for coupons of a book: a list of rules, each with its own refusal.
 
 A rule returns the reason for its refusal, or None. An assignment or a use raises the first refusal; a dry run lists
-all of them. A book is in a member's list if the member
-could use it now, with a coupon that the member has or that the same call would assign.
+all of them. A book is in a member's list if the member could use it now, with a coupon that the member has or that the
+same call would assign.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -50,7 +50,7 @@ class MemberFacts:
     """Facts about a member and a book at the moment `at`.
 
     `assigned` is what the member was assigned of the book (less reversals), `unused` what the member can still use;
-    `stock_left` is None for unlimited stock; `points` are the balance of the account that pays the book's points;
+    `stock_left` is None for unlimited stock; `points` is the balance of the account that pays the book's points;
     `context` has the variables of conditions. `zone` is the organization's, for books without a time zone of their own.
     """
 

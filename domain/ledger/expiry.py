@@ -88,7 +88,7 @@ class IdlePolicy:
         return None
 
     def end(self, last_transaction_date: datetime | None, last_activity_date: datetime | None) -> datetime | None:
-        """When a balance with these dates expires; None is never. Without an activity, the transaction counts."""
+        """When a balance with these dates expires; None is never. Without an activity, the last transaction counts."""
         last = last_transaction_date
         if self.activities is not None and last_activity_date is not None:
             last = last_activity_date

@@ -248,7 +248,7 @@ class Allocator:
             self._add_lot(ledger_transaction_id, lot)
 
     def _restore(self, ledger_transaction_id: int, move: RestoreLots) -> None:
-        """Return or reuse the uses of a reverted transaction; the given transaction is the revert."""
+        """Apply the revert `ledger_transaction_id` of a transaction that used lots."""
         for use in (*move.returned, *move.spent):
             self._change_remaining(use.ledger_lot_id, ZERO, -use.amount if move.unexpires else ZERO)
         for use in move.returned:

@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from domain.exports import ABANDONED, FILTERS, FILTERS_OF_KIND, KEPT, ROLE_OF_KIND
+from domain.exports import ABANDONED_AFTER, FILTERS, FILTERS_OF_KIND, ROWS_KEPT_FOR, ROLE_OF_KIND
 from handlers.services.exports import rows as export_rows
 from handlers.services.exports import write
 from handlers.services.exports.rows import ROWS, csv_header, csv_row
@@ -462,7 +462,7 @@ def test_the_parts_of_an_export_form_one_file(jobs, organization, monkeypatch):
         members[-1]["memberId"],
     )
     finished_at, expires_at = (datetime.fromisoformat(export[name]) for name in ("finishedAt", "expiresAt"))
-    assert expires_at - finished_at == KEPT
+    assert expires_at - finished_at == ROWS_KEPT_FOR
     assert [row["loyaltyMemberId"] for row in jobs.part(path).json["results"]] == ["ana", "ben"]
     lines = "".join(jobs.part(path, number, "application/x-ndjson").text for number in (1, 2, 3))
     assert [json.loads(line)["loyaltyMemberId"] for line in lines.splitlines()] == names_
@@ -494,7 +494,7 @@ def test_rows_can_only_be_read_while_the_export_has_the_status_done(jobs, organi
 def test_rows_expire(jobs, organization):
     organization.member("ana")
     path, _ = jobs.run()
-    later = datetime.now(UTC) + KEPT
+    later = datetime.now(UTC) + ROWS_KEPT_FOR
     engine = organization.api.engine
     while transactions.run(engine, lambda db: exports.expire(db, later, 10)):
         pass
@@ -530,7 +530,7 @@ def test_a_worker_continues_an_export_whose_worker_crashed(jobs, organization, m
     assert transactions.run(engine, lambda db: add(db, now=now))
     jobs.write()
     assert (jobs.get(path)["status"], jobs.get(path)["rows"]) == ("running", 1)
-    later = claim_export(now + 2 * ABANDONED)
+    later = claim_export(now + 2 * ABANDONED_AFTER)
     assert (later.export_id, later.attempt, later.rows) == (dead.export_id, 2, 0)
     assert not transactions.run(engine, lambda db: add(db, now=now))
     transactions.run(engine, lambda db: EXPORTS.store(db, later, {"status": "queued"}, datetime.now(UTC)))
