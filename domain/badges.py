@@ -15,7 +15,7 @@ from domain.members import MemberInactive
 from domain.problems import Conflict, NotFound
 
 Place = tuple[int, int]
-"""A member's id and a badge's id."""
+"""The key of a balance: a member's id and a badge's id."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ ABANDONED_AFTER = timedelta(minutes=2)
 class ExportJob:
     """An export: which rows it consists of, and its progress.
 
-    `filters` are those that are set, by their names on the wire. `attempt` is how many times a worker has begun the
+    `filters` are the set filters, by their names on the wire. `attempt` is how many times a worker has begun the
     export; only the last of these workers continues it. `last_id` is the maximum id of the rows.
     """
 
@@ -99,7 +99,7 @@ class ExportJob:
 
     @property
     def all_filters(self) -> dict[str, Any]:
-        """Every filter by its name on the wire; None for those that are not set."""
+        """Every filter by its name on the wire; None for a filter that is not set."""
         return {name: self.filters.get(name) for name in FILTERS}
 
     @property

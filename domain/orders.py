@@ -26,7 +26,7 @@ TRANSITIONS: Mapping[str, frozenset[str]] = {
     PARTIALLY_RETURNED: frozenset({PARTIALLY_RETURNED, RETURNED}),
 }
 
-# In these states nothing is left of the order, nor of what its creation gave.
+# In these states nothing is left of the order, nor of the rewards for it.
 UNDONE = frozenset({CANCELLED, REJECTED, RETURNED})
 
 # The order status that events of a type lead to. Looked up, not derived from the type's name: a custom event type may

@@ -67,8 +67,8 @@ class Listener:
 class TriggerDelivery:
     """A message to one trigger's receiver, and its state.
 
-    `attempts` counts those begun since the message was queued, or queued again. While an attempt is under way,
-    `next_attempt_at` is the time of the next one in case this one never reports.
+    `attempts` counts the attempts since the message was queued, or queued again. While an attempt is under way,
+    `next_attempt_at` is the time of the next attempt in case the present one never reports.
     """
 
     organization_id: int

@@ -29,7 +29,7 @@ SMALL_VALUES, SMALL_BYTES = 100, 4_096
 """The size of a document that every schema can validate."""
 
 PatternSize = Callable[[str], int]
-"""The number of instructions of a regular expression, each of which may be active at each byte of a text."""
+"""Returns the number of instructions of a regular expression; each of them may be active at each byte of a text."""
 
 _LONG_NUMBER_VALUES = 3_000
 """A longer number counts as this many values."""

@@ -109,7 +109,7 @@ class CouponLot:
 
 def order_of_use(lot: CouponLot) -> tuple[Any, ...]:
     """The sort key of the order of use: soonest to expire first, never last; of equal ones the oldest first."""
-    # Ids of a dry run are negative and fall; stored lots are older than those.
+    # Lots of a dry run have negative, falling ids; stored lots are older than lots of a dry run.
     age = (lot.created_at, lot.coupon_lot_id < 0, abs(lot.coupon_lot_id))
     return (lot.expired_at is None, lot.expired_at or lot.created_at, *age)
 

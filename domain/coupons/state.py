@@ -120,7 +120,7 @@ class CouponState(UndoableState):
         self.books[book.coupon_book_id] = book
 
     def put_coupons(self, coupons: Iterable[Coupon], *, new: bool = False) -> None:
-        """Add loaded or new coupons; those that are present already keep their state."""
+        """Add loaded or new coupons; coupons that are present already keep their state."""
         for coupon in coupons:
             if coupon.coupon_id in self.coupons:
                 continue
@@ -135,7 +135,7 @@ class CouponState(UndoableState):
                 self.shared[coupon.coupon_book_id] = coupon.coupon_id
 
     def put_member_coupons(self, member_coupons: Iterable[MemberCoupon]) -> None:
-        """Add members' amounts of coupons; those that are present already stay."""
+        """Add members' amounts of coupons, except amounts that are present already."""
         for member_coupon in member_coupons:
             self.member_coupons.setdefault((member_coupon.member_id, member_coupon.coupon_id), member_coupon)
 

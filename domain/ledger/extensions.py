@@ -15,7 +15,7 @@ MAX_MONTHS = 1200
 
 
 class UnknownLedgerLot(NotFound, title="The ledger lot does not exist"):
-    """A lot that the account does not have."""
+    """The account does not have the lot that a request names."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from domain.timeline.rows import POINTS, POINTS_RELEASE, TimelineRow, amount_tex
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The origin of points: `kind` is one of the words below.
+    """The origin of points: `kind` is `BY_CAMPAIGN` or another constant of that form.
 
     `name` is the name of the campaign, mission or coupon book, None if it is not known.
     """

@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from domain.exports import ABANDONED_AFTER, FILTERS, FILTERS_OF_KIND, ROWS_KEPT_FOR, ROLE_OF_KIND
+from domain.exports import ABANDONED_AFTER, FILTERS, FILTERS_OF_KIND, ROLE_OF_KIND, ROWS_KEPT_FOR
 from handlers.services.exports import rows as export_rows
 from handlers.services.exports import write
 from handlers.services.exports.rows import ROWS, csv_header, csv_row
