@@ -245,7 +245,7 @@ PHRASES = {
 PHRASE = re.compile(rf"\b(?:{'|'.join(PHRASES)})\b", re.IGNORECASE)
 # How many a folder may have of them. The numbers only ever become smaller.
 ALLOWED_PHRASES = {
-    "domain": 62,
+    "domain": 28,
     "handlers": 10,
     "persistence": 9,
     "openapi": 7,
