@@ -12,6 +12,8 @@ from domain.ledger.session import LedgerSession
 from tests.builders.campaigns import NOON, account
 
 ANA, BEN = 11, 12
+# The id of the transaction that `stored_transaction` describes by default.
+STORED_ID = 8
 KEY = Details("key")
 POINTS, TRACKED = account(), account(point_tracking_enabled=True)
 
@@ -22,7 +24,7 @@ def amounts(**values: Any) -> dict[str, Decimal]:
 
 
 def session(of: LedgerAccount = POINTS, issued: Any = None, **wallets: Mapping[str, Any]) -> LedgerSession:
-    """A session at NOON with the account and the holdings of the wallets `ana` and `ben`."""
+    """A session at NOON with the account; `ana` and `ben` are the holdings of their wallets, empty by default."""
     holdings = {
         (wallet_id, 1): Holding(**wallets[name]) for wallet_id, name in ((ANA, "ana"), (BEN, "ben")) if name in wallets
     }
@@ -30,9 +32,9 @@ def session(of: LedgerAccount = POINTS, issued: Any = None, **wallets: Mapping[s
 
 
 def stored_transaction(
-    transaction_type: int = BURN, status: int = SETTLED, amount: Any = 10, number: int = 8, **values: Any
+    transaction_type: int = BURN, status: int = SETTLED, amount: Any = 10, number: int = STORED_ID, **values: Any
 ) -> Stored:
-    """A stored transaction of Ana, or a transfer from Ana to Ben."""
+    """A stored transaction of 10 points of Ana, or a transfer from Ana to Ben."""
     sender = None if transaction_type == MINT else ANA
     receiver = {MINT: ANA, BURN: None, TRANSFER: BEN}.get(transaction_type)
     plain: dict[str, Any] = {
@@ -58,7 +60,7 @@ def entries(step: Step) -> list[tuple[int | None, Decimal]]:
     return [(entry.wallet_id, entry.amount) for entry in step.entries]
 
 
-def balances_of(session: LedgerSession, wallet_id: int = ANA) -> tuple[Decimal, Decimal, Decimal]:
-    """What a wallet has: the balance, and what is pending as debit and as credit."""
+def current_and_pending(session: LedgerSession, wallet_id: int = ANA) -> tuple[Decimal, Decimal, Decimal]:
+    """The current balance of a wallet, its pending debit and its pending credit."""
     holding = session.holding(wallet_id, 1)
     return holding.current, holding.pending_debit, holding.pending_credit

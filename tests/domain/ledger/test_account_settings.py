@@ -29,6 +29,7 @@ IDLE = {"expirationType": "lastTransaction", "period": 6}
 
 
 def pointers(**settings):
+    """The pointers of the faults for which the settings of an account are refused."""
     with pytest.raises(InvalidRequest) as caught:
         complete_settings(PLAIN | settings)
     return [fault.pointer for fault in caught.value.faults]
@@ -49,7 +50,9 @@ def pointers(**settings):
         ({}, account(point_tracking_enabled=False), False),
     ],
 )
-def test_an_account_whose_value_expires_is_tracked(settings, current, is_tracked):
+def test_points_are_tracked_if_requested_or_if_they_expire_or_if_they_were_tracked_before(
+    settings, current, is_tracked
+):
     assert complete_settings(PLAIN | settings, current)["point_tracking_enabled"] is is_tracked
 
 
@@ -67,7 +70,7 @@ def test_rounding_needs_an_expiry_that_it_rounds():
     )
 
 
-def test_tiers_are_named_once():
+def test_a_tier_that_has_two_expirations_is_refused():
     gold, silver = ({"loyaltyTierKey": key, "months": 1} for key in ("gold", "silver"))
     assert pointers(tier_expirations=(gold, silver, gold)) == ["/tierExpirations/2/loyaltyTierKey"]
 
@@ -110,6 +113,7 @@ def test_limits_have_no_more_fraction_digits_than_amounts():
 
 
 def test_all_contradictions_are_refused_together():
+    # The overdraft limit has two faults: the account is not revolving, and the limit has too many digits.
     assert pointers(
         point_tracking_enabled=False,
         expires_in_months=1,
@@ -135,17 +139,17 @@ def test_settings_that_give_stored_amounts_their_meaning_cannot_change(changes, 
     assert str(caught.value) == f"{fixed_fields} cannot be changed, because the ledger account has transactions."
 
 
-def test_an_account_in_use_may_begin_to_be_tracked():
+def test_an_account_in_use_may_start_to_track_points():
     settings = PLAIN | {"point_tracking_enabled": True}
     refuse_changes_in_use(account(decimals=2, point_tracking_enabled=True), settings)
     refuse_changes_in_use(account(decimals=2, point_tracking_enabled=False), settings)
 
 
-def test_a_balance_expires_after_the_months_of_its_policy_without_a_transaction():
+def test_an_account_has_an_idle_policy_only_if_a_policy_is_about_its_last_transaction():
     assert account().idle_policy(UTC) is None
-    other = {"expirationType": "fixed", "period": 3}
-    assert account(expiration_policies=(other, IDLE)).idle_policy(UTC) == IdlePolicy(ExpiryCalendar(UTC, 1), 6)
-    assert account(expiration_policies=(other,)).idle_policy(UTC) is None
+    fixed = {"expirationType": "fixed", "period": 3}
+    assert account(expiration_policies=(fixed, IDLE)).idle_policy(UTC) == IdlePolicy(ExpiryCalendar(UTC, 1), 6)
+    assert account(expiration_policies=(fixed,)).idle_policy(UTC) is None
 
 
 def test_a_policy_about_inactivity_has_defaults():
@@ -161,7 +165,7 @@ def test_a_policy_about_inactivity_has_defaults():
 
 
 @pytest.mark.parametrize(
-    ("activities", "last_activity", "month"),
+    ("activities", "last_activity", "end_month"),
     [
         # A policy about the last transaction ends six months after January, whatever the activities.
         (None, MARCH, 7),
@@ -171,11 +175,12 @@ def test_a_policy_about_inactivity_has_defaults():
         (("earn",), None, 7),
     ],
 )
-def test_an_idle_balance_ends_after_the_last_activity_or_transaction(activities, last_activity, month):
+def test_an_idle_balance_ends_after_the_last_activity_or_transaction(activities, last_activity, end_month):
+    """The last transaction was in January, and the period is six months."""
     policy = {"expirationType": "inactivity", "period": 6, "rounding": "none", "activities": activities}
-    of = account(expiration_policies=(IDLE if activities is None else policy,))
+    ledger_account = account(expiration_policies=(IDLE if activities is None else policy,))
     balance = Holding(last_transaction_date=MARCH.replace(month=1), last_activity_date=last_activity)
-    assert of.end_of_idle_balance(balance, UTC) == MARCH.replace(month=month)
+    assert ledger_account.end_of_idle_balance(balance, UTC) == MARCH.replace(month=end_month)
 
 
 def test_a_policy_about_inactivity_names_activities_and_rounding():

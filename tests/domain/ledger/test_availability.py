@@ -24,7 +24,7 @@ AWAITED = {"eventTypes": ["member-purchase-order-confirmed"], "cancelAfter": "P6
 
 @dataclass(frozen=True, kw_only=True)
 class Request(TermsOfAvailability):
-    """A request with the fields of terms."""
+    """A request that has the fields of the terms of availability."""
 
 
 def at(text):
@@ -36,7 +36,7 @@ def at(text):
     [
         (Availability(after="P14D"), "2026-03-01T09:00Z", "2026-03-15T09:00Z"),
         (Availability(after="P14D", rounding="day"), "2026-03-01T09:00Z", "2026-03-15T23:00Z"),
-        # Clocks are set on 29 March.
+        # Clocks go forward on 29 March: 14 days keep the local time, and 336 hours do not.
         (Availability(after="P14D"), "2026-03-20T09:00Z", "2026-04-03T08:00Z"),
         (Availability(after="PT336H"), "2026-03-20T09:00Z", "2026-04-03T09:00Z"),
         # It is midnight already.
@@ -45,7 +45,7 @@ def at(text):
         (Availability(at=at("2026-03-10T00:00Z")), "2026-03-01T09:00Z", "2026-03-10T00:00Z"),
         # There is no midnight after the last day.
         (Availability(after="PT1H", rounding="day"), "9999-12-31T10:00Z", "9999-12-31T23:59:59.999999Z"),
-        # What has passed is available at once.
+        # The moment has passed: the points are available at once.
         (Availability(at=at("2026-02-10T00:00Z")), "2026-03-01T09:00Z", "2026-03-01T09:00Z"),
     ],
 )
@@ -63,6 +63,7 @@ def test_points_without_terms_do_not_wait():
 
 def test_points_wait_for_an_event_of_their_order_until_they_are_cancelled():
     wait = Availability(after="P14D", rounding="day", on=AWAITED).wait(BOUGHT, MADRID, "order-1")
+    # BOUGHT is 10:00 in Madrid, and so is the end of the 60 days, when it is summer.
     assert (wait.available_at, wait.cancelled_at) == (None, at("2026-04-30T08:00Z"))
     assert wait.awaited == {
         **AWAITED,
@@ -70,6 +71,7 @@ def test_points_wait_for_an_event_of_their_order_until_they_are_cancelled():
         "availableRounding": "day",
         "orderExternalId": "order-1",
     }
+    # 14 days after the event, and then the next midnight in Madrid.
     assert available_after_event(wait.awaited, at("2026-03-05T11:00Z"), MADRID) == at("2026-03-19T23:00Z")
     forever = Availability(on={"eventTypes": ["a"]}).wait(BOUGHT, MADRID)
     assert (forever.cancelled_at, forever.awaited["orderExternalId"]) == (None, None)
@@ -93,7 +95,7 @@ def test_points_wait_for_an_event_of_their_order_until_they_are_cancelled():
         (Availability(after="P2Y1D"), ["availableAfter"]),
         (Availability(after="P1M700D"), []),
         (Availability(after="P1M701D"), ["availableAfter"]),
-        # A leap day in the two years, and the longest month first.
+        # The maximum is two years, of which one may have a leap day. A month counts as 31 days.
         (Availability(after="P731D"), []),
         (Availability(after="P732D"), ["availableAfter"]),
         (Availability(after="a while"), ["availableAfter"]),
@@ -114,7 +116,7 @@ def test_contradictory_terms_are_refused(terms, names):
     assert [fault.pointer for fault in terms.field_faults("/terms")] == [f"/terms/{name}" for name in names]
 
 
-def test_terms_survive_their_document():
+def test_terms_are_read_back_unchanged_from_their_document():
     terms = Availability(BOUGHT, "P1D", "day", AWAITED)
     assert Availability.of(terms.as_document()) == terms
     assert AT_ONCE.as_document() == {"availableAt": None, "availableAfter": None, "availableRounding": "none"}

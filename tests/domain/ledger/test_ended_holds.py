@@ -24,7 +24,7 @@ DAY = timedelta(days=1)
 
 
 def hold(amount=40, uses=(), held_until=NOON, **more):
-    """A burn of `amount` that is pending until NOON."""
+    """A stored burn of `amount` that is pending until `held_until`, or without an end; it took from the lots `uses`."""
     return Stored(
         ledger_transaction_id=11,
         ledger_account_id=1,
@@ -79,7 +79,7 @@ def test_points_whose_event_never_came_are_reverted():
     assert [pair for pair, _ in books.changed_holdings()] == [(WALLET, 1)]
 
 
-def test_a_hold_may_be_ended_before_its_time():
+def test_a_hold_without_an_end_is_ended_at_the_given_moment_or_now():
     books = session(NOON, pending=80)
     books.end_hold(hold(uses=[use(40)], held_until=None), POINTS, NOON - DAY)
     books.end_hold(replace(hold(uses=[use(40)], held_until=None), ledger_transaction_id=12), POINTS)
@@ -108,21 +108,23 @@ def test_lots_that_expired_while_held_are_burned_when_the_hold_ends():
     uses = [use(10, NOON - DAY, 1), use(5, NOON - DAY / 2, 2), use(8, NOON + DAY, 3), use(17, NOON + 4 * DAY, 4)]
     books.end_hold(hold(uses=uses), POINTS)
     release, *expiries = books.steps
+    # 10 and 5 expired before NOON, 8 a day after it, and 17 are still valid.
     assert [(expiry.amount, expiry.details.external_event_date) for expiry in expiries] == [(15, NOON), (8, NOON + DAY)]
     assert all(expiry.is_expiry and expiry.part_of is release for expiry in expiries)
     holding = books.holding(WALLET, 1)
     assert (holding.current, holding.available) == (77, 77)
 
 
-def test_an_idle_balance_expires_with_what_was_held():
+def test_the_held_points_of_an_idle_balance_expire_with_it_or_at_the_later_end_of_the_hold():
     """The balance was idle from two days before NOON, so the month ended at 12:00 on 2 April."""
     end = NOON - 2 * DAY
     end = end.replace(month=end.month + 1)
     books = session(end + DAY, IDLE)
     books.end_hold(hold(uses=[use(40)]), IDLE)
     assert [expiry.details.external_event_date for expiry in books.steps[1:]] == [end]
+    # Only the 40 points of the hold expire here.
     assert books.holding(WALLET, 1).current == 60
-    # Held beyond that end, it is gone when the hold ends.
+    # A hold that ends after the balance keeps its points until its own end.
     books = session(end + 3 * DAY, IDLE)
     books.end_hold(hold(uses=[use(40)], held_until=end + 2 * DAY), IDLE)
     assert [expiry.details.external_event_date for expiry in books.steps[1:]] == [end + 2 * DAY]
@@ -132,7 +134,7 @@ def test_a_shortfall_of_a_reverted_mint_is_taken_from_released_points():
     mint = replace(
         hold(30),
         ledger_transaction_id=5,
-        transaction_type=1,
+        transaction_type=MINT,
         status=REVERTED,
         from_wallet_id=None,
         to_wallet_id=WALLET,
@@ -142,6 +144,7 @@ def test_a_shortfall_of_a_reverted_mint_is_taken_from_released_points():
     )
     books = session(NOON, current=40)
     books.end_hold(hold(uses=[use(40)], mints_to_repay=(mint,)), POINTS)
+    # 40 points are released, and the mint takes the 30 that it lacks.
     assert books.holding(WALLET, 1).available == 10
     assert books.missing_of(mint) == 0
 
@@ -158,7 +161,7 @@ def test_a_capture_may_have_a_fiat_value_and_a_date():
         books.capture(stored_hold, POINTS)
 
 
-def test_the_end_is_rolled_back_with_its_unit():
+def test_a_rollback_restores_a_hold_that_has_ended():
     books = session(NOON + DAY)
     savepoint = books.savepoint()
     books.end_hold(hold(uses=[use(40, NOON)]), POINTS)

@@ -17,20 +17,21 @@ APRIL, JULY = datetime(2026, 3, 31, 22, tzinfo=UTC), datetime(2026, 6, 30, 22, t
 
 
 def months(expiring):
+    """The amounts that expire, by month, without the months in which nothing expires."""
     return {month.month: month.amount for month in expiring.by_month if month.amount}
 
 
 def test_points_are_in_the_month_of_their_last_moment():
-    """Example 10."""
+    """Points that expire when April begins in Madrid live in March for the last time."""
     expiring = expiring_points({JULY: Decimal(60), APRIL: Decimal(230)}, NOW, MADRID)
     assert expiring.next == NextExpiry(Decimal(230), APRIL)
     assert months(expiring) == {"2026-03": 230, "2026-06": 60}
-    # In UTC April has not begun by then either.
+    # Two hours later April begins in UTC; in Madrid the points live in it for two hours.
     assert months(expiring_points({APRIL + timedelta(hours=2): Decimal(1)}, NOW, UTC)) == {"2026-03": 1}
     assert months(expiring_points({APRIL + timedelta(hours=2): Decimal(1)}, NOW, MADRID)) == {"2026-04": 1}
 
 
-def test_points_that_live_in_a_month_for_an_instant_expire_in_it():
+def test_points_that_live_in_a_month_for_only_an_instant_expire_in_it():
     instant = timedelta(microseconds=1)
     assert months(expiring_points({APRIL + instant: Decimal(1)}, NOW, MADRID)) == {"2026-04": 1}
     assert months(expiring_points({APRIL - instant: Decimal(1)}, NOW, MADRID)) == {"2026-03": 1}

@@ -13,28 +13,30 @@ from domain.ledger.lots import KeptLots, unexpired
 from domain.ledger.postings import Holding
 from tests.builders.campaigns import account
 
-NOON = datetime(2024, 1, 31, 12, 30, 15, 250, tzinfo=UTC)
+# 2024 is a leap year.
+LAST_OF_JANUARY = datetime(2024, 1, 31, 12, 30, 15, 250, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
     ("moment", "months", "later_moment"),
     [
-        (NOON, 0, NOON),
-        (NOON, 1, NOON.replace(month=2, day=29)),
-        (NOON, 2, NOON.replace(month=3, day=31)),
-        (NOON, 3, NOON.replace(month=4, day=30)),
-        (NOON, 11, NOON.replace(month=12, day=31)),
-        (NOON, 12, NOON.replace(year=2025)),
-        (NOON, 13, NOON.replace(year=2025, month=2, day=28)),
+        (LAST_OF_JANUARY, 0, LAST_OF_JANUARY),
+        (LAST_OF_JANUARY, 1, LAST_OF_JANUARY.replace(month=2, day=29)),
+        (LAST_OF_JANUARY, 2, LAST_OF_JANUARY.replace(month=3, day=31)),
+        (LAST_OF_JANUARY, 3, LAST_OF_JANUARY.replace(month=4, day=30)),
+        (LAST_OF_JANUARY, 11, LAST_OF_JANUARY.replace(month=12, day=31)),
+        (LAST_OF_JANUARY, 12, LAST_OF_JANUARY.replace(year=2025)),
+        (LAST_OF_JANUARY, 13, LAST_OF_JANUARY.replace(year=2025, month=2, day=28)),
         (datetime(2024, 2, 29, tzinfo=UTC), 12, datetime(2025, 2, 28, tzinfo=UTC)),
         (datetime(2024, 12, 1, tzinfo=UTC), 1, datetime(2025, 1, 1, tzinfo=UTC)),
     ],
 )
-def test_months_are_added_on_the_calendar(moment, months, later_moment):
+def test_months_are_added_on_the_calendar_and_end_with_a_shorter_month(moment, months, later_moment):
     assert add_months(moment, months, UTC) == later_moment
 
 
 def test_months_are_added_in_the_zone_for_any_offset_of_the_moment():
+    # 31 March, 01:00 by an offset of two hours, is 30 March, 23:00 in UTC.
     evening_before_in_utc = datetime(2024, 3, 31, 1, 0, tzinfo=timezone(timedelta(hours=2)))
     assert add_months(evening_before_in_utc, 1, UTC) == datetime(2024, 4, 30, 23, 0, tzinfo=UTC)
 
@@ -42,12 +44,12 @@ def test_months_are_added_in_the_zone_for_any_offset_of_the_moment():
 @pytest.mark.parametrize(
     ("moment", "months", "later_moment"),
     [
-        # 30 January, 21:30 there: the last day of February is the 28th.
+        # 30 January, 21:30 in Los Angeles: the last day of February is the 28th.
         ("2030-01-31T05:30:00Z", 1, "2030-03-01T05:30:00Z"),
         # Noon stays noon when clocks are put forward in between, on 10 March.
         ("2030-03-05T20:00:00Z", 1, "2030-04-05T19:00:00Z"),
         ("2030-04-05T19:00:00Z", -1, "2030-03-05T20:00:00Z"),
-        # 02:30 does not exist on 10 March: the hour after it counts. 01:30 comes twice on 3 November: the first.
+        # 02:30 does not exist on 10 March: 03:30 replaces it. 01:30 comes twice on 3 November: the first counts.
         ("2030-02-10T10:30:00Z", 1, "2030-03-10T10:30:00Z"),
         ("2030-10-03T08:30:00Z", 1, "2030-11-03T08:30:00Z"),
     ],
@@ -87,29 +89,35 @@ def end_of_idle_balance(period, last, zone):
 
 
 def balance_at(now, *, period, zone=UTC, expired_lots="0"):
-    """What is unexpired at `now` of a balance of 10 with a hold of 2, whose last transaction was at NOON."""
-    end = end_of_idle_balance(period, NOON, zone)
+    """What is unexpired at `now` of a balance of 10 with a hold of 2, whose last transaction was at LAST_OF_JANUARY."""
+    end = end_of_idle_balance(period, LAST_OF_JANUARY, zone)
     return unexpired(Decimal(10), Decimal(2), Decimal(expired_lots), end=end, now=now)
 
 
 @pytest.mark.parametrize(
     ("now", "balance"),
     [
-        (NOON.replace(month=2, day=29) - timedelta(microseconds=1), 10),
-        (NOON.replace(month=2, day=29), 2),
-        (NOON.replace(month=3), 2),
+        (LAST_OF_JANUARY.replace(month=2, day=29) - timedelta(microseconds=1), 10),
+        (LAST_OF_JANUARY.replace(month=2, day=29), 2),
+        (LAST_OF_JANUARY.replace(month=3), 2),
     ],
 )
-def test_a_balance_ends_exactly_the_period_after_the_last_transaction_but_for_holds(now, balance):
+def test_a_balance_without_its_holds_ends_exactly_the_period_after_the_last_transaction(now, balance):
     assert balance_at(now, period=1) == balance
 
 
 def test_an_idle_balance_ends_by_the_calendar_of_the_zone():
-    # In Kiritimati NOON is 1 February, 02:30.
-    assert end_of_idle_balance(1, NOON, ZoneInfo("Pacific/Kiritimati")) == NOON.replace(month=2, day=29)
-    assert end_of_idle_balance(2, NOON, ZoneInfo("Pacific/Kiritimati")) == NOON.replace(month=3, day=31)
-    assert end_of_idle_balance(3, NOON, ZoneInfo("Pacific/Kiritimati")) == NOON.replace(month=4, day=30)
-    first_of_march = NOON + timedelta(days=29, hours=12)
+    # In Kiritimati LAST_OF_JANUARY is 1 February, 02:30.
+    assert end_of_idle_balance(1, LAST_OF_JANUARY, ZoneInfo("Pacific/Kiritimati")) == LAST_OF_JANUARY.replace(
+        month=2, day=29
+    )
+    assert end_of_idle_balance(2, LAST_OF_JANUARY, ZoneInfo("Pacific/Kiritimati")) == LAST_OF_JANUARY.replace(
+        month=3, day=31
+    )
+    assert end_of_idle_balance(3, LAST_OF_JANUARY, ZoneInfo("Pacific/Kiritimati")) == LAST_OF_JANUARY.replace(
+        month=4, day=30
+    )
+    first_of_march = LAST_OF_JANUARY + timedelta(days=29, hours=12)
     assert end_of_idle_balance(1, first_of_march, UTC) == first_of_march.replace(month=4)
     assert end_of_idle_balance(1, first_of_march, ZoneInfo("America/Los_Angeles")) == datetime(
         2024, 3, 29, 23, 30, 15, 250, tzinfo=UTC
@@ -117,17 +125,21 @@ def test_an_idle_balance_ends_by_the_calendar_of_the_zone():
 
 
 def test_without_a_policy_or_a_transaction_nothing_ends():
-    assert end_of_idle_balance(None, NOON, UTC) is None
+    assert end_of_idle_balance(None, LAST_OF_JANUARY, UTC) is None
     assert end_of_idle_balance(1, None, UTC) is None
     assert balance_at(datetime(2100, 1, 1, tzinfo=UTC), period=None) == 10
 
 
 def test_expired_lots_are_no_part_of_a_balance():
-    assert balance_at(NOON, period=None, expired_lots="3.25") == Decimal("6.75")
+    assert balance_at(LAST_OF_JANUARY, period=None, expired_lots="3.25") == Decimal("6.75")
 
 
 def test_an_idle_balance_keeps_extended_lots_until_their_moment():
     second = timedelta(seconds=1)
-    kept_lots = [KeptLots(NOON + days * second, Decimal(amount)) for days, amount in ((-1, 1), (0, 2), (1, 4), (9, 8))]
-    for end, balance in ((NOON, 2 + 12), (NOON - second, 2 + 12), (NOON + second, 70)):
-        assert unexpired(Decimal(70), Decimal(2), Decimal(0), end=end, now=NOON, kept_lots=kept_lots) == balance
+    now = LAST_OF_JANUARY
+    kept_lots = [
+        KeptLots(now + seconds * second, Decimal(amount)) for seconds, amount in ((-1, 1), (0, 2), (1, 4), (9, 8))
+    ]
+    # 2 points are held, and the lots of 4 and 8 are kept beyond now.
+    for end, balance in ((now, 2 + 12), (now - second, 2 + 12), (now + second, 70)):
+        assert unexpired(Decimal(70), Decimal(2), Decimal(0), end=end, now=now, kept_lots=kept_lots) == balance

@@ -1,4 +1,4 @@
-"""Rounded dates of expiry: the end of the unit that contains the moment so many months later."""
+"""Rounded dates of expiry: months are added to a moment, and then the end of its unit, such as a quarter, is taken."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_points_expire_at_the_end_of_the_unit(moment, months, rounding, expiry):
     assert ExpiryCalendar(MADRID).expiry(local(moment), months, rounding) == local(expiry)
 
 
-def test_the_end_is_a_moment_of_the_zone():
+def test_a_unit_ends_at_midnight_in_the_zone():
     """Example 1 in UTC: clocks were put forward three days before."""
     end = ExpiryCalendar(MADRID).expiry(datetime(2025, 2, 10, 9, tzinfo=UTC), 12, "quarter")
     assert (end, end.tzinfo) == (datetime(2026, 3, 31, 22, tzinfo=UTC), UTC)
@@ -64,7 +64,7 @@ def test_units_are_counted_from_the_first_month_of_a_year(rounding, start_month,
 
 
 def naive_end(day: date, months: int, start_month: int) -> date:
-    """The first day after `day` on which a unit of so many months begins, found by going from day to day."""
+    """The first day after `day` on which a unit of `months` months begins, found day by day."""
     while True:
         day += timedelta(days=1)
         if day.day == 1 and (day.month - start_month) % months == 0:
@@ -72,7 +72,7 @@ def naive_end(day: date, months: int, start_month: int) -> date:
 
 
 @pytest.mark.parametrize("start_month", [1, 2, 6])
-def test_every_day_of_five_years_goes_to_the_end_of_its_quarter(start_month):
+def test_every_day_of_five_years_is_rounded_to_the_end_of_its_quarter(start_month):
     day = date(2024, 1, 1)
     while day < date(2029, 1, 1):
         for at in (time(0), time(23, 59, 59)):
@@ -87,13 +87,13 @@ def test_every_day_of_five_years_goes_to_the_end_of_its_quarter(start_month):
     st.sampled_from(sorted(MONTHS_OF_UNIT)),
     st.integers(1, 12),
 )
-def test_rounding_adds_at_most_one_unit_and_never_nothing(moment, months, rounding, start_month):
+def test_rounding_adds_more_than_nothing_and_at_most_one_unit(moment, months, rounding, start_month):
     calendar = ExpiryCalendar(MADRID, start_month)
     unrounded_end, end = calendar.expiry(moment, months), calendar.expiry(moment, months, rounding)
     first = end.astimezone(MADRID)
     assert (first.day, first.time()) == (1, time(0))
     assert (first.month - start_month) % MONTHS_OF_UNIT[rounding] == 0
-    # A unit may have a day's hour more or less, but never so many days.
+    # Months have at most 31 days; the day more allows for changes of the clocks.
     assert unrounded_end < end <= unrounded_end + timedelta(days=31 * MONTHS_OF_UNIT[rounding] + 1)
 
 
@@ -128,7 +128,7 @@ def test_an_account_has_its_own_calendar():
     assert account().expiry_calendar(MADRID) == ExpiryCalendar(MADRID, 1)
 
 
-def test_members_of_tiers_keep_points_for_the_longest_of_their_times():
+def test_points_of_a_member_with_several_tiers_live_for_the_longest_time_of_these_tiers():
     by_tier = account(
         expires_in_months=12,
         tier_expirations=({"loyaltyTierKey": SILVER, "months": 6}, {"loyaltyTierKey": GOLD, "months": 24}),

@@ -18,12 +18,13 @@ CALENDAR = ExpiryCalendar(UTC, 1)
 
 
 def lot(expires_at=JUNE, remaining=10, **more):
-    return Lot(1, 1, 1, 1, expires_at, Decimal(20), Decimal(remaining), **more)
+    """Lot 1, of 20 points."""
+    return Lot(1, 1, 1, 1, expires_at, amount=Decimal(20), remaining=Decimal(remaining), **more)
 
 
-def extended(old, end=None, only=None, **change):
+def extended(old, end_of_balance=None, only=None, **change):
     """When a lot expires after an extension, and until when an idle balance keeps it; None if it does not change."""
-    new = ExtendLots(1, 1, Extension(**change), CALENDAR, end, NOW, only).of_lot(old)
+    new = ExtendLots(1, 1, Extension(**change), CALENDAR, end=end_of_balance, at=NOW, only=only).of_lot(old)
     return new and (new.expires_at, new.kept_until)
 
 
@@ -45,12 +46,11 @@ def test_lots_that_live_long_enough_or_have_expired_do_not_change():
 
 
 def test_a_lot_of_an_idle_balance_is_kept_beyond_the_end_of_the_balance():
-    """The balance expires in June."""
-    assert extended(lot(SEPTEMBER), JUNE, until=JULY) == (SEPTEMBER, JULY)
-    assert extended(lot(None), JUNE, until=JULY) == (None, JULY)
-    assert extended(lot(None), JUNE, months=3) == (None, SEPTEMBER)
-    assert extended(lot(None, kept_until=JULY), JUNE, until=SEPTEMBER) == (None, SEPTEMBER)
-    assert extended(lot(None, kept_until=JULY), JUNE, months=2) == (None, SEPTEMBER)
+    assert extended(lot(SEPTEMBER), end_of_balance=JUNE, until=JULY) == (SEPTEMBER, JULY)
+    assert extended(lot(None), end_of_balance=JUNE, until=JULY) == (None, JULY)
+    assert extended(lot(None), end_of_balance=JUNE, months=3) == (None, SEPTEMBER)
+    assert extended(lot(None, kept_until=JULY), end_of_balance=JUNE, until=SEPTEMBER) == (None, SEPTEMBER)
+    assert extended(lot(None, kept_until=JULY), end_of_balance=JUNE, months=2) == (None, SEPTEMBER)
 
 
 def test_no_lot_lives_beyond_the_last_moment():
@@ -76,6 +76,6 @@ def test_contradictory_changes_are_refused(change, names):
     assert [fault.pointer for fault in Extension(**change).field_faults(NOW)] == [f"/{name}" for name in names]
 
 
-def test_the_total_is_the_rest_of_the_lots():
+def test_the_total_is_the_number_of_the_lots_and_their_remaining_points():
     assert total_of([lot(), lot(remaining=3)]) == (2, 13)
     assert total_of([]) == (0, 0)

@@ -1,4 +1,4 @@
-"""Activities that become known after an idle balance has expired: which of them bring which points back."""
+"""Activities that are reported after an idle balance has expired: which of them restore which points."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def session(*expiries, of=POINTS, at=NOON, supply=None, **amounts):
 
 
 def visit(ledger, at=EXPIRED_AT - DAY, wallet=ANA, of=None):
-    """Report a visit of a member; the amounts that it brings back."""
+    """Report a visit of a member, and return the amounts of the expiries that it reverts."""
     before = len(ledger.steps)
     ledger.record_activity(of or ledger.accounts[1], wallet, "visit", at)
     return [step.amount for step in ledger.steps[before:] if step.transaction_type == REVERT]
@@ -83,7 +83,7 @@ def test_a_visit_may_be_reported_up_to_three_days_after_the_expiry(late, balance
     assert balance(ledger) == balance_after
 
 
-def test_the_expiry_is_reverted_once():
+def test_an_expiry_is_reverted_only_once():
     ledger = session(expiry())
     assert visit(ledger) == [10]
     assert visit(ledger, EXPIRED_AT - INSTANT) == []
@@ -93,6 +93,7 @@ def test_the_expiry_is_reverted_once():
 
 def test_a_visit_reverts_each_expiry_that_it_would_have_prevented():
     ledger = session(expiry(amount=4, number=8, moment=EXPIRED_AT - DAY), expiry(amount=6, number=9))
+    # At the moment of the first expiry it is too late to prevent that one.
     assert visit(ledger, EXPIRED_AT - DAY) == [6]
     assert visit(ledger, EXPIRED_AT - 2 * DAY) == [4]
     assert balance(ledger) == 10
@@ -117,8 +118,10 @@ def test_an_activity_that_the_policy_does_not_count_restores_nothing():
     [
         (None, True, 10),
         (NOON + INSTANT, True, 10),
+        # The lot expired between the expiry of the balance and now: its points are restored and expire at once.
         (NOON, True, 0),
         (EXPIRED_AT + INSTANT, True, 0),
+        # The lot had expired by the expiry of the balance, which the visit would not have prevented for it.
         (EXPIRED_AT, False, 0),
         (EXPIRED_AT - DAY, False, 0),
     ],
@@ -132,16 +135,12 @@ def test_points_that_would_have_expired_since_are_not_restored(expires_at, is_re
 def test_only_lots_that_have_not_expired_since_are_restored():
     ledger = session(expiry(LotUse(1, Decimal(3), EXPIRED_AT), LotUse(2, Decimal(7), NOON + DAY)))
     assert visit(ledger) == [10]
-    return_step, expiry_step = ledger.steps
-    assert (expiry_step.amount, expiry_step.is_expiry, expiry_step.part_of, balance(ledger)) == (
-        3,
-        True,
-        return_step,
-        7,
-    )
+    restore_step, expiry_step = ledger.steps
+    assert (expiry_step.amount, expiry_step.is_expiry, expiry_step.part_of) == (3, True, restore_step)
+    assert balance(ledger) == 7
 
 
-def test_an_account_that_revives_points_of_reverts_does_not_revive_those_of_an_expiry():
+def test_points_that_expired_again_get_no_new_expiry_even_if_reverts_give_one():
     ledger = session(expiry(LotUse(1, TEN, NOON)), of=points(restored_expiry_days=30))
     visit(ledger)
     assert balance(ledger) == 0
@@ -150,7 +149,8 @@ def test_an_account_that_revives_points_of_reverts_does_not_revive_those_of_an_e
 @pytest.mark.parametrize(
     ("is_revolving", "supply", "balance_after"), [(True, 90, 10), (True, 91, 0), (False, 91, 10), (False, 100, 10)]
 )
-def test_points_that_were_issued_again_since_are_not_restored(is_revolving, supply, balance_after):
+def test_points_are_not_restored_beyond_the_maximum_supply_of_a_revolving_account(is_revolving, supply, balance_after):
+    """10 points fit below the maximum of 100 if at most 90 are issued."""
     limited_account = points(max_supply=Decimal(100), is_revolving=is_revolving)
     ledger = session(expiry(), of=limited_account, supply=supply)
     visit(ledger)
@@ -167,13 +167,9 @@ def test_the_shortfall_of_a_reverted_mint_is_taken_from_restored_points():
     mint = Stored(5, 1, MINT, REVERTED, Decimal(30), None, ANA, False, None, None, None, None, 2, missing=Decimal(7))
     ledger = session(expiry(mints_to_repay=(mint,)))
     visit(ledger)
-    return_step, clawback_step = ledger.steps
-    assert (clawback_step.reverts, clawback_step.amount, clawback_step.part_of, balance(ledger)) == (
-        mint,
-        7,
-        return_step,
-        3,
-    )
+    restore_step, clawback_step = ledger.steps
+    assert (clawback_step.reverts, clawback_step.amount, clawback_step.part_of) == (mint, 7, restore_step)
+    assert balance(ledger) == 3
     assert ledger.missing_of(mint) == 0
 
 
@@ -195,6 +191,7 @@ def test_a_visit_does_not_revert_other_steps_of_the_unit_of_work():
     ledger.expire(POINTS, ANA, (LotUse(2, TEN),), EXPIRED_AT, "expiry")
     ledger.expect_late_activity()
     assert visit(ledger) == [10]
+    # 30, less 10 of the captured hold and 5 of the burn; only the 10 of the expiry are restored.
     assert balance(ledger) == 15
 
 

@@ -30,18 +30,20 @@ DAY = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 def lot(lot_id, remaining, expires=None, wallet=1, transaction=1, account=1):
+    """A lot that expires so many days after DAY, or never."""
     expires_at = None if expires is None else DAY + timedelta(days=expires)
     return Lot(lot_id, wallet, account, transaction, expires_at, Decimal(100), Decimal(remaining))
 
 
 def remaining_by_lot(allocator):
-    """What lots that were there before have left, if that has changed."""
+    """The remaining amounts of the stored lots that have changed, by id."""
     return {lot_id: stored_lot.remaining for lot_id, stored_lot in allocator.allocation.changed.items()}
 
 
-def uses_of(allocator, number):
+def uses_of(allocator, transaction_id):
+    """The lots that a transaction has taken from, each with the amount."""
     return [
-        (lot_id, amount) for (transaction, lot_id), amount in allocator.allocation.uses.items() if transaction == number
+        (lot_id, amount) for (used_by, lot_id), amount in allocator.allocation.uses.items() if used_by == transaction_id
     ]
 
 
@@ -108,7 +110,7 @@ def test_a_new_lot_can_be_spent_at_once_after_older_ones():
     assert remaining_by_lot(allocator) == {1: 0}
 
 
-def test_the_lot_just_made_can_be_taken_before_all_others():
+def test_the_newest_lot_can_be_taken_before_all_others():
     allocator = Allocator([lot(1, 5, 0)])
     allocator.apply(8, NewLot(1, 1, Decimal(7), None))
     allocator.apply(9, TakeLots(1, 1, Decimal(7), is_newest=True))
@@ -116,13 +118,13 @@ def test_the_lot_just_made_can_be_taken_before_all_others():
     assert remaining_by_lot(allocator) == {}
 
 
-def test_the_lots_of_a_transaction_can_go_first():
+def test_the_lots_of_a_transaction_can_be_taken_before_all_others():
     allocator = Allocator([lot(1, 5, 0), lot(2, 5, 9, transaction=4), lot(3, 5, 1)])
     allocator.apply(9, TakeLots(1, 1, Decimal(12), first_transaction_id=4))
     assert uses_of(allocator, 9) == [(2, 5), (1, 5), (3, 2)]
 
 
-def test_preferred_lots_give_after_those_of_the_transaction():
+def test_preferred_lots_are_taken_after_the_lots_of_the_transaction_and_before_all_others():
     allocator = Allocator([lot(1, 5, 0), lot(2, 5, 9, transaction=4), lot(3, 5), lot(4, 5, 1)])
     allocator.apply(9, TakeLots(1, 1, Decimal(17), first_transaction_id=4, preferred=frozenset({3})))
     assert uses_of(allocator, 9) == [(2, 5), (3, 5), (1, 5), (4, 2)]
@@ -156,7 +158,7 @@ def test_only_lots_that_a_movement_expires_count_as_expired():
 def test_an_extension_changes_the_lots_of_a_balance_that_live_longer_by_it():
     allocator = Allocator([lot(1, 5, 1), lot(2, 5, 9), lot(3, 5, 2), lot(4, 5, 1, wallet=2), lot(5, 5, 1, account=2)])
     in_a_week = DAY + timedelta(days=7)
-    allocator.apply(9, ExtendLots(1, 1, Extension(until=in_a_week), ExpiryCalendar(), None, DAY))
+    allocator.apply(9, ExtendLots(1, 1, Extension(until=in_a_week), ExpiryCalendar(), end=None, at=DAY))
     extended_lots = allocator.allocation.extended
     assert [(extended_lot.ledger_lot_id, extended_lot.expires_at) for extended_lot in extended_lots[9]] == [
         (1, in_a_week),
@@ -182,10 +184,11 @@ def test_a_mint_that_has_become_available_repays_debt_first_unless_it_has_expire
     assert arrived_mint.amount_after_debt(Decimal(debt), DAY) == added_amount
 
 
-def test_named_lots_give_their_named_amounts():
+def test_a_movement_can_name_the_lots_and_the_amounts_that_it_takes():
     allocator = Allocator([lot(1, 5, 0), lot(2, 5, 9)])
     allocator.apply(9, TakeLots(1, 1, Decimal(3), only=(LotUse(2, Decimal(3)),)))
     assert uses_of(allocator, 9) == [(2, 3)]
+    # The amounts of the lots have to add up to the amount of the movement.
     for amount in (2, 4):
         with pytest.raises(LotsMissing):
             allocator.apply(9, TakeLots(1, 1, Decimal(3), only=(LotUse(2, Decimal(amount)),)))
@@ -193,7 +196,9 @@ def test_named_lots_give_their_named_amounts():
 
 def test_transferred_points_keep_their_expiry():
     allocator = Allocator([lot(1, 5, 1), lot(2, 5)])
-    allocator.apply(9, MoveLots(1, 2, 1, Decimal(8), Decimal(8)))
+    allocator.apply(
+        9, MoveLots(from_wallet_id=1, to_wallet_id=2, ledger_account_id=1, amount=Decimal(8), to_lots=Decimal(8))
+    )
     assert uses_of(allocator, 9) == [(1, 5), (2, 3)]
     new_lots = [
         (new_lot.wallet_id, new_lot.remaining, new_lot.expires_at) for new_lot in allocator.allocation.new.values()
@@ -203,7 +208,10 @@ def test_transferred_points_keep_their_expiry():
 
 def test_the_points_that_expire_soonest_repay_debt():
     allocator = Allocator([lot(1, 5, 1), lot(2, 5)])
-    allocator.apply(9, MoveLots(1, 2, 1, Decimal(8), Decimal(2)))
+    # 8 points are moved, of which 6 repay debt.
+    allocator.apply(
+        9, MoveLots(from_wallet_id=1, to_wallet_id=2, ledger_account_id=1, amount=Decimal(8), to_lots=Decimal(2))
+    )
     assert [(new_lot.remaining, new_lot.expires_at) for new_lot in allocator.allocation.new.values()] == [(2, None)]
 
 
@@ -216,10 +224,10 @@ def test_restored_points_return_to_their_lots():
     assert [new_lot.remaining for new_lot in allocator.allocation.new.values()] == [4]
 
 
-def test_a_capture_keeps_a_part_and_releases_the_rest():
+def test_a_captured_transfer_keeps_the_lots_of_its_part_and_releases_the_rest():
     allocator = Allocator([lot(1, 0, 1), lot(2, 1, 2)])
     kept_uses, released_uses = split_uses([LotUse(1, Decimal(5)), LotUse(2, Decimal(4))], Decimal(6))
-    allocator.apply(7, SettleLots(7, 1, 1, kept_uses, released_uses, 2, Decimal(6)))
+    allocator.apply(7, SettleLots(7, 1, 1, kept_uses, released_uses, to_wallet_id=2, to_lots=Decimal(6)))
     assert remaining_by_lot(allocator) == {2: 4}
     assert allocator.allocation.changed_uses == {(7, 2): 1}
     assert [(new_lot.wallet_id, new_lot.remaining) for new_lot in allocator.allocation.new.values()] == [(2, 5), (2, 1)]

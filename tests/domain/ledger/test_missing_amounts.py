@@ -1,4 +1,7 @@
-"""Missing amounts: points of reverted mints that were spent, and that the reversal of an earlier debit pays."""
+"""Missing amounts: points of reverted mints that were spent, and that the reversal of an earlier debit pays.
+
+Stored transactions have 10 points and the id `STORED_ID` unless a test names others.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,10 @@ from tests.builders.ledger_sessions import (
     BEN,
     KEY,
     POINTS,
+    STORED_ID,
     TRACKED,
     amounts,
-    balances_of,
+    current_and_pending,
     entries,
     session,
     stored_transaction,
@@ -30,8 +34,8 @@ DAY = timedelta(days=1)
 def test_the_available_part_of_a_spent_mint_is_taken_and_the_shortfall_recorded():
     ledger = session(ana=amounts(current=4))
     step = ledger.revert(stored_transaction(MINT), POINTS, KEY, burn_available=True)
-    assert (step.amount, balances_of(ledger)) == (4, (0, 0, 0))
-    assert ledger.missing_amounts == {8: (6, step)}
+    assert (step.amount, current_and_pending(ledger)) == (4, (0, 0, 0))
+    assert ledger.missing_amounts == {STORED_ID: (6, step)}
 
 
 def test_the_shortfall_is_taken_when_an_earlier_debit_is_reverted():
@@ -45,7 +49,7 @@ def test_the_shortfall_is_taken_when_an_earlier_debit_is_reverted():
     assert (part.amount, part.is_partial, part.reverts) == (4, True, mint)
     assert (part.details.description, part.details.loyalty_event_id) == ("Why", 3)
     assert part.details.system_unique_key.startswith("missing-9-after-8-")
-    assert (ledger.missing_amounts[9].amount, balances_of(ledger)) == (0, (6, 0, 0))
+    assert (ledger.missing_amounts[9].amount, current_and_pending(ledger)) == (0, (6, 0, 0))
 
 
 def test_the_shortfall_is_taken_when_a_hold_is_captured_in_part():
@@ -54,7 +58,8 @@ def test_the_shortfall_is_taken_when_a_hold_is_captured_in_part():
     capture = ledger.capture(stored_transaction(status=PENDING, mints_to_repay=(mint,)), POINTS, Decimal(7))
     [part] = ledger.parts_of(capture)
     assert (part.amount, part.details.description, part.details.loyalty_event_id) == (3, None, None)
-    assert (ledger.missing_of(mint), ledger.reverted_amount_of(mint), balances_of(ledger)) == (1, 3, (0, 0, 0))
+    # The hold releases 3 of its 10 points, and the mint takes them: 1 of its 4 is still missing.
+    assert (ledger.missing_of(mint), ledger.reverted_amount_of(mint), current_and_pending(ledger)) == (1, 3, (0, 0, 0))
 
 
 def test_returned_points_pay_for_the_oldest_mint_first():
@@ -87,9 +92,10 @@ def test_a_shortfall_is_taken_from_lots_of_the_mint_and_then_from_returned_ones(
     ledger = session(TRACKED)
     ledger.revert(stored_transaction(uses=uses, mints_to_repay=(mint,)), TRACKED, KEY)
     _, expiry_step, part = ledger.steps
+    # The lot of 3 points has expired by NOON; the mint takes 4 of the other 7.
     assert (expiry_step.amount, expiry_step.is_expiry) == (3, True)
     assert part.lot_moves == (TakeLots(ANA, 1, Decimal(4), first_transaction_id=7, preferred=frozenset({2})),)
-    assert balances_of(ledger) == (3, 0, 0)
+    assert current_and_pending(ledger) == (3, 0, 0)
 
 
 def test_the_expired_part_of_a_mint_is_no_longer_a_shortfall():
@@ -98,19 +104,19 @@ def test_the_expired_part_of_a_mint_is_no_longer_a_shortfall():
     ledger = session(TRACKED)
     ledger.revert(stored_transaction(uses=uses, mints_to_repay=(mint,)), TRACKED, KEY)
     # 3 of the 8 points are gone, and 5 are taken of the 7 that arrive.
-    assert (ledger.missing_of(mint), ledger.reverted_amount_of(mint), balances_of(ledger)) == (0, 5, (2, 0, 0))
+    assert (ledger.missing_of(mint), ledger.reverted_amount_of(mint), current_and_pending(ledger)) == (0, 5, (2, 0, 0))
 
 
-@pytest.mark.parametrize(("short", "other"), [(ANA, BEN), (BEN, ANA)])
-def test_points_that_return_to_a_wallet_do_not_pay_for_a_mint_of_another(short, other):
-    ledger = session(**{"ana" if short == ANA else "ben": amounts(current=6)})
-    mint = stored_transaction(MINT, to_wallet_id=short)
+@pytest.mark.parametrize(("short_wallet", "other_wallet"), [(ANA, BEN), (BEN, ANA)])
+def test_points_that_return_to_a_wallet_do_not_pay_for_a_mint_of_another_wallet(short_wallet, other_wallet):
+    ledger = session(**{"ana" if short_wallet == ANA else "ben": amounts(current=6)})
+    mint = stored_transaction(MINT, to_wallet_id=short_wallet)
     ledger.revert(mint, POINTS, KEY, burn_available=True)
-    ledger.revert(stored_transaction(BURN, number=5, from_wallet_id=other), POINTS, KEY)
-    assert (ledger.missing_of(mint), balances_of(ledger, other)) == (4, (10, 0, 0))
+    ledger.revert(stored_transaction(BURN, number=5, from_wallet_id=other_wallet), POINTS, KEY)
+    assert (ledger.missing_of(mint), current_and_pending(ledger, other_wallet)) == (4, (10, 0, 0))
 
 
-def test_a_spent_mint_becomes_debt_where_allowed_and_a_shortfall_elsewhere():
+def test_the_spent_part_of_a_reverted_mint_is_debt_if_the_account_allows_it_and_a_shortfall_if_not():
     overdraft_account = account(overdraft_limit=Decimal(50))
     for of, balance, debt, shortfall in ((overdraft_account, 0, 4, 0), (POINTS, 0, 0, 4)):
         ledger = session(of, ana=amounts(current=6))
@@ -142,4 +148,4 @@ def test_points_that_the_wallet_had_before_do_not_pay_for_a_mint():
     mint = stored_transaction(MINT, REVERTED, number=7, missing=Decimal(18))
     ledger = session(ana=amounts(current=5))
     ledger.revert(stored_transaction(mints_to_repay=(mint,)), POINTS, KEY)
-    assert (ledger.missing_of(mint), balances_of(ledger)) == (8, (5, 0, 0))
+    assert (ledger.missing_of(mint), current_and_pending(ledger)) == (8, (5, 0, 0))

@@ -27,6 +27,7 @@ ANA, BEN = 1, 2
 KEY = Details("key")
 DAY = timedelta(days=1)
 POINTS, TRACKED = account(), account(point_tracking_enabled=True)
+# Points expire a month after the last activity.
 ACTIVE = account(
     point_tracking_enabled=True,
     expiration_policies=(
@@ -45,6 +46,7 @@ def session(of=POINTS, **wallets):
 
 
 def entries(step):
+    """Each entry as its wallet (None: the issuance), the amount, and the balance after it."""
     return [(entry.wallet_id, entry.amount, entry.updated_balance) for entry in step.entries]
 
 
@@ -78,11 +80,11 @@ def test_a_burn_takes_at_most_the_balance_by_default():
 
 
 @pytest.mark.parametrize(
-    ("limit", "is_revolving", "most"), [(None, True, 0), (-5, True, 0), (0, True, 0), (5, True, 5), (5, False, 0)]
+    ("limit", "is_revolving", "maximum"), [(None, True, 0), (-5, True, 0), (0, True, 0), (5, True, 5), (5, False, 0)]
 )
-def test_only_a_revolving_account_with_a_limit_has_an_overdraft(limit, is_revolving, most):
-    of = account(overdraft_limit=None if limit is None else Decimal(limit), is_revolving=is_revolving)
-    assert overdraft_of(of) == most
+def test_only_a_revolving_account_with_a_limit_has_an_overdraft(limit, is_revolving, maximum):
+    ledger_account = account(overdraft_limit=None if limit is None else Decimal(limit), is_revolving=is_revolving)
+    assert overdraft_of(ledger_account) == maximum
 
 
 def test_the_overdraft_limit_includes_the_present_debt():
@@ -95,7 +97,7 @@ def test_the_overdraft_limit_includes_the_present_debt():
 
 
 @pytest.mark.parametrize(("pending", "more"), [(0, ""), (7, "; 7 more wait")])
-def test_a_refusal_names_points_that_are_not_available_yet(pending, more):
+def test_the_refusal_of_a_burn_names_points_that_are_not_available_yet(pending, more):
     ledger = session(ana={"current": 10, "pending_credit": pending})
     ledger.waiting_text = lambda wallet_id, account_id: "; 7 more wait" if (wallet_id, account_id) == (ANA, 1) else "?"
     with pytest.raises(InsufficientBalance) as refusal:
@@ -121,14 +123,18 @@ def test_a_transfer_moves_points_between_two_wallets(source, target):
 
 @pytest.mark.parametrize(
     ("of", "amount", "moves"),
-    [(TRACKED, 10, (MoveLots(ANA, BEN, 1, Decimal(10), Decimal(7)),)), (TRACKED, 0, ()), (POINTS, 10, ())],
+    [
+        (TRACKED, 10, (MoveLots(ANA, BEN, 1, amount=Decimal(10), to_lots=Decimal(7)),)),
+        (TRACKED, 0, ()),
+        (POINTS, 10, ()),
+    ],
 )
 def test_a_transfer_moves_lots_of_the_points_that_do_not_repay_debt(of, amount, moves):
     ledger = session(of, ana={"current": 15}, ben={"overdraft": 3})
     assert ledger.transfer(of, ANA, BEN, Decimal(amount), KEY).lot_moves == moves
 
 
-def test_a_transfer_is_not_to_its_own_wallet():
+def test_a_transfer_from_a_wallet_to_itself_is_refused():
     with pytest.raises(InvalidRequest) as refusal:
         session(ana={"current": 15}).transfer(POINTS, ANA, ANA, Decimal(10), KEY)
     assert [fault.pointer for fault in refusal.value.faults] == ["/toWalletId"]
@@ -182,7 +188,7 @@ def test_only_a_pending_mint_of_nothing_has_no_qualifying_points(amount, manual,
     ]
 
 
-def test_a_pending_mint_of_nothing_without_qualifying_points_is_held():
+def test_a_mint_of_nothing_without_qualifying_points_can_be_pending():
     assert session().mint(POINTS, ANA, Decimal(0), KEY, manual=True).status == PENDING
 
 
@@ -205,7 +211,7 @@ def test_a_held_transfer_is_pending_in_both_wallets():
     assert [(holding.pending_debit, holding.pending_credit) for holding in holdings] == [(10, 0), (0, 10)]
 
 
-def test_an_account_with_an_overdraft_holds_nothing():
+def test_an_account_with_an_overdraft_allows_no_hold():
     overdraft_account = account(overdraft_limit=Decimal(1))
     with pytest.raises(CaptureNotSupported):
         session(overdraft_account, ana={"current": 15}).burn(overdraft_account, ANA, Decimal(10), KEY, manual=True)
@@ -287,10 +293,10 @@ A_MONTH_AGO = NOON.replace(month=NOON.month - 1)
 
 
 @pytest.mark.parametrize(
-    ("of", "last_activity", "last_transaction", "begin"),
+    ("of", "last_activity", "last_transaction", "idle_since"),
     [
         (ACTIVE, A_MONTH_AGO + DAY, NOON - DAY, A_MONTH_AGO + DAY),
-        # The balance has expired, at the latest now.
+        # The idle period of a month has ended, now or before: a new one starts.
         (ACTIVE, A_MONTH_AGO, NOON - DAY, NOON),
         (ACTIVE, A_MONTH_AGO - DAY, NOON - DAY, NOON),
         # Without an activity, the last transaction counts.
@@ -300,13 +306,13 @@ A_MONTH_AGO = NOON.replace(month=NOON.month - 1)
         (LAST_TRANSACTION, None, A_MONTH_AGO, None),
     ],
 )
-def test_points_that_arrive_without_an_activity_live_on_if_the_balance_has_none_or_has_expired(
-    of, last_activity, last_transaction, begin
+def test_a_transfer_starts_the_idle_period_of_its_receiver_only_if_none_has_started_or_it_has_ended(
+    of, last_activity, last_transaction, idle_since
 ):
     holding = Holding(last_activity_date=last_activity, last_transaction_date=last_transaction)
     ledger = LedgerSession({1: of}, {(ANA, 1): Holding(current=Decimal(5)), (BEN, 1): holding}, {}, NOON)
     ledger.transfer(of, ANA, BEN, Decimal(1), KEY)
-    assert ledger.holding(BEN, 1).last_activity_date == begin
+    assert ledger.holding(BEN, 1).last_activity_date == idle_since
 
 
 @pytest.mark.parametrize(("happened_at", "last"), [(NOON - 2 * DAY, None), (NOON - DAY, None), (NOON, NOON)])
@@ -341,8 +347,8 @@ def test_a_captured_burn_with_a_date_is_an_activity_of_that_date(transaction_typ
         last_activity_date=NOON - 9 * DAY,
         last_transaction_date=NOON - 9 * DAY,
     )
-    other = Holding(pending_credit=Decimal(10))
-    ledger = LedgerSession({1: ACTIVE}, {(ANA, 1): holding, (BEN, 1): other}, {}, NOON)
+    holding_of_ben = Holding(pending_credit=Decimal(10))
+    ledger = LedgerSession({1: ACTIVE}, {(ANA, 1): holding, (BEN, 1): holding_of_ben}, {}, NOON)
     ledger.capture(pending(transaction_type), ACTIVE, external_event_date=happened_at)
     assert ledger.holding(ANA, 1).last_activity_date == last
 
@@ -355,7 +361,7 @@ def test_the_months_of_a_captured_mint_count_from_the_date_of_its_event(happened
     assert step.lot_moves == (NewLot(ANA, 1, Decimal(10), NOON.replace(month=4, day=day)),)
 
 
-def test_points_that_repay_debt_make_no_lot():
+def test_no_lot_is_created_of_points_that_repay_debt():
     overdraft_account = account(overdraft_limit=Decimal(50), point_tracking_enabled=True)
     ledger = session(overdraft_account, ana={"pending_credit": 10, "overdraft": 10})
     assert ledger.capture(pending(MINT), overdraft_account).lot_moves == ()

@@ -22,6 +22,7 @@ def schedule(**settings):
 
 
 def due(after, until, **settings):
+    """The notices that are due after one moment and until another: moment, local day of expiry, days before it."""
     return [
         (notice.moment, notice.day.isoformat(), notice.days_before)
         for notice in schedule(**settings).due(at(after), at(until))
@@ -54,16 +55,16 @@ def test_only_the_last_missed_notice_of_each_day_is_due():
     notices = due("2026-03-01T08:00Z", "2026-03-25T08:00Z")
     assert (at("2026-03-24T09:00Z"), "2026-03-31", 7) in notices
     assert [notice for notice in notices if notice[1] == "2026-03-31"] == [(at("2026-03-24T09:00Z"), "2026-03-31", 7)]
-    # What has expired on an earlier day is no news.
+    # Points that expired on an earlier day are not announced any more.
     assert min(day for _, day, _ in notices) == "2026-03-25"
 
 
-def test_the_next_notice_precedes_the_expiry_by_the_next_number_of_days():
+def test_the_next_notice_is_that_of_the_next_smaller_number_of_days_before_the_expiry():
     expiry = at("2026-03-31T12:00Z")
     assert schedule().next_of(expiry, at("2026-02-01T00:00Z")) == at("2026-03-01T09:00Z")
     assert schedule().next_of(expiry, at("2026-03-01T09:00Z")) == at("2026-03-24T09:00Z")
     assert schedule().next_of(expiry, at("2026-03-24T09:00Z")) is None
-    # On the day itself it would come when the points are gone, or after that.
+    # A notice on the day itself is due at 08:00 in UTC, which has to be before the expiry.
     assert schedule(daysBefore=[0]).next_of(at("2026-03-31T08:00Z"), at("2026-03-01T00:00Z")) is None
     assert schedule(daysBefore=[0]).next_of(expiry, at("2026-03-01T00:00Z")) == at("2026-03-31T08:00Z")
     assert schedule(daysBefore=[0]).next_of(at("2026-03-31T07:00Z"), at("2026-03-01T00:00Z")) is None

@@ -1,4 +1,8 @@
-"""Partial reverts of mints: what they revert in total, what they lower, and what counts as earned after them."""
+"""Partial reverts of mints: what they revert in total, what they lower, and what counts as earned after them.
+
+Stored mints have 10 points and the id `STORED_ID` unless a test names others. `reverse_part` gets the total
+to revert: it returns None if as much is reverted already.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,17 @@ from domain.ledger.postings import Details
 from domain.ledger.records import BURN, MINT, PENDING, REVERT, REVERTED, SETTLED, TRANSFER
 from domain.ledger.refusals import SupplyExceeded
 from tests.builders.campaigns import NOON, account
-from tests.builders.ledger_sessions import ANA, KEY, POINTS, amounts, balances_of, entries, session, stored_transaction
+from tests.builders.ledger_sessions import (
+    ANA,
+    KEY,
+    POINTS,
+    STORED_ID,
+    amounts,
+    current_and_pending,
+    entries,
+    session,
+    stored_transaction,
+)
 
 DAY = timedelta(days=1)
 
@@ -20,7 +34,7 @@ DAY = timedelta(days=1)
 def test_a_mint_is_reverted_in_part_up_to_the_given_total():
     ledger = session(ana=amounts(current=30, earned=30))
     part = ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(4), KEY)
-    assert (part.amount, part.is_partial, entries(part), balances_of(ledger)) == (
+    assert (part.amount, part.is_partial, entries(part), current_and_pending(ledger)) == (
         4,
         True,
         [(ANA, -4), (None, 4)],
@@ -29,7 +43,7 @@ def test_a_mint_is_reverted_in_part_up_to_the_given_total():
     assert ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(7), KEY).amount == 3
     assert (ledger.reverted_amount_of(stored_transaction(MINT)), ledger.unearned, ledger.holding(ANA, 1).earned) == (
         7,
-        {8: 7},
+        {STORED_ID: 7},
         23,
     )
     assert ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(7), KEY) is None
@@ -40,33 +54,40 @@ def test_a_mint_is_reverted_in_part_up_to_the_given_total():
 def test_the_part_that_was_spent_is_recorded_as_a_shortfall():
     ledger = session(ana=amounts(current=3))
     part = ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(5), KEY)
-    assert (part.amount, ledger.missing_amounts[8].amount, ledger.missing_amounts[8].posting) == (3, 2, part)
-    # Asked again, there is still nothing more.
+    assert (part.amount, ledger.missing_amounts[STORED_ID].amount, ledger.missing_amounts[STORED_ID].posting) == (
+        3,
+        2,
+        part,
+    )
+    # No points have arrived since: the same total takes nothing, and a higher total only adds to the shortfall.
     assert ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(5), KEY) is None
     assert ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(6), KEY).amount == 0
-    assert ledger.missing_amounts[8].amount == 3
+    assert ledger.missing_amounts[STORED_ID].amount == 3
 
 
 def test_expired_points_of_a_mint_are_unearned_though_nothing_is_taken():
     ledger = session(ana=amounts(current=30, earned=30))
     part = ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(0), KEY, unearned=Decimal(6))
-    assert (part.amount, balances_of(ledger), ledger.holding(ANA, 1).earned) == (0, (30, 0, 0), 24)
+    assert (part.amount, current_and_pending(ledger), ledger.holding(ANA, 1).earned) == (0, (30, 0, 0), 24)
     assert ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(0), KEY, unearned=Decimal(6)) is None
 
 
-def test_a_partial_revert_lowers_a_pending_mint():
-    ledger = session(ana=amounts(pending_credit=10))
-    part = ledger.reverse_part(stored_transaction(MINT, PENDING), POINTS, Decimal(4), KEY)
+def test_a_partial_revert_of_a_pending_mint_lowers_its_amount():
+    ledger, mint = session(ana=amounts(pending_credit=10)), stored_transaction(MINT, PENDING, amount=10)
+    part = ledger.reverse_part(mint, POINTS, Decimal(4), KEY)
     assert (part.amount, part.status, part.is_partial, entries(part)) == (4, REVERTED, True, [(ANA, 0)])
-    assert (ledger.released_amounts, balances_of(ledger), ledger.amount_of(stored_transaction(MINT, PENDING))) == (
-        {8: 4},
-        (0, 0, 6),
-        6,
-    )
-    assert ledger.given_of(stored_transaction(MINT, PENDING)) == 10
-    assert ledger.reverse_part(stored_transaction(MINT, PENDING), POINTS, Decimal(4), KEY) is None
-    whole = ledger.reverse_part(stored_transaction(MINT, PENDING), POINTS, Decimal(10), KEY)
-    assert (whole.amount, whole.is_partial, balances_of(ledger)) == (6, False, (0, 0, 0))
+    assert ledger.released_amounts == {STORED_ID: 4}
+    assert (ledger.amount_of(mint), ledger.given_of(mint)) == (6, 10)
+    assert current_and_pending(ledger) == (0, 0, 6)
+
+
+def test_partial_reverts_of_a_pending_mint_add_up_to_the_given_total():
+    ledger, mint = session(ana=amounts(pending_credit=10)), stored_transaction(MINT, PENDING, amount=10)
+    assert ledger.reverse_part(mint, POINTS, Decimal(4), KEY).amount == 4
+    assert ledger.reverse_part(mint, POINTS, Decimal(4), KEY) is None
+    # All 10 in total: the remaining 6, and with them the mint is reverted.
+    rest = ledger.reverse_part(mint, POINTS, Decimal(10), KEY)
+    assert (rest.amount, rest.is_partial, current_and_pending(ledger)) == (6, False, (0, 0, 0))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +100,7 @@ def test_a_partial_revert_lowers_a_pending_mint():
     ],
     ids=str,
 )
-def test_only_an_unreverted_mint_is_reversed_in_part(transaction):
+def test_only_a_mint_that_is_not_reverted_is_reverted_in_part(transaction):
     ledger = session(ana=amounts(current=30))
     assert ledger.reverse_part(transaction, POINTS, Decimal(4), KEY) is None
     assert (ledger.steps, ledger.changes_stored) == ([], False)
@@ -89,16 +110,16 @@ def test_only_an_unreverted_mint_is_reversed_in_part(transaction):
 def test_the_part_may_be_a_single_point(status):
     ledger = session(ana=amounts(current=30, pending_credit=30))
     assert ledger.reverse_part(stored_transaction(MINT, status), POINTS, Decimal(1), KEY).amount == 1
-    assert balances_of(ledger) == ((29, 0, 30) if status == SETTLED else (30, 0, 29))
+    assert current_and_pending(ledger) == ((29, 0, 30) if status == SETTLED else (30, 0, 29))
 
 
 @pytest.mark.parametrize("status", [SETTLED, PENDING])
 def test_a_smaller_total_than_before_returns_nothing(status):
     ledger = session(ana=amounts(current=30, pending_credit=10))
     assert ledger.reverse_part(stored_transaction(MINT, status), POINTS, Decimal(7), KEY).amount == 7
-    before = balances_of(ledger)
+    before = current_and_pending(ledger)
     assert ledger.reverse_part(stored_transaction(MINT, status), POINTS, Decimal(5), KEY) is None
-    assert balances_of(ledger) == before
+    assert current_and_pending(ledger) == before
 
 
 def test_a_revert_takes_the_lowered_amount_of_a_mint():
@@ -111,21 +132,21 @@ def test_points_that_come_after_a_partial_revert_can_be_taken_for_it():
     assert ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(5), KEY).amount == 3
     ledger.mint(POINTS, ANA, Decimal(9), KEY)
     assert ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(5), KEY).amount == 2
-    assert (ledger.missing_amounts[8].amount, balances_of(ledger)) == (0, (7, 0, 0))
+    assert (ledger.missing_amounts[STORED_ID].amount, current_and_pending(ledger)) == (0, (7, 0, 0))
 
 
 def test_unearned_points_are_recorded_though_no_point_can_be_taken():
     ledger = session(ana=amounts(earned=30))
     assert ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(5), KEY, unearned=Decimal(6)).amount == 0
     part = ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(5), KEY, unearned=Decimal(7))
-    assert (part.amount, ledger.unearned, ledger.holding(ANA, 1).earned) == (0, {8: 7}, 23)
+    assert (part.amount, ledger.unearned, ledger.holding(ANA, 1).earned) == (0, {STORED_ID: 7}, 23)
     assert ledger.reverse_part(stored_transaction(MINT), POINTS, Decimal(5), KEY, unearned=Decimal(7)) is None
 
 
 def test_a_part_that_exceeds_a_pending_mint_reverts_it():
     ledger = session(ana=amounts(pending_credit=10))
     part = ledger.reverse_part(stored_transaction(MINT, PENDING), POINTS, Decimal(12), KEY)
-    assert (part.amount, part.is_partial, balances_of(ledger)) == (10, False, (0, 0, 0))
+    assert (part.amount, part.is_partial, current_and_pending(ledger)) == (10, False, (0, 0, 0))
     assert ledger.status_of(stored_transaction(MINT, PENDING)) == REVERTED
 
 
@@ -135,7 +156,7 @@ def test_only_a_mint_that_waits_was_issued_before_it_is_settled(is_waiting, lowe
     ledger = session(ana=amounts(pending_credit=10))
     assert ledger.reverse_part(pending, POINTS, Decimal(4), KEY).minted == lowered_supply
     rest = ledger.revert(pending, POINTS, KEY)
-    assert (rest.amount, rest.minted, balances_of(ledger)) == (6, -6 if is_waiting else 0, (0, 0, 0))
+    assert (rest.amount, rest.minted, current_and_pending(ledger)) == (6, -6 if is_waiting else 0, (0, 0, 0))
 
 
 def test_a_lowered_waiting_mint_frees_supply():
@@ -150,7 +171,7 @@ def test_a_lowered_waiting_mint_frees_supply():
     ledger.mint(limited_account, ANA, Decimal(4), KEY)
     ledger.revert(pending, limited_account, KEY)
     ledger.mint(limited_account, ANA, Decimal(6), KEY)
-    assert balances_of(ledger) == (10, 0, 0)
+    assert current_and_pending(ledger) == (10, 0, 0)
 
 
 def test_a_mint_that_was_lowered_earlier_keeps_its_first_amount():
@@ -159,7 +180,11 @@ def test_a_mint_that_was_lowered_earlier_keeps_its_first_amount():
     assert (ledger.amount_of(lowered_mint), ledger.given_of(lowered_mint)) == (6, 10)
     part = ledger.reverse_part(lowered_mint, POINTS, Decimal(6), KEY)
     assert (part.amount, ledger.amount_of(lowered_mint), ledger.given_of(lowered_mint)) == (2, 4, 10)
-    assert (ledger.released_amounts, ledger.released_of(lowered_mint), balances_of(ledger)) == ({8: 6}, 6, (0, 0, 4))
+    assert (ledger.released_amounts, ledger.released_of(lowered_mint), current_and_pending(ledger)) == (
+        {STORED_ID: 6},
+        6,
+        (0, 0, 4),
+    )
 
 
 @pytest.mark.parametrize(
@@ -167,7 +192,7 @@ def test_a_mint_that_was_lowered_earlier_keeps_its_first_amount():
     [
         # Of 10 points 4 were released while they were pending, and never counted: 3 of the other 6 count no more.
         (None, 3),
-        # Those of the mint with qualifying points of its own are named.
+        # A mint with its own qualifying points loses as many of them as points are reverted.
         (Decimal(20), 7),
     ],
 )
@@ -175,7 +200,7 @@ def test_points_released_before_the_capture_never_counted_as_earned(qualifying, 
     settled_mint = stored_transaction(MINT, amount=6, released=Decimal(4), qualifying=qualifying)
     ledger = session(ana=amounts(current=30, earned=30))
     part = ledger.reverse_part(settled_mint, POINTS, Decimal(7), KEY)
-    assert (part.amount, ledger.unearned, ledger.holding(ANA, 1).earned) == (3, {8: unearned}, 30 - unearned)
+    assert (part.amount, ledger.unearned, ledger.holding(ANA, 1).earned) == (3, {STORED_ID: unearned}, 30 - unearned)
 
 
 def test_a_capture_after_a_partial_revert_earns_the_share_of_the_captured_points():
@@ -183,7 +208,7 @@ def test_a_capture_after_a_partial_revert_earns_the_share_of_the_captured_points
     pending = stored_transaction(MINT, PENDING, amount=6, released=Decimal(4), qualifying=Decimal(20))
     ledger = session(ana=amounts(pending_credit=6))
     step = ledger.capture(pending, POINTS, Decimal(3))
-    assert (step.amount, step.qualifying, ledger.holding(ANA, 1).earned, ledger.unearned) == (3, 14, 6, {8: 8})
+    assert (step.amount, step.qualifying, ledger.holding(ANA, 1).earned, ledger.unearned) == (3, 14, 6, {STORED_ID: 8})
 
 
 def test_a_capture_of_a_part_earns_its_share():
@@ -199,9 +224,11 @@ def test_a_capture_of_a_part_earns_its_share():
 @pytest.mark.parametrize(
     ("transaction", "total", "unearned"),
     [
-        # A pending mint is lowered, a spent one lacks its points, one that has expired does not count as earned.
+        # A pending mint is lowered.
         (stored_transaction(MINT, PENDING), 4, 0),
+        # The points of a settled mint were spent: its missing amount is recorded.
         (stored_transaction(MINT), 4, 0),
+        # The points have expired: they are recorded as unearned.
         (stored_transaction(MINT), 0, 4),
     ],
 )

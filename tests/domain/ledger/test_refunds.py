@@ -1,4 +1,4 @@
-"""Refunds: parts of a settled burn that are given back, to which lots, and worth what."""
+"""Refunds return parts of a settled burn: to which lots, and worth how much money."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ def session(of=POINTS, supply=None, **amounts):
 
 
 def burn(amount=100, **values):
+    """A settled burn, worth 10 euros."""
     plain = {
         "ledger_transaction_id": 8,
         "ledger_account_id": 1,
@@ -45,11 +46,12 @@ def burn(amount=100, **values):
     return Stored(**plain | values)
 
 
-def refund(ledger, of, amount, fiat, key="k"):
-    return ledger.refund(of, ledger.accounts[1], Decimal(amount), Decimal(str(fiat)), Details(key))
+def refund(ledger, payment, amount, fiat, key="k"):
+    return ledger.refund(payment, ledger.accounts[1], Decimal(amount), Decimal(str(fiat)), Details(key))
 
 
 def restored_amounts(step):
+    """The amounts that return to each lot, and the id of the burn whose uses they lower, None for its last refund."""
     [move] = step.lot_moves
     assert isinstance(move, RestoreLots)
     return {use.ledger_lot_id: use.amount for use in move.returned}, move.lowers
@@ -96,7 +98,7 @@ def test_refunds_fill_the_lots_that_expire_last_first():
 
 
 def test_a_refund_goes_to_the_lots_that_stored_refunds_have_left():
-    """Of 100 points 40 were given back, to the lots that expire last, before this unit of work."""
+    """40 of the 100 points were returned before this unit of work: 20 to lot 3, and 20 to lot 2."""
     ledger, payment = (
         session(TRACKED),
         burn(reverted_amount=Decimal(40), uses=(SOON, LotUse(2, Decimal(30), NOON + 2 * DAY))),
@@ -105,7 +107,7 @@ def test_a_refund_goes_to_the_lots_that_stored_refunds_have_left():
     assert restored_amounts(refund(ledger, payment, 25, 3, "k2")) == ({1: 25}, None)
 
 
-def test_a_stored_refund_has_lowered_the_uses_of_the_burn():
+def test_a_refund_lowers_the_uses_of_the_burn_that_are_stored():
     lots = [Lot(use.ledger_lot_id, ANA, 1, 5, use.expires_at, use.amount, Decimal(0)) for use in (SOON, LATE, NEVER)]
     ledger, allocator = session(TRACKED), Allocator(lots)
     for move in refund(ledger, burn(uses=(SOON, LATE, NEVER)), 30, 3).lot_moves:
@@ -125,7 +127,7 @@ def test_a_refund_to_an_expired_lot_is_burned_at_once():
     assert ledger.holding(ANA, 1).current == 0
 
 
-def test_with_restored_days_a_refund_to_an_expired_lot_lives_on():
+def test_a_refund_to_an_expired_lot_gets_a_new_lot_if_the_account_has_restored_expiry_days():
     reviving_account = account(point_tracking_enabled=True, restored_expiry_days=30)
     ledger, payment = session(reviving_account), burn(uses=(LotUse(1, Decimal(60), NOON - DAY), NEVER))
     step = refund(ledger, payment, 50, 5)

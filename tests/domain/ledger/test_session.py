@@ -60,7 +60,7 @@ EFFECTS = (
 
 
 class RandomSteps:
-    """Steps of all kinds on three wallets and six accounts, the clock moving on."""
+    """Steps of all kinds on three wallets and six accounts, while the clock advances."""
 
     def __init__(self, seed):
         self.chance = random.Random(seed)
@@ -71,9 +71,11 @@ class RandomSteps:
         self.lots: list[Lot] = []
         self.stored: dict[int, Stored] = {}
         self.ids = count(1)
+        # What partial reverts have reverted of each mint.
         self.returned: dict[int, Decimal] = {}
         # The earned points of mints with their own qualifying points.
         self.earned: dict[int, Decimal] = {}
+        # What was minted less what was burned, by account.
         self.sums = {i: Decimal(0) for i in ACCOUNTS}
 
     def open(self) -> LedgerSession:
@@ -99,7 +101,7 @@ class RandomSteps:
         return lots_by_holding
 
     def work(self, do) -> bool:
-        """Do one unit of work: keep all of it, or none if it is refused; return True if it was kept."""
+        """Do a unit of work twice, with a rollback between, and keep it unless it is refused; return True if kept."""
         ledger = self.open()
         before = [ledger.holding(w, a) for w in WALLETS for a in ACCOUNTS]
         savepoint = ledger.savepoint()
@@ -123,13 +125,12 @@ class RandomSteps:
         return is_kept
 
     def keep(self, ledger: LedgerSession) -> None:
+        """Store what the unit of work has changed."""
         allocator = Allocator(self.lots)
-        uses_of: dict[int, int] = {}
         for step in ledger.steps:
             self.count(step)
             assert sum(entry.amount for entry in step.entries) == 0
             number = step.stored.ledger_transaction_id if isinstance(step, Capture) else next(self.ids)
-            uses_of[number] = number
             for move in step.lot_moves:
                 allocator.apply(number, move)
             self.sums[step.account.ledger_account_id] += step.minted - step.burned
@@ -212,7 +213,7 @@ class RandomSteps:
             remaining_uses = tuple(use for use in uses_by_lot.values() if use.amount)
             self.stored[number] = replace(self.stored[number], uses=remaining_uses)
 
-    # --- what may happen ---
+    # --- the random steps ---
 
     def step(self):
         """Do one thing at random."""
@@ -226,10 +227,11 @@ class RandomSteps:
         self.pending_amounts_are_those_of_pending_transactions()
 
     def flip(self):
+        """True or False at random."""
         return self.chance.random() < 0.5
 
     def place(self):
-        """A wallet and an account."""
+        """A random wallet and account."""
         return self.chance.choice(WALLETS), ACCOUNTS[self.chance.choice(sorted(ACCOUNTS))]
 
     def mint(self):
@@ -287,7 +289,7 @@ class RandomSteps:
             self.work(lambda b: b.revert(transaction, ledger_account, details(), overdraft, available))
 
     def reverse_part(self):
-        """A return in part: so many quarters of what a mint was to give at first are not earned any more."""
+        """Revert one to four quarters of what a mint gave at first; as much is no longer earned."""
         transaction, part = (
             self.pick(lambda transaction: transaction.transaction_type == MINT),
             self.chance.randint(1, 4),
@@ -313,7 +315,7 @@ class RandomSteps:
     def wait(self):
         self.now += timedelta(days=self.chance.randint(1, 45))
 
-    # --- what always holds ---
+    # --- the invariants ---
 
     def nothing_is_lost(self):
         for account_id, ledger_account in ACCOUNTS.items():
@@ -332,7 +334,7 @@ class RandomSteps:
                     for i, transaction in self.stored.items()
                     if transaction.transaction_type == MINT and transaction.status == SETTLED
                 ]
-                # What was returned while the mint was pending is not in its amount any more.
+                # The amount of the mint lacks what was reverted while it was pending.
                 earned_points = sum(
                     self.earned[i]
                     if transaction.qualifying is not None
@@ -398,7 +400,7 @@ def test_random_steps_keep_all_invariants():
         (3, "18446744073708.9999", "18446744073708.999"),
     ],
 )
-def test_amounts_are_cut_and_never_rounded_up(decimals, amount, down):
+def test_amounts_are_rounded_down_to_the_decimals_of_the_account(decimals, amount, down):
     assert round_down(account(decimals=decimals), Decimal(amount)) == Decimal(down)
 
 
@@ -438,7 +440,7 @@ def test_a_mint_repays_debt_first():
     assert [move.amount for move in ledger.steps[-1].lot_moves] == [10]
 
 
-def test_debt_ends_at_its_limit():
+def test_a_burn_may_create_debt_only_if_requested_and_only_up_to_the_limit():
     ledger_account = account(overdraft_limit=Decimal(50))
     ledger = session(ledger_account)
     ledger.burn(ledger_account, 1, Decimal(50), details(), allow_overdraft=True)
@@ -446,16 +448,16 @@ def test_debt_ends_at_its_limit():
         ledger.burn(ledger_account, 1, Decimal(1), details(), allow_overdraft=True)
     with pytest.raises(InsufficientBalance):
         ledger.burn(ledger_account, 1, Decimal(1), details())
-    for without in (
+    for no_overdraft in (
         account(),
         account(overdraft_limit=Decimal(0)),
         account(overdraft_limit=Decimal(5), is_revolving=False),
     ):
         with pytest.raises(InsufficientBalance):
-            session(without).burn(without, 1, Decimal(1), details(), allow_overdraft=True)
+            session(no_overdraft).burn(no_overdraft, 1, Decimal(1), details(), allow_overdraft=True)
 
 
-def test_a_supply_counts_what_was_burned_only_where_it_revolves():
+def test_burned_points_can_be_issued_again_only_if_the_account_is_revolving():
     for revolving in (True, False):
         ledger_account = account(max_supply=Decimal(10), is_revolving=revolving)
         ledger = session(ledger_account, supply={1: Decimal(4)}, holdings={(1, 1): Holding(current=Decimal(4))})
@@ -471,7 +473,7 @@ def test_a_supply_counts_what_was_burned_only_where_it_revolves():
             ledger.mint(ledger_account, 1, Decimal(1), details())
 
 
-def test_points_that_are_minted_expired_are_burned_at_once():
+def test_points_that_have_expired_by_the_time_of_their_mint_are_burned_at_once():
     ledger_account = account(point_tracking_enabled=True, expires_in_months=1)
     at = datetime(2026, 5, 1, tzinfo=UTC)
     ledger = session(ledger_account, at=at)
@@ -491,7 +493,7 @@ def test_points_that_are_minted_expired_are_burned_at_once():
     assert ledger.holding(1, 1).current == 12
 
 
-def test_months_count_from_the_date_of_the_event():
+def test_the_months_until_points_expire_count_from_the_date_of_their_event():
     ledger_account = account(point_tracking_enabled=True, expires_in_months=1)
     ledger = session(ledger_account)
     ledger.mint(ledger_account, 1, Decimal(5), details("a", external_event_date=NOON - timedelta(days=3)))
@@ -500,7 +502,7 @@ def test_months_count_from_the_date_of_the_event():
     assert expiries == [datetime(2026, 4, 1, 12, tzinfo=UTC), datetime(2026, 4, 4, 12, tzinfo=UTC)]
 
 
-def test_an_expiry_does_not_postpone_the_next_one():
+def test_an_expiry_is_no_transaction_that_postpones_the_end_of_an_idle_balance():
     ledger_account = account(point_tracking_enabled=True)
     before = NOON - timedelta(days=9)
     holding = Holding(current=Decimal(5), last_transaction_date=before)
@@ -539,6 +541,7 @@ def test_the_smallest_fiat_values_are_added_exactly_to_the_largest():
     ledger = session(points, holdings={(1, 1): Holding(current=Decimal(10))})
     ledger.burn(points, 1, Decimal(5), details("a", fiat=Fiat(largest)))
     ledger.burn(points, 1, Decimal(5), details("b", fiat=Fiat(smallest)))
+    # The 307 zeros are the digits between the units of the one and the first digit of the other.
     assert ledger.holding(1, 1).fiat.as_tuple().digits == (
         *map(int, "18446744073709"),
         *[0] * 307,

@@ -1,4 +1,7 @@
-"""Captures, reverts and partial reverts: what they move, release, refuse and record."""
+"""Captures, reverts and partial reverts: what they move, release, refuse and record.
+
+Stored transactions have 10 points and the id `STORED_ID` unless a test names others.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +34,10 @@ from tests.builders.ledger_sessions import (
     BEN,
     KEY,
     POINTS,
+    STORED_ID,
     TRACKED,
     amounts,
-    balances_of,
+    current_and_pending,
     entries,
     session,
     stored_transaction,
@@ -49,20 +53,20 @@ def test_a_captured_burn_takes_its_amount_and_releases_the_rest():
     ledger = session(ana=amounts(current=30, pending_debit=10))
     step = ledger.capture(stored_transaction(status=PENDING), POINTS, Decimal(4))
     assert entries(step) == [(ANA, -4), (None, 4)]
-    assert (step.minted, step.burned, balances_of(ledger)) == (0, 4, (26, 0, 0))
+    assert (step.minted, step.burned, current_and_pending(ledger)) == (0, 4, (26, 0, 0))
 
 
 def test_a_capture_takes_all_by_default():
     ledger = session(ana=amounts(current=30, pending_debit=10))
     step = ledger.capture(stored_transaction(status=PENDING), POINTS)
-    assert (step.amount, balances_of(ledger)) == (10, (20, 0, 0))
+    assert (step.amount, current_and_pending(ledger)) == (10, (20, 0, 0))
 
 
 def test_a_captured_mint_gives_its_amount():
     ledger = session(ana=amounts(pending_credit=10))
     step = ledger.capture(stored_transaction(MINT, PENDING), POINTS, Decimal(4))
     assert entries(step) == [(ANA, 4), (None, -4)]
-    assert (step.minted, step.burned, balances_of(ledger)) == (4, 0, (4, 0, 0))
+    assert (step.minted, step.burned, current_and_pending(ledger)) == (4, 0, (4, 0, 0))
     assert ledger.holding(ANA, 1).earned == 4
 
 
@@ -70,13 +74,18 @@ def test_a_captured_transfer_moves_its_amount():
     ledger = session(ana=amounts(current=30, pending_debit=10), ben=amounts(pending_credit=10))
     step = ledger.capture(stored_transaction(TRANSFER, PENDING), POINTS)
     assert entries(step) == [(ANA, -10), (BEN, 10)]
-    assert (step.minted, step.burned, balances_of(ledger), balances_of(ledger, BEN)) == (0, 0, (20, 0, 0), (10, 0, 0))
+    assert (step.minted, step.burned, current_and_pending(ledger), current_and_pending(ledger, BEN)) == (
+        0,
+        0,
+        (20, 0, 0),
+        (10, 0, 0),
+    )
 
 
 def test_a_capture_of_nothing_releases_everything():
     ledger = session(ana=amounts(current=30, pending_debit=10))
     step = ledger.capture(stored_transaction(status=PENDING), POINTS, Decimal(0))
-    assert (step.entries, balances_of(ledger)) == ((), (30, 0, 0))
+    assert (step.entries, current_and_pending(ledger)) == ((), (30, 0, 0))
     with pytest.raises(NotPending):
         ledger.capture(stored_transaction(status=PENDING), POINTS)
     with pytest.raises(AlreadyReverted):
@@ -119,10 +128,10 @@ def test_points_that_expired_while_pending_are_burned_on_capture(expired_at):
     ledger.capture(stored_transaction(MINT, PENDING, pending_expires_at=expired_at), TRACKED)
     capture, expiry_step = ledger.steps
     assert (capture.amount, expiry_step.amount, expiry_step.is_expiry, expiry_step.part_of) == (10, 10, True, capture)
-    assert balances_of(ledger) == (0, 0, 0)
+    assert current_and_pending(ledger) == (0, 0, 0)
     ledger_before_expiry = session(TRACKED, ana=amounts(pending_credit=10))
     ledger_before_expiry.capture(stored_transaction(MINT, PENDING, pending_expires_at=NOON + DAY), TRACKED)
-    assert balances_of(ledger_before_expiry) == (10, 0, 0)
+    assert current_and_pending(ledger_before_expiry) == (10, 0, 0)
 
 
 def test_released_points_whose_lots_have_expired_are_burned_at_once():
@@ -136,7 +145,7 @@ def test_released_points_whose_lots_have_expired_are_burned_at_once():
         True,
         release,
     )
-    assert balances_of(ledger) == (26, 0, 0)
+    assert current_and_pending(ledger) == (26, 0, 0)
 
 
 def test_a_capture_beyond_the_hold_is_refused():
@@ -168,7 +177,7 @@ def test_a_captured_mint_stays_below_the_maximum_supply():
 
 
 @pytest.mark.parametrize(("transaction_type", "wallets"), [(MINT, (0, ANA)), (BURN, (ANA, 0)), (TRANSFER, (ANA, BEN))])
-def test_a_mint_takes_from_no_wallet_and_a_burn_gives_to_none(transaction_type, wallets):
+def test_the_debited_wallet_of_a_mint_and_the_credited_wallet_of_a_burn_are_0(transaction_type, wallets):
     transaction = stored_transaction(transaction_type)
     assert (transaction.debited_wallet_id, transaction.credited_wallet_id) == wallets
 
@@ -182,7 +191,7 @@ def test_a_reverted_burn_returns_its_points():
     assert (step.transaction_type, step.status, step.burned, step.minted) == (REVERT, SETTLED, -10, 0)
     assert entries(step) == [(ANA, 10), (None, -10)]
     assert (step.from_wallet_id, step.to_wallet_id, step.reverts) == (None, ANA, stored_transaction())
-    assert balances_of(ledger) == (40, 0, 0)
+    assert current_and_pending(ledger) == (40, 0, 0)
     assert ledger.changes_stored
 
 
@@ -191,10 +200,10 @@ def test_a_reverted_mint_takes_its_points_and_its_earned_points():
     step = ledger.revert(stored_transaction(MINT, happened_at=NOON - DAY), POINTS, KEY)
     assert entries(step) == [(ANA, -10), (None, 10)]
     assert (step.minted, step.burned, step.from_wallet_id, step.to_wallet_id) == (-10, 0, ANA, None)
-    assert (balances_of(ledger), ledger.holding(ANA, 1).earned) == ((20, 0, 0), 20)
+    assert (current_and_pending(ledger), ledger.holding(ANA, 1).earned) == ((20, 0, 0), 20)
     assert [(earning.moment, earning.amount) for earning in ledger.earnings(ANA, 1)] == [(NOON - DAY, -10)]
     assert ledger.missing_amounts == {}
-    # It is reverted: nothing of it counts as earned anyway.
+    # A mint that is reverted as a whole counts as not earned without a record of unearned points.
     assert ledger.unearned == {}
 
 
@@ -217,7 +226,7 @@ def test_a_mint_that_was_spent_is_not_reverted_by_default():
         session(ana=amounts(current=12, pending_debit=3)).revert(stored_transaction(MINT), POINTS, KEY)
 
 
-def test_the_revert_of_a_spent_mint_becomes_debt_where_allowed():
+def test_the_revert_of_a_spent_mint_creates_debt_up_to_the_limit_if_the_request_allows_it():
     overdraft_account = account(overdraft_limit=Decimal(5))
     ledger = session(overdraft_account, ana=amounts(current=6))
     step = ledger.revert(stored_transaction(MINT), overdraft_account, KEY, allow_overdraft=True)
@@ -245,7 +254,7 @@ def test_a_reverted_burn_restores_the_lots_that_expire_last_first():
     step = ledger.revert(stored_transaction(uses=uses), ledger.accounts[1], KEY)
     [move] = step.lot_moves
     assert isinstance(move, RestoreLots)
-    # 5 points repaid debt.
+    # 5 of the 10 points repay debt, and only the other 5 return to the lots.
     assert [(use.ledger_lot_id, use.amount) for use in move.returned] == [(1, 1), (2, 4)]
     assert move.extra == 0
 
@@ -255,14 +264,14 @@ def test_lots_give_the_part_of_a_reverted_mint_that_does_not_become_debt():
     step = session(overdraft_account, ana=amounts(current=6)).revert(
         stored_transaction(MINT), overdraft_account, KEY, allow_overdraft=True
     )
-    assert step.lot_moves == (TakeLots(ANA, 1, Decimal(6), first_transaction_id=8),)
+    assert step.lot_moves == (TakeLots(ANA, 1, Decimal(6), first_transaction_id=STORED_ID),)
 
 
 def test_a_reverted_mint_takes_from_its_own_lots_first():
     ledger = session(TRACKED, ana=amounts(current=30))
     [move] = ledger.revert(stored_transaction(MINT), TRACKED, KEY).lot_moves
     assert isinstance(move, TakeLots)
-    assert (move.amount, move.first_transaction_id) == (10, 8)
+    assert (move.amount, move.first_transaction_id) == (10, STORED_ID)
 
 
 @pytest.mark.parametrize(
@@ -348,7 +357,7 @@ def test_a_revert_changes_only_its_wallets_and_earned_points_only_of_a_settled_m
 
 
 def test_points_that_a_burn_took_from_an_overdraft_return_in_a_new_lot():
-    """Of 10 points 6 were of a lot, and the debt of 4 was repaid since."""
+    """The burn took 6 of its 10 points from a lot and 4 as debt, which has been repaid since."""
     by_tier = account(
         point_tracking_enabled=True,
         expires_in_months=1,
@@ -362,16 +371,16 @@ def test_points_that_a_burn_took_from_an_overdraft_return_in_a_new_lot():
     assert move.expires_at == NOON.replace(month=NOON.month + 2)
 
 
-@pytest.mark.parametrize(("expires_at", "lives_until"), [(NOON, 30), (NOON + DAY, None)])
-def test_restored_points_of_an_expired_lot_get_a_new_expiry_from_the_revert(expires_at, lives_until):
+@pytest.mark.parametrize(("expires_at", "lives_days"), [(NOON, 30), (NOON + DAY, None)])
+def test_restored_points_of_an_expired_lot_get_a_new_expiry_from_the_revert(expires_at, lives_days):
     reviving_account = account(point_tracking_enabled=True, restored_expiry_days=30)
     ledger = session(reviving_account)
     moves = ledger.revert(
         stored_transaction(uses=(LotUse(1, Decimal(10), expires_at),)), reviving_account, KEY
     ).lot_moves
     new = [(move.amount, move.expires_at) for move in moves if isinstance(move, NewLot)]
-    assert new == ([(10, NOON + lives_until * DAY)] if lives_until else [])
-    assert balances_of(ledger) == (10, 0, 0)
+    assert new == ([(10, NOON + lives_days * DAY)] if lives_days else [])
+    assert current_and_pending(ledger) == (10, 0, 0)
 
 
 def test_restored_points_of_an_idle_balance_get_a_new_expiry_from_the_revert():
@@ -380,22 +389,23 @@ def test_restored_points_of_an_idle_balance_get_a_new_expiry_from_the_revert():
     ledger = session(reviving_account, ana={"last_activity_date": NOON - 40 * DAY})
     _, new = ledger.revert(stored_transaction(uses=(LotUse(1, Decimal(10)),)), reviving_account, KEY).lot_moves
     assert (new.amount, new.expires_at, new.kept_until, new.replaces) == (10, NOON + 30 * DAY, NOON + 30 * DAY, 1)
-    assert balances_of(ledger) == (10, 0, 0)
+    assert current_and_pending(ledger) == (10, 0, 0)
 
 
-def test_the_release_of_a_hold_does_not_revive_expired_points():
+def test_expired_points_that_a_hold_releases_get_no_new_expiry():
     reviving_account = account(point_tracking_enabled=True, restored_expiry_days=30)
     ledger = session(reviving_account, ana=amounts(current=30, pending_debit=10))
     ledger.revert(stored_transaction(status=PENDING, uses=(LotUse(1, Decimal(10), NOON),)), reviving_account, KEY)
-    assert balances_of(ledger) == (20, 0, 0)
+    assert current_and_pending(ledger) == (20, 0, 0)
 
 
 @pytest.mark.parametrize(
     ("debt", "balance", "expired_amount"),
     [
         (0, 4, 6),
-        # The first of the points that expired have repaid the debt.
+        # The points that expire first repay the debt: 3 of the 6 expired ones.
         (3, 4, 3),
+        # All 6 expired points and 2 of the other 4 repay the debt.
         (8, 2, 0),
     ],
 )
@@ -404,7 +414,7 @@ def test_transferred_points_that_expired_while_pending_are_burned_at_once(debt, 
     uses = (LotUse(1, Decimal(6), NOON), LotUse(2, Decimal(4), NOON + DAY))
     ledger = session(TRACKED, ana=amounts(current=30, pending_debit=10), ben=amounts(pending_credit=10, overdraft=debt))
     ledger.capture(stored_transaction(TRANSFER, PENDING, uses=uses), TRACKED)
-    assert (balances_of(ledger), balances_of(ledger, BEN)) == ((20, 0, 0), (balance, 0, 0))
+    assert (current_and_pending(ledger), current_and_pending(ledger, BEN)) == ((20, 0, 0), (balance, 0, 0))
     assert [(step.amount, step.from_wallet_id) for step in ledger.steps[1:]] == (
         [(expired_amount, BEN)] if expired_amount else []
     )
@@ -425,7 +435,7 @@ def test_a_reverted_hold_is_released():
     ledger = session(ana=amounts(current=30, pending_debit=10), ben=amounts(pending_credit=10))
     step = ledger.revert(stored_transaction(TRANSFER, PENDING), POINTS, KEY)
     assert (step.status, step.amount, entries(step)) == (REVERTED, 10, [(ANA, 0), (BEN, 0)])
-    assert (balances_of(ledger), balances_of(ledger, BEN)) == ((30, 0, 0), (0, 0, 0))
+    assert (current_and_pending(ledger), current_and_pending(ledger, BEN)) == ((30, 0, 0), (0, 0, 0))
     assert (step.minted, step.burned) == (0, 0)
 
 
@@ -438,7 +448,7 @@ def test_a_transfer_is_between_two_wallets():
         ledger.transfer(POINTS, ANA, ANA, Decimal(1), KEY)
     assert [fault.pointer for fault in caught.value.faults] == ["/toWalletId"]
     step = ledger.transfer(POINTS, ANA, BEN, Decimal(12), KEY)
-    assert (entries(step), balances_of(ledger), balances_of(ledger, BEN)) == (
+    assert (entries(step), current_and_pending(ledger), current_and_pending(ledger, BEN)) == (
         [(ANA, -12), (BEN, 12)],
         (18, 0, 0),
         (12, 0, 0),
@@ -454,8 +464,8 @@ def test_a_manual_movement_is_a_hold(move):
     step = getattr(ledger, move)(POINTS, *wallets, Decimal(4), KEY, manual=True)
     assert (step.status, step.amount, step.minted, step.burned) == (PENDING, 4, 0, 0)
     assert entries(step) == [(wallet, 0) for wallet in wallets]
-    assert balances_of(ledger) == {"mint": (30, 0, 4), "burn": (30, 4, 0), "transfer": (30, 4, 0)}[move]
-    assert balances_of(ledger, BEN) == ((30, 0, 4) if move == "transfer" else (30, 0, 0))
+    assert current_and_pending(ledger) == {"mint": (30, 0, 4), "burn": (30, 4, 0), "transfer": (30, 4, 0)}[move]
+    assert current_and_pending(ledger, BEN) == ((30, 0, 4) if move == "transfer" else (30, 0, 0))
 
 
 def test_an_account_with_an_overdraft_allows_no_hold():

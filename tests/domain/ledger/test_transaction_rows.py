@@ -1,4 +1,4 @@
-"""Rows of transactions at a moment: points that have become available by then, though that is not posted yet."""
+"""Rows of transactions at a moment: points whose moment has passed are available, even if that is not posted yet."""
 
 from __future__ import annotations
 

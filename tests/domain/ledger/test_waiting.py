@@ -20,6 +20,8 @@ POINTS = account(1, point_tracking_enabled=True, expires_in_months=1)
 CONFIRMED, ORDER = "member-purchase-order-confirmed", "order-1"
 AWAITED = {"eventTypes": [CONFIRMED], "cancelAfter": "P60D"}
 DAY = timedelta(days=1)
+# The id of the mint that `waiting` and `awaiting` describe.
+STORED_ID = 8
 
 
 def session(*accounts, at=NOON, **holding):
@@ -43,7 +45,7 @@ def mint(ledger, points=POINTS, amount=100, expires_at=None, order=None, **terms
 
 def waiting(**values):
     """A stored mint of 100 that is available on the next day."""
-    plain = Stored(8, 1, MINT, PENDING, Decimal(100), None, ANA, False, None, None, NOON, None, 2)
+    plain = Stored(STORED_ID, 1, MINT, PENDING, Decimal(100), None, ANA, False, None, None, NOON, None, 2)
     fields = {name: getattr(plain, name) for name in Stored.__slots__}
     return Stored(**fields | {"available_at": NOON + DAY, "policy_expires_at": NOON + 32 * DAY} | values)
 
@@ -55,6 +57,7 @@ def awaiting(order=None, after=None, **values):
 
 
 def balance_and_pending(ledger, wallet=ANA, account_id=1):
+    """The current balance of a wallet and its pending credit."""
     holding = ledger.holding(wallet, account_id)
     return holding.current, holding.pending_credit
 
@@ -65,7 +68,7 @@ def test_waiting_points_are_in_no_balance_and_have_no_lot():
     assert balance_and_pending(ledger) == (0, 100)
     assert (posting.status, posting.minted, posting.lot_moves) == (PENDING, 100, ())
     assert (posting.wait.available_at, posting.held_until) == (NOON + DAY, None)
-    # A month from when they are available; what the points are for happened now.
+    # The points expire a month after they become available; their event is dated now.
     assert posting.policy_expires_at == NOON.replace(month=NOON.month + 1) + DAY
     assert posting.details.external_event_date == NOON
 
@@ -98,7 +101,7 @@ def test_points_that_would_expire_before_they_are_available_are_refused():
     assert (posting.pending_expires_at, posting.policy_expires_at) == (NOON + 2 * DAY, None)
 
 
-def test_points_become_available_as_of_their_moment():
+def test_points_that_are_made_available_late_are_dated_at_their_moment():
     ledger = session(at=NOON + 3 * DAY, pending_credit=Decimal(100))
     capture = ledger.make_available(waiting(), POINTS)
     assert balance_and_pending(ledger) == (100, 0)
@@ -110,13 +113,13 @@ def test_points_become_available_as_of_their_moment():
         ledger.make_available(waiting(), POINTS)
 
 
-def test_points_released_early_expire_a_month_from_then():
+def test_points_released_early_expire_a_month_after_their_release():
     ledger = session(at=NOON + timedelta(hours=1), pending_credit=Decimal(100))
     capture = ledger.make_available(waiting(), POINTS, ledger.at)
     assert (capture.available_at, capture.expires_at) == (ledger.at, ledger.at.replace(month=ledger.at.month + 1))
 
 
-def test_points_released_early_expire_by_the_tier_of_when_they_were_given():
+def test_points_released_early_expire_by_the_tier_that_the_member_had_when_they_were_minted():
     gold = {"loyaltyTierKey": "gold", "months": 2}
     by_tier = account(1, point_tracking_enabled=True, expires_in_months=1, tier_expirations=(gold,))
     ledger = session(by_tier, at=NOON + timedelta(hours=1), pending_credit=Decimal(100))
@@ -125,7 +128,7 @@ def test_points_released_early_expire_by_the_tier_of_when_they_were_given():
     assert capture.expires_at == ledger.at.replace(month=ledger.at.month + 2)
 
 
-def test_the_expiry_of_the_mint_is_kept():
+def test_points_with_their_own_expiry_keep_it_when_they_become_available():
     ledger = session(at=NOON + DAY, pending_credit=Decimal(100))
     capture = ledger.make_available(waiting(pending_expires_at=NOON + 9 * DAY, policy_expires_at=None), POINTS)
     assert capture.expires_at == NOON + 9 * DAY
@@ -139,18 +142,18 @@ def test_points_that_have_expired_when_they_are_settled_are_burned_at_once():
     assert (expiry.is_expiry, expiry.amount, expiry.details.external_event_date) == (True, 100, NOON + 32 * DAY)
 
 
-def test_a_hold_is_no_wait():
+def test_a_pending_mint_that_does_not_wait_cannot_be_made_available():
     with pytest.raises(NotPending):
         session().make_available(waiting(available_at=None), POINTS)
 
 
 class TestEvents:
     def confirm(self, ledger, mint=None, wallet=ANA, order=None, event_type=CONFIRMED, at=NOON):
-        """Let an event come; when the mint is available, if it is confirmed."""
+        """Report an event; return when the mint becomes available and expires, or None if it is not confirmed."""
         if mint is not None:
             ledger.expect_events([mint])
         ledger.confirm(wallet, event_type, order, at)
-        return ledger.confirmed.get(8)
+        return ledger.confirmed.get(STORED_ID)
 
     def test_the_wait_begins_at_the_event(self):
         ledger = session(at=NOON + DAY, pending_credit=Decimal(100))
@@ -165,7 +168,7 @@ class TestEvents:
         assert isinstance(capture, Capture)
         assert (capture.available_at, balance_and_pending(ledger)) == (NOON + DAY, (100, 0))
 
-    def test_points_are_available_when_an_event_is_reported_later_than_their_wait_after_it(self):
+    def test_points_are_available_at_once_if_an_event_is_reported_after_the_wait_has_ended(self):
         ledger = session(at=NOON + 9 * DAY, pending_credit=Decimal(100))
         self.confirm(ledger, awaiting(after="P2D"), at=NOON)
         [capture] = ledger.steps
@@ -185,7 +188,9 @@ class TestEvents:
             (awaiting(after="P1D", status=SETTLED), {}, False),
         ],
     )
-    def test_an_event_is_about_its_order_or_its_member(self, mint, event, is_confirmed):
+    def test_an_event_confirms_a_mint_of_its_order_or_if_the_mint_has_no_order_of_its_member(
+        self, mint, event, is_confirmed
+    ):
         assert (self.confirm(session(pending_credit=Decimal(100)), mint, **event) is not None) == is_confirmed
 
     def test_the_first_event_counts(self):
@@ -221,7 +226,7 @@ class TestEvents:
     @pytest.mark.parametrize(
         ("expires_at", "balance_and_confirmation"),
         [
-            # The worker settles what would be gone at once.
+            # These points would expire at once: they are confirmed, and the worker settles them.
             (NOON, (0, (NOON, None))),
             (NOON - DAY, (0, (NOON, None))),
             (NOON + DAY, (100, (NOON, None))),
@@ -261,12 +266,12 @@ class TestConfirmations:
     def test_an_event_that_makes_points_available_is_stored_with_their_expiry(self):
         ledger = session(at=NOON + DAY, pending_credit=Decimal(100))
         ledger.make_available(awaiting(), POINTS)
-        assert ledger.confirmed == {8: (NOON + DAY, NOON.replace(month=NOON.month + 1) + DAY)}
+        assert ledger.confirmed == {STORED_ID: (NOON + DAY, NOON.replace(month=NOON.month + 1) + DAY)}
 
-    def test_the_expiry_of_the_mint_is_not_stored_again(self):
+    def test_a_confirmation_stores_no_expiry_for_a_mint_that_has_its_own(self):
         ledger = session(at=NOON + DAY, pending_credit=Decimal(100))
         capture = ledger.make_available(awaiting(pending_expires_at=NOON + 99 * DAY), POINTS)
-        assert (ledger.confirmed, capture.expires_at) == ({8: (NOON + DAY, None)}, NOON + 99 * DAY)
+        assert (ledger.confirmed, capture.expires_at) == ({STORED_ID: (NOON + DAY, None)}, NOON + 99 * DAY)
 
     def test_a_mint_that_waits_for_a_moment_needs_no_event(self):
         ledger = session(at=NOON + DAY, pending_credit=Decimal(100))
@@ -274,14 +279,14 @@ class TestConfirmations:
         assert ledger.confirmed == {}
 
 
-def test_the_rest_of_a_mint_is_the_part_that_did_not_expire_on_arrival():
+def test_points_that_expire_on_arrival_do_not_count_as_the_rest_of_a_mint():
     ledger = session(at=NOON + 2 * DAY, pending_credit=Decimal(100))
     capture = ledger.make_available(waiting(), POINTS)
     assert ledger.left_of(capture) == 100
     ledger.expire_arrived(capture, Decimal(30), ledger.at)
     assert (ledger.left_of(capture), balance_and_pending(ledger)) == (70, (70, 0))
     [move] = ledger.steps[-1].lot_moves
-    assert (move.wallet_id, move.amount, move.first_transaction_id, move.expires) == (ANA, 30, 8, True)
-    # A revert of the mint takes only these.
+    assert (move.wallet_id, move.amount, move.first_transaction_id, move.expires) == (ANA, 30, STORED_ID, True)
+    # A revert of the mint takes only the other 70.
     settled_mint = waiting(status=SETTLED, amount=Decimal(100))
     assert ledger.revert(settled_mint, POINTS, details("revert")).amount == 70
