@@ -1,4 +1,4 @@
-"""A coupon service that works on values: one book, and codes of which each supply brings the next two."""
+"""A coupon service without a database: one book, whose codes are supplied two at a time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOTHING = UsageDetails()
 
 
 class PointsCharge:
-    """Takes the price, or the points of the call, unless it is to refuse."""
+    """Records the price of each usage, or the points of its call; refuses all while `refuses` is True."""
 
     def __init__(self):
         self.taken, self.refuses = [], False
@@ -37,7 +37,7 @@ class PointsCharge:
 
 
 class Shop:
-    """A clerk with one book, and with codes of which each supply brings the next two."""
+    """A coupon service with one book, whose codes are supplied two at a time."""
 
     def __init__(self, codes=6, **settings):
         self.codes = [self.coupon(n, f"C-{n}") for n in range(1, codes + 1)]
@@ -83,6 +83,7 @@ class Shop:
         return self.use(member, coupon=self.state.coupons[lock.coupon_id], auto_assign=lock.reserves_stock, **command)
 
     def snapshot(self):
+        """The coupons of members and the lots, the totals of coupons and of the book, and the new usages."""
         return (
             (dict(self.state.member_coupons), dict(self.state.lots)),
             {key: (coupon.total_assigned, coupon.total_usages) for key, coupon in self.state.coupons.items()},

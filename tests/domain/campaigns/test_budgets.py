@@ -62,12 +62,12 @@ def test_a_discount_is_cut_to_the_remaining_money():
 def test_without_partial_application_a_discount_over_the_remaining_money_is_skipped():
     bench = Bench(limited_campaign(off(6), limit=rule(10), parts=False))
     assert first_statuses([bench.run(euros(20)) for _ in range(2)]) == ["executed", "skipped"]
-    # Off 4.00 it is 4.00, as much as is left.
+    # An order of 4.00 gets only 4.00 off, which is what the limit has left.
     assert amounts([bench.run(euros(4))]) == [(4, "partial")]
 
 
 def test_a_limit_counts_what_each_discount_takes_off_the_order():
-    """Off 10.00, 6.00 and then 4.00 are 10.00."""
+    """Two discounts of 6.00 take 6.00 and then 4.00 off an order of 10.00."""
     within = Bench(limited_campaign(off(6), off(6), limit=rule(10), parts=False))
     assert statuses(within.run(euros(10))) == [(1, "executed"), (1, "partial")]
     beyond = Bench(limited_campaign(off(6), off(6), limit=rule(Decimal("9.99")), parts=False))
@@ -113,7 +113,7 @@ def test_without_an_order_an_amount_is_cut_and_a_percentage_uses_nothing():
 
 
 def test_points_with_a_worth_use_money():
-    """500 points are 5.00, of 8.00 in all."""
+    """500 points are worth 5.00, and the limit is 8.00, which is 800 points."""
     accounts = [PENNY_POINTS]
     bench = Bench(limited_campaign(mint(500), limit=rule(8), accounts=accounts), accounts=accounts)
     results = [bench.run(euros(20, home_currency="EUR")) for _ in range(3)]
@@ -274,15 +274,16 @@ def test_each_location_has_its_own_alerts():
 
 
 def test_a_counter_has_to_be_exact_at_its_alerts_and_its_limit():
-    quiet, loud = (
+    without_alert, with_alert = (
         limited_campaign(limit=rule(1000, alertShares=shares)).limits[0].ceiling(Decimal(1000)) for shares in ([], [80])
     )
-    assert (quiet.next(()), loud.next(())) == (1000, 800)
-    [alert] = loud.alerts
-    assert loud.next([alert]) == 1000
+    assert (without_alert.next(()), with_alert.next(())) == (1000, 800)
+    # After the alert has been reported, only the limit counts.
+    [alert] = with_alert.alerts
+    assert with_alert.next([alert]) == 1000
 
 
-def test_a_trial_in_a_contest_reports_no_alert():
+def test_an_action_that_is_beaten_in_its_stacking_group_reports_no_alert():
     """100 points are worth 1.00, and lose against 5.00 off."""
     accounts, groups = [PENNY_POINTS], [group()]
     rules = (rule(100, "points", alertShares=[50]),)

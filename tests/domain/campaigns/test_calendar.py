@@ -61,6 +61,7 @@ def test_a_period_begins_and_ends_in_the_time_zone():
     rome = ZoneInfo("Europe/Rome")
     assert period_start(YEARLY, new_year) == date(2025, 1, 1)
     assert period_start(YEARLY, new_year, rome) == date(2026, 1, 1)
+    # 31 December 2025 is a Wednesday.
     assert day_of_week(new_year) == 3
     assert day_of_week(new_year, rome) == 4
     spring_forward = datetime(2026, 3, 29, 22, 30, tzinfo=UTC)
@@ -135,7 +136,7 @@ def test_the_last_period_ends_with_the_calendar():
 
 @pytest.mark.parametrize("zone", [ZoneInfo("Pacific/Kiritimati"), ZoneInfo("Pacific/Niue")])
 @pytest.mark.parametrize("moment", [datetime.min, datetime.max])
-def test_the_calendar_ends_in_every_zone(moment, zone):
+def test_the_first_and_the_last_moment_have_a_period_and_a_day_in_every_zone(moment, zone):
     at = moment.replace(tzinfo=UTC)
     assert abs((period_start("daily", at, zone) - at.date()).days) <= 1
     assert abs(start_of_day(at.date(), zone) - at).days <= 2
@@ -153,6 +154,7 @@ class Zoned:
     ("zone", "begin"),
     [
         ("Asia/Tokyo", datetime(2026, 3, 3, 15, tzinfo=UTC)),
+        # Without a zone, or with an unknown one, the default zone counts: Madrid.
         (None, datetime(2026, 3, 3, 23, tzinfo=UTC)),
         ("Mars/Olympus", datetime(2026, 3, 3, 23, tzinfo=UTC)),
     ],
@@ -210,7 +212,7 @@ def test_months_and_days_keep_the_time_of_day_where_clocks_change():
         add_months(datetime(1, 1, 1, tzinfo=UTC), -1, UTC)
 
 
-def test_a_time_that_comes_twice_is_the_first():
+def test_a_local_time_that_comes_twice_is_the_first_of_its_two_moments():
     assert moment_in(MADRID, datetime(2026, 10, 25, 2, 30)) == datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
     assert moment_in(MADRID, datetime(2026, 7, 1, 12)) == datetime(2026, 7, 1, 10, tzinfo=UTC)
 

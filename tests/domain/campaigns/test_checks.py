@@ -67,7 +67,7 @@ WHOLE, HALVES = {"limit": 5}, {"limit": 5, "locationLimits": {"MAD": Decimal("7.
         ),
     ],
 )
-def test_the_fields_of_a_limit_go_together(rule, faults):
+def test_fields_of_a_limit_that_contradict_each_other_are_refused(rule, faults):
     actual_faults = faults_of_limits([rule], has_currency=True)
     assert [(fault.pointer, fault.detail) for fault in actual_faults] == [
         (f"/limitRules/0/{name}", f"{detail}.") for name, detail in faults
@@ -86,7 +86,7 @@ SHARED = {"scope": "campaign", "type": "money", "period": "yearly", "limit": 500
 
 
 def differences(rule, other=SHARED, currency="EUR", other_currency="EUR"):
-    """The fault of a second rule with the key of another campaign's."""
+    """The faults of a rule that has the shared key of the rule `other`, which belongs to the campaign `stores`."""
     faults = faults_of_sharing(
         [{**SHARED, "sharedKey": None, "limit": 1}, rule], currency, [SharedRule(other, other_currency, "stores")]
     )
@@ -106,23 +106,23 @@ def differences(rule, other=SHARED, currency="EUR", other_currency="EUR"):
         ({"alertShares": [80]}, "alertShares"),
     ],
 )
-def test_rules_that_count_together_are_equal(change, name):
+def test_rules_with_one_shared_key_that_differ_are_refused(change, name):
     assert differences({**SHARED, **change}) == [f"stores; the two rules differ in {name}."]
 
 
-def test_rules_that_count_together_are_in_one_currency():
+def test_rules_with_one_shared_key_in_two_currencies_are_refused():
     assert differences(SHARED, other_currency="USD") == [
         "stores; the two rules differ in the currency of the campaign."
     ]
 
 
-def test_equivalent_rules_count_together():
+def test_equivalent_rules_may_share_a_key():
     alerts = {**SHARED, "alertShares": [80, 100]}
     assert differences({**alerts, "locationLimits": {}}, {**alerts, "alertShares": [100, 80]}) == []
     assert differences({**SHARED, "sharedKey": "month", "limit": 1}) == []
 
 
-def test_two_rules_of_one_campaign_with_one_key_are_equal_too():
+def test_two_rules_of_one_campaign_with_one_shared_key_that_differ_are_refused():
     [fault] = faults_of_sharing([SHARED, {**SHARED, "limit": 1}], "EUR", [])
     sharer = "another rule of this campaign"
     assert fault.detail == f"sharedKey year is shared with {sharer}; the two rules differ in limit."
@@ -162,11 +162,11 @@ def test_only_a_mint_may_have_the_amount_0():
     assert [pointer for pointer, _ in constant_faults(badge)] == ["/effects/items/0/params/1/value"]
 
 
-@pytest.mark.parametrize(("most", "is_fault"), [(0, True), (-1, True), (Decimal("0.01"), False)])
-def test_the_maximum_of_a_discount_is_more_than_0(most, is_fault):
-    params = [*discount("10"), {"id": "maxAmount", "value": most}]
+@pytest.mark.parametrize(("maximum", "is_fault"), [(0, True), (-1, True), (Decimal("0.01"), False)])
+def test_the_maximum_of_a_discount_is_more_than_0(maximum, is_fault):
+    params = [*discount("10"), {"id": "maxAmount", "value": maximum}]
     faults = constant_faults({"effectId": "discount", "params": params})
-    detail = f"maxAmount of discount is {most}, not more than 0."
+    detail = f"maxAmount of discount is {maximum}, not more than 0."
     assert faults == ([("/effects/items/0/params/2/value", detail)] if is_fault else [])
 
 
@@ -229,7 +229,7 @@ def test_a_discount_is_more_than_0_and_at_most_100_percent(value, kind, detail):
 
 
 @pytest.mark.parametrize(("seconds", "is_fault"), [(-1, True), (0, True), (1, False)])
-def test_an_expiry_is_in_the_future(seconds, is_fault):
+def test_an_expiry_that_is_not_in_the_future_is_refused(seconds, is_fault):
     at = (NOON + timedelta(seconds=seconds)).isoformat()
     tier = effect("set-tier", loyaltyProgramKey="p", loyaltyTierKey="t", expiresAt=at)
     faults = constant_faults(mint(1, expirationDate=at), tier)

@@ -17,6 +17,7 @@ from tests.builders.campaigns import campaign, effect, mint
 
 
 def faults(compiling, part):
+    """The faults for which a function that compiles parts of an action refuses this part."""
     with pytest.raises(InvalidRequest) as refusal:
         compiling(part)
     return refusal.value.faults
@@ -51,6 +52,7 @@ def test_text_and_tree_together_are_refused():
     ],
 )
 def test_a_faulty_rule_is_refused_with_its_place(text, part):
+    """The place of the fault is in `part`, unless that is None."""
     [fault, *_] = faults(compile_rules, {"expression": text})
     assert fault.pointer == "/rules/expression"
     assert fault.code
@@ -222,12 +224,15 @@ def test_members_that_are_null_are_removed():
     assert without_nulls({"node": {}}, {}) == ({}, {"items": []})
 
 
-def test_a_campaign_considers_its_types_or_all():
+def test_a_campaign_considers_events_of_its_types_or_of_all_types_if_it_names_none():
     typed_campaign = campaign(event_type="member-created", enabled_topics=("member-updated",))
     assert typed_campaign.considers("member-created")
     assert typed_campaign.considers("member-updated")
     assert not typed_campaign.considers("till-opened")
     assert campaign().considers("till-opened")
+
+
+def test_a_campaign_has_its_own_time_zone_or_the_default_one():
     assert campaign(timezone="Asia/Tokyo").zone == ZoneInfo("Asia/Tokyo")
     assert campaign(default_timezone="Europe/Madrid").zone == ZoneInfo("Europe/Madrid")
 

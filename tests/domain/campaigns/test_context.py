@@ -28,6 +28,7 @@ from tests.builders.campaigns import NOON, account
 
 
 def record(of, **values):
+    """A record of the class `of` with these values; all other fields are None."""
     return of(**{**dict.fromkeys(field.name for field in fields(of)), **values})
 
 
@@ -164,5 +165,5 @@ def test_an_unknown_matcher_is_an_error():
         (1.5, False),
     ],
 )
-def test_a_number_is_one_that_every_reader_can_hold(value, is_in_range):
+def test_only_integers_and_decimals_within_300_powers_of_ten_are_numbers(value, is_in_range):
     assert is_number(value) is is_in_range

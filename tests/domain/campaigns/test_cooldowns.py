@@ -17,9 +17,15 @@ DAY, SECOND = timedelta(days=1), timedelta(seconds=1)
 MADRID = ZoneInfo("Europe/Madrid")
 
 
+CAMPAIGN_ID, MEMBER_ID = 1, 7
+
+
 def near(at, *moments, cooldown="PT24H", zone=UTC):
-    applications = Applications(Application(1, 7, number, moment) for number, moment in enumerate(moments))
-    return applications.last_within_cooldown(1, 7, at, duration_of(cooldown), zone)
+    """The last of the moments that is too near to `at`, or None."""
+    applications = Applications(
+        Application(CAMPAIGN_ID, MEMBER_ID, event_id, moment) for event_id, moment in enumerate(moments)
+    )
+    return applications.too_near(CAMPAIGN_ID, MEMBER_ID, at, duration_of(cooldown), zone)
 
 
 @pytest.mark.parametrize(
@@ -31,19 +37,21 @@ def near(at, *moments, cooldown="PT24H", zone=UTC):
         (DAY + SECOND, False),
     ],
 )
-def test_two_moments_are_too_near_in_both_directions_unless_they_are_the_cooldown_apart(distance, is_near):
+def test_two_moments_in_either_order_are_too_near_unless_the_whole_cooldown_is_between_them(distance, is_near):
     assert near(NOON + distance, NOON) == (NOON if is_near else None)
     assert near(NOON - distance, NOON) == (NOON if is_near else None)
 
 
 def test_the_last_moment_is_reported_and_other_campaigns_and_members_do_not_count():
     assert near(NOON, NOON - SECOND, NOON + SECOND, NOON - 2 * SECOND) == NOON + SECOND
-    applications = Applications([Application(2, 7, 1, NOON), Application(1, 8, 2, NOON)])
-    assert applications.last_within_cooldown(1, 7, NOON, duration_of("PT1H"), UTC) is None
-    applications.add(Application(1, 7, 3, NOON))
-    assert applications.last_within_cooldown(1, 7, NOON, duration_of("PT1H"), UTC) == NOON
-    applications.remove(3)
-    assert applications.last_within_cooldown(1, 7, NOON, duration_of("PT1H"), UTC) is None
+    other_campaign, other_member = Application(2, MEMBER_ID, 1, NOON), Application(CAMPAIGN_ID, 8, 2, NOON)
+    applications = Applications([other_campaign, other_member])
+    assert applications.too_near(CAMPAIGN_ID, MEMBER_ID, NOON, duration_of("PT1H"), UTC) is None
+    event_id = 3
+    applications.add(Application(CAMPAIGN_ID, MEMBER_ID, event_id, NOON))
+    assert applications.too_near(CAMPAIGN_ID, MEMBER_ID, NOON, duration_of("PT1H"), UTC) == NOON
+    applications.remove(event_id)
+    assert applications.too_near(CAMPAIGN_ID, MEMBER_ID, NOON, duration_of("PT1H"), UTC) is None
 
 
 def test_days_are_those_of_the_calendar_and_hours_are_exact():
@@ -106,7 +114,7 @@ def test_an_event_without_an_effect_does_not_begin_a_cooldown():
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=8), st.randoms())
 def test_events_with_one_neighbour_within_the_cooldown_give_equal_results_in_any_order(sizes, random):
-    """Where each event has at most one neighbour within the cooldown, as many apply whatever came first."""
+    """Of two events a second apart exactly one applies, whichever is evaluated first."""
     groups = [min(size, 2) for size in sizes]
     events = [
         facts(at=NOON + 3 * number * DAY + part * SECOND, loyalty_event_id=10 * number + part)

@@ -32,6 +32,7 @@ def counters(counter, ceiling=None):
 
 
 def whole(amount, waits=0, **more):
+    """A counter that is not split, and for which as many transactions have waited."""
     return LockedCounter({0: Decimal(amount)}, waits=waits, **more)
 
 
@@ -50,9 +51,10 @@ def test_a_counter_with_few_waits_stays_in_one_row():
 
 
 def test_a_counter_with_many_waits_is_split_while_its_parts_hold_ten_counts():
-    # 1000 - 10 - 7.5 and 2 % are 962.5 for parts of at least 75.
+    # 10 and 7.5 of 1000 are used, and 2 % are a reserve: parts of at least 75 (ten counts) share the other 962.5.
     parts = [(part, 0, 0, Decimal("962.5") / 12, LIMIT) for part in range(1, 13)]
     assert rows_after_counts(whole(10, waits=8), "7.5") == [(0, SEVEN_FIFTY, 12, None, None), *parts]
+    # The maximum is 16 parts.
     assert len(rows_after_counts(whole(10, waits=8), "0.5")) == 17
     assert rows_after_counts(whole(850, waits=8), "7.5") == [(0, SEVEN_FIFTY, 0, None, None)]
 
@@ -94,7 +96,7 @@ def test_a_split_counter_that_is_locked_as_a_whole_is_divided_again_or_joined():
     ]
     # The limit is used up, and the next unit of work should see that at once.
     assert rows_after_counts(split) == [(0, 80, 0, None, None), (1, -50, 0, None, None), (2, -30, 0, None, None)]
-    # What is given back, though no rule limits it any more.
+    # A counter without a limit is joined when a count of it is reversed.
     unit = Counters({}, {KEY: split})
     unit.reverse(Count(KEY, Decimal(170), 3))
     assert [(row.part, row.used) for row in unit.changes()] == [(0, -90), (1, -50), (2, -30)]
@@ -114,7 +116,7 @@ def test_an_alert_is_reported_once():
     assert unit.changes()[0].alerts == ("50 %", "80 %")
 
 
-def test_the_location_of_a_counter_may_have_no_code():
+def test_the_location_code_of_a_counter_is_empty_for_events_without_a_location_and_none_for_all_locations():
     assert [
         replace(KEY, location=location).location_code for location in ("", location_key(None), location_key("MAD"))
     ] == [
@@ -197,8 +199,8 @@ def test_a_counter_that_nothing_counted_is_stored_only_to_join_its_parts():
     assert rows_after_counts(split_counter) == [(0, 10, 0, None, None), (1, -4, 0, None, None), (2, -6, 0, None, None)]
 
 
-def test_a_counter_is_split_into_two_parts_at_least():
-    """1000 less 830 and a reserve of 20 are two parts of 75, ten counts each."""
+def test_a_counter_is_split_into_at_least_two_parts():
+    """1000 less 830 and a reserve of 20 are 150: two parts of 75, which is ten counts."""
     halves = [(part, 0, 0, Decimal(75), LIMIT) for part in (1, 2)]
     for waits in (8, 9):
         assert rows_after_counts(whole("822.5", waits=waits), "7.5") == [(0, SEVEN_FIFTY, 2, None, None), *halves]

@@ -1,4 +1,4 @@
-"""Discounts on a basket: what each takes, how it is spread over the items, and what is left."""
+"""Discounts on a basket: what each takes off, how it is spread over the items, and what remains."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ DISCOUNTS = st.tuples(st.sampled_from([PERCENTAGE, AMOUNT]), st.decimals(-200, 1
 
 
 def basket(total, *items, currency=None):
+    """A basket with items of these totals; None is an unknown total."""
     lines = [{"total": None if item is None else Decimal(item)} for item in items]
     return Basket(7, Decimal(total), currency, lines)
 
@@ -26,7 +27,8 @@ def terms(kind, value, **more):
     return DiscountTerms(kind, Decimal(value), **more)
 
 
-def given_by(purchase, kind, value, **more):
+def take_discount(purchase, kind, value, **more):
+    """Take a discount off a purchase, and return it."""
     discount = purchase.discount(terms(kind, value, **more))
     purchase.take(discount)
     return discount
@@ -41,7 +43,7 @@ def test_discounts_take_off_their_value_and_never_more_than_the_total(total, dis
     purchase, rest = basket(total), total
     for kind, value in discounts:
         full_amount = rest * value / 100 if kind == PERCENTAGE else value
-        discount = given_by(purchase, kind, value)
+        discount = take_discount(purchase, kind, value)
         assert 0 <= discount.amount <= rest
         assert abs(discount.amount - min(max(full_amount, Decimal(0)), rest)) <= Decimal("0.005")
         rest -= discount.amount
@@ -52,7 +54,7 @@ def test_discounts_take_off_their_value_and_never_more_than_the_total(total, dis
 def test_allocations_add_up_exactly_and_leave_no_item_below_zero(prices, total, discounts):
     purchase, rest_of_items = basket(total, *prices), list(prices)
     for kind, value in discounts:
-        discount = given_by(purchase, kind, value)
+        discount = take_discount(purchase, kind, value)
         if any(prices):
             assert sum(share.amount for share in discount.allocation) == discount.amount
         for index, amount in discount.allocation:
@@ -90,7 +92,7 @@ def test_a_discount_is_rounded_half_away_from_zero(total, kind, value, amount):
 
 
 def test_an_amount_of_equal_items_is_split_by_largest_remainder():
-    """Example 6 of stacking."""
+    """The cent that remains goes to the first item."""
     assert shares(basket(30, 10, 10, 10).discount(terms(AMOUNT, 10))) == [
         (0, "3.34"),
         (1, "3.33"),
@@ -123,34 +125,34 @@ def test_a_discount_takes_no_more_than_the_items_have():
 
 
 def test_later_discounts_apply_to_what_earlier_ones_left():
-    """Example 1 of stacking: the order of a percentage and an amount matters."""
+    """The order of a percentage and an amount matters."""
     first, second = basket(100), basket(100)
-    given_by(first, PERCENTAGE, 20)
-    given_by(first, AMOUNT, 10)
-    given_by(second, AMOUNT, 10)
-    given_by(second, PERCENTAGE, 20)
+    take_discount(first, PERCENTAGE, 20)
+    take_discount(first, AMOUNT, 10)
+    take_discount(second, AMOUNT, 10)
+    take_discount(second, PERCENTAGE, 20)
     assert (first.remaining_total, second.remaining_total) == (70, 72)
 
 
 def half_off_the_first():
     """Items of 30 and 10, of which a discount has left 15 and 10."""
     purchase = basket(40, 30, 10)
-    given_by(purchase, PERCENTAGE, 50, items=[0])
+    take_discount(purchase, PERCENTAGE, 50, items=[0])
     return purchase
 
 
 @pytest.mark.parametrize(
     ("offer", "item_amounts"),
     [
-        # A percentage of an item, and of each item: of what is left of it, or of its first total.
+        # A percentage of one item, or of each item: of its reduced total, or of its initial one.
         (terms(PERCENTAGE, 20, items=[0]), ["3.00"]),
         (terms(PERCENTAGE, 20, items=[0], base="initial"), ["6.00"]),
         (terms(PERCENTAGE, 20, per="item"), ["3.00", "2.00"]),
         (terms(PERCENTAGE, 20, per="item", base="initial"), ["6.00", "2.00"]),
-        # An amount, which is spread by what is left, or by the first totals.
+        # An amount, which is spread by the reduced totals, or by the initial ones.
         (terms(AMOUNT, 8), ["4.80", "3.20"]),
         (terms(AMOUNT, 8, base="initial"), ["6.00", "2.00"]),
-        # 5.00 for each item, which together may be 4.00: each gets the same.
+        # 5.00 for each item, but at most 4.00 in sum: each item gets 2.00.
         (terms(AMOUNT, 5, per="item", max_amount=Decimal(4)), ["2.00", "2.00"]),
         (terms(AMOUNT, 5, per="item", max_amount=Decimal(4), base="initial"), ["2.00", "2.00"]),
     ],
@@ -159,19 +161,19 @@ def test_a_discount_applies_to_the_reduced_or_to_the_initial_totals(offer, item_
     assert [amount for _, amount in shares(half_off_the_first().discount(offer))] == item_amounts
 
 
-def test_the_remainder_has_what_discounts_have_left_of_each_item():
+def test_the_remainder_has_the_total_of_each_item_less_its_discounts():
     remainder = half_off_the_first().remainder()
     assert (remainder["total"], [item["total"] for item in remainder["items"]]) == (25, [15, 10])
     unknown = basket(40, 30, None)
-    given_by(unknown, PERCENTAGE, 50)
+    take_discount(unknown, PERCENTAGE, 50)
     remainder = unknown.remainder()
     assert (remainder["total"], [item["total"] for item in remainder["items"]]) == (20, [30, None])
 
 
-def test_a_discount_that_is_given_back_leaves_what_was_there_before():
+def test_a_discount_that_is_given_back_restores_the_totals():
     purchase = basket(40, 30, 10)
     remainder = purchase.remainder()
-    discount = given_by(purchase, AMOUNT, 8)
+    discount = take_discount(purchase, AMOUNT, 8)
     assert (remainder["total"], [item["total"] for item in remainder["items"]]) == (32, [24, 8])
     purchase.give_back(discount)
     assert (remainder["total"], [item["total"] for item in remainder["items"]]) == (40, [30, 10])
@@ -209,7 +211,7 @@ def test_a_cut_discount_is_partial_and_one_of_0_is_skipped():
 
 
 def test_a_discount_that_a_budget_cuts_is_spread_by_the_totals_of_the_items():
-    """By the shares of the whole discount, which are rounded, 0.61 and 1.69 would come off the second and the last."""
+    """A cut of the rounded shares of the whole discount would give 0.61 and 1.69 to the second and the last item."""
     purchase = basket("101.67", "27.88", "9.10", "39.76", "24.93")
     cut_discount = purchase.cut(purchase.discount(terms(PERCENTAGE, 20)), Decimal("6.87"))
     assert shares(cut_discount) == [(0, "1.88"), (1, "0.62"), (2, "2.69"), (3, "1.68")]

@@ -30,6 +30,8 @@ def waving(monkeypatch):
 
 
 def refusing(refusal):
+    """Executors that refuse every effect by this refusal."""
+
     def refuse(event, params):
         raise refusal
 
@@ -85,6 +87,10 @@ def test_a_dry_run_also_calls_executors_and_reports_evaluated():
     assert len(calls) == 1
 
 
-def test_an_effect_with_a_parameter_that_cannot_be_evaluated_fails():
-    bench = Bench(campaign(action(1, effect(WAVE, flag=("=", "event.externalId")))), executors=refusing(NoFlag("x")))
-    assert statuses(bench.run()) == [(1, "failed")]
+def test_an_effect_with_a_parameter_that_cannot_be_evaluated_fails_and_is_not_executed():
+    calls = []
+    # The event has no externalId, and a flag is a string.
+    waves = campaign(action(1, effect(WAVE, flag=("=", "event.externalId"))))
+    evaluation = Bench(waves, executors={WAVE: lambda event, params: calls.append(params)}).run()
+    assert (statuses(evaluation), calls) == ([(1, "failed")], [])
+    assert evaluation.effects[0].error["type"] == "/problems/effect-parameter"

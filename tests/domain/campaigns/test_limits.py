@@ -1,4 +1,4 @@
-"""Limits are never exceeded, and are used up to the last unit where there is demand."""
+"""Limits are never exceeded, and if there is demand, they are used up to the last unit."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def rule(limit, scope="member", kind="points", period="monthly", **more):
     return {"scope": scope, "type": kind, "period": period, "limit": limit, **more}
 
 
-def test_a_mint_over_a_limit_is_cut_where_parts_are_applied():
+def test_a_mint_over_a_limit_is_cut_if_the_campaign_applies_parts():
     limited_campaign = campaign(action(1, AMOUNT), limit_rules=(rule(100),), allow_partial_application_on_limit=True)
     bench = Bench(limited_campaign)
     results = [bench.run(facts(total)) for total in (60, 60, 60)]
@@ -49,7 +49,7 @@ def test_a_mint_over_a_limit_is_cut_where_parts_are_applied():
     assert bench.balance() == 100
 
 
-def test_a_mint_over_a_limit_is_left_out_where_parts_are_not_applied():
+def test_a_mint_over_a_limit_is_skipped_if_the_campaign_does_not_apply_parts():
     bench = Bench(campaign(action(1, AMOUNT), limit_rules=(rule(100),)))
     results = [bench.run(facts(total), explaining=True) for total in (60, 60, 40, 1)]
     assert [result.effects[0].status for result in results] == ["evaluated", "skipped", "evaluated", "skipped"]
@@ -58,7 +58,7 @@ def test_a_mint_over_a_limit_is_left_out_where_parts_are_not_applied():
     assert bench.balance() == 100
 
 
-def test_an_action_is_left_out_as_a_whole_with_its_other_effects():
+def test_all_effects_of_an_action_over_a_limit_are_skipped():
     limited_campaign = campaign(
         action(1, mint(60), effect("discount", type="amount", value=1), mint(60)), limit_rules=(rule(100),)
     )
@@ -81,6 +81,7 @@ def test_a_limit_of_points_counts_what_the_account_can_hold():
     bench = Bench(limited_campaign)
     evaluations = [bench.run() for _ in range(3)]
     assert [evaluation.effects[0].status for evaluation in evaluations] == ["executed", "partial", "skipped"]
+    # The account has whole points: 7 of the 7.9, and then 3 of the remaining 3.5.
     assert bench.balance() == 10
 
 
@@ -159,7 +160,7 @@ def test_an_event_without_an_effect_uses_up_no_transaction():
     assert bench.run(facts(5)).effects[0].status == "skipped"
 
 
-def test_the_shorthands_are_limits_like_the_others():
+def test_the_monthly_limit_of_points_and_the_maximum_of_transactions_work_like_limit_rules():
     monthly = campaign(action(1, mint(60)), points_monthly_limit_per_member=Decimal(100))
     assert [Bench(monthly).run().effects[0].status] == ["executed"]
     bench = Bench(monthly)
@@ -192,12 +193,13 @@ def test_each_campaign_counts_for_itself():
     assert statuses(Bench(first, second).run()) == [(1, "executed"), (2, "executed")]
 
 
-def test_members_are_counted_apart_and_a_campaign_as_a_whole():
+def test_a_limit_counts_each_member_individually_or_all_members_together():
     limited_campaign = campaign(
         action(1, mint(10)), limit_rules=(rule(10, "member", period="total"), rule(15, "campaign"))
     )
     bench = Bench(limited_campaign)
     effect_statuses = [bench.run(facts(member_id=m, wallet_id=m * 10)).effects[0].status for m in (1, 1, 2, 3)]
+    # Member 1 has used the limit of 10 for each member; 5 remain of the 15 of the campaign.
     assert effect_statuses == ["executed", "skipped", "skipped", "skipped"]
 
 
@@ -306,8 +308,8 @@ def test_an_event_counts_in_the_period_in_which_it_happened():
         assert bench.run(facts(at=at)).effects[0].status == status
 
 
-def test_a_reversal_takes_a_count_back_but_never_below_zero():
-    key = CounterKey(1, 7, 0, "points", "total", date(1, 1, 1))
+def test_a_reversal_lowers_a_counter_but_never_below_zero():
+    key = CounterKey(1, MEMBER_ID, ALL_ACCOUNTS, "points", "total", date(1, 1, 1))
     counters = Counters({key: Decimal(8)})
     counters.reverse(Count(key, Decimal(3), 1))
     assert counters.used_amount(key) == 5

@@ -76,7 +76,7 @@ def test_a_plan_has_the_campaigns_of_a_type_and_is_built_once():
     assert plans.of("unheard-of").campaigns == (always,)
 
 
-def test_plans_know_whether_a_campaign_has_limits_and_a_cooldown_counts_as_one():
+def test_plans_report_limits_and_cooldowns_and_a_cooldown_counts_as_a_limit():
     plain, cooling = campaign(), campaign(campaign_id=2, cooldown="P1D")
     limited_campaign = campaign(campaign_id=3, max_transactions_per_member=1)
     has = [

@@ -1,4 +1,4 @@
-"""Effects on points: what a mint gives within all bounds, what it is worth, and extensions of expiry."""
+"""Effects on points: what a mint gives within limits and balances, what it is worth, and extensions of expiry."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.builders.campaigns import (
 DECEMBER, MARCH = datetime(2026, 12, 31, tzinfo=UTC), datetime(2027, 3, 31, tzinfo=UTC)
 
 
-LEFT = [("points", 50), ("money", Decimal("0.50"))]
+EQUAL_LIMITS = [("points", 50), ("money", Decimal("0.50"))]
 
 
 def bench_of(*effects, ledger_account=None, holdings=None, **values):
@@ -55,7 +55,7 @@ def test_a_mint_is_cut_at_the_maximum_balance_of_its_account():
 
 
 def test_a_limit_counts_what_the_maximum_balance_allows():
-    """Of the second 60 a limit of 110 leaves 50, and the account holds 40 of them."""
+    """Of the second 60 points the limit of 110 allows 50, and the maximum balance only 40."""
     bench = bench_of(mint(60), ledger_account=account(max_balance=Decimal(100)), **limit(110))
     results = [bench.run() for _ in range(2)]
     assert [count.amount for count in bench.counters.count_log] == [60, 40]
@@ -91,7 +91,7 @@ def test_a_limit_discards_nothing_of_a_mint_without_a_recipient(partial):
 
 def test_the_first_of_two_equally_strict_limits_is_named():
     """50 points are worth 0.50."""
-    rules = [{"scope": "member", "type": kind, "period": "total", "limit": most} for kind, most in LEFT]
+    rules = [{"scope": "member", "type": kind, "period": "total", "limit": maximum} for kind, maximum in EQUAL_LIMITS]
     values = {"limit_rules": tuple(rules), "allow_partial_application_on_limit": True, "default_currency": "EUR"}
     evaluation = bench_of(mint(60), ledger_account=account(fiat_per_point=Decimal("0.01")), **values).run(
         facts(home_currency="EUR")
@@ -127,7 +127,7 @@ def test_the_error_of_a_mint_without_an_account_names_the_account(key, detail):
     [
         ("EUR", None, "1.01"),
         ("JPY", None, "1"),
-        # Points that pay are worth the currency in which they do.
+        # The currency of the redemption settings replaces that of the organization.
         ("JPY", {"currency": "EUR"}, "1.01"),
     ],
 )
@@ -156,7 +156,7 @@ def test_invalid_terms_fail_the_mint():
     assert (statuses(evaluation), problems(evaluation)) == ([(1, "failed")], ["/problems/effect-parameter"])
 
 
-def test_without_a_wait_the_points_are_available_at_once():
+def test_points_without_a_moment_of_availability_are_available_at_once():
     bench = bench_of(mint(5, availableRounding="none"))
     bench.run()
     assert bench.balance() == 5

@@ -1,4 +1,7 @@
-"""Re-evaluation of granted actions on what a return has left of an order."""
+"""Re-evaluation of granted actions on the rest of an order after a return.
+
+The extent of an effect is the part of it that the return reverses.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +41,7 @@ def order(*prices):
 
 
 def grant_actions(event, *campaigns):
+    """The actions that are recorded for a re-evaluation of the event, and its effects."""
     evaluation = Bench(*campaigns, accounts=[POINTS_ACCOUNT]).run(event)
     return evaluation.granted_actions, evaluation.effects
 
@@ -57,25 +61,25 @@ def off(value, kind="percentage", **params):
     return effect("discount", type=kind, value=value, **params)
 
 
-def test_only_campaigns_with_the_setting_are_reevaluated():
+def test_actions_of_campaigns_that_are_not_reevaluated_are_not_recorded():
     actions, _ = grant_actions(order(120), campaign(action(1, mint(5))))
     assert actions == []
 
 
-def test_an_event_without_an_order_keeps_nothing():
+def test_no_action_of_an_event_without_an_order_is_recorded():
     event = facts(Decimal(120))
     event.context["order"] = None
     actions, _ = grant_actions(event, reevaluated_campaign(action(1, mint(5))))
     assert actions == []
 
 
-@pytest.mark.parametrize(("rest", "extent"), [(100, Extent(Fraction(0))), (99, Extent(Fraction(1)))])
+@pytest.mark.parametrize(("rest", "extent"), [(100, NOTHING), (99, ALL)])
 def test_a_rule_is_evaluated_on_the_rest_of_the_order(rest, extent):
     actions, _ = grant_actions(order(120), reevaluated_campaign(action(1, mint(500), rule="order.total >= 100.0")))
     assert reevaluate_after_return(actions, [rest]).points == {1: extent}
 
 
-def test_effects_that_gave_nothing_are_not_kept():
+def test_effects_that_gave_nothing_are_not_recorded():
     action_without_points = action(1, mint(("=", "order.total - 120.0")), mint(7), rule="true")
     [granted_action], _ = grant_actions(order(120), reevaluated_campaign(action_without_points))
     assert [(grant.place, grant.amount, grant.transaction_number) for grant in granted_action.grants] == [(1, 7, 1)]
@@ -90,7 +94,7 @@ def test_an_action_whose_rule_or_amount_fails_has_no_extent(rule, amount):
     assert reevaluate_after_return(actions, [80, None]).points == {}
 
 
-def test_an_error_in_one_action_does_not_keep_others_from_being_evaluated():
+def test_an_error_in_one_action_does_not_prevent_the_evaluation_of_others():
     broken_action = action(1, mint(5), rule="order.items[1].total > 0.0")
     actions, _ = grant_actions(
         order(80, 40), reevaluated_campaign(broken_action, action(2, mint(7), rule="order.total >= 100.0", priority=2))
@@ -112,7 +116,7 @@ def test_the_rest_of_an_order_never_grants_more_than_the_order_did():
 
 
 def test_qualifying_points_are_evaluated_on_their_own():
-    """A mint of 100, of which one point for each euro counts for tiers: half of those go with half of the order."""
+    """A mint of 100 has one qualifying point for each euro: half of these are reversed with half of the order."""
     one = action(1, mint(100, qualifyingAmount=("=", "order.total")), rule="order.total >= 50.0")
     actions, _ = grant_actions(order(60, 60), reevaluated_campaign(one))
     reevaluation = reevaluate_after_return(actions, [60, None])
@@ -120,7 +124,7 @@ def test_qualifying_points_are_evaluated_on_their_own():
     assert reevaluate_after_return(actions, [None, None]).extents_of(1, default=WHOLE) == (ALL, ALL)
 
 
-def test_a_mint_that_only_qualifies_takes_back_only_what_qualifies():
+def test_only_qualifying_points_are_reversed_of_a_mint_with_the_amount_0():
     actions, _ = grant_actions(
         order(60, 60), reevaluated_campaign(action(1, mint(0, qualifyingAmount=("=", "order.total"))))
     )
@@ -132,7 +136,7 @@ def test_points_without_a_qualifying_amount_qualify_in_full():
     assert reevaluate_after_return(actions, [60, None]).extents_of(1, default=WHOLE) == (HALF, HALF)
 
 
-def test_transactions_of_no_grant_have_the_extent_of_the_order():
+def test_transactions_that_no_grant_covers_have_the_extent_of_the_order():
     reevaluation = Reevaluation(points={1: NOTHING}, qualifying={1: HALF})
     assert [reevaluation.extents_of(number, default=WHOLE) for number in (1, 2, None)] == [
         (NOTHING, HALF),
@@ -141,7 +145,7 @@ def test_transactions_of_no_grant_have_the_extent_of_the_order():
     ]
 
 
-def test_a_discount_of_an_unknown_amount_is_not_kept():
+def test_a_discount_of_an_unknown_amount_is_not_recorded():
     [granted_action], _ = grant_actions(
         replace(order(120), basket=None), reevaluated_campaign(action(1, off(20), mint(7)))
     )
@@ -156,7 +160,7 @@ def test_the_winner_of_an_item_is_evaluated_on_the_items_that_it_won():
     )
     actions, effects = grant_actions(order(30, 10), tenth, five)
     assert [outcome.discount.amount for outcome in effects] == [6, 5]
-    # The shirt returns, and of the mug 8.00 are left: 5.00 off it stay 5.00, and 20 % off the shirt are nothing.
+    # The first item returns, and the second one costs 8.00: it still gets 5.00 off, and the 20 % apply to no item.
     totals = [[grant.items for grant in granted_action.grants] for granted_action in actions]
     assert totals == [[(0,)], [(1,)]]
     rest = order(8)
@@ -164,7 +168,7 @@ def test_the_winner_of_an_item_is_evaluated_on_the_items_that_it_won():
     assert rest.basket.remaining_total == 3
 
 
-def test_discounts_see_what_earlier_ones_leave():
+def test_discounts_are_reevaluated_on_what_earlier_discounts_leave():
     actions, _ = grant_actions(
         order(100), reevaluated_campaign(action(1, off(20)), action(2, off(10, "amount"), priority=2))
     )
@@ -174,7 +178,7 @@ def test_discounts_see_what_earlier_ones_leave():
     assert reevaluation.points == {}
 
 
-def test_later_discounts_never_take_more_than_they_did():
+def test_a_reevaluated_discount_never_takes_more_than_it_took_before():
     actions, _ = grant_actions(
         order(100), reevaluated_campaign(action(1, off(("=", "order.total < 100.0 ? 50.0 : 10.0"))))
     )
@@ -212,10 +216,10 @@ def test_points_by_steps_of_spend_equal_those_of_the_rest(bought, data, step, po
 @given(prices, st.data(), st.integers(1, 100))
 def test_a_full_return_reverses_all_points(bought, data, amount):
     actions, _ = grant_actions(order(*bought), reevaluated_campaign(action(1, mint(amount), rule="order.total > 0.0")))
-    assert reevaluate_after_return(actions, [None] * len(bought)).points == {1: Extent(Fraction(1))}
+    assert reevaluate_after_return(actions, [None] * len(bought)).points == {1: ALL}
     unreturned_place = data.draw(st.integers(0, len(bought) - 1))
     prices_left = [price if place == unreturned_place else None for place, price in enumerate(bought)]
-    assert reevaluate_after_return(actions, prices_left).points == {1: Extent(Fraction(0))}
+    assert reevaluate_after_return(actions, prices_left).points == {1: NOTHING}
 
 
 def test_counts_of_limits_are_reversed_to_the_extent_of_their_effects():
@@ -227,7 +231,7 @@ def test_counts_of_limits_are_reversed_to_the_extent_of_their_effects():
     )
     actions, _ = grant_actions(order(120), limited_campaign)
     reevaluation = reevaluate_after_return(actions, [60])
-    assert list(reevaluation.counts.values()) == [Extent(Fraction(1)), Extent(Fraction(0))]
+    assert list(reevaluation.counts.values()) == [ALL, NOTHING]
 
 
 def test_each_event_numbers_its_counts_from_0():
@@ -240,10 +244,10 @@ def test_each_event_numbers_its_counts_from_0():
     assert [(grant.from_count, grant.to_count) for grant in granted_action.grants] == [(0, 1)]
 
 
-def test_actions_keep_the_balances_that_they_saw():
+def test_actions_are_reevaluated_with_the_balances_of_their_first_evaluation():
     first, second = action(1, mint(5)), action(2, mint(7), rule="balancesAfter['account-1'] == 5.0", priority=2)
     actions, _ = grant_actions(order(120), reevaluated_campaign(first, second))
     assert [dict(granted_action.balances_after)["account-1"] for granted_action in actions] == [0, 5]
-    assert reevaluate_after_return(actions, [60]).points == {1: Extent(Fraction(0)), 2: Extent(Fraction(0))}
+    assert reevaluate_after_return(actions, [60]).points == {1: NOTHING, 2: NOTHING}
     changed_actions = [replace(granted_action, balances_after={"account-1": Decimal(9)}) for granted_action in actions]
-    assert reevaluate_after_return(changed_actions, [60]).points == {1: Extent(Fraction(0)), 2: Extent(Fraction(1))}
+    assert reevaluate_after_return(changed_actions, [60]).points == {1: NOTHING, 2: ALL}

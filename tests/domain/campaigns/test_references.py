@@ -37,7 +37,7 @@ def faults(rules, *effects, matcher_keys=()):
     return [(fault.pointer, fault.code, fault.start, fault.end) for fault in references]
 
 
-def test_a_key_that_is_known_is_no_fault():
+def test_the_key_of_an_existing_matcher_is_no_fault():
     assert faults({"expression": RULE}, matcher_keys=["hot"]) == []
     assert faults({}, mint(1)) == []
 
@@ -69,7 +69,7 @@ def order(*categories):
 
 
 @pytest.mark.parametrize(("categories", "applies"), [(["hot"], True), (["cold", "hot"], True), (["cold"], False)])
-def test_a_rule_asks_the_matcher_of_its_key(categories, applies):
+def test_a_rule_uses_the_matcher_whose_key_it_names(categories, applies):
     bench = Bench(campaign(action(1, mint(5), rule=RULE)), matchers={"hot": HOT})
     assert statuses(bench.run(order(*categories))) == ([(1, "executed")] if applies else [])
 
@@ -91,7 +91,7 @@ def test_a_missing_matcher_is_an_error_of_the_evaluation():
         (("till-opened",), None, 0),
     ],
 )
-def test_items_are_matched_only_where_events_may_have_some(topics, event_type, count):
+def test_matches_is_refused_in_a_campaign_whose_event_types_never_have_items(topics, event_type, count):
     one_campaign = replace(campaign().campaign, enabled_topics=topics, event_type=event_type)
     sources = [("/rules/expression", parse(RULE))]
     assert [fault.pointer for fault in faults_of_matches(one_campaign, sources)] == ["/rules"] * count
@@ -114,7 +114,7 @@ def test_items_are_matched_only_where_events_may_have_some(topics, event_type, c
     ],
 )
 def test_earlier_orders_are_read_only_for_expressions_that_name_them(text, reads):
-    """Within free data, a field may be that of a member."""
+    """A field `orderCount` within free data may belong to a member, so it counts, too."""
     in_rule = campaign(action(1, mint(1)), action(2, mint(1), rule=text))
     in_effect = campaign(action(1, mint(1, description=("=", f"({text}) ? 'a' : 'b'"))))
     assert [campaign_reads_orders(one_campaign) for one_campaign in (in_rule, in_effect)] == [reads, reads]

@@ -29,7 +29,7 @@ SHIRTS = 'item.productCode == "shirt"'
 
 
 def order(total=None, **items):
-    """An order of items by their product codes; its total is theirs unless given."""
+    """An order of items by their product codes; its total is the sum of their totals unless given."""
     lines = [{"productCode": code, "total": Decimal(price), "quantity": 1} for code, price in items.items()]
     whole = Decimal(total if total is not None else sum(items.values()))
     event = facts(whole, basket=Basket(MEMBER_ID, whole, None, lines))
@@ -46,7 +46,8 @@ def cash(value, **params):
     return off(value, "amount", **params)
 
 
-def best(number, *effects, name="group", **values):
+def in_group(number, *effects, name="group", **values):
+    """An action in a stacking group."""
     return action(number, *effects, stacking_group_key=name, **values)
 
 
@@ -102,8 +103,14 @@ def test_example_2_only_the_exclusive_campaign_applies(priority):
 
 
 def a_b_c(**points):
+    """A campaign with three actions in one group: 10 % off, 5.00 off, and 300 points, which are worth 9.00."""
     return campaign(
-        best(1, off(10)), best(2, cash(5)), best(3, mint(300)), groups=[group()], accounts=[POINTS_ACCOUNT], **points
+        in_group(1, off(10)),
+        in_group(2, cash(5)),
+        in_group(3, mint(300)),
+        groups=[group()],
+        accounts=[POINTS_ACCOUNT],
+        **points,
     )
 
 
@@ -134,7 +141,7 @@ def test_example_3_what_a_limit_leaves_decides():
 
 
 def shirt_and_mug(scope, per):
-    return campaign(best(1, off(20)), best(2, cash(5, per=per)), groups=[group(scope=scope)])
+    return campaign(in_group(1, off(20)), in_group(2, cash(5, per=per)), groups=[group(scope=scope)])
 
 
 def test_example_4_each_item_takes_its_best_action():
@@ -157,19 +164,21 @@ def test_example_5_a_later_discount_is_cut():
     assert statuses(evaluation) == [(1, "executed"), (2, "partial")]
 
 
-@pytest.mark.parametrize(("least", "applies"), [(68, False), (60, True)])
-def test_example_8_rules_see_what_discounts_left(least, applies):
+@pytest.mark.parametrize(("minimum", "applies"), [(68, False), (60, True)])
+def test_example_8_rules_see_what_discounts_left(minimum, applies):
     evaluation = run(
         order(shirt=30, trousers=40),
-        campaign(action(1, off(20, itemFilter=("=", SHIRTS))), action(2, mint(1), rule=f"orderAfter.total >= {least}")),
+        campaign(
+            action(1, off(20, itemFilter=("=", SHIRTS))), action(2, mint(1), rule=f"orderAfter.total >= {minimum}")
+        ),
     )
     assert discounts(evaluation) == [(1, 6)]
     assert statuses(evaluation) == [(1, "executed"), *([(2, "executed")] if applies else [])]
 
 
 def test_example_9_without_the_winner_the_next_best_wins():
-    winner = campaign(best(1, off(30)), groups=[group()], campaign_id=1, active=False)
-    others = campaign(best(2, off(20)), best(3, off(10)), groups=[group()], campaign_id=2)
+    winner = campaign(in_group(1, off(30)), groups=[group()], campaign_id=1, active=False)
+    others = campaign(in_group(2, off(20)), in_group(3, off(10)), groups=[group()], campaign_id=2)
     assert discounts(run(order(100), winner, others)) == [(2, 20)]
 
 
@@ -180,12 +189,12 @@ def test_example_9_without_the_winner_the_next_best_wins():
     ("mode", "action_numbers"), [("first", [1]), ("best", [3]), ("worst", [2]), ("all", [1, 2, 3])]
 )
 def test_the_mode_decides_which_actions_apply(mode, action_numbers):
-    tested_campaign = campaign(best(1, cash(5)), best(2, cash(3)), best(3, cash(9)), groups=[group(mode)])
+    tested_campaign = campaign(in_group(1, cash(5)), in_group(2, cash(3)), in_group(3, cash(9)), groups=[group(mode)])
     assert [number for number, _ in discounts(run(order(100), tested_campaign))] == action_numbers
 
 
 def test_an_inactive_group_does_not_restrict_its_actions():
-    tested_campaign = campaign(best(1, cash(5)), best(2, cash(3)), groups=[group("best", active=False)])
+    tested_campaign = campaign(in_group(1, cash(5)), in_group(2, cash(3)), groups=[group("best", active=False)])
     assert discounts(run(order(100), tested_campaign)) == [(1, 5), (2, 3)]
 
 
@@ -194,13 +203,13 @@ def test_an_inactive_group_does_not_restrict_its_actions():
     [("best", [(1, 20), (2, 5)]), ("worst", [(1, 2), (2, 5)]), ("first", [(1, 22)]), ("all", [(1, 22), (2, 10)])],
 )
 def test_the_mode_holds_for_each_item(mode, amounts):
-    tested_campaign = campaign(best(1, off(20)), best(2, cash(5, per="item")), groups=[group(mode, "item")])
+    tested_campaign = campaign(in_group(1, off(20)), in_group(2, cash(5, per="item")), groups=[group(mode, "item")])
     assert discounts(run(order(coat=100, mug=10), tested_campaign)) == amounts
 
 
 def test_the_worst_discount_applies_to_each_item():
     tested_campaign = campaign(
-        best(1, cash(5, per="item")), best(2, cash(1, per="item")), groups=[group("worst", "item")]
+        in_group(1, cash(5, per="item")), in_group(2, cash(1, per="item")), groups=[group("worst", "item")]
     )
     assert discounts(run(order(coat=100, mug=10), tested_campaign)) == [(2, 2)]
 
@@ -208,9 +217,9 @@ def test_the_worst_discount_applies_to_each_item():
 def test_an_action_that_loses_two_items_equally_is_beaten_by_the_first_winner():
     """The 20 % win the coat, the 10.00 the mug; 3.00 off each lose 3.00 to both."""
     tested_campaign = campaign(
-        best(1, off(20)),
-        best(2, cash(10, itemFilter=("=", "item.total == 10.0"))),
-        best(3, cash(3, per="item")),
+        in_group(1, off(20)),
+        in_group(2, cash(10, itemFilter=("=", "item.total == 10.0"))),
+        in_group(3, cash(3, per="item")),
         groups=[group("best", "item")],
     )
     assert discounts(run(order(coat=100, mug=10), tested_campaign)) == [(1, 20), (2, 10)]
@@ -221,23 +230,23 @@ def test_an_action_that_loses_two_items_equally_is_beaten_by_the_first_winner():
 
 
 def test_of_equal_actions_the_first_wins_by_priority_campaign_and_index():
-    first = campaign(best(5, cash(10), priority=2, action_index=0), groups=[group()], campaign_id=2)
+    first = campaign(in_group(5, cash(10), priority=2, action_index=0), groups=[group()], campaign_id=2)
     second = campaign(
-        best(3, cash(10), priority=2, action_index=1),
-        best(4, cash(10), priority=2, action_index=0),
+        in_group(3, cash(10), priority=2, action_index=1),
+        in_group(4, cash(10), priority=2, action_index=0),
         groups=[group()],
         campaign_id=1,
     )
     assert discounts(run(order(100), first, second)) == [(4, 10)]
-    urgent = campaign(best(9, cash(10), priority=1), groups=[group()], campaign_id=3)
+    urgent = campaign(in_group(9, cash(10), priority=1), groups=[group()], campaign_id=3)
     assert discounts(run(order(100), first, second, urgent)) == [(9, 10)]
 
 
 def test_a_group_takes_its_turn_at_its_first_action():
     tested_campaign = campaign(
-        best(1, cash(1), priority=1),
+        in_group(1, cash(1), priority=1),
         action(2, off(50), priority=2),
-        best(3, off(10), priority=3),
+        in_group(3, off(10), priority=3),
         groups=[group()],
     )
     # The group decides on 100: 10 % is better than 1, and comes before the 50 %.
@@ -258,16 +267,18 @@ def test_without_items_a_group_of_items_decides_on_the_order():
     assert discounts(run(order(100), shirt_and_mug("item", "order"))) == [(1, 20)]
 
 
-def test_an_action_without_a_discount_is_not_the_worst():
-    tested_campaign = campaign(best(1, off(20, itemFilter=("=", "false"))), best(2, cash(5)), groups=[group("worst")])
+def test_an_action_that_takes_nothing_off_is_not_the_worst():
+    tested_campaign = campaign(
+        in_group(1, off(20, itemFilter=("=", "false"))), in_group(2, cash(5)), groups=[group("worst")]
+    )
     assert discounts(run(order(shirt=30), tested_campaign)) == [(2, 5)]
 
 
 def test_losers_use_no_limit_and_leave_no_points():
     limit = {"scope": "member", "type": "points", "period": "monthly", "limit": 300}
     tested_campaigns = [
-        campaign(best(1, mint(100)), limit_rules=(limit,), groups=[group()], accounts=[POINTS_ACCOUNT]),
-        campaign(best(2, cash(5)), groups=[group()], campaign_id=2),
+        campaign(in_group(1, mint(100)), limit_rules=(limit,), groups=[group()], accounts=[POINTS_ACCOUNT]),
+        campaign(in_group(2, cash(5)), groups=[group()], campaign_id=2),
     ]
     bench = Bench(*tested_campaigns, accounts=[POINTS_ACCOUNT])
     evaluation = bench.run(order(100))
@@ -276,8 +287,10 @@ def test_losers_use_no_limit_and_leave_no_points():
 
 
 def test_an_action_over_its_limit_does_not_compete():
-    tested_campaign = campaign(best(1, off(50)), best(2, off(10)), groups=[group()], max_transactions_per_member=0)
-    other = campaign(best(3, cash(1)), groups=[group()], campaign_id=2)
+    tested_campaign = campaign(
+        in_group(1, off(50)), in_group(2, off(10)), groups=[group()], max_transactions_per_member=0
+    )
+    other = campaign(in_group(3, cash(1)), groups=[group()], campaign_id=2)
     evaluation = run(order(100), tested_campaign, other)
     assert statuses(evaluation) == [(1, "skipped"), (2, "skipped"), (3, "executed")]
     assert evaluation.effects[0].error["type"] == "/problems/limit-reached"
@@ -285,8 +298,8 @@ def test_an_action_over_its_limit_does_not_compete():
 
 def test_the_worth_of_an_action_is_that_of_all_its_effects():
     tested_campaign = campaign(
-        best(1, cash(4), mint(100), effect("assign-coupon", couponBookKey="cup")),
-        best(2, cash(8)),
+        in_group(1, cash(4), mint(100), effect("assign-coupon", couponBookKey="cup")),
+        in_group(2, cash(8)),
         groups=[group()],
         accounts=[POINTS_ACCOUNT],
     )
@@ -320,15 +333,15 @@ def test_a_trial_of_coupons_is_undone_and_repeated_only_if_it_wins():
         assigned_keys.append(params["couponBookKey"])
         return Performed(Decimal(1), worth=Decimal(2))
 
-    cup = best(1, effect("assign-coupon", couponBookKey="cup"))
+    cup = in_group(1, effect("assign-coupon", couponBookKey="cup"))
     badge = effect("assign-badge", badgeKey="b")
-    tested_campaign = campaign(cup, best(2, cash(1), badge), groups=[group()])
+    tested_campaign = campaign(cup, in_group(2, cash(1), badge), groups=[group()])
     bench = {"executors": {"assign-coupon": assign}, "attempt": attempt}
     evaluation = run(order(100), tested_campaign, **bench)
     assert [(outcome.effect_id, outcome.worth) for outcome in evaluation.effects] == [("assign-coupon", 2)]
     # Only the action with coupons was tried, before anything was assigned.
     assert (assignments_at_trials, assigned_keys) == ([0], ["cup"])
-    better = campaign(best(3, cash(3)), groups=[group()], campaign_id=2)
+    better = campaign(in_group(3, cash(3)), groups=[group()], campaign_id=2)
     assert discounts(run(order(100), tested_campaign, better, **bench)) == [(3, 3)]
     assert assigned_keys == ["cup"]
 
@@ -340,19 +353,19 @@ def test_an_authorization_tries_coupons_to_compare_them_and_assigns_none():
         assigned_keys.append(params["couponBookKey"])
         return Performed(Decimal(1), worth=Decimal(2))
 
-    cup = best(1, effect("assign-coupon", couponBookKey="cup"))
+    cup = in_group(1, effect("assign-coupon", couponBookKey="cup"))
     tested_campaign = campaign(
-        cup, best(2, cash(1)), action(3, effect("assign-coupon", couponBookKey="mug")), groups=[group()]
+        cup, in_group(2, cash(1)), action(3, effect("assign-coupon", couponBookKey="mug")), groups=[group()]
     )
     bench = Bench(tested_campaign, accounts=[POINTS_ACCOUNT], executors={"assign-coupon": assign})
     assert statuses(bench.run(order(100), mode="authorize")) == [(1, "authorized"), (3, "authorized")]
-    # This was the trial.
+    # The cup was assigned only by the trial.
     assert assigned_keys == ["cup"]
 
 
-def test_effects_of_a_winner_that_are_no_discounts_happen_once():
+def test_effects_of_a_winner_other_than_discounts_are_executed_once_and_not_for_each_item():
     tested_campaign = campaign(
-        best(1, off(20), mint(7)), best(2, cash(5, per="item"), mint(5)), groups=[group(scope="item")]
+        in_group(1, off(20), mint(7)), in_group(2, cash(5, per="item"), mint(5)), groups=[group(scope="item")]
     )
     bench = Bench(tested_campaign)
     bench.run(order(coat=100, mug=10, cup=10))
@@ -361,11 +374,11 @@ def test_effects_of_a_winner_that_are_no_discounts_happen_once():
 
 def test_a_failed_rule_and_an_aborted_campaign_take_no_part():
     tested_campaign = campaign(
-        best(1, off(50), rule="order.total / 0 > 1", abort_evaluation_on_error=True),
-        best(2, off(40)),
+        in_group(1, off(50), rule="order.total / 0 > 1", abort_evaluation_on_error=True),
+        in_group(2, off(40)),
         groups=[group()],
     )
-    other = campaign(best(3, cash(1)), groups=[group()], campaign_id=2)
+    other = campaign(in_group(3, cash(1)), groups=[group()], campaign_id=2)
     assert discounts(run(order(100), tested_campaign, other)) == [(3, 1)]
     assert reasons_of_actions(order(100), tested_campaign, other)[2][0] == "ABORTED"
 
@@ -406,8 +419,8 @@ def test_of_several_exclusive_campaigns_the_first_priority_or_their_group_decide
 
 
 def test_in_a_group_an_exclusive_campaign_precedes_the_others():
-    exclusive_campaign = campaign(best(1, off(10), priority=5), exclusive=True, groups=[group()])
-    better = campaign(best(2, off(50)), campaign_id=2, groups=[group()])
+    exclusive_campaign = campaign(in_group(1, off(10), priority=5), exclusive=True, groups=[group()])
+    better = campaign(in_group(2, off(50)), campaign_id=2, groups=[group()])
     assert discounts(run(order(100), exclusive_campaign, better)) == [(1, 10)]
     assert reasons_of_actions(order(100), exclusive_campaign, better)[2] == ("NOT_COMBINABLE", 1)
 
@@ -449,7 +462,7 @@ def test_an_amount_per_item_is_at_most_the_item():
     assert (outcome.status, outcome.discount.requested, outcome.discount.amount) == ("partial", 10, 7)
 
 
-def test_the_remainder_of_the_order_follows_each_discount():
+def test_each_discount_reduces_the_remainder_of_the_order_that_rules_see():
     event = order(shirt=30, mug=10)
     tested_campaign = campaign(
         action(1, off(50, itemFilter=("=", SHIRTS))),
@@ -485,8 +498,10 @@ def evaluate_in_order(settings_of_actions, exclusive, prices, places):
     for place in places:
         one, name, priority, campaign_id, holds = settings_of_actions[place]
         rule = "true" if holds else "order.total < 0.0"
-        number = action(place, one, priority=priority, stacking_group_key=name, rule=rule, campaign_id=campaign_id)
-        actions.setdefault(campaign_id, []).append(number)
+        stored_action = action(
+            place, one, priority=priority, stacking_group_key=name, rule=rule, campaign_id=campaign_id
+        )
+        actions.setdefault(campaign_id, []).append(stored_action)
     campaigns = [
         campaign(
             *campaign_actions,
@@ -524,13 +539,13 @@ def test_a_money_limit_that_cuts_a_discount_decides_what_it_is_worth():
 
     limit = {"scope": "campaign", "type": "money", "period": "total", "limit": 4}
     limited_campaign = campaign(
-        best(1, off(50, per="item")),
+        in_group(1, off(50, per="item")),
         groups=[group()],
         limit_rules=(limit,),
         allow_partial_application_on_limit=True,
         currency="EUR",
     )
-    other = campaign(best(2, cash(5)), best(3, cash(3)), groups=[group()], campaign_id=2)
+    other = campaign(in_group(2, cash(5)), in_group(3, cash(3)), groups=[group()], campaign_id=2)
     assert discounts(run(in_euros(), limited_campaign, other)) == [(2, 5)]
     evaluation = run(in_euros(), limited_campaign)
     assert discounts(evaluation) == [(1, 4)]

@@ -16,6 +16,7 @@ AT_LEAST_50, MORE_THAN_50 = TotalThreshold(Decimal(50)), TotalThreshold(Decimal(
 
 
 def only_false(rule, total=40):
+    """The threshold that the only false part of a rule compares the order's total with, or None."""
     node = parse(rule)
     trace = explain(
         node, ENVIRONMENT, {"order": {"total": Decimal(total), "subTotal": Decimal(1), "channel": None, "items": []}}
@@ -76,11 +77,11 @@ def test_the_missing_amount_is_in_hundredths(threshold, total, shortfall):
     st.decimals(0, 10**9, places=3),
     st.booleans(),
 )
-def test_the_missing_amount_suffices_and_a_hundredth_less_does_not(least, total, is_strict):
+def test_the_missing_amount_suffices_and_a_hundredth_less_does_not(minimum, total, is_strict):
     def reaches(amount):
-        return amount > least if is_strict else amount >= least
+        return amount > minimum if is_strict else amount >= minimum
 
     if not reaches(total):
-        shortfall = TotalThreshold(least, is_strict).shortfall(total)
+        shortfall = TotalThreshold(minimum, is_strict).shortfall(total)
         assert reaches(total + shortfall)
         assert not reaches(total + shortfall - Decimal("0.01"))

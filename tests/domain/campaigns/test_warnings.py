@@ -13,7 +13,7 @@ from tests.builders.missions import mission
 MIDNIGHT = "now.getHours() == 0"
 
 
-def texts(text, *, is_condition=True):
+def warnings_in(text, *, is_condition=True):
     """The code of each warning and the part of the text that it is about."""
     warnings = warnings_of("/rules/expression", parse(text), is_condition=is_condition)
     assert all(warning.pointer == "/rules/expression" for warning in warnings)
@@ -31,8 +31,8 @@ def texts(text, *, is_condition=True):
     ],
 )
 def test_a_condition_on_the_calendar_of_now_has_a_warning(text, part):
-    assert texts(text) == [("NOW_IN_CONDITION", part)]
-    assert texts(text, is_condition=False) == []
+    assert warnings_in(text) == [("NOW_IN_CONDITION", part)]
+    assert warnings_in(text, is_condition=False) == []
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_a_condition_on_the_calendar_of_now_has_a_warning(text, part):
     ],
 )
 def test_other_conditions_on_times_have_no_warning(text):
-    assert texts(text) == []
+    assert warnings_in(text) == []
 
 
 def test_a_macro_variable_called_now_is_not_the_time():
@@ -52,12 +52,12 @@ def test_a_macro_variable_called_now_is_not_the_time():
         "[event.externalEventDate].exists(now, now.getHours() == 0)",
         "[now.getHours()].exists(now, now == 0)",
     )
-    assert texts(inside) == [("shadowed-variable", inside)]
-    assert ("NOW_IN_CONDITION", "now.getHours()") in texts(outside)
+    assert warnings_in(inside) == [("shadowed-variable", inside)]
+    assert ("NOW_IN_CONDITION", "now.getHours()") in warnings_in(outside)
 
 
 def test_warnings_are_in_the_order_of_the_text():
-    assert texts("7 / 2 > 3 && now.getHours() == 0 && 7 / 2 > 3") == [
+    assert warnings_in("7 / 2 > 3 && now.getHours() == 0 && 7 / 2 > 3") == [
         ("integer-division", "7 / 2"),
         ("NOW_IN_CONDITION", "now.getHours()"),
         ("integer-division", "7 / 2"),
@@ -106,6 +106,6 @@ def test_warnings_about_a_filter_of_items_know_the_item():
     assert [(warning.code, warning.pointer) for warning in warnings] == [
         ("shadowed-variable", "/effects/items/0/params/2/expression")
     ]
-    # There is no such variable elsewhere.
+    # Outside a filter of items there is no variable `item` that could be shadowed.
     counting = mint(("=", "order.items.exists(item, item.total > 1.0) ? 1.0 : 0.0"))
     assert warnings_of_action(compile_action(action(1, counting))) == []

@@ -1,4 +1,4 @@
-"""What is left of a coupon book, and which codes it takes."""
+"""What is left of a coupon book, which codes it takes, and what is left of the lots of its coupons."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from tests.builders.coupon_values import coupon_book
     ],
 )
 def test_the_stock_is_the_rest_of_the_limits(book, stock):
+    """3 coupons are assigned."""
     assert stock_left(coupon_book(total_assigned=Decimal(3), **book)) == stock
 
 
@@ -59,6 +60,7 @@ def test_a_list_takes_different_codes():
 
 
 def lot(**values):
+    """A lot of 3 coupons, of which 1 is used."""
     plain = dict.fromkeys(CouponLot.__slots__)
     return CouponLot(**{**plain, "amount": Decimal(3), "amount_used": Decimal(1), "amount_owed": Decimal(0), **values})
 
@@ -88,7 +90,7 @@ def test_the_last_expiry_is_that_of_all_lots():
 
 
 def card(remaining, amount=1, **values):
-    """A lot of value coupons of 12 each, of which as many are used as the remaining value leaves."""
+    """A lot of value coupons of 12 each, none of which is used up."""
     values = {"value": Decimal(12), "remaining_value": Decimal(remaining), "amount": Decimal(amount), **values}
     return lot(**{"amount_used": Decimal(0), **values})
 
@@ -97,7 +99,7 @@ def card(remaining, amount=1, **values):
     ("amount", "remaining", "discount", "used_coupons", "rest"),
     [(1, 12, "11.99", 0, "0.01"), (1, 12, 12, 1, 0), (2, 24, 11, 0, 13), (2, 24, 12, 1, 12), (2, 24, 13, 1, 11)],
 )
-def test_a_use_of_value_coupons_uses_up_those_that_the_rest_does_not_need(
+def test_a_use_of_value_coupons_uses_up_the_coupons_that_the_remaining_value_does_not_need(
     amount, remaining, discount, used_coupons, rest
 ):
     before = card(remaining, amount)

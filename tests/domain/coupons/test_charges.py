@@ -32,12 +32,14 @@ class Shop:
         self.charge = PointsCharge(self.session, keys, lambda number: FIRST_ID + number)
 
     def pay(self, price, book=None, **details):
+        """Charge a price; returns the id of its transaction, or None if no points move."""
         return self.charge.pay(WALLET, book or coupon_book(), Decimal(price), UsageDetails(**details), "key-1")
 
     def balance(self, number=1):
         return self.session.holding(WALLET, number).current
 
     def transaction(self, number, **values):
+        """Store a burn of 10 points; returns its id, which is `number`."""
         plain = {
             "ledger_transaction_id": number,
             "ledger_account_id": 1,
@@ -139,7 +141,7 @@ def test_a_pending_burn_of_the_member_is_captured_instead():
     [step] = shop.session.steps
     assert isinstance(step, Capture)
     assert shop.balance() == 40
-    # A capture is no new transaction.
+    # The capture used no id of a new transaction.
     assert shop.pay(1) == FIRST_ID
 
 

@@ -34,7 +34,7 @@ CONTEXT = context_of(
         ("audiences == ['new', 'vip'] && tiers == ['base', 'silver']", True),
         ("member.profile.city == 'Rosario'", True),
         ("now.getHours() == 12", True),
-        # What cannot be evaluated does not hold.
+        # A condition that cannot be evaluated is not met.
         ("balances.nothing > 0", False),
         ("1 / (balances.points > 5 ? 0 : 1) > 0", False),
     ],
@@ -58,7 +58,7 @@ def test_a_book_without_a_condition_admits_every_member():
         ({"expression": "order.total > 5"}, ["/condition/expression"]),
     ],
 )
-def test_another_condition_is_refused(condition, pointers):
+def test_a_condition_that_is_malformed_or_not_about_the_member_is_refused(condition, pointers):
     with pytest.raises(InvalidRequest) as caught:
         check_condition(condition)
     assert [fault.pointer for fault in caught.value.faults] == pointers

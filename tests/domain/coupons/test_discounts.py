@@ -15,7 +15,7 @@ def decimal(text):
 
 
 @pytest.mark.parametrize(
-    ("kind", "amount", "total", "most", "discount"),
+    ("kind", "amount", "total", "maximum", "discount"),
     [
         ("amount", "5", "37.6", None, "5"),
         ("amount", "5", "3.2", None, "3.2"),
@@ -31,13 +31,13 @@ def decimal(text):
         ("amount", None, "37.6", None, None),
     ],
 )
-def test_a_discount_follows_the_settings_of_its_book(kind, amount, total, most, discount):
-    book = coupon_book(discount_type=kind, discount_amount=decimal(amount), max_discount_per_use=decimal(most))
+def test_a_discount_follows_the_settings_of_its_book(kind, amount, total, maximum, discount):
+    book = coupon_book(discount_type=kind, discount_amount=decimal(amount), max_discount_per_use=decimal(maximum))
     assert discount_of(book, decimal(total)) == decimal(discount)
 
 
 @pytest.mark.parametrize(
-    ("remaining", "total", "most", "discount"),
+    ("remaining", "total", "maximum", "discount"),
     [
         (None, "100", None, "50"),
         (None, None, None, "50"),
@@ -46,12 +46,13 @@ def test_a_discount_follows_the_settings_of_its_book(kind, amount, total, most, 
         ("30", "100", "12", "12"),
     ],
 )
-def test_a_value_coupon_gives_what_remains_of_its_value(remaining, total, most, discount):
-    settings = {"face_value": Decimal(50), "max_discount_per_use": decimal(most)}
+def test_a_value_coupon_gives_what_remains_of_its_value(remaining, total, maximum, discount):
+    """The face value is 50; an unknown remaining value (None) is the face value."""
+    settings = {"face_value": Decimal(50), "max_discount_per_use": decimal(maximum)}
     book = coupon_book(is_value_coupon=True, **settings)
     assert discount_of(book, decimal(total), decimal(remaining)) == decimal(discount)
-    # Other books give their discount.
-    other = coupon_book(discount_type="amount", discount_amount=Decimal(5), **settings)
-    assert discount_of(other, decimal(total), decimal(remaining)) == 5
-    without = coupon_book(is_value_coupon=True, discount_type="amount", discount_amount=Decimal(5))
-    assert discount_of(without, Decimal(100)) == 5
+    # Books without value coupons, or without a face value, give the discount of the book.
+    no_value_coupon = coupon_book(discount_type="amount", discount_amount=Decimal(5), **settings)
+    assert discount_of(no_value_coupon, decimal(total), decimal(remaining)) == 5
+    no_face_value = coupon_book(is_value_coupon=True, discount_type="amount", discount_amount=Decimal(5))
+    assert discount_of(no_face_value, Decimal(100)) == 5

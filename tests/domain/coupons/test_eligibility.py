@@ -33,6 +33,7 @@ def facts(**fields):
 
 
 def slugs(book, member_facts=None, attempt=None, without=()):
+    """The slugs of all exclusions of a member from a book, but for those named by `without`."""
     return [
         exclusion.slug
         for exclusion in exclusions(book, member_facts or facts(), attempt or Attempt(ASSIGN_AND_USE), without)
@@ -153,7 +154,7 @@ def test_the_refusal_names_the_number_that_is_left(stock, amount, text):
     assert str(refusal) == text
 
 
-def test_one_code_of_a_list_suffices_for_any_amount():
+def test_one_free_code_of_a_list_suffices_for_an_assignment_of_any_amount():
     assert slugs(coupon_book(type=LIST), facts(stock_left=Decimal(1)), Attempt(ASSIGN, Decimal(5))) == []
     assert slugs(coupon_book(type=LIST), facts(stock_left=Decimal(0)), Attempt(ASSIGN)) == ["coupon-out-of-stock"]
 
@@ -232,6 +233,7 @@ def test_all_exclusions_are_listed_in_order_and_the_first_is_raised():
     member_facts = facts(is_active=False, stock_left=Decimal(0))
     attempt = Attempt(ASSIGN_AND_USE, amount_discounted=Decimal(2), order_total=Decimal(29))
     all_exclusions = list(exclusions(book, member_facts, attempt))
+    # A book that is archived and not valid yet cannot have these two.
     exclusive = {"coupon-book-not-published", "coupon-book-expired"}
     assert [exclusion.slug for exclusion in all_exclusions] == [
         exclusion.slug for exclusion in EXCLUSIONS if exclusion.slug not in exclusive
@@ -258,7 +260,7 @@ def test_the_bypass_skips_only_the_limits_of_periods():
     ]
 
 
-def test_a_list_depends_on_unused_and_assignable_coupons():
+def test_a_list_of_books_excludes_a_member_who_can_neither_be_assigned_nor_use_a_coupon():
     book = coupon_book(
         max_assigned_per_member=1, assignment_required_points=Decimal(10), usage_required_points=Decimal(5)
     )

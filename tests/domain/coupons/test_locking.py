@@ -1,4 +1,7 @@
-"""Locked coupons: the coupon or stock that a lock keeps for its member, and its release."""
+"""Locked coupons: the coupon or stock that a lock keeps for its member, and its release.
+
+A lock with `auto_assign` keeps a coupon of the stock, which its use assigns; without it, one that the member has.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,7 @@ def test_the_lot_that_is_not_locked_is_used():
     assert use.coupon_lot_id == later.coupon_lot_id
 
 
-def test_locks_of_one_member_leave_the_coupons_of_another():
+def test_a_lock_of_one_member_does_not_prevent_uses_of_another():
     shop = shared_coupon()
     shop.assign(ANA)
     shop.assign(BEN)
@@ -67,7 +70,7 @@ def test_locks_of_one_member_leave_the_coupons_of_another():
         shop.use(ANA)
 
 
-def test_a_lock_of_one_code_leaves_the_other_codes():
+def test_a_lock_of_one_code_does_not_prevent_uses_of_other_codes():
     shop = Shop()
     first, second = (shop.state.coupons[shop.assign().coupon_id] for _ in range(2))
     lock = shop.lock(coupon=second)
@@ -95,7 +98,7 @@ def test_a_lock_of_the_stock_keeps_a_code_until_its_use_assigns_it():
     lock = shop.lock(auto_assign=True)
     assert (lock.coupon_id, lock.coupon_lot_id, lock.reserves_stock) == (1, None, True)
     assert shop.state.books[12].total_assigned == 0
-    # The next one is given the code after it.
+    # The next assignment gets the second code.
     assert shop.assign(BEN).coupon_id == 2
     with pytest.raises(CouponLocked, match=r"The code C-1 is locked\."):
         shop.assign(BEN, coupon=shop.state.coupons[1])
@@ -112,7 +115,7 @@ def test_a_member_with_a_locked_code_is_assigned_another_code():
     assert use.coupon_id == 2
     with pytest.raises(CouponLocked):
         shop.use()
-    # A book for all has no other one.
+    # A book with one shared code has no other code.
     single = shared_coupon()
     single.lock(auto_assign=True)
     with pytest.raises(CouponLocked):
@@ -189,7 +192,7 @@ def test_locks_count_against_the_assignments_of_a_shared_code():
         shop.assign()
 
 
-def test_locks_of_other_codes_leave_those_of_a_code_of_its_own():
+def test_locks_of_other_codes_do_not_count_against_the_maximum_of_a_code():
     shop = Shop(max_assigned_per_coupon=1)
     shop.lock(auto_assign=True)
     with pytest.raises(OutOfStock):
@@ -197,7 +200,7 @@ def test_locks_of_other_codes_leave_those_of_a_code_of_its_own():
     assert shop.assign(BEN).coupon_id == 2
 
 
-def test_locks_of_the_stock_count_against_the_quota_and_others_do_not():
+def test_a_lock_counts_against_the_quota_only_if_it_reserves_stock():
     shop = Shop(max_assigned_per_member=3)
     shop.assign()
     shop.lock()
@@ -226,7 +229,7 @@ def test_a_book_stores_the_end_of_its_longest_lock():
     for hours in (1, 3, 2):
         shop.lock(ends_in=timedelta(hours=hours))
     assert shop.state.books[12].locked_until == NOW + timedelta(hours=3)
-    # Another work may have stored the end of a longer one, or of none.
+    # The book is loaded again; another unit of work may have stored a later end since, or none.
     for hours, last in ((5, 5), (None, 3)):
         stored_end = None if hours is None else NOW + timedelta(hours=hours)
         other = Shop()
@@ -246,11 +249,12 @@ def test_a_loaded_lock_that_is_ended_stays_ended_and_is_stored_with_its_use():
     shop = codeless(max_coupon_count=9)
     stored_lock = replace(shop.lock(auto_assign=True), coupon_lock_id=7)
     shop.state.take_changes()
+    # Book 12 has 4 active locks: of a stock of 9, 5 are left.
     shop.state.put_locks([stored_lock], {12: 4})
     assert shop.state.stock_left(shop.book) == 5
     ended_lock = shop.service.end_lock(stored_lock)
     shop.state.link_lock(ended_lock, 33)
-    # It is loaded again.
+    # The same lock is loaded a second time, and is still ended.
     shop.state.put_locks([stored_lock], {12: 4})
     assert shop.state.stock_left(shop.book) == 6
     [changed_lock] = shop.state.take_changes().locks

@@ -31,6 +31,6 @@ def test_a_lock_is_active_until_it_is_ended_or_its_time_is_over():
         refuse_ended(lock(), end)
 
 
-def test_a_lock_without_a_lot_keeps_something_of_the_stock():
+def test_a_lock_without_a_lot_reserves_stock():
     assert lock().reserves_stock
     assert not lock(coupon_lot_id=1).reserves_stock

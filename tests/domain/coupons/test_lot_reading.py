@@ -1,4 +1,4 @@
-"""Lots are read as far as the uses of a unit of work need them."""
+"""Lots are read in portions, only as far as the uses of a unit of work need them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from domain.coupons.lots import CouponLot, LotRange, LotReading, order_of_use
 
 NOW = datetime(2026, 3, 29, tzinfo=UTC)
 ANA, BEN = 1, 2
+# The unexpired lots of all coupons of book 12.
 BOOK = LotRange(12, None, with_expired=False)
 
 
@@ -33,7 +34,7 @@ def lot(number, member=ANA, coupon=5, expires_in=None, amount=1, used_amount=0, 
 
 
 class Store:
-    """Lots of several members, and the limits of the queries."""
+    """Lots of several members; `limits` has the members and the limit of each query."""
 
     def __init__(self, *lots, member_ids=()):
         self.stored = sorted(lots, key=order_of_use)
@@ -66,7 +67,8 @@ def test_a_range_has_lots_with_an_amount_left():
     assert not of_one_coupon.contains(lot(1, coupon=6), NOW)
 
 
-def test_each_reading_takes_eight_times_as_many():
+def test_each_reading_of_lots_has_eight_times_the_limit_of_the_one_before():
+    """There are 29 lots."""
     store = Store(*(lot(number) for number in range(1, 30)))
     reading = LotReading(store)
     read = [len(reading.read_more(ANA, BOOK, 1)) for _ in range(3)]
@@ -74,7 +76,7 @@ def test_each_reading_takes_eight_times_as_many():
     assert len(LotReading(store).read_more(ANA, BOOK, 5)) == 5
 
 
-def test_lots_are_read_for_all_members_until_theirs_end():
+def test_lots_are_read_for_all_members_of_the_unit_of_work_who_may_have_more():
     store = Store(lot(1), lot(2), lot(3, BEN), member_ids=(ANA, BEN))
     reading = LotReading(store)
     reading.read_more(ANA, BOOK, 2)
@@ -82,7 +84,7 @@ def test_lots_are_read_for_all_members_until_theirs_end():
     assert store.limits == [([ANA, BEN], 2), ([ANA], 16)]
 
 
-def test_a_lot_is_the_next_one_if_no_earlier_one_can_follow():
+def test_a_lot_is_the_next_to_use_if_all_earlier_lots_have_been_read():
     first, second = lot(1, expires_in=1), lot(2, expires_in=2)
     reading = LotReading(Store(first, second))
     assert not reading.is_next(ANA, BOOK, None)

@@ -12,7 +12,7 @@ from domain.coupons.books import CLEAR_CHARACTERS, CodePattern, check_pattern, p
 from domain.problems import InvalidRequest
 
 
-def test_by_default_codes_are_unguessable_and_plain_to_read():
+def test_by_default_codes_have_80_bits_and_no_characters_that_look_alike():
     pattern = pattern_of(None)
     assert pattern.bits >= 80
     assert not set("0O1IL2Z5S8BUV") & set(CLEAR_CHARACTERS)
@@ -36,7 +36,7 @@ def test_equal_random_numbers_give_equal_codes():
     length=st.integers(1, 100),
     alphabet=st.text(st.sampled_from("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"), min_size=2, max_size=30),
 )
-def test_a_pattern_is_accepted_if_it_is_strong_enough(length, alphabet):
+def test_a_pattern_is_accepted_if_its_characters_differ_and_its_codes_have_40_bits(length, alphabet):
     pattern = {"length": length, "alphabet": alphabet}
     if len(set(alphabet)) == len(alphabet) and len(alphabet) ** length >= 2**40:
         assert check_pattern(pattern).as_document() == {**pattern, "prefix": "", "suffix": ""}

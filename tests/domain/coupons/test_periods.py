@@ -26,6 +26,7 @@ def usage_period(book, at, zone):
 
 
 def period(zone, kind, at):
+    """The first local day of the period of a moment."""
     book = coupon_book(timezone=zone, max_usages_per_period=1, usage_period_type=kind)
     return usage_period(book, datetime.fromisoformat(at).astimezone(UTC), UTC)
 
@@ -56,7 +57,7 @@ def period(zone, kind, at):
         (SAO_PAULO, "2023-03-01T02:59:59Z", "2023-02-28", "2023-02-27", "2023-02-01"),
         (APIA, "2024-02-29T10:59:59Z", "2024-02-29", "2024-02-26", "2024-02-01"),
         (None, "2000-02-29T23:59:59Z", "2000-02-29", "2000-02-28", "2000-02-01"),
-        # The ends of months and of the year, at both edges of the earth.
+        # The ends of months and of the year, far east and far west of Greenwich.
         (APIA, "2026-01-31T10:59:59Z", "2026-01-31", "2026-01-26", "2026-01-01"),
         (APIA, "2026-01-31T11:00:00Z", "2026-02-01", "2026-01-26", "2026-02-01"),
         (NEW_YORK, "2027-01-01T04:59:59Z", "2026-12-31", "2026-12-28", "2026-12-01"),
@@ -107,7 +108,7 @@ def test_without_a_limit_there_is_no_period():
     kind=st.sampled_from(["daily", "weekly", "monthly"]),
     later=st.timedeltas(timedelta(0), timedelta(days=40)),
 )
-def test_a_period_holds_its_moment_and_never_runs_back(at, zone, kind, later):
+def test_a_period_contains_its_moment_and_that_of_a_later_moment_does_not_begin_earlier(at, zone, kind, later):
     first = period(zone, kind, at.isoformat())
     day = at.astimezone(ZoneInfo(zone)).date()
     assert first <= day < first + {"daily": timedelta(1), "weekly": timedelta(7), "monthly": timedelta(31)}[kind]

@@ -45,6 +45,7 @@ def test_a_refusal_changes_nothing_and_the_code_stays():
     shop.charge.refuses = True
     with pytest.raises(Conflict, match="no points"):
         shop.assign()
+    # The totals of coupons may differ: codes that were fetched meanwhile stay in memory.
     assert shop.snapshot()[0] == before[0]
     assert shop.snapshot()[2:] == before[2:]
     shop.charge.refuses = False
@@ -95,6 +96,7 @@ def test_a_use_above_the_limits_of_a_period_is_refused_without_the_bypass():
 
 
 def lots(shop):
+    """The amount of each lot, and how much of it is used."""
     return [(lot.amount, lot.amount_used) for lot in shop.state.lots.values()]
 
 
@@ -133,6 +135,7 @@ def test_a_reverted_assignment_takes_from_its_own_lot():
         shop.assign(expires_at=NOW + timedelta(days=1), amount=Decimal(3)),
     )
     shop.use(amount=Decimal(4))
+    # The usages 1 and 2 are the assignments. The uses 3 to 5 are of the second lot, which expires, and 6 of the first.
     shop.service.revert(4, NOTHING)
     assert lots(shop) == [(1, 1), (3, 2)]
     for assignment in (used_assignment, spare_assignment):
@@ -148,7 +151,7 @@ def test_a_reverted_assignment_takes_from_its_own_lot():
 
 
 @pytest.mark.parametrize("used_amount", [1, 3])
-def test_coupons_that_a_reversal_found_used_are_taken_when_their_use_is_reverted(used_amount):
+def test_used_coupons_of_a_reversed_assignment_are_taken_when_their_use_is_reverted(used_amount):
     shop = shared_coupon()
     assignment = shop.assign(amount=Decimal(3))
     uses = shop.use(amount=Decimal(used_amount))
@@ -171,7 +174,7 @@ def test_a_code_of_one_member_has_the_expiry_and_data_of_its_lots():
         coupon = shop.state.coupons[code.coupon_id]
         expiries_and_data.append((coupon.expired_at, coupon.custom_attributes))
         shop.use()
-    # It expires when the last of it does, with the data of what is used next.
+    # The code has the expiry of its last lot, and the data of the lot that is used next.
     assert expiries_and_data == [(NOW + timedelta(days=3), {"n": 1}), (NOW + timedelta(days=3), {"n": 2})]
     assert shop.state.coupons[code.coupon_id].custom_attributes == {"n": 2}
 
@@ -183,7 +186,7 @@ def test_the_price_depends_on_the_amount():
     assert shop.charge.taken == [15, 2, 2]
 
 
-def test_a_reversal_takes_the_unused_coupons_of_an_event():
+def test_the_reversal_of_an_assignment_takes_only_its_unused_coupons():
     shop = Shop()
     assignment = shop.assign(amount=Decimal(3))
     shop.use()
@@ -206,13 +209,13 @@ def test_a_fully_reverted_coupon_has_no_expiry_or_data():
 def test_periods_begin_at_midnight_of_the_book():
     limits = {"max_usages_per_period": 1, "max_discount_per_period": Decimal(1)}
     book = coupon_book(**limits, usage_period_type="daily", discount_period_type="monthly", timezone="Europe/Lisbon")
-    # Clocks went forward an hour in the morning of this very day.
+    # NOW is 29 March 2026: clocks in Lisbon went forward that morning, after midnight.
     assert period_starts(book, NOW, UTC) == (
         datetime(2026, 3, 29, tzinfo=UTC),
         datetime(2026, 3, 1, tzinfo=UTC),
     )
     sao_paulo = replace(book, timezone="America/Sao_Paulo")
-    # This day had no midnight there: it began at one o'clock.
+    # 4 November 2018 had no midnight in Sao Paulo: the day began at one o'clock.
     assert period_starts(sao_paulo, datetime(2018, 11, 4, 12, tzinfo=UTC), UTC)[0] == datetime(
         2018, 11, 4, 3, tzinfo=UTC
     )
@@ -287,7 +290,7 @@ def test_a_use_that_no_assignment_covers_is_reverted_by_its_own_amount():
     assert shop.state.books[12].total_usages == 0
 
 
-def test_a_reversed_use_of_an_event_is_unused_again():
+def test_a_coupon_whose_use_is_reversed_is_unused_again():
     shop = Shop()
     shop.assign()
     [use] = shop.use()

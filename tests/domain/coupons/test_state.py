@@ -21,7 +21,7 @@ ONE, ZERO = Decimal(1), Decimal(0)
 
 
 class Nothing:
-    """A source of no lots and no codes."""
+    """A source without lots and codes."""
 
     member_ids = ()
 
@@ -43,7 +43,8 @@ def state(*coupons, **settings):
     return coupon_state
 
 
-def test_a_locked_book_keeps_the_changes_of_the_unit_of_work():
+def test_a_book_that_is_loaded_again_keeps_the_changes_of_the_unit_of_work():
+    """3 are assigned and 1 is used before the book is loaded again."""
     coupon_state = state(coupon(), type="single", coupon_count=1, total_assigned=Decimal(4), total_usages=Decimal(2))
     coupon_state.move(ANA, coupon(), Decimal(3), ONE, None)
     locked_book = coupon_book(type="single", name="New name", total_assigned=Decimal(10), total_usages=Decimal(5))
@@ -53,14 +54,14 @@ def test_a_locked_book_keeps_the_changes_of_the_unit_of_work():
     assert coupon_state.original_books[12] == locked_book
 
 
-def test_a_coupon_that_is_present_keeps_its_state():
+def test_a_coupon_that_is_loaded_again_keeps_its_state():
     coupon_state = state(coupon())
     coupon_state.move(ANA, coupon(), ONE, ZERO, None)
     coupon_state.put_coupons([coupon()])
     assert coupon_state.coupons[1].total_assigned == 1
 
 
-def test_coupons_of_members_are_read_once():
+def test_the_coupons_of_a_member_that_are_loaded_again_keep_their_state():
     coupon_state = state(coupon())
     member_coupon = coupon_state.move(ANA, coupon(), ONE, ZERO, None)
     coupon_state.put_member_coupons([replace(member_coupon, amount_assigned=Decimal(9))])
@@ -69,7 +70,7 @@ def test_coupons_of_members_are_read_once():
     assert coupon_state.move(BEN, coupon(), ONE, ZERO, None).amount_assigned == 10
 
 
-def test_only_a_loaded_book_has_a_coupon_for_all():
+def test_only_a_loaded_book_has_a_shared_coupon():
     coupon_state = CouponState(NOW, Nothing())
     coupon_state.put_coupons([coupon()])
     assert (coupon_state.coupons.keys(), coupon_state.shared) == ({1}, {})
@@ -83,7 +84,7 @@ def test_a_code_is_found_in_its_book():
         coupon_state.by_code(coupon_state.books[12], "B")
 
 
-def test_the_coupon_for_all_is_assigned_unless_there_is_none():
+def test_the_shared_coupon_is_assigned_if_there_is_one():
     coupon_state = state(coupon(), type="single")
     assert coupon_state.to_assign(ANA, coupon_state.books[12], None, ONE).coupon_id == 1
     empty = state(type="single")
@@ -142,7 +143,7 @@ def lot(number, expires_in=None, **values):
     return replace(CouponLot(1, number, ANA, 1, 12, ONE, ZERO, ZERO, None, None, {}, expired_at, NOW, NOW), **values)
 
 
-def test_the_next_lot_is_stored_or_of_the_unit_of_work():
+def test_the_next_lot_is_a_stored_lot_or_a_new_one_of_the_unit_of_work():
     coupon_state = state_with_supply(lots=[lot(5, expires_in=3)])
     coupon_state.store_lot(lot(-1, expires_in=2))
     of_book = LotRange(12, None, with_expired=False)
@@ -244,7 +245,7 @@ def test_a_use_counts_in_the_periods_in_which_it_took_place(settings, used_at, t
     assert coupon_state.totals(ANA, 12) == UsageTotals()
 
 
-def test_changes_are_returned_once():
+def test_changes_are_returned_only_once():
     coupon_state = state(coupon(2, "B"), coupon())
     coupon_state.put_coupons([coupon(3, "C")], new=True)
     for number in (2, 1, 3):
@@ -263,7 +264,7 @@ def test_changes_are_returned_once():
     )
 
 
-def test_a_lot_that_is_present_keeps_its_state():
+def test_a_lot_that_is_loaded_again_keeps_its_state():
     coupon_state = state(coupon())
     coupon_state.put_lots([lot(8)])
     assert coupon_state.lots == {8: lot(8)}

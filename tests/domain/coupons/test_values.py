@@ -1,4 +1,4 @@
-"""Value coupons: each has a value of its own, from which uses take."""
+"""Value coupons: each has its own value, from which uses take a part."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def cards(**settings):
     return shared_coupon(is_value_coupon=True, face_value=Decimal(20), **settings)
 
 
-def test_assigned_value_coupons_have_their_whole_value_unless_a_rest_is_named():
+def test_assigned_value_coupons_have_their_face_value_unless_the_request_names_a_remaining_value():
     shop = cards()
     assert shop.assign(amount=Decimal(2)).remaining_value == 40
     assert shop.assign(remaining_value=Decimal(5)).remaining_value == 5
@@ -33,7 +33,7 @@ def test_a_use_takes_from_the_value_until_nothing_is_left():
         shop.use(amount_discounted=Decimal(1))
 
 
-def test_a_use_names_its_part_of_the_value_which_is_no_more_than_is_left():
+def test_a_use_names_the_part_of_the_value_that_it_takes_which_is_at_most_the_remaining_value():
     shop = cards()
     shop.assign()
     with pytest.raises(InvalidRequest) as refusal:

@@ -30,6 +30,7 @@ def matcher(code):
 
 
 def counts(record, event=None, matchers=None, audiences=None, **context):
+    """True if the mission counts the event; `context` is what its expressions see, such as the order."""
     event = event or facts()
     event = facts(**{name: getattr(event, name) for name in event.__slots__ if name != "context"})
     event.context.update(context)
@@ -110,7 +111,7 @@ def test_conditions_are_joined_by_and_or_or():
         ({"gold": 1, "silver": 0}, True, True),
         ({"gold": 1, "silver": 1}, False, True),
         ({"gold": 0, "silver": 1}, False, False),
-        # A badge that the member has never had counts as none.
+        # A badge that the member has never had counts as 0.
         ({}, False, True),
     ):
         assert counts(mission(badge_matcher=conditions(*two_conditions)), badges=badges) is all_hold
@@ -147,13 +148,13 @@ def test_points_expire_by_the_calendar(value, unit, expiry):
     ("unit", "expiry"),
     [("months", datetime(2026, 4, 7, 19, tzinfo=UTC)), ("days", datetime(2026, 3, 8, 19, tzinfo=UTC))],
 )
-def test_points_expire_by_local_days_of_the_mission(unit, expiry):
-    # Clocks are put forward there on 8 March.
+def test_points_expire_by_the_calendar_of_the_time_zone_of_the_mission(unit, expiry):
+    # Clocks in Los Angeles go forward on 8 March.
     rewarding = mission(manual_expiration={"value": 1, "unit": unit}, timezone="America/Los_Angeles")
     assert expiry_of_reward(rewarding, datetime(2026, 3, 7, 20, tzinfo=UTC)) == expiry
 
 
-def test_days_beyond_the_calendar_are_its_last_moment():
+def test_points_that_would_expire_beyond_the_calendar_expire_at_its_last_moment():
     late = datetime(9999, 1, 1, tzinfo=UTC)
     unending = mission(manual_expiration={"value": 100_000, "unit": "days"})
     assert expiry_of_reward(unending, late) == datetime.max.replace(tzinfo=UTC)
@@ -226,7 +227,7 @@ def test_a_mission_that_is_closed_to_a_member_is_refused_with_a_reason(values, a
     compile_mission(mission(audience_id=4), {}, {4: "regulars"}, {}, None).refuse_closed(NOON, ["regulars"])
 
 
-def test_points_go_to_the_account_of_the_mission_or_to_the_default_one():
+def test_points_of_a_mission_go_to_its_account_or_to_the_default_one():
     mission_account, default_account = account(2), account(1)
     assert compile_mission(mission(), {}, {}, {2: mission_account}, default_account).account == default_account
     assert (

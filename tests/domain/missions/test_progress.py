@@ -1,4 +1,8 @@
-"""How counts become achievements, also after some of them were undone."""
+"""How counts become achievements, also after a reversal of some counts.
+
+`Progress(goal, counted, times_achieved)` has the total of all counts; the counter towards the next achievement is
+the rest of the total and the goal.
+"""
 
 from __future__ import annotations
 
@@ -55,8 +59,9 @@ def test_an_imported_member_has_a_count_towards_the_present_goal(count, total):
 @pytest.mark.parametrize(
     ("before", "goal", "after"),
     [
-        # Of a greater goal all counts stay; of a smaller one at least one stays open.
+        # 2 counts towards the next achievement stay with a higher goal.
         (Progress(3, 5, 1), 5, Progress(5, 7, 1)),
+        # With a lower goal, at least one count stays to be done: 2 of 3, instead of 4.
         (Progress(5, 4, 0), 3, Progress(3, 2, 0)),
         (Progress(5, 9, 1), 3, Progress(3, 5, 1)),
         (Progress(5, 6, 1), 3, Progress(3, 4, 1)),
@@ -67,10 +72,10 @@ def test_a_new_goal_keeps_achievements_and_adds_none(before, goal, after):
 
 
 def test_the_rest_after_a_reversal_is_achieved_with_the_next_count():
-    """Seven counts of which no goal is rewarded any more, and only one may still be."""
-    left_over = Progress(3, 7, 0)
-    assert left_over.advanced(0, remaining=1).achieved == 0
-    advance = left_over.advanced(5, remaining=1)
+    """Seven counts reach the goal of 3 twice, and neither achievement is left; only one more is allowed."""
+    progress = Progress(3, 7, 0)
+    assert progress.advanced(0, remaining=1).achieved == 0
+    advance = progress.advanced(5, remaining=1)
     assert (advance.counted, advance.after) == (1, Progress(3, 8, 1))
 
 
@@ -79,23 +84,23 @@ def test_a_goal_that_was_rewarded_before_its_counts_were_reversed_is_not_achieve
     assert Progress(3, 0, 1).advanced(6, remaining=9).after == Progress(3, 6, 2)
 
 
-def test_an_achievement_of_another_event_is_not_rewarded_again():
-    # Three counts gave one reward; the first event is undone, and another one counts in its place.
+def test_a_goal_is_not_rewarded_twice_if_a_reversed_count_is_replaced():
+    # Three counts gave one reward; the first of them is reversed, and another event counts in its place.
     progress = Progress(3, 3, 1).after_reversal(1, 0, goal=3)
     advance = progress.advanced(1, remaining=100)
     assert (advance.after.counter, advance.achieved) == (3, 0)
     assert [advance.after.advanced(n, remaining=100).achieved for n in (2, 3)] == [0, 1]
 
 
-def test_the_rest_of_an_undone_achievement_is_rewarded_with_the_next_count():
-    # Of five counts the third, which had achieved the goal, is undone: the other four are worth a reward.
+def test_the_rest_of_a_reversed_achievement_is_rewarded_with_the_next_count():
+    # The third of five counts, which achieved the goal, is reversed: the other four still reach the goal.
     progress = Progress(3, 5, 1).after_reversal(1, 1, goal=3)
     assert progress.times_achieved == 0
     assert progress.advanced(1, remaining=100).achieved == 1
 
 
-def test_a_revoked_achievement_takes_the_counts_of_its_own_goal():
-    # Three counts reached a goal of three; the goal is five now, and one more was counted.
+def test_the_reversal_of_an_achievement_subtracts_the_counts_of_the_goal_that_it_had():
+    # Three counts reached a goal of three; then the goal became five (3 counts became 5), and one more was counted.
     progress = Progress(3, 3, 1).towards(5).advanced(1, remaining=100).after
     assert progress.after_reversal(1, 0, goal=5) == Progress(5, 5, 1)
     assert progress.after_reversal(2, 1, goal=3) == Progress(5, 2, 0)
@@ -125,7 +130,7 @@ def test_an_amount_equals_as_many_single_counts(progress, amount, remaining):
 
 
 @given(progresses(), GOALS)
-def test_a_new_goal_by_itself_changes_no_achievement(progress, goal):
+def test_a_new_goal_changes_no_achievement(progress, goal):
     new_progress = progress.towards(goal)
     assert (new_progress.goal, new_progress.times_achieved) == (goal, progress.times_achieved)
     assert new_progress.counted // goal == progress.counted // progress.goal

@@ -20,11 +20,13 @@ def cause(at=NOON, event=1, **values):
 
 
 def state(count=0, achieved=0, goal=3, in_period=None, **values):
+    """Ana's progress in mission 1; `in_period` has her achievements by mission and period."""
     progress = MissionProgress(Progress(goal, count, achieved), **values)
     return MissionProgressState({(ANA, 1): progress}, in_period or {})
 
 
 def numbers(advance):
+    """What an advance counted and achieved, and the total counts and achievements after it."""
     return advance.counted, advance.achieved, advance.after.counted, advance.after.times_achieved
 
 
@@ -71,7 +73,7 @@ def test_a_mission_is_achieved_up_to_its_maximum():
 
 def test_a_mission_is_achieved_up_to_the_maximum_of_a_local_period():
     daily = mission(repetition_period="daily", period_limit=2, timezone="Asia/Tokyo")
-    # At noon in London it is the 4th in Tokyo, at 16:00 the 5th.
+    # NOON is 4 March in UTC and in Tokyo; four hours later it is 5 March in Tokyo.
     missions = state(in_period={(ANA, 1, date(2026, 3, 4)): 1})
     assert missions.remaining_achievements(ANA, daily, NOON) == 1
     assert missions.remaining_achievements(ANA, daily, NOON + timedelta(hours=4)) == 2
@@ -93,12 +95,13 @@ def test_a_mission_is_achieved_up_to_the_maximum_of_a_local_period():
         (2, 0, 1),
         (3, 1, 3),
         (4, 1, 2),
-        # After a reversal: the goal that was rewarded is not rewarded again, and a count on top of it is, at once.
+        # After a reversal of counts: the goal that was rewarded needs 3 counts again, and then 3 more for the next one.
         (2, 1, 4),
+        # After a reversal of an achievement: the counts still reach the goal, which the next count achieves.
         (4, 0, 1),
     ],
 )
-def test_the_remaining_count_is_the_least_that_achieves_the_mission_again(count, achieved, remaining):
+def test_the_remaining_count_is_the_minimum_that_achieves_the_mission_again(count, achieved, remaining):
     assert state(count, achieved).remaining_count(ANA, mission(), NOON) == remaining
     assert state(count, achieved).count(mission(), remaining, cause()).achieved == 1
     assert remaining == 1 or state(count, achieved).count(mission(), remaining - 1, cause()).achieved == 0
@@ -133,7 +136,7 @@ def test_an_import_sets_the_progress_to_that_of_another_system():
     assert (missions.drain().trackings, missions.drain().progress_of_members) == ((), {})
 
 
-def test_an_import_begins_the_progress_of_a_member_without_one():
+def test_an_import_creates_the_progress_of_a_member_without_one():
     missions = MissionProgressState({}, {})
     missions.replace(mission(), Progress.from_counts(3, count=2, times_achieved=1), cause(event=None))
     changes = missions.drain()
@@ -150,7 +153,7 @@ def test_no_mission_is_achieved_more_than_nine_billion_times():
     assert state().remaining_achievements(ANA, mission(max_repetitions=2**53), NOON) == 9_000_000_000
 
 
-def test_an_event_that_counts_nothing_leaves_no_trace():
+def test_an_event_that_counts_nothing_is_not_stored():
     missions = state()
     missions.count(mission(), 0, cause())
     changes = missions.drain()
@@ -245,7 +248,7 @@ def test_drained_changes_are_not_drained_again():
     assert missions.is_reversed(stored_tracking)
 
 
-def test_changes_are_in_the_order_of_members_and_missions():
+def test_changes_are_sorted_by_member_and_mission():
     missions = MissionProgressState({}, {})
     for number in (3, 1, 2):
         missions.count(mission(mission_id=number), 1, cause())
