@@ -50,7 +50,7 @@ GRANTS = st.builds(Grant, st.frozensets(st.sampled_from(sorted(ROLES))), st.bool
 
 
 def amounts_to(grant):
-    """All single permissions of a grant: a naive model."""
+    """All permissions of a grant, also the permissions that others include: a simple model."""
     if grant.is_admin or grant.is_system_admin:
         roles = set(ROLES) | {ADMIN}
     else:
@@ -74,7 +74,7 @@ def test_a_token_is_limited_to_the_current_permissions_of_its_user(token_grant, 
 
 
 @given(GRANTS, GRANTS)
-def test_a_grant_lacks_permissions_exactly_if_it_cannot_give_them(held_grant, new_grant):
+def test_permissions_are_missing_exactly_if_the_new_grant_exceeds_the_held_one(held_grant, new_grant):
     assert (missing_permissions(held_grant, new_grant) == []) == (amounts_to(new_grant) <= amounts_to(held_grant))
 
 

@@ -15,9 +15,10 @@ AMOUNTS = st.lists(st.decimals(0, 1000, places=2), min_size=1, max_size=8)
 
 
 def shares(amount, weights, limits=None):
+    """The shares of an amount, each at most its weight or its limit."""
     numbers = [Decimal(str(weight)) for weight in weights]
-    most = numbers if limits is None else [Decimal(str(limit)) for limit in limits]
-    return [str(share) for share in allocate(Decimal(str(amount)), numbers, most, CENT)]
+    maxima = numbers if limits is None else [Decimal(str(limit)) for limit in limits]
+    return [str(share) for share in allocate(Decimal(str(amount)), numbers, maxima, CENT)]
 
 
 @pytest.mark.parametrize(
@@ -40,7 +41,7 @@ def test_a_share_beyond_its_limit_goes_to_the_others():
     assert shares(10, [50, 25, 25], limits=[2, 3, 10]) == ["2.00", "3.00", "5.00"]
 
 
-def test_finer_amounts_keep_their_digits():
+def test_an_amount_finer_than_a_cent_keeps_its_digits():
     assert shares("1.005", [1, 1]) == ["0.503", "0.502"]
 
 

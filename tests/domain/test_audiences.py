@@ -49,6 +49,7 @@ def member(profile=None, **values):
 
 
 def attributes(not_include=False, **values):
+    """A criterion on the custom attributes of a member."""
     return {"custom_attributes": {"values": values, "not_include": not_include}}
 
 
@@ -111,7 +112,7 @@ ANA = member(
         ({**attributes(not_include=True, visits=4), "tags": ["vip"]}, True),
     ],
 )
-def test_every_criterion_named_must_match(criteria, holds):
+def test_a_member_matches_if_every_named_criterion_is_met(criteria, holds):
     assert matches(ANA, **criteria) is holds
 
 
@@ -130,7 +131,7 @@ def test_an_invalid_value_of_an_attribute_is_refused_with_its_place(value):
     assert [fault.pointer for fault in refusal.value.faults] == ["/matcher/customAttributes/values/a~1b~0c"]
 
 
-def test_an_attribute_is_compared_with_a_hundred_values_at_most():
+def test_an_attribute_is_compared_with_at_most_100_values():
     assert matches(ANA, **attributes(visits=[3, *range(100, 199)]))
     assert matches(ANA, **attributes(drink="mocha", shirt="M"))
     with pytest.raises(InvalidRequest, match="a is not compared with a text of 1 to 1000 characters"):
@@ -223,7 +224,7 @@ def test_all_attributes_must_match_and_any_of_their_values(who, values):
     assert matches(who, **attributes(**values)) is all(results)
 
 
-def test_a_matcher_needs_its_type():
+def test_only_an_audience_of_the_type_attribute_matcher_has_a_matcher():
     check_matcher(ATTRIBUTE_MATCHER, NOTHING)
     check_matcher(LIST_MATCHER, None)
     for matcher_type, matcher in ((ATTRIBUTE_MATCHER, None), (LIST_MATCHER, NOTHING)):

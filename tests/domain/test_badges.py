@@ -32,6 +32,7 @@ def badge(max_amount=3, active=True, badge_id=1):
 
 
 def namer():
+    """A function that returns the ids 1, 2 and so on, each with its key."""
     numbers = count(1)
 
     def name():
@@ -46,6 +47,7 @@ def balances(**balances):
 
 
 def grant(amount=1, of=None, member_id=ANA, key=None, digest=b"", event_id=None):
+    """A change of a badge, badge 1 by default, to assign or to unassign."""
     return BadgeGrant(member_id, of or badge(), amount, key, digest, {"till": 4}, "receipt-1", event_id)
 
 
@@ -70,7 +72,8 @@ def test_a_tracking_without_a_key_gets_a_generated_one():
     assert tracking.system_unique_key == tracking.badge_tracking_key == "tracking-1"
 
 
-def test_a_change_beyond_the_bounds_is_refused_and_changes_nothing():
+def test_a_change_above_the_maximum_or_below_0_is_refused_and_changes_nothing():
+    """The maximum is 3."""
     badges = balances(ana=2)
     with pytest.raises(BadgeLimit):
         badges.assign(grant(2))
@@ -104,7 +107,7 @@ def test_badges_of_an_inactive_member_can_only_be_reverted():
     assert badges.revert(assignment.badge_tracking_id, badge()).updated_total_assigned == 0
 
 
-def test_a_refusal_says_how_much_the_member_holds():
+def test_a_refusal_names_the_number_of_the_badge_that_the_member_holds():
     badges = balances(ana=2)
     with pytest.raises(BadgeLimit, match="The member holds 2 of at most 3 of the badge Early bird"):
         badges.assign(grant(2))
@@ -135,13 +138,14 @@ def test_a_shortfall_is_not_taken_from_another_badge_or_member():
 
 
 def test_a_revert_repays_a_shortfall_only_by_its_own_amount():
-    """Three of an event are missing; an unassignment of one is reverted first, then one of two."""
+    """Three badges of an event are missing; an unassignment of one is reverted first, then an unassignment of two."""
     badges = balances()
     assignment = badges.assign(grant(3, event_id=5))
     one, two = badges.unassign(grant(1)), badges.unassign(grant(2))
     reversal = badges.reverse(assignment.badge_tracking_id, badge(), 6)
     assert reversal.missing == 3
     assert badges.revert(one.badge_tracking_id, badge()).amount_assigned == 0
+    # The trackings are the assignment, the two unassignments, and the reversal.
     assert badges.drain().trackings[3].missing == 2
     assert badges.revert(two.badge_tracking_id, badge()).amount_assigned == 0
     assert [
@@ -150,8 +154,8 @@ def test_a_revert_repays_a_shortfall_only_by_its_own_amount():
     assert badges.balance(ANA, 1) == 0
 
 
-def test_a_revert_that_only_repays_is_not_refused_above_a_lowered_maximum():
-    """What it would give is missing since an event was undone."""
+def test_a_revert_that_only_repays_a_shortfall_is_not_refused_above_a_lowered_maximum():
+    """The badge that the revert would return is missing since the event was reversed."""
     badges = balances()
     assignment = badges.assign(grant(event_id=5))
     unassignment = badges.unassign(grant())
@@ -202,7 +206,7 @@ def test_a_tracking_is_reverted_once_and_a_revert_never():
         badges.revert(back.badge_tracking_id, badge())
 
 
-def test_a_revert_keeps_to_the_bounds():
+def test_a_revert_that_would_lead_above_the_maximum_or_below_0_is_refused():
     badges = balances()
     assignment = badges.assign(grant(2))
     unassignment = badges.unassign(grant(1))
@@ -233,7 +237,7 @@ def test_a_stored_tracking_is_returned_for_its_key():
     assert later.balance(ANA, 1) == 1
 
 
-def test_news_and_changes_are_reported_once():
+def test_new_trackings_and_changes_are_returned_only_once():
     badges = balances(ben=2)
     assignment = badges.assign(grant())
     unassignment = badges.unassign(grant(member_id=BEN))
@@ -254,7 +258,7 @@ def test_news_and_changes_are_reported_once():
     assert not badges.drain()
 
 
-def test_a_reversal_gives_and_takes_within_the_bounds():
+def test_a_reversal_is_cut_at_0_and_at_the_maximum():
     badges = balances()
     assignment = badges.assign(grant(3, event_id=5))
     badges.unassign(grant(2))
@@ -299,13 +303,13 @@ def test_badges_that_a_reversal_could_not_return_are_given_when_an_assignment_is
     assert badges.balance(ANA, 1) == 3
 
 
-def test_a_reversal_never_gives_beyond_a_lowered_maximum():
+def test_a_reversal_returns_no_badge_above_a_lowered_maximum():
     badges = balances(ana=3)
     unassignment = badges.unassign(grant(1, event_id=7))
     assert badges.reverse(unassignment.badge_tracking_id, badge(max_amount=1), 8).amount_assigned == 0
 
 
-def test_unreverted_trackings_of_an_event_come_newest_first_and_reversing_them_is_no_news():
+def test_unreverted_trackings_of_an_event_are_sorted_newest_first_and_their_reversals_are_not_reported():
     badges = balances()
     first, second, third = (badges.assign(grant(event_id=5)) for _ in range(3))
     badges.assign(grant(member_id=BEN, event_id=6))
@@ -326,7 +330,7 @@ EFFECTS = (
 
 
 class ModelledBalances:
-    """Balances that are stored and reloaded at times, compared with sums over a list of the accepted changes."""
+    """Balances that are sometimes stored and reloaded, compared with sums over a list of the accepted changes."""
 
     def __init__(self, seed):
         self.chance = random.Random(seed)
@@ -419,7 +423,7 @@ class ModelledBalances:
         self.expect(refusal, effect, self.balances.revert, name, of)
 
     def repayments_by(self, entry):
-        """How much an entry's reversal repays of the missing amounts of later ones, by their places in the list."""
+        """What the reversal of an entry repays of missing amounts of later entries, by their positions in the list."""
         amount, repayments = -entry[2], {}
         for at in range(self.accepted.index(entry) + 1, len(self.accepted)):
             *place, _, _, shortfall, _ = self.accepted[at]
@@ -437,7 +441,7 @@ class ModelledBalances:
         self.accepted.append([*entry[:2], amount, back.badge_tracking_id, shortfall, "reversal"])
 
     def reverse(self):
-        """Reverse a change as an event does that undoes another."""
+        """Reverse a change, as the cancellation of its event does."""
         if unreverted := [entry for entry in self.accepted if not entry[-1]]:
             entry = self.chance.choice(unreverted)
             member, badge_id, change, name, *_ = entry
@@ -451,7 +455,7 @@ class ModelledBalances:
 
     def change_badge(self):
         """Change the maximum of a badge, or whether it is active."""
-        # A client keeps the badges that it began with.
+        # The balances keep the settings of badges until they are loaded again.
         self.store_and_load()
         badge_id = self.chance.choice([1, 2])
         self.badges[badge_id] = badge(self.chance.randint(1, 6), self.chance.random() < 0.8, badge_id)

@@ -22,7 +22,7 @@ def in_base64(content):
 
 
 @given(st.dictionaries(TEXTS, VALUES))
-def test_a_cursor_decodes_to_its_object(content):
+def test_a_cursor_decodes_to_the_encoded_object(content):
     cursor = encode_cursor(content)
     assert re.fullmatch("[A-Za-z0-9_-]+", cursor)
     assert decode_cursor(cursor) == content

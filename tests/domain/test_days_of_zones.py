@@ -17,7 +17,7 @@ from domain.missions.state import MissionProgressState, ProgressCause
 from tests.builders.campaigns import Bench, action, campaign, facts, mint
 from tests.builders.missions import NOON, mission
 
-# With clocks that change in spring and autumn, in the south too, by half an hour, at midnight, and never.
+# Clocks change in spring and autumn, in the southern hemisphere, by half an hour, at midnight, or never.
 ZONES = ["Europe/Madrid", "America/New_York", "America/Santiago", "Australia/Lord_Howe", "Asia/Beirut", "Asia/Kolkata"]
 QUARTER = timedelta(minutes=15)
 # About sixty days around each change of clocks in 2026: most other moments are far from any change.
@@ -32,8 +32,8 @@ zones = st.sampled_from(ZONES)
 
 
 @cache
-def walk(name: str) -> tuple[tuple[date, datetime, datetime], ...]:
-    """Every local day of the year with its begin and end, found by looking at every quarter of an hour."""
+def local_days(name: str) -> tuple[tuple[date, datetime, datetime], ...]:
+    """Every local day of 2026 with its begin and end, found by going through all quarters of an hour."""
     begin, zone = datetime(2025, 12, 30, tzinfo=UTC), ZoneInfo(name)
     quarters = [begin + n * QUARTER for n in range(370 * 96)]
     days = [
@@ -44,7 +44,7 @@ def walk(name: str) -> tuple[tuple[date, datetime, datetime], ...]:
 
 
 def day_of(at: datetime, name: str) -> date:
-    [day] = [day for day, begin, end in walk(name) if begin <= at < end]
+    [day] = [day for day, begin, end in local_days(name) if begin <= at < end]
     return day
 
 
@@ -56,7 +56,7 @@ def period_of(at: datetime, name: str, period: str) -> tuple[int, ...]:
 @pytest.mark.parametrize("name", ZONES)
 def test_days_begin_and_end_where_the_local_date_changes(name):
     lengths = set()
-    for day, begin, end in walk(name):
+    for day, begin, end in local_days(name):
         assert (start_of_day(day, ZoneInfo(name)), start_of_day(next_period("daily", day), ZoneInfo(name))) == (
             begin,
             end,

@@ -57,17 +57,17 @@ def test_days_and_months_are_those_of_the_zone_and_hours_are_exact(text, begin, 
 @pytest.mark.parametrize(
     ("text", "days", "seconds"), [("P1D", 3, 0), ("P5D", 7, 0), ("P2M", 64, 0), ("P1M3DT1H", 36, 3600), ("PT5S", 2, 5)]
 )
-def test_a_month_has_at_most_31_days_and_the_clocks_of_a_zone_take_at_most_two_more(text, days, seconds):
+def test_the_maximum_length_counts_31_days_for_a_month_and_two_days_for_the_clocks_of_a_zone(text, days, seconds):
     assert duration_of(text).longest == timedelta(days=days, seconds=seconds)
 
 
-def test_a_duration_beyond_the_calendar_leads_to_its_last_moment():
+def test_a_duration_that_leads_beyond_the_calendar_ends_at_the_last_moment():
     last = datetime.max.replace(tzinfo=UTC)
     for text in ("P9999Y", "P99999DT999999H", "PT999999H"):
         assert duration_of(text).after(datetime(9999, 12, 31, 23, tzinfo=UTC), UTC) == last
 
 
-# Clocks are set forward in the night of the next day.
+# Clocks in Madrid go forward in the night after this noon.
 BEFORE_SUMMER_TIME = datetime(2026, 3, 28, 12, tzinfo=UTC)
 
 
@@ -84,7 +84,7 @@ def test_a_validity_ends_after_its_duration(valid_for, end):
     assert end_of_validity(valid_for, BEFORE_SUMMER_TIME, MADRID, "P7D") == BEFORE_SUMMER_TIME + end
 
 
-def test_a_validity_of_hours_is_exact_while_clocks_are_put_back():
+def test_a_validity_of_hours_is_exact_while_clocks_go_back():
     begin = datetime(2026, 10, 25, 1, 30, tzinfo=UTC)
     assert end_of_validity("PT30M", begin, MADRID, "P7D") == begin + timedelta(minutes=30)
     assert end_of_validity("PT24H", begin, MADRID, "PT24H") == begin + timedelta(hours=24)

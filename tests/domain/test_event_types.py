@@ -1,4 +1,4 @@
-"""Forms of payloads that custom event types ask for, and built-in types in lists of both."""
+"""Forms of payloads that custom event types require, and built-in types in lists with custom ones."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_missing_value_is_refused(payload):
     assert str(caught.value) == "payload.value is missing; events of type till-opened need a number in this field."
 
 
-def test_a_built_in_type_reads_like_a_custom_one():
+def test_a_built_in_type_has_the_fields_of_a_custom_one():
     custom = CustomEventType(*[None] * len(fields(CustomEventType)))
     assert custom.is_custom_type
     assert built_in("member-created") == {

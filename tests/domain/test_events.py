@@ -41,12 +41,12 @@ STORED = LoyaltyEvent(
 )
 
 
-def test_an_event_belongs_to_a_request():
+def test_the_origin_of_a_stored_event_is_its_request():
     assert STORED.origin == EventOrigin("request-1", "shop", 5)
 
 
 @pytest.mark.parametrize(
-    ("changes", "is_waiting"),
+    ("changes", "is_captured_only"),
     [
         ({}, True),
         ({"reason": "tier"}, False),
@@ -55,8 +55,8 @@ def test_an_event_belongs_to_a_request():
         ({"evaluation_status": 2}, False),
     ],
 )
-def test_a_captured_event_waits_for_an_evaluation(changes, is_waiting):
-    assert replace(STORED, **changes).is_captured_only is is_waiting
+def test_only_a_successful_event_without_evaluation_and_reason_is_captured_only(changes, is_captured_only):
+    assert replace(STORED, **changes).is_captured_only is is_captured_only
 
 
 def test_stored_states_of_evaluation_keep_their_numbers():

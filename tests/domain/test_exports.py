@@ -28,11 +28,11 @@ def test_filters_that_are_not_set_are_none():
     ("status", "expires"),
     [("done", True), ("expired", True), ("failed", False), ("cancelled", False), ("running", False)],
 )
-def test_complete_rows_can_be_read_for_a_week(status, expires):
+def test_the_rows_of_a_complete_export_expire_after_a_week(status, expires):
     expiry = datetime(2026, 3, 11, tzinfo=UTC) if expires else None
     assert replace(EXPORT, status=status).expires_at == expiry
     assert replace(EXPORT, status=status, finished_at=None).expires_at is None
 
 
-def test_a_worker_without_progress_for_two_minutes_has_died():
-    assert ABANDONED_AFTER.total_seconds() == 120
+def test_a_job_without_progress_for_two_minutes_counts_as_abandoned():
+    assert ABANDONED.total_seconds() == 120

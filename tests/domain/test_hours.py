@@ -1,4 +1,4 @@
-"""Hours of the week by the wall clock, compared with a naive oracle, and the schedules that are refused."""
+"""Hours of the week by local time, compared with a simple model, and the schedules that are refused."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ HAPPY_HOURS = daily("15:00", "17:00")
 @pytest.mark.parametrize(
     ("at", "is_happy_hour"),
     [
+        # 28 March is before the change to summer time, 24 October before the change back.
         ("2026-03-28T13:59:59Z", False),
         ("2026-03-28T14:00:00Z", True),
         ("2026-03-29T13:00:00Z", True),
@@ -87,7 +88,7 @@ def test_a_window_from_sunday_reaches_into_monday():
     assert results == [True, True, False, True]
 
 
-def test_an_hour_that_clocks_skip_never_comes_and_one_that_they_repeat_comes_twice():
+def test_a_window_in_an_hour_that_clocks_skip_is_never_open_and_in_a_repeated_hour_twice():
     night = daily("02:00", "03:00")
     day = datetime(2026, 3, 28, 23, tzinfo=UTC)
     assert not any(hours_of(night).is_open(day + timedelta(minutes=minute), MADRID) for minute in range(23 * 60))
@@ -102,7 +103,7 @@ def test_a_whole_day_is_up_to_24_00():
     assert is_open(daily("00:00", "24:00"), "2026-03-29T01:00:00Z")
 
 
-def test_hours_are_open_at_the_ends_of_the_calendar():
+def test_hours_are_known_for_the_first_and_the_last_moment_of_the_calendar():
     first, last = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
     always = daily("00:00", "24:00")
     for zone in (MADRID, ZoneInfo("America/New_York")):
@@ -142,11 +143,11 @@ def faults(*windows, names_days=False):
         ),
     ],
 )
-def test_windows_that_overlap_on_the_circle_of_the_week_are_refused(windows, overlaps):
+def test_windows_that_overlap_are_refused_even_from_sunday_to_monday(windows, overlaps):
     assert faults(*windows) == [(f"/dayOfWeekSchedule/schedule/{place}", detail) for place, detail in overlaps]
 
 
-def test_a_window_without_a_span_is_refused():
+def test_a_window_whose_end_equals_its_begin_is_refused():
     detail = "from is 09:00, the same as to; a whole day is from 00:00 to 24:00."
     assert faults(window(1, "09:00", "09:00")) == [("/dayOfWeekSchedule/schedule/0/from", detail)]
 
@@ -167,6 +168,7 @@ def test_locations_have_codes_that_orders_can_have_and_zones_that_exist():
     ]
     assert zone_faults[0].detail.endswith("Did you mean Europe/Madrid?")
     many = location_faults({str(number): "Mars/Olympus" for number in range(5000)})
+    # 20 faults and the number of the others.
     assert len(many) == 21
     assert many[-1].detail == "locationTimezones has 4980 more faulty entries."
 
@@ -234,10 +236,10 @@ def test_a_coupon_book_uses_the_time_of_the_event_and_the_zone_of_its_location()
     assert [slug for slug, _ in reasons(tuesdays, night, Attempt(USE, occasion=Occasion(at)))] == ["coupon-book-day"]
 
 
-# --- the oracle ------------------------------------------------------------------------------------------------------
+# --- the model -------------------------------------------------------------------------------------------------------
 
 
-def oracle(schedule, local):
+def is_open_by_model(schedule, local):
     """True if the local time is in a window, by comparing the texts of times."""
     day, clock = local.isoweekday(), f"{local:%H:%M}"
     for hours in schedule["schedule"]:
@@ -260,23 +262,23 @@ SCHEDULES = st.lists(
 
 
 @given(SCHEDULES, st.integers(0, 365 * 24 * 3600 - 1), st.sampled_from(ZONES))
-def test_any_schedule_is_open_exactly_when_an_oracle_finds_it_open(schedule, second, zone):
+def test_any_schedule_is_open_exactly_when_it_is_open_by_the_model(schedule, second, zone):
     at = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=second)
-    assert hours_of(schedule).is_open(at, ZoneInfo(zone)) == oracle(schedule, at.astimezone(ZoneInfo(zone)))
+    assert hours_of(schedule).is_open(at, ZoneInfo(zone)) == is_open_by_model(schedule, at.astimezone(ZoneInfo(zone)))
 
 
 @given(SCHEDULES)
 def test_windows_overlap_exactly_if_two_are_open_at_one_minute(schedule):
     windows = schedule["schedule"]
-    # Two of them overlap if one begins while the other is open; 2 March 2026 is a Monday.
+    # Two windows overlap if one begins while the other is open; 2 March 2026 is a Monday.
     begins = [datetime.fromisoformat(f"2026-03-0{1 + hours['day']}T{hours['from']}") for hours in windows]
-    most = max(sum(oracle({"schedule": [hours]}, begin) for hours in windows) for begin in begins)
-    assert bool(hours_faults(schedule, names_days=False)) == (most > 1)
+    max_open = max(sum(is_open_by_model({"schedule": [hours]}, begin) for hours in windows) for begin in begins)
+    assert bool(hours_faults(schedule, names_days=False)) == (max_open > 1)
 
 
 @pytest.mark.stress
 @pytest.mark.parametrize("zone", ZONES)
-def test_each_minute_of_a_year_agrees_with_an_oracle(zone):
+def test_each_minute_of_a_year_agrees_with_the_model(zone):
     schedule = {
         "schedule": [
             window(1, "09:00", "12:30"),
@@ -289,5 +291,5 @@ def test_each_minute_of_a_year_agrees_with_an_oracle(zone):
     hours, place = hours_of(schedule), ZoneInfo(zone)
     at = datetime(2026, 1, 1, tzinfo=UTC)
     while at.year == 2026:
-        assert hours.is_open(at, place) == oracle(schedule, at.astimezone(place)), at
+        assert hours.is_open(at, place) == is_open_by_model(schedule, at.astimezone(place)), at
         at += timedelta(minutes=1)

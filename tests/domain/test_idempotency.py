@@ -1,4 +1,4 @@
-"""A key has one result."""
+"""Repeated requests: a second request with a key gets the result of the first."""
 
 from __future__ import annotations
 

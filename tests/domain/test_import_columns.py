@@ -25,6 +25,7 @@ def columns(kind, header, ignores_unknown=False, **column_names):
 
 
 def row_fault(read, *values):
+    """The text and the column of the fault for which a row is refused."""
     with pytest.raises(RowFault) as caught:
         read(*values)
     return str(caught.value), caught.value.column
@@ -45,7 +46,7 @@ def test_cells_become_values_of_their_fields():
 @pytest.mark.parametrize(
     ("cell", "value"), [("true", True), ("YES", True), ("1", True), ("false", False), ("no", False), ("0", False)]
 )
-def test_truth_is_written_in_three_ways(cell, value):
+def test_a_boolean_is_written_in_three_ways(cell, value):
     assert columns(BALANCES, "loyaltyMemberId,amount,pending").values(["ana", "1", cell])["pending"] is value
 
 
@@ -88,7 +89,7 @@ def test_a_fault_names_the_column_of_the_file():
     assert (read.name_of("amount"), read.name_of("tags")) == ("Points", "tags")
 
 
-def test_a_column_under_a_field_that_has_another_column_is_unknown():
+def test_a_column_named_like_a_field_is_unknown_if_the_field_is_mapped_to_another_column():
     header = "loyaltyMemberId,Points,amount"
     read = columns(BALANCES, header, ignores_unknown=True, amount="Points")
     assert read.values(["ana", "5", "7"]) == {"loyaltyMemberId": "ana", "amount": 5}
@@ -141,7 +142,7 @@ def test_a_file_of_errors_can_be_sent_again():
     read = columns(COUPON_CODES, "importLine,importColumn,importReason,couponBook,code")
     assert read.restores
     assert read.values(["2", "code", "Taken.", "book", "'=A"]) == {"couponBook": "book", "code": "=A"}
-    # The apostrophe of any other file is its own.
+    # In any other file an apostrophe is a part of the cell.
     assert columns(COUPON_CODES, "couponBook,code").values(["book", "'=A"])["code"] == "'=A"
 
     # One of the columns of a file of errors is enough to recognize it.
@@ -163,7 +164,7 @@ def json_row(kind, ignores_unknown=False, column_names=(), **row):
     return object_values(kind, row, dict(column_names), ignores_unknown)
 
 
-def test_fields_of_json_are_values_already():
+def test_values_of_json_rows_keep_their_types_and_texts_of_numbers_are_read():
     row = {"loyaltyMemberId": "ana", "couponBook": "free", "couponData": {"a": 1}, "tags": ["x"], "amount": 2}
     assert json_row(COUPONS, **row, code=None) == row
     assert json_row(BALANCES, loyaltyMemberId="ana", amount="12.5")["amount"] == Decimal("12.5")

@@ -1,4 +1,4 @@
-"""Splitting files into rows, and cells: whatever the blocks, and from any row on."""
+"""Splitting files into rows and cells, in blocks of any size and from any row on."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def blocks_of(content, size):
 
 
 @given(TABLES, st.integers(1, 40), st.data())
-def test_rows_are_those_of_the_file_whatever_the_blocks(table, size, data):
+def test_blocks_of_any_size_give_the_same_rows_and_reading_can_resume_after_any_row(table, size, data):
     content = "".join(csv_line(cells) for cells in table).encode()
     rows = [row for row in raw_rows(blocks_of(content, size), CSV, 0, 1) if not row.is_empty]
     assert [row.fault for row in rows] == [None] * len(table)
@@ -40,7 +40,7 @@ def test_rows_are_those_of_the_file_whatever_the_blocks(table, size, data):
 
 
 @given(st.binary(max_size=300), st.integers(1, 50))
-def test_any_bytes_are_split_to_their_end(content, size):
+def test_any_bytes_but_utf_16_are_split_into_rows(content, size):
     for file_format in (CSV, NDJSON):
         try:
             rows = list(raw_rows(blocks_of(content, size), file_format, 0, 1))
@@ -58,7 +58,7 @@ def test_one_or_several_packed_files_are_unpacked(contents, size):
     assert b"".join(unpacked(blocks_of(packed_file, size), 800)) == b"".join(contents)
 
 
-def test_a_packed_file_may_repeat_distant_content():
+def test_a_packed_file_that_repeats_distant_content_is_unpacked():
     content = random.Random(1).randbytes(20_000) * 2
     assert b"".join(unpacked([gzip.compress(content)], 40_000)) == content
     assert b"".join(unpacked([gzip.compress(b"a") + gzip.compress(content)], 40_001)) == b"a" + content
@@ -92,7 +92,7 @@ def test_a_long_line_is_skipped_in_bounded_memory():
     assert (long.next_line, long.next_byte) == (3, 2 + 40 * LONGEST_ROW + 2)
 
 
-def test_a_quote_without_an_end_spoils_only_its_line():
+def test_a_quote_that_is_not_closed_is_a_fault_of_only_its_line():
     rows = list(raw_rows([b'a,"b\n' + b"c\n" * 3], CSV, 0, 1))
     assert [(row.line, row.content, row.fault is None) for row in rows] == [
         (1, b'a,"b', False),
@@ -124,7 +124,7 @@ def test_a_quote_of_the_last_row_is_closed_in_it(last_row, file_format, fault):
 
 
 @given(CELLS)
-def test_cells_are_neutralised_and_restored(cell):
+def test_a_restored_cell_equals_the_cell_before_it_was_neutralised(cell):
     exported_cell = neutralised(cell)
     assert restored(exported_cell) == cell
     assert not exported_cell.startswith(tuple("=+-@＝＋－＠\t\r\n"))
@@ -137,7 +137,7 @@ def test_formulas_get_an_apostrophe():
 
 
 @pytest.mark.parametrize("cell", ["'abc", "'!x", "'-5.20", "'", ""])
-def test_an_apostrophe_before_what_is_no_formula_is_the_cells_own(cell):
+def test_an_apostrophe_that_precedes_no_formula_is_kept(cell):
     assert restored(cell) == cell
 
 
@@ -154,7 +154,7 @@ def test_the_delimiter_is_that_of_the_first_line():
         cells_of("a\rb", "comma")
 
 
-def test_a_packed_file_has_a_largest_size():
+def test_a_packed_file_has_a_maximum_size():
     packed_file = gzip.compress(b"x" * 100)
     assert b"".join(unpacked([packed_file], 100)) == b"x" * 100
     with pytest.raises(FileFault, match=r"The file has more than 99 bytes when it is unpacked, its limit\."):
@@ -175,7 +175,7 @@ def test_a_file_in_utf_16_is_refused(mark):
 
 
 @pytest.mark.parametrize("size", [1, 2, 100])
-def test_a_mark_of_utf_8_is_no_part_of_the_first_cell(size):
+def test_the_byte_order_mark_of_utf_8_is_no_part_of_the_first_cell(size):
     [row] = raw_rows(blocks_of(b"\xef\xbb\xbfa,b\r\n", size), CSV, 0, 1)
     assert (row.content, row.next_byte, row.line, row.next_line) == (b"a,b", 8, 1, 2)
 
@@ -217,8 +217,9 @@ JOB = ImportJob(
 def test_the_end_of_an_import_is_estimated_from_its_speed():
     assert JOB.rows_per_second == 250
     assert replace(JOB, rows_read=10_000, worked_ms=4_000).rows_per_second == 2_500
+    # A quarter of the bytes was read in 10 minutes.
     assert JOB.estimated_end(NOON + timedelta(minutes=10)) == NOON + timedelta(minutes=40)
-    # More bytes than the file has, because it was unpacked.
+    # An unpacked file may have more bytes than the file that was sent: the import ends now.
     assert replace(JOB, bytes_read=120).estimated_end(NOON) == NOON
 
 

@@ -95,7 +95,7 @@ def test_a_condition_compares_a_field_of_the_item(field, operator, value, holds)
     assert matches(LATTE, (field, operator, value)) is holds
 
 
-def test_an_item_without_the_field_fulfils_nothing():
+def test_an_item_without_the_field_meets_no_condition():
     bare = dict.fromkeys(LATTE) | {"customAttributes": {}}
     for field, operator, value in (
         ("productCode", "contains", "a"),
@@ -225,7 +225,7 @@ def test_and_needs_all_conditions_and_or_needs_any(item, terms):
 
 
 @given(items, st.lists(scalars, min_size=1, max_size=4))
-def test_in_is_equals_with_any_of_the_values(item, values):
+def test_the_operator_in_matches_if_equals_matches_any_of_the_values(item, values):
     results = [matches(item, ("customAttributes.x", "equals", value)) for value in values]
     assert matches(item, ("customAttributes.x", "in", values)) is any(results)
 

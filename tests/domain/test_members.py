@@ -24,44 +24,44 @@ from domain.members import (
 from domain.profiles import empty_profile, visible_profile
 from domain.tiers import HeldTier, MemberTier, TierFloor
 
-KNOWN = {"name": "Ana", "city": "Rosario", "tags": ["a", "b"], "govId": {"id": "1", "type": "x"}}
+PROFILE = {"name": "Ana", "city": "Rosario", "tags": ["a", "b"], "govId": {"id": "1", "type": "x"}}
 
 
 @pytest.mark.parametrize(
     ("changes", "merged_profile"),
     [
-        ({}, KNOWN),
-        ({"city": "Lima"}, {**KNOWN, "city": "Lima"}),
+        ({}, PROFILE),
+        ({"city": "Lima"}, {**PROFILE, "city": "Lima"}),
         ({"city": None}, {"name": "Ana", "tags": ["a", "b"], "govId": {"id": "1", "type": "x"}}),
-        ({"nickname": None}, KNOWN),
-        ({"tags": ["c"]}, {**KNOWN, "tags": ["c"]}),
-        ({"tags": []}, {**KNOWN, "tags": []}),
-        ({"govId": {"type": "y"}}, {**KNOWN, "govId": {"id": "1", "type": "y"}}),
-        ({"govId": {"type": None}}, {**KNOWN, "govId": {"id": "1"}}),
+        ({"nickname": None}, PROFILE),
+        ({"tags": ["c"]}, {**PROFILE, "tags": ["c"]}),
+        ({"tags": []}, {**PROFILE, "tags": []}),
+        ({"govId": {"type": "y"}}, {**PROFILE, "govId": {"id": "1", "type": "y"}}),
+        ({"govId": {"type": None}}, {**PROFILE, "govId": {"id": "1"}}),
         (
             {"govId": {"id": None, "type": None, "issuingCountry": None}},
             {"name": "Ana", "city": "Rosario", "tags": ["a", "b"]},
         ),
-        ({"address": {"floor": "1", "zipCode": None}}, {**KNOWN, "address": {"floor": "1"}}),
-        ({"address": {}}, KNOWN),
-        ({"customAttributes": {"a": {"b": None}}}, {**KNOWN, "customAttributes": {"a": {"b": None}}}),
+        ({"address": {"floor": "1", "zipCode": None}}, {**PROFILE, "address": {"floor": "1"}}),
+        ({"address": {}}, PROFILE),
+        ({"customAttributes": {"a": {"b": None}}}, {**PROFILE, "customAttributes": {"a": {"b": None}}}),
     ],
 )
 def test_a_profile_changes_in_the_fields_that_are_sent(changes, merged_profile):
-    assert merge_profile(KNOWN, changes) == merged_profile
+    assert merge_profile(PROFILE, changes) == merged_profile
 
 
 def test_a_merge_does_not_change_the_stored_profile():
-    merge_profile(KNOWN, {"govId": {"id": "2"}, "city": "Lima"})
-    assert KNOWN["govId"] == {"id": "1", "type": "x"}
-    assert KNOWN["city"] == "Rosario"
+    merge_profile(PROFILE, {"govId": {"id": "2"}, "city": "Lima"})
+    assert PROFILE["govId"] == {"id": "1", "type": "x"}
+    assert PROFILE["city"] == "Rosario"
 
 
 def test_null_removes_a_field():
     assert merge_fields({"email": True, "push": False}, {"push": None, "phone": True}) == {"email": True, "phone": True}
 
 
-def test_differences_name_the_place():
+def test_differences_are_named_by_the_path_of_the_field():
     before = {"active": True, "profile": {"city": "Rosario", "govId": {"id": "1"}}, "memberType": None}
     after = {"active": True, "profile": {"city": "Lima", "address": {"floor": "1"}}, "memberType": "staff"}
     assert differences(before, after) == {
@@ -86,10 +86,10 @@ def test_columns_of_imports_follow_from_writable_fields_and_the_profile():
     assert PLACES["govIdCountry"] == ("profile", "govId", "issuingCountry")
     assert PLACES["notifyByPush"] == ("notifications", "push")
     assert (MEMBER_COLUMNS["active"], MEMBER_COLUMNS["emails"], MEMBER_COLUMNS["city"]) == (bool, list, str)
-    # Those of the member come last; those of the profile have no column.
+    # Custom attributes of the member are the last column; those of the profile have no column.
     assert list(MEMBER_COLUMNS)[-1] == "customAttributes"
     assert PLACES["customAttributes"] == ("customAttributes",)
-    # Set only by the API, or by columns of their own parts.
+    # These are set only by the API, or by columns for their parts.
     assert {"onChain", "profile", "notifications", "address"}.isdisjoint(MEMBER_COLUMNS)
     assert MEMBER_COLUMNS.keys() - PLACES.keys() == {"joinedAt", "tier", "tierExpiresAt", "tierHold"}
 
@@ -109,19 +109,19 @@ def test_a_new_member_is_active_by_default():
     assert (new.active, new.profile, new.on_chain) == (True, {}, {"wallets": []})
 
 
-def test_nothing_is_done_for_a_member_that_was_erased():
+def test_an_operation_on_an_erased_member_is_refused():
     refuse_erased(MEMBER)
     with pytest.raises(MemberErased, match=r"The member 7 was erased\."):
         refuse_erased(replace(MEMBER, erased_at=datetime(2026, 3, 4, tzinfo=UTC)))
 
 
-def test_an_operation_for_active_members_is_refused_for_others():
+def test_an_operation_for_active_members_is_refused_for_an_inactive_member():
     refuse_inactive(MEMBER)
     with pytest.raises(MemberInactive, match=r"The member ana is not active\."):
         refuse_inactive(replace(MEMBER, active=False))
 
 
-def test_ids_of_other_members_are_refused_by_name():
+def test_the_refusal_of_an_id_that_another_member_has_names_the_id():
     assert str(member_exists("ana")) == "A member with the loyaltyMemberId ana already exists."
     assert str(public_id_taken("A-1")) == "A member with the publicLoyaltyMemberId A-1 already exists."
 
@@ -147,7 +147,7 @@ def test_ids_of_other_members_are_refused_by_name():
         ("exists2", True),
     ],
 )
-def test_an_id_of_a_member_can_be_read_and_be_a_part_of_a_path(text, is_valid):
+def test_an_id_of_a_member_is_printable_and_can_be_a_part_of_a_path(text, is_valid):
     assert is_loyalty_member_id(text) is is_valid
 
 
@@ -158,6 +158,6 @@ def test_ids_that_are_operations_are_reserved():
 def test_a_stored_tier_has_its_hold():
     until = datetime(2026, 3, 4, tzinfo=UTC)
     member_tier = MemberTier(1, 7, 2, 20, True, until, until)
-    assert member_tier.held_tier == HeldTier(20, True, until)
+    assert member_tier.held_tier == HeldTier(20, is_manual=True, expires_at=until)
     assert replace(member_tier, floor_tier_id=19).held_tier.floor == TierFloor(19)
     assert replace(member_tier, floor_tier_id=19, floor_expires_at=until).held_tier.floor == TierFloor(19, until)

@@ -1,4 +1,4 @@
-"""Suggestions for unknown names, and the names of places in a body."""
+"""Suggestions for unknown names, and the names of fields by their path in a body."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_different_key_is_not_suggested():
     assert nearest("0b8f5c1e-6f0e-4c3a-9d55-2f6f3c1f9b1", keys) == keys[0]
 
 
-def test_places_have_names():
+def test_a_field_is_named_by_its_path():
     assert name_of(("rules", "items", 0, "name")) == "rules.items[0].name"
     assert name_of(()) == "The body"
     assert name_of((0, "a")) == "[0].a"
@@ -44,13 +44,13 @@ def test_an_unknown_key_is_reported_with_a_suggestion():
     assert unknown_key("badge", "x" * 150, []) == f"There is no badge with the key {'x' * 100}."
 
 
-def test_long_names_have_to_be_closer():
+def test_a_long_name_is_suggested_only_for_a_name_that_differs_in_few_characters():
     names = ["a" * 31 + "b" * 10]
     assert nearest("a" * 31 + "c" * 10, names) is None
     assert nearest("a" * 31 + "b" * 6 + "c" * 4, names) == names[0]
 
 
-def test_the_first_thousand_names_are_searched():
+def test_only_the_first_thousand_names_are_searched():
     names = [f"{number:04}-{number}" for number in range(999)]
     assert nearest("espresso", [*names, "espreso"]) == "espreso"
     assert nearest("espresso", [*names, "gold", "espreso"]) is None

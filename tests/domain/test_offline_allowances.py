@@ -29,11 +29,13 @@ MOMENT = timedelta(microseconds=1)
 
 
 def ends(amount=40, valid_for=None, now=NOON, **policy):
+    """When a new allowance ends, and until when its redemption may be reported."""
     return ends_of(account(1, offline_allowance=POLICY | policy), ORGANIZATION, Decimal(amount), valid_for, now)
 
 
 @pytest.mark.parametrize(
     ("status", "is_captured", "end", "now", "allowance_status"),
+    # The end of the hold and the present are in microseconds from the end of the allowance.
     [
         (PENDING, False, -5, -1, "open"),
         (PENDING, False, -5, 0, "expired"),
@@ -60,7 +62,7 @@ def test_only_an_open_allowance_is_redeemed():
 def test_an_allowance_lasts_as_long_as_requested_or_as_the_account_allows():
     assert ends() == (NOON + timedelta(hours=48), NOON + timedelta(hours=72))
     assert ends(valid_for="PT1H", syncHours=0) == (NOON + timedelta(hours=1),) * 2
-    # Tokens have whole seconds.
+    # Tokens have whole seconds, so the fraction of the second is cut off.
     assert ends(valid_for="PT1S", now=NOON.replace(microsecond=999_999))[0] == NOON + timedelta(seconds=1)
 
 
@@ -78,7 +80,7 @@ def test_the_amount_is_within_the_limit_of_the_account():
         ends(0)
 
 
-def test_an_account_allows_none_by_default():
+def test_an_account_allows_no_offline_allowance_by_default():
     with pytest.raises(OfflineAllowanceDisabled):
         ends(enabled=False)
     with pytest.raises(OfflineAllowanceDisabled):

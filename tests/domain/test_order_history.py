@@ -23,6 +23,7 @@ from tests.domain.campaigns.test_context import record
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
+# Member 7 has three earlier orders.
 HISTORY = OrderHistory({7: [NOON, NOON + DAY, NOON + 3 * DAY]})
 
 
@@ -51,10 +52,11 @@ def test_orders_of_the_batch_count_by_their_current_status(status, counts):
 
 def test_later_orders_and_those_of_other_members_do_not_count():
     at = NOON + 2 * DAY
-    others = [order(1, NOON, member_id=8), order(2, at), order(3, NOON), order(4, NOON + DAY)]
-    assert HISTORY.before(7, at, others, 3) == EarlierOrders(3, NOON + DAY)
-    assert HISTORY.before(7, at, others) == EarlierOrders(4, NOON + DAY)
-    assert HISTORY.before(8, at, others) == EarlierOrders(1, NOON)
+    batch = [order(1, NOON, member_id=8), order(2, at), order(3, NOON), order(4, NOON + DAY)]
+    # Two of the history and the orders 3 and 4, unless order 3 is the one that is evaluated.
+    assert HISTORY.before(7, at, batch, 3) == EarlierOrders(3, NOON + DAY)
+    assert HISTORY.before(7, at, batch) == EarlierOrders(4, NOON + DAY)
+    assert HISTORY.before(8, at, batch) == EarlierOrders(1, NOON)
 
 
 def test_an_order_without_a_date_is_dated_when_it_was_created():

@@ -32,7 +32,7 @@ FOLLOWING = {
 
 @pytest.mark.parametrize("status", STATUSES)
 @pytest.mark.parametrize("next_status", STATUSES)
-def test_a_status_follows_another_or_is_refused(status, next_status):
+def test_a_status_that_may_not_follow_the_current_one_is_refused(status, next_status):
     if next_status in FOLLOWING.get(status, ()):
         check_transition(status, next_status)
         return
@@ -84,5 +84,5 @@ def item(total=None, quantity=None, returned_total=0, returned_quantity=0):
         (item(total=10, quantity=3, returned_quantity=3), 0, 10, True),
     ],
 )
-def test_the_rest_of_a_line_is_its_quantity_and_its_value(line, quantity, total, is_returned):
+def test_the_rest_of_an_item_is_its_quantity_and_total_less_what_was_returned(line, quantity, total, is_returned):
     assert (line.quantity_left, line.total_left, line.is_returned) == (quantity, total, is_returned)

@@ -35,6 +35,7 @@ def test_discounts_of_a_payment_have_the_remaining_total():
 
 
 def outcome(mission, before, after, achieved, times):
+    """What an event did for a mission, as the response reports it."""
     return {
         "missionId": mission,
         "currentCounter": before,
@@ -104,7 +105,7 @@ def test_a_new_member_has_the_id_of_the_payment_or_of_its_data():
     assert intent(member_info=MemberInfo("ana")).new_member_id == "ana"
 
 
-def test_the_next_payment_finds_a_new_member_of_another_id_by_the_government_id():
+def test_a_new_member_with_another_id_than_the_payment_gets_its_id_as_government_id():
     assert intent().new_gov_id is None
     assert intent(member_info=MemberInfo(user_gov_id="77")).new_gov_id == "77"
     assert intent(member_info=MemberInfo("ana")).new_gov_id == "30111222"
@@ -154,7 +155,7 @@ def test_the_profile_has_the_fields_of_the_payment():
     assert MemberInfo(first_name="  ", last_name="").profile(None) == {"lastName": ""}
 
 
-def test_a_payment_is_known_by_its_id():
+def test_the_id_of_a_payment_is_read_from_its_confirmation():
     confirmed_event = {"payload": {"payment": {"paymentId": "p-1"}}}
     assert payment_id_of(SimpleNamespace(event_type="member-payment-confirmed", **confirmed_event)) == "p-1"
     assert payment_id_of(SimpleNamespace(event_type="member-payment-confirmed", payload=None)) is None

@@ -31,18 +31,19 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 RATE = PointRate(points_per_unit=Decimal(100), currency="EUR", multiple_of=Decimal(1), decimals=0)
 
 
-def policy(per_unit=100, multiple=1, least=0, share=1):
+def policy(per_unit=100, multiple=1, minimum=0, share=1):
     return RedemptionPolicy(
         points_per_unit=Decimal(per_unit),
         currency="EUR",
         multiple_of=Decimal(multiple),
         decimals=0,
-        min_points=Decimal(least),
+        min_points=Decimal(minimum),
         max_share=Decimal(str(share)),
     )
 
 
 def pay(terms, total=50, points=None, value=None):
+    """The points and the value of a new payment for an order, by the points or by the value."""
     numbers = (None if number is None else Decimal(str(number)) for number in (points, value))
     return new_payment(terms, Decimal(total), *numbers)
 
@@ -70,7 +71,7 @@ def test_points_are_converted_to_a_value_and_a_value_to_points():
     ("terms", "amounts", "refusal"),
     [
         (policy(share=0.5), {"points": 2501}, PaymentExceedsShare),
-        (policy(least=100), {"points": 99}, PaymentBelowMinimum),
+        (policy(minimum=100), {"points": 99}, PaymentBelowMinimum),
         (policy(per_unit=1000), {"points": 9}, PaymentBelowMinimum),
         (policy(multiple=3), {"points": 10}, PointsNotMultiple),
         (policy(), {}, InvalidRequest),
@@ -84,9 +85,9 @@ def test_invalid_payments_are_refused(terms, amounts, refusal):
         pay(terms, **amounts)
 
 
-def test_a_payment_may_reach_its_limits():
+def test_a_payment_may_equal_its_minimum_and_its_maximum_share():
     assert pay(policy(share=0.5), points=2500).value == 25
-    assert pay(policy(least=100), points=100).points == 100
+    assert pay(policy(minimum=100), points=100).points == 100
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ def test_the_status_depends_on_the_hold_and_the_time(state, after, status):
     assert view_of(payment(), "key", state, NOW + after).status == status
 
 
-def test_a_captured_payment_is_the_captured_amount_less_its_refunds():
+def test_a_captured_payment_has_the_captured_amount_and_its_refunds():
     view = view_of(payment(), "key", hold(SETTLED, True, amount=600, fiat=6, returned_points=200, fiat_returned=2), NOW)
     assert (view.points, view.value, view.refunded_points, view.refunded_value) == (600, 6, 200, 2)
     assert view.rest == (400, 4)
@@ -126,7 +127,8 @@ def test_a_part_of_the_points_has_its_share_of_the_value():
     assert captured_value(payment(10, "3.33"), RATE, Decimal("3.32")) == (10, Decimal("3.32"))
 
 
-def test_refunds_are_of_points_or_of_a_value_and_the_last_one_is_the_rest():
+def test_a_refund_is_by_points_or_by_value_and_the_last_one_returns_the_rest():
+    """3 points are worth 1.00."""
     rest = Tendered(Decimal(10), Decimal("3.33"))
     rate = PointRate(points_per_unit=Decimal(3), currency="EUR", multiple_of=Decimal(1), decimals=0)
     assert refunded_part(rate, rest, Decimal(5), None) == (5, Decimal("1.66"))
@@ -160,7 +162,7 @@ def test_a_captured_payment_without_a_value_is_worth_nothing():
         ({"value": 0}, "value is not more than 0."),
     ],
 )
-def test_a_payment_names_its_points_or_its_value(amounts, detail):
+def test_a_payment_that_does_not_name_either_its_points_or_its_value_is_refused(amounts, detail):
     with pytest.raises(InvalidRequest) as refusal:
         pay(policy(), **amounts)
     assert [fault.detail for fault in refusal.value.faults] == [detail]

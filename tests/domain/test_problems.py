@@ -23,8 +23,8 @@ def test_a_fault_is_a_sentence(detail, sentence):
     assert FieldFault(detail).detail == sentence
 
 
-def test_a_fault_leaves_out_members_without_a_value():
-    assert FieldFault("Red", pointer="/a").as_element() == {"detail": "Red.", "pointer": "/a"}
+def test_the_body_of_a_fault_lacks_fields_without_a_value():
+    assert FieldFault("Red", pointer="/a").as_member() == {"detail": "Red.", "pointer": "/a"}
     placed_fault = FieldFault("Red", parameter="p", code="c", start=0, end=3)
     assert placed_fault.as_element() == {"detail": "Red.", "parameter": "p", "code": "c", "start": 0, "end": 3}
 
@@ -38,7 +38,7 @@ def test_a_fault_leaves_out_members_without_a_value():
         (9, "0. 1. 2. And 6 more."),
     ],
 )
-def test_an_invalid_request_reports_its_first_faults(count, detail):
+def test_the_detail_of_an_invalid_request_has_its_first_three_faults(count, detail):
     refusal = InvalidRequest([FieldFault(str(number)) for number in range(count)])
     assert (refusal.detail, len(refusal.faults)) == (detail, count)
     assert refusal.members["errors"] == [{"detail": f"{number}."} for number in range(count)]
@@ -67,7 +67,7 @@ def test_a_refusal_is_a_problem_with_a_status(refusal, status):
     assert problem["title"] == refusal.title
 
 
-def test_a_refusal_may_have_further_members():
+def test_a_refusal_may_have_further_fields():
     assert Conflict("Why.", available=5).as_problem() == {
         "type": "/problems/conflict",
         "title": "The request conflicts with the current state",
@@ -84,6 +84,7 @@ def test_the_slug_of_a_refusal_is_the_name_of_its_class():
     class SpoonIsBent(NotFound, title="The spoon is bent", slug="spoon-bent"):
         pass
 
+    # A class without a title is no new type of problem.
     class StillConflict(Conflict):
         pass
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from domain.queue import Retries, problem_of
 
 
-def test_waits_double_after_each_failure():
+def test_waits_double_after_each_failure_and_a_random_part_shortens_them():
+    # 5 attempts, and a second before the first retry.
     retries = Retries(5, timedelta(seconds=1))
     assert [retries.wait(n, 0) for n in range(1, 5)] == [timedelta(seconds=s) for s in (1, 2, 4, 8)]
     assert retries.wait(5, 0) is None
@@ -22,7 +23,7 @@ def test_no_wait_is_longer_than_ten_minutes():
 
 
 @given(st.integers(1, 99), st.floats(0, 1), st.floats(0, 1), st.integers(1, 3_600_000))
-def test_chance_shortens_a_wait_by_at_most_half_and_never_lengthens_it(failures, chance, other, milliseconds):
+def test_a_random_number_shortens_a_wait_by_at_most_half_and_never_lengthens_it(failures, chance, other, milliseconds):
     retries = Retries(100, timedelta(milliseconds=milliseconds))
     full_wait, random_wait = retries.wait(failures, 0), retries.wait(failures, chance)
     assert full_wait / 2 - timedelta(microseconds=1) <= random_wait <= full_wait

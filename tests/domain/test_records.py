@@ -1,4 +1,4 @@
-"""Records are values: none changes or takes a field that it does not declare, and equal ones are the same."""
+"""Records are values: they do not change, have only declared fields, and are equal if their fields are equal."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 import domain
 from domain.fields import field_name, wire_name
 
-# What a unit of work collects while it goes on.
+# They collect the results of a unit of work, and so they change.
 COLLECTING = {"Allocation", "Evaluation", "ReferralUsageState"}
-# Its fields are views of what it is made of, which it sets itself.
+# It computes further fields from the declared ones.
 WITHOUT_SLOTS = {"Environment"}
-# Types of objects refer to each other.
+# Types of objects refer to each other, so comparing their fields would not end.
 COMPARED_BY_IDENTITY = {"ObjectOf"}
 
-# Every class that declares fields, but for tuples, and for the protocols and refusals that declare those of others.
+# Every class that declares fields, except tuples, protocols and refusals.
 RECORDS = {
     value
     for module in pkgutil.walk_packages(domain.__path__, "domain.")
@@ -36,7 +36,7 @@ def test_the_records_are_found():
 
 
 @pytest.mark.parametrize("record", sorted(RECORDS, key=lambda record_class: record_class.__qualname__))
-def test_a_record_is_a_value(record):
+def test_a_record_is_frozen_and_compared_by_its_fields_and_has_slots(record):
     assert is_dataclass(record)
     assert record.__dataclass_params__.frozen is (record.__name__ not in COLLECTING)
     assert record.__dataclass_params__.eq is (record.__name__ not in COMPARED_BY_IDENTITY)
@@ -46,5 +46,5 @@ def test_a_record_is_a_value(record):
 @pytest.mark.parametrize(
     ("field", "on_the_wire"), [("name", "name"), ("ledger_account_id", "ledgerAccountId"), ("e2e_id", "e2eId")]
 )
-def test_a_field_has_a_name_on_the_wire(field, on_the_wire):
+def test_a_field_has_its_name_in_camel_case_in_json(field, on_the_wire):
     assert (wire_name(field), field_name(on_the_wire)) == (on_the_wire, field)

@@ -1,4 +1,4 @@
-"""What points are worth as payment: quotes, values, and the points for a value, with the numbers of each rule."""
+"""What points are worth as payment: quotes, values, and the points for a value."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_quote_of_0_has_a_reason(balance, policy, reason):
         ({"per_unit": "0.1"}, "10.01", 2),
     ],
 )
-def test_points_for_a_value_are_rounded_up_to_what_can_be_paid(policy, value, points):
+def test_points_for_a_value_are_rounded_up_to_a_multiple_that_can_be_paid(policy, value, points):
     assert redemption(**policy).points_for(Decimal(value)) == Decimal(points)
 
 
@@ -100,15 +100,15 @@ def test_points_refunded_for_a_value_are_rounded_down():
     total=st.decimals(0, 1000, places=2),
     balance=st.integers(0, 100_000),
 )
-def test_the_maximum_is_the_greatest_multiple_within_balance_and_share(per_unit, multiple, share, total, balance):
+def test_the_maximum_is_the_highest_multiple_within_balance_and_share(per_unit, multiple, share, total, balance):
     rules = redemption(per_unit, multipleOf=multiple, maxShare=share)
     points = rules.max_points(total, Decimal(balance))
     assert points % multiple == 0
     assert points <= balance
     assert rules.value_of(points) <= total * share
-    above = points + multiple
-    if rules.is_enough(above):
-        assert above > balance or rules.value_of(above) > total * share
+    next_multiple = points + multiple
+    if rules.is_enough(next_multiple):
+        assert next_multiple > balance or rules.value_of(next_multiple) > total * share
 
 
 def test_an_account_without_redemption_pays_nothing():

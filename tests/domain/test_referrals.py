@@ -93,6 +93,7 @@ def code(code_id, text, member_id=7, usages=0, program_id=2):
 
 
 def use(of, referred, points=5):
+    """The use of the code `of` by the member `referred`."""
     return CodeUse(of, referred, 1, "key", {}, Decimal(points))
 
 
@@ -133,7 +134,7 @@ def test_an_inactive_member_cannot_be_referred():
         refuse_referral(PROGRAM, ANA, 8, NOON, is_in_audience=True, is_referred_active=False)
 
 
-def test_a_member_can_use_a_code_once_unless_the_program_says_otherwise():
+def test_a_member_can_use_a_code_once_unless_the_program_allows_more():
     twice = replace(PROGRAM, max_redeems_per_referred_member_per_code=2)
     state = ReferralUsageState({1: code(1, "a")}, {}, {(1, 8): 1})
     state.refuse_over_limit(twice, state.codes[1], 8)
@@ -146,8 +147,8 @@ def test_a_program_decides_the_points_and_coupons_of_each_side():
         ReferralReward("referrer", Decimal(5), 3),
         ReferralReward("referred", coupon_book_key="book"),
     )
-    other = replace(PROGRAM, referrer_points_accrual=Decimal(0), referred_points_accrual=Decimal(2))
-    assert ready_program(other, None).rewards == (
+    for_referred_only = replace(PROGRAM, referrer_points_accrual=Decimal(0), referred_points_accrual=Decimal(2))
+    assert ready_program(for_referred_only, None).rewards == (
         ReferralReward("referred", Decimal(2), 9),
         ReferralReward("referred", coupon_book_key="book"),
     )
@@ -170,7 +171,8 @@ def test_programs_know_their_event_types():
         ([(1, 8), (2, 8), (2, 9)], 10, "maxReferralsPerMember"),
     ],
 )
-def test_limits_count_added_uses(uses, referred, limit):
+def test_limits_count_the_uses_of_the_unit_of_work(uses, referred, limit):
+    """The codes 1 and 2 belong to one member; `uses` are pairs of a code and a referred member."""
     state = ReferralUsageState({1: code(1, "a"), 2: code(2, "b")}, {}, {})
     for code_id, member_id in uses:
         state.add(use(state.codes[code_id], member_id))
@@ -201,7 +203,7 @@ def test_no_limit_is_ever_exceeded_and_reversed_uses_do_not_count(steps, per_cod
         max_referrals_per_member=per_member,
         max_redeems_per_referred_member_per_code=per_pair,
     )
-    # The first two codes are one member's, the third another's.
+    # The first two codes belong to member 7, the third to member 6.
     owners = {1: 7, 2: 7, 3: 6}
     state = ReferralUsageState({n: code(n, str(n), owner) for n, owner in owners.items()}, {}, {})
     active_uses: list[tuple[int, int]] = []
@@ -255,7 +257,7 @@ def test_a_use_counts_for_the_code_its_owner_and_the_pair():
     assert (len(state.added_logs), state.removed_logs) == (1, [log])
 
 
-def test_the_first_use_of_a_members_codes_is_allowed_by_a_limit_of_one_and_the_second_is_not():
+def test_limits_of_one_allow_the_first_use_of_a_code_and_of_a_member_and_refuse_the_second():
     program = replace(PROGRAM, max_per_code=1, max_referrals_per_member=1)
     state = ReferralUsageState({1: code(1, "a"), 2: code(2, "b")}, {}, {})
     state.refuse_over_limit(program, state.codes[1], 8)
@@ -272,5 +274,5 @@ def test_totals_begin_at_0_and_a_skipped_reward_pays_0():
     assert RewardOutcome(ReferralReward("referrer", Decimal(5), 3), 7, "skipped").points == 0
 
 
-def test_the_programs_may_be_empty():
+def test_an_organization_may_have_no_referral_program():
     assert not ReferralPrograms().by_id

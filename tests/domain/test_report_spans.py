@@ -1,4 +1,7 @@
-"""Covers of ranges by whole buckets: each moment counts once within the range, and not at all beyond it."""
+"""Covers of ranges by whole buckets: each moment within the range counts once, and no other moment counts.
+
+A cover adds the buckets whose sign is 1 and subtracts the buckets whose sign is -1; the pieces at its ends are added.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,10 @@ moments = st.one_of(
 )
 
 
-def count(made_of, at):
-    """How often a moment counts."""
-    spans = sum(span.sign for span in made_of.spans if span.begin <= at < span.end)
-    return spans + sum(piece.begin <= at < piece.end for piece in made_of.pieces)
+def count(range_cover, at):
+    """How many times a moment counts."""
+    spans = sum(span.sign for span in range_cover.spans if span.begin <= at < span.end)
+    return spans + sum(piece.begin <= at < piece.end for piece in range_cover.pieces)
 
 
 @pytest.mark.parametrize("levels", [TOTALS, WALLET_TOTALS], ids=["totals", "wallets"])
@@ -33,52 +36,52 @@ def count(made_of, at):
 @example((LAST - TICK, LAST), [])
 def test_each_moment_counts_once_within_the_range(levels, ends, others):
     begin, end = sorted(ends)
-    made_of = cover(begin, end, levels)
-    edges = {at for span in made_of.spans for at in (span.begin, span.end)} | {begin, end, *others}
+    range_cover = cover(begin, end, levels)
+    edges = {at for span in range_cover.spans for at in (span.begin, span.end)} | {begin, end, *others}
     probes = edges | {at - TICK for at in edges if at > FIRST}
     for at in probes:
-        assert count(made_of, at) == (begin <= at < end), at
-    for span in made_of.spans:
+        assert count(range_cover, at) == (begin <= at < end), at
+    for span in range_cover.spans:
         assert span.begin < span.end
         assert (floor(span.begin, span.level), floor(span.end, span.level)) == (span.begin, span.end)
 
 
-def test_a_bucket_that_is_mostly_within_is_added_as_a_whole():
-    made_of = cover(datetime(2026, 1, 6, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC), WALLET_TOTALS)
-    assert [(span.level, span.sign) for span in made_of.spans] == [(YEAR, 1), (QUARTER_HOUR, -1)]
+def test_a_year_that_is_mostly_within_the_range_is_added_as_a_whole_and_its_first_days_are_subtracted():
+    range_cover = cover(datetime(2026, 1, 6, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC), WALLET_TOTALS)
+    assert [(span.level, span.sign) for span in range_cover.spans] == [(YEAR, 1), (QUARTER_HOUR, -1)]
 
 
 def test_the_cheaper_of_adding_and_subtracting_is_chosen():
-    made_of = cover(datetime(2026, 1, 26, tzinfo=UTC), datetime(2026, 8, 1, tzinfo=UTC), WALLET_TOTALS)
-    rows = {(span.level, span.begin.month, span.sign) for span in made_of.spans}
-    # Both quarters but for January, of which the last days are added: not the whole year but for what follows.
+    range_cover = cover(datetime(2026, 1, 26, tzinfo=UTC), datetime(2026, 8, 1, tzinfo=UTC), WALLET_TOTALS)
+    rows = {(span.level, span.begin.month, span.sign) for span in range_cover.spans}
+    # The first two quarters less January, its last days, and July: fewer rows than the year less what is not covered.
     assert rows == {(QUARTER, 1, 1), (MONTH, 1, -1), (QUARTER_HOUR, 1, 1), (MONTH, 7, 1)}
 
 
 def spans(begin, end, levels):
     """The level, sign and days of the month of each span."""
-    made_of = cover(datetime(*begin, tzinfo=UTC), datetime(*end, tzinfo=UTC), levels)
-    return [(span.level, span.sign, span.begin.day, span.end.day) for span in made_of.spans]
+    range_cover = cover(datetime(*begin, tzinfo=UTC), datetime(*end, tzinfo=UTC), levels)
+    return [(span.level, span.sign, span.begin.day, span.end.day) for span in range_cover.spans]
 
 
 @pytest.mark.parametrize(
     ("end", "expected_spans"),
     [
-        # 16 days are as many rows as a month less 15 days, and 17 are more than a month less 14.
+        # 16 days are as many rows as a month and 15 subtracted days; 17 are more rows than a month and 14 days.
         ((2026, 1, 17), [(DAY, 1, 1, 17)]),
         ((2026, 1, 18), [(MONTH, 1, 1, 1), (DAY, -1, 18, 1)]),
         ((2026, 2, 1), [(MONTH, 1, 1, 1)]),
         ((2026, 2, 3), [(MONTH, 1, 1, 1), (DAY, 1, 1, 3)]),
     ],
 )
-def test_a_month_is_read_where_that_takes_fewer_rows_than_its_days(end, expected_spans):
+def test_a_month_is_read_if_it_has_fewer_rows_than_its_days(end, expected_spans):
     assert spans((2026, 1, 1), end, TOTALS) == expected_spans
 
 
 @pytest.mark.parametrize(
     ("day", "expected_spans"),
     [
-        # A month has as many rows of wallets as 7 days of quarters of an hour, also the last one of a year.
+        # A month weighs as much as 7 days of quarters of an hour, also the last month of a year.
         (19, [(QUARTER_HOUR, 1, 1, 19)]),
         (21, [(MONTH, 1, 1, 1), (QUARTER_HOUR, -1, 21, 1)]),
     ],
@@ -92,7 +95,7 @@ def test_a_day_is_read_as_one_bucket_if_that_weighs_less_than_its_96_quarters(we
     assert spans((2026, 1, 1), (2026, 1, 2), {DAY: weight, QUARTER_HOUR: 1.0}) == [(level, 1, 1, 2)]
 
 
-def test_a_range_within_a_quarter_of_an_hour_is_one_piece_and_an_empty_one_has_none():
+def test_a_range_within_a_quarter_of_an_hour_is_one_piece_and_an_empty_range_has_none():
     at = datetime(2026, 1, 1, 12, 5, tzinfo=UTC)
     assert cover(at, at + TICK, TOTALS).pieces == (Piece(at, at + TICK),)
     assert cover(at, at, TOTALS).pieces == ()

@@ -32,6 +32,7 @@ def state_after_return(of, lines=(), **payload):
 
 
 def refusal(of, lines=(), **payload):
+    """The class and the text of the refusal of a return."""
     with pytest.raises((ReturnExceedsOrder, PayloadMissing)) as caught:
         with_returned(of, lines, payload)
     return type(caught.value), str(caught.value)
@@ -65,7 +66,7 @@ def test_a_total_of_an_order_with_items_is_compared_with_the_order():
     assert refusal(order("10"), [item()], total=Decimal(11))[0] is ReturnExceedsOrder
 
 
-def test_items_of_an_order_without_items_count_by_their_totals():
+def test_returned_items_of_an_order_without_items_count_by_their_totals():
     items = [{"total": Decimal(5)}, {"productCode": "mug", "total": Decimal(7)}]
     assert state_after_return(order(), items=items) == ("partially-returned", 12, [])
     assert refusal(order(), items=[MUG]) == (
@@ -75,15 +76,15 @@ def test_items_of_an_order_without_items_count_by_their_totals():
     assert refusal(order(), items=[{"total": Decimal(31)}])[0] is ReturnExceedsOrder
 
 
-def test_an_item_without_a_quantity_comes_back_as_a_whole():
+def test_a_returned_item_without_a_quantity_is_returned_as_a_whole():
     items = [item("mug", "10"), item("tea", "20")]
     assert state_after_return(order(), items, items=[MUG]) == ("partially-returned", 10, [(1, 10), (0, 0)])
 
 
-def test_an_order_whose_items_all_came_back_is_returned():
+def test_an_order_whose_items_are_all_returned_is_returned():
     items = [item("mug", "10"), item("tea", "20")]
     assert state_after_return(order(), items, items=[MUG, TEA]) == ("returned", 30, [(1, 10), (1, 20)])
-    # The items are worth less than the order, as where it charged a fee.
+    # The items are worth less than the order, for example because of a fee.
     assert state_after_return(order("35"), items, items=[MUG, TEA]) == ("returned", 35, [(1, 10), (1, 20)])
 
 
@@ -93,7 +94,7 @@ def test_items_that_are_worth_more_than_a_discounted_order_return_its_total():
     assert state_after_return(order("15"), items, items=[TEA]) == ("returned", 15, [(0, 0), (1, 20)])
 
 
-def test_a_quantity_is_worth_its_share_of_the_item():
+def test_a_returned_quantity_is_worth_its_share_of_the_item():
     items = [item("mug", "10", "4")]
     assert state_after_return(order(), items, items=[{**MUG, "quantity": 1}]) == (
         "partially-returned",
@@ -137,13 +138,13 @@ def test_a_total_is_taken_from_all_lines_of_a_product():
     )
 
 
-def test_a_total_sent_with_a_quantity_is_the_value():
+def test_a_total_that_is_sent_with_a_quantity_is_the_value_of_the_return():
     items = [item("mug", "10", "4")]
     back = [{**MUG, "quantity": 2, "total": Decimal(3)}]
     assert state_after_return(order(), items, items=back) == ("partially-returned", 3, [(2, 3)])
 
 
-def test_a_total_is_the_value_of_an_item_of_unknown_worth():
+def test_an_item_without_a_total_is_returned_at_the_total_of_the_return():
     items = [item("mug", None), item("tea")]
     assert state_after_return(order(), items, items=[{**MUG, "total": Decimal(7)}]) == (
         "partially-returned",
@@ -196,7 +197,7 @@ def test_a_return_of_more_than_the_rest_of_an_item_is_refused():
 
 
 def test_a_share_that_exceeds_the_rest_of_the_total_is_refused():
-    # Most of the total was returned at another price.
+    # 9 of the total of 10 were returned with one of four pieces.
     items = [item("mug", "10", "4", "9", "1")]
     assert refusal(order(), items, items=[{**MUG, "quantity": 1}]) == (
         ReturnExceedsOrder,
@@ -206,7 +207,7 @@ def test_a_share_that_exceeds_the_rest_of_the_total_is_refused():
     assert state_after_return(order(), exactly, items=[{**MUG, "quantity": 1}])[2] == [(2, 10)]
 
 
-def test_a_returned_item_may_be_worth_nothing():
+def test_a_returned_item_may_have_the_total_0():
     assert state_after_return(order(), items=[{"total": Decimal(0)}]) == ("partially-returned", 0, [])
 
 
@@ -235,7 +236,7 @@ def test_the_rest_of_an_order_has_its_share_of_each_total(of, total, discounted_
     assert (rest.total, rest.discounted_total, rest.sub_total) == (total, discounted_total, Decimal(sub_total))
 
 
-def test_totals_that_an_order_does_not_name_stay_unknown():
+def test_totals_that_an_order_lacks_are_unknown_after_a_return():
     rest, *_ = rest_of(order(returned_total="10"), [])
     assert (rest.discounted_total, rest.sub_total) == (None, None)
 

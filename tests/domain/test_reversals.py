@@ -1,4 +1,4 @@
-"""The extent to which an event is reversed."""
+"""The extent to which an event is reversed, the reversed counts of limits, and events that cannot be cancelled."""
 
 from __future__ import annotations
 
@@ -46,27 +46,28 @@ AMOUNTS = st.decimals(0, 10**13, places=6)
         ("18446744073709", "1", "18446744073709", 6, "1"),
     ],
 )
-def test_the_unreversed_part_is_rounded_down(amount, part, whole, decimals, reversed_amount):
+def test_the_part_that_is_not_reversed_is_rounded_down(amount, part, whole, decimals, reversed_amount):
     assert Extent.part(Decimal(part), Decimal(whole)).of(Decimal(amount), decimals) == Decimal(reversed_amount)
 
 
 @given(amount=AMOUNTS, parts=st.lists(st.decimals(0, 1000, places=2), min_size=1, max_size=6), extra=st.integers(0, 9))
 def test_the_reversed_amount_only_grows_up_to_the_whole(amount, parts, extra):
-    whole, came_back, before = sum(parts) + extra, Decimal(0), Decimal(0)
+    whole, returned_part, before = sum(parts) + extra, Decimal(0), Decimal(0)
     for part in parts:
-        came_back += part
-        reversed_amount = Extent.part(came_back, whole).of(amount, 6)
+        returned_part += part
+        reversed_amount = Extent.part(returned_part, whole).of(amount, 6)
         assert before <= reversed_amount <= amount
         before = reversed_amount
     assert WHOLE.of(amount, 6) == amount
 
 
-def test_counts_are_reversed_once():
+def test_only_the_part_of_a_count_that_was_not_reversed_before_is_reversed():
     points = {"type": "points", "amount": 10}
     third = Extent.part(Decimal(1), Decimal(3))
     assert amount_to_reverse(points, third, 0) == 4
     assert amount_to_reverse({**points, "givenBack": 4}, third, 0) == 0
     assert amount_to_reverse({**points, "givenBack": 4}, WHOLE, 0) == 6
+    # Transactions and coupons count as a whole: only a cancellation reverses them, not a return of all items.
     all_items = Extent.part(Decimal(3), Decimal(3))
     assert amount_to_reverse({"type": "transactions", "amount": 1}, all_items, 0) == 0
     assert amount_to_reverse({"type": "transactions", "amount": 1}, WHOLE, 0) == 1
@@ -77,7 +78,7 @@ def test_counts_are_reversed_once():
 @pytest.mark.parametrize(
     ("amount", "currency", "returned_parts", "reversed_amount"),
     [
-        # Of 10.00 two thirds stay, which are 6.67, or 7 yen.
+        # Two thirds of 10.00 are not reversed: 6.67 euros, or 7 yen.
         ("10.00", "EUR", 1, "3.33"),
         ("10", "JPY", 1, "3"),
         ("10", None, 1, "3.33"),
@@ -96,7 +97,7 @@ def test_the_unreversed_part_of_counted_money_is_rounded_to_its_currency(
     assert amount_to_reverse({**count, "givenBack": reversed_amount}, extent, 0) == 0
 
 
-def test_a_new_order_reaches_every_status_but_one():
+def test_a_new_order_can_have_every_status_but_partially_returned():
     assert steps_to(CREATED) == ("created",)
     assert steps_to("returned") == ("created", "confirmed", "returned")
     with pytest.raises(OrderStatusConflict):

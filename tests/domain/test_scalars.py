@@ -1,4 +1,4 @@
-"""Values inside JSON, compared as in JSON, and lists in one parameter."""
+"""Values inside JSON, which are compared as JSON does, and lists in one parameter."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_texts_numbers_and_booleans_can_be_searched_for(value, number, text, sca
         (r"a\b", [r"a\b"]),
     ],
 )
-def test_a_backslash_makes_a_comma_a_part_of_an_item(text, items):
+def test_a_comma_after_a_backslash_is_a_part_of_an_item(text, items):
     assert split_list(text) == items
 
 

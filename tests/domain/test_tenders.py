@@ -1,4 +1,4 @@
-"""The refunds of each tender when an order is returned, with the numbers of each rule."""
+"""The refunds of each tender when an order is returned."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def order(total, *tenders, currency="EUR"):
 
 
 class Till:
-    """Returns parts of an order, whose points are paid at so many per unit."""
+    """Returns parts of an order; `per_unit` points pay one unit of money."""
 
     def __init__(self, paid_order, per_unit=100, decimals=0):
         self.order = paid_order
@@ -59,7 +59,7 @@ class Till:
                 self.points[payment["pointsPaymentKey"]] = PaidPoints(rate, Decimal(0), paid_points)
 
     def give_back(self, amount):
-        """What the return of so much more of the order refunds, as (tender, amount, points)."""
+        """Return as much of the order's total; the refunds as (tender, amount, points)."""
         returned_total = self.order.returned_total + Decimal(amount)
         status = RETURNED if returned_total == self.order.total else PARTIALLY_RETURNED
         after = replace(self.order, returned_total=returned_total, status=status)
@@ -76,7 +76,7 @@ class Till:
 
 
 def pairs(refunds):
-    """Points and money of the returns of an order paid by both."""
+    """The points, their value and the money of each return of an order that was paid with points and money."""
     return [(points[2], points[1], money[1]) for points, money in refunds]
 
 
@@ -101,13 +101,13 @@ def test_example_5_three_thirds_add_up():
     assert sum(value for _, value, _ in refunds) == 10
 
 
-def test_money_is_spread_over_several_tenders_by_largest_remainder():
+def test_a_refund_of_several_tenders_is_split_by_largest_remainder():
     till = Till(order(100, ("card", 50), ("cash", 30), ("voucher", 20)))
     assert [refund[1] for refund in till.give_back("10.01")] == [Decimal("5.01"), Decimal("3.00"), Decimal("2.00")]
     assert [refund[1] for refund in till.give_back("89.99")] == [Decimal("44.99"), Decimal("27.00"), Decimal("18.00")]
 
 
-def test_a_whole_amount_is_spread_to_the_cent():
+def test_a_refund_of_a_whole_amount_is_split_to_the_cent():
     till = Till(order(150, ("card", 50), ("cash", 50), ("voucher", 50)))
     assert [refund[1] for refund in till.give_back(1)] == [Decimal("0.34"), Decimal("0.33"), Decimal("0.33")]
 
@@ -121,6 +121,7 @@ def test_points_refunded_by_request_are_not_refunded_again():
     till = Till(order(20, ("points", 10), ("card", 10)))
     [key] = till.points
     rate = till.points[key].rate
+    # 400 of the 1,000 points, worth 4, were refunded by request.
     till.points[key] = PaidPoints(rate, Decimal(4), Tendered(Decimal(600), Decimal(6)))
     assert till.give_back(10) == [("points", 1, 100), ("card", 5, None)]
     assert till.give_back(10) == [("points", 5, 500), ("card", 5, None)]
@@ -204,7 +205,7 @@ def test_payments_add_up_to_the_order():
         ),
     ],
 )
-def test_other_payments_are_refused(payments, total, faults):
+def test_payments_that_do_not_add_up_or_whose_keys_are_wrong_are_refused(payments, total, faults):
     with pytest.raises(InvalidRequest) as refusal:
         checked_payments(payments, Decimal(total))
     assert [(fault.pointer, fault.detail) for fault in refusal.value.faults] == [
@@ -237,7 +238,7 @@ def test_a_tender_of_points_is_at_most_what_its_payment_is_worth():
     ]
 
 
-def test_the_total_in_money_leaves_points_out():
+def test_the_total_in_money_excludes_points():
     assert order(50, ("points", 20), ("card", 30)).money_total == 30
     assert order(50, ("points", 20), ("voucher", 30)).money_total == 30
     assert replace(order(50), payments=None).money_total == 50

@@ -51,7 +51,7 @@ def test_an_advance_covers_at_most_two_years():
         refuse_target(clock(), NOW + LONGEST_ADVANCE + MOMENT)
 
 
-def test_an_advance_under_way_comes_first():
+def test_no_other_advance_can_begin_while_one_is_running():
     refuse_target(clock(NOW + MOMENT), NOW + MOMENT)
     with pytest.raises(test_clocks.TestClockAdvancing):
         refuse_target(clock(NOW + MOMENT), NOW + 2 * MOMENT)

@@ -1,4 +1,4 @@
-"""Tiers that are floors: the higher of the floor and the tier by points, compared to the tier without a floor."""
+"""Tier holds with a floor: the member has the higher of the floor and the tier by points."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ NOON = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
 LATER = NOON + timedelta(days=100)
 ACCOUNT, PROGRAM, MEMBER = 1, 1, 7
 BASIC, SILVER, GOLD, OTHER = 10, 11, 12, 13
+# Basic needs 0 points, Silver 500 and Gold 1,000.
 STEPS = (Step(BASIC, Decimal(0), 0), Step(SILVER, Decimal(500), 1), Step(GOLD, Decimal(1000), 2))
 YEAR = TierPolicy(EARNED, ROLLING, months=12)
 
@@ -27,6 +28,7 @@ def schedule(policy=YEAR, steps=STEPS, default=BASIC):
 
 
 def points_earned(*amounts):
+    """A function that returns these points, earned at these moments, for any account."""
     earnings = tuple(Earning(moment, Decimal(amount)) for moment, amount in amounts)
     points = TierPoints(earned=sum((earning.amount for earning in earnings), Decimal(0)), earnings=earnings)
     return lambda _: points
@@ -37,12 +39,12 @@ NOTHING = points_earned()
 
 def test_a_floor_above_the_points_decides_until_it_ends():
     place = schedule().place_of(points_earned((NOON, 700)), NOON, TierFloor(GOLD, LATER))
-    assert place == HeldTier(GOLD, True, LATER, TierFloor(GOLD, LATER))
+    assert place == HeldTier(GOLD, is_manual=True, expires_at=LATER, floor=TierFloor(GOLD, LATER))
     assert schedule().place_of(points_earned((NOON, 700)), LATER, place.floor).loyalty_tier_id == SILVER
 
 
 @pytest.mark.parametrize(("amount", "tier_id"), [(500, SILVER), (999, SILVER), (1000, GOLD)])
-def test_points_that_are_enough_for_the_floor_decide(amount, tier_id):
+def test_points_that_suffice_for_the_floor_decide(amount, tier_id):
     place = schedule().place_of(points_earned((NOON, amount)), NOON, TierFloor(SILVER))
     assert (place.loyalty_tier_id, place.is_manual, place.floor) == (tier_id, False, TierFloor(SILVER))
 
@@ -52,16 +54,16 @@ def test_a_tier_by_points_of_a_period_falls_to_the_floor():
     in_a_year = datetime(2027, 3, 4, 12, 0, tzinfo=UTC)
     assert (place.loyalty_tier_id, place.expires_at) == (GOLD, in_a_year)
     after = schedule().place_of(points_earned((NOON, 1000)), in_a_year, place.floor)
-    assert after == HeldTier(SILVER, True, None, TierFloor(SILVER))
+    assert after == HeldTier(SILVER, is_manual=True, expires_at=None, floor=TierFloor(SILVER))
 
 
-def test_the_end_of_a_floor_that_does_not_decide_then_ends_no_tier():
+def test_the_end_of_a_floor_does_not_end_a_tier_that_the_points_keep():
     place = schedule(TierPolicy(EARNED)).place_of(points_earned((NOON, 600)), NOON, TierFloor(SILVER, LATER))
-    assert place == HeldTier(SILVER, False, None, TierFloor(SILVER, LATER))
+    assert place == HeldTier(SILVER, is_manual=False, expires_at=None, floor=TierFloor(SILVER, LATER))
     assert (place.hold(NOON), place.hold(LATER)) == (FLOOR, None)
 
 
-def test_points_that_begin_to_count_by_time_lift_the_member_above_the_floor():
+def test_points_that_count_from_a_later_moment_raise_the_member_above_the_floor_then():
     next_year = datetime(2027, 1, 1, tzinfo=UTC)
     policy = TierPolicy(EARNED, CALENDAR)
     place = schedule(policy).place_of(points_earned((next_year + timedelta(days=9), 1200)), NOON, TierFloor(SILVER))
@@ -75,11 +77,11 @@ def test_an_inactive_tier_is_no_floor():
 
 
 def test_a_floor_is_the_tier_if_the_points_reach_none():
-    steps, place = STEPS[1:], HeldTier(SILVER, True, None, TierFloor(SILVER))
+    steps, place = STEPS[1:], HeldTier(SILVER, is_manual=True, expires_at=None, floor=TierFloor(SILVER))
     assert schedule(steps=steps, default=None).place_of(NOTHING, NOON, TierFloor(SILVER)) == place
 
 
-def test_among_tiers_of_the_same_points_the_order_ranks():
+def test_tiers_with_the_same_points_are_ranked_by_their_order():
     steps = (*STEPS, Step(OTHER, Decimal(500), 2))
     place = schedule(steps=steps).place_of(points_earned((NOON, 500)), NOON, TierFloor(SILVER))
     assert (place.loyalty_tier_id, place.is_manual) == (OTHER, False)
@@ -87,16 +89,21 @@ def test_among_tiers_of_the_same_points_the_order_ranks():
     assert place.loyalty_tier_id == OTHER
 
 
-def test_the_tiers_of_an_inactive_program_are_kept_unevaluated():
+def test_a_tier_hold_of_an_inactive_program_ignores_points():
     held_tier = TierHold(GOLD, LATER, FLOOR).place(None, points_earned((NOON, 9999)), NOON)
-    assert held_tier == HeldTier(GOLD, True, LATER, TierFloor(GOLD, LATER))
-    assert TierHold(GOLD, LATER, FIXED).place(schedule(), NOTHING, NOON) == HeldTier(GOLD, True, LATER)
+    assert held_tier == HeldTier(GOLD, is_manual=True, expires_at=LATER, floor=TierFloor(GOLD, LATER))
+    assert TierHold(GOLD, LATER, FIXED).place(schedule(), NOTHING, NOON) == HeldTier(
+        GOLD, is_manual=True, expires_at=LATER
+    )
 
 
-def test_movements_of_points_settle_a_floor_and_no_fixed_tier():
+def test_points_change_a_tier_with_a_floor_and_no_fixed_tier():
     for held_tier, settled_tier in (
-        (HeldTier(SILVER, True, None, TierFloor(SILVER)), HeldTier(GOLD, False, None, TierFloor(SILVER))),
-        (HeldTier(SILVER, True), HeldTier(SILVER, True)),
+        (
+            HeldTier(SILVER, is_manual=True, expires_at=None, floor=TierFloor(SILVER)),
+            HeldTier(GOLD, is_manual=False, expires_at=None, floor=TierFloor(SILVER)),
+        ),
+        (HeldTier(SILVER, is_manual=True), HeldTier(SILVER, is_manual=True)),
     ):
         assignments = TierAssignments((schedule(TierPolicy(EARNED)),), {(MEMBER, PROGRAM): held_tier}, NOON)
         moves = assignments.settle(MEMBER, {ACCOUNT}, points_earned((NOON, 1000)))
@@ -113,14 +120,15 @@ RANK = {None: -1, BASIC: 0, SILVER: 1, GOLD: 2}
 
 
 @given(POLICIES, st.lists(st.tuples(MOMENTS, st.integers(0, 900)), max_size=6), FLOORS, MOMENTS, MOMENTS)
-def test_with_a_floor_the_tier_is_never_below_that_without_it(policy, earnings, floor, at, later):
+def test_the_tier_is_the_higher_of_the_floor_and_the_tier_by_points(policy, earnings, floor, at, later):
     program, points = schedule(policy), points_earned(*earnings)
-    without, place = program.place_of(points, at), program.place_of(points, at, floor)
-    in_force = floor.loyalty_tier_id in RANK and not floor.has_ended(at)
-    least = RANK[floor.loyalty_tier_id] if in_force else -1
-    assert RANK[place.loyalty_tier_id] == max(RANK[without.loyalty_tier_id], least)
-    assert place.is_manual == (least > RANK[without.loyalty_tier_id])
-    # Until the tier ends nothing changes it, and then it is another one.
+    tier_by_points, place = program.place_of(points, at), program.place_of(points, at, floor)
+    # OTHER is no tier of the program.
+    is_active = floor.loyalty_tier_id in RANK and not floor.has_ended(at)
+    minimum = RANK[floor.loyalty_tier_id] if is_active else -1
+    assert RANK[place.loyalty_tier_id] == max(RANK[tier_by_points.loyalty_tier_id], minimum)
+    assert place.is_manual == (minimum > RANK[tier_by_points.loyalty_tier_id])
+    # The tier does not change until it ends, and then it changes.
     after = program.place_of(points, later, floor)
     if at <= later and (place.expires_at is None or later < place.expires_at):
         assert after.loyalty_tier_id == place.loyalty_tier_id
@@ -134,12 +142,12 @@ def tracking(number, tier_id, kind, previous=None):
     return blank.after(previous)
 
 
-def test_a_reversed_floor_gives_way_to_the_hold_before_it():
-    before = HeldTier(GOLD, True, LATER, TierFloor(GOLD, LATER))
+def test_the_reversal_of_a_floor_restores_the_hold_before_it():
+    before = HeldTier(GOLD, is_manual=True, expires_at=LATER, floor=TierFloor(GOLD, LATER))
     log, assignments = TierLog(), TierAssignments((schedule(),), {}, NOON)
     log.register([tracking(1, SILVER, FLOOR, before)])
-    # Points have lifted the member meanwhile, but the floor is still the one that was set.
-    assignments.put((MEMBER, PROGRAM), HeldTier(GOLD, False, None, TierFloor(SILVER)))
+    # Points have raised the member to Gold since, but the floor is still the one that was set.
+    assignments.put((MEMBER, PROGRAM), HeldTier(GOLD, is_manual=False, expires_at=None, floor=TierFloor(SILVER)))
     assert log.reverse(1, assignments, 9)
     assert assignments.stored_tier((MEMBER, PROGRAM)) == before
 
@@ -147,7 +155,11 @@ def test_a_reversed_floor_gives_way_to_the_hold_before_it():
 def test_a_floor_that_was_replaced_is_not_reversed():
     log, assignments = TierLog(), TierAssignments((schedule(),), {}, NOON)
     log.register([tracking(1, SILVER, FLOOR)])
-    for later_tier in (HeldTier(SILVER, True), HeldTier(GOLD, True, None, TierFloor(GOLD)), HeldTier(SILVER)):
+    for later_tier in (
+        HeldTier(SILVER, is_manual=True),
+        HeldTier(GOLD, is_manual=True, expires_at=None, floor=TierFloor(GOLD)),
+        HeldTier(SILVER),
+    ):
         assignments.put((MEMBER, PROGRAM), later_tier)
         assert not log.reverse(1, assignments, 9)
         assert assignments.stored_tier((MEMBER, PROGRAM)) == later_tier

@@ -16,13 +16,13 @@ DAY = timedelta(days=1)
 
 
 def period(tier, began, ended=None, *, expires=None, program=PROGRAM):
-    """A tier from day `began` to day `ended`; one that `expires` on a day is set by hand."""
+    """A tier from day `began` to day `ended`; a tier that `expires` on a day is set by request."""
     at = [None if day is None else NOON + day * DAY for day in (began, ended, expires)]
     return TierPeriod(MEMBER, program, HeldTier(tier, expires is not None, at[2]), at[0], at[1])
 
 
 def tiers_at(day, *periods, evaluated=None, defaults=None):
-    """The member's tiers on a day; a present tier that has lapsed is `evaluated` to another."""
+    """The member's tiers on a day; a current tier that has expired is evaluated to the tier `evaluated`."""
     history = TierHistory(periods, {PROGRAM: BASIC} if defaults is None else defaults)
     return history.tier_ids(MEMBER, NOON + day * DAY, lambda program_id, lapsed: evaluated)
 
@@ -40,23 +40,24 @@ def test_before_the_enrolment_the_default_tier_counts():
     assert tiers_at(-1, period(GOLD, 0), defaults={}) == []
 
 
-def test_a_member_whose_tier_was_removed_had_none():
+def test_a_member_has_no_tier_between_the_end_of_one_and_the_beginning_of_the_next():
     assert tiers_at(1, period(SILVER, 0, 1), period(GOLD, 3)) == []
     assert tiers_at(2, period(SILVER, 0, 1), period(GOLD, 3)) == []
     assert tiers_at(3, period(SILVER, 0, 1), period(GOLD, 3)) == [GOLD]
     assert tiers_at(2, period(SILVER, 0, 1)) == []
 
 
-def test_a_tier_that_had_ended_counts_as_what_it_was_evaluated_to():
-    set_by_hand = period(GOLD, 0, 4, expires=2)
-    assert tiers_at(1.99, set_by_hand, period(SILVER, 4)) == [GOLD]
-    assert tiers_at(2, set_by_hand, period(SILVER, 4)) == [SILVER]
-    assert tiers_at(3, set_by_hand, period(SILVER, 4, 6), period(BASIC, 6)) == [SILVER]
-    assert tiers_at(3, set_by_hand) == []
-    assert tiers_at(3, set_by_hand, period(SILVER, 5)) == []
+def test_from_the_expiry_of_a_tier_on_the_tier_counts_that_was_set_at_its_next_evaluation():
+    # It expired on day 2, and was evaluated on day 4.
+    set_by_request = period(GOLD, 0, 4, expires=2)
+    assert tiers_at(1.99, set_by_request, period(SILVER, 4)) == [GOLD]
+    assert tiers_at(2, set_by_request, period(SILVER, 4)) == [SILVER]
+    assert tiers_at(3, set_by_request, period(SILVER, 4, 6), period(BASIC, 6)) == [SILVER]
+    assert tiers_at(3, set_by_request) == []
+    assert tiers_at(3, set_by_request, period(SILVER, 5)) == []
 
 
-def test_a_present_tier_that_had_ended_is_evaluated():
+def test_a_current_tier_that_has_expired_is_evaluated():
     assert tiers_at(1, period(GOLD, 0, expires=2), evaluated=SILVER) == [GOLD]
     assert tiers_at(2, period(GOLD, 0, expires=2), evaluated=SILVER) == [SILVER]
     assert tiers_at(2, period(GOLD, 0, expires=2), evaluated=None) == []

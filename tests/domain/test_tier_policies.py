@@ -18,6 +18,7 @@ from domain.tiers import ConfiguredTier, HeldTier, MemberTier, Step, TierAssignm
 NOON = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
 ACCOUNT, PROGRAM, MEMBER = 1, 1, 7
 BASIC, SILVER, GOLD = 10, 11, 12
+# Basic needs 0 points, Silver 100 and Gold 200.
 STEPS = (Step(BASIC, Decimal(0), 0), Step(SILVER, Decimal(100), 1), Step(GOLD, Decimal(200), 2))
 NAMES = {
     tier_id: ConfiguredTier(tier_id, f"tier-{tier_id}", PROGRAM, "program-1", name, True)
@@ -38,8 +39,8 @@ def points_earned(*amounts):
 YEAR = TierPolicy(EARNED, ROLLING, months=12)
 
 
-def test_the_balance_counts_unless_the_policy_says_otherwise():
-    points = TierPoints(Decimal(5), Decimal(500))
+def test_the_balance_counts_unless_the_policy_names_earned_points():
+    points = TierPoints(balance=Decimal(5), earned=Decimal(500))
     assert TierPolicy().counted_points(points, NOON) == 5
     assert TierPolicy(EARNED).counted_points(points, NOON) == 500
     assert list(TierPolicy(EARNED).changes(points, NOON)) == []
@@ -49,14 +50,14 @@ def test_the_balance_counts_unless_the_policy_says_otherwise():
     ("at", "counted_sum"),
     [("2026-02-28T00:00:00+00:00", 150), ("2026-02-28T09:59:59+00:00", 150), ("2026-02-28T10:00:00+00:00", 50)],
 )
-def test_a_rolling_period_ends_at_the_exact_moment(at, counted_sum):
+def test_points_of_a_rolling_month_count_until_the_same_time_on_the_last_day_of_a_shorter_month(at, counted_sum):
     points = points_earned(("2026-01-31T10:00:00", 100), ("2026-02-10", 50))
     assert TierPolicy(EARNED, ROLLING, months=1).counted_points(points, datetime.fromisoformat(at)) == counted_sum
 
 
-def test_years_begin_where_and_when_the_policy_says():
+def test_years_begin_in_the_month_and_the_time_zone_of_the_policy():
     policy = TierPolicy(EARNED, CALENDAR, start_month=4, zone=ZoneInfo("America/New_York"))
-    # Midnight there is four o'clock.
+    # Midnight in New York is 04:00 in UTC.
     points = points_earned(("2026-04-01T03:59:59", 1), ("2026-04-01T04:00:00", 10), ("2027-04-01T04:00:00", 100))
     begins = datetime(2026, 4, 1, 4, tzinfo=UTC)
     assert policy.counted_points(points, begins - timedelta(seconds=1)) == 1
@@ -65,7 +66,7 @@ def test_years_begin_where_and_when_the_policy_says():
     assert list(policy.changes(points, begins)) == [(next_year, 100), (datetime(2028, 4, 1, 4, tzinfo=UTC), 0)]
 
 
-def test_periods_reach_to_the_ends_of_the_calendar():
+def test_points_can_be_counted_at_the_first_and_the_last_moment_of_the_calendar():
     zones = (UTC, ZoneInfo("Asia/Tokyo"))
     years = [TierPolicy(EARNED, CALENDAR, start_month=month, zone=zone) for month in (1, 4) for zone in zones]
     for policy in (YEAR, *years):
@@ -82,7 +83,7 @@ def test_the_last_year_of_the_calendar_counts_like_any_other():
 
 
 def points_available(*amounts):
-    """Points by the date of what they are for, and the date from which they were available."""
+    """Points by the date of their event, and the date from which they were available (None: at once)."""
     return TierPoints(
         earnings=tuple(
             Earning(
@@ -105,15 +106,15 @@ LATE_POINTS = points_available(
     ("day", "points"),
     [
         ("2025-12-31", 130),
-        # Only points of this year.
+        # Only the points of 2026 count.
         ("2026-01-09", 80),
-        # The ended year counts again, as it would have without the wait.
+        # The 100 points became available, so all 130 of 2025 count again until the end of 2026.
         ("2026-01-10", 130),
         ("2026-12-31", 130),
         ("2027-01-01", 0),
     ],
 )
-def test_a_year_counts_until_the_end_of_the_next_one_in_which_points_of_it_became_available(day, points):
+def test_an_ended_year_counts_again_until_the_end_of_the_year_in_which_points_of_it_become_available(day, points):
     at = datetime.fromisoformat(day).replace(tzinfo=UTC)
     assert TierPolicy(EARNED, CALENDAR).counted_points(LATE_POINTS, at) == points
 
@@ -121,23 +122,25 @@ def test_a_year_counts_until_the_end_of_the_next_one_in_which_points_of_it_becam
 @pytest.mark.parametrize(
     ("available", "points"), [("2025-12-31", 0), ("2026-01-01", 100), ("2026-03-04", 100), ("2026-03-05", 0)]
 )
-def test_a_year_does_not_count_again_for_points_that_were_available_within_it_or_are_not_yet(available, points):
+def test_an_ended_year_does_not_count_again_if_its_points_were_available_within_it_or_still_wait(available, points):
     at = datetime(2026, 3, 4, tzinfo=UTC)
     assert TierPolicy(EARNED, CALENDAR).counted_points(points_available(("2025-12-20", 100, available)), at) == points
 
 
-def test_each_past_year_with_points_that_became_available_counts():
+def test_the_best_of_all_ended_years_with_points_that_became_available_counts():
     points = points_available(("2024-12-20", 100, "2026-02-01"), ("2025-12-20", 30, "2026-02-01"))
     assert TierPolicy(EARNED, CALENDAR).counted_points(points, NOON) == 100
 
 
-def test_the_better_of_the_ended_and_the_present_year_counts():
+def test_the_better_of_the_ended_and_the_current_year_counts():
     policy = TierPolicy(EARNED, CALENDAR)
-    better = TierPoints(earnings=(*LATE_POINTS.earnings, Earning(NOON, Decimal(70))))
-    assert (policy.counted_points(LATE_POINTS, NOON), policy.counted_points(better, NOON)) == (130, 150)
+    assert policy.counted_points(LATE_POINTS, NOON) == 130
+    # With 70 more points, 2026 has 150.
+    more_points = TierPoints(earnings=(*LATE_POINTS.earnings, Earning(NOON, Decimal(70))))
+    assert policy.counted_points(more_points, NOON) == 150
 
 
-def test_points_of_a_rolling_period_count_from_what_they_are_for_however_late_they_are_available():
+def test_points_of_a_rolling_period_count_from_the_date_of_their_event_however_late_they_are_available():
     points = points_available(("2025-12-20", 100, "2026-01-10"))
     assert YEAR.counted_points(points, datetime(2026, 12, 19, tzinfo=UTC)) == 100
     assert YEAR.counted_points(points, datetime(2026, 12, 20, tzinfo=UTC)) == 0
@@ -148,31 +151,33 @@ def test_points_of_a_rolling_period_count_from_what_they_are_for_however_late_th
     ("at", "changes"),
     [
         ("2026-01-09", []),
-        # The end of the year is the next change, though no points of its own end then.
+        # The end of 2026 is the next change, even though no points of 2026 end then.
         ("2026-01-10", [("2027-01-01", 0)]),
         ("2026-12-31", [("2027-01-01", 0)]),
         ("2027-01-01", []),
     ],
 )
-def test_a_year_that_counts_again_ends_with_the_present_one(at, changes):
+def test_a_year_that_counts_again_does_so_until_the_end_of_the_current_year(at, changes):
     points = points_available(("2025-12-20", 100, "2026-01-10"))
     policy_changes = TierPolicy(EARNED, CALENDAR).changes(points, datetime.fromisoformat(at).replace(tzinfo=UTC))
     assert [(moment.date().isoformat(), amount) for moment, amount in policy_changes] == changes
 
 
-def test_a_year_counts_again_from_the_first_moment_of_the_next_one_on():
+def test_an_ended_year_counts_again_if_its_points_become_available_at_the_first_moment_of_the_next_year():
     points = points_available(("2025-12-20", 100, "2026-01-01"))
-    assert TierPolicy(EARNED, CALENDAR).counted_points(points, datetime(2026, 1, 1, tzinfo=UTC)) == 100
-    assert list(TierPolicy(EARNED, CALENDAR).changes(points, NOON)) == [(datetime(2027, 1, 1, tzinfo=UTC), 0)]
+    begin_of_2026, begin_of_2027 = (datetime(year, 1, 1, tzinfo=UTC) for year in (2026, 2027))
+    # From the first moment of 2026 on, and until 2027 begins.
+    assert TierPolicy(EARNED, CALENDAR).counted_points(points, begin_of_2026) == 100
+    assert list(TierPolicy(EARNED, CALENDAR).changes(points, NOON)) == [(begin_of_2027, 0)]
 
 
-def test_only_next_years_points_count_once_the_year_that_counts_again_ends():
+def test_after_a_year_has_counted_again_only_points_of_the_new_year_count():
     points = points_available(("2025-12-20", 100, "2026-01-10"), ("2027-02-01", 40, None))
     changes = list(TierPolicy(EARNED, CALENDAR).changes(points, NOON))
     assert changes == [(datetime(2027, 1, 1, tzinfo=UTC), 40), (datetime(2028, 1, 1, tzinfo=UTC), 0)]
 
 
-def test_points_that_will_be_available_change_nothing_before():
+def test_waiting_points_of_an_ended_year_change_nothing_before_they_are_available():
     points = points_available(("2025-12-20", 100, "2026-04-01"), ("2026-01-02", 80, None))
     changes = list(TierPolicy(EARNED, CALENDAR).changes(points, NOON))
     assert changes == [(datetime(2027, 1, 1, tzinfo=UTC), 0)]
@@ -181,12 +186,12 @@ def test_points_that_will_be_available_change_nothing_before():
 def test_earnings_are_read_from_the_beginning_of_the_period_on():
     assert TierPolicy(EARNED, CALENDAR, start_month=4).earliest(NOON) == datetime(2025, 4, 1, tzinfo=UTC)
     assert TierPolicy(EARNED, CALENDAR).earliest(NOON) == datetime(2026, 1, 1, tzinfo=UTC)
-    # A day more than needed, since days may be skipped.
+    # A year and one more day before NOON, because a zone may have skipped a day.
     assert YEAR.earliest(NOON) == datetime(2025, 3, 3, 12, tzinfo=UTC)
 
 
-def test_no_earnings_are_overlooked_where_a_day_was_skipped():
-    """In Samoa 29 December 2011 was followed by the 31st."""
+def test_no_earnings_are_overlooked_if_a_zone_skipped_a_day():
+    """In Samoa 29 December 2011 was followed by 31 December."""
     month = TierPolicy(EARNED, ROLLING, months=1, zone=ZoneInfo("Pacific/Apia"))
     first_moment_of_the_31st = datetime(2011, 12, 30, 10, tzinfo=UTC)
     end_of_30_january = datetime(2012, 1, 30, 9, 59, tzinfo=UTC)
@@ -212,23 +217,23 @@ policies = st.one_of(
 
 
 def counts_by_hand(policy, moment, at):
-    """True if points earned at a moment count: a second implementation."""
+    """True if points that were earned at a moment count: a second implementation."""
     if policy.period == ROLLING:
         return add_months(moment, policy.months, policy.zone) > at
-    there, now = moment.astimezone(policy.zone), at.astimezone(policy.zone)
-    years = [local_time.year - (local_time.month < policy.start_month) for local_time in (there, now)]
+    earned_at, now = moment.astimezone(policy.zone), at.astimezone(policy.zone)
+    years = [local_time.year - (local_time.month < policy.start_month) for local_time in (earned_at, now)]
     return years[0] == years[1]
 
 
 def points_of(history):
-    """Mints, each of which was reverted later by a number of quarters."""
+    """The points of mints, of each of which a number of quarters was reverted later."""
     earnings = [Earning(moment, Decimal(n)) for moment, n, _ in history]
     earnings += [Earning(moment, Decimal(-n) * quarters / 4) for moment, n, quarters in history if quarters]
     return TierPoints(Decimal(0), sum((earning.amount for earning in earnings), Decimal(0)), tuple(earnings))
 
 
 @given(policies, histories, moments)
-def test_points_of_a_period_are_those_of_the_list(policy, history, at):
+def test_the_counted_points_equal_the_sum_by_the_second_implementation(policy, history, at):
     # The history has the moment and amount of each mint, and how many quarters of it were reverted.
     by_hand = sum(
         (Decimal(n) * (4 - quarters) / 4 for moment, n, quarters in history if counts_by_hand(policy, moment, at)),
@@ -242,7 +247,7 @@ def test_points_of_a_period_are_those_of_the_list(policy, history, at):
 
 
 @given(policies, histories, moments, st.lists(st.integers(0, 500), max_size=6))
-def test_a_tier_lasts_exactly_until_it_says(policy, history, at, days):
+def test_a_tier_changes_exactly_when_it_expires(policy, history, at, days):
     program, points = schedule(policy), points_of(history)
     place = program.place_of(lambda _: points, at)
     for day in sorted(days):
@@ -257,7 +262,7 @@ def test_a_tier_lasts_exactly_until_it_says(policy, history, at, days):
 
 
 @given(policies, st.lists(st.tuples(histories, st.integers(0, 200)), min_size=1, max_size=4))
-def test_tiers_settled_over_time_equal_those_of_the_moment(policy, batches):
+def test_a_tier_that_is_updated_step_by_step_equals_the_tier_of_all_points_at_the_moment(policy, batches):
     program, held_tiers, at, history = schedule(policy), {}, datetime(2025, 6, 1, tzinfo=UTC), []
     for more, days in batches:
         at, history = at + timedelta(days=days), history + more
@@ -288,7 +293,8 @@ class TestStatus:
         return tier_status(schedule(policy), NAMES, member_tier, lambda _: points, at)
 
     def holds(self, tier_id, expires_at=None, is_manual=False):
-        return MemberTier(1, MEMBER, PROGRAM, tier_id, is_manual, expires_at, NOON)
+        """The stored tier of a member since NOON."""
+        return MemberTier(1, MEMBER, PROGRAM, tier_id, is_manual, expires_at, created_at=NOON)
 
     def test_a_status_has_the_points_missing_to_the_next_tier(self):
         status = self.status(TierPolicy(EARNED), self.holds(SILVER), TierPoints(Decimal(3), Decimal(130)))
@@ -310,11 +316,13 @@ class TestStatus:
     def test_a_tier_that_was_set_decides_unless_the_points_have_reached_its_floor(
         self, tier_id, is_manual, floor, is_deciding
     ):
-        """The points are those of silver."""
-        member_tier = MemberTier(1, MEMBER, PROGRAM, tier_id, is_manual, None, NOON, floor)
+        """130 points suffice for Silver."""
+        member_tier = MemberTier(
+            1, MEMBER, PROGRAM, tier_id, is_manual, expires_at=None, created_at=NOON, floor_tier_id=floor
+        )
         assert self.status(TierPolicy(EARNED), member_tier, TierPoints(earned=Decimal(130))).is_manual is is_deciding
 
-    def test_the_next_tier_of_equal_points_is_the_one_that_ranks_higher(self):
+    def test_of_two_next_tiers_with_equal_points_the_higher_one_is_reported(self):
         steps = (Step(SILVER, Decimal(100), 1), Step(GOLD, Decimal(100), 2))
         plan = TierSchedule(PROGRAM, "program-1", ACCOUNT, None, steps, True, TierPolicy())
         status = tier_status(plan, NAMES, None, lambda _: TierPoints(Decimal(99)), NOON)
@@ -322,14 +330,14 @@ class TestStatus:
         status_at_the_top = tier_status(plan, NAMES, None, lambda _: TierPoints(Decimal(100)), NOON)
         assert status_at_the_top.next_tier is None
 
-    def test_a_tier_that_the_points_exceed_needs_no_points_to_keep(self):
+    def test_the_points_to_keep_a_tier_are_0_if_the_points_suffice_for_it(self):
         policy = TierPolicy(EARNED, ROLLING, months=12)
         member_tier = self.holds(SILVER, datetime(2026, 6, 1, tzinfo=UTC))
         for amount, points_to_keep in ((99, 1), (100, 0), (150, 0)):
             status = self.status(policy, member_tier, points_earned(("2026-01-10", amount)))
             assert status.points_to_keep == points_to_keep
 
-    def test_the_last_tier_has_no_next_one(self):
+    def test_the_highest_tier_has_no_next_one(self):
         assert self.status(TierPolicy(EARNED), self.holds(GOLD), TierPoints(earned=Decimal(900))).next_tier is None
 
     def test_a_member_set_to_a_tier_sees_the_next_one_above_it(self):
@@ -347,6 +355,7 @@ class TestStatus:
         assert (status.next_tier.loyalty_tier_id, status.next_tier.missing_points) == (SILVER, 80)
 
     def test_a_status_has_the_points_to_keep_the_tier(self):
+        # The 120 points leave the period on 1 June 2026; for Gold, 110 are needed besides the other 90.
         points = points_earned(("2025-06-01", 120), ("2026-01-01", 90))
         status = self.status(YEAR, self.holds(GOLD, datetime(2026, 6, 1, tzinfo=UTC)), points)
         assert (status.points, status.points_to_keep, status.projected_tier.name) == (210, 110, "Basic")

@@ -43,6 +43,7 @@ def schedule(
     return TierSchedule(program, f"program-{program}", account, default, steps, moves)
 
 
+# Basic needs 0 points, Silver 200 and Gold 500.
 USUAL = schedule(Step(BASIC, Decimal(0), 0), Step(SILVER, Decimal(200), 1), Step(GOLD, Decimal(500), 2))
 
 amounts = st.decimals(min_value=0, max_value=1000, places=2)
@@ -61,7 +62,7 @@ def test_a_tier_is_reached_at_its_threshold(points, tier):
     assert USUAL.tier_at(Decimal(points)) == tier
 
 
-def test_the_greater_order_wins_among_equal_thresholds_and_then_the_older_tier():
+def test_of_tiers_with_equal_thresholds_the_highest_order_and_then_the_lowest_id_counts():
     steps = [Step(3, Decimal(5), 1), Step(1, Decimal(5), 2), Step(2, Decimal(5), 2)]
     for ordered_steps in (steps, steps[::-1]):
         assert schedule(*ordered_steps).tier_at(Decimal(5)) == 1
@@ -79,7 +80,7 @@ def stored_program(number, default, active=True):
     )
 
 
-def stored_tier(number, least, program=PROGRAM, active=True):
+def stored_tier(number, minimum, program=PROGRAM, active=True):
     return record(
         LoyaltyTier,
         loyalty_tier_id=number,
@@ -87,7 +88,7 @@ def stored_tier(number, least, program=PROGRAM, active=True):
         loyalty_program_id=program,
         name=f"Tier {number}",
         active=active,
-        min_required_points=Decimal(least),
+        min_required_points=Decimal(minimum),
         tier_order=number,
     )
 
@@ -113,7 +114,7 @@ def test_a_schedule_has_the_active_tiers_of_an_active_program():
         ([stored_tier(BASIC, 0), stored_tier(GOLD, 9, active=False)], BASIC, True),
     ],
 )
-def test_an_inactive_default_tier_is_none_and_other_tiers_move_members(tiers, default, moves):
+def test_an_inactive_default_tier_is_none_and_a_schedule_moves_members_if_it_has_other_tiers(tiers, default, moves):
     [program_schedule] = schedules_of([stored_program(PROGRAM, BASIC)], tiers, UTC)
     assert (program_schedule.default_tier_id, program_schedule.moves) == (default, moves)
 
@@ -145,12 +146,13 @@ def test_the_tier_is_the_highest_reached_or_the_default_one(steps, default, poin
 
 @given(all_steps, defaults, amounts, amounts)
 def test_more_points_never_lead_to_a_lower_threshold(steps, default, one, other):
-    least = {step.loyalty_tier_id: step.min_required_points for step in steps}
-    less, more = (schedule(*steps, default=default).tier_at(points) for points in sorted((one, other)))
-    assert least.get(less, -1) <= least.get(more, -1)
+    thresholds = {step.loyalty_tier_id: step.min_required_points for step in steps}
+    lower_tier, higher_tier = (schedule(*steps, default=default).tier_at(points) for points in sorted((one, other)))
+    assert thresholds.get(lower_tier, -1) <= thresholds.get(higher_tier, -1)
 
 
 def points_of(amount):
+    """A function that returns a balance for ACCOUNT, and 0 for any other account."""
     return lambda account: TierPoints(Decimal(amount if account == ACCOUNT else 0))
 
 
@@ -160,7 +162,7 @@ def tier_assignments(held_tier: HeldTier | None, *tier_schedules: TierSchedule) 
     )
 
 
-def test_points_move_a_member_and_back():
+def test_points_move_a_member_up_and_down():
     assignments = tier_assignments(HeldTier(BASIC))
     [up] = assignments.settle(MEMBER, {ACCOUNT}, points_of(600))
     assert (up.member_id, up.before, up.after) == (MEMBER, BASIC, GOLD)
@@ -182,7 +184,7 @@ def test_a_member_new_to_a_program_gets_a_tier():
     assert (move.before, move.after) == (None, BASIC)
 
 
-def test_a_member_may_be_left_without_a_tier():
+def test_a_member_below_the_lowest_tier_has_none_if_there_is_no_default_tier():
     assignments = tier_assignments(HeldTier(SILVER), schedule(Step(SILVER, Decimal(200), 1), default=None))
     [move] = assignments.settle(MEMBER, {ACCOUNT}, points_of(199))
     assert (move.before, move.after) == (SILVER, None)
@@ -197,15 +199,15 @@ def test_a_program_with_only_its_default_tier_moves_no_member():
 
 
 @pytest.mark.parametrize("expires_at", [None, NOON + timedelta(seconds=1)])
-def test_a_tier_set_by_hand_does_not_depend_on_points(expires_at):
-    assignments = tier_assignments(HeldTier(GOLD, True, expires_at))
+def test_a_tier_set_by_request_does_not_depend_on_points(expires_at):
+    assignments = tier_assignments(HeldTier(GOLD, is_manual=True, expires_at=expires_at))
     assert assignments.settle(MEMBER, {ACCOUNT}, points_of(0)) == []
     assert assignments.tier_ids(MEMBER, points_of(0)) == [GOLD]
     assert assignments.changed == {}
 
 
-def test_a_tier_that_has_expired_is_evaluated_without_points_having_moved():
-    assignments = tier_assignments(HeldTier(GOLD, True, NOON))
+def test_a_tier_that_has_expired_is_evaluated_even_if_no_points_have_moved():
+    assignments = tier_assignments(HeldTier(GOLD, is_manual=True, expires_at=NOON))
     assert assignments.tier_ids(MEMBER, points_of(300)) == [SILVER]
     [move] = assignments.settle(MEMBER, (), points_of(300))
     assert (move.before, move.after) == (GOLD, SILVER)
@@ -214,7 +216,7 @@ def test_a_tier_that_has_expired_is_evaluated_without_points_having_moved():
 
 
 def test_an_expired_tier_that_the_points_confirm_is_stored_without_a_move():
-    assignments = tier_assignments(HeldTier(SILVER, True, NOON))
+    assignments = tier_assignments(HeldTier(SILVER, is_manual=True, expires_at=NOON))
     assert assignments.settle(MEMBER, (), points_of(300)) == []
     assert assignments.changed == {(MEMBER, PROGRAM): HeldTier(SILVER)}
     [move] = assignments.settle(MEMBER, {ACCOUNT}, points_of(600))
@@ -222,7 +224,7 @@ def test_an_expired_tier_that_the_points_confirm_is_stored_without_a_move():
 
 
 def test_members_of_inactive_programs_keep_their_tier():
-    assignments = TierAssignments((), {(MEMBER, PROGRAM): HeldTier(GOLD, True, NOON)}, NOON)
+    assignments = TierAssignments((), {(MEMBER, PROGRAM): HeldTier(GOLD, is_manual=True, expires_at=NOON)}, NOON)
     assert assignments.settle(MEMBER, {ACCOUNT}, points_of(0)) == []
     assert assignments.tier_ids(MEMBER, points_of(0)) == [GOLD]
 
@@ -235,16 +237,16 @@ def test_each_program_depends_on_its_own_account():
     assert [(move.schedule.loyalty_program_id, move.after) for move in moves] == [(2, 9)]
 
 
-def test_programs_without_a_move_do_not_stop_the_others():
+def test_a_program_that_moves_no_member_does_not_prevent_moves_of_the_next_program():
     other_account = schedule(Step(GOLD, Decimal(0), 0), default=None, account=ACCOUNT + 1, program=2)
     later = schedule(Step(9, Decimal(1), 0), default=None, program=3)
     for first in (other_account, USUAL):
-        assignments = tier_assignments(HeldTier(BASIC, True), first, later)
+        assignments = tier_assignments(HeldTier(BASIC, is_manual=True), first, later)
         moves = assignments.settle(MEMBER, {ACCOUNT}, points_of(600))
         assert [(move.schedule.loyalty_program_id, move.after) for move in moves] == [(3, 9)]
 
 
-def test_without_an_account_no_points_count_whatever_the_policy():
+def test_a_program_without_an_account_counts_no_points():
     year = TierPolicy(EARNED, ROLLING)
     program = replace(schedule(Step(GOLD, Decimal(0), 0), account=None), policy=year)
 
@@ -264,12 +266,12 @@ def test_without_an_account_no_points_count_whatever_the_policy():
         (ROLLING, ACCOUNT, USUAL.steps[:1], False),
     ],
 )
-def test_earlier_earnings_matter_only_where_points_of_a_period_move_members(period, account, steps, moves):
+def test_only_a_program_with_a_period_an_account_and_other_tiers_moves_members_by_period(period, account, steps, moves):
     program = replace(schedule(*steps, account=account), policy=TierPolicy(EARNED, period))
     assert program.moves_by_period() is moves
 
 
-def test_only_an_active_tier_is_the_default_one():
+def test_an_inactive_tier_is_refused_as_the_default_one():
     refuse_inactive_default("Basic", True)
     with pytest.raises(TierInactive, match="The tier Basic is not active"):
         refuse_inactive_default("Basic", False)
@@ -286,7 +288,7 @@ def test_only_the_last_of_several_balances_decides_the_tier(steps, default, bala
 
 
 def tracking(number: int, tier_id: int | None, event_id: int | None, previous: HeldTier | None = None) -> TierTracking:
-    """The tier that an event set, or a request if there is no event; the number is the order."""
+    """The tier that an event set, or a request if `event_id` is None; the numbers are in the order of time."""
     blank = TierTracking(
         organization_id=1,
         member_tier_tracking_id=number,
@@ -311,10 +313,10 @@ def tracking(number: int, tier_id: int | None, event_id: int | None, previous: H
 
 
 def test_reversing_an_event_restores_the_previous_tier_with_its_expiry():
-    before = HeldTier(SILVER, True, NOON + timedelta(days=1))
+    before = HeldTier(SILVER, is_manual=True, expires_at=NOON + timedelta(days=1))
     assignments, log = tier_assignments(before), TierLog()
     log.register([tracking(1, GOLD, 5, before)])
-    assignments.put((MEMBER, PROGRAM), HeldTier(GOLD, True))
+    assignments.put((MEMBER, PROGRAM), HeldTier(GOLD, is_manual=True))
     assert [row.member_tier_tracking_id for row in log.unreverted(5)] == [1]
     assert log.reverse(1, assignments, 9)
     assert assignments.stored_tier((MEMBER, PROGRAM)) == before
@@ -326,7 +328,10 @@ def test_reversing_an_event_restores_the_previous_tier_with_its_expiry():
     assert log.drain() == ([], [])
 
 
-@pytest.mark.parametrize("held_tier", [None, HeldTier(GOLD), HeldTier(GOLD, True, NOON), HeldTier(BASIC, True)])
+@pytest.mark.parametrize(
+    "held_tier",
+    [None, HeldTier(GOLD), HeldTier(GOLD, is_manual=True, expires_at=NOON), HeldTier(BASIC, is_manual=True)],
+)
 def test_a_tier_that_has_changed_since_is_kept(held_tier):
     assignments, log = tier_assignments(held_tier), TierLog()
     log.register([tracking(1, GOLD, 5, HeldTier(SILVER))])
@@ -339,22 +344,28 @@ def test_reversing_all_events_in_order_restores_the_first_tier():
     assignments = tier_assignments(first)
     for number, tier_id in enumerate((SILVER, GOLD, SILVER), 1):
         log.register([tracking(number, tier_id, number, assignments.stored_tier((MEMBER, PROGRAM)))])
-        assignments.put((MEMBER, PROGRAM), HeldTier(tier_id, True))
+        assignments.put((MEMBER, PROGRAM), HeldTier(tier_id, is_manual=True))
     assert [log.reverse(number, assignments, 9) for number in (1, 2)] == [False, False]
-    assert assignments.stored_tier((MEMBER, PROGRAM)) == HeldTier(SILVER, True)
+    assert assignments.stored_tier((MEMBER, PROGRAM)) == HeldTier(SILVER, is_manual=True)
     assert log.reverse(3, assignments, 9)
     assert assignments.stored_tier((MEMBER, PROGRAM)) == first
 
 
 @pytest.mark.parametrize(
-    "held_tier", [None, HeldTier(SILVER), HeldTier(SILVER, True), HeldTier(SILVER, True, None, TierFloor(SILVER))]
+    "held_tier",
+    [
+        None,
+        HeldTier(SILVER),
+        HeldTier(SILVER, is_manual=True),
+        HeldTier(SILVER, is_manual=True, expires_at=None, floor=TierFloor(SILVER)),
+    ],
 )
 def test_a_request_for_evaluation_by_points_sets_no_tier(held_tier):
     assert not tracking(1, None, None).sets(held_tier)
     assert not replace(tracking(1, None, None), tier_hold=FLOOR).sets(held_tier)
 
 
-def test_a_floor_that_was_set_is_not_that_of_a_member_without_a_tier():
+def test_a_tracking_of_a_floor_did_not_set_the_tier_of_a_member_without_one():
     assert not replace(tracking(1, GOLD, 5), tier_hold=FLOOR).sets(None)
 
 
@@ -362,15 +373,17 @@ def test_a_floor_that_was_set_is_not_that_of_a_member_without_a_tier():
     "other", [{"loyalty_program_id": PROGRAM + 1}, {"member_id": MEMBER - 1}, {"member_id": MEMBER + 1}]
 )
 def test_tiers_of_other_members_and_programs_do_not_prevent_a_reversal(other):
-    log, assignments = TierLog(), tier_assignments(HeldTier(GOLD, True))
+    log, assignments = TierLog(), tier_assignments(HeldTier(GOLD, is_manual=True))
     log.register([tracking(1, GOLD, 5, HeldTier(SILVER)), replace(tracking(2, BASIC, 6), **other)])
     assert log.reverse(1, assignments, 9)
     assert assignments.stored_tier((MEMBER, PROGRAM)) == HeldTier(SILVER)
 
 
 def test_reversing_an_event_keeps_the_tier_that_a_later_request_set():
-    log, assignments = TierLog(), tier_assignments(HeldTier(GOLD, True))
-    log.register([tracking(1, GOLD, 5), tracking(2, SILVER, None, HeldTier(GOLD, True)), tracking(3, GOLD, 6)])
+    log, assignments = TierLog(), tier_assignments(HeldTier(GOLD, is_manual=True))
+    log.register(
+        [tracking(1, GOLD, 5), tracking(2, SILVER, None, HeldTier(GOLD, is_manual=True)), tracking(3, GOLD, 6)]
+    )
     assert not log.reverse(1, assignments, 9)
     _, changed_rows = log.drain()
     assert [row.member_tier_tracking_id for row in changed_rows] == [1]
@@ -380,14 +393,14 @@ SETTINGS = st.tuples(st.sampled_from([BASIC, SILVER, GOLD]), st.booleans())
 
 
 @given(st.lists(SETTINGS, max_size=6), st.randoms(use_true_random=False), st.sampled_from([None, HeldTier(BASIC)]))
-def test_the_last_unreversed_tier_remains_in_any_order_of_cancelling(settings, random, first):
+def test_after_cancellations_in_any_order_the_member_has_the_last_tier_that_is_not_reversed(settings, random, first):
     member_program, log = (MEMBER, PROGRAM), TierLog()
     assignments = tier_assignments(first)
     active_rows = []
     for number, (tier_id, is_event) in enumerate(settings, 1):
         row = tracking(number, tier_id, number if is_event else None, assignments.stored_tier(member_program))
         log.register([row]) if number % 2 or not is_event else log.add(row)
-        assignments.put(member_program, HeldTier(tier_id, True))
+        assignments.put(member_program, HeldTier(tier_id, is_manual=True))
         active_rows.append(row)
     cancelled_rows = [active_row for active_row in active_rows if active_row.loyalty_event_id is not None]
     random.shuffle(cancelled_rows)
@@ -395,5 +408,5 @@ def test_the_last_unreversed_tier_remains_in_any_order_of_cancelling(settings, r
         log.reverse(cancelled_row.member_tier_tracking_id, assignments, 99)
         active_rows.remove(cancelled_row)
         assert assignments.stored_tier(member_program) == (
-            HeldTier(active_rows[-1].loyalty_tier_id or 0, True) if active_rows else first
+            HeldTier(active_rows[-1].loyalty_tier_id or 0, is_manual=True) if active_rows else first
         )

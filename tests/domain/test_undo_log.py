@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from domain.undo_log import UndoableState
 
+# A step puts a value under a key, appends a number to the list, or does nothing.
 STEPS = st.lists(st.one_of(st.tuples(st.integers(0, 3), st.integers()), st.integers(), st.none()), max_size=30)
 
 
@@ -30,7 +31,7 @@ def test_a_rollback_restores_the_state_at_the_savepoint(before, since):
     assert state.changed_keys_of(store) == {step[0] for step in before if isinstance(step, tuple)}
 
 
-def test_a_rollback_keeps_changes_that_were_taken_before():
+def test_a_rollback_keeps_changes_whose_keys_were_returned_before_the_savepoint():
     store, state = {}, UndoableState()
     state.put(store, "a", 1)
     state.take_changed_keys()
@@ -41,7 +42,7 @@ def test_a_rollback_keeps_changes_that_were_taken_before():
     assert (store, state.changed_keys_of(store)) == ({"a": 1}, set())
 
 
-def test_the_changed_keys_of_all_stores_come_in_one_pass():
+def test_the_changed_keys_of_all_stores_are_returned_once():
     books, codes, unchanged_store = {1: "a"}, {}, {1: "b"}
     state = UndoableState()
     state.put_all([(books, 1, "c"), (books, 2, "d"), (codes, (1, "x"), "e")])

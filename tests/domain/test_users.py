@@ -1,4 +1,4 @@
-"""Permissions of users: inline, by groups, and what others may change."""
+"""Permissions of users: inline and by groups, and which callers may change them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GROUP = PermissionGroup(1, 1, "tills", "Tills", None, False, ("orders:write",), 
 ADMINISTRATORS = replace(GROUP, permission_group_key="administrators", roles=("users:read",), is_admin=True)
 
 
-def test_a_user_has_the_highest_action_of_inline_permissions_and_groups():
+def test_a_user_has_the_higher_role_of_inline_permissions_and_groups():
     assert MEMBERSHIP.inline == Grant(frozenset({"orders:read"}))
     assert MEMBERSHIP.grant == USER.grant == Grant(frozenset({"orders:write", "members:read"}))
 
@@ -50,7 +50,7 @@ def test_a_system_administrator_is_one_in_every_organization():
         ({"membership": MEMBERSHIP}, False),
     ],
 )
-def test_an_active_administrator_can_act_as_one(changes, administers):
+def test_only_an_active_administrator_with_a_password_administers(changes, administers):
     administrator = replace(USER, membership=replace(MEMBERSHIP, group_is_admin=True))
     assert replace(administrator, **changes).administers is administers
 
@@ -71,7 +71,7 @@ def test_an_active_administrator_can_act_as_one(changes, administers):
         ("a" * 241 + "@shop.example", True),
     ],
 )
-def test_an_address_has_two_parts_of_plain_characters(text, is_valid):
+def test_an_email_address_has_two_parts_of_ascii_characters(text, is_valid):
     assert is_email(text) is is_valid
 
 
@@ -80,7 +80,7 @@ def test_a_group_gives_its_permissions():
     assert ADMINISTRATORS.grant.is_admin
 
 
-def test_groups_give_their_permissions_together():
+def test_a_user_has_the_permissions_of_all_groups():
     assert granted_by([GROUP, ADMINISTRATORS]) == Grant(frozenset({"orders:write", "users:read"}), is_admin=True)
     assert granted_by([GROUP, ADMINISTRATORS], excluded_keys=["administrators"]) == GROUP.grant
     assert granted_by([]) == Grant(frozenset())

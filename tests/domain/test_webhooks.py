@@ -54,7 +54,7 @@ class TestSignatures:
         assert key_of(secret) == key
         assert Webhook(secret).verify(body, headers([secret], body)) == json.loads(body)
 
-    def test_while_a_secret_is_replaced_both_are_accepted_and_no_other(self):
+    def test_while_a_secret_is_replaced_the_old_and_the_new_one_are_accepted_and_no_other(self):
         body = '{"é": 1}'.encode()
         two_headers = headers([NEW, OLD], body)
         assert Webhook(NEW).verify(body, two_headers) == Webhook(OLD).verify(body, two_headers) == {"é": 1}
@@ -104,7 +104,7 @@ PUBLIC = [
     "2001:4860:4860::8888",
     "::ffff:8.8.8.8",
     "64:ff9b::808:808",
-    # It differs from 168.63.129.16 only in the last bit.
+    # The IPv4 address differs from 168.63.129.16, which is not public, only in the last bit.
     "64:ff9b::a83f:8111",
 ]
 NOT_PUBLIC = [
@@ -201,7 +201,7 @@ class TestUrls:
         assert url_fault(url, http_allowed=False, private_allowed=False) == fault
 
     @pytest.mark.parametrize("address", ["127.0.0.1", "[::1]", "192.168.0.1:8080"])
-    def test_private_addresses_are_accepted_only_where_allowed(self, address):
+    def test_private_addresses_are_accepted_only_if_allowed(self, address):
         url = f"https://{address}/"
         assert "not public" in url_fault(url, http_allowed=False, private_allowed=False)
         assert url_fault(url, http_allowed=False, private_allowed=True) is None
@@ -283,7 +283,7 @@ class TestTriggers:
         ("name", "stored_headers", "count"),
         [("ce-shop", ["ce-shop"], 0), ("ce-shop", [], 1), ("ce-shop", ["ce-till"], 1), ("Host", ["Host"], 1)],
     )
-    def test_only_a_header_of_cloud_events_is_kept_where_it_is_stored(self, name, stored_headers, count):
+    def test_a_header_of_cloud_events_is_accepted_only_if_it_is_already_stored(self, name, stored_headers, count):
         assert len(faults_of_trigger("event", {**SETTINGS, "headers": {name: "a"}}, SECRET, stored_headers)) == count
 
     def test_all_faults_are_found_at_once(self):

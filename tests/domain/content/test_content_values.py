@@ -46,7 +46,7 @@ def test_slugs_are_made_of_names(name, existing_slugs, slug):
         (Decimal("-0.50"), "-0.5"),
         (Decimal("0.0"), "0"),
         (Decimal("1E+300"), "1E+300"),
-        # From 40 digits before or after the point on, it has an exponent.
+        # A number with more than 40 digits before the point, or 40 after it, has an exponent.
         (Decimal("1E+39"), "1" + "0" * 39),
         (Decimal("1E+40"), "1E+40"),
         (Decimal("1E-39"), "0." + "0" * 38 + "1"),
@@ -57,7 +57,7 @@ def test_equal_numbers_have_the_same_text(number, text):
     assert number_text(number) == text
 
 
-def test_values_at_the_top_and_in_lists_there_are_searchable():
+def test_values_at_the_top_level_and_in_its_lists_are_searchable():
     attrs = {
         "": 1,
         "title": "x" * 1000,
@@ -80,13 +80,15 @@ def test_values_at_the_top_and_in_lists_there_are_searchable():
         ("vegan", 0),
         ("x", 0),
     ]
-    assert values_by_place["title", 0].text_value == "x" * (256)
+    # Texts are cut at 256 characters.
+    assert values_by_place["title", 0].text_value == "x" * 256
     assert (values_by_place["price", 0].text_value, values_by_place["price", 0].number_value) == (
         "3.5",
         Decimal("3.50"),
     )
     assert values_by_place["vegan", 0].text_value == "true"
     assert values_by_place["since", 0].instant_value == datetime(2026, 1, 2, tzinfo=UTC)
+    # The maximum is 100 values of one list.
     assert len(searchable_values({"many": [str(n) for n in range(500)]})) == 100
 
 
@@ -120,13 +122,13 @@ def test_a_field_has_the_type_that_its_collection_declares():
     assert collection(jsonschema={"properties": 7}).properties == {}
 
 
-def test_a_long_slug_is_cut_to_fit_a_number():
+def test_a_long_slug_is_cut_so_that_a_number_fits_behind_it():
     assert slug_of("a" * 300, ()) == "a" * 190
     assert slug_of("a" * 300, ["a" * 190]) == "a" * 190 + "-2"
     assert slug_of("a" * 189 + "-b", ()) == "a" * 189
 
 
-def test_only_a_list_has_the_type_of_its_elements():
+def test_a_list_has_the_type_of_its_elements_and_other_fields_have_their_own():
     properties = {"any": {"type": "array"}, "text": {"type": "string", "items": {"type": "number"}}}
     typed_collection = collection(jsonschema={"properties": properties})
     assert (typed_collection.type_of("any"), typed_collection.type_of("text")) == (None, "string")

@@ -32,7 +32,7 @@ MORNING = datetime(2026, 3, 4, 8, tzinfo=UTC)
         ("es-AR", ["es-AR", "es", ""]),
         ("pt_BR", ["pt_BR", "pt", ""]),
         ("zh-Hant-TW", ["zh-Hant-TW", "zh-Hant", "zh", ""]),
-        # The extension -u- means nothing without what it introduces.
+        # A fallback never ends with the single letter `u`, which only introduces an extension.
         ("de-u-co-phonebk", ["de-u-co-phonebk", "de-u-co", "de", ""]),
         ("de-DE-x-loyal", ["de-DE-x-loyal", "de-DE", "de", ""]),
         ("x-loyal", ["x-loyal", "x", ""]),
@@ -42,16 +42,17 @@ def test_a_locale_falls_back_to_wider_ones_and_then_to_the_default(locale, local
     assert locales_for(locale) == locales
 
 
-def test_the_form_decides_between_a_key_and_a_slug():
+def test_an_address_is_a_key_if_it_is_a_uuid_and_a_slug_if_not():
     assert DocumentAddress(KEY.upper()).key == KEY
     assert DocumentAddress("hot-drinks").key is None
 
 
 def pointers(of=None, attrs_bytes=10, **values):
+    """The pointers of the faults of a document of the collection `of`, whose attrs are as many bytes long."""
     return [fault.pointer for fault in document_faults(of or collection(), values, attrs_bytes, ZONES)]
 
 
-def test_a_document_ends_after_its_beginning():
+def test_a_document_that_ends_before_it_begins_is_refused():
     assert pointers(from_date=MORNING, to_date=MORNING) == []
     assert pointers(from_date=MORNING) == pointers(to_date=MORNING) == []
     assert pointers(from_date=MORNING, to_date=MORNING - timedelta(seconds=1)) == ["/toDate"]
@@ -79,7 +80,7 @@ def nested(levels):
     return value
 
 
-def test_attrs_have_a_largest_size_depth_and_number_of_values():
+def test_attrs_have_a_maximum_size_depth_and_number_of_values():
     assert pointers(attrs={}, attrs_bytes=65_536) == []
     assert pointers(attrs={}, attrs_bytes=65_537) == ["/attrs"]
     assert pointers(attrs=nested(32)) == []
@@ -110,7 +111,7 @@ def test_depth_counts_lists_and_objects(value, levels, is_too_deep):
     assert is_deeper(value, levels) is is_too_deep
 
 
-def test_documents_about_coupons_name_their_book():
+def test_a_document_about_a_coupon_has_to_name_its_book():
     coupons = collection(content_type="coupon")
     assert pointers(coupons, attrs={"couponBookKey": KEY}) == []
     assert pointers(coupons, attrs={}) == pointers(coupons, attrs={"couponBookKey": "free"}) == ["/attrs/couponBookKey"]
@@ -119,7 +120,8 @@ def test_documents_about_coupons_name_their_book():
     assert coupon_book_key_of({"couponBookKey": KEY.upper()}) == KEY
 
 
-def test_open_hours_and_the_book_are_stored_beside_the_document():
+def test_open_hours_and_the_book_are_stored_next_to_the_document():
+    """Hours are numbered from Monday, so 22:00 on Tuesday is 24 + 22."""
     schedule = {"timezone": "Europe/Madrid", "schedule": [{"day": 2, "fromHour": 22, "toHour": 23}]}
     assert derived_values({"day_of_week_schedule": schedule, "attrs": {"couponBookKey": KEY}}) == {
         "schedule_zone": "Europe/Madrid",

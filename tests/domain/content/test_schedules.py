@@ -29,11 +29,11 @@ def test_an_hour_is_open_if_the_local_time_is_in_a_window(schedule, zone, at):
         window["day"] == local.isoweekday() and window["fromHour"] <= local.hour <= window["toHour"]
         for window in schedule
     )
-    now = hours_of_week_now([zone], at)[zone]
-    assert (now in open_hours({"timezone": zone, "schedule": schedule})) == naive
+    hour_now = open_hours_now([zone], at)[zone]
+    assert (hour_now in open_hours({"timezone": zone, "schedule": schedule})) == naive
 
 
-def test_the_hour_that_summer_time_leaves_out_never_comes():
+def test_the_hour_that_summer_time_skips_is_no_hour_of_that_week():
     # On 29 March 2026 clocks in Madrid go from 01:59 to 03:00.
     before = datetime(2026, 3, 29, 0, 59, tzinfo=UTC)
     hours = [hour_of_week(before + timedelta(minutes=n), MADRID) % 24 for n in range(3)]
@@ -47,7 +47,7 @@ def test_an_hour_that_comes_twice_is_the_same_hour_of_the_week_both_times():
 
 
 @pytest.mark.parametrize("at", [datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)])
-def test_the_ends_of_the_calendar_have_an_hour(at):
+def test_the_first_and_the_last_moment_of_the_calendar_have_an_hour_of_the_week(at):
     for zone in ("Pacific/Apia", "America/Buenos_Aires"):
         assert 0 <= hour_of_week(at, ZoneInfo(zone)) < 168
 

@@ -69,6 +69,7 @@ def test_circular_references_are_refused():
 
 
 def doubling(levels, wrap):
+    """A schema of so many levels, each of which refers to the level below by `wrap`."""
     defs = {"s0": {"type": "string"}}
     for n in range(1, levels):
         ref = {"$ref": f"#/$defs/s{n - 1}"}
@@ -85,12 +86,12 @@ def doubling(levels, wrap):
         lambda ref: {"allOf": [{"properties": {"a": ref}}, {"properties": {"a": ref}}]},
     ],
 )
-def test_schemas_that_multiply_are_refused(wrap):
+def test_a_schema_whose_cost_doubles_with_each_level_is_refused(wrap):
     assert len(faults(doubling(60, wrap))) == 1
     assert faults(doubling(5, wrap)) == []
 
 
-def test_a_recursive_schema_that_multiplies_on_the_way_down_is_refused():
+def test_a_recursive_schema_whose_cost_doubles_with_each_level_of_a_document_is_refused():
     twice = {"properties": {"a": {"allOf": [{"$ref": "#"}, {"$ref": "#"}]}}}
     assert len(faults(twice)) == 1
 
@@ -115,7 +116,7 @@ def test_all_patterns_are_found():
     ]
 
 
-def test_numbers_that_are_compared_slowly_are_refused():
+def test_numbers_of_more_than_20_digits_are_refused_because_they_are_compared_slowly():
     assert faults({"items": {"multipleOf": Decimal("1e-300")}}) == ["/items/multipleOf"]
     assert faults({"enum": [1, Decimal("1e300")]}) == ["/enum/1"]
     assert faults({"properties": {"a/b": {"maximum": 10**20}}}) == ["/properties/a~1b/maximum"]
@@ -128,12 +129,13 @@ def test_patterns_are_limited_in_length_and_instructions():
     assert schema_faults({"pattern": "a" * 1_000}, 2_000) == schema_faults({"pattern": r"\d" * 100}, 2_000) == []
     assert faults({"pattern": "a" * 1_001}) == ["/pattern"]
     assert faults({"items": {"pattern": r"\d" * 101}}) == ["/items/pattern"]
+    # All patterns may have 10,000 instructions in sum: 25 of 400.
     many = {str(n): {"pattern": "a" * 400} for n in range(26)}
     assert faults({"properties": many}) == [""]
     assert faults({"properties": {name: schema for name, schema in many.items() if name != "0"}}) == []
 
 
-def test_patterns_that_meet_one_text_are_added_up():
+def test_the_costs_of_all_patterns_for_one_text_are_added_up():
     small = {"pattern": "a" * 100}
     assert cost({"properties": {"a": small, "b": small}}).per_byte == cost(small).per_byte == 1_000
     for schema in (
@@ -147,12 +149,12 @@ def test_patterns_that_meet_one_text_are_added_up():
     assert faults({"allOf": [small] * 5}) == [""]
 
 
-def test_patterns_of_a_recursive_schema_meet_each_text_once():
+def test_a_pattern_of_a_recursive_schema_counts_once_for_each_text():
     tree = {"properties": {"title": {"pattern": "a" * 100}, "children": {"type": "array", "items": {"$ref": "#"}}}}
     assert cost(tree).per_byte == 1_000
 
 
-def test_values_of_a_document_are_counted():
+def test_all_values_of_a_document_are_counted_and_numbers_by_their_length():
     assert count_values({"a": 1, "b": [True, None, {"c": "text"}]}) == 7
     assert count_values([Decimal("1.5"), Decimal("1e20")]) == 3
     assert count_values(Decimal("1e-300")) == count_values(10**30) == 3_001
@@ -164,7 +166,7 @@ def test_a_schema_that_no_object_satisfies_is_refused(kind):
     assert faults({"type": "object"}) == faults({"type": ["object", "null"]}) == faults({}) == []
 
 
-def test_a_schema_has_a_largest_size():
+def test_a_schema_has_a_maximum_size():
     assert faults({}, size=65_536) == []
     assert faults({}, size=65_537) == [""]
 
@@ -184,7 +186,7 @@ def test_a_schema_has_a_largest_size():
         ({"required": ["a", "b"]}, 2 * 20, 0),
         ({"dependentRequired": {"a": ["b", "c"]}}, 3 * 20, 0),
         ({"uniqueItems": True}, 0, 10),
-        # A pattern is a keyword more, and costs ten times its instructions, here its characters.
+        # A pattern costs 20 like one more keyword, and for each byte ten times its instructions (here its characters).
         ({"pattern": "abc"}, 20, 10 * 3),
     ],
 )
@@ -195,14 +197,14 @@ def test_a_schema_costs_20_for_itself_and_each_keyword_plus_the_cost_of_the_keyw
 
 
 def test_a_schema_has_its_own_cost_besides_those_of_its_parts():
-    # Numbers among the options cost by the byte too; each of two keywords, the schema itself and its part cost 20.
+    # The schema, each of its three keywords and the pattern cost 20, and so does the part; 300 numbers cost 3 per byte.
     schema_cost = cost({"enum": [*range(300)], "pattern": "abcd", "properties": {"a": True}})
     assert (schema_cost.evaluations, schema_cost.checks) == (2, 4)
     assert (schema_cost.here_per_value, schema_cost.inner_per_value) == (20 * 5 + 300 * 1_200, 20)
     assert (schema_cost.here_per_byte, schema_cost.inner_per_byte, schema_cost.per_byte) == (40, 0, 40 + 300 * 3)
 
 
-def test_a_schema_that_depends_on_a_property_checks_the_same_place():
+def test_the_costs_of_dependent_schemas_are_added_to_those_of_the_schema():
     small = {"pattern": "a" * 100}
     assert cost({"dependentSchemas": {"a": small, "b": small}, "allOf": [small]}).per_byte == 3_000
 

@@ -21,6 +21,7 @@ DRINKS = collection(
         }
     },
 )
+# A collection whose JSON Schema describes no fields.
 OPEN = collection(facet_fields={"colour": {}})
 
 
@@ -34,6 +35,7 @@ def faults(reader):
 
 
 def read_sort(text, of=DRINKS):
+    """The sort keys of a text, and the faults; so do `read_facets` and `read_range` for facets and ranges."""
     reader = SearchReader(of)
     return reader.sort(text), faults(reader)
 
@@ -106,12 +108,12 @@ def test_facets_are_compared_with_values_of_their_type():
         ("since", "c" * 60, f"since is compared with dates, which {'c' * 50} is not."),
     ],
 )
-def test_a_facet_is_not_compared_with_a_value_of_another_type(name, value, detail):
+def test_a_value_that_is_not_of_the_type_of_its_facet_is_refused(name, value, detail):
     assert read_facets(**{name: [value]})[1] == [(f"facets[{name}]", detail)]
     assert read_facets(colour=["x" * 255])[1] == []
 
 
-def test_an_unknown_facet_is_refused_even_where_no_fields_are_described():
+def test_an_unknown_facet_is_refused_even_if_the_json_schema_describes_no_fields():
     facets, facet_faults = read_facets(OPEN, color=["red"], colour=["red"])
     text = "The field color is neither in facetFields nor in jsonschema of the collection. Did you mean colour?"
     assert (facets, facet_faults) == ({"colour": ("red",)}, [("facets[color]", text)])
@@ -137,7 +139,7 @@ def test_a_range_has_numbers_or_dates_as_bounds():
     )
 
 
-def test_a_date_as_the_end_includes_the_whole_day():
+def test_a_date_as_the_upper_bound_includes_the_whole_day():
     assert read_range("since", max="2026-01-02")[0] == (
         Bounds("since", "date", before=datetime(2026, 1, 3, tzinfo=UTC)),
     )
@@ -179,7 +181,7 @@ def test_bounds_decide_the_type_of_a_field_of_unknown_type():
         ),
     ],
 )
-def test_another_range_is_refused(name, ends, parameter, detail):
+def test_a_range_of_an_unsuitable_field_or_bound_is_refused(name, ends, parameter, detail):
     assert read_range(name, **ends) == ((), [(parameter, detail)])
 
 

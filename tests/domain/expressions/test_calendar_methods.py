@@ -46,7 +46,7 @@ def in_madrid(text):
         ("timestamp('2026-03-28T01:30:00Z').addDays(1)", "2026-03-29T01:00:00Z"),
         ("timestamp('2026-03-28T01:30:00.25Z').addDays(1)", "2026-03-29T01:00:00Z"),
         ("timestamp('2026-03-30T00:30:00Z').addDays(-1)", "2026-03-29T01:00:00Z"),
-        # 02:30 comes twice on 25 October: the first, unless the second one stays where it is.
+        # 02:30 comes twice on 25 October: the first one is taken, except that 0 days keep the second one.
         ("timestamp('2026-10-24T00:30:00Z').addDays(1)", "2026-10-25T00:30:00Z"),
         ("timestamp('2026-10-25T01:30:00Z').addDays(0)", "2026-10-25T01:30:00Z"),
         ("timestamp('2026-10-25T01:30:00Z').addDays(1).addDays(-1)", "2026-10-25T00:30:00Z"),
@@ -70,13 +70,13 @@ def test_calendar_methods_use_the_zone_of_madrid(text, value):
     assert in_madrid(text) == value
 
 
-def test_a_day_that_a_zone_skips_ends_and_begins_where_it_would_have_been():
+def test_a_day_that_a_zone_skips_begins_and_ends_at_the_same_moment():
     # Samoa had no 30 December 2011.
     assert run("string(timestamp('2011-12-29T20:00:00Z').endOf('day', 'Pacific/Apia'))") == "2011-12-30T10:00:00Z"
     assert run("string(timestamp('2011-12-29T22:00:00Z').addDays(1, 'Pacific/Apia'))") == "2011-12-30T10:00:00Z"
 
 
-def test_a_day_whose_midnight_comes_twice_ends_after_each_of_its_moments():
+def test_a_day_whose_midnight_comes_twice_ends_at_the_first_midnight_after_the_moment():
     # At 00:01 on 28 October 1990 clocks went back to 23:01 of the day before.
     zone = "America/St_Johns"
     assert run(f"string(timestamp('1990-10-28T02:00:00Z').endOf('day', '{zone}'))") == "1990-10-28T02:30:00Z"
@@ -178,7 +178,7 @@ def test_a_call_costs_one_unit_besides_its_arguments():
     assert budget.remaining == 100 - 3 - 4
 
 
-# The second implementation: the first moment whose local time is the wanted one or a later one.
+# The second implementation looks for the first moment whose local time is not before the requested one.
 
 
 def local_time(moment, zone):
@@ -186,7 +186,7 @@ def local_time(moment, zone):
 
 
 def moments_of(local, zone):
-    """The moments with this local time, or else the first one after the gap that it is in."""
+    """The moments with this local time; if clocks skip it, the first moment after the gap."""
     around = datetime(local.year, local.month, local.day, tzinfo=UTC)
     offsets = {(around + timedelta(hours=hours)).astimezone(zone).utcoffset() for hours in range(-50, 75)}
     possible = sorted((local - offset).replace(tzinfo=UTC) for offset in offsets)
@@ -199,7 +199,7 @@ def moments_of(local, zone):
 
 
 def first_of_unit(local, unit):
-    """The first local time of a unit, found by going back day by day."""
+    """The local time at which the unit begins, found by going back day by day."""
     begins = {
         "day": lambda day: True,
         "week": lambda day: day.weekday() == 0,

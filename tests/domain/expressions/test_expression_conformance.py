@@ -48,7 +48,7 @@ PASSED = {
     "type_deductions": (11, 47),
     "wrappers": (0, 36),
 }
-"""Tests passed, of all, by section."""
+"""The number of passed tests and of all tests, by section."""
 
 DEVIATIONS = {
     "messages": 696,
@@ -64,17 +64,17 @@ DEVIATIONS = {
     "nanoseconds": 3,
     EMPTY_LISTS: 2,
 }
-"""Tests failed, by the reason."""
+"""The number of failed tests, by reason."""
 
 WORDS = {name: words for name, (words, _) in LEFT_OUT.items()} | {
     CHECKED: CHECKED_IN_WORDS,
     EMPTY_LISTS: EMPTY_LISTS_IN_WORDS,
 }
 SYNTAX = {"parsing": (163, 194), "checking": (104, 135), "comprehension": (60, 92)}
-"""Texts on which the parser agrees with the official one, of all."""
+"""The number of texts on which the parser agrees with the official one, and of all texts, by module."""
 
 TYPES = (746, 772)
-"""Expressions of the conformance tests whose type is the official one, of those this language has."""
+"""The number of expressions that have the official type, and of all whose type this language has."""
 
 
 @pytest.mark.parametrize("section", PASSED)
@@ -106,21 +106,22 @@ def test_as_many_texts_parse_as_documented(module):
 
 
 def test_as_many_types_agree_as_documented():
-    answers = [types_agree(case) for case in cases("conformance") if "type" in case.data]
+    # True, False, or None if this language lacks the type.
+    agreements = [types_agree(case) for case in cases("conformance") if "type" in case.data]
     agreed, total = TYPES
-    assert answers.count(True) >= agreed
-    assert answers.count(True) + answers.count(False) >= total
+    assert agreements.count(True) >= agreed
+    assert agreements.count(True) + agreements.count(False) >= total
 
 
-def test_official_expressions_survive_text_tree_text():
-    survived = 0
+def test_official_expressions_are_the_same_after_they_were_written_as_text_and_as_tree():
+    parsed_count = 0
     for case in (case for module in MODULES for case in cases(module)):
         try:
             node = parse(case.text)
         except ExpressionError:
             continue
-        survived += 1
+        parsed_count += 1
         assert parse(to_text(node)) == node
         assert from_tree(to_tree(node)) == node
         assert to_text(from_tree(to_tree(node))) == to_text(node)
-    assert survived > 1_200
+    assert parsed_count > 1_200

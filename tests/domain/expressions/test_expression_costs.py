@@ -1,4 +1,4 @@
-"""What expressions cost: units in proportion to the work, whatever they are made of, and an end by the clock."""
+"""The cost of expressions: units in proportion to the work, whatever an expression contains, and a deadline."""
 
 import gc
 import random
@@ -61,7 +61,7 @@ MATCHERS = host_functions({"key": lambda item: False})
 
 
 def cost(text, deadline=None):
-    """The units that an evaluation takes, all of an event's where it fails for want of them."""
+    """The units that an evaluation costs; all units of an event if they do not suffice."""
     program = compile_expression(parse(text), ENVIRONMENT)
     budget = Budget(EVENT_COST, deadline)
     try:
@@ -89,17 +89,18 @@ def test_a_plain_pattern_stays_cheap():
     assert cost('event.description.matches("^b+$")') < 100_000
 
 
-def test_a_pattern_may_not_compile_to_too_much():
+def test_a_pattern_that_compiles_to_too_many_instructions_is_refused():
     for pattern in (r"\pL{1,60}", "((a{1,100}){1,9}){1,9}", ".{1,1000}"):
         with pytest.raises(ExpressionError, match=r"pattern is too large|not a regular expression"):
             compile_expression(parse(f'"a".matches(r"{pattern}")'), ENVIRONMENT)
 
 
-def test_a_computed_pattern_is_paid_for_before_it_is_compiled():
+def test_a_computed_pattern_is_charged_before_it_is_compiled():
+    # There are 10,000 numbers, so each compilation costs more than 40 units.
     assert cost("event.payload.numbers.exists(n, ''.matches('(x|y)*' + string(n)))") > 400_000
 
 
-# One evaluation each that looks small, and works through long texts, lists or maps.
+# Expressions that look small, and work through long texts, lists or maps.
 HEAVY = [
     "('' + event.payload.long).size() > 0",
     "event.payload.long.replace('a', 'b').size() > 0",
@@ -170,11 +171,14 @@ _TEXTS = {
         ("order.coupon.upperAscii() == 'x'", False, 20),
         ("payload.text.upperAscii() == 'x'", False, 20),
         ("7 in payload.numbers", True, 0),
-        # Python takes 0 and 1 for false and true, so they are compared with each key.
+        # For Python 0 and 1 equal false and true, so they are compared with each key.
         ("0 in payload.numbers", True, 3),
     ],
 )
-def test_texts_cost_one_unit_for_16_characters_beyond_those_of_the_nodes_and_constants_none(text, value, units):
+def test_work_on_long_texts_costs_one_unit_for_16_characters_and_a_comparison_with_a_constant_nothing(
+    text, value, units
+):
+    """`units` is the cost besides that of the nodes."""
     program, budget = compile_expression(parse(text), SHOP), Budget(1_000)
     assert program.run(_TEXTS, budget) is value
     assert 1_000 - budget.remaining == weight(parse(text)) + units
@@ -219,7 +223,7 @@ def test_a_type_that_is_nested_too_deeply_is_a_fault():
         faults = [str(fault) for fault in check(parse(text), ENVIRONMENT).faults]
     except ExpressionError as error:
         faults = [str(error)]
-    # Newer Pythons get that deep.
+    # Python 3.12 and later have enough stack for this depth, and find no fault.
     assert all("nested too deep" in fault for fault in faults)
 
 
@@ -228,7 +232,7 @@ def test_faults_are_reported_up_to_a_maximum():
     assert len(check(parse(text), ENVIRONMENT).faults) == 100
 
 
-def test_explanations_have_an_end():
+def test_explanations_end_when_their_characters_are_used_up():
     text = "event.payload.numbers.all(n, event.payload.nested == event.payload.nested)"
     characters = CharacterBudget()
     for _ in range(20):
@@ -243,11 +247,11 @@ def test_an_explanation_uses_up_characters_for_its_texts_and_values():
     [size] = trace["children"]
     [text] = size["children"]
     words = sum(len(part["expression"]) + len(part["labelledExpression"]) for part in (trace, size, text))
-    # A number and a truth take 10, a text as much as is shown of it.
+    # The number and the boolean take 10 characters each, and the text the part of it that is shown.
     assert characters.remaining == 1_000 - words - 10 - 10 - len(text["value"].removesuffix("…"))
 
 
-def test_the_deadline_ends_all_that_comes_after():
+def test_after_the_deadline_every_evaluation_with_its_budget_fails():
     budget = Budget(EVENT_COST, Deadline(0, time.thread_time))
     program = compile_expression(parse("event.payload.numbers.map(n, n + 1).size() > 0 || true"), ENVIRONMENT, BOOL)
     for _ in range(2):
@@ -290,7 +294,7 @@ def test_a_budget_looks_at_the_clock_each_5000_units():
 
 
 @pytest.mark.parametrize(("weight_of_pass", "passes"), [(1, 5_000), (2_500, 2), (2_501, 1), (9_000, 1)])
-def test_a_long_loop_looks_at_the_clock_as_often_as_its_passes_cost(weight_of_pass, passes):
+def test_a_long_loop_looks_at_the_clock_after_as_many_passes_as_5000_units_pay_for(weight_of_pass, passes):
     clock = [0.0]
     values = Budget(EVENT_COST, Deadline(5, lambda: clock[0])).watched(range(10_000), weight_of_pass)
     assert next(values) == 0
@@ -302,7 +306,7 @@ def test_a_long_loop_looks_at_the_clock_as_often_as_its_passes_cost(weight_of_pa
 
 @pytest.mark.parametrize(("size", "looks"), [(1_000, 0), (5_000, 1 + 4)])
 def test_a_loop_looks_at_the_clock_from_5000_units_on(size, looks):
-    # A pass has three nodes: looks are when the loop is charged, and at the elements 0, 1666, 3332 and 4998.
+    # A pass costs three units: the clock is read when the loop is charged, and at the elements 0, 1666, 3332 and 4998.
     moments = []
 
     def clock():
@@ -316,13 +320,13 @@ def test_a_loop_looks_at_the_clock_from_5000_units_on(size, looks):
     assert len(moments) == looks
 
 
-def test_the_earlier_of_two_deadlines_ends_both():
+def test_two_deadlines_together_are_the_earlier_one():
     early, late = (Deadline(seconds, lambda: 0.0) for seconds in (1, 2))
     assert early.earlier(late) is late.earlier(early) is early
 
 
-def test_every_step_checks_the_clock():
-    """What cannot be interrupted is bounded: a search by its instructions, a loop by the units between two looks."""
+def test_searches_are_limited_and_loops_check_the_clock():
+    """A search cannot be interrupted, so its instructions are limited; a loop is interrupted by the clock."""
     assert MAX_MATCHING <= 2_000_000
     budget = Budget(EVENT_COST, Deadline(0, time.thread_time))
     with pytest.raises(TimeExceeded):
@@ -399,7 +403,7 @@ def _random_condition(rng):
 
 @pytest.fixture
 def own_garbage_alone() -> Iterator[None]:
-    """Garbage collections look at what this test makes, not at the much that tests before it have left."""
+    """Exclude the objects of earlier tests from garbage collections, which would take long because of them."""
     gc.collect()
     gc.freeze()
     yield
@@ -409,7 +413,7 @@ def own_garbage_alone() -> Iterator[None]:
 @pytest.mark.stress
 @pytest.mark.usefixtures("own_garbage_alone")
 def test_no_accepted_expression_takes_much_longer_than_the_deadline():
-    """CPU time against a generous bound: twice the deadline of 250 ms, of which one search may take 60 ms."""
+    """The maximum is twice the deadline of 250 ms, because one search may take 60 ms more."""
     rng = random.Random(20_26)
     worst = (0.0, "")
     accepted = 0

@@ -52,7 +52,7 @@ EXAMPLES = [
 
 
 def filled(kind, value):
-    """The value with every declared field, those not given None, and times for the texts of times."""
+    """The value with all declared fields, None if it lacks them, and with timestamps instead of their texts."""
     if isinstance(kind, ObjectOf) and value is not None:
         return {name: filled(field.type, value.get(name)) for name, field in kind.fields.items()}
     if isinstance(kind, ListOf) and value is not None:
@@ -77,6 +77,7 @@ def test_the_page_has_examples():
 
 @pytest.mark.parametrize(("text", "answer"), EXAMPLES, ids=[text for text, _ in EXAMPLES])
 def test_examples_of_the_page_evaluate_to_their_values(text, answer, context):
+    """The page shows a value, or a message after `refused: ` or `error: `."""
     if answer.startswith("refused: "):
         try:
             faults = check(parse(text), ENVIRONMENT).faults
@@ -93,7 +94,7 @@ def test_examples_of_the_page_evaluate_to_their_values(text, answer, context):
     assert program.run(context) == expected_value
 
 
-def test_the_first_example_has_its_sentence():
+def test_the_first_example_has_the_sentence_that_the_page_names():
     text = next(block.strip() for language, block in BLOCKS if not language)
     sentence = re.search(r"^> (.*)$", PAGE, re.MULTILINE)
     assert sentence is not None

@@ -80,15 +80,15 @@ def test_an_expression_has_a_label_in_words(text, sentence):
     assert label(parse(text), ENVIRONMENT) == sentence
 
 
-def test_a_path_may_have_a_label_of_its_own():
+def test_a_path_may_have_its_own_label():
     environment = Environment(ENVIRONMENT.variables, labels={"order.total": "the amount"})
     assert label(parse("order.total > count"), environment) == "the amount is more than count"
-    # A variable of a macro is another one.
+    # The label is not that of the variable of a macro that has the same name.
     text = "payload.l.all(order, order.total > 1)"
     assert label(parse(text), environment) == "each of payload l has (total is more than 1)"
 
 
-def test_the_innermost_variable_is_left_out_and_those_around_it_are_named():
+def test_a_label_omits_the_innermost_variable_and_names_the_outer_ones():
     root = trace("payload.l.all(a, payload.l.all(b, a + b > 0))", payload={"l": [1]})
     [inner] = root["elements"][0]["elements"]
     assert inner["labelledExpression"] == "a + it is more than 0"
@@ -102,6 +102,7 @@ def test_variables_of_campaigns_have_labels():
 
 
 def trace(text, budget=None, **variables):
+    """The trace of an expression as JSON, with the values of all of its parts."""
     root = explain(parse(text), ENVIRONMENT, {**CONTEXT, **variables}, FUNCTIONS, budget)
     return json.loads(json.dumps(root, allow_nan=False))
 
@@ -143,7 +144,7 @@ def test_a_trace_has_the_value_of_each_part():
     }
 
 
-def test_all_operands_are_shown_though_one_decides():
+def test_all_operands_are_shown_even_if_the_first_one_decides():
     root = trace("false && 1 / 0 == 1 && count == 3")
     assert root["value"] is False
     assert root["children"][0]["error"] == {"code": "division-by-zero", "message": "division by zero", "at": [9, 14]}
@@ -169,7 +170,7 @@ def test_a_trace_has_the_deciding_elements_of_a_loop():
     assert root["elements"][0]["children"][0]["value"] == 2
 
 
-def test_traces_are_bounded():
+def test_a_trace_shows_at_most_10_elements_of_a_loop_or_value_and_200_characters_of_a_text():
     numbers = list(range(300))
     text = "payload.l.all(a, payload.l.exists(b, payload.l.exists(c, a + b + c > 5)))"
     root = trace(text, Budget(10**9), payload={"l": numbers[:40]})
@@ -188,7 +189,7 @@ def test_the_rest_of_a_condition_is_shown_after_a_long_loop():
     assert reason(root)["label"] == "not true: count is 4 (it is 3)"
 
 
-def test_loops_have_1000_traces_and_what_follows_them_has_its_own():
+def test_loops_have_at_most_1000_traces_and_later_operands_are_traced_besides():
     loops = "payload.l.all(a, payload.l.all(b, payload.l.all(c, a + b + c >= 0)))"
     root = trace(f"{loops} && count == 4", payload={"l": list(range(11))})
     root_loops_and_list = 3
@@ -196,14 +197,14 @@ def test_loops_have_1000_traces_and_what_follows_them_has_its_own():
     assert json.dumps(root).count('"labelledExpression"') == root_loops_and_list + 1000 + comparison_and_count
 
 
-def test_an_element_at_a_constant_place_is_one_part_of_a_trace():
+def test_an_element_at_a_constant_position_has_no_parts_in_a_trace():
     assert "children" not in trace("order.items[0].total")
     assert [part["expression"] for part in trace("order.items[count - 3].total")["children"]] == [
         "order.items[count - 3]"
     ]
 
 
-def test_only_operators_and_macros_are_named_as_such():
+def test_only_operators_and_macros_have_an_operator_in_a_trace():
     assert trace("-count")["operator"] == "-"
     assert trace("order.tags.all(t, true)")["operator"] == "all"
     assert "operator" not in trace("order.tags.size()")
@@ -214,7 +215,7 @@ def test_an_operand_of_a_constant_is_a_part_of_a_trace():
 
 
 @pytest.mark.parametrize(("characters", "parts"), [(20, 0), (21, 1)])
-def test_a_part_is_left_out_where_the_whole_has_used_all_characters(characters, parts):
+def test_a_trace_omits_parts_for_which_no_characters_remain(characters, parts):
     # Both "count == 3" and "count is 3" have 10 characters.
     root = explain(parse("count == 3"), ENVIRONMENT, CONTEXT, FUNCTIONS, characters=CharacterBudget(characters))
     assert len(root.get("children", [])) == parts
@@ -230,12 +231,12 @@ def test_a_faulty_expression_is_not_explained():
 @pytest.mark.parametrize(
     "value", [float("nan"), 10**5000, b"x", object(), {1: {2: {3: {4: {5: 6}}}}}], ids=lambda v: type(v).__name__
 )
-def test_strange_values_are_shown(value):
+def test_unexpected_values_can_be_written_as_json(value):
     json.dumps(explain(parse("payload.x == 1"), ENVIRONMENT, {"payload": {"x": value}}), allow_nan=False)
 
 
 class TestReason:
-    def test_a_true_condition_has_no_reason(self):
+    def test_a_true_condition_has_no_reason_for_failing(self):
         assert reason(trace("count == 3")) is None
 
     def test_the_reason_is_the_first_false_operand_with_its_values(self):
@@ -250,18 +251,18 @@ class TestReason:
             ],
         }
 
-    def test_an_or_is_false_as_a_whole(self):
+    def test_the_reason_of_a_false_or_is_the_whole_or(self):
         cause = reason(trace("order.total > 50 && (count == 1 || count == 2)"))
         assert cause["label"] == "not true: count is 1 or count is 2 (it is 3)"
         assert [read["value"] for read in cause["actual"]] == [3, 3]
 
-    def test_an_and_that_is_false_by_a_constant_is_false_as_a_whole(self):
+    def test_the_reason_of_an_and_with_the_constant_false_is_the_whole_and(self):
         assert reason(trace("false && count == 3"))["label"] == "not true: false and count is 3 (count is 3)"
 
     def test_the_reason_without_an_and_is_the_whole_condition(self):
         assert reason(trace("count == 1"))["at"] == [0, 10]
 
-    def test_false_goes_before_errors(self):
+    def test_a_false_operand_is_the_reason_before_an_error(self):
         assert reason(trace("payload.nothing == 1 && count == 4"))["label"] == "not true: count is 4 (it is 3)"
 
     def test_the_reason_of_an_error_is_the_failing_part(self):
@@ -353,10 +354,11 @@ def test_nothing_is_shown_without_remaining_characters():
     assert shorten("abc", CharacterBudget(0)) == "…"
     characters = CharacterBudget(100)
     shorten(["ab", 5, "x" * 300], characters)
+    # The list and the number cost 10 each, "ab" 2, and the cut text 200.
     assert characters.remaining == 100 - 10 - 2 - 10 - 200
 
 
-def test_only_traces_of_loops_use_up_their_number():
+def test_traces_outside_loops_do_not_count_against_the_maximum_of_traces_in_loops():
     payload = {"l": list(range(11))}
     before = " && ".join(["order.paid"] * 200)
     loops = "payload.l.all(a, payload.l.all(b, payload.l.all(c, a + b + c >= 0)))"

@@ -1,4 +1,4 @@
-"""Functions of expressions at their limits: the greatest numbers, the longest texts, the least and greatest counts."""
+"""Functions of expressions at their limits: numbers, texts, patterns and durations of maximum and minimum size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from domain.expressions.numbers import (
     to_int,
 )
 
-GREATEST, LEAST = 9_223_372_036_854_775_807, -9_223_372_036_854_775_808
+MAX_INT, MIN_INT = 9_223_372_036_854_775_807, -9_223_372_036_854_775_808
 UNITS = 1_000_000
 
 
@@ -31,26 +31,27 @@ def cost(call, *arguments):
 
 
 def code_of(call, *arguments):
+    """The code of the error of a call."""
     with pytest.raises(EvaluationError) as caught:
         call(*arguments)
     return caught.value.code
 
 
-@pytest.mark.parametrize("number", [LEAST, -1, 0, 1, GREATEST])
-def test_integers_of_64_bits_are_kept(number):
+@pytest.mark.parametrize("number", [MIN_INT, -1, 0, 1, MAX_INT])
+def test_integers_of_64_bits_are_accepted(number):
     assert (int64(number), to_int(Decimal(number)), int_from_text(str(number))) == (number, number, number)
 
 
-@pytest.mark.parametrize("number", [LEAST - 1, GREATEST + 1])
+@pytest.mark.parametrize("number", [MIN_INT - 1, MAX_INT + 1])
 def test_integers_of_more_than_64_bits_are_refused(number):
     assert code_of(int64, number) == "overflow"
     assert code_of(to_int, number) == "overflow"
     assert code_of(int_from_text, str(number)) == "overflow"
 
 
-def test_a_fraction_is_cut_before_a_number_is_too_great():
-    assert (to_int(GREATEST + Decimal("0.9")), to_int(LEAST - Decimal("0.9"))) == (GREATEST, LEAST)
-    assert code_of(to_int, LEAST - Decimal(1)) == "overflow"
+def test_only_the_integer_part_of_a_number_has_to_fit_64_bits():
+    assert (to_int(MAX_INT + Decimal("0.9")), to_int(MIN_INT - Decimal("0.9"))) == (MAX_INT, MIN_INT)
+    assert code_of(to_int, MIN_INT - Decimal(1)) == "overflow"
 
 
 @pytest.mark.parametrize(
@@ -90,11 +91,11 @@ def test_half_of_a_digit_is_rounded_away_from_zero(value, digits, rounded_value)
 
 
 @pytest.mark.parametrize("digits", [-35, 35])
-def test_numbers_have_34_digits(digits):
+def test_a_number_is_rounded_to_at_most_34_digits(digits):
     assert code_of(round_half_up, Decimal(1), digits) == "invalid"
 
 
-def test_the_text_of_an_integer_has_at_most_40_digits():
+def test_a_text_of_at_most_40_digits_is_read_as_an_integer():
     assert int_from_text("0" * 39 + "7") == 7
     assert int_from_text("-" + "0" * 39 + "7") == -7
     assert int_from_text("+7") == 7
@@ -102,7 +103,7 @@ def test_the_text_of_an_integer_has_at_most_40_digits():
         assert code_of(int_from_text, text) == "invalid"
 
 
-def test_the_text_of_a_decimal_has_at_most_100_characters():
+def test_a_text_of_at_most_100_characters_is_read_as_a_decimal():
     assert decimal_from_text("0" * 99 + "7") == 7
     for text in ("0" * 100 + "7", "1_0", "seven", "٧", "NaN", "Infinity"):
         assert code_of(decimal_from_text, text) == "invalid"
@@ -138,6 +139,7 @@ def test_numbers_far_from_one_are_written_with_an_exponent(value, text):
 )
 @pytest.mark.parametrize("search", [texts.contains, texts.index_of, texts.last_index_of])
 def test_a_search_costs_both_lengths_until_the_search_is_linear(search, size, part_size, units):
+    """A search is linear from 2,500 characters on if it looks for at least 100, and always from 30,000 on."""
     assert cost(search, "a" * size, "b" * part_size) == units
 
 
@@ -167,7 +169,8 @@ def test_a_text_has_at_most_100_000_characters():
 @pytest.mark.parametrize(
     ("count", "text"), [(-2, "----"), (-1, "----"), (0, "abab"), (1, "--ab"), (2, "----"), (3, "----")]
 )
-def test_a_text_is_replaced_up_to_the_count(count, text):
+def test_at_most_the_given_number_of_occurrences_is_replaced(count, text):
+    """A negative number replaces all occurrences."""
     assert texts.replace(Budget(UNITS), "abab", "ab", "--", count) == text
 
 
@@ -216,7 +219,7 @@ def test_the_last_occurrence_is_found_for_parts_of_any_length(size):
     assert texts.last_index_of(Budget(UNITS), f"a{part}c{part}d", part + "d") == size + 2
 
 
-def test_places_of_a_text_are_from_0_to_its_end():
+def test_positions_in_a_text_are_from_0_to_its_length():
     assert [texts.char_at("ab", place) for place in (0, 1, 2)] == ["a", "b", ""]
     assert (texts.substring("ab", 0, 2), texts.substring("ab", 1, 1), texts.substring("ab", 2, 2)) == ("ab", "", "")
     assert (texts.index_of(Budget(UNITS), "ab", "b", 1), texts.index_of(Budget(UNITS), "ab", "b", 2)) == (1, -1)
@@ -231,7 +234,7 @@ def test_a_pattern_costs_what_it_compiles_and_what_it_searches():
     short, long = (cost(texts.matches, text, "b") for text in ("a" * 800, "a" * 1_600))
     size = texts.pattern("b")[1]
     assert (short, long) == (33 + 800 * size // 8, 33 + 1_600 * size // 8)
-    # A character may be several bytes.
+    # The cost is by bytes, and é has two.
     assert cost(texts.matches, "é" * 800, "b") == long
 
 
@@ -264,7 +267,7 @@ def test_the_parts_of_a_duration_are_whole_and_have_its_sign(milliseconds, parts
     assert tuple(times.DURATION_ACCESSORS[name](value) for name in names) == parts
 
 
-def test_a_duration_is_at_most_292_years():
+def test_a_duration_is_at_most_as_many_nanoseconds_as_fit_64_bits():
     longest = timedelta(seconds=9_223_372_036)
     assert times.duration_from_text("9223372036s") == longest
     assert times.duration_from_text("-9223372036s") == -longest

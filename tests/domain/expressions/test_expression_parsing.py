@@ -9,6 +9,7 @@ from domain.expressions.tree import Constant, FunctionCall, Macro, Select
 
 
 def fault(text):
+    """The first fault of a text that is refused."""
     with pytest.raises(ExpressionError) as caught:
         parse(text)
     return caught.value.faults[0]
@@ -71,7 +72,7 @@ def test_literals_are_constants(text, value):
         ("-9223372036854775809", 1, 20, "the integer does not fit 64 bits"),
         ("0x8000000000000000", 0, 18, "the integer does not fit 64 bits"),
         ("1" * 3000, 0, 3000, "the integer does not fit 64 bits"),
-        # More than 40 digits are not read, whatever they are.
+        # A number of more than 40 digits is not read, even if most of them are zeros.
         ("7".zfill(41), 0, 41, "the integer does not fit 64 bits"),
         ("1e7000", 0, 6, "the decimal is too large or too small"),
         ("0." + "1" * 35, 0, 37, "the decimal has more than 34 significant digits"),
@@ -98,7 +99,7 @@ def test_faults_have_their_place(text, start, end, message):
     assert (error.start, error.end, error.message) == (start, end, message)
 
 
-def test_places_count_code_points():
+def test_positions_count_code_points():
     node = parse("'😀' == x.y")
     assert isinstance(node, FunctionCall)
     assert [(part.start, part.end) for part in node.args] == [(0, 3), (7, 10)]
@@ -112,7 +113,7 @@ def test_operators_bind_by_their_precedence():
 
 
 def strip(node):
-    """The shape of a tree: signs and names without parentheses."""
+    """The structure of a tree: operators and names without parentheses."""
     if isinstance(node, FunctionCall):
         return (node.function, *map(strip, node.args))
     if isinstance(node, Select):
@@ -121,20 +122,20 @@ def strip(node):
 
 
 @pytest.mark.parametrize("sign", ["&&", "||"])
-def test_chains_are_one_level(sign):
+def test_a_chain_of_one_operator_is_one_level_of_the_tree(sign):
     node = parse(f" {sign} ".join(["a"] * 500))
     assert isinstance(node, FunctionCall)
     assert len(node.args) == 500
     assert node.depth == 2
 
 
-def test_subtraction_goes_from_left_to_right():
+def test_subtraction_is_left_associative():
     node = parse("1 - 2 - 3")
     assert isinstance(node, FunctionCall)
     assert to_text(node.args[0]) == "1 - 2"
 
 
-def test_the_conditional_goes_from_right_to_left():
+def test_the_conditional_is_right_associative():
     node = parse("a ? 1 : b ? 2 : 3")
     assert isinstance(node, FunctionCall)
     assert to_text(node.args[2]) == "b ? 2 : 3"
@@ -213,7 +214,7 @@ def test_a_text_that_is_too_long_is_refused(size):
     assert error.message == f"an expression has at most {MAX_TEXT} characters"
 
 
-def test_a_text_of_the_greatest_length_is_read():
+def test_a_text_of_the_maximum_length_is_read():
     node = parse('"' + "a" * (MAX_TEXT - 2) + '"')
     assert isinstance(node, Constant)
     assert node.value == "a" * (MAX_TEXT - 2)

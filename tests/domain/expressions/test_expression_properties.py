@@ -1,4 +1,4 @@
-"""What holds for all expressions, tried on random ones."""
+"""Properties of all expressions, checked on random ones."""
 
 # ruff: noqa: PT017 - whether a random input is refused is not known beforehand
 
@@ -31,7 +31,7 @@ from domain.expressions.explain import shorten
 from domain.expressions.runtime import TypeValue
 from tests.domain.expressions.expression_cases import CONTEXT, ENVIRONMENT, FUNCTIONS
 
-# Compiling must not make Python itself complain of the code.
+# Python has to compile the generated code without warnings.
 pytestmark = pytest.mark.filterwarnings("error")
 
 # Well-typed expressions, by the type of their value; at depth 0 only leaves.
@@ -224,7 +224,7 @@ def without_white_space(text: str) -> str:
 
 
 @given(expressions())
-def test_text_tree_text_is_the_identity_up_to_white_space(text):
+def test_the_text_of_a_parsed_text_differs_only_in_white_space(text):
     node = parse(text)
     printed_text = to_text(node)
     assert without_white_space(printed_text) == without_white_space(text)
@@ -233,7 +233,7 @@ def test_text_tree_text_is_the_identity_up_to_white_space(text):
 
 
 @given(expressions())
-def test_a_tree_survives_json(text):
+def test_a_tree_that_is_written_as_json_is_read_back_unchanged(text):
     node = parse(text)
     tree = json.loads(json.dumps(to_tree(node)))
     assert from_tree(tree) == node
@@ -280,6 +280,7 @@ contexts = st.just(CONTEXT) | st.fixed_dictionaries(
 
 
 def equal(left: Any, right: Any) -> bool:
+    """True if the values are equal and of one type; an int may equal a decimal."""
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(map(equal, left, right))
     same_kind = type(left) is type(right) or {type(left), type(right)} == {int, Decimal}
@@ -329,7 +330,7 @@ def test_an_explanation_agrees_with_the_run(text, context):
 
 @given(soups)
 @settings(max_examples=2 * settings.default.max_examples)
-def test_no_text_raises_anything_else(text):
+def test_no_text_raises_another_error_than_an_expression_error_or_an_evaluation_error(text):
     try:
         node = parse(text)
     except ExpressionError as error:
@@ -357,7 +358,7 @@ json_values = st.recursive(
 
 @st.composite
 def broken_trees(draw: Any) -> Any:
-    """A tree of an expression with one member replaced."""
+    """The tree of an expression, of which one field or element is replaced."""
     tree = to_tree(parse(draw(expressions(depth=2))))
     place: Any = tree
     while True:
@@ -375,7 +376,7 @@ def broken_trees(draw: Any) -> Any:
 
 
 @given(broken_trees() | json_values)
-def test_a_tree_is_refused_or_is_what_it_says(tree):
+def test_a_tree_is_refused_or_equals_its_text(tree):
     try:
         node = from_tree(tree)
     except ExpressionError as error:
@@ -386,8 +387,7 @@ def test_a_tree_is_refused_or_is_what_it_says(tree):
 
 
 @given(st.text(alphabet="abr\"'\\nx0u\n", max_size=25))
-def test_strings_come_back_as_written(text):
-    """Any string value, whatever quotes and escapes it holds, survives as a constant of a tree."""
+def test_a_string_of_any_characters_is_a_constant_of_a_tree(text):
     tree = {"kind": "constant", "type": "string", "value": text}
     node = from_tree(tree)
     assert to_tree(node) == tree

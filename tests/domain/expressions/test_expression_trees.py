@@ -30,7 +30,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_a_text_survives_its_tree(text):
+def test_the_tree_of_a_text_has_the_same_text(text):
     node = parse(text)
     tree = json.loads(json.dumps(to_tree(node)))
     assert to_text(node) == text
@@ -86,7 +86,7 @@ def test_large_integers_and_decimals_are_texts():
     assert to_tree(parse("18446744073709.123456"))["value"] == "18446744073709.123456"
 
 
-def test_annotations_are_added_and_ignored():
+def test_annotations_of_a_tree_are_ignored_when_it_is_read():
     text = "order.items.exists(i, i.quantity > 1)"
     node = parse(text)
     tree = to_tree(node, check(node, ENVIRONMENT))
@@ -98,7 +98,7 @@ def test_annotations_are_added_and_ignored():
     assert to_tree(node, annotate=True)["at"] == [0, len(text)]
 
 
-def test_a_builder_needs_no_parentheses_and_spellings():
+def test_a_tree_without_parentheses_and_original_texts_is_written_with_the_needed_ones():
     tree = {
         "kind": "call",
         "function": "*",
@@ -232,7 +232,7 @@ def test_deep_trees_are_refused():
     with pytest.raises(ExpressionError) as caught:
         from_tree(tree)
     assert caught.value.faults[0].code == "limit"
-    while tree is not NAME:  # Python itself cannot free what is nested this deep at once.
+    while tree is not NAME:  # Python cannot free so deep a tree at once.
         tree = tree["args"].pop()
 
 
@@ -264,7 +264,7 @@ def test_any_kind_of_node_counts_against_the_maximum_depth_of_a_tree(below):
     for _ in range(MAX_DEPTH - 1):
         tree = below(tree)
     from_tree(tree)
-    # Python itself can follow about a thousand.
+    # Deeper trees are refused as well, even beyond the thousand levels that Python can follow by recursion.
     for level in range(5_000):
         tree = below(tree)
         if level in (0, 4_999):
@@ -311,12 +311,12 @@ def test_other_values_are_no_integers(value):
         ("null", None, "null"),
         ("decimal", "5", "5.0"),
         ("string", 'a"b\\c\n', '"a\\"b\\\\c\\n"'),
-        # What is not printable is written by its number.
+        # Characters that cannot be printed are written as escapes.
         ("string", "\u200b\uffff", '"\\u200b\\uffff"'),
         ("string", "\U000e0001", '"\\U000e0001"'),
     ],
 )
-def test_a_value_of_a_tree_is_spelled(kind, value, text):
+def test_a_constant_without_its_text_is_written_in_its_usual_form(kind, value, text):
     assert to_text(from_tree({"kind": "constant", "type": kind, "value": value})) == text
 
 
@@ -325,13 +325,13 @@ def test_a_decimal_may_have_100_characters():
 
 
 @pytest.mark.parametrize("value", ["ten", "1,5", "", "1" * 101])
-def test_a_decimal_is_written_as_a_number(value):
+def test_a_decimal_that_is_not_the_text_of_a_number_is_refused(value):
     with pytest.raises(ExpressionError) as caught:
         from_tree({"kind": "constant", "type": "decimal", "value": value})
     assert [fault.message for fault in caught.value.faults] == ["/value is not a decimal written as a text"]
 
 
-def test_the_text_of_another_tree_is_reported_up_to_200_characters():
+def test_a_tree_that_differs_from_its_text_is_refused_with_200_characters_of_the_text():
     text = "'" + "b" * 300 + "'"
     with pytest.raises(ExpressionError) as caught:
         from_tree({"kind": "constant", "type": "string", "value": "a", "text": text})

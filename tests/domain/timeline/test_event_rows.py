@@ -48,6 +48,7 @@ def effect(effect_id="mint-points", amount=Decimal("12.00"), status="executed", 
 
 
 def text(fact, **changes):
+    """The sentences of the row of a fact with these changes."""
     return replace(fact, **changes).row().text
 
 
@@ -78,7 +79,7 @@ def test_an_event_has_its_ids_its_effects_and_its_caller():
 
 
 @pytest.mark.parametrize(("external", "happened_at"), [(None, RECORDED), (HAPPENED, HAPPENED)])
-def test_an_event_has_the_date_of_its_sender(external, happened_at):
+def test_an_event_happened_at_the_date_of_its_sender_or_when_it_was_recorded(external, happened_at):
     row = replace(EVENT, external_event_date=external).row()
     assert (row.recorded_at, row.happened_at) == (RECORDED, happened_at)
 
@@ -129,7 +130,7 @@ def test_an_event_that_was_reversed_is_marked():
     assert replace(EVENT, reversal_loyalty_event_id=8).row().is_reversed
 
 
-def test_effects_are_reported_by_campaign_without_those_that_did_nothing():
+def test_executed_effects_are_reported_by_campaign():
     effects = [
         effect(),
         effect("assign-badge", None),

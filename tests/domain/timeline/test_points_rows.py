@@ -160,7 +160,7 @@ def test_pending_points_have_the_amount_0():
     assert (row.details["isPending"], row.details["amount"], row.is_reversed) == (True, 0, False)
 
 
-def test_points_that_waited_keep_what_was_pending():
+def test_a_row_about_points_that_have_waited_reports_the_pending_amount():
     points = replace(RECEIVED, moved=Decimal(0), amount=Decimal(20), reserved_amount=Decimal(30), is_timed=True)
     row = replace(points, captured_at=RECORDED).row(SPRING)
     assert row.text == "30 Points were pending by the campaign SPRING; the balance was 1,130."
@@ -172,7 +172,7 @@ def test_reverted_points_are_marked():
 
 
 @pytest.mark.parametrize(("external", "happened_at"), [(None, RECORDED), (HAPPENED, HAPPENED)])
-def test_points_have_the_date_of_their_sender(external, happened_at):
+def test_points_moved_at_the_date_of_their_sender_or_when_they_were_recorded(external, happened_at):
     row = replace(RECEIVED, external_event_date=external).row(SPRING)
     assert (row.recorded_at, row.happened_at) == (RECORDED, happened_at)
 
@@ -226,7 +226,7 @@ def test_rewards_that_gave_no_points_have_no_transaction():
     assert sources == {2: Source("mission", "b"), 1: Source("mission", "b")}
 
 
-def test_sources_have_no_names_once_the_outcomes_are_released():
+def test_sources_have_no_names_after_the_stored_outcomes_were_released():
     transactions = [(1, "e:0"), (2, "e:1"), (3, "e:mission-0")]
     assert sources_of_event("e", transactions, None, None) == {
         1: Source("campaign"),

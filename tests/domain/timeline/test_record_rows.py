@@ -58,7 +58,7 @@ USED = {"amount_assigned": Decimal(0), "amount_used": Decimal(1)}
         ),
     ],
 )
-def test_a_coupon_is_assigned_or_used_or_the_reverse(changes, sentence):
+def test_a_coupon_was_assigned_or_used_or_one_of_these_was_reverted(changes, sentence):
     assert replace(COUPON, **changes).row().text == sentence
 
 
@@ -91,7 +91,7 @@ LOCK = CouponLockFact(1, RECORDED, "key-1", 3, "book-3", "Free coffee", RECORDED
         ({"ended_at": RECORDED, "coupon_usage_id": 9}, ", and used", False),
     ],
 )
-def test_a_lock_of_a_coupon_says_how_it_ended(changes, end, is_reversed):
+def test_the_sentence_about_a_lock_reports_how_the_lock_ended(changes, end, is_reversed):
     row = replace(LOCK, **changes).row("shop")
     assert row.text == f"The coupon Free coffee was locked until 2026-03-02T08:15:00Z{end}."
     assert (row.is_reversed, row.by, row.details["couponUsageId"]) == (
