@@ -1,8 +1,8 @@
-"""The rules of coupon books, written as plainly as possible: usages in a list, without a database.
+"""The rules of coupon books, written as simply as possible: usages in a list, without a database.
 
-Every sum is computed again from the unreverted usages. An assignment is a lot: it expires, and uses are taken from the
-lot that expires soonest. A book's rules: type, stock, quota, cap, uses and discount of a
-period (a period and a limit), zone, highest discount, points of an assignment and of a use.
+Every sum is computed from the usages that are not reverted. An assignment is a lot: it expires, and uses are taken from
+the lot that expires soonest. The rules of a book: its type, stock, quota of a member, cap of a code, uses and discounts
+(each a period and the maximum in it), zone, maximum discount (`most`), points of an assignment and of a use.
 """
 
 from datetime import timedelta
@@ -31,11 +31,12 @@ class Model:
         self.codes = [["ALL"] if rule.type == "single" else [None] if rule.type == "codeless" else [] for rule in rules]
         self.usages = []
 
-    def standing(self, **like):
+    def active_usages(self, **like):
+        """The usages with these fields that are not reverted."""
         return [u for u in self.usages if not u.reverted and like.items() <= vars(u).items()]
 
     def total(self, name, **like):
-        return sum(getattr(u, name) for u in self.standing(**like))
+        return sum(getattr(u, name) for u in self.active_usages(**like))
 
     def remaining_of(self, lot):
         return lot.assigned - self.used_of(lot)
@@ -44,8 +45,8 @@ class Model:
         return sum(u.used for u in self.usages if u.lot is lot and not u.reverted)
 
     def lots(self, **like):
-        """What can still be used but for its expiry, in the order of use."""
-        usable = [u for u in self.standing(**like) if u.assigned and self.remaining_of(u) > 0]
+        """The assignments that are not used up, also expired ones, in the order of use."""
+        usable = [u for u in self.active_usages(**like) if u.assigned and self.remaining_of(u) > 0]
         return sorted(usable, key=lambda u: (u.expires is None, u.expires or self.now))
 
     def has_expired(self, lot):
@@ -54,15 +55,15 @@ class Model:
     def expiry_and_data(self, **like):
         """The expiry and the data that a list shows of a member's lots of a coupon."""
         lots = self.lots(**like)
-        alive = [lot for lot in lots if not self.has_expired(lot)]
-        if alive:
-            return alive[0].expires, alive[0].data
-        # Of what has expired, that which did so last; of equals the oldest.
+        unexpired = [lot for lot in lots if not self.has_expired(lot)]
+        if unexpired:
+            return unexpired[0].expires, unexpired[0].data
+        # If all have expired: the lot that expired last, and of several the oldest.
         last = max(lots, key=lambda lot: lot.expires)
         return last.expires, last.data
 
     def free(self, book):
-        return [c for c in self.codes[book] if not self.standing(book=book, code=c)]
+        return [c for c in self.codes[book] if not self.active_usages(book=book, code=c)]
 
     def refuse_book(self, book):
         refuse(self.status[book] == "archived", "coupon-book-archived")
@@ -79,15 +80,15 @@ class Model:
         if rule.quota is not None:
             refuse(self.total("assigned", book=book, member=member) + amount > rule.quota, "coupon-quota")
         if rule.type in ("list", "generated") and code is not None:
-            refuse(any(u.member != member for u in self.standing(book=book, code=code)), "coupon-code-held")
+            refuse(any(u.member != member for u in self.active_usages(book=book, code=code)), "coupon-code-held")
         if rule.type == "list" and code is None:
             refuse(not self.free(book), "coupon-out-of-stock")
             code = self.free(book)[0]
         if rule.type in ("single", "codeless"):
             code = self.codes[book][0]
         if rule.cap is not None and rule.type != "codeless":
-            had = 0 if code is None else self.total("assigned", book=book, code=code)
-            refuse(had + amount > rule.cap, "coupon-out-of-stock")
+            assigned_before = 0 if code is None else self.total("assigned", book=book, code=code)
+            refuse(assigned_before + amount > rule.cap, "coupon-out-of-stock")
         return code
 
     def assign(self, member, book, amount, code, override, expires, data, new_code):
@@ -103,7 +104,7 @@ class Model:
     def use(self, member, book, code, discount, bypass, override):
         rule = self.rules[book]
         self.refuse_book(book)
-        uses = [u for u in self.standing(book=book, member=member) if u.used]
+        uses = [u for u in self.active_usages(book=book, member=member) if u.used]
 
         def in_period(kind):
             return [u for u in uses if period_of(kind, u.at, rule.zone) == period_of(kind, self.now, rule.zone)]
@@ -112,15 +113,15 @@ class Model:
             refuse(len(in_period(rule.uses[0])) + 1 > rule.uses[1], "coupon-usage-limit")
         refuse(rule.most is not None and discount is not None and discount > rule.most, "coupon-discount-too-high")
         if not bypass and rule.discounts is not None:
-            had = sum(u.discount or 0 for u in in_period(rule.discounts[0]))
-            refuse(discount and had + discount > rule.discounts[1], "coupon-discount-limit")
+            discounts_before = sum(u.discount or 0 for u in in_period(rule.discounts[0]))
+            refuse(discount and discounts_before + discount > rule.discounts[1], "coupon-discount-limit")
         lots = [lot for lot in self.lots(book=book, member=member) if code in (None, lot.code)]
-        alive = [lot for lot in lots if bypass or not self.has_expired(lot)]
-        refuse(lots and not alive, "coupon-expired")
-        refuse(not alive, "coupon-not-assigned")
+        unexpired = [lot for lot in lots if bypass or not self.has_expired(lot)]
+        refuse(lots and not unexpired, "coupon-expired")
+        refuse(not unexpired, "coupon-not-assigned")
         self.pay(member, rule.use if override is None else override)
         points = rule.use if override is None else override
-        return self.keep(member, book, alive[0].code, uses=1, discount=discount, points=points, lot=alive[0])
+        return self.keep(member, book, unexpired[0].code, uses=1, discount=discount, points=points, lot=unexpired[0])
 
     def revert(self, usage, force):
         refuse(usage.reverted, "coupon-usage-reverted")

@@ -1,25 +1,25 @@
-"""How often the rules of a machine have had an effect: one that has none proves nothing."""
+"""How many times each rule had an effect in random runs: a rule that had none is not tested."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
 
-LEAST = 20
+MINIMUM = 20
 
 
 class Effects(Counter[str]):
-    """The number of effects of each rule in a run, over all its histories."""
+    """The number of effects of each rule in all histories of a run."""
 
     @classmethod
     def of_all(cls, runs: Iterable[Effects]) -> Effects:
-        """The effects of several runs together."""
+        """The sum of the effects of several runs."""
         effects = cls()
         for run in runs:
             effects.update(run)
         return effects
 
-    def check(self, rules: Iterable[str], least: int = LEAST) -> None:
-        """Fail if one of the rules had fewer than `least` effects."""
-        rare = {rule: self[rule] for rule in rules if self[rule] < least}
-        assert not rare, (rare, dict(self))
+    def check(self, rules: Iterable[str], minimum: int = MINIMUM) -> None:
+        """Fail if one of the rules had fewer effects than the minimum."""
+        rare_effects = {rule: self[rule] for rule in rules if self[rule] < minimum}
+        assert not rare_effects, (rare_effects, dict(self))

@@ -1,7 +1,8 @@
-"""The rules of the ledger, written as plainly as possible: lots, debts and transactions in lists, without a database.
+"""The rules of the ledger, written as simply as possible: lots, debts and transactions in lists, without a database.
 
-A balance is what its lots have left and what pending transactions took from them. An account without tracking has lots
-too, which never expire. Rules of an account: active, tracked, months, idle, overdraft, cap, revolving, decimals.
+A balance is the remaining amount of its lots and what pending transactions took from them. An account that does not
+track points has lots, too, which never expire. The rules of an account: active, tracked, months until expiry, months
+until an idle balance expires, overdraft limit, cap (maximum supply), revolving, decimals.
 """
 
 from calendar import monthrange
@@ -38,7 +39,8 @@ class Model:
         self.rules, self.now, self.done, self.serial, self.posted = rules, now, {}, 0, 0
         self.lots, self.last, self.minted = defaultdict(list), {}, defaultdict(Decimal)
         self.debt, self.repaid = defaultdict(Decimal), defaultdict(Decimal)
-        self.expired, self.missing = defaultdict(Decimal), {}  # by transaction: of what it gave, of what was reverted
+        # By transaction: the expired part of what it gave, and the missing amount of its revert.
+        self.expired, self.missing = defaultdict(Decimal), {}
 
     def pending(self, account, **side):
         of = [t for t in self.done.values() if t.status == PENDING and t.account == account]
@@ -81,7 +83,8 @@ class Model:
         return Record(expires=expires if rules.tracked else NEVER, n=self.serial, amount=amount, origin=origin)
 
     def take(self, pair, amount, first=None, then=()):
-        pieces = []  # of lots of the transaction `first`, of those numbered `then`, then of the soonest to expire
+        # From the lots of the transaction `first`, then from the lots numbered `then`, then the soonest to expire.
+        pieces = []
         order = lambda lot: (lot.origin != first, lot.n not in then, lot.expires, lot.n)  # noqa: E731
         for lot in sorted(self.lots[pair], key=order):
             pieces.append(Record(**{**vars(lot), "amount": min(lot.amount, amount - total(pieces))}))
@@ -91,7 +94,7 @@ class Model:
 
     def give(self, pair, pieces):
         arrived, back, expired = Decimal(0), Decimal(0), defaultdict(Decimal)
-        for piece in pieces:  # debt is repaid first; the rest becomes lots again unless it has expired
+        for piece in pieces:  # It repays debt first; the rest is a lot again, unless it has expired.
             repaid = min(self.debt[pair], piece.amount)
             self.debt[pair], self.repaid[pair] = self.debt[pair] - repaid, self.repaid[pair] + repaid
             rest, back = piece.amount - repaid, back + repaid
@@ -104,7 +107,7 @@ class Model:
         return arrived, back, expired
 
     def give_back(self, t, pieces, lots):
-        """Return what was held or taken; it goes at once to cover the shortfall of reverted mints."""
+        """Return points that were held or taken; they first cover missing amounts of reverted mints."""
         pair = (t.source, t.account)
         arrived, repaid, expired = self.give(pair, pieces)
         for _, claim in sorted(self.missing.items()):
@@ -112,7 +115,7 @@ class Model:
                 claim.amount = max(Decimal(0), claim.amount - expired[claim.key])
                 part = min(claim.amount, arrived)
                 self.take(pair, part, first=claim.key, then=[lot.n for lot in lots])
-                debt = min(claim.amount - part, repaid)  # what has repaid a debt is debt again
+                debt = min(claim.amount - part, repaid)  # Points that have repaid debt become debt again.
                 arrived, repaid, claim.amount = arrived - part, repaid - debt, claim.amount - part - debt
                 self.debt[pair] += debt
                 self.minted[t.account] -= part + debt
@@ -147,7 +150,7 @@ class Model:
         refuse(t.status != PENDING, "not-pending")
         refuse(amount > t.amount, "capture-exceeds-hold")
         self.check(t.account, amount, issuing=t.kind == "mint")
-        self.lots[key] = t.pieces  # the hold, as if it were a wallet: captured soonest to expire first
+        self.lots[key] = t.pieces  # The hold, like a wallet: the soonest to expire are captured first.
         captured_pieces = self.take(key, amount)
         self.close(t, SETTLED if amount else REVERTED)
         released = self.lots.pop(key)
@@ -167,7 +170,7 @@ class Model:
         burned = t.kind == "burn" and t.status == SETTLED
         self.check(account, amount, issuing=burned and rules.revolving)
         if burned:
-            pieces = [self.lot(account, t.debt, key), *pieces]  # what was debt comes back first, as value of today
+            pieces = [self.lot(account, t.debt, key), *pieces]  # The debt is returned first, as a lot of today.
             pieces = [piece for piece in pieces if piece.amount]
         elif t.status == SETTLED:
             mint, available_points = t.kind == "mint", total(self.unexpired(target))

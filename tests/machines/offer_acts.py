@@ -1,4 +1,4 @@
-"""What members of a random program do, one act after the other; each is a request."""
+"""Random acts of the members of a random program, one after the other; each act is a request."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 
 from tests.builders.points import Points
 from tests.builders.tracking import event, order
-from tests.machines.offers import CENT, LEAST, MEMBERS, WAITS, Order, Program
+from tests.machines.offers import CENT, MEMBERS, MIN_TOTAL, WAITS, Order, Program
 
 
 class Acts:
-    """What members of a program do, at random."""
+    """Random acts of the members of a program."""
 
     def __init__(self, program: Program) -> None:
         self.program, self.chance = program, program.chance
 
     def do_random(self, steps: int, *without: str) -> None:
-        """Do so many acts."""
+        """Do `steps` random acts of any kind that is not in `without`."""
         weights = {"buy": 30, "visit": 3, "bring_back": 10, "undo": 4, "give": 9, "burn": 8, "revert": 4, "pay": 12}
         weights |= {"settle": 12, "use": 6, "lock": 8, "unlock": 9, "extend": 3, "wait": 13, "release": 5, "hold": 5}
         kinds = [kind for kind in weights if kind not in without]
@@ -29,7 +29,7 @@ class Acts:
         return self.chance.choice(MEMBERS)
 
     def buy(self) -> None:
-        """An order, perhaps with items, late, paid with points, or only authorized."""
+        """Track an order, perhaps with items, late, paid with points, or only authorized."""
         program, chance, member = self.program, self.chance, self.member()
         more: dict[str, Any] = {"external_id": program.name(), "systemUniqueKey": program.name()}
         total = Decimal(chance.randint(1, 12000)) / 100
@@ -57,7 +57,7 @@ class Acts:
         program.orders[more["external_id"]] = Order(member, more["external_id"], result["loyaltyEventKey"], total)
 
     def tenders(self, member: str, total: Decimal) -> Any:
-        """A tender of points and one or two of money, or None if the member cannot pay so."""
+        """A tender of points and two of money, or None if the member cannot pay with points."""
         payment = self.pay(member, total)
         if payment is None:
             return None
@@ -85,7 +85,7 @@ class Acts:
         return response["pointsPayment"]
 
     def settle(self) -> None:
-        """Capture, release or refund the first of some payments that allows it."""
+        """Capture, release or refund the newest payment that allows it."""
         what = self.chance.choice(["capture", "capture", "release", "refund"])
         bodies = {"capture": {}, "release": None, "refund": {"points": 3, "systemUniqueKey": self.program.name()}}
         refusals = (
@@ -102,7 +102,7 @@ class Acts:
                 break
 
     def visit(self) -> None:
-        """An event that burns points and extends the others."""
+        """Track an event that burns points and extends the expiry of the others."""
         visit_event = event(self.member())
         self.program.visits.append(self.program.track("visit", visit_event)[0]["loyaltyEventKey"])
 
@@ -111,7 +111,7 @@ class Acts:
         return self.chance.choice(open_orders) if open_orders else None
 
     def bring_back(self, one: Order | None = None, share: Decimal | None = None) -> None:
-        """Return a part of an order, or all."""
+        """Return a part of an order, or the whole order."""
         one = one or self.open_order()
         if one is None:
             return
@@ -124,8 +124,8 @@ class Acts:
             self.program.track("return", order(one.member, None, "returned", one.external_id))
         else:
             self.program.track("partial return", order(one.member, part, "partially-returned", one.external_id))
-            crosses = one.left >= LEAST > one.left - part
-            self.program.counts["re-evaluated return"] += crosses and self.program.reevaluates
+            falls_below = one.left >= MIN_TOTAL > one.left - part
+            self.program.counts["re-evaluated return"] += falls_below and self.program.reevaluates
         one.left -= part if share < 1 else one.left
 
     def undo(self) -> None:
@@ -135,7 +135,7 @@ class Acts:
             self.cancel(one)
 
     def cancel(self, one: Order) -> None:
-        """Cancel an order in one of the ways."""
+        """Cancel an order: by its event, or by the status cancelled or rejected."""
         way = self.chance.choice(["cancelEvent", "cancelled", "rejected"])
         if way == "cancelEvent" or one.left < self.total_of(one) or (way == "rejected" and one.is_confirmed):
             self.program.ask("cancelEvent", self.program.integration, f"/events/{one.event_key}/cancel", {})
@@ -170,12 +170,12 @@ class Acts:
                 self.program.waiting.append((account, transaction_id))
 
     def give(self) -> None:
-        """Mint by request, perhaps to wait."""
+        """Mint by request, perhaps points that wait."""
         wait = self.chance.choice((None, *WAITS)) or {}
         self.move("give", self.account(), None, self.program.wallets[self.member()], **wait)
 
     def burn(self) -> None:
-        """Burn, of the account with an overdraft perhaps into debt."""
+        """Burn points; the account with an overdraft may get into debt."""
         account = self.account()
         more = {"allowOverdraft": True} if account is self.program.stars else {}
         self.move("burn", account, self.program.wallets[self.member()], None, **more)
@@ -196,7 +196,7 @@ class Acts:
         self.program.ask("revert", self.program.administration, path, {}, *refusals)
 
     def release(self) -> None:
-        """Release points that wait, or capture what is reserved."""
+        """Capture a hold, or if there is none, make waiting points available."""
         if self.program.holds:
             self.settle_movement("capture held", self.program.points, self.program.holds.pop())
         elif self.program.waiting:
@@ -208,7 +208,7 @@ class Acts:
         self.program.ask(what, self.program.administration, path, body, "not-pending", "supply-exceeded")
 
     def of_book(self) -> tuple[str, str, dict[str, Any]]:
-        """A member, the path of a book of theirs, and what a use of it names."""
+        """A random member, the path of a random book for the member, and the fields that a use of the book needs."""
         book, member = self.chance.choice(self.program.books), self.member()
         path = f"/members/{member}/coupon-books/{book['couponBookKey']}"
         amount = {"amountDiscounted": self.chance.choice([2, 5, 12])} if book["isValueCoupon"] else {}
@@ -233,7 +233,7 @@ class Acts:
             self.program.locks.append((path, amount, response["couponLock"]["couponLockKey"]))
 
     def unlock(self) -> None:
-        """Use what is locked, or release it."""
+        """Use a locked coupon, or release its lock."""
         if self.program.locks:
             path, amount, lock_key = self.program.locks.pop()
             # Cancelling the order that assigned the coupon reverts the assignment in spite of the lock.
@@ -249,13 +249,13 @@ class Acts:
                 self.program.usages.append(response["couponUsage"]["couponUsageId"])
 
     def extend(self) -> None:
-        """Let the points of a member live longer."""
+        """Extend the expiry of the points of a member."""
         body = {"ledgerAccountId": self.program.points.account_id, "systemUniqueKey": self.program.name()}
         body |= {"memberId": self.program.member_ids[self.member()], "months": 1}
         self.program.ask("extend", self.program.administration, "/expiry-extensions", body)
 
     def wait(self) -> None:
-        """Time passes."""
+        """Advance the test clock."""
         now = datetime.fromisoformat(self.program.clock.get()["now"])
         self.program.clock.advance(
             (now + timedelta(hours=self.chance.choice([1, 5, 30, 50, 24 * 9, 24 * 20]))).isoformat()

@@ -1,8 +1,8 @@
-"""Waiting points, budgets and competing discounts as plainly as can be: no database, no code of the product.
+"""Waiting points, budgets and competing discounts, as simple as possible: no database, no code of the product.
 
-An order earns a point for each whole euro, which wait three days and then live three months, by the calendar of Madrid.
-It gets the better of a percentage and an amount. A visit gets a voucher. All come from budgets, which give what is
-left of them.
+An order earns a point for each whole euro. The points wait three days and expire three months later, by the calendar of
+Madrid. The order gets the better one of a percentage and an amount. A visit gets a voucher. Points, discounts and
+vouchers come from budgets, and are cut to what remains of them.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from tests.machines.effects import Effects
 from tests.machines.year_model import MADRID, months_later
 
 CENT = Decimal("0.01")
+# How many days points wait, and the budgets of points and of money.
 DAYS, POINTS, MONEY = 3, 900, Decimal(150)
 PERCENT, AMOUNT = 20, Decimal("7.77")
 
 
 def to_cents(amount: Decimal) -> Decimal:
-    """Rounded half away from zero."""
+    """The amount in cents, rounded half away from zero."""
     return amount.quantize(CENT, ROUND_HALF_UP)
 
 
@@ -30,7 +31,7 @@ def days_later(moment: datetime) -> datetime:
 
 
 def allocate(amount: Decimal, totals: list[Decimal]) -> list[Decimal]:
-    """The amount spread in proportion, the cents that remain by largest remainder."""
+    """The shares of the amount in proportion to the totals; the remaining cents by largest remainder."""
     exact = [amount * total / sum(totals) for total in totals]
     shares = [share.quantize(CENT, ROUND_FLOOR) for share in exact]
     order = sorted(range(len(totals)), key=lambda place: (shares[place] - exact[place], place))
@@ -53,7 +54,7 @@ class Lot:
 
 @dataclass(eq=False)
 class Sale:
-    """An order with what it got and what has not come back."""
+    """An order with its points and discount; `left` is the total that is not returned."""
 
     member: str
     total: Decimal
@@ -65,25 +66,25 @@ class Sale:
 
     @property
     def points(self) -> int:
-        """The points that the budget counts."""
+        """The points of the order that the budget counts after returns."""
         return int(self.lot.amount * self.left / self.total)
 
     @property
     def money(self) -> Decimal:
-        """The money that the budget counts."""
+        """The discount of the order that the budget counts after returns."""
         return to_cents(self.discount * self.left / self.total)
 
 
 @dataclass
 class OfferModel:
-    """The sales, and the lots of each member in the order of their age."""
+    """The sales, and the lots of each member, oldest first."""
 
     lots: dict[str, list[Lot]]
     sales: list[Sale] = field(default_factory=list)
     counts: Effects = field(default_factory=Effects)
 
     def pass_time(self, now: datetime) -> None:
-        """Let points become available, and expire."""
+        """Make points available, and expire points, up to a moment."""
         for lot in (lot for lots in self.lots.values() for lot in lots):
             if lot.is_waiting and lot.available <= now:
                 lot.is_waiting, lot.left = False, lot.left or lot.amount
@@ -93,11 +94,11 @@ class OfferModel:
                 self.counts["expired"] += 1
 
     def budget_counts(self) -> tuple[int, Decimal]:
-        """What the budgets have counted."""
+        """The used points and the used money of the budgets."""
         return sum(sale.points for sale in self.sales), sum((sale.money for sale in self.sales), Decimal(0))
 
     def buy(self, member: str, totals: list[Decimal], now: datetime) -> Sale:
-        """An order of items."""
+        """Add an order of items with these totals."""
         points, money = self.budget_counts()
         total = sum(totals, Decimal(0))
         points_earned = min(int(total), POINTS - points)
@@ -118,7 +119,7 @@ class OfferModel:
         return sale
 
     def visit(self, member: str) -> Sale:
-        """A visit, which gets a voucher of the amount, or of what the budget has left."""
+        """Add a visit, which gets a voucher of AMOUNT, or of what remains of the budget."""
         discount = min(AMOUNT, MONEY - self.budget_counts()[1])
         self.counts["voucher"] += discount > 0
         self.counts["voucher cut"] += 0 < discount < AMOUNT
@@ -128,7 +129,7 @@ class OfferModel:
         return sale
 
     def holds(self, member: str) -> tuple[int, int, tuple[int, datetime] | None]:
-        """The balance, what is pending, and the next of it."""
+        """The balance, the waiting points, and the amount and moment of the next points to become available."""
         waiting = [lot for lot in self.lots[member] if lot.is_waiting and lot.amount]
         first = min((lot.available for lot in waiting), default=None)
         coming = first and (sum(lot.amount for lot in waiting if lot.available == first), first)
@@ -145,7 +146,7 @@ class OfferModel:
             lot.left, amount = lot.left - spent_points, amount - spent_points
 
     def extend(self, member: str) -> int:
-        """Let the points of a member live three months longer; the number of lots."""
+        """Extend the expiry of a member's points by three months; return the number of lots."""
         lots = [lot for lot in self.lots[member] if lot.left]
         for lot in lots:
             lot.ends = months_later(lot.ends)
@@ -153,7 +154,7 @@ class OfferModel:
         return len(lots)
 
     def give_up(self, sale: Sale) -> None:
-        """Cancel an order: what waits is gone, of the rest what has not expired and is there."""
+        """Cancel an order: remove its waiting points, or its available points that are unexpired, up to the balance."""
         lot = sale.lot
         if lot.is_waiting:
             self.counts["cancelled while waiting"] += 1

@@ -1,7 +1,7 @@
-"""Random programs of waiting points, budgets, groups, payments and coupons, and what their members do with them.
+"""Random programs with waiting points, budgets, groups, payments and coupons, and requests of their members.
 
-Each act is a request. An act that the rules refuse changes nothing; one that succeeds is counted by its name, so that
-a test sees that every rule applied.
+A request that the rules refuse changes nothing. Each response is counted by name, so that a test can check that every
+rule applied.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from tests.machines.effects import Effects
 
 MEMBERS = ("ana", "ben", "cora")
 CENT = Decimal("0.01")
-# What an order has to be worth for the points of the first campaign.
-LEAST = 20
+# The first campaign gives points for orders with at least this total.
+MIN_TOTAL = 20
 START = "2026-03-01T09:00:00Z"
 # Points wait for their order to be confirmed, or for a visit of their member.
 AWAITED = {"eventTypes": ["member-purchase-order-confirmed", GENERIC], "cancelAfter": "P12D"}
@@ -36,7 +36,7 @@ WAITS = (
 
 @dataclass
 class Order:
-    """An order that may still be undone: the key of its event, and what has not come back."""
+    """An order that may still be cancelled: the key of its event, and `left`, the total that is not returned."""
 
     member: str
     external_id: str
@@ -48,7 +48,7 @@ class Order:
 
 @dataclass
 class Program:
-    """A random program, its clock, and what of its members can still be undone."""
+    """A random program, its clock, and the records of its members that can still be reverted, used or released."""
 
     clock: Clock
     chance: random.Random
@@ -102,12 +102,12 @@ class Program:
         return self.clock.organization.administration
 
     def name(self) -> str:
-        """A name that nothing has yet."""
+        """A new unique name."""
         self.serial += 1
         return f"n-{self.serial}"
 
     def ask(self, what: str, surface: Any, path: str, body: Any, *refusals: str) -> Any:
-        """Send a request and count it; None if it was refused for one of the reasons."""
+        """Send a request and count it; None if it was refused by one of the `refusals`, which are slugs."""
         reply = surface.request("POST", path, body)
         if reply.status >= 400:
             slug = reply.json["type"].removeprefix("/problems/")
@@ -118,7 +118,7 @@ class Program:
         return reply.json
 
     def track(self, what: str, *events: Any, **more: Any) -> list[dict[str, Any]]:
-        """Track events, which succeed, and count what their effects became."""
+        """Track events, check that they succeed, and count their effects by status and reason."""
         results = self.shop.track(*events, **more)
         assert {result["status"] for result in results} == {"success"}, results
         self.counts[what] += 1
@@ -132,7 +132,7 @@ class Program:
 
 
 def _accounts(clock: Clock, chance: random.Random) -> tuple[Points, Points]:
-    """The default account with points that wait, expire and pay, and another one with an overdraft."""
+    """The default account, whose points may wait, expire and pay, and another one with an overdraft."""
     organization = clock.organization
     [default] = organization.administration.get(f"/ledgers/{organization.created.ledger_id}/accounts")["results"]
     months = chance.choice([None, 1, 2])
@@ -179,7 +179,7 @@ def _add_campaigns(program: Program) -> None:
     program.reevaluates = chance.random() < 0.5
     returns = {"onReturn": "reevaluate" if program.reevaluates else "prorate"}
     add(
-        running(mint(("=", "floor(order.moneyTotal)"), **wait), rule=f"order.total >= {LEAST}.0"),
+        running(mint(("=", "floor(order.moneyTotal)"), **wait), rule=f"order.total >= {MIN_TOTAL}.0"),
         limitRules=[shared],
         **partial,
         **returns,
@@ -228,7 +228,7 @@ def _add_campaigns(program: Program) -> None:
 
 
 def _check_discounts(events: Any, result: dict[str, Any]) -> None:
-    """Each discount is spread to the cent, and all of them take no more than there is."""
+    """Check that each discount is allocated to the cent, and that all of them take at most the total of each item."""
     discounts = [outcome for outcome in result["effects"] if outcome.get("discountAmount")]
     tracked_event = next(candidate for candidate in events if candidate["systemUniqueKey"] == result["systemUniqueKey"])
     details = tracked_event.get("payload", {}).get("order", {})

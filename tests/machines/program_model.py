@@ -1,6 +1,6 @@
-"""A loyalty program as plainly as can be, and random histories of its members: no database, no code of the product.
+"""A simple model of a loyalty program, and random histories of its members: no database, no code of the product.
 
-Everything is a whole number. A member's events are kept with what each of them did: to undo one is to remove it.
+All amounts are whole numbers. The model keeps what each event of a member did: to undo an event is to remove it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,14 @@ from tests.builders.tracking import GENERIC, ORDER_CREATED
 from tests.machines.effects import Effects
 
 ORDER_CANCELLED = "member-purchase-order-cancelled"
+# The points of a bonus, and the maximum of bonuses of a member.
 BONUS, BONUSES = 10, 3
+# The points that a generic event burns, and the balance from which it does so.
 PRICE, RICH = 30, 40
+# The minimum total of an order for a badge, and the maximum of badges of a member; the same for coupons.
 BADGE_TOTAL, BADGES = 30, 5
 COUPON_TOTAL, COUPONS = 40, 3
+# The goal of the mission, the points of its reward, and the maximum of achievements.
 GOAL, REWARD, TIMES = 3, 15, 4
 TIERS = {"Silver": 60, "Gold": 150}
 GOLD_BONUS = 5
@@ -30,7 +34,7 @@ EFFECTS = (
 
 
 def campaigns(gold_key: str, badge_key: str, book_key: str) -> Sequence[tuple[Mapping[str, Any], str | None, Any]]:
-    """The campaigns of the program: body, rule and effect of each."""
+    """The campaigns of the program, each as its body, rule and effect."""
     limit = {"scope": "member", "type": "transactions", "period": "yearly", "limit": BONUSES}
     # Budgets that are never exhausted, to see what they count.
     points = {"scope": "campaign", "type": "points", "period": "total", "limit": 10**9, "sharedKey": "points"}
@@ -60,7 +64,7 @@ def campaigns(gold_key: str, badge_key: str, book_key: str) -> Sequence[tuple[Ma
 
 @dataclass(frozen=True)
 class Operation:
-    """One step of a history: `event` if it tracks one, else the member and a number, or the key of an event."""
+    """A step of a history: a tracked `event`, a movement of `amount`, or an act on the event or campaign `key`."""
 
     kind: str
     member: str
@@ -97,8 +101,8 @@ class Member:
     def balance(self) -> int:
         return self.moved + self.total("points")
 
-    def find_tier_again(self) -> None:
-        """The tier follows the balance after each step."""
+    def update_tier(self) -> None:
+        """Set the tier by the balance."""
         self.tier = max((name for name in TIERS if TIERS[name] <= self.balance), key=TIERS.__getitem__, default="Basic")
 
 
@@ -128,7 +132,7 @@ class ProgramModel:
             self.off ^= {operation.key}
             self.effects["switch"] += 1
         before = member.tier
-        member.find_tier_again()
+        member.update_tier()
         self.effects["tier"] += member.tier != before
 
     def _track(self, member: Member, event: Mapping[str, Any]) -> None:
@@ -152,10 +156,10 @@ class ProgramModel:
 
     def _order(self, member: Member, total: int) -> Done:
         outcome, on = Done(), lambda code: code not in self.off
-        room = TIMES - member.total("achieved")
-        if room > 0:
+        remaining = TIMES - member.total("achieved")
+        if remaining > 0:
             outcome.counted = 1
-            outcome.achieved = max(0, min(room, (member.total("counted") + 1) // GOAL - member.total("achieved")))
+            outcome.achieved = max(0, min(remaining, (member.total("counted") + 1) // GOAL - member.total("achieved")))
         outcome.points = REWARD * outcome.achieved + total * on("a-dollars")
         if on("b-first-orders") and member.total("bonuses") < BONUSES:
             outcome.bonuses = 1
@@ -170,14 +174,14 @@ class ProgramModel:
 
 
 class Histories:
-    """Random steps that a model takes while they are made, so that none asks for more than the members have."""
+    """Random steps that the model takes while they are drawn, so that no step needs more than the members have."""
 
     def __init__(self, seed: int, members: int) -> None:
         self.pick = random.Random(seed)
         self.model = ProgramModel({f"member-{number}": Member() for number in range(members)})
 
     def steps(self, count: int) -> list[Operation]:
-        """So many further steps."""
+        """The next `count` steps."""
         steps = []
         while len(steps) < count:
             step = self._step()
@@ -214,7 +218,7 @@ class Histories:
         return {**fields, "eventType": ORDER_CREATED, "payload": {"order": order}}
 
     def _undo(self, name: str) -> Operation | None:
-        """Cancel an event whose points are all still there, by its key, or an order by an event about it."""
+        """Cancel an event whose points are not spent, by its key, or an order by an event about it."""
         member = self.model.members[name]
         keys = [key for key, outcome in member.done.items() if outcome.points <= member.balance]
         if not keys:
@@ -226,7 +230,7 @@ class Histories:
         return Operation("cancel", name, key=key)
 
     def _repetition(self, name: str, kind: str) -> Operation | None:
-        """The same event again, or another one under its key."""
+        """A step that sends an earlier event again, or another event with its key."""
         events = [event for event in self.model.sent.values() if event["loyaltyMemberId"] == name]
         if not events:
             return None

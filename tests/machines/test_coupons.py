@@ -1,4 +1,4 @@
-"""Coupon books on PostgreSQL and the plain model: after any steps in any order, both have the same state."""
+"""Coupon books on PostgreSQL and a simple model: after random steps, both have the same state."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MEMBERS, BOOKS = 3, 3
 ALL = {"limit": 1000}
 STEPS_BETWEEN_CHECKS = 8
 
-# The nights in which clocks change, the end of a month and a leap day are near.
+# Shortly before changes of the clocks, a leap day and the end of a month.
 STARTS = (
     datetime(2026, 3, 7, 20, tzinfo=UTC),
     datetime(2026, 10, 24, 20, tzinfo=UTC),
@@ -61,7 +61,7 @@ EFFECTS = ("add codes", "disabled book", "published book", "assign", "use", "rev
 
 
 class Coupons(RuleBasedStateMachine):
-    """Each step is one call of the product; the model decides first what must come of it."""
+    """Each step is one call of the product and of the model, which have to agree."""
 
     engine: Engine
     effects: Effects
@@ -74,7 +74,7 @@ class Coupons(RuleBasedStateMachine):
     def begin(self, book_rules, start, points):
         self.shop = CouponShop.new(self.engine, start)
         self.model = Model(book_rules, list(points), start)
-        self.members = [self.shop.member(points=have) for have in points]
+        self.members = [self.shop.member(points=balance) for balance in points]
         self.books = [self.shop.book(rule.type, **self.settings(rule)) for rule in book_rules]
         for book in self.books:
             if book.type == "single":
@@ -98,15 +98,15 @@ class Coupons(RuleBasedStateMachine):
             usage_required_points=rule.use or None,
         )
 
-    def beside(self, model_act, act):
-        """Run it on both sides; return both results, or None where both refuse alike."""
+    def on_both(self, model_act, act):
+        """Run an act on the product and on the model; return both results, or None if both refuse with one slug."""
         try:
-            answer = act()
+            result = act()
         except Refusal as refusal:
             with pytest.raises(Refused, match=f"^{refusal.slug}$"):
                 model_act(None)
             return None
-        return model_act(answer), answer
+        return model_act(result), result
 
     @rule(hours=st.sampled_from([24, 1, 5, 13, 25, 24 * 3, 24 * 7, 24 * 31]))
     def wait(self, hours):
@@ -117,7 +117,7 @@ class Coupons(RuleBasedStateMachine):
 
     @rule(member=members, book=books, days=st.integers(1, 3))
     def let_expire(self, member, book, days):
-        """The clock moves to the moment at which a lot expires."""
+        """Advance the clock to the moment at which a lot expires."""
         self.assign(member, book, 1, None, 0, days, None)
         lots = [lot for number in range(MEMBERS) for lot in self.model.lots(member=number) if lot.expires is not None]
         moments = [lot.expires for lot in lots if not self.model.has_expired(lot)]
@@ -135,7 +135,7 @@ class Coupons(RuleBasedStateMachine):
 
     @rule(book=books, archive=st.sampled_from([False] * 7 + [True]))
     def publish(self, book, archive):
-        """A book is disabled, or published again, or archived for ever."""
+        """Disable a book, or publish it again, or archive it, which is final."""
         if self.model.status[book] != "archived":
             other = "disabled" if self.model.status[book] == "published" else "published"
             status = "archived" if archive and self.serial > 2 else other
@@ -162,9 +162,9 @@ class Coupons(RuleBasedStateMachine):
             "expires_at": expires,
             "coupon_data": data,
         }
-        results = self.beside(
-            lambda answer: self.model.assign(
-                member, book, amount, code, override, expires, data, lambda: self.code_of(answer[0])
+        results = self.on_both(
+            lambda result: self.model.assign(
+                member, book, amount, code, override, expires, data, lambda: self.code_of(result[0])
             ),
             lambda: self.shop.assign(self.members[member], self.books[book], **command),
         )
@@ -190,14 +190,14 @@ class Coupons(RuleBasedStateMachine):
             "bypass": bypass,
             "points_override": None if override is None else Decimal(override),
         }
-        results = self.beside(
-            lambda answer: self.model.use(member, book, code, discount, bypass, override),
+        results = self.on_both(
+            lambda result: self.model.use(member, book, code, discount, bypass, override),
             lambda: self.shop.use(self.members[member], self.books[book], **command),
         )
         if results is not None:
             usage, usage_row = results
             assert (usage.code, self.books[book].coupon_book_key) == (usage_row.code, usage_row.coupon_book_key)
-            # Of what could be used, that was used which expires soonest.
+            # The lot that expires soonest was used.
             assert [lot.coupon_usage_id for model, lot in self.stored if model is usage.lot] == [
                 usage_row.coupon_lot_id
             ]
@@ -206,7 +206,7 @@ class Coupons(RuleBasedStateMachine):
 
     @rule(member=members, book=books, discount=st.sampled_from([None, None, 0, 1, 2]), is_reverted=rarely)
     def use_at_once(self, member, book, discount, is_reverted):
-        """Use a coupon directly after it is assigned, and revert the use now and then."""
+        """Assign a coupon and use it; sometimes revert the use."""
         self.assign(member, book, 1, None, 0, None, None)
         self.use(member, book, None, discount, False, 0)
         if is_reverted:
@@ -216,8 +216,8 @@ class Coupons(RuleBasedStateMachine):
     def revert(self, which, force):
         if self.stored:
             usage, usage_row = self.stored[-1 - which % len(self.stored)]
-            results = self.beside(
-                lambda answer: self.model.revert(usage, force), lambda: self.shop.revert(usage_row, force=force)
+            results = self.on_both(
+                lambda result: self.model.revert(usage, force), lambda: self.shop.revert(usage_row, force=force)
             )
             if results is not None:
                 reversal = results[1]
@@ -225,11 +225,11 @@ class Coupons(RuleBasedStateMachine):
                 self.effects["revert"] += 1
 
     def expired_lots(self):
-        """The number of lots that have something left and have expired."""
+        """The number of expired lots that are not used up."""
         return sum(self.model.has_expired(lot) for number in range(MEMBERS) for lot in self.model.lots(member=number))
 
     def code(self, book, position):
-        """A code of the book to name, where it has codes."""
+        """The code of the book that a request names, or None if it names none."""
         codes = [code for code in self.model.codes[book] if code is not None]
         return None if position is None or not codes else codes[position % len(codes)]
 
@@ -238,30 +238,31 @@ class Coupons(RuleBasedStateMachine):
         return self.shop.ask(statement, coupon=usage_row.coupon_id)[0][0]
 
     def remember(self, usage, usage_row):
+        """Keep a usage of the model with the stored one, and compare their totals."""
         model, criteria = self.model, {"book": usage.book, "code": usage.code, "member": usage.member}
         assert usage_row.updated_total_assigned == model.total("assigned", **criteria)
         assert usage_row.updated_total_usages == model.total("used", **criteria)
         self.stored.append((usage, usage_row))
 
     @invariant()
-    def everything_is_as_the_model_says(self):
+    def the_state_equals_the_model(self):
         if not hasattr(self, "shop"):
             return
         self.steps += 1
         if self.steps % STEPS_BETWEEN_CHECKS:
             return
         self.shop.check()
-        for member, have in zip(self.members, self.model.points, strict=True):
-            assert self.shop.points(member) == have
+        for member, balance in zip(self.members, self.model.points, strict=True):
+            assert self.shop.points(member) == balance
         for number in range(MEMBERS):
-            self.lists_of_a_member_are_as_the_model_says(number)
+            self.check_lists_of_member(number)
         for number, book in enumerate(self.books):
             current_book = self.shop.find_book(book)
             sums = self.model.total("assigned", book=number), self.model.total("used", book=number)
             assert (current_book.total_assigned, current_book.total_usages) == sums
 
-    def lists_of_a_member_are_as_the_model_says(self, number):
-        """What is left, when it expires and its data, lot by lot."""
+    def check_lists_of_member(self, number):
+        """Compare the listed coupons of a member with the model: what is unused, its expiry and its data."""
         member, now, model = self.members[number], self.shop.now, self.model
         numbers = {book.coupon_book_id: at for at, book in enumerate(self.books)}
         entries = self.shop.run(lambda call: member_coupons.find_page(call.db, member, ALL, None, now))
@@ -269,15 +270,15 @@ class Coupons(RuleBasedStateMachine):
             (numbers[result.coupon_book_id], result.code): (result.expired_at, result.custom_attributes)
             for result in entries.results
         }
-        alive = set()
+        unexpired = set()
         for lot in model.lots(member=number):
             place = {"book": lot.book, "code": lot.code}
             assert expiry_and_data[lot.book, lot.code] == model.expiry_and_data(member=number, **place)
             if not model.has_expired(lot):
-                alive.add((lot.book, lot.code))
+                unexpired.add((lot.book, lot.code))
         unused_only = {**ALL, "notUsedOnly": True}
         entries = self.shop.run(lambda call: member_coupons.find_page(call.db, member, unused_only, None, now))
-        assert {(numbers[result.coupon_book_id], result.code) for result in entries.results} == alive
+        assert {(numbers[result.coupon_book_id], result.code) for result in entries.results} == unexpired
         unused_only = {**ALL, "unusedOnly": True}
         unused = self.shop.run(lambda call: usages.find_page(call.db, member, unused_only, now)).results
         ids = {usage_row.coupon_usage_id: lot for lot, usage_row in self.stored}
@@ -290,7 +291,7 @@ class Coupons(RuleBasedStateMachine):
 
     def teardown(self):
         self.steps = STEPS_BETWEEN_CHECKS - 1
-        self.everything_is_as_the_model_says()
+        self.the_state_equals_the_model()
 
 
 def run(engine, **profile):
@@ -301,10 +302,10 @@ def run(engine, **profile):
     effects.check(EFFECTS)
 
 
-def test_some_coupons_are_those_of_the_model(engine):
+def test_coupons_after_random_steps_equal_the_model(engine):
     run(engine, max_examples=50, stateful_step_count=30, derandomize=True)
 
 
 @pytest.mark.stress
-def test_many_coupons_are_those_of_the_model(engine):
+def test_coupons_after_many_random_steps_equal_the_model(engine):
     run(engine, max_examples=200, stateful_step_count=60)

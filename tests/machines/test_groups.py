@@ -1,4 +1,4 @@
-"""Calls of one batch have the results, and leave the records, that they have one after the other."""
+"""Calls of one batch have the same results, and leave the same records, as the same calls one after the other."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ class World:
         for _ in range(MEMBERS):
             world.members.append(shop.member())
             shop.give(world.members[-1], 40)
-        for name, most in {"often": 9, "once": 1}.items():
+        for name, maximum in {"often": 9, "once": 1}.items():
             mission = {
                 "name": name,
                 "code": name,
                 "type": "visits",
                 "eventType": "member-generic-event",
                 "goalCount": 3,
-                "maxRepetitions": most,
+                "maxRepetitions": maximum,
             }
             mission |= {"loyaltyProgramId": shop.organization.created.loyalty_program_id, "pointsAccrual": 4}
             world.missions.append(shop.administration.post("/missions", mission)["mission"]["missionId"])
@@ -85,7 +85,7 @@ class World:
         return world
 
     def request(self, operation_id: str, call: Mapping[str, Any]) -> Request:
-        """The request of a call whose names are those of the test."""
+        """The request of a call; the names and numbers of the test are replaced by keys and ids of this world."""
         organization = self.shop.organization
         created = organization.created
         path, body, surface = _in_order(call["path"]), call["body"], INTEGRATION
@@ -120,7 +120,7 @@ class World:
         )
 
     def do(self, operation_id: str, calls: Sequence[Mapping[str, Any]], *, batched: bool) -> list[Any]:
-        """The outcomes of calls, without what differs from one time to the next."""
+        """The outcomes of calls, without ids, keys and dates, in one batch or one after the other."""
         requests = [self.request(operation_id, call) for call in calls]
         outcomes: list[Answer | Exception] = [NotBatchable()] * len(requests)
         if batched and len(requests) > 1:
@@ -154,29 +154,30 @@ class World:
 
 
 def _in_order(path: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of a path in its order."""
+    """The parameters of a path, sorted by their order in paths."""
     return {name: path[name] for name in PATHS if name in path}
 
 
 def _coupon_state(coupon: Mapping[str, Any]) -> tuple[str, Decimal, Decimal]:
-    """The book's name, and what a member has of it."""
+    """The name of the book, and how many of its coupons are assigned to the member and used."""
     return coupon["couponBook"]["name"], coupon["amountAssigned"], coupon["amountUsed"]
 
 
 def _result_of(outcome: Answer | Exception) -> Any:
     if isinstance(outcome, Answer):
-        return outcome.status, _lasting(outcome.body)
+        return outcome.status, _without_varying(outcome.body)
     return type(outcome).__name__
 
 
-_FLEETING = ("Id", "Key", "Keys", "At", "Date", "code", "Hash")
+# Fields whose names end like this differ between two worlds.
+_VARYING = ("Id", "Key", "Keys", "At", "Date", "code", "Hash")
 
 
-def _lasting(value: Any, name: str = "") -> Any:
+def _without_varying(value: Any, name: str = "") -> Any:
     if isinstance(value, Mapping):
-        return {key: _lasting(member, key) for key, member in value.items() if not key.endswith(_FLEETING)}
+        return {key: _without_varying(member, key) for key, member in value.items() if not key.endswith(_VARYING)}
     if isinstance(value, list):
-        return [_lasting(member) for member in value]
+        return [_without_varying(member) for member in value]
     return value
 
 
@@ -229,7 +230,7 @@ def dispatcher(api: Api) -> Dispatcher:
 
 
 @pytest.mark.parametrize("rewarding", [False, True])
-def test_calls_of_a_batch_are_as_those_that_come_one_after_the_other(dispatcher, api, rewarding) -> None:
+def test_calls_in_batches_have_the_same_results_as_calls_one_after_the_other(dispatcher, api, rewarding) -> None:
     @with_settings(
         max_examples=4,
         derandomize=True,
@@ -266,7 +267,7 @@ EXAMPLES: Mapping[str, Mapping[str, Any]] = {
 
 
 @pytest.mark.parametrize("operation_id", sorted(EXAMPLES))
-def test_statements_do_not_grow_with_the_calls(dispatcher, api, operation_id) -> None:
+def test_a_batch_of_20_calls_needs_as_many_statements_as_a_batch_of_2(dispatcher, api, operation_id) -> None:
     world = World.new(dispatcher, api, rewarding=False)
     world.members += [world.shop.member() for _ in range(20)]
     for member in world.members:
@@ -280,11 +281,11 @@ def test_statements_do_not_grow_with_the_calls(dispatcher, api, operation_id) ->
         with count_statements(api.engine) as statements:
             assert {outcome[0] for outcome in world.do(operation_id, calls, batched=True)} == {200}
         counts.append(len(statements))
-    # Ids are reserved in doubling numbers.
+    # Two more statements at most: ids are taken from sequences in portions that double.
     assert counts[2] <= counts[1] + 2
 
 
-def test_keys_in_capitals_are_found_in_a_batch_as_in_a_batch_of_one(dispatcher, api) -> None:
+def test_keys_in_upper_case_are_found_in_a_batch_and_for_a_single_call(dispatcher, api) -> None:
     world = World.new(dispatcher, api, rewarding=False)
     calls = [EXAMPLES["assignBadge"] | {"path": {"loyaltyMemberId": number, "badgeKey": "star"}} for number in (0, 1)]
     requests = [

@@ -1,4 +1,4 @@
-"""Short histories that once had a wrong result, or that only a stopped clock can cause."""
+"""Short histories that once had a wrong result, or that are possible only while the clock does not advance."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def last_balance(client, wallet):
     return entries[0][0]
 
 
-def test_a_mint_that_is_captured_after_its_expiry_has_expired(client):
+def test_points_of_a_mint_that_is_captured_after_their_expiry_expire_at_once(client):
     points = client.account(point_tracking_enabled=True, expires_in_months=1, max_supply=10)
     (ana,) = client.wallets(1)
     mint = client.mint(points, ana, 10, manual=True, external_event_date=client.now)
@@ -43,7 +43,7 @@ def test_a_mint_that_is_captured_after_its_expiry_has_expired(client):
     assert expiries(client) == [(10,)]
 
 
-def test_a_transfer_that_is_captured_after_its_value_expired_gives_what_has_not(client):
+def test_a_transfer_that_is_captured_after_some_lots_expired_moves_only_the_unexpired_points(client):
     points = client.account(point_tracking_enabled=True)
     ana, ben = client.wallets(2)
     client.mint(points, ana, 10, expiration_date=client.now + timedelta(days=3))
@@ -51,13 +51,14 @@ def test_a_transfer_that_is_captured_after_its_value_expired_gives_what_has_not(
     hold = client.transfer(points, ana, ben, 12, manual=True)
     client.now += timedelta(days=10)
     client.capture(points, [(hold, None)])
+    # The transfer took the 10 points that expire first, which have expired, and 2 of the 5.
     assert client.balance(points, ana).current_balance == 3
     assert client.balance(points, ben).current_balance == 2
     assert last_balance(client, ben) == 2
     assert client.issued(points) == {points: 5}
 
 
-def test_a_part_is_released_and_the_rest_reverted_in_the_same_moment(client):
+def test_expired_points_that_a_capture_releases_and_its_revert_returns_expire_at_once(client):
     points = client.account(point_tracking_enabled=True)
     (ana,) = client.wallets(1)
     client.mint(points, ana, 10, expiration_date=client.now + timedelta(days=3))

@@ -1,6 +1,6 @@
-"""Journeys along the links of the administration document: campaigns, actions, members are made, changed, tracked.
+"""Random journeys along the links of the administration document: campaigns, actions, members and events.
 
-Whatever the order, an event has exactly the effects of the actions that run at that moment, and the points follow.
+In any order of the operations, an event has exactly the effects of the actions that run at that moment.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.machines.effects import Effects
 
 @cache
 def operations() -> dict[str, tuple[str, str, Any]]:
-    """operationId -> method, path and the declaration itself."""
+    """The method, the path and the declaration of each operation, by operationId."""
     operations_by_id = {}
     for path, item in openapi.bundle("administration")["paths"].items():
         for method, declared in item.items():
@@ -31,8 +31,8 @@ def operations() -> dict[str, tuple[str, str, Any]]:
     return operations_by_id
 
 
-def looked_up(expression: str, path: dict[str, Any], answer: Any) -> Any:
-    """The value of a runtime expression of a link (OpenAPI 3.0.3, 4.7.20.4)."""
+def evaluate_link(expression: str, path: dict[str, Any], answer: Any) -> Any:
+    """The value of a runtime expression of a link (OpenAPI 3.0.3, 4.7.20.4) after a request and its response."""
     if expression.startswith("$request.path."):
         return path[expression.removeprefix("$request.path.")]
     for name in expression.removeprefix("$response.body#/").split("/"):
@@ -52,9 +52,9 @@ class Journey:
         self._links = self._declared["responses"][status].get("links", {})
 
     def follow(self, operation_id: str, body: Any = None) -> Journey:
-        """Go on to an operation along the link to it."""
+        """Call the operation to which the last response has a link."""
         link = next(candidate for candidate in self._links.values() if candidate["operationId"] == operation_id)
-        path = {name: looked_up(value, self._path, self.answer) for name, value in link["parameters"].items()}
+        path = {name: evaluate_link(value, self._path, self.answer) for name, value in link["parameters"].items()}
         return Journey(self._surface, operation_id, path, body)
 
 
@@ -146,7 +146,7 @@ class Journeys(RuleBasedStateMachine):
         return creation, loyalty_member_id
 
     def expected_amounts(self) -> dict[int, int]:
-        """What each action that runs gives, in the order of their evaluation."""
+        """The points that each running action gives, in the order of evaluation."""
         running_now = [
             action_id for action_id, amount in self.amounts.items() if amount and self.active[self.places[action_id][1]]
         ]
@@ -172,7 +172,7 @@ class Journeys(RuleBasedStateMachine):
         assert (newest["systemUniqueKey"], newest["status"]) == (tracked_event["systemUniqueKey"], "success")
 
     @invariant()
-    def points_are_what_the_effects_gave(self):
+    def balances_equal_the_points_of_the_effects(self):
         for loyalty_member_id, balance in self.balances.items():
             assert (self.shop.balance(loyalty_member_id) if balance else 0) == balance
 
@@ -190,10 +190,10 @@ def run(api, **profile):
     effects.check(("switch a campaign", "change an action", "earn", "earn by several actions"))
 
 
-def test_some_journeys_are_those_of_the_model(api):
+def test_random_journeys_have_the_effects_and_balances_of_the_model(api):
     run(api, max_examples=20, stateful_step_count=25, derandomize=True)
 
 
 @pytest.mark.stress
-def test_long_journeys_are_those_of_the_model(api):
+def test_long_random_journeys_have_the_effects_and_balances_of_the_model(api):
     run(api, max_examples=100, stateful_step_count=50)

@@ -1,4 +1,4 @@
-"""The ledger on PostgreSQL and the plain model: after any steps in any order, both have the same state."""
+"""The ledger on PostgreSQL and a simple model: after random steps, both have the same state."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.machines.model import NEVER, PENDING, REVERTED, SETTLED, Model, Recor
 WALLETS, ACCOUNTS = 3, 2
 STEPS_BETWEEN_VERIFICATIONS = 12
 
-# Of a debit also: all that can be spent, half of it, or ten more than there is.
+# A number, or for a debit also all available points, half of them, or ten more than are available.
 amounts = st.sampled_from(
     [*(Decimal(number) for number in (1, 2, 5, 10, 10, 25, 60, "0.5")), "all", "half", "half", "more"]
 )
@@ -88,13 +88,13 @@ EFFECTS = (
 
 
 class Units:
-    """Runs acts on a model as one unit of work, and undoes them where it is refused."""
+    """Runs acts on a model as one unit of work, and undoes them if it is refused."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
 
     def do(self, wallet_ids, account_ids, *acts):
-        """Do all of the acts, or nothing; returns the slug of the refusal."""
+        """Expire lots of these wallets and accounts and do all acts, or nothing; return the slug of the refusal."""
         before = pickle.dumps(self.model.__dict__)
         try:
             self.model.expire(wallet_ids, account_ids)
@@ -129,7 +129,7 @@ class Units:
 
 
 class Ledger(RuleBasedStateMachine):
-    """Each rule asks both for the same; after each step they must show the same."""
+    """Each rule sends one request to the product and to the model; after it, both have to show the same state."""
 
     engine: Engine
     effects: Effects
@@ -157,7 +157,7 @@ class Ledger(RuleBasedStateMachine):
         self.model = Model(dict(zip(self.accounts, rules_of_accounts, strict=True)), START)
         self.units = Units(self.model)
         self.ids, self.done, self.requests, self.steps, self.expired = {}, [], 0, 0, 0
-        # Something to spend, in lots that expire in another order than that in which they came.
+        # Points to spend, in lots that expire in another order than that of their mints.
         defaults = {"kind": "mint", "source": 0, "manual": False, "overdraft": False, "event": None}
         several = [
             ({**defaults, "account": n, "target": target, "amount": Decimal(amount), "expires": days}, None)
@@ -175,22 +175,22 @@ class Ledger(RuleBasedStateMachine):
 
     @rule(request=requests)
     def post_one(self, request):
-        """One movement by itself."""
+        """Post a single movement."""
         self.one(request)
 
     def one(self, request):
-        """Ask both for one movement; returns the slug of the refusal."""
-        plan = self.understood(request)
-        slug, ids = self.tried(lambda: [self.client.post(plan.movement)])
+        """Post one movement on both sides; return the slug of the refusal, or None."""
+        plan = self.plan_of(request)
+        slug, ids = self.attempt(lambda: [self.client.post(plan.movement)])
         assert slug == self.units.do(plan.wallets, plan.accounts, plan.act)
         self.remember([plan], ids)
         return slug
 
     @rule(several=st.lists(requests, min_size=1, max_size=3))
     def all_or_nothing(self, several):
-        """A transaction set."""
-        plans = [self.understood(request) for request in several]
-        slug, ids = self.tried(lambda: self.client.post_set([plan.movement for plan in plans]))
+        """Post a transaction set."""
+        plans = [self.plan_of(request) for request in several]
+        slug, ids = self.attempt(lambda: self.client.post_set([plan.movement for plan in plans]))
         assert slug == self.units.do(*self.concerned(plans), *(plan.act for plan in plans))
         self.remember(plans, ids)
         self.effects["set"] += slug is None
@@ -199,7 +199,7 @@ class Ledger(RuleBasedStateMachine):
     def each_for_itself(self, several):
         """Post a batch with items that succeed or fail as a set."""
         sets = {"a": str(uuid.uuid4()), "b": str(uuid.uuid4()), None: None}
-        plans = [self.understood(request) for request, _ in several]
+        plans = [self.plan_of(request) for request, _ in several]
         movements = [replace(m.movement, atomic_set_id=sets[name]) for m, (_, name) in zip(plans, several, strict=True)]
         outcomes = self.client.post_batch(movements)
         items = [(name, plan.act) for plan, (_, name) in zip(plans, several, strict=True)]
@@ -217,7 +217,7 @@ class Ledger(RuleBasedStateMachine):
         """Capture a hold, in part or as a whole, or release it."""
         parts, portions = [], {}
         for which, part in several:
-            # Now and then what is not pending, too.
+            # Sometimes a transaction that is not pending.
             pending = self.pending_keys()
             key = [*pending, *pending, *pending, *list(self.ids)[-1:]][which % (3 * len(pending) + 1)]
             amount = self.model.done[key].amount
@@ -229,7 +229,7 @@ class Ledger(RuleBasedStateMachine):
             return None if amount == self.model.done[key].amount else amount
 
         parts = [(key, amount) for key, amount in parts if self.model.done[key].account == account]
-        slug, _ = self.tried(
+        slug, _ = self.attempt(
             lambda: self.client.capture(account, [(self.ids[key], part(key, amount)) for key, amount in parts])
         )
         concerned = {w for key, _ in parts for w in (self.model.done[key].source, self.model.done[key].target) if w}
@@ -247,7 +247,7 @@ class Ledger(RuleBasedStateMachine):
         part=st.sampled_from(["half", "half", "all", "none"]),
     )
     def hold(self, kind, source, which, greedy, then, part):
-        """Hold an amount that the next request may want too, and settle the hold after that."""
+        """Hold an amount that the next request may need, too, and settle the hold after that request."""
         free = [n for n, account in enumerate(self.accounts) if not self.model.rules[account].overdraft]
         n = free[which % len(free)]
         hold = {"kind": kind, "account": n, "source": source, "target": 1, "amount": "all" if greedy else "half"}
@@ -260,7 +260,7 @@ class Ledger(RuleBasedStateMachine):
     @precondition(lambda self: self.pending_keys())
     @rule(which=recent, part=st.sampled_from(["none", "half", "all"]), expiring=st.booleans())
     def settle_one(self, which, part, expiring):
-        """Capture one of the pending transactions; what is released may expire soon after."""
+        """Capture one of the pending transactions; the released points may expire soon after."""
         self.settle([(which % (3 * len(self.pending_keys())), part)])
         if expiring:
             self.wait_for_an_expiry(early=False)
@@ -268,7 +268,7 @@ class Ledger(RuleBasedStateMachine):
     @precondition(lambda self: any(rules.overdraft for rules in self.model.rules.values()))
     @rule(source=wallets, which=recent, expired_first=rarely, repaid=st.booleans())
     def owe(self, source, which, expired_first, repaid):
-        """A burn that goes into debt, by what is left as well as by ten."""
+        """Burn ten points more than are available, so that the wallet gets into debt."""
         if expired_first:
             self.wait_for_an_expiry(early=False)
         indebted = [n for n, account in enumerate(self.accounts) if self.model.rules[account].overdraft]
@@ -282,7 +282,7 @@ class Ledger(RuleBasedStateMachine):
     @precondition(lambda self: any(self.model.debt.values()))
     @rule(which=recent, source=wallets, all_of_it=st.booleans())
     def repay(self, which, source, all_of_it):
-        """A wallet that owes is given something by another one, which holds lots of several kinds."""
+        """Transfer points to a wallet with debt from another wallet, which gets a new lot before."""
         owing = [pair for pair, debt in self.model.debt.items() if debt]
         wallet, account = owing[which % len(owing)]
         n = self.accounts.index(account)
@@ -303,8 +303,8 @@ class Ledger(RuleBasedStateMachine):
 
     @precondition(lambda self: self.done)
     @rule(which=recent)
-    def again(self, which):
-        """Repeat a request: it has the first response, and changes nothing."""
+    def ask_again(self, which):
+        """Repeat a request: it gets the response of the first, and changes nothing."""
         movement, *concerned, transaction_id = self.done[-1 - which % len(self.done)]
         assert self.client.post(movement) == transaction_id
         self.units.do(*concerned)
@@ -312,12 +312,12 @@ class Ledger(RuleBasedStateMachine):
 
     @rule(passed=st.sampled_from([0, 1, 5, 20, 31, 45]), microseconds=st.sampled_from([0, 0, 1]))
     def wait(self, passed, microseconds):
-        """The clock moves on."""
+        """Advance the clock."""
         self.tick(timedelta(days=passed, microseconds=microseconds))
 
     @rule(early=rarely, which=recent)
     def wait_for_an_expiry(self, early, which=0):
-        """The clock moves to the very moment at which something expires, or to the last one before it."""
+        """Advance the clock to the moment at which a lot or a balance expires, or to the moment before it."""
         moments = sorted(lot.expires for lots in self.model.lots.values() for lot in lots)
         periods = {account: rules.idle for account, rules in self.model.rules.items() if rules.idle}
         moments += [months_after(last, periods[a]) for (_, a), last in self.model.last.items() if a in periods]
@@ -327,7 +327,7 @@ class Ledger(RuleBasedStateMachine):
 
     @rule(account=accounts, request=requests, captured=rarely)
     def on_a_closed_account(self, account, request, captured):
-        """An account is closed, and opened again after an attempt."""
+        """Deactivate an account, try a request, and activate the account again."""
         for active in (False, True):
             self.client.change(self.accounts[account], active=active)
             self.model.rules[self.accounts[account]].active = active
@@ -338,7 +338,7 @@ class Ledger(RuleBasedStateMachine):
                 self.effects["refuse on a closed account"] += self.one({**request, **on_it}) is not None
 
     @invariant()
-    def the_same_is_shown(self):
+    def balances_and_supplies_equal_the_model(self):
         expected_views = {pair: self.expected_view(*pair) for pair in product(self.wallets, self.accounts)}
         nothing = dict.fromkeys(expected_views, (0, 0, 0, 0, 0, None, 0))
         views = {pair: view_figures(view) for pair, view in self.client.balances(self.wallets).items()}
@@ -359,22 +359,22 @@ class Ledger(RuleBasedStateMachine):
             assert self.client.verify() == []
 
     def undo_everything(self):
-        """Undo everything in any order: no wallet keeps anything, nor a debt, unless points had expired."""
+        """Revert all transactions in any order: no balance remains, and no debt unless points had expired."""
         for account in self.accounts:
             self.client.change(account, active=True)
             self.model.rules[account].active = True
         shuffled, before = Random(self.requests), None
-        while (standing_keys := [key for key in self.ids if self.stands(key)]) != before:
-            before = standing_keys
-            for key in shuffled.sample(standing_keys, len(standing_keys)):
+        while (active_keys := [key for key in self.ids if self.is_active(key)]) != before:
+            before = active_keys
+            for key in shuffled.sample(active_keys, len(active_keys)):
                 self.one({"kind": "revert", "key": key, "overdraft": False, "available": True})
-        self.the_same_is_shown()
-        if not standing_keys:
+        self.balances_and_supplies_equal_the_model()
+        if not active_keys:
             views = {pair: self.expected_view(*pair) for pair in product(self.wallets, self.accounts)}
             assert {view[:3] for view in views.values()} == {(0, 0, 0)}
             assert any(self.model.expired.values()) or {view[3] for view in views.values()} == {0}
 
-    def stands(self, key):
+    def is_active(self, key):
         return self.model.done[key].status != REVERTED and self.model.done[key].kind != "revert"
 
     def expected_view(self, wallet, account):
@@ -386,16 +386,16 @@ class Ledger(RuleBasedStateMachine):
         return current, debit, credit, model.debt[pair], model.repaid[pair], model.last.get(pair), earned_points
 
     def earned_points(self, wallet, account):
-        """The points that unreverted mints gave the wallet: only reverting a mint takes them away."""
+        """The points of the wallet's mints that are not reverted; nothing but the revert of a mint lowers them."""
         mints = (t for t in self.model.done.values() if t.kind == "mint" and t.status == SETTLED)
         return sum((t.amount for t in mints if (t.target, t.account) == (wallet, account)), Decimal(0))
 
-    def understood(self, request):
-        """A request as the movement that is asked for, and as what it does to the model."""
+    def plan_of(self, request):
+        """The movement of a request for the product, and its act on the model, with the wallets and accounts."""
         self.requests += 1
         key, unique = self.requests, str(uuid.uuid4())
         if request["kind"] == "revert":
-            return self.understood_revert(key, unique, request)
+            return self.plan_of_revert(key, unique, request)
         manual, overdraft, account = request["manual"], request["overdraft"], self.accounts[request["account"]]
         source = None if request["kind"] == "mint" else self.wallets[request["source"]]
         offset = request["source"] if request["kind"] == "transfer" else 0
@@ -423,18 +423,18 @@ class Ledger(RuleBasedStateMachine):
         act = lambda: self.model.post(key, deepcopy(record), manual, overdraft)  # noqa: E731
         return Record(key=key, movement=movement, wallets=concerned, accounts={record.account}, act=act)
 
-    def understood_revert(self, key, unique, request):
-        """Of a transaction that there is; of one that there is not while there is none."""
+    def plan_of_revert(self, key, unique, request):
+        """The plan of a revert of a stored transaction, or of an unknown one if none is stored."""
         overdraft, available = request["overdraft"], request["available"]
         movement = Movement(reverts=0, system_unique_key=unique, allow_overdraft=overdraft, burn_available=available)
         if not self.ids:
             act = lambda: refuse(True, "unknown-ledger-transaction")  # noqa: E731
             return Record(key=key, movement=movement, wallets=set(), accounts=set(), act=act)
-        standing = [
+        settled = [
             key for key in self.ids if self.model.done[key].status == SETTLED and self.model.done[key].kind != "revert"
         ]
-        among = list(self.ids) if request.get("any") or not standing else standing
-        original = request["key"] if "key" in request else among[-1 - request["which"] % len(among)]
+        candidates = list(self.ids) if request.get("any") or not settled else settled
+        original = request["key"] if "key" in request else candidates[-1 - request["which"] % len(candidates)]
         t = self.model.done[original]
         movement = replace(movement, reverts=self.ids[original])
         act = lambda: self.model.revert(key, original, overdraft, available)  # noqa: E731
@@ -445,18 +445,18 @@ class Ledger(RuleBasedStateMachine):
         if isinstance(request, Decimal):
             return request
         available = total(self.model.unexpired(pair)) if pair[0] else Decimal(40)
-        # Ten more than there is may still be less than what is there and held.
+        # Ten more than the available points may still be less than the available and the held points.
         return {"all": available, "half": available // 2, "more": available + 10}[request] or Decimal(20)
 
     def in_days(self, days):
         return None if days is None else self.model.now + timedelta(days=days)
 
     def concerned(self, plans):
-        """The wallets and accounts in which what has expired is burned, all of one unit of work."""
+        """The wallets and accounts of one unit of work, in which expired lots are burned."""
         return set().union(*(plan.wallets for plan in plans)), set().union(*(plan.accounts for plan in plans))
 
-    def tried(self, work):
-        """The slug of the refusal, or None, and the result of the work."""
+    def attempt(self, work):
+        """Do some work; return the slug of the refusal, or None, and the result."""
         try:
             return None, work()
         except Refusal as refusal:
@@ -477,7 +477,7 @@ class Ledger(RuleBasedStateMachine):
 
 
 def view_figures(view):
-    """The figures that a wallet is shown with."""
+    """The figures of a wallet as the product shows them."""
     return (
         view.current_balance,
         view.pending_debit_balance,
@@ -499,14 +499,14 @@ def run(engine, **profile):
 
 @pytest.fixture(autouse=True)
 def few_lots_at_first(monkeypatch):
-    """Wallets of a few lots already need more than are read at first."""
+    """Read only two lots of a wallet at first, so that wallets with a few lots already need more."""
     monkeypatch.setattr(lots, "_LOTS_AT_FIRST", 2)
 
 
-def test_some_histories_are_those_of_the_model(engine):
+def test_the_ledger_after_random_steps_equals_the_model(engine):
     run(engine, max_examples=80, stateful_step_count=25, derandomize=True)
 
 
 @pytest.mark.stress
-def test_long_histories_are_those_of_the_model(engine):
+def test_the_ledger_after_many_random_steps_equals_the_model(engine):
     run(engine, max_examples=600, stateful_step_count=60)

@@ -26,27 +26,28 @@ DAYS = st.integers(0, 3)
 
 
 class Missions(RuleBasedStateMachine):
-    """One mission; the model knows nothing but the standing events of each member, with what each achieved."""
+    """One mission; the model knows the events of each member that are not reversed: number, day, times, counts."""
 
     effects: Effects
-    standing_events = Bundle("events")
+    active_events = Bundle("events")
 
-    @initialize(goal=st.integers(1, 4), most=st.integers(1, 6), limit=st.none() | st.integers(1, 2))
-    def create(self, goal, most, limit):
+    @initialize(goal=st.integers(1, 4), maximum=st.integers(1, 6), limit=st.none() | st.integers(1, 2))
+    def create(self, goal, maximum, limit):
         period = None if limit is None else "daily"
-        self.mission = mission(goal_count=goal, max_repetitions=most, repetition_period=period, period_limit=limit)
+        self.mission = mission(goal_count=goal, max_repetitions=maximum, repetition_period=period, period_limit=limit)
         self.state = MissionProgressState({}, {})
         self.events = {1: [], 2: []}
         self.number = 0
 
-    def room(self, member, day):
+    def remaining(self, member, day):
+        """How many times the member can still achieve the mission on a day."""
         remaining = self.mission.max_repetitions - sum(times for _, _, times, _ in self.events[member])
         if self.mission.period_limit is not None:
             today = sum(times for _, when, times, _ in self.events[member] if when == day)
             remaining = min(remaining, self.mission.period_limit - today)
         return remaining
 
-    @rule(target=standing_events, member=MEMBERS, day=DAYS, amount=st.just(1) | st.integers(2, 9))
+    @rule(target=active_events, member=MEMBERS, day=DAYS, amount=st.just(1) | st.integers(2, 9))
     def count(self, member, day, amount):
         self.number += 1
         at = NOON + timedelta(days=day)
@@ -54,17 +55,17 @@ class Missions(RuleBasedStateMachine):
             self.mission, amount, ProgressCause(1, member, at, NOON, loyalty_event_id=self.number)
         )
         trackings = self.state.drain().trackings
-        room = self.room(member, day)
-        if room <= 0:
+        remaining = self.remaining(member, day)
+        if remaining <= 0:
             assert (advance.counted, trackings) == (0, ())
             return multiple()
         rewarded = sum(times for _, _, times, _ in self.events[member])
         before = sum(steps for _, _, _, steps in self.events[member])
         # Count one by one, until the last achievement that is allowed.
         advanced, times = 0, 0
-        while advanced < amount and times < room:
+        while advanced < amount and times < remaining:
             advanced += 1
-            times = min(room, max(0, (before + advanced) // self.mission.goal_count - rewarded))
+            times = min(remaining, max(0, (before + advanced) // self.mission.goal_count - rewarded))
         self.events[member].append((self.number, day, times, advanced))
         self.effects["count"] += 1
         self.effects["achieve"] += times > 0
@@ -73,7 +74,7 @@ class Missions(RuleBasedStateMachine):
         assert (tracking.counted, tracking.achieved, tracking.loyalty_event_id) == (advanced, times, self.number)
         return tracking
 
-    @rule(tracking=consumes(standing_events))
+    @rule(tracking=consumes(active_events))
     def undo(self, tracking):
         self.state.reverse(tracking, self.mission, by_event_id=999)
         self.events[tracking.member_id] = [
@@ -83,7 +84,7 @@ class Missions(RuleBasedStateMachine):
         assert self.state.drain().reversed_achievements == ({(tracking.member_id, 1)} if tracking.achieved else set())
 
     @invariant()
-    def the_balances_are_those_of_the_standing_events(self):
+    def the_balances_are_those_of_the_active_events(self):
         for member, events in getattr(self, "events", {}).items():
             progress = self.state.progress(member, self.mission).progress
             total = sum(steps for _, _, _, steps in events)
@@ -92,7 +93,7 @@ class Missions(RuleBasedStateMachine):
             assert progress.counter == ((total - 1) % self.mission.goal_count + 1 if total else 0)
 
 
-def test_missions_count_the_events_that_remain():
+def test_progress_after_random_counts_and_reversals_equals_the_model():
     effects = Effects()
     machine = type("CountedMissions", (Missions,), {"effects": effects})
     profile = settings(max_examples=150, stateful_step_count=40, database=None, derandomize=True)
@@ -100,7 +101,7 @@ def test_missions_count_the_events_that_remain():
     effects.check(("count", "achieve", "count in part", "undo a count", "undo an achievement"))
 
 
-def test_late_events_do_not_hide_the_last_achievement():
+def test_a_late_event_does_not_replace_the_last_achievement():
     state, record = MissionProgressState({}, {}), mission(goal_count=1)
     for day in (5, 9, 2):
         at = datetime(2026, 3, day, tzinfo=UTC)

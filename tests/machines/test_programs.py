@@ -1,6 +1,6 @@
-"""One history in every way that events can come: each by itself, in batches, queued, imported, and many at once.
+"""One history, sent in every way: events one by one, in batches, queued, imported, or many at the same time.
 
-All leave the state of the model, with and without the periodic jobs between, and undoing everything leaves nothing.
+Every way leads to the state of the model, with and without periodic jobs, and undoing everything leaves nothing.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from tests.builders.imports import Imports
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, running
 from tests.machines import program_model
-from tests.machines.effects import LEAST
+from tests.machines.effects import MINIMUM
 from tests.machines.program_model import EFFECTS, Histories, Operation, ProgramModel
 
+# The maximum of events that are sent in one batch, queue, file or moment.
 AT_ONCE = 30
 
 STATE = """
@@ -100,7 +101,7 @@ class Program:
         return str(self._rows(EVENT_KEY, system_unique_key)[0][0])
 
     def state(self) -> dict[str, dict[str, Any]]:
-        """What each member has, by name."""
+        """The stored state of each member, by name."""
         state = {row.name: row._asdict() for row in self._rows(STATE)}
         for name, columns in state.items():
             columns["tier"] = self.tiers.of(name)
@@ -112,17 +113,17 @@ class Program:
         return state
 
     def budget_counts(self) -> tuple[int, int]:
-        """The points and the coupons that the budgets of all members have counted."""
+        """The points and the coupons that the budgets of the campaigns have counted."""
         [(points, coupons)] = self._rows(USED)
         return points, coupons
 
     def value(self) -> int:
-        """What is left of the values of all coupons."""
+        """The remaining value of all coupons."""
         [(value,)] = self._rows(VALUE)
         return value
 
     def statuses(self) -> dict[str, str]:
-        """The status of each event that a caller has sent, by its key."""
+        """The status of each tracked event, by its key."""
         types = [ORDER_CREATED, GENERIC, program_model.ORDER_CANCELLED]
         return {row[0]: row[1] for row in self._rows(EVENTS, types)}
 
@@ -147,7 +148,7 @@ def track_by_queue(program: Program, events: Sequence[Mapping[str, Any]]) -> Non
 
 
 def import_events(program: Program, events: Sequence[Mapping[str, Any]]) -> None:
-    """As an import that evaluates them, in which the row of a repeated event fails."""
+    """Import the events and evaluate them; the row of a repeated event fails."""
     keys, repeated = set(program.statuses()), []
     for event in events:
         if event["systemUniqueKey"] in keys:
@@ -161,7 +162,7 @@ def import_events(program: Program, events: Sequence[Mapping[str, Any]]) -> None
 
 
 def track_at_once(program: Program, events: Sequence[Mapping[str, Any]]) -> None:
-    """Many calls at the same time, of different members, so that their order does not matter."""
+    """Send many calls at the same time, each about another member, so that their order does not matter."""
     pending = list(events)
     while pending:
         calls, later = {}, []
@@ -190,7 +191,7 @@ WAYS: Sequence[Way] = (track_each, track_in_batches, track_by_queue, import_even
 
 
 class Run:
-    """A history on its way into a program; what is tracked in a row goes in together."""
+    """Sends a history to a program; consecutive tracked events are sent together."""
 
     def __init__(self, program: Program, way: Way, *, with_jobs: bool = False) -> None:
         self.program, self.way, self.with_jobs = program, way, with_jobs
@@ -199,7 +200,7 @@ class Run:
         self._events: list[Mapping[str, Any]] = []
 
     def take(self, operations: Sequence[Operation]) -> None:
-        """Do all of a history."""
+        """Do all operations of a history."""
         for operation in operations:
             if operation.kind == "track":
                 self._events.append(operation.event or {})
@@ -211,7 +212,7 @@ class Run:
         self._send()
 
     def undo(self, model: ProgramModel) -> None:
-        """Cancel and revert all that is not undone: first what takes points, then what gives them."""
+        """Cancel and revert all that is not undone yet: first what took points, then what gave points."""
         pending = [(key, outcome.points) for member in model.members.values() for key, outcome in member.done.items()]
         self._revert(self.burned)
         for key, _ in sorted(pending, key=lambda event: event[1] >= 0):
@@ -282,14 +283,14 @@ def expected_members(model: ProgramModel) -> dict[str, dict[str, Any]]:
 
 
 def check(api: Api, way: Way, seed: int, *, steps: int, members: int, with_jobs: bool) -> None:
-    """Take a history that way, compare it with the model, undo all of it, and compare again.
+    """Send a history in one way, compare the state with the model, undo everything, and compare again.
 
-    All ways take the same history, so the effects of all together count.
+    All ways send the same history, so each way needs only its share of the minimum of effects.
     """
     histories = Histories(seed, members)
     run = Run(Program.new(api, list(histories.model.members)), way, with_jobs=with_jobs)
     run.take(histories.steps(steps))
-    histories.model.effects.check(EFFECTS, least=-(-LEAST // len(WAYS)))
+    histories.model.effects.check(EFFECTS, minimum=-(-MINIMUM // len(WAYS)))
     assert run.program.state() == expected_members(histories.model)
     points, coupons = run.program.budget_counts()
     assert points > 0
@@ -305,12 +306,12 @@ def check(api: Api, way: Way, seed: int, *, steps: int, members: int, with_jobs:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_history_leaves_what_the_model_says_whatever_way_it_comes(api, way):
+def test_a_history_that_is_sent_in_any_way_leads_to_the_state_of_the_model(api, way):
     check(api, way, seed=6, steps=150, members=6, with_jobs=way is track_in_batches)
 
 
 @pytest.mark.stress
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("seed", range(2, 6))
-def test_long_histories_leave_what_the_model_says(api, way, seed):
+def test_a_long_history_that_is_sent_in_any_way_leads_to_the_state_of_the_model(api, way, seed):
     check(api, way, seed, steps=1000, members=20, with_jobs=seed % 2 == 0)

@@ -1,4 +1,4 @@
-"""Whatever members of a random program do: once everything is undone, nothing is left."""
+"""After random acts of the members of a random program: if everything is undone, nothing is left."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.machines.effects import Effects
 from tests.machines.offer_acts import Acts
 from tests.machines.offers import Program
 
-# What a sum of nothing is made of; each number of it has to be 0 in the end.
+# Sums over the stored records, each of which has to be 0 in the end.
 LEFT = {
     "balances": "sum(current_balance + pending_debit_balance + pending_credit_balance + earned) FROM ledger_balances",
     "debt": "sum(current_overdraft_balance) FROM ledger_balances",
@@ -30,7 +30,7 @@ LEFT = {
     "locks": "count(*) FROM coupon_locks WHERE ended_at IS NULL AND expires_at > :now",
 }
 
-# What a run has to have brought about: each act, and each limit that a rule sets to one.
+# The acts, and the results of effects, of which each has to occur in a run.
 RULES = (
     "waiting effect",
     "release",
@@ -72,13 +72,13 @@ RULES = (
 
 @pytest.fixture(scope="module")
 def api(settings):
-    """The application; responses are validated by other tests; here there are many."""
+    """The application without the validation of responses, because there are many, and other tests validate them."""
     with running_api(replace(settings, validate_responses=False)) as api:
         yield api
 
 
 def remains(program):
-    """What of everything is left, without what is 0."""
+    """The sums that are not 0, by name."""
     amounts, now = {}, program.clock.get()["now"]
     with program.shop.engine.connect() as db:
         for name, columns in LEFT.items():
@@ -95,7 +95,7 @@ def remains(program):
 
 
 def undo_everything(program, acts):
-    """Undo all in a random order, again and again, since one reversal may have to wait for another."""
+    """Undo everything in a random order, several times, because some reversals are refused before others are done."""
     for _ in range(4):
         tasks = [(acts.cancel, one) for one in program.orders.values() if one.left]
         tasks += [(undo_visit, program, acts, key) for key in program.visits]
@@ -134,7 +134,7 @@ def revert_usage(program, usage):
 
 
 def revert_effects(program):
-    """Uses that outlive their order, and the assignments that these needed."""
+    """Revert uses that the cancellation of their order did not revert, and their assignments."""
     rows = program.shop.rows("coupon_usages", "coupon_usage_id, amount_assigned, reverted_usage_id, loyalty_event_id")
     for row in rows:
         if row.reverted_usage_id is None:
@@ -144,7 +144,7 @@ def revert_effects(program):
 
 
 def take_back(program, account, transaction_id):
-    """Revert a movement as far as it can be."""
+    """Revert a movement as far as its points are not spent."""
     body = {"transactionIds": [str(transaction_id)], "burnAvailableBalance": True}
     response = program.administration.post("/ledger-transactions/batch-revert", body, expect=200)
     slugs = {failure["error"]["type"].removeprefix("/problems/") for failure in response["failed"]}
@@ -152,7 +152,7 @@ def take_back(program, account, transaction_id):
 
 
 def run(api, seed, steps):
-    """Let a random program live, and undo it; what happened."""
+    """Do random acts in a random program and undo everything; return how many times each act and effect occurred."""
     program = Program.new(api, seed)
     acts = Acts(program)
     acts.do_random(steps)
@@ -172,8 +172,8 @@ def run(api, seed, steps):
     return program.counts
 
 
-def test_nothing_is_left_once_everything_is_undone(api):
-    Effects.of_all(run(api, seed, 90) for seed in range(9)).check(RULES, least=2)
+def test_nothing_is_left_after_everything_is_undone(api):
+    Effects.of_all(run(api, seed, 90) for seed in range(9)).check(RULES, minimum=2)
 
 
 @pytest.mark.stress
@@ -189,7 +189,7 @@ def in_parts(acts, one):
 
 
 def returned_program(api, seed, steps, bring_back):
-    """What a program looks like once all of its orders have come back."""
+    """The state of a program after all of its orders were returned by `bring_back`."""
     program = Program.new(api, seed)
     acts = Acts(program)
     acts.do_random(steps, "bring_back", "undo")
@@ -210,17 +210,17 @@ def returned_program(api, seed, steps, bring_back):
 
 
 def check_returns(api, seed, steps):
-    """Returns in parts leave what one return of everything leaves."""
+    """Check that returns in parts lead to the state of a return at once."""
     at_once = returned_program(api, seed, steps, lambda acts, one: acts.bring_back(one, Decimal(1)))
     assert at_once == returned_program(api, seed, steps, in_parts)
     assert at_once[0] > 5
 
 
-def test_returns_in_parts_leave_what_one_return_of_everything_leaves(api):
+def test_returns_of_orders_in_parts_lead_to_the_same_state_as_returns_at_once(api):
     check_returns(api, seed=1, steps=60)
 
 
 @pytest.mark.stress
 @pytest.mark.parametrize("seed", range(10, 30))
-def test_long_histories_come_back_in_parts_or_at_once(api, seed):
+def test_returns_of_many_orders_in_parts_lead_to_the_same_state_as_returns_at_once(api, seed):
     check_returns(api, seed, 150)

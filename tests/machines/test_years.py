@@ -1,4 +1,4 @@
-"""Random years of a program on a test clock, compared with a model after each step, and with the same year again."""
+"""A random year of a program on a test clock, compared with a model after each step, and with the same year again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.builders.campaigns import mint
 from tests.builders.test_clocks import Clock
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import ORDER_CREATED, WHOLE_DOLLARS, Shop, order, running
-from tests.machines.effects import LEAST, Effects
+from tests.machines.effects import MINIMUM, Effects
 from tests.machines.year_model import BONUS, EFFECTS, MONTHS, START, TIERS, Member, Step, points_of, random_year
 
 MEMBERS = ["ana", "ben", "cora", "dan", "eva", "finn", "gina", "hugo", "ines", "jon"]
@@ -23,7 +23,7 @@ SELECT m.loyalty_member_id, t.created_at, sum(t.amount)::integer FROM ledger_tra
 JOIN members m ON m.organization_id = t.organization_id AND m.wallet_id = t.from_wallet_id
 WHERE t.organization_id = %s AND t.is_expiry GROUP BY 1, 2
 """
-# All that a year leaves of events and movements, without ids.
+# All events, movements of points and messages of a year, without ids.
 LEFT = """
 SELECT 'event', m.loyalty_member_id, e.event_type, e.created_at, NULL::numeric FROM events e
 JOIN members m USING (organization_id, member_id) WHERE e.organization_id = %(organization_id)s
@@ -96,12 +96,12 @@ class Year:
 
     @property
     def remains(self) -> list[Any]:
-        """What the year has left, without ids."""
+        """All events, movements of points and messages of the year, without ids."""
         return self.rows(LEFT, {"organization_id": self.clock.organization.id})
 
 
 def advance(year: Year, to: datetime, chance: random.Random | None) -> None:
-    """Advance to a moment, in several parts if there is a chance to divide it by."""
+    """Advance to a moment, in up to three parts if `chance` is given."""
     now = datetime.fromisoformat(year.clock.get()["now"])
     for _ in range(chance.randrange(3) if chance else 0):
         now += (to - now) * chance.random()
@@ -111,7 +111,7 @@ def advance(year: Year, to: datetime, chance: random.Random | None) -> None:
 
 
 def live(api: Any, steps: list[Step], chance: random.Random | None = None) -> Year:
-    """Live through a year, and compare it with the model after each step."""
+    """Do all steps of a year, and compare the state with the model after each step."""
     year, model, effects = Year.new(api), {name: Member() for name in MEMBERS}, Effects()
     tiers = dict.fromkeys(MEMBERS, "Basic")
     for step in steps:
@@ -132,15 +132,15 @@ def live(api: Any, steps: list[Step], chance: random.Random | None = None) -> Ye
     expired = {(name, at): amount for name, member in model.items() for at, amount in member.expired.items()}
     assert {(name, at): n for name, at, n in year.rows(EXPIRED, (year.clock.organization.id,))} == expired
     effects["expire"] += len(expired)
-    # Each year is lived twice.
-    effects.check(EFFECTS, least=LEAST // 2)
+    # Each year runs twice, so each run needs only half of the minimum.
+    effects.check(EFFECTS, minimum=MINIMUM // 2)
     with year.shop.engine.connect() as db:
         assert verify(db, year.clock.organization.id) == []
     return year
 
 
 @pytest.mark.parametrize("seed", [1])
-def test_a_year_is_as_the_model_says_however_it_is_divided(api, seed):
+def test_a_year_equals_the_model_however_the_clock_is_advanced(api, seed):
     steps = random_year(seed, MEMBERS, 100)
     once, divided = live(api, steps), live(api, steps, random.Random(seed))
     assert once.remains == divided.remains
@@ -150,6 +150,6 @@ def test_a_year_is_as_the_model_says_however_it_is_divided(api, seed):
 
 @pytest.mark.stress
 @pytest.mark.parametrize("seed", range(2, 12))
-def test_years_are_as_the_model_says(api, seed):
+def test_many_years_equal_the_model_however_the_clock_is_advanced(api, seed):
     steps = random_year(seed, MEMBERS, 150)
     assert live(api, steps).remains == live(api, steps, random.Random(seed)).remains

@@ -1,7 +1,7 @@
-"""A program whose rules depend on time, as plainly as possible: no database, no code of the product.
+"""A program whose rules depend on time, as simple as possible: no database, no code of the product.
 
-Points expire three months after they were earned, by the calendar of Madrid. A member who earns enough in a
-calendar year has a tier until it ends. Purchases between two and six in the afternoon earn a bonus.
+Points expire three months after they were earned, by the calendar of Madrid. A member who earns enough points in a
+calendar year has a tier until the year ends. Purchases between 14:00 and 18:00 earn a bonus.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EFFECTS = ("earn", "bonus", "spend", "refuse", "expire", "reach a tier", "lose a
 
 @dataclass(frozen=True)
 class Step:
-    """Time passes until `at`; then a member buys for `bought`, or spends `spent` points."""
+    """The clock advances to `at`; then a member buys for `bought`, or spends `spent` points."""
 
     at: datetime
     member: str
@@ -33,7 +33,7 @@ class Step:
 
 
 def random_year(seed: int, members: Sequence[str], steps: int) -> list[Step]:
-    """Steps that are spread over a bit more than a year."""
+    """Random steps that are spread over about 430 days."""
     chance, at, year = random.Random(seed), START, []
     for _ in range(steps):
         at += timedelta(seconds=chance.randrange(1, 2 * 430 * 86400 // steps))
@@ -56,14 +56,14 @@ def months_later(moment: datetime) -> datetime:
 
 @dataclass
 class Member:
-    """What a member has: amounts with their expiry, what was earned in each year, and what has expired when."""
+    """A member: lots (expiry and amount), the points earned in each year, and the expired points by moment."""
 
     lots: list[tuple[datetime, int]] = field(default_factory=list)
     earned: Counter[int] = field(default_factory=Counter)
     expired: Counter[datetime] = field(default_factory=Counter)
 
     def pass_time(self, now: datetime) -> None:
-        """Let what has expired by now be gone."""
+        """Expire lots up to a moment."""
         for end, amount in self.lots:
             if end <= now and amount:
                 self.expired[end] += amount
@@ -92,12 +92,13 @@ class Member:
         return True
 
     def tier(self, now: datetime) -> str:
-        """The tier by what was earned this year."""
+        """The tier by the points that were earned in the current year."""
         earned_points = self.earned[now.astimezone(MADRID).year]
-        return max(((least, name) for name, least in TIERS.items() if earned_points >= least), default=(0, "Basic"))[1]
+        reached_tiers = ((minimum, name) for name, minimum in TIERS.items() if earned_points >= minimum)
+        return max(reached_tiers, default=(0, "Basic"))[1]
 
 
 def points_of(step: Step) -> int:
-    """What a purchase earns."""
+    """The points that a purchase earns."""
     hour = step.at.astimezone(MADRID).hour
     return step.bought + (BONUS if OPENS <= hour < CLOSES else 0)
