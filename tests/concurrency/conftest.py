@@ -18,14 +18,14 @@ THREADS = 32
 
 @pytest.fixture(scope="session")
 def busy_api(settings: Settings) -> Iterator[Api]:
-    """The application with a thread and a connection for each call; responses are not checked, to be quick."""
+    """The application with a thread and a connection for each call; responses are not validated, to be quick."""
     with running_api(replace(settings, threads=THREADS, validate_responses=False)) as api:
         yield api
 
 
 @pytest.fixture
 def shop(busy_api: Api) -> Iterator[Shop]:
-    """An organization of the test's own, whose ledger must be right in the end."""
+    """A new organization, whose ledger is verified after the test."""
     shop = Shop(busy_api.organization())
     yield shop
     shop.check_ledger()
@@ -33,7 +33,7 @@ def shop(busy_api: Api) -> Iterator[Shop]:
 
 @pytest.fixture(scope="module")
 def busy_engine(settings: Settings) -> Iterator[Engine]:
-    """A database with as many connections as threads meet; who waits for the others waits long on a busy machine."""
+    """A database with a connection for each thread, and long timeouts, because locks last long on a busy machine."""
     engine = create_engine(
         settings.database_url,
         threads=THREADS,
@@ -47,7 +47,7 @@ def busy_engine(settings: Settings) -> Iterator[Engine]:
 
 @pytest.fixture
 def coupon_shop(busy_engine: Engine) -> Iterator[CouponShop]:
-    """An organization of the test's own, in which every sum must be right in the end."""
+    """A new organization, in which all sums of coupons are checked after the test."""
     shop = CouponShop.new(busy_engine)
     yield shop
     shop.check()

@@ -1,4 +1,4 @@
-"""Badges of the same members given, taken and reverted from many sides at once."""
+"""Badges of the same members, which many calls assign, unassign and revert at the same time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def badges(shop):
 
 
 def act(badges, action, member, badge, **body):
-    """The tracking of one request, or the type of the problem."""
+    """Send one request; return the tracking, or the type of the problem."""
     path = f"/members/{member}/badges/{badge['badgeKey']}/{action}"
     reply = badges.shop.integration.request("POST", path, body)
     assert reply.status in (200, 409), reply.text
@@ -36,7 +36,7 @@ def trackings(shop):
 
 
 def check(badges, member, badge):
-    """What was tracked, in its order, leads to the balance and never left the bounds."""
+    """Check that the trackings add up to the balance, and that no total was below 0 or above the maximum."""
     total = 0
     for row in trackings(badges.shop):
         total += row.amount_assigned
@@ -45,7 +45,7 @@ def check(badges, member, badge):
     assert badges.balance(member, badge) == total
 
 
-def test_as_many_as_allowed_are_assigned_and_not_one_more(shop, badges):
+def test_assignments_at_the_same_time_stop_exactly_at_the_maximum(shop, badges):
     badge, member = badges.create(maxAmount=10), shop.member()
     shop.campaign(running(assigns(badge)), eventType=GENERIC)
     requests = [partial(act, badges, "assign", member, badge) for _ in range(16)]
@@ -56,12 +56,13 @@ def test_as_many_as_allowed_are_assigned_and_not_one_more(shop, badges):
         effect for results in answers[16:] for result in results for effect in result["effects"] if "error" in effect
     ]
     assert {effect["error"]["type"] for effect in skipped} <= {"/problems/badge-limit"}
+    # 16 requests and 16 events, of which 10 succeed.
     assert len(refusals) + len(skipped) == 32 - 10
     assert badges.balance(member, badge) == 10
     check(badges, member, badge)
 
 
-def test_a_mixture_never_leaves_the_bounds(shop, badges):
+def test_assignments_and_unassignments_at_the_same_time_stay_between_0_and_the_maximum(shop, badges):
     badge, member = badges.create(maxAmount=3), shop.member()
     actions = [("assign", 1), ("unassign", 1), ("assign", 2), ("unassign", 2)] * 8
     answers = together([partial(act, badges, name, member, badge, amount=amount) for name, amount in actions])
@@ -71,7 +72,7 @@ def test_a_mixture_never_leaves_the_bounds(shop, badges):
     check(badges, member, badge)
 
 
-def test_one_key_assigns_once_and_belongs_to_the_first_sender(shop, badges):
+def test_one_key_assigns_only_once_and_only_to_the_member_of_the_first_call(shop, badges):
     badge, members = badges.create(maxAmount=100), [shop.member() for _ in range(4)]
     for _ in range(3):
         name = key()
@@ -80,12 +81,13 @@ def test_one_key_assigns_once_and_belongs_to_the_first_sender(shop, badges):
         )
         trackings = [answer for answer in answers if isinstance(answer, dict)]
         assert len({tracking["badgeTrackingId"] for tracking in trackings}) == 1
+        # The 6 calls for one member have one tracking; the 18 for the others are refused.
         assert len(trackings) == 6
         assert answers.count("/problems/key-reused") == 18
     assert sum(badges.balance(member, badge) for member in members) == 3
 
 
-def test_a_tracking_is_reverted_once(shop, badges):
+def test_only_one_of_many_reverts_of_a_tracking_succeeds(shop, badges):
     badge, member = badges.create(maxAmount=100), shop.member()
     for _ in range(3):
         tracking = badges.assign(member, badge, 2)

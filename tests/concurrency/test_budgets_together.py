@@ -1,4 +1,4 @@
-"""Budgets under many threads: exact to the cent, whether their counters are in one row or split."""
+"""Budgets that many threads use: they are exact to the cent, whether their counters are in one row or split."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DISCOUNT = Decimal("7.5")
 
 @pytest.fixture(params=["as they wait", "from the beginning"])
 def splitting(request, monkeypatch):
-    """Counters are split when many wait for them, or as soon as their parts hold one count."""
+    """Split counters when many transactions wait for them, or at once if each part can hold one count."""
     if request.param == "from the beginning":
         monkeypatch.setattr(counters, "_WAITS", 0)
         monkeypatch.setattr(counters, "_COUNTS_OF_PART", 1)
@@ -30,6 +30,7 @@ def limits(shop, campaign):
 
 
 def budgeted(shop, limit, *, parts, **more):
+    """A campaign with a discount of 7.50 on each order, a limit of money, and alerts; `parts` cut the last one."""
     shop.administration.put("", {"defaultLocale": "en", "currency": "EUR"})
     hook = {"triggerKey": "hook", "name": "Hook", "type": "WebHook", "active": True}
     settings = {"url": "https://hooks.invalid/x", "eventTypes": ["member-generic-event"]}
@@ -44,7 +45,7 @@ def budgeted(shop, limit, *, parts, **more):
 
 
 def sell(shop, member, till):
-    """Ten sales of a till, one call each; the discounts, and the external ids of the orders that got one."""
+    """Ten sales of a till, one call each; the discounts by the external ids of the orders."""
     amounts = {}
     for number in range(SALES):
         name = f"{till}-{number}"
@@ -58,16 +59,16 @@ def alerts(shop):
     return sorted((row.data["share"], row.data["used"], row.data["location"]) for row in rows)
 
 
-@pytest.mark.parametrize(("parts", "total", "alone"), [(False, "795", 0), (True, "800", 1)])
-def test_a_budget_is_spent_to_the_last_cent_and_returns_give_back_exactly(shop, splitting, parts, total, alone):
-    # 160 sales would take 1200.
+@pytest.mark.parametrize(("parts", "total", "cut_count"), [(False, "795", 0), (True, "800", 1)])
+def test_a_budget_is_used_to_the_last_cent_and_returns_release_their_part(shop, splitting, parts, total, cut_count):
+    # 160 discounts of 7.50 would be 1200; 106 are 795, and a cut one of 5 makes 800.
     campaign = budgeted(shop, 800, parts=parts)
     members = [shop.member() for _ in range(TILLS)]
     sales = {}
     for amounts in together([partial(sell, shop, member, till) for till, member in enumerate(members)]):
         sales |= amounts
     amounts = list(sales.values())
-    assert (sum(amounts), amounts.count(DISCOUNT), amounts.count(Decimal(5))) == (Decimal(total), 106, alone)
+    assert (sum(amounts), amounts.count(DISCOUNT), amounts.count(Decimal(5))) == (Decimal(total), 106, cut_count)
     assert limits(shop, campaign) == [(Decimal(total), 800 - Decimal(total), None)]
     assert alerts(shop) == [(50, 405, None), (80, Decimal("645"), None)]
     owners = {f"{till}-{number}": member for till, member in enumerate(members) for number in range(SALES)}
@@ -82,9 +83,10 @@ def test_a_budget_is_spent_to_the_last_cent_and_returns_give_back_exactly(shop, 
     wholes = [partial(give_back, name, Decimal(1)) for name in discounted[8:16]]
     cancels = [partial(shop.track_one, order(owners[name], None, "cancelled", name)) for name in discounted[16:24]]
     together(halves + wholes + cancels)
+    # 8 halves, and 8 whole returns and 8 cancellations.
     spending = Decimal(total) - 8 * Decimal("3.75") - 16 * DISCOUNT
     assert limits(shop, campaign) == [(spending, 800 - spending, None)]
-    # What has come back is given again.
+    # The released money, 150, is used again.
     again = together([partial(shop.track_one, order(member, 60)) for member in members * 2])
     assert sum(Decimal(str(result["effects"][0].get("discountAmount", 0))) for result in again) >= 150
     assert limits(shop, campaign)[0][1] < DISCOUNT
@@ -98,4 +100,5 @@ def test_each_store_keeps_to_its_own_limit(shop, splitting):
     exhausted_limits = [(200, 0, "store-3"), *((100, 0, f"store-{number}") for number in range(3))]
     assert limits(shop, campaign) == exhausted_limits
     shares = {(share, location) for share, _, location in alerts(shop)}
+    # Two alerts for each of four stores.
     assert len(alerts(shop)) == len(shares) == 8

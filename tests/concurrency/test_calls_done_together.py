@@ -1,4 +1,4 @@
-"""Single events of many clients, batched: the results are those of calls that come one after the other."""
+"""Calls of many clients that are batched: their results are those of calls one after the other."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.builders.tracking import WHOLE_DOLLARS, Shop, event, key, order, runn
 from tests.concurrency.conftest import THREADS
 from tests.conftest import SLOW_MS
 
-# It sees only who waits on one node.
+# The tests see only locks of one node of the database.
 pytestmark = pytest.mark.undistributed
 
 LOCK = """
@@ -43,7 +43,7 @@ LOCK_ALL = "LOCK TABLE members IN ACCESS EXCLUSIVE MODE"
 
 @contextmanager
 def locked(shop: Shop, member: str, lock: str = LOCK) -> Iterator[None]:
-    """A member whom another transaction holds; all members with LOCK_ALL."""
+    """Lock a member, or all members by LOCK_ALL, in another transaction until the block ends."""
     engine = create_engine(shop.organization.api.settings.database_url, threads=1)
     with engine.begin() as db:
         db.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
@@ -59,7 +59,7 @@ def call(shop: Shop, *events: Any, **body: Any) -> Reply:
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No call overtakes, however slow the machine is."""
+    """Calls wait for the one before them for ten minutes, so that no call overtakes on a slow machine."""
     monkeypatch.setattr(threads, "PATIENCE_SECONDS", 600.0)
 
 
@@ -67,7 +67,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 def waiting(
     shop: Shop, calls: list[Callable[[], Any]], first: Callable[[str], Reply] | None = None, lock: str = LOCK
 ) -> Iterator[list[Future[Any]]]:
-    """Calls that have come, and wait, while another one is under way; it ends with the block."""
+    """Send calls that wait, because an earlier call is blocked by a lock until the block ends; wait for all of them."""
     with (
         ThreadPoolExecutor(len(calls) + 1) as clients,
         come_while_one_waits(shop, calls, clients, first, lock) as futures,
@@ -83,9 +83,9 @@ def come_while_one_waits(
     first_call: Callable[[str], Reply] | None = None,
     lock: str = LOCK,
 ) -> Iterator[list[Future[Any]]]:
-    """As `waiting`, for clients who are not awaited at the end of the block.
+    """Send calls like `waiting`, without waiting for them at the end of the block.
 
-    The call that they wait for is about a member who is held; it tracks an event, unless another one is given.
+    The blocked call is `first_call` for a member who is locked; by default it tracks an event.
     """
     blocker = shop.member()
     arrived = threading.Semaphore(0)
@@ -100,7 +100,7 @@ def come_while_one_waits(
         futures = [clients.submit(send_call, send) for send in calls]
         for _ in calls:
             assert arrived.acquire(timeout=60)
-        # They are on their way to the queue; the time for that does not decide about their results.
+        # The calls have been sent; this is only the time until they are in the queue, and no result depends on it.
         time.sleep(0.3)
         yield futures
     assert first.result(120).status < 300
@@ -120,7 +120,7 @@ def _until(holds: Callable[[], bool]) -> None:
 
 
 def transactions_of(shop: Shop) -> list[int]:
-    """How many events of the members each database transaction has stored, most first."""
+    """How many events each database transaction has stored, highest first, without enrolments."""
     with shop.engine.connect() as db:
         counts = """
             SELECT count(*) FROM events WHERE organization_id = :organization_id AND event_type <> 'member-created'
@@ -139,15 +139,15 @@ def test_waiting_calls_are_one_transaction_with_a_response_for_each(shop):
     assert [reply.status for reply in replies] == [200] * 10
     assert [reply.json["results"][0]["effects"][0]["params"][0]["value"] for reply in replies] == list(range(3, 13))
     assert [shop.balance(member) for member in members] == list(range(3, 13))
-    # The one they waited for, and the group; a call that came late makes one more.
+    # One for the blocked call and one for the batch; a call that arrives late needs one more.
     assert transactions_of(shop)[0] > 1
     assert len(transactions_of(shop)) < 10
-    # Each event keeps the request that it came with.
+    # Each event is stored with the id of its own request.
     request_ids = {row.e2e_tracking_id for row in shop.rows("events", "e2e_tracking_id")}
     assert {reply.headers["x-request-id"] for reply in replies} <= request_ids
 
 
-def test_statements_do_not_grow_with_the_calls(shop):
+def test_a_batch_of_12_calls_needs_as_many_statements_as_a_batch_of_2(shop):
     shop.campaign(running(WHOLE_DOLLARS), eventType="member-purchase-order-created")
     counts = []
     for size in (2, 12):
@@ -163,7 +163,7 @@ def test_statements_do_not_grow_with_the_calls(shop):
 
 
 def test_every_call_of_a_batch_has_the_result_of_an_unbatched_call(shop):
-    """The same calls on a twin of the organization, one after the other, have the same outcomes."""
+    """The same calls in a second organization, one after the other, have the same outcomes."""
     twin = Shop(shop.organization.api.organization())
     replies: list[list[Reply]] = []
     for place in (shop, twin):
@@ -179,15 +179,15 @@ def test_every_call_of_a_batch_has_the_result_of_an_unbatched_call(shop):
         assert call(place, earlier_order).status == 200
         calls = [
             partial(call, place, order(ana, 11)),
-            # Refused, each in its own way; none of them touches the others.
+            # These are refused for different reasons, and do not affect the others.
             partial(call, place, event("nobody")),
             partial(call, place, event(bo, "no-such-type")),
             partial(call, place, event(inactive)),
             partial(call, place, {**earlier_order, "payload": {"order": {"externalId": "other", "total": 1}}}),
             partial(call, place, {"eventType": "without-the-rest"}),
-            # A repetition, which has the first response.
+            # A repetition, which gets the first response.
             partial(call, place, earlier_order),
-            # Not of the kind that can be joined.
+            # Calls that are not batched.
             partial(call, place, order(bo, 13), executionMode="capture-only"),
             partial(call, place, order(bo, 17), dryRun=True),
             partial(call, place, order(bo, 19), campaignKeys=["00000000-0000-4000-8000-000000000000"]),
@@ -201,12 +201,12 @@ def test_every_call_of_a_batch_has_the_result_of_an_unbatched_call(shop):
         else:
             replies.append([send() for send in calls])
         assert (place.balance(ana), place.balance(bo)) == (47, 23)
-    grouped, alone = replies
-    assert [reply.status for reply in grouped] == [reply.status for reply in alone]
-    for one, other in zip(grouped, alone, strict=True):
-        if one.status == 200:
-            assert [_outcome_of(result) for result in one.json["results"]] == [
-                _outcome_of(result) for result in other.json["results"]
+    batched, unbatched = replies
+    assert [reply.status for reply in batched] == [reply.status for reply in unbatched]
+    for batched_reply, unbatched_reply in zip(batched, unbatched, strict=True):
+        if batched_reply.status == 200:
+            assert [_outcome_of(result) for result in batched_reply.json["results"]] == [
+                _outcome_of(result) for result in unbatched_reply.json["results"]
             ]
 
 
@@ -227,9 +227,9 @@ def test_waiting_uses_of_coupons_are_one_transaction_with_a_response_for_each(sh
         pass
     replies = [future.result() for future in futures]
     assert [reply.status for reply in replies] == [200] * 10 + [404]
-    # The one they waited for, and the group; a call that came late makes one more.
+    # One for the blocked call and one for the batch; a call that arrives late needs one more.
     assert len({row.xmin for row in shop.rows("coupon_usages", "xmin::text")}) < 10
-    # Each entry of the audit log has the request that it came with, as has each event.
+    # Each entry of the audit log and each event is stored with the id of its own request.
     request_ids = {reply.headers["x-request-id"] for reply in replies[:10]}
     assert request_ids <= {row.request_id for row in shop.rows("audit_log", "request_id")}
     assert request_ids <= {row.e2e_tracking_id for row in shop.rows("events", "e2e_tracking_id")}
@@ -250,9 +250,9 @@ def test_waiting_enrolments_are_one_transaction_with_a_response_for_each(shop):
     records = [reply.json["loyaltyMember"] for reply in replies if reply.status == 201]
     assert {record["loyaltyMemberId"] for record in records} == {*members}
     assert [record["ledgerBalances"][0]["balance"] for record in records] == [5] * 10
-    # The member who was held, the one they waited for, and the batch; a call that came late makes one more.
+    # The locked member, the blocked call, and the batch; a call that arrives late needs one more.
     assert len({row.xmin for row in shop.rows("audit_log", "xmin::text")}) < 10
-    # Each entry of the audit log has the request that it came with, as has each event.
+    # Each entry of the audit log and each event is stored with the id of its own request.
     request_ids = {reply.headers["x-request-id"] for reply in replies if reply.status == 201}
     assert request_ids <= {row.request_id for row in shop.rows("audit_log", "request_id")}
     assert request_ids <= {row.e2e_tracking_id for row in shop.rows("events", "e2e_tracking_id")}
@@ -281,12 +281,12 @@ def test_waiting_reads_of_members_take_one_statement_and_have_a_response_each(sh
     assert [reply.json for reply in replies[:12]] == [reply.json for reply in unbatched[:12]]
     balances = [reply.json["loyaltyMember"]["ledgerBalances"][0]["balance"] for reply in replies[:10:2]]
     assert balances == [10, 11, 12, 13, 14]
-    # One for the members, one for what expires; a call that came late makes one more.
+    # One for the members, and one for their expiring points; a call that arrives late needs more.
     assert len(statements) - enrolling < 6
 
 
 def test_each_refused_call_of_a_batch_has_its_own_refusal(shop):
-    """Also if only one of them gets as far as the database."""
+    """The first call is refused by its schema, the second by the database."""
     book = shop.integration.post("/coupon-books", {"name": "Tea", "type": "codeless", "publishingStatus": "published"})
     path = f"/coupon-books/{book['couponBook']['couponBookKey']}/use"
 
@@ -299,7 +299,7 @@ def test_each_refused_call_of_a_batch_has_its_own_refusal(shop):
     assert [future.result().status for future in futures] == [400, 404]
 
 
-def test_one_key_in_many_calls_counts_once(shop):
+def test_one_key_in_many_calls_of_a_batch_counts_once(shop):
     shop.campaign(running(WHOLE_DOLLARS), eventType="member-purchase-order-created")
     member, name = shop.member(), key()
     purchase = order(member, 10, systemUniqueKey=name)
@@ -313,7 +313,7 @@ def test_one_key_in_many_calls_counts_once(shop):
     assert sum("key-reused" in text for text in texts) == 1
 
 
-def test_a_call_that_meets_a_fault_fails_while_its_batch_succeeds(shop, caplog):
+def test_a_call_of_a_batch_that_raises_an_error_fails_and_the_others_succeed(shop, caplog):
     shop.campaign(running(WHOLE_DOLLARS), eventType="member-purchase-order-created")
     members = [shop.member() for _ in range(8)]
 
@@ -342,7 +342,7 @@ def patient_shop(settings: Settings) -> Iterator[Shop]:
         yield Shop(api.organization())
 
 
-def test_a_locked_member_delays_one_call_of_a_batch_only(patient_shop, caplog):
+def test_a_locked_member_delays_only_one_call_of_a_batch(patient_shop, caplog):
     shop = patient_shop
     caplog.set_level(logging.INFO, "loyalty")
     shop.campaign(running(WHOLE_DOLLARS), eventType="member-purchase-order-created")
@@ -382,7 +382,7 @@ def test_calls_past_their_deadline_report_what_they_changed_and_release_their_lo
         replies = [future.result(120) for future in others]
         _until(lambda: _lock_waits(shop) == 0)
     assert {reply.status for reply in replies} <= {200, 503}
-    # A response to a call that still waited reports no change; one to a call under way asks the client to look.
+    # A call that had not begun reports that nothing was changed; a running one may have changed something.
     undone = sum("Nothing was changed" in reply.text for reply in replies)
     successes = sum(reply.status == 200 for reply in replies)
     assert shop.balance(one) == 0
@@ -393,7 +393,7 @@ def test_calls_past_their_deadline_report_what_they_changed_and_release_their_lo
 
 @pytest.mark.parametrize("size", [1, 100])
 def test_the_last_point_of_a_limit_goes_to_one_call(settings: Settings, size: int) -> None:
-    """With batched and with unbatched calls."""
+    """Calls are batched if the maximum size of a batch is 100, and not if it is 1."""
     with running_api(replace(settings, threads=THREADS, validate_responses=False, calls_together=size)) as api:
         shop = Shop(_organization(api))
         shop.campaign(
@@ -413,7 +413,7 @@ def _organization(api: Api) -> Any:
     return api.organization()
 
 
-def test_calls_that_wait_long_overtake_the_one_under_way(patient_shop, monkeypatch):
+def test_a_call_that_has_waited_long_overtakes_the_running_one(patient_shop, monkeypatch):
     monkeypatch.setattr(threads, "PATIENCE_SECONDS", 0.05)
     shop, locked_member, other = patient_shop, patient_shop.member(), patient_shop.member()
     with ThreadPoolExecutor(2) as clients, locked(shop, locked_member):
@@ -434,7 +434,7 @@ class TestPayments:
 
     @staticmethod
     def paying(partner: Partner, bodies: list[dict[str, Any]]) -> list[Reply]:
-        """The replies to payments that come while another one is under way."""
+        """The replies to payments that are sent while another payment is blocked."""
         calls = [partial(partner.send, body) for body in bodies]
         with waiting(partner.shop, calls, first=lambda member: partner.send(partner.body(member))) as futures:
             assert not any(future.done() for future in futures)
@@ -448,7 +448,7 @@ class TestPayments:
         assert [reply.status for reply in replies] == [200] * 10
         assert [reply.json["accountBalances"][0]["newAccrual"] for reply in replies] == list(range(3, 13))
         assert [shop.balance(member) for member in members] == list(range(3, 13))
-        # The ten of them, and the one that they waited for.
+        # One transaction of the ten payments, and one of the blocked payment.
         assert transactions_of(shop) == [10, 1]
         assert sum("INSERT INTO partner_payments" in statement for statement in statements) == 2
 
@@ -476,10 +476,10 @@ class TestPayments:
         assert shop.balance(payer) == 15
         assert shop.balance(other) == 5
 
-    def test_what_one_payment_gives_the_member_of_another_is_reported_as_if_one_came_after_the_other(
+    def test_points_that_one_payment_gives_the_member_of_another_are_reported_as_by_payments_in_some_order(
         self, shop, partner
     ):
-        """The referrer of one payer pays, too: their responses are those of some order."""
+        """The payer's referrer pays, too, and gets 100 points for the referral before or after the own payment."""
         friends = Friends(shop, eventType=PAYMENT)
         referrer = shop.member()
         payer = shop.member(referralCode=friends.code(referrer))

@@ -1,4 +1,4 @@
-"""Test clocks that many advance at once, and advances that end halfway."""
+"""Test clocks that many calls advance at the same time, and advances that are interrupted."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def impatient(api):
 
 
 def live_for(organization, months):
-    """Let the points of members expire."""
+    """Let the points of members expire after some months."""
     created = organization.created
     account = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
     body = {"alias": "points", "name": "Points", "active": True, "decimals": 0, "formatString": None}
@@ -72,7 +72,7 @@ def expiries(clock):
         return [tuple(row) for row in db.execute(text(EXPIRIES), {"o": clock.organization.id})]
 
 
-def test_advances_to_one_moment_at_once_are_one(clock, points):
+def test_advances_to_one_moment_at_the_same_time_count_as_one(clock, points):
     to = (START + timedelta(days=DAYS)).isoformat()
     together([lambda: clock.advance(to) for _ in range(20)])
     test_clock = clock.get()
@@ -99,7 +99,7 @@ def test_a_step_waits_for_a_step_of_another_process(clock, points, busy_api, mon
     assert (advance.status, advance.steps) == ("ready", DAYS)
 
 
-def test_queued_events_under_evaluation_come_before_the_first_step(clock, busy_api, monkeypatch):
+def test_an_advance_waits_until_queued_events_are_evaluated(clock, busy_api, monkeypatch):
     shop, to = Shop(clock.organization), START + timedelta(days=400)
     live_for(clock.organization, 12)
     shop.campaign(running(mint(7), rule=IS_GENERIC))
@@ -131,7 +131,7 @@ def test_queued_events_under_evaluation_come_before_the_first_step(clock, busy_a
     assert expiries(clock) == [(START.replace(year=2027), 7)]
 
 
-def test_all_that_happens_while_time_moves_has_its_moment(busy_api):
+def test_postings_during_advances_are_dated_in_order_and_expiries_at_their_own_moment(busy_api):
     clock = Clock.new(busy_api, START.isoformat(), timezone="UTC")
     organization, shop, chance = clock.organization, Shop(clock.organization), random.Random(1)
     live_for(organization, 1)
@@ -186,7 +186,7 @@ def test_all_that_happens_while_time_moves_has_its_moment(busy_api):
     assert expired <= {row.expires_at for row in shop.rows("ledger_lots", "expires_at")}
 
 
-def test_clocks_begun_at_once_are_one(busy_api, monkeypatch):
+def test_only_one_of_many_calls_starts_the_clock(busy_api, monkeypatch):
     administration = busy_api.organization(environment="test").administration
     lost_races = []
     monkeypatch.setattr(transactions, "is_retryable", lost_races.append)
@@ -219,7 +219,7 @@ def test_a_clock_begins_after_a_member_that_is_being_enrolled(busy_api, monkeypa
         assert refusal.result()["type"] == "/problems/test-clock-backwards"
 
 
-def test_what_is_written_meanwhile_is_refused_or_dated_before_or_after_it(clock, points):
+def test_events_tracked_during_an_advance_are_refused_or_dated_at_its_start_or_its_end(clock, points):
     organization = clock.organization
     organization.member("ana")
     to = START + timedelta(days=DAYS)
@@ -235,7 +235,7 @@ def test_what_is_written_meanwhile_is_refused_or_dated_before_or_after_it(clock,
     assert {datetime.fromisoformat(record["createdAt"]) for record in events} <= {START, to}
 
 
-def test_an_advance_that_was_begun_goes_on_where_it_was(clock, points, monkeypatch, busy_api):
+def test_an_interrupted_advance_continues_at_its_last_step(clock, points, monkeypatch, busy_api):
     steps = iter(range(7))
     to = (START + timedelta(days=DAYS)).isoformat()
     monkeypatch.setattr(service, "CALL_SECONDS", 0)

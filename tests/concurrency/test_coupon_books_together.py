@@ -1,4 +1,4 @@
-"""Coupon books changed from many sides at once."""
+"""Coupon books that many calls change at the same time."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from tests.builders.coupons import CouponBooks
 from tests.concurrency.together import together
 
 
-def test_codes_added_at_once_take_their_places_one_after_the_other(shop):
+def test_codes_that_are_added_at_the_same_time_are_stored_once_each(shop):
     books = CouponBooks(shop.organization)
     book = books.make()
     path = f"{books.path(book)}/coupons"
-    # Every code is offered by two of the eight calls.
+    # Two of the eight calls send the same 50 codes.
     offers = [[f"{n % 4}-{m}" for m in range(50)] for n in range(8)]
     replies = together(partial(books.surface.request, "POST", path, {"codes": codes}) for codes in offers)
     assert sorted(reply.status for reply in replies) == [201] * 4 + [409] * 4
@@ -23,7 +23,7 @@ def test_codes_added_at_once_take_their_places_one_after_the_other(shop):
     assert sorted(codes) == sorted({code for codes in offers for code in codes})
 
 
-def test_a_single_book_gets_one_code(shop):
+def test_only_one_of_many_calls_adds_the_code_of_a_single_book(shop):
     books = CouponBooks(shop.organization)
     book = books.make(type="single")
     path = f"{books.path(book)}/coupons"
@@ -45,6 +45,6 @@ def test_nothing_changes_a_book_after_it_was_archived(shop):
     replies = together(calls)
     assert {reply.status for reply in replies} <= {200, 409}
     changed_books = [reply.json["couponBook"] for reply in replies if reply.status == 200]
-    # Whatever came before it, archiving was the last change.
+    # Only one call archived the book, and its response is the final state.
     [archived] = [changed_book for changed_book in changed_books if changed_book["publishingStatus"] == "archived"]
     assert books.get(book) == archived

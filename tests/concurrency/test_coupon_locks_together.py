@@ -1,4 +1,4 @@
-"""Locks of coupons that several members ask for at the same moment."""
+"""Locks of coupons that several members request at the same time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from tests.concurrency.together import together
 
 
-def test_members_lock_under_one_key(shop):
+def test_of_two_members_who_lock_under_one_key_only_the_first_succeeds(shop):
     body = {"name": "Juice", "type": "codeless", "publishingStatus": "published", "requiredPointsConfig": None}
     book = shop.administration.post("/coupon-books", body)["couponBook"]
     paths = [f"/members/{shop.member()}/coupon-books/{book['couponBookKey']}/lock" for _ in range(2)]

@@ -1,4 +1,4 @@
-"""Lots of coupons, with an expiry each, that are assigned, used, reverted and expire at once."""
+"""Lots of coupons that are assigned, used and reverted at the same time, and of which some expire."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def shop(coupon_shop):
 
 
 def lots_of(shop, member):
-    """What the member has of each lot that was made: assigned and used, in the order of the assignments."""
+    """The assigned and the used amount of each lot of the member, in the order of the assignments."""
     statement = """SELECT amount, amount_used FROM coupon_lots WHERE organization_id = :org AND member_id = :member
         ORDER BY coupon_lot_id"""
     return shop.ask(statement, member=member.member_id)
 
 
 def test_lots_assigned_used_and_reverted_at_once_agree_with_their_book(shop):
-    """Whatever comes first, each lot has what was taken from it, and nothing that has expired is used."""
+    """In any order, no expired coupon is used, and all remaining ones can be used afterwards."""
     book = shop.book(**priced(shop, assignment_required_points=Decimal(1), usage_required_points=Decimal(1)))
     members = [shop.member(points=1000) for _ in range(3)]
     soon, late = shop.now + timedelta(hours=1), shop.now + timedelta(days=30)
@@ -55,9 +55,9 @@ def test_lots_assigned_used_and_reverted_at_once_agree_with_their_book(shop):
     together([lambda n=n: work(n) for n in range(THREADS)])
     assert refusals <= {"coupon-not-assigned", "coupon-assignment-used"}
     shop.now += timedelta(hours=2)
-    alive = """SELECT member_id, sum(amount - amount_used) FROM coupon_lots WHERE organization_id = :org
+    unexpired = """SELECT member_id, sum(amount - amount_used) FROM coupon_lots WHERE organization_id = :org
         AND amount > amount_used AND coalesce(expired_at > :now, true) GROUP BY 1"""
-    left_of = dict(shop.ask(alive, now=shop.now))
+    left_of = dict(shop.ask(unexpired, now=shop.now))
     remaining_uses, before = sum(left_of.values()), shop.find_book(book).total_usages
     calls = [lambda m=m: shop.use(m, book) for m in members for _ in range(int(left_of.get(m.member_id, 0)) + 3)]
     counts = outcomes(calls)
@@ -67,7 +67,7 @@ def test_lots_assigned_used_and_reverted_at_once_agree_with_their_book(shop):
 
 
 def test_a_use_and_the_revert_of_one_of_two_lots_exclude_each_other(shop):
-    """The lot that expires first is used or reverted; the second call finds the other one."""
+    """The use takes the lot that expires first, unless it is already reverted: then it takes the other lot."""
     book = shop.book("single")
     shop.add_codes(book, ["ALL"])
 
@@ -88,7 +88,7 @@ def test_a_use_and_the_revert_of_one_of_two_lots_exclude_each_other(shop):
             assert used_lots == [(assigned.coupon_usage_id,)]
 
 
-def test_the_last_of_a_lot_is_used_once_and_comes_back_once(shop):
+def test_each_lot_of_one_coupon_is_used_only_once_and_returned_only_once(shop):
     book, member = shop.book(), shop.member()
     shop.assign(member, book, expires_at=shop.now + timedelta(days=1))
     shop.assign(member, book)
@@ -100,7 +100,7 @@ def test_the_last_of_a_lot_is_used_once_and_comes_back_once(shop):
     assert lots == [(1, 0), (1, 0)]
 
 
-def test_an_assignment_and_a_use_come_one_after_the_other(shop):
+def test_a_use_during_an_assignment_comes_before_or_after_it(shop):
     book = shop.book()
     for _ in range(TURNS):
         member = shop.member()
@@ -109,7 +109,7 @@ def test_an_assignment_and_a_use_come_one_after_the_other(shop):
         assert lots_of(shop, member) == [(1, int(results[1] == "done"))]
 
 
-def test_a_use_takes_what_expires_soonest_of_what_was_assigned_before_it(shop):
+def test_a_use_takes_the_soonest_to_expire_of_the_lots_that_were_assigned_before_it(shop):
     book, soon = shop.book(), shop.now + timedelta(days=1)
     for _ in range(TURNS):
         member = shop.member()
@@ -117,7 +117,7 @@ def test_a_use_takes_what_expires_soonest_of_what_was_assigned_before_it(shop):
         results = race(lambda m=member: shop.use(m, book), lambda m=member: shop.assign(m, book, expires_at=soon))
         assert results == ("done", "done")
         assert lots_of(shop, member) in ([(1, 1), (1, 0)], [(1, 0), (1, 1)])
-        # Whichever is left is used next, and nothing after it.
+        # The other lot is used next, and then none is left.
         assert outcomes([lambda m=member: shop.use(m, book)] * 3) == {"done": 1, "coupon-not-assigned": 2}
 
 
@@ -158,7 +158,7 @@ def test_a_forced_revert_wins_over_a_use_and_leaves_nothing_to_use(shop):
         assert outcomes([lambda m=member: shop.use(m, book)]) == {"coupon-not-assigned": 1}
 
 
-def test_uses_of_many_lots_are_reverted_at_once_each_to_its_own(shop):
+def test_uses_that_are_reverted_at_the_same_time_return_each_to_its_own_lot(shop):
     book, member = shop.book(), shop.member()
     for days in range(6):
         shop.assign(member, book, amount=Decimal(2), expires_at=shop.now + timedelta(days=6 - days))
@@ -168,8 +168,8 @@ def test_uses_of_many_lots_are_reverted_at_once_each_to_its_own(shop):
     assert lots_of(shop, member) == [(2, 0)] * 6
 
 
-def test_nothing_is_used_from_the_moment_on_at_which_it_expires(shop):
-    """Half of the calls come before three lots expire, and half at that moment; two more lots never expire."""
+def test_no_lot_is_used_from_the_moment_of_its_expiry_on(shop):
+    """Half of the calls are made before three lots expire, and half at that moment; two more lots never expire."""
     book, member = shop.book(), shop.member()
     expiry = shop.now + timedelta(hours=1)
     for expires_at in (expiry, None, expiry, None, expiry):
@@ -188,7 +188,7 @@ def test_nothing_is_used_from_the_moment_on_at_which_it_expires(shop):
     assert shop.ask(late) == [(0,)]
 
 
-def test_a_use_that_is_reverted_after_its_lot_expired_is_not_used_again(shop):
+def test_a_coupon_whose_use_is_reverted_after_its_lot_expired_is_not_used_again(shop):
     """A coupon that is reverted after its lot expired returns to that lot, which cannot be used."""
     book, expiry = shop.book(), shop.now + timedelta(hours=1)
     for _ in range(TURNS):
@@ -212,7 +212,9 @@ def test_a_use_that_is_reverted_after_its_lot_expired_is_not_used_again(shop):
         ("single", {"max_assigned_per_coupon": 10}, "coupon-out-of-stock"),
     ],
 )
-def test_amounts_stop_below_a_limit_that_they_would_pass(shop, type_, rules, refusal):
+def test_an_assignment_of_3_that_would_exceed_the_limit_of_10_is_refused_and_one_of_1_is_not(
+    shop, type_, rules, refusal
+):
     book, member = shop.book(type_, **rules), shop.member()
     if type_ == "single":
         shop.add_codes(book, ["ALL"])
@@ -226,7 +228,7 @@ def test_amounts_stop_below_a_limit_that_they_would_pass(shop, type_, rules, ref
     assert outcomes([lambda: shop.assign(member, book)] * 5) == {"done": 1, refusal: 4}
 
 
-def test_what_a_revert_gives_back_to_a_quota_is_assigned_once(shop):
+def test_a_coupon_that_a_revert_returns_to_the_quota_is_assigned_only_once(shop):
     book = shop.book(max_assigned_per_member=2)
     for _ in range(TURNS):
         member = shop.member()

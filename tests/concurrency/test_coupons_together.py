@@ -1,4 +1,4 @@
-"""Coupons that many ask for at once: stock, quotas, limits of periods and caps of codes hold exactly."""
+"""Coupons that many callers request at the same time: stock, quotas and limits are exact."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_shared_code_is_assigned_up_to_its_cap(shop):
     assert outcomes(calls) == {"done": 50, "coupon-out-of-stock": 70}
 
 
-def test_a_code_of_a_list_that_many_name_goes_to_one(shop):
+def test_a_code_of_a_list_that_many_members_request_is_assigned_to_one(shop):
     book = shop.book("list")
     shop.add_codes(book, ["A", "B", "C"])
     members = [shop.member() for _ in range(THREADS)]
@@ -51,13 +51,13 @@ def test_a_code_of_a_list_that_many_name_goes_to_one(shop):
     assert outcomes(calls) == {"done": 3, "coupon-code-held": 3 * THREADS - 3}
 
 
-def test_the_quota_of_a_member_holds(shop):
+def test_no_member_gets_more_coupons_than_the_quota(shop):
     book, members = shop.book("generated", max_assigned_per_member=3), [shop.member(), shop.member()]
     calls = [lambda m=members[n % 2]: shop.assign(m, book) for n in range(60)]
     assert outcomes(calls) == {"done": 6, "coupon-quota": 54}
 
 
-def test_the_limits_of_a_period_hold(shop):
+def test_no_member_has_more_uses_or_discounts_than_the_limits_of_a_period(shop):
     book = shop.book(max_usages_per_period=5, usage_period_type="daily", timezone="Asia/Tokyo")
     saving = shop.book(max_discount_per_period=Decimal(10), discount_period_type="monthly")
     members = [shop.member(), shop.member()]
@@ -67,6 +67,7 @@ def test_the_limits_of_a_period_hold(shop):
     uses = [lambda m=members[n % 2]: shop.use(m, book) for n in range(60)]
     assert outcomes(uses) == {"done": 10, "coupon-usage-limit": 50}
     savings = [lambda m=members[n % 2]: shop.use(m, saving, amount_discounted=Decimal(3)) for n in range(60)]
+    # Each member gets 3 discounts of 3; a fourth would exceed 10.
     assert outcomes(savings) == {"done": 6, "coupon-discount-limit": 54}
 
 
@@ -76,6 +77,7 @@ def test_a_value_coupon_of_12_is_good_for_twelve_uses_of_1(shop):
     shop.assign(member, book)
     uses = [lambda: shop.use(member, book, amount_discounted=Decimal(1)) for _ in range(20)]
     assert outcomes(uses) == {"done": 12, "coupon-not-assigned": 8}
+    # The coupon counts as used once its whole value is used.
     assert shop.find_book(book).total_usages == 1
 
 
@@ -90,7 +92,7 @@ def test_a_use_and_the_revert_of_its_assignment_exclude_each_other(shop):
         assert results in (("done", "coupon-assignment-used"), ("coupon-not-assigned", "done"))
 
 
-def test_a_usage_is_reverted_once_and_its_points_come_back_once(shop):
+def test_a_usage_is_reverted_only_once_and_its_points_are_returned_only_once(shop):
     book = shop.book(**priced(shop, usage_required_points=Decimal(4)))
     member = shop.member(points=4)
     shop.assign(member, book)
@@ -99,7 +101,7 @@ def test_a_usage_is_reverted_once_and_its_points_come_back_once(shop):
     assert shop.points(member) == 4
 
 
-def test_the_same_key_makes_one_usage(shop):
+def test_many_calls_with_one_key_create_one_usage(shop):
     book = shop.book("generated")
     members = [shop.member(), shop.member()]
     calls = [lambda m=members[n % 2]: shop.assign(m, book, keys=("once",)) for n in range(40)]
@@ -108,7 +110,7 @@ def test_the_same_key_makes_one_usage(shop):
     assert shop.find_book(book).total_assigned == 1
 
 
-def test_codes_that_come_back_go_out_again_under_load(shop):
+def test_codes_whose_assignment_is_reverted_are_assigned_again_under_load(shop):
     book = shop.book("list")
     shop.add_codes(book, [f"T-{n}" for n in range(6)])
     members = [shop.member() for _ in range(12)]
@@ -125,7 +127,7 @@ def test_codes_that_come_back_go_out_again_under_load(shop):
     assert shop.find_book(book).total_assigned == 0
 
 
-def test_a_coupon_that_twenty_lock_is_locked_by_one(shop):
+def test_a_coupon_that_twenty_members_lock_is_locked_by_one(shop):
     shared, listed, personal = shop.book(max_coupon_count=1), shop.book("list"), shop.book()
     shop.add_codes(listed, ["A"])
     members = [shop.member() for _ in range(20)]

@@ -1,4 +1,4 @@
-"""A member who is erased while everybody is at work with it: nothing of it is left, whatever came first."""
+"""A member who is erased during other calls about it: no personal data is left, whatever the order of the calls."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_calls_about_a_member_during_its_erasing_leave_no_personal_data(shop):
 
 
 def test_coupons_of_an_erased_member_leave_no_personal_data(shop):
-    """In any order of calls, sums and lots agree, and no row shows whose the coupons were."""
+    """In any order of the calls, the sums of the book and its lots agree, and no row names the erased member."""
     i, a = shop.integration, shop.administration
     book = CouponBooks(shop.organization).make(type="codeless", maxAssignedPerMember=9)
     path = f"/members/{NAME}/coupon-books/{book['couponBookKey']}"
@@ -81,5 +81,5 @@ def track(surface, path):
 
 
 def errors(body):
-    """The types of what was refused in a batch."""
+    """The types of the problems in the results of a batch."""
     return {result["error"]["type"] for result in body.get("results", ()) if "error" in result}

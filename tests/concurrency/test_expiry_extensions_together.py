@@ -13,7 +13,7 @@ from tests.concurrency.together import together
 
 @pytest.fixture
 def points(shop):
-    """An account whose points live for 12 months."""
+    """An account whose points expire after 12 months."""
     return Points.new(shop.organization, expiresInMonths=12, timezone="UTC")
 
 
@@ -37,7 +37,7 @@ def test_20_repetitions_extend_the_points_of_a_member_once(points, member):
     assert len(points.rows()) == 2
 
 
-def test_20_repetitions_begin_one_extension_of_an_account(points, member, busy_api):
+def test_20_repetitions_extend_the_points_of_an_account_once(points, member, busy_api):
     replies = together([extension(points)] * 20)
     assert [reply.status for reply in replies] == [200] * 20
     while extend_running(busy_api.engine):

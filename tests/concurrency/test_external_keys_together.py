@@ -1,4 +1,4 @@
-"""One external key for several records at once."""
+"""One external key that several calls give to records at the same time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TAKEN = "/problems/external-key-taken"
 
 
 @pytest.mark.parametrize("name", KIND_OF)
-def test_one_of_the_records_made_at_once_gets_the_key(shop, name):
+def test_only_one_of_the_records_created_at_the_same_time_gets_the_key(shop, name):
     keyed = KeyedRecords.of(shop.organization, name)
     replies = together(partial(keyed.add, f"word-{n}", externalKey="early-bird") for n in range(6))
     assert sorted(reply.status for reply in replies) == [201] + [409] * 5
@@ -23,7 +23,7 @@ def test_one_of_the_records_made_at_once_gets_the_key(shop, name):
 
 
 @pytest.mark.parametrize("name", ["badge", "couponBook", "ledgerAccount"])
-def test_one_of_the_records_changed_at_once_gets_the_key(shop, name):
+def test_only_one_of_the_records_changed_at_the_same_time_gets_the_key(shop, name):
     keyed = KeyedRecords.of(shop.organization, name)
     records = [keyed.create(f"word-{n}") for n in range(4)]
     replies = together(partial(keyed.change, record, externalKey="early-bird") for record in records)

@@ -1,4 +1,4 @@
-"""Calls that touch the same balance, hold, limit or account behave as if one came after the other."""
+"""Calls at the same time that change the same balance, hold, limit or account act like calls one after the other."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONNECTIONS = 24
 
 @pytest.fixture(scope="module")
 def crowd(settings):
-    """An engine for many threads; what waits for a lock behind all others still gets it in time."""
+    """An engine for many threads; its timeout lasts for a thread that waits for the locks of all others."""
     engine = create_engine(
         settings.database_url, threads=CONNECTIONS, lock_timeout_ms=60_000, application_name="loyalty-tests-crowd"
     )
@@ -39,52 +39,46 @@ def client(crowd):
     assert client.verify() == []
 
 
-def at_once(works, threads=20):
-    """Do all of the works, as many at once as there are threads, which start together; the outcome of each in order.
+def at_once(calls, threads=20):
+    """Call all functions in threads that start at the same time; return the outcome of each, in order.
 
-    An outcome is the result of a work, or the slug of its refusal; any other failure is the test's.
+    An outcome is the result of a function, or the slug of its refusal; any other exception is raised.
     """
-    start = Barrier(min(threads, len(works)))
+    start = Barrier(min(threads, len(calls)))
     waited = set(range(start.parties))
 
     def one(index):
         if index in waited:
             start.wait(60)
         try:
-            return works[index]()
+            return calls[index]()
         except Refusal as refusal:
             return refusal.slug
 
     with ThreadPoolExecutor(start.parties) as pool:
-        return list(pool.map(one, range(len(works))))
+        return list(pool.map(one, range(len(calls))))
 
 
 def test_one_of_two_reverts_of_a_transaction_succeeds(client):
     points = client.account(point_tracking_enabled=True, expires_in_months=12)
-    purses = client.wallets(5)
-    client.post_batch([Movement(points, Decimal(1_000_000), to_wallet_id=purse) for purse in purses])
+    wallets = client.wallets(5)
+    client.post_batch([Movement(points, Decimal(1_000_000), to_wallet_id=wallet) for wallet in wallets])
     pick = random.Random(1)
     movements = []
     for n in range(200):
-        source, target = pick.sample(purses, 2)
+        source, target = pick.sample(wallets, 2)
         sides = [(None, target), (source, None), (source, target)][n % 3]
         movements.append(Movement(points, Decimal(pick.randint(1, 9)), *sides))
     ids = client.post_batch(movements)
-    before = {pair: view.current_balance for pair, view in client.balances(purses).items()}
+    before = {pair: view.current_balance for pair, view in client.balances(wallets).items()}
 
-    tries = [transaction_id for transaction_id in ids for _ in range(2)]
-    pick.shuffle(tries)
-    outcomes = at_once(
-        [lambda transaction_id=transaction_id: client.revert(transaction_id) for transaction_id in tries]
-    )
+    targets = [transaction_id for transaction_id in ids for _ in range(2)]
+    pick.shuffle(targets)
+    outcomes = at_once([lambda target=target: client.revert(target) for target in targets])
 
-    refusals = [
-        transaction_id for transaction_id, outcome in zip(tries, outcomes, strict=True) if outcome == "already-reverted"
-    ]
+    refusals = [target for target, outcome in zip(targets, outcomes, strict=True) if outcome == "already-reverted"]
     reversals = {
-        transaction_id: outcome
-        for transaction_id, outcome in zip(tries, outcomes, strict=True)
-        if outcome != "already-reverted"
+        target: outcome for target, outcome in zip(targets, outcomes, strict=True) if outcome != "already-reverted"
     }
     assert sorted(refusals) == sorted(ids) == sorted(reversals)
     linked = client.ask(
@@ -93,7 +87,7 @@ def test_one_of_two_reverts_of_a_transaction_succeeds(client):
     )
     assert dict(linked) == reversals
     assert before != {pair: Decimal(1_000_000) for pair in before}
-    after = {pair: view.current_balance for pair, view in client.balances(purses).items()}
+    after = {pair: view.current_balance for pair, view in client.balances(wallets).items()}
     assert after == {pair: Decimal(1_000_000) for pair in before}
 
 
@@ -105,8 +99,8 @@ def test_one_of_100_captures_of_a_hold_succeeds(client, kind):
     hold = client.post(Movement(points, Decimal(100), ana, ben if kind == "transfer" else None, manual=True))
     amounts = [Decimal(n % 120 + 1) for n in range(100)]
     random.Random(2).shuffle(amounts)
-    works = [lambda amount=amount: client.capture(points, [(hold, amount)]) for amount in amounts]
-    outcomes = at_once(works, threads=CONNECTIONS)
+    calls = [lambda amount=amount: client.capture(points, [(hold, amount)]) for amount in amounts]
+    outcomes = at_once(calls, threads=CONNECTIONS)
     assert Counter(outcomes) == {None: 1, "not-pending": 99}
     captured = amounts[outcomes.index(None)]
     assert captured <= 100
@@ -123,7 +117,7 @@ def test_a_capture_and_a_release_of_one_hold_restore_the_balance(client):
         before = client.balance(points, ana).current_balance
         hold = client.burn(points, ana, 10, manual=True)
         capture, release = at_once([lambda: client.capture(points, [(hold, None)]), lambda: client.revert(hold)])  # noqa: B023
-        # A release after the capture reverts it: either way the balance is back.
+        # A release after the capture reverts the captured burn: the balance is the same in either order.
         assert isinstance(release, int)
         assert capture in (None, "not-pending")
         after = client.balance(points, ana)
@@ -131,47 +125,45 @@ def test_a_capture_and_a_release_of_one_hold_restore_the_balance(client):
 
 
 @pytest.mark.parametrize("tracked", [False, True])
-def test_a_burn_and_the_revert_of_its_mint_have_one_winner_and_leave_0(client, tracked):
+def test_either_a_burn_or_the_revert_of_its_mint_succeeds_and_leaves_0(client, tracked):
     points = client.account(point_tracking_enabled=tracked)
     (ana,) = client.wallets(1)
-    won = Counter()
     for _ in range(40):
         mint = client.mint(points, ana, 10)
         burn, revert = at_once([lambda: client.burn(points, ana, 10), lambda: client.revert(mint)])  # noqa: B023
         assert [burn, revert].count("insufficient-balance") == 1
         assert client.balance(points, ana).current_balance == 0
-        won["burn" if isinstance(burn, int) else "revert"] += 1
-    assert sum(won.values()) == 40
 
 
-def test_debt_grows_to_the_limit_and_no_further(client):
+def test_burns_at_the_same_time_stop_exactly_at_the_limit_of_debt(client):
     points = client.account(overdraft_limit=50, point_tracking_enabled=True)
     (ana,) = client.wallets(1)
     client.mint(points, ana, 20)
     outcomes = at_once([lambda: client.burn(points, ana, 1, allow_overdraft=True)] * 100, threads=CONNECTIONS)
     refusals = [outcome for outcome in outcomes if not isinstance(outcome, int)]
+    # 20 points and a debt of 50 are enough for 70 of the 100 burns.
     assert refusals == ["overdraft-limit"] * 30
     assert client.balance(points, ana).current_balance == 0
     assert client.balance(points, ana).current_overdraft_balance == 50
 
 
-def test_a_balance_grows_to_its_maximum_and_no_further(client):
+def test_mints_and_transfers_at_the_same_time_stop_exactly_at_the_maximum_balance(client):
     points = client.account(max_balance=50)
     ana, ben = client.wallets(2)
     client.mint(points, ben, 50)
-    works = [lambda: client.mint(points, ana, 3), lambda: client.transfer(points, ben, ana, 1)] * 30
-    outcomes = at_once(works, threads=CONNECTIONS)
+    calls = [lambda: client.mint(points, ana, 3), lambda: client.transfer(points, ben, ana, 1)] * 30
+    outcomes = at_once(calls, threads=CONNECTIONS)
     amounts = [3 if n % 2 == 0 else 1 for n, outcome in enumerate(outcomes) if isinstance(outcome, int)]
     assert {outcome for outcome in outcomes if not isinstance(outcome, int)} == {"balance-limit"}
-    # Of the one that gives 1 there were enough to fill it.
+    # The balance reaches the maximum, because there are enough transfers of 1.
     assert client.balance(points, ana).current_balance == sum(amounts) == 50
 
 
-def test_debt_that_is_repaid_while_it_grows_keeps_to_its_limit(client):
+def test_mints_and_burns_at_the_same_time_keep_the_limit_of_debt(client):
     points = client.account(overdraft_limit=50)
     (ana,) = client.wallets(1)
-    works = [lambda: client.burn(points, ana, 7, allow_overdraft=True), lambda: client.mint(points, ana, 5)] * 50
-    outcomes = at_once(works)
+    calls = [lambda: client.burn(points, ana, 7, allow_overdraft=True), lambda: client.mint(points, ana, 5)] * 50
+    outcomes = at_once(calls)
     burned = sum(isinstance(outcome, int) for outcome in outcomes[::2])
     assert all(isinstance(outcome, int) for outcome in outcomes[1::2])
     balance = client.balance(points, ana)
@@ -179,29 +171,30 @@ def test_debt_that_is_repaid_while_it_grows_keeps_to_its_limit(client):
     assert balance.current_overdraft_balance <= 50
 
 
-def test_no_more_is_minted_than_the_supply(client):
+def test_mints_at_the_same_time_stop_exactly_at_the_maximum_supply(client):
     points = client.account(max_supply=60)
-    purses = client.wallets(8)
-    outcomes = at_once([lambda n=n: client.mint(points, purses[n % 8], 1) for n in range(100)], threads=CONNECTIONS)
+    wallets = client.wallets(8)
+    outcomes = at_once([lambda n=n: client.mint(points, wallets[n % 8], 1) for n in range(100)], threads=CONNECTIONS)
     assert Counter(isinstance(outcome, int) or outcome for outcome in outcomes) == {True: 60, "supply-exceeded": 40}
     assert client.issued(points) == {points: 60}
 
 
 def test_reverts_of_burns_take_from_the_same_supply_as_mints(client):
     points = client.account(max_supply=100)
-    purses = client.wallets(8)
-    client.post_batch([Movement(points, Decimal(10), to_wallet_id=purse) for purse in purses])
-    burns = [client.burn(points, purse, 10) for purse in purses]
-    works = [lambda burn=burn: client.revert(burn) for burn in burns]
-    works += [lambda n=n: client.mint(points, purses[n % 8], 10) for n in range(16)]
-    outcomes = at_once(works)
+    wallets = client.wallets(8)
+    client.post_batch([Movement(points, Decimal(10), to_wallet_id=wallet) for wallet in wallets])
+    burns = [client.burn(points, wallet, 10) for wallet in wallets]
+    calls = [lambda burn=burn: client.revert(burn) for burn in burns]
+    calls += [lambda n=n: client.mint(points, wallets[n % 8], 10) for n in range(16)]
+    outcomes = at_once(calls)
+    # The 8 reverts and 16 mints are of 10 points each, and 100 can be issued.
     assert Counter(isinstance(outcome, int) or outcome for outcome in outcomes) == {True: 10, "supply-exceeded": 14}
     assert client.issued(points) == {points: 100}
 
 
 def test_a_maximum_supply_that_is_set_while_mints_run_holds(client):
     points = client.account()
-    purses = client.wallets(8)
+    wallets = client.wallets(8)
     limited = []
 
     def limit():
@@ -215,19 +208,19 @@ def test_a_maximum_supply_that_is_set_while_mints_run_holds(client):
 
         limited.append(client.run(work))
 
-    works = [lambda n=n: client.mint(points, purses[n % 8], 1) for n in range(160)]
-    works.insert(40, limit)
-    outcomes = at_once(works)
+    calls = [lambda n=n: client.mint(points, wallets[n % 8], 1) for n in range(160)]
+    calls.insert(40, limit)
+    outcomes = at_once(calls)
     minted = sum(isinstance(outcome, int) for outcome in outcomes)
     assert minted == min(limited[0], 160)
     assert client.issued(points) == {points: minted}
 
 
-def test_point_tracking_that_begins_while_points_move_loses_no_point(client):
+def test_point_tracking_that_starts_while_points_move_loses_no_point(client):
     for _ in range(4):
         points = client.account()
-        purses = client.wallets(6)
-        client.post_batch([Movement(points, Decimal(10), to_wallet_id=purse) for purse in purses])
+        wallets = client.wallets(6)
+        client.post_batch([Movement(points, Decimal(10), to_wallet_id=wallet) for wallet in wallets])
 
         def track(points=points):
             def work(db: Connection) -> None:
@@ -239,47 +232,48 @@ def test_point_tracking_that_begins_while_points_move_loses_no_point(client):
 
             client.run(work)
 
-        works = [lambda n=n, points=points, purses=purses: client.mint(points, purses[n % 6], 3) for n in range(40)]
-        works += [lambda n=n, points=points, purses=purses: client.burn(points, purses[n % 6], 1) for n in range(40)]
-        random.Random(3).shuffle(works)
-        works.insert(15, track)
-        outcomes = at_once(works)
+        calls = [lambda n=n, points=points, wallets=wallets: client.mint(points, wallets[n % 6], 3) for n in range(40)]
+        calls += [lambda n=n, points=points, wallets=wallets: client.burn(points, wallets[n % 6], 1) for n in range(40)]
+        random.Random(3).shuffle(calls)
+        calls.insert(15, track)
+        outcomes = at_once(calls)
+        # The outcome of `track`.
         assert outcomes.pop(15) is None
         assert all(isinstance(outcome, int) for outcome in outcomes)
         assert client.verify() == []
-        assert sum(client.balance(points, purse).current_balance for purse in purses) == 60 + 3 * 40 - 40
+        assert sum(client.balance(points, wallet).current_balance for wallet in wallets) == 60 + 3 * 40 - 40
 
 
 def test_transfers_in_opposite_directions_leave_every_balance_at_100(client):
     points = client.account(point_tracking_enabled=True)
-    purses = client.wallets(3)
-    client.post_batch([Movement(points, Decimal(100), to_wallet_id=purse) for purse in purses])
+    wallets = client.wallets(3)
+    client.post_batch([Movement(points, Decimal(100), to_wallet_id=wallet) for wallet in wallets])
     pairs = [(0, 1), (1, 0), (1, 2), (2, 1), (2, 0), (0, 2)]
-    works = [
-        lambda source=source, target=target: client.transfer(points, purses[source], purses[target], 2)
+    calls = [
+        lambda source=source, target=target: client.transfer(points, wallets[source], wallets[target], 2)
         for source, target in pairs * 25
     ]
-    outcomes = at_once(works)
+    outcomes = at_once(calls)
     assert all(isinstance(outcome, int) for outcome in outcomes)
-    assert [client.balance(points, purse).current_balance for purse in purses] == [100, 100, 100]
+    assert [client.balance(points, wallet).current_balance for wallet in wallets] == [100, 100, 100]
 
 
 def test_batches_over_the_same_wallets_in_any_order_all_succeed(client):
     accounts = [client.account(max_supply=100_000), client.account(), client.account(point_tracking_enabled=True)]
-    purses = client.wallets(6)
+    wallets = client.wallets(6)
     pick = random.Random(4)
 
     def batch():
-        order = pick.sample([(account, purse) for account in accounts for purse in purses], 12)
-        outcomes = client.post_batch([Movement(account, Decimal(1), to_wallet_id=purse) for account, purse in order])
+        order = pick.sample([(account, wallet) for account in accounts for wallet in wallets], 12)
+        outcomes = client.post_batch([Movement(account, Decimal(1), to_wallet_id=wallet) for account, wallet in order])
         return all(isinstance(outcome, int) for outcome in outcomes)
 
     assert at_once([batch] * 40, threads=CONNECTIONS) == [True] * 40
-    balances = client.balances(purses).values()
+    balances = client.balances(wallets).values()
     assert sum(view.current_balance for view in balances) == 40 * 12
 
 
-def test_a_key_that_many_send_at_once_is_done_once(client):
+def test_many_mints_with_one_key_at_the_same_time_mint_once(client):
     points = client.account()
     ana, ben = client.wallets(2)
     for n in range(5):
@@ -288,21 +282,22 @@ def test_a_key_that_many_send_at_once_is_done_once(client):
         assert len(set(outcomes)) == 1
         assert isinstance(outcomes[0], int)
         assert client.balance(points, ana).current_balance == 10 * (n + 1)
-    # The wallet is no part of what is locked for a key: the second request under it is refused.
-    works = [lambda n=n: client.mint(points, (ana, ben)[n % 2], 1, system_unique_key="other") for n in range(20)]
-    outcomes = at_once(works)
+    # Two members: the calls for the member of the first one succeed as repetitions, and the others are refused.
+    calls = [lambda n=n: client.mint(points, (ana, ben)[n % 2], 1, system_unique_key="other") for n in range(20)]
+    outcomes = at_once(calls)
     assert Counter(map(type, outcomes)) == {int: 10, str: 10}
     assert {outcome for outcome in outcomes if isinstance(outcome, str)} == {"key-reused"}
-    assert client.balance(points, ana).current_balance + client.balance(points, ben).current_balance == 51
+    assert client.balance(points, ana).current_balance + client.balance(points, ben).current_balance == 5 * 10 + 1
 
 
-def test_what_has_expired_expires_once(client):
+def test_many_burns_after_an_expiry_burn_the_expired_lots_only_once(client):
     points = client.account(point_tracking_enabled=True)
     (ana,) = client.wallets(1)
     for n in range(1, 6):
         client.mint(points, ana, 10, expiration_date=client.now + timedelta(days=n))
     client.mint(points, ana, 10)
     client.now += timedelta(days=3)
+    # Three of the six lots have expired, and 30 points are left.
     outcomes = at_once([lambda: client.burn(points, ana, 1)] * 40, threads=CONNECTIONS)
     assert Counter(isinstance(outcome, int) or outcome for outcome in outcomes) == {
         True: 30,

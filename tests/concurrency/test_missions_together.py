@@ -1,4 +1,4 @@
-"""Missions under many threads: every event counts once, and nothing is achieved more often than allowed."""
+"""Missions during calls of many threads: each event counts once, and no mission is achieved more often than allowed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.builders.tracking import event
 from tests.concurrency.together import together
 
 
-def test_events_of_one_member_count_each_once(shop):
+def test_each_of_many_events_of_one_member_counts_once(shop):
     mission = create(shop, goalCount=7, pointsAccrual=10)
     ana = shop.member()
 
@@ -17,15 +17,16 @@ def test_events_of_one_member_count_each_once(shop):
         return [result for _ in range(count) for result in shop.track(event(ana), event(ana))]
 
     results = [result for batch in together([partial(rounds, 15)] * 2) for result in batch]
-    moves = [result["missions"][0] for result in results]
-    assert sorted(move["newCounter"] for move in moves) == sorted(number % 7 + 1 for number in range(60))
-    assert sorted(move["timesAchieved"] for move in moves if move["achieved"]) == list(range(1, 9))
+    progress = [result["missions"][0] for result in results]
+    # 60 events achieve the goal of 7 eight times, and 4 of them are left.
+    assert sorted(step["newCounter"] for step in progress) == sorted(number % 7 + 1 for number in range(60))
+    assert sorted(step["timesAchieved"] for step in progress if step["achieved"]) == list(range(1, 9))
     assert times_and_count(shop, ana, mission) == (8, 4)
     assert shop.balance(ana) == 80
     shop.check_ledger()
 
 
-def test_32_threads_achieve_exactly_as_often_as_allowed(shop):
+def test_32_events_at_the_same_time_achieve_a_mission_exactly_as_often_as_allowed(shop):
     mission = create(shop, goalCount=2, maxRepetitions=10, pointsAccrual=1)
     daily = create(shop, goalCount=1, repetitionPeriod="daily", periodLimit=3, pointsAccrual=100)
     ana = shop.member()
@@ -36,7 +37,7 @@ def test_32_threads_achieve_exactly_as_often_as_allowed(shop):
     assert sum(row.counted for row in shop.rows("mission_trackings", "counted")) == 20 + 3
 
 
-def test_one_request_that_is_sent_by_many_acts_once(shop):
+def test_one_request_that_many_threads_send_advances_a_mission_once(shop):
     mission = create(shop, goalCount=2, pointsAccrual=5)
     ana = shop.member()
     send = partial(advance, shop, ana, mission["missionId"], 5, systemUniqueKey="card-1")
@@ -46,7 +47,7 @@ def test_one_request_that_is_sent_by_many_acts_once(shop):
     assert shop.balance(ana) == 10
 
 
-def test_counting_and_cancelling_at_once_leave_the_count_of_active_events(shop):
+def test_events_and_cancellations_at_the_same_time_leave_the_count_of_the_active_events(shop):
     mission = create(shop, goalCount=3, pointsAccrual=10)
     ana = shop.member()
     first = shop.track(*(event(ana) for _ in range(12)))
@@ -60,9 +61,10 @@ def test_counting_and_cancelling_at_once_leave_the_count_of_active_events(shop):
             *(partial(shop.track_one, event(ana)) for _ in range(6)),
         ]
     )
-    standing = shop.rows("mission_trackings", "counted, achieved, reversal_loyalty_event_id IS NULL AS stands")
-    achieved = sum(row.achieved for row in standing if row.stands)
-    assert sum(row.counted for row in standing if row.stands) == 12
+    trackings = shop.rows("mission_trackings", "counted, achieved, reversal_loyalty_event_id IS NULL AS active")
+    achieved = sum(row.achieved for row in trackings if row.active)
+    # 12 events, of which 6 are cancelled, and 6 new ones.
+    assert sum(row.counted for row in trackings if row.active) == 12
     assert balance(shop, ana, mission["missionKey"])["timesAchieved"] == achieved
     assert times_and_count(shop, ana, mission)[1] == 3
     assert shop.balance(ana) == 10 * achieved

@@ -1,4 +1,4 @@
-"""Offline allowances that several tills, or several calls of an app, are after at the same moment."""
+"""Offline allowances that several calls of tills, or of an app, create, redeem and cancel at the same time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.concurrency.together import together
 
 @pytest.fixture
 def member(shop):
-    """A member with 100 points on an account that allows allowances of 40."""
+    """A member with 100 points on an account that allows an offline allowance of up to 40."""
     created = shop.organization.created
     body = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False}
     body["offlineAllowance"] = {"enabled": True, "maxAmount": 40}
@@ -38,7 +38,7 @@ def redemption(shop, allowance, request_key=None):
     return partial(shop.integration.request, "POST", "/offline-allowances/redeem", body)
 
 
-def test_20_tills_redeem_one_allowance_once(shop, member):
+def test_only_one_of_20_redemptions_of_an_allowance_succeeds(shop, member):
     allowance = creation(shop, member)().json["offlineAllowance"]
     replies = together([redemption(shop, allowance) for _ in range(20)])
     assert statuses(replies) == {(200, None): 1, (409, "/problems/offline-allowance-redeemed"): 19}
@@ -53,18 +53,18 @@ def test_20_repetitions_of_a_redemption_burn_once(shop, member):
     assert shop.balance(member) == 75
 
 
-def test_20_calls_open_one_allowance(shop, member):
+def test_only_one_of_20_calls_creates_an_allowance(shop, member):
     replies = together([creation(shop, member) for _ in range(20)])
     assert statuses(replies) == {(201, None): 1, (409, "/problems/offline-allowance-limit"): 19}
 
 
-def test_20_repetitions_of_a_creation_open_one_allowance(shop, member):
+def test_20_repetitions_of_a_creation_create_one_allowance(shop, member):
     replies = together([creation(shop, member, "app-12")] * 20)
     assert statuses(replies) == {(201, None): 20}
     assert len({reply.json["offlineAllowance"]["offlineAllowanceKey"] for reply in replies}) == 1
 
 
-def test_a_redemption_and_a_cancellation_have_one_winner(shop, member):
+def test_either_the_redemption_or_the_cancellation_of_an_allowance_succeeds(shop, member):
     for balance in (100, 75, 50):
         allowance = creation(shop, member)().json["offlineAllowance"]
         cancel = f"/offline-allowances/{allowance['offlineAllowanceKey']}/cancel"
@@ -72,10 +72,11 @@ def test_a_redemption_and_a_cancellation_have_one_winner(shop, member):
         assert sorted([redeemed.status, cancelled.status]) == [200, 409]
         if redeemed.status == 409:
             assert shop.balance(member) == balance
+            # The next round begins with 25 points less, as after a redemption.
             shop.give(member, 25, "burn")
 
 
-def test_tills_redeem_one_of_two_allowances_under_one_key(shop, member):
+def test_one_key_redeems_only_one_of_two_allowances(shop, member):
     other = shop.member()
     shop.give(other, 100)
     allowances = [creation(shop, person)().json["offlineAllowance"] for person in (member, other)]

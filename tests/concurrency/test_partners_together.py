@@ -1,4 +1,4 @@
-"""Payment intents of two partners under many threads."""
+"""Payment intents of two partners that many threads send at the same time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def partners(shop):
 
 
 @pytest.mark.parametrize("info", [None, INFO, {**INFO, "loyaltyMemberId": "card-0077"}])
-def test_50_payments_of_one_new_customer_make_one_member(shop, partners, info):
+def test_50_payments_of_one_new_customer_enrol_one_member(shop, partners, info):
     shop.campaign(running(mint(100)), eventType="member-created")
     shop.campaign(running(mint(("=", "payment.total"))), eventType=PAYMENT)
     create_mission(shop, eventType=PAYMENT, goalCount=10, pointsAccrual=1000)
@@ -37,7 +37,7 @@ def test_50_payments_of_one_new_customer_make_one_member(shop, partners, info):
     assert (counts["members"], counts["wallets"], counts["partner_payments"]) == (1, 1, 50)
     member = outcomes[0]["loyaltyMemberId"]
     assert shop.balance(member) == 100 + sum(range(50)) + 5 * 1000
-    # As if one came after the other: every count of the mission once, and all responses agree with what is stored.
+    # The responses are those of payments one after the other: they agree with the progress and balance in the end.
     counters = sorted(outcome["missionsStatus"][0]["newCounter"] for outcome in outcomes)
     assert counters == sorted(number % 10 + 1 for number in range(50))
     account_balances = [outcome["accountBalances"][0] for outcome in outcomes if outcome["accountBalances"]]
@@ -45,7 +45,7 @@ def test_50_payments_of_one_new_customer_make_one_member(shop, partners, info):
     assert max(account_balance["balance"] for account_balance in account_balances) == shop.balance(member)
 
 
-def test_one_payment_id_is_taken_by_one_of_many(shop, partners):
+def test_only_one_of_many_payments_with_one_payment_id_succeeds(shop, partners):
     shop.campaign(running(mint(5)), eventType=PAYMENT)
     members = [shop.member() for _ in range(4)]
     before = footprint(shop)
@@ -63,14 +63,14 @@ def test_one_payment_id_is_taken_by_one_of_many(shop, partners):
     statuses = sorted(reply.status for reply in replies)
     assert statuses == [200] + [409] * 15
     assert {reply.json["type"] for reply in replies if reply.status == 409} == {"/problems/payment-exists"}
-    [won] = [reply.json for reply in replies if reply.status == 200]
+    [accepted] = [reply.json for reply in replies if reply.status == 200]
     after = footprint(shop)
     assert after["partner_payments"] == 1
-    assert after["members"] == before["members"] + won["isNewMember"]
+    assert after["members"] == before["members"] + accepted["isNewMember"]
     assert after["ledger_transactions"] == 1
 
 
-def test_a_customer_who_is_enrolled_in_the_same_moment_is_taken_over(shop, partners):
+def test_a_payment_during_the_enrolment_of_its_customer_does_not_enrol_a_second_member(shop, partners):
     for _ in range(5):
         name = customer()
 
@@ -85,7 +85,7 @@ def test_a_customer_who_is_enrolled_in_the_same_moment_is_taken_over(shop, partn
         assert (status, sum(new)) in ((201, 0), (409, 1))
 
 
-def test_many_new_customers_with_one_government_id_are_one_member(shop, partners):
+def test_only_one_of_many_new_customers_with_one_government_id_is_enrolled(shop, partners):
     def pay(number):
         partner = partners[number % 2]
         body = partner.body(f"customer-{number}", forceUserSubscription=True, memberInfo=INFO)

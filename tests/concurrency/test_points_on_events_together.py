@@ -1,4 +1,4 @@
-"""Points that wait for an event, which several calls and a worker settle at the same moment."""
+"""Points that wait for an event, which several calls and a worker make available or cancel at the same time."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ KILLS = 5
 
 
 class Killed(Exception):
-    """The worker was killed."""
+    """The exception that ends the worker as a kill of its process would."""
 
 
 @pytest.fixture
 def member(shop):
-    """A member, of a shop whose orders give points that wait until they are confirmed."""
+    """A member of a shop whose orders mint points that are available when the order is confirmed."""
     effect = mint(("=", "floor(order.total)"), availableOn={"eventTypes": [CONFIRMED], "cancelAfter": "P1D"})
     shop.campaign(running(effect), eventType=ORDER_CREATED)
     return shop.member()
@@ -41,7 +41,7 @@ def holds(shop, member):
 
 
 def work(engine, shop, moment):
-    """One step of the worker at a moment."""
+    """Run one step of the worker as at a moment."""
     find = partial(organizations.find, organization_id=shop.organization.id)
     return transactions.run(engine, lambda db: expire_next(db, find(db), 0, moment))
 
@@ -51,7 +51,7 @@ def payloads(shop, field):
     return [payload for payload in stored_payloads if field in payload]
 
 
-def test_a_confirmation_and_a_cancellation_at_once_leave_nothing_behind(shop, member):
+def test_a_confirmation_and_a_cancellation_at_the_same_time_leave_no_points(shop, member):
     buy(shop, member, range(10))
     send = [
         partial(shop.track, order(member, None, status, f"order-{number}"))
@@ -65,7 +65,7 @@ def test_a_confirmation_and_a_cancellation_at_once_leave_nothing_behind(shop, me
     assert len(ids) == len(set(ids))
 
 
-def test_a_confirmation_and_the_worker_at_once_settle_each_mint_once(busy_api, shop, member):
+def test_either_a_confirmation_or_the_worker_settles_each_mint(busy_api, shop, member):
     buy(shop, member, range(10))
     later = datetime.now(UTC) + timedelta(days=2)
     confirm = [partial(shop.track, order(member, None, "confirmed", f"order-{number}")) for number in range(10)]
@@ -82,7 +82,7 @@ def test_a_worker_that_is_killed_reports_each_cancellation_once(busy_api, shop, 
     engine, later = busy_api.engine, datetime.now(UTC) + timedelta(days=2)
     other = shop.member()
     buy(shop, member, range(3))
-    # How many statements the work takes is counted with one member, before the other one has any points.
+    # The statements of one step are counted with the points of the first member.
     total = count(engine, lambda: work(engine, shop, later))
     buy(shop, other, range(3, 6))
     for kill in range(KILLS):
@@ -96,7 +96,7 @@ def test_a_worker_that_is_killed_reports_each_cancellation_once(busy_api, shop, 
 
 
 def _work_until(engine, shop, moment, last):
-    """One step of the worker, killed at a statement: its transaction is rolled back."""
+    """Run one step of the worker, which is killed at a statement, so that its transaction is rolled back."""
     remaining = [last]
 
     def kill(*args):

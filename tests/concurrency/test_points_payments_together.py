@@ -1,4 +1,4 @@
-"""Payments with points that several tills are after at the same moment."""
+"""Points payments that several tills create, capture and refund at the same time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.concurrency.together import together
 
 @pytest.fixture
 def member(shop):
-    """A member with 500 points on an account whose points pay, 100 a euro."""
+    """A member with 500 points on an account with which members can pay, at 100 points for a euro."""
     created = shop.organization.created
     body = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False}
     body["redemption"] = {"pointsPerUnit": 100, "currency": "EUR"}
@@ -46,20 +46,20 @@ def test_5_of_20_payments_of_100_points_from_500_succeed(shop, member):
     shop.check_ledger()
 
 
-def test_20_repetitions_of_a_payment_hold_once(shop, member):
+def test_20_repetitions_of_a_payment_create_one_hold(shop, member):
     replies = together([creation(shop, member, request_key="checkout-1")] * 20)
     assert statuses(replies) == {(201, None): 20}
     assert len({reply.text for reply in replies}) == 1
 
 
-def test_example_7_of_captures_at_once_one_succeeds(shop, member):
+def test_only_one_of_20_captures_of_a_payment_succeeds(shop, member):
     payment = creation(shop, member)().json["pointsPayment"]
     replies = together([action(shop, payment, "capture") for _ in range(20)])
     assert statuses(replies) == {(200, None): 1, (409, "/problems/payment-not-held"): 19}
     assert shop.balance(member) == 400
 
 
-def test_20_refunds_give_back_no_more_than_the_payment(shop, member):
+def test_20_refunds_of_100_points_refund_no_more_than_the_payment_of_500(shop, member):
     payment = creation(shop, member, 500)().json["pointsPayment"]
     action(shop, payment, "capture")()
     refunds = [action(shop, payment, "refund", {"points": 100, "systemUniqueKey": key()}) for _ in range(20)]
@@ -68,7 +68,7 @@ def test_20_refunds_give_back_no_more_than_the_payment(shop, member):
     shop.check_ledger()
 
 
-def test_one_of_20_orders_with_one_payment_is_stored(shop, member):
+def test_only_one_of_20_orders_with_one_payment_is_stored(shop, member):
     payment = creation(shop, member, 500)().json["pointsPayment"]
     tender = {"tender": "points", "amount": 5, "pointsPaymentKey": payment["pointsPaymentKey"]}
     bodies = [{"events": [order(member, 5, payments=[tender])]} for _ in range(20)]

@@ -1,4 +1,4 @@
-"""Many threads on one wallet, one key, one supply: as if one call came after the other."""
+"""Calls of many threads with one wallet, key or supply: the results are those of calls one after the other."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ def mover(shop, member, action, amount, **body):
 
 
 @pytest.mark.parametrize("tracked", [False, True])
-def test_64_threads_burn_one_wallet_to_zero_and_no_further(shop, tracked):
+def test_burns_of_64_threads_stop_before_the_balance_is_negative(shop, tracked):
     member = shop.member()
     account = shop.account(pointTrackingEnabled=tracked)["ledgerAccountId"]
     for _ in range(10):
         shop.give(member, 10, ledgerAccountId=account)
     replies = together([mover(shop, member, "burn", 3, ledgerAccountId=account)] * 64)
+    # 33 burns of 3 leave 1 of the 100 points.
     assert statuses(replies) == {(200, None): 33, (409, "/problems/insufficient-balance"): 31}
     assert shop.balance(member, account) == 1
     replies = together([mover(shop, member, "burn", 1, ledgerAccountId=account)] * 8)
@@ -53,12 +54,13 @@ def test_burns_by_events_and_by_calls_share_one_balance(shop):
     answers = together(calls)
     burned = sum(reply.status == 200 for reply in answers[::2])
     spending_events = sum(result["effects"][0]["status"] == "executed" for [result] in answers[1::2])
+    # 16 burns of 3 leave 2 of the 50 points.
     assert burned + spending_events == 16
     assert shop.balance(member) == 2
 
 
 @pytest.mark.parametrize("action", ["mint", "burn"])
-def test_one_key_moves_points_once_and_returns_all_alike(shop, action):
+def test_calls_with_one_key_move_points_once_and_get_the_same_response(shop, action):
     member = shop.member()
     shop.give(member, 100)
     for _ in range(5):
@@ -69,7 +71,7 @@ def test_one_key_moves_points_once_and_returns_all_alike(shop, action):
         assert abs(shop.balance(member) - before) == 5
 
 
-def test_one_key_for_two_members_goes_to_one_of_them(shop):
+def test_one_key_mints_for_only_one_of_8_members(shop):
     members = [shop.member() for _ in range(8)]
     for _ in range(5):
         unique_key = key()
@@ -78,7 +80,7 @@ def test_one_key_for_two_members_goes_to_one_of_them(shop):
     assert sum(shop.balance(member) for member in members) == 25
 
 
-def test_one_key_of_an_event_acts_once_and_returns_all_alike(shop):
+def test_events_with_one_key_act_once_and_get_the_same_response(shop):
     member = shop.member()
     shop.campaign(running(mint(5), spend(1)), maxTransactionsPerMember=100)
     for round_number in range(1, 6):
@@ -90,7 +92,7 @@ def test_one_key_of_an_event_acts_once_and_returns_all_alike(shop):
         assert len(shop.events(member)) == round_number
 
 
-def test_one_key_of_an_event_for_two_members_goes_to_one_of_them(shop):
+def test_one_key_tracks_an_event_of_only_one_of_8_members(shop):
     members = [shop.member() for _ in range(8)]
     shop.campaign(running(mint(5)))
     for _ in range(5):
@@ -103,10 +105,11 @@ def test_one_key_of_an_event_for_two_members_goes_to_one_of_them(shop):
     assert sum(shop.balance(member) for member in members) == 25
 
 
-def test_a_supply_is_issued_to_the_last_point_and_not_beyond(shop):
+def test_the_whole_supply_is_issued_and_no_more(shop):
     account = shop.account(maxSupply=100)
     members = [shop.member() for _ in range(8)]
     calls = [mover(shop, member, "mint", 7, ledgerAccountId=account["ledgerAccountId"]) for member in members * 4]
+    # 14 mints of 7 leave 2 of the 100 points.
     assert statuses(together(calls)) == {(200, None): 14, (409, "/problems/supply-exceeded"): 18}
     calls = [mover(shop, member, "mint", 1, ledgerAccountId=account["ledgerAccountId"]) for member in members]
     assert statuses(together(calls)) == {(200, None): 2, (409, "/problems/supply-exceeded"): 6}
@@ -114,24 +117,25 @@ def test_a_supply_is_issued_to_the_last_point_and_not_beyond(shop):
     assert total == 100
 
 
-def test_a_supply_that_events_and_calls_issue_is_one_supply(shop):
+def test_events_and_calls_issue_from_one_supply(shop):
     account = shop.account(maxSupply=100)
-    number, members = account["ledgerAccountId"], [shop.member() for _ in range(8)]
+    account_id, members = account["ledgerAccountId"], [shop.member() for _ in range(8)]
     shop.campaign(running(mint(7, ledgerAccountKey=account["ledgerAccountKey"])))
     calls = []
     for member in members * 2:
         calls += [
-            mover(shop, member, "mint", 7, ledgerAccountId=number),
+            mover(shop, member, "mint", 7, ledgerAccountId=account_id),
             partial(shop.track, event(member), event(member)),
         ]
     answers = together(calls)
     minted = sum(reply.status == 200 for reply in answers[::2])
-    minted += sum(r["effects"][0]["status"] == "executed" for results in answers[1::2] for r in results)
+    minted += sum(result["effects"][0]["status"] == "executed" for results in answers[1::2] for result in results)
+    # 14 mints of 7 leave 2 of the 100 points, which are not enough for one more.
     assert minted == 14
-    assert sum(shop.balance(member, number) for member in members) == 98
+    assert sum(shop.balance(member, account_id) for member in members) == 14 * 7
 
 
-def test_what_is_burned_of_a_revolving_supply_can_be_issued_again(shop):
+def test_burned_points_of_a_revolving_supply_can_be_issued_again(shop):
     account = shop.account(maxSupply=40)["ledgerAccountId"]
     member = shop.member()
     shop.give(member, 40, ledgerAccountId=account)
@@ -144,7 +148,7 @@ def test_what_is_burned_of_a_revolving_supply_can_be_issued_again(shop):
     assert shop.balance(member, account) == 40 + changes <= 40
 
 
-def test_expired_value_is_burned_once_by_the_first_call(shop):
+def test_expired_points_are_burned_only_by_the_first_of_many_calls(shop):
     account = shop.account(pointTrackingEnabled=True, expiresInMonths=1)["ledgerAccountId"]
     member = shop.member()
     shop.give(member, 10, ledgerAccountId=account)

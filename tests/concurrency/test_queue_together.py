@@ -1,4 +1,4 @@
-"""Several workers on one queue: every event once, and those of a member in the order in which they were accepted."""
+"""Several workers of one queue: each event is evaluated once, and those of a member in the order of acceptance."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tests.builders.tracking import GENERIC, event, order, running
 from tests.concurrency.together import together
 
 
-def in_order(shop, members):
-    """Fails unless every member's events were evaluated in the order in which they were accepted.
+def check_order(shop, members):
+    """Check that the events of each member were evaluated in the order in which they were accepted.
 
-    Each mints one point, so the balance after an event is its number.
+    Each mints one point, so the balance after the n-th event is n.
     """
     rows = shop.rows(
         "events e JOIN ledger_transactions t USING (organization_id, loyalty_event_id)"
@@ -26,17 +26,17 @@ def in_order(shop, members):
         "e.member_id, e.loyalty_event_id, n.updated_balance",
         "e.member_id, e.loyalty_event_id, n.updated_balance",
     )
-    lines = {}
+    member_balances = {}
     for member_id, _, balance in rows:
         if balance is not None:
-            lines.setdefault(member_id, []).append(balance)
-    assert len(lines) == members
-    for line in lines.values():
-        assert line == list(range(1, len(line) + 1))
+            member_balances.setdefault(member_id, []).append(balance)
+    assert len(member_balances) == members
+    for balances in member_balances.values():
+        assert balances == list(range(1, len(balances) + 1))
 
 
-def work_off(shop, workers, **settings):
-    """Let so many workers drain the queue, each until nothing of the organization is left."""
+def drain_together(shop, workers, **settings):
+    """Drain the queue with several workers, each until no event of the organization is left."""
 
     def work():
         drain = drain_of(shop, **settings)
@@ -53,12 +53,12 @@ def test_workers_keep_the_order_of_each_member(shop, batch):
     pick = random.Random(batch)
     for _ in range(3):
         send(shop, *(event(pick.choice(members[: pick.choice([1, 9])])) for _ in range(50)))
-    work_off(shop, 4, queue_batch=batch)
-    in_order(shop, len(members))
+    drain_together(shop, 4, queue_batch=batch)
+    check_order(shop, len(members))
     assert len(shop.rows("ledger_transactions", "1")) == 150
 
 
-def test_events_that_come_meanwhile_keep_the_order_too(shop):
+def test_workers_keep_the_order_of_events_that_are_sent_while_they_work(shop):
     shop.campaign(running(mint(1)), eventType=GENERIC)
     members = [shop.member() for _ in range(3)]
     clients_are_done = threading.Event()
@@ -79,11 +79,12 @@ def test_events_that_come_meanwhile_keep_the_order_too(shop):
         clients_are_done.set()
 
     together([clients, worker, worker])
-    assert len(shop.rows("ledger_transactions", "1")) == 480
-    in_order(shop, len(members))
+    # 6 clients with 8 batches of 10 events.
+    assert len(shop.rows("ledger_transactions", "1")) == 6 * 8 * 10
+    check_order(shop, len(members))
 
 
-def test_synchronous_events_and_workers_do_not_lose_or_repeat_anything(shop):
+def test_workers_and_synchronous_events_share_a_limit_exactly(shop):
     shop.campaign(running(mint(1)), eventType=GENERIC, pointsMonthlyLimitPerMember=60)
     members = [shop.member() for _ in range(3)]
     for _ in range(4):
@@ -93,21 +94,21 @@ def test_synchronous_events_and_workers_do_not_lose_or_repeat_anything(shop):
         for _ in range(10):
             shop.track(*(event(member) for member in members * 3))
 
-    together([lambda: work_off(shop, 2, queue_batch=10), track])
+    together([lambda: drain_together(shop, 2, queue_batch=10), track])
     assert [shop.balance(member) for member in members] == [60] * 3
 
 
-def test_orders_that_are_queued_by_many_at_once_are_created_once(shop):
+def test_an_order_that_many_calls_queue_at_the_same_time_is_created_once(shop):
     shop.campaign(running(mint(1)))
     member = shop.member()
     one = order(member, 5)
     outcomes = together([lambda: send(shop, one)] * 8)
     assert len({outcome[0]["loyaltyEventKey"] for outcome in outcomes}) == 1
-    work_off(shop, 3)
+    drain_together(shop, 3)
     assert len(shop.rows("purchase_orders", "1")) == 1
 
 
-def test_a_member_whose_first_event_waits_delays_no_other_member(shop):
+def test_the_events_of_a_member_after_one_to_be_retried_wait_and_those_of_others_do_not(shop):
     shop.campaign(running(mint(1)), eventType=GENERIC)
     ana, bob = shop.member(), shop.member()
     send(shop, *(event(member) for member in (ana, bob) * 5))
@@ -128,13 +129,13 @@ def test_a_member_whose_first_event_waits_delays_no_other_member(shop):
 
 
 def test_no_event_is_evaluated_by_two_workers(shop):
-    """Count where no key of the ledger would stop the second one."""
+    """Each event gives a discount, because a second mint would be prevented by its key in the ledger."""
     limit = {"scope": "member", "type": "transactions", "period": "total", "limit": 10**6}
     discount = effect("discount", type="percentage", value=5)
     shop.campaign(running(discount), eventType=GENERIC, limitRules=[limit])
     members = [shop.member() for _ in range(4)]
     for _ in range(6):
         send(shop, *(event(member) for member in members * 10))
-    work_off(shop, 4, queue_batch=10)
+    drain_together(shop, 4, queue_batch=10)
     assert [row.used for row in shop.rows("campaign_limit_counters", "used")] == [60] * 4
     assert {row.status for row in shop.rows("events", "status")} == {"success"}

@@ -1,4 +1,4 @@
-"""Referral codes under many threads: limits are used to the last use and not beyond."""
+"""Referral codes that many threads use at the same time: their limits are kept exactly, and no call fails."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def refer(code, member, **more):
     ("limits", "codes", "expected_uses"),
     [({"maxPerCode": 10}, 1, 10), ({"maxPerCode": 4}, 3, 12), ({"maxReferralsPerMember": 10}, 3, 10)],
 )
-def test_a_limit_is_used_to_the_last_use_and_not_beyond(shop, limits, codes, expected_uses):
+def test_uses_at_the_same_time_stop_exactly_at_the_limit(shop, limits, codes, expected_uses):
     friends, ana = Friends(shop, **limits), shop.member()
     ana_codes = [friends.code(ana) for _ in range(codes)]
     guests = [shop.member() for _ in range(THREADS)]
@@ -38,7 +38,7 @@ def test_a_limit_is_used_to_the_last_use_and_not_beyond(shop, limits, codes, exp
     )
 
 
-def test_a_guest_is_rewarded_once_for_a_code(shop):
+def test_many_uses_of_a_code_by_one_guest_are_rewarded_once(shop):
     friends, ana, ben = Friends(shop), shop.member(), shop.member()
     code = friends.code(ana)
     results = together([partial(shop.track_one, refer(code, ben)) for _ in range(THREADS)])
@@ -47,17 +47,18 @@ def test_a_guest_is_rewarded_once_for_a_code(shop):
 
 
 def test_members_who_refer_each_other_never_fail(shop):
-    """Each event locks two members, in all orders at once."""
+    """Each event locks two members, and there is one for each pair in each order."""
     friends = Friends(shop)
     members = [shop.member() for _ in range(6)]
     codes = [friends.code(member) for member in members]
     pairs = [(a, b) for a in range(6) for b in range(6) if a != b]
     results = together([partial(shop.track_one, refer(codes[a], members[b])) for a, b in pairs])
     assert {result["referrals"][0]["status"] for result in results} == {"applied"}
-    assert [shop.balance(member) for member in members] == [5 * 150] * 6
+    # Each member refers five others for 100 points, and is referred by five others for 50.
+    assert [shop.balance(member) for member in members] == [5 * 100 + 5 * 50] * 6
 
 
-def test_cancellations_beside_new_uses_keep_the_limit(shop):
+def test_cancellations_and_new_uses_at_the_same_time_keep_the_limit(shop):
     friends, ana = Friends(shop, maxPerCode=5), shop.member()
     code = friends.code(ana)
     guests = [shop.member() for _ in range(24)]
@@ -69,6 +70,7 @@ def test_cancellations_beside_new_uses_keep_the_limit(shop):
     calls = [partial(cancel, tracked) for tracked in first[:3]]
     calls += [partial(shop.track_one, refer(code, guest)) for guest in guests[5:]]
     answers = together(calls)[3:]
+    # The two uses that are not cancelled, and the new ones.
     uses = 2 + sum(answer["referrals"][0]["status"] == "applied" for answer in answers)
     assert 2 <= uses <= 5
     assert friends.usages() == {code: uses}
@@ -76,10 +78,11 @@ def test_cancellations_beside_new_uses_keep_the_limit(shop):
     assert shop.balance(ana) == 100 * uses
 
 
-def test_one_of_many_gets_a_code(shop):
+def test_only_one_of_many_members_gets_the_same_code(shop):
     friends = Friends(shop)
     members = [friends.member_id(shop.member()) for _ in range(8)]
     for number in range(4):
+        # The call that gets the common code gets its other one too; the others get none.
         bodies = [{"memberId": member, "codes": [f"own-{member}-{number}", f"same-{number}"]} for member in members]
         call = partial(shop.administration.request, "POST", f"{friends.path}/codes")
         replies = together([partial(call, body) for body in bodies])
@@ -91,8 +94,8 @@ def test_one_of_many_gets_a_code(shop):
     assert Counter(reply.status for reply in together([partial(call, body) for body in bodies])) == {201: 1, 409: 7}
 
 
-def test_points_moved_by_request_that_lead_to_referrals_never_fail(shop):
-    """A mint locks its member first; only afterwards it is known that the mint rewards the referrer."""
+def test_mints_by_request_that_lead_to_referrals_never_fail(shop):
+    """A mint locks its member before it is known that it rewards the referrer too, who has to be locked."""
     capped = shop.account(maxSupply=10**9)
     friends = Friends(
         shop,
@@ -106,11 +109,11 @@ def test_points_moved_by_request_that_lead_to_referrals_never_fail(shop):
         chain.append(shop.member(referralCode=friends.code(chain[-1])))
     moves = [partial(shop.give, member, 1, ledgerAccountId=capped["ledgerAccountId"]) for member in chain[1:] * 6]
     together(moves)
-    # Each mint is reported, and so is each reward, up to the member without a referrer.
+    # Each mint is a referral of the member, and so is each reward, up to the member without a referrer.
     assert friends.record()["totalLogs"] == 6 * (4 + 3 + 2 + 1)
 
 
-def test_members_who_are_changed_beside_their_referrers_never_fail(shop):
+def test_updates_of_members_and_of_their_referrers_at_the_same_time_never_fail(shop):
     friends = Friends(shop, eventType="member-updated", maxRedeemsPerReferredMemberPerCode=1000)
     chain = [shop.member()]
     for _ in range(5):

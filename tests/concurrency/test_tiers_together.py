@@ -1,4 +1,4 @@
-"""Tiers of one member moved from many sides at once."""
+"""Tiers of members whom many calls move at the same time."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from tests.concurrency.together import together
 SET = "member-tier-set"
 
 
-def check(shop, ladder, members):
-    """Every member is where the points belong, and what was reported leads there without a gap."""
+def check(shop, schedule, members):
+    """Check that each member has the tier of the balance, and that the reported moves lead to it without gaps."""
     for member in members:
         balance = shop.balance(member)
         highest_tier = max(
             (tier["minRequiredPoints"], name)
-            for name, tier in ladder.tiers.items()
+            for name, tier in schedule.tiers.items()
             if tier["minRequiredPoints"] <= balance
         )
-        assert ladder.of(member) == highest_tier[1]
-        moves = ladder.moves(member)
+        assert schedule.of(member) == highest_tier[1]
+        moves = schedule.moves(member)
         assert [after for _, _, after in moves[:-1]] == [before for _, before, _ in moves[1:]]
-        assert not moves or (moves[0][1], moves[-1][2]) == ("Basic", ladder.of(member))
+        assert not moves or (moves[0][1], moves[-1][2]) == ("Basic", schedule.of(member))
         assert all(before != after for _, before, after in moves)
 
 
 def test_batches_and_calls_that_move_the_same_tiers_leave_no_gaps(shop):
-    ladder = TierSchedule.new(shop, **{f"Tier{n}": 10 * n for n in range(1, 8)})
+    schedule = TierSchedule.new(shop, **{f"Tier{n}": 10 * n for n in range(1, 8)})
     members = [shop.member() for _ in range(6)]
     daily = {"scope": "campaign", "type": "points", "period": "daily", "limit": 10**9}
     shop.campaign(running(mint(7)), eventType=GENERIC, limitRules=[daily])
@@ -52,22 +52,22 @@ def test_batches_and_calls_that_move_the_same_tiers_leave_no_gaps(shop):
             *(partial(gifts, member) for member in members),
         ]
     )
-    check(shop, ladder, members)
+    check(shop, schedule, members)
 
 
-def test_a_tier_is_reached_once(shop):
-    ladder = TierSchedule.new(shop, Gold=50)
+def test_many_events_that_lead_to_a_tier_report_it_once(shop):
+    schedule = TierSchedule.new(shop, Gold=50)
     shop.campaign(running(mint(10)), eventType=GENERIC)
     shop.campaign(running(mint(1000)), eventType=SET)
     for _ in range(3):
         member = shop.member()
         together([partial(shop.track, event(member)) for _ in range(16)])
         assert shop.balance(member) == 16 * 10 + 1000
-        assert ladder.moves(member) == [(SET, "Basic", "Gold")]
+        assert schedule.moves(member) == [(SET, "Basic", "Gold")]
 
 
-def test_transactions_that_are_reported_count_once_against_a_limit_of_all(shop):
-    """Calls that move points lock the limits that count afterwards before the accounts, as events do."""
+def test_transactions_of_calls_and_events_count_once_against_a_limit_of_the_campaign(shop):
+    """Calls lock the limits of the campaigns for their transactions before the accounts, in the order of events."""
     capped = shop.account(maxSupply=10**9)
     TierSchedule.new(shop, Gold=50)
     total = {"scope": "campaign", "type": "transactions", "period": "total", "limit": 20}
@@ -85,36 +85,37 @@ def test_transactions_that_are_reported_count_once_against_a_limit_of_all(shop):
         ]
     together(calls)
     minted = sum(shop.balance(member, capped["ledgerAccountId"]) for member in members)
+    # 3 by each of the 16 calls, and 1 for each transaction up to the limit of 20.
     assert minted == 16 * 3 + 20
 
 
-def test_one_key_sets_a_tier_once_and_returns_all_alike(shop):
-    ladder = TierSchedule.new(shop, Silver=200, Gold=500)
-    member, program = shop.member(), ladder.program["loyaltyProgramKey"]
+def test_calls_with_one_key_set_a_tier_once_and_get_the_same_response(shop):
+    schedule = TierSchedule.new(shop, Silver=200, Gold=500)
+    member, program = shop.member(), schedule.program["loyaltyProgramKey"]
     path = f"/members/{member}/loyalty-programs/{program}/tier"
     for _ in range(3):
-        body = {"loyaltyTierKey": ladder.key("Gold"), "systemUniqueKey": key()}
+        body = {"loyaltyTierKey": schedule.key("Gold"), "systemUniqueKey": key()}
         replies = together([partial(shop.integration.request, "PUT", path, body)] * 12)
         assert {(reply.status, reply.text) for reply in replies} == {(200, replies[0].text)}
     assert len(shop.rows("member_tier_trackings")) == 3
-    assert len(ladder.moves(member)) == 3
+    assert len(schedule.moves(member)) == 3
 
 
-def test_one_key_for_two_members_goes_to_one_of_them(shop):
-    ladder = TierSchedule.new(shop, Gold=500)
-    members, program = [shop.member() for _ in range(8)], ladder.program["loyaltyProgramKey"]
+def test_one_key_sets_the_tier_of_only_one_of_8_members(shop):
+    schedule = TierSchedule.new(shop, Gold=500)
+    members, program = [shop.member() for _ in range(8)], schedule.program["loyaltyProgramKey"]
     for _ in range(3):
-        body = {"loyaltyTierKey": ladder.key("Gold"), "systemUniqueKey": key()}
+        body = {"loyaltyTierKey": schedule.key("Gold"), "systemUniqueKey": key()}
         paths = [f"/members/{member}/loyalty-programs/{program}/tier" for member in members]
         replies = together([partial(shop.integration.request, "PUT", path, body) for path in paths])
         assert Counter(reply.status for reply in replies) == {200: 1, 409: 7}
 
 
-def test_a_tier_set_by_hand_holds_while_points_move(shop):
-    ladder = TierSchedule.new(shop, Silver=20, Gold=500)
+def test_a_tier_set_by_request_is_kept_while_points_move(shop):
+    schedule = TierSchedule.new(shop, Silver=20, Gold=500)
     shop.campaign(running(mint(10)), eventType=GENERIC)
     for _ in range(3):
         member = shop.member()
-        together([*(partial(shop.track, event(member)) for _ in range(12)), partial(ladder.set, member, "Gold")])
-        assert ladder.of(member) == "Gold"
+        together([*(partial(shop.track, event(member)) for _ in range(12)), partial(schedule.set, member, "Gold")])
+        assert schedule.of(member) == "Gold"
         assert shop.balance(member) == 120

@@ -1,4 +1,4 @@
-"""Batches, limits, orders, members and campaigns under many threads."""
+"""Batches, limits, orders, members and campaigns that many threads use and change at the same time."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ def test_batches_that_touch_the_same_members_in_opposite_order_never_fail(shop):
                 assert [effect["status"] for effect in result["effects"]] == ["executed"] * 6
 
     together([partial(rounds, list(turned), 12) for turned in (members, members[::-1])] * 2)
+    # 4 threads with 12 batches, and 4 points in each: 2 for the event of the member and 2 as a sponsor.
     assert [shop.balance(member) for member in members] == [4 * 12 * 4] * 12
 
 
@@ -43,10 +44,12 @@ def test_members_who_sponsor_each_other_never_fail(shop):
     shop.campaign(running(mint(1), mint(1, recipient="sponsor")))
     for _ in range(4):
         together([partial(shop.track_one, event(a, sponsorLoyaltyMemberId=b)) for a, b in ((one, two), (two, one))] * 8)
-    # The eight calls of a pair carry one key: they act once.
+    # The eight calls of a pair have one key and act once; in each of 4 rounds, both members get 2 points.
     assert (shop.balance(one), shop.balance(two)) == (8, 8)
 
 
+# A limit, whether an order may get a part of its points, and the points that the orders get.
+# Each order gives 7 points: without parts, 14 orders get 98 of 100 points, and 9 orders get 63.
 LIMITS = [
     ({"pointsMonthlyLimitPerMember": 100}, True, 100),
     ({"pointsMonthlyLimitPerMember": 100}, False, 98),
@@ -59,10 +62,9 @@ LIMITS = [
 
 
 @pytest.mark.parametrize(("limit", "parts", "total"), LIMITS)
-def test_a_limit_is_used_to_the_last_point_and_not_beyond(shop, limit, parts, total):
-    of_member = "pointsMonthlyLimitPerMember" in limit or "maxTransactionsPerMember" in limit
-    of_member = of_member or limit.get("limitRules", [{}])[0].get("scope") == "member"
-    members = [shop.member()] if of_member else [shop.member() for _ in range(8)]
+def test_orders_at_the_same_time_stop_exactly_at_a_limit(shop, limit, parts, total):
+    [limit_rule] = limit.get("limitRules", [{"scope": "member"}])
+    members = [shop.member() for _ in range(1 if limit_rule["scope"] == "member" else 8)]
     shop.campaign(
         running(WHOLE_DOLLARS),
         eventType="member-purchase-order-created",
@@ -81,7 +83,7 @@ def test_a_limit_is_used_to_the_last_point_and_not_beyond(shop, limit, parts, to
     assert counter_value == (9 if total == 63 else total)
 
 
-def test_effects_use_a_limit_to_the_last_and_cancellations_give_it_back(shop):
+def test_events_stop_exactly_at_a_limit_and_cancellations_release_it(shop):
     members = [shop.member() for _ in range(8)]
     shop.campaign(
         running(effect("discount", type="amount", value=1), mint(2)),
@@ -103,7 +105,7 @@ def test_effects_use_a_limit_to_the_last_and_cancellations_give_it_back(shop):
     again = [partial(shop.track_one, event(members[i % 8])) for i in range(27)]
     answers = together([*cancels, *again])[len(cancels) :]
     later_executed = [answer for answer in answers if answer["effects"][0]["status"] == "executed"]
-    # Events before a cancellation were over the limit; an event after all cancellations gets what remains.
+    # Events before a cancellation were over the limit; events after all cancellations can use the remaining limit.
     assert len(later_executed) <= len(undone)
     last_results = [shop.track_one(event(members[0])) for _ in range(len(undone) - len(later_executed) + 1)]
     statuses = [result["effects"][0]["status"] for result in last_results]
@@ -112,7 +114,7 @@ def test_effects_use_a_limit_to_the_last_and_cancellations_give_it_back(shop):
     assert counters == {("transactions", 11), ("points", 22)}
 
 
-def test_one_external_id_of_two_members_makes_one_order(shop):
+def test_only_one_of_4_members_gets_the_order_with_one_external_id(shop):
     members = [shop.member() for _ in range(4)]
     shop.campaign(running(mint(5)), eventType="member-purchase-order-created")
     for number in range(6):
@@ -129,7 +131,7 @@ def test_one_external_id_of_two_members_makes_one_order(shop):
     assert len(failed) == 18
 
 
-def test_an_order_moves_once_to_one_of_its_next_states(shop):
+def test_an_order_is_either_confirmed_or_rejected_once(shop):
     member = shop.member()
     shop.campaign(running(mint(5)), enabledTopics=["member-purchase-order-confirmed", "member-purchase-order-rejected"])
     for number in range(4):
@@ -141,7 +143,7 @@ def test_an_order_moves_once_to_one_of_its_next_states(shop):
     assert shop.balance(member) == 20
 
 
-def test_one_loyalty_member_id_is_enrolled_once(shop):
+def test_only_one_of_16_calls_enrols_a_loyalty_member_id(shop):
     shop.campaign(running(mint(5)), eventType="member-created")
     for number in range(4):
         name = f"ana-{number}"
@@ -153,14 +155,14 @@ def test_one_loyalty_member_id_is_enrolled_once(shop):
     assert len(shop.rows("members")) == len(shop.rows("wallets")) == 4
 
 
-def test_actions_created_at_once_take_places_of_their_own(shop):
+def test_actions_created_at_the_same_time_get_consecutive_places(shop):
     campaign = shop.campaign()
     path = f"/campaigns/{campaign['campaignId']}/actions"
     answers = together([partial(shop.administration.post, path, running(mint(1)))] * 12)
     assert sorted(answer["action"]["actionIndex"] for answer in answers) == list(range(12))
 
 
-def test_a_changed_campaign_holds_for_every_event_that_begins_after_the_change(shop):
+def test_a_changed_campaign_applies_to_all_events_sent_after_the_change(shop):
     members = [shop.member() for _ in range(6)]
     campaign = shop.campaign(running(mint(1)))
     path = f"/campaigns/{campaign['campaignId']}/actions/{campaign['actions'][0]['actionId']}"
@@ -168,11 +170,11 @@ def test_a_changed_campaign_holds_for_every_event_that_begins_after_the_change(s
 
     def purchases(member):
         while not changes_are_done.is_set():
-            least = stored_amounts[-1]
+            minimum = stored_amounts[-1]
             [result] = shop.track(event(member))
             minted = [effect["params"][0]["value"] for effect in result["effects"]]
-            if result["status"] != "success" or len(minted) != 1 or minted[0] < least:
-                faults.append((least, result))
+            if result["status"] != "success" or len(minted) != 1 or minted[0] < minimum:
+                faults.append((minimum, result))
 
     def changes():
         try:
@@ -186,7 +188,7 @@ def test_a_changed_campaign_holds_for_every_event_that_begins_after_the_change(s
     assert faults == []
 
 
-def test_an_account_that_begins_to_track_points_under_load_tracks_all_of_them(shop):
+def test_an_account_that_starts_to_track_points_while_they_move_tracks_all_of_them(shop):
     accounts = [shop.account() for _ in range(4)]
     member_of = {account["ledgerAccountId"]: [shop.member() for _ in range(4)] for account in accounts}
     shop.campaign(*(running(mint(1, ledgerAccountKey=account["ledgerAccountKey"])) for account in accounts))
@@ -214,5 +216,6 @@ def test_an_account_that_begins_to_track_points_under_load_tracks_all_of_them(sh
     for account in accounts:
         for member in member_of[account["ledgerAccountId"]]:
             balance = shop.balance(member, account["ledgerAccountId"])
+            # The burn is refused if the lots of the member do not hold the whole balance.
             if balance:
                 shop.give(member, balance, "burn", ledgerAccountId=account["ledgerAccountId"])

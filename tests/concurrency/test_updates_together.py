@@ -1,4 +1,4 @@
-"""Updates of one record at the same moment: each changes what it names, and none undoes another."""
+"""Updates of one record at the same time: each changes the fields that it names, and none undoes another."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ MISSION = {"name": "One", "eventType": "member-generic-event", "maxRepetitions":
 PROGRAM = {"name": "One", "code": "one", "active": True, "maxPerCode": 9, "eventType": "member-created"}
 ACCOUNT = {"name": "One", "active": True, "isRevolving": False, "chainSyncEnabled": False}
 
-
+# Fields with a value and with the value that empties them.
 FIELDS = {"description": ("A", None), "tags": (["x"], []), "customAttributes": ({"a": 1}, {})}
-OF_ACCOUNT = {"alias": ("a", None), "formatString": ("b", None), "expiresInMonths": (3, None)}
-"""Fields with a value and with nothing."""
+ACCOUNT_FIELDS = {"alias": ("a", None), "formatString": ("b", None), "expiresInMonths": (3, None)}
 
 
 @pytest.mark.parametrize(
@@ -29,11 +28,11 @@ OF_ACCOUNT = {"alias": ("a", None), "formatString": ("b", None), "expiresInMonth
         ("ledgerAccount", "ledgerAccountId", "/ledgers/{ledger}/accounts", ACCOUNT),
     ],
 )
-def test_updates_of_one_record_at_once_all_last(shop, name, key, path, body):
+def test_updates_of_one_record_at_the_same_time_are_all_kept(shop, name, key, path, body):
     administration = shop.administration
     path = path.format(ledger=shop.organization.created.ledger_id)
     record = administration.post(path, body)[name]
-    fields = OF_ACCOUNT if name == "ledgerAccount" else FIELDS
+    fields = ACCOUNT_FIELDS if name == "ledgerAccount" else FIELDS
     put = partial(administration.put, f"{path}/{record[key]}")
     for _ in range(3):
         together(partial(put, {**body, field: value}) for field, (value, _) in fields.items())
@@ -44,7 +43,7 @@ def test_updates_of_one_record_at_once_all_last(shop, name, key, path, body):
         assert {field: last[field] for field in fields} == {field: nothing for field, (_, nothing) in fields.items()}
 
 
-def test_two_who_write_a_new_document_at_once_both_last(shop):
+def test_two_calls_that_create_one_document_at_the_same_time_are_both_kept(shop):
     documents = Content.of(shop.organization)
     body = {"attrs": {"a": 1}, "status": "draft"}
     for _ in range(5):

@@ -1,4 +1,4 @@
-"""Users of the same organization changed from many sides at once."""
+"""Users of one organization whom many calls change at the same time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.concurrency.together import together
 
 @pytest.fixture(autouse=True)
 def quick_hashes(monkeypatch):
-    """Argon2, unchanged but for its cost."""
+    """Hash passwords with a low cost, so that the tests are quick."""
     monkeypatch.setattr(passwords, "_HASHER", PasswordHasher(time_cost=1, memory_cost=64))
 
 
@@ -28,7 +28,7 @@ def administrators(users):
     return [result for result in results if result["active"] and result["organizations"][0]["isAdmin"]]
 
 
-def test_administrators_who_take_each_other_away_leave_one(users):
+def test_calls_that_together_remove_all_administrators_leave_one(users):
     key = users.group(isAdmin=True)["permissionGroupKey"]
     people = [users.person(isAdmin=True) for _ in range(4)]
     people += [users.person(permissionGroupKeys=[key]) for _ in range(2)]
@@ -56,7 +56,7 @@ def test_administrators_who_take_each_other_away_leave_one(users):
     assert administrators(users)
 
 
-def test_a_group_is_deleted_once_and_never_with_users(users):
+def test_a_permission_group_is_deleted_once_and_never_while_it_has_users(users):
     for _ in range(3):
         key, ana = users.group()["permissionGroupKey"], users.person()
         joining = {"isAdmin": False, "roles": [], "permissionGroupKeys": [key]}
@@ -73,7 +73,7 @@ def test_a_group_is_deleted_once_and_never_with_users(users):
         assert renamed.status in (200, 404)
 
 
-def test_two_who_demote_each_other_do_not_both_succeed(users):
+def test_only_one_of_two_administrators_who_demote_each_other_succeeds(users):
     for _ in range(3):
         ana, bob = (users.person(isAdmin=True) for _ in range(2))
         hers, his = (users.by(users.token(person)) for person in (ana, bob))
@@ -87,17 +87,17 @@ def test_two_who_demote_each_other_do_not_both_succeed(users):
         assert sorted(reply.status for reply in replies) == [200, 403]
 
 
-def test_an_address_becomes_one_user(users):
+def test_an_address_that_many_calls_add_becomes_one_user(users):
     emails = [address() for _ in range(5)]
     answers = together([partial(users.surface.post, "/users/bulk-add", {"emails": emails}, expect=200)] * 8)
     assert sum(answer["summary"]["succeeded"] for answer in answers) == 5
     assert users.surface.get("/users", search="@corner")["totalCount"] == 5
 
 
-def test_a_client_id_is_given_once(users):
+def test_only_one_of_8_calls_creates_a_user_with_one_client_id(users):
     user = users.create()
     users.surface.delete(f"/users/{user['userId']}")
-    body = {**{name: user[name] for name in ("name", "nickname", "profilePictureUrl", "authClientId")}}
+    body = {name: user[name] for name in ("name", "nickname", "profilePictureUrl", "authClientId")}
     body |= {"active": True, "isSystemAdmin": False, "pendingProvisioning": False, "isAdmin": False, "roles": []}
     replies = together([partial(users.surface.request, "POST", "/users", body)] * 8)
     assert sorted(reply.status for reply in replies) == [201] + [409] * 7

@@ -1,4 +1,4 @@
-"""Calls that start at the same moment."""
+"""Calls that start at the same time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from domain.problems import Conflict
 
 
 def together(calls: Iterable[Callable[[], Any]]) -> list[Any]:
-    """Make the calls at once, each in its own thread; return their results in order, or raise the first exception."""
+    """Make the calls in threads that start at the same time; return their results in order, or raise an exception."""
     pending: Sequence[Callable[[], Any]] = list(calls)
     answers: list[Any] = [None] * len(pending)
     failures: list[BaseException] = []
@@ -36,7 +36,7 @@ def together(calls: Iterable[Callable[[], Any]]) -> list[Any]:
 
 
 def outcome(call: Callable[[], Any]) -> str:
-    """What became of a call: the slug of its refusal, or "done"."""
+    """Make a call; return the slug of its refusal, or "done"."""
     try:
         call()
     except Conflict as refusal:
@@ -45,11 +45,11 @@ def outcome(call: Callable[[], Any]) -> str:
 
 
 def outcomes(calls: Iterable[Callable[[], Any]], threads: int = 32) -> Counter[str]:
-    """What became of calls that many threads make: how often each refusal, or "done"."""
+    """Make calls in many threads; count the slugs of their refusals, and "done"."""
     with ThreadPoolExecutor(threads) as pool:
         return Counter(pool.map(outcome, calls))
 
 
 def race(*calls: Callable[[], Any]) -> tuple[str, ...]:
-    """What became of calls that start at the same moment, in order."""
+    """Make calls that start at the same time; return the slug of each refusal or "done", in order."""
     return tuple(together([lambda call=call: outcome(call) for call in calls]))
