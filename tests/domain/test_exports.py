@@ -35,4 +35,4 @@ def test_the_rows_of_a_complete_export_expire_after_a_week(status, expires):
 
 
 def test_a_job_without_progress_for_two_minutes_counts_as_abandoned():
-    assert ABANDONED.total_seconds() == 120
+    assert ABANDONED_AFTER.total_seconds() == 120

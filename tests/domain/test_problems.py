@@ -24,7 +24,7 @@ def test_a_fault_is_a_sentence(detail, sentence):
 
 
 def test_the_body_of_a_fault_lacks_fields_without_a_value():
-    assert FieldFault("Red", pointer="/a").as_member() == {"detail": "Red.", "pointer": "/a"}
+    assert FieldFault("Red", pointer="/a").as_element() == {"detail": "Red.", "pointer": "/a"}
     placed_fault = FieldFault("Red", parameter="p", code="c", start=0, end=3)
     assert placed_fault.as_element() == {"detail": "Red.", "parameter": "p", "code": "c", "start": 0, "end": 3}
 

@@ -500,7 +500,7 @@ def run(engine, **profile):
 @pytest.fixture(autouse=True)
 def few_lots_at_first(monkeypatch):
     """Read only two lots of a wallet at first, so that wallets with a few lots already need more."""
-    monkeypatch.setattr(lots, "_LOTS_AT_FIRST", 2)
+    monkeypatch.setattr(lots, "_FIRST_LIMIT", 2)
 
 
 def test_the_ledger_after_random_steps_equals_the_model(engine):

@@ -25,7 +25,7 @@ def near(at, *moments, cooldown="PT24H", zone=UTC):
     applications = Applications(
         Application(CAMPAIGN_ID, MEMBER_ID, event_id, moment) for event_id, moment in enumerate(moments)
     )
-    return applications.too_near(CAMPAIGN_ID, MEMBER_ID, at, duration_of(cooldown), zone)
+    return applications.last_within_cooldown(CAMPAIGN_ID, MEMBER_ID, at, duration_of(cooldown), zone)
 
 
 @pytest.mark.parametrize(
@@ -46,12 +46,12 @@ def test_the_last_moment_is_reported_and_other_campaigns_and_members_do_not_coun
     assert near(NOON, NOON - SECOND, NOON + SECOND, NOON - 2 * SECOND) == NOON + SECOND
     other_campaign, other_member = Application(2, MEMBER_ID, 1, NOON), Application(CAMPAIGN_ID, 8, 2, NOON)
     applications = Applications([other_campaign, other_member])
-    assert applications.too_near(CAMPAIGN_ID, MEMBER_ID, NOON, duration_of("PT1H"), UTC) is None
+    assert applications.last_within_cooldown(CAMPAIGN_ID, MEMBER_ID, NOON, duration_of("PT1H"), UTC) is None
     event_id = 3
     applications.add(Application(CAMPAIGN_ID, MEMBER_ID, event_id, NOON))
-    assert applications.too_near(CAMPAIGN_ID, MEMBER_ID, NOON, duration_of("PT1H"), UTC) == NOON
+    assert applications.last_within_cooldown(CAMPAIGN_ID, MEMBER_ID, NOON, duration_of("PT1H"), UTC) == NOON
     applications.remove(event_id)
-    assert applications.too_near(CAMPAIGN_ID, MEMBER_ID, NOON, duration_of("PT1H"), UTC) is None
+    assert applications.last_within_cooldown(CAMPAIGN_ID, MEMBER_ID, NOON, duration_of("PT1H"), UTC) is None
 
 
 def test_days_are_those_of_the_calendar_and_hours_are_exact():

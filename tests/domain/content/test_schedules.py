@@ -29,7 +29,7 @@ def test_an_hour_is_open_if_the_local_time_is_in_a_window(schedule, zone, at):
         window["day"] == local.isoweekday() and window["fromHour"] <= local.hour <= window["toHour"]
         for window in schedule
     )
-    hour_now = open_hours_now([zone], at)[zone]
+    hour_now = hours_of_week_now([zone], at)[zone]
     assert (hour_now in open_hours({"timezone": zone, "schedule": schedule})) == naive
 
 
