@@ -20,8 +20,8 @@ DISCOUNT = Decimal("7.5")
 def splitting(request, monkeypatch):
     """Split counters when many transactions wait for them, or at once if each part can hold one count."""
     if request.param == "from the beginning":
-        monkeypatch.setattr(counters, "_WAITS", 0)
-        monkeypatch.setattr(counters, "_COUNTS_OF_PART", 1)
+        monkeypatch.setattr(counters, "_WAITS_BEFORE_SPLIT", 0)
+        monkeypatch.setattr(counters, "_MIN_COUNTS_OF_PART", 1)
 
 
 def limits(shop, campaign):

@@ -32,8 +32,8 @@ def api(settings):
 def splitting(request, monkeypatch):
     """Counters in one row, or split from the first count on as far as their parts hold one count."""
     if request.param == "parts":
-        monkeypatch.setattr(counters, "_WAITS", 0)
-        monkeypatch.setattr(counters, "_COUNTS_OF_PART", 1)
+        monkeypatch.setattr(counters, "_WAITS_BEFORE_SPLIT", 0)
+        monkeypatch.setattr(counters, "_MIN_COUNTS_OF_PART", 1)
 
 
 @dataclass

@@ -23,7 +23,7 @@ class Terminal(io.StringIO):
 def impatient(monkeypatch):
     """Show progress at once instead of after two seconds."""
     monkeypatch.setattr(progress, "_DELAY_SECONDS", 0.0)
-    monkeypatch.setattr(progress, "_SECOND", 0.01)
+    monkeypatch.setattr(progress, "_REDRAW_SECONDS", 0.01)
 
 
 def _wait_for(terminal, text):
@@ -102,7 +102,7 @@ def test_the_bar_of_an_import_is_shown_only_if_it_is_long(monkeypatch, is_long):
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
     monkeypatch.setattr(progress, "_DELAY_SECONDS", 0.0 if is_long else 60.0)
-    monkeypatch.setattr(import_file, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(import_file, "_PROGRESS_SECONDS", 0.0)
 
     class EndlessImporter:
         def __init__(self, *_):
