@@ -159,8 +159,7 @@ def test_the_page_has_the_figures_of_conformance():
     assert f"passes {passed} of {total:,} conformance tests" in section
     assert (
         f"Of the {len(supported_outcomes)} tests that use only what the language has, "
-        f"{sum(o.passed for o in supported_outcomes)} pass"
-        in section
+        f"{sum(o.passed for o in supported_outcomes)} pass" in section
     )
     assert f"on {SYNTAX['parsing'][0]} of {SYNTAX['parsing'][1]} texts" in section
     assert f"of {TYPES[0]} of {TYPES[1]} expressions" in section
