@@ -247,10 +247,10 @@ PHRASE = re.compile(rf"\b(?:{'|'.join(PHRASES)})\b", re.IGNORECASE)
 ALLOWED_PHRASES = {
     "domain": 28,
     "handlers": 10,
-    "persistence": 9,
+    "persistence": 6,
     "openapi": 7,
-    "docs": 17,
-    "tests": 56,
+    "docs": 15,
+    "tests": 55,
     "bench": 6,
 }
 ENDINGS = {"docs": "*.md", "openapi": "*.yaml"}
