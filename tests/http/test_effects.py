@@ -36,7 +36,12 @@ def test_the_catalogue_is_listed_by_id(organization, administration):
         assert sorted(result["supportedEventTypes"].values()) == sorted(BUILT_IN_EVENT_TYPES)
         assert result["supportedEventTypes"]["MemberPurchaseOrderCreated"] == "member-purchase-order-created"
         assert administration.get(f"/effects/{result['effectId']}") == {"effect": result}
+
+
+def test_the_catalogue_describes_the_parameters_of_each_effect(administration):
+    catalogue = administration.get("/effects")
     params = {result["effectId"]: result["params"] for result in catalogue["results"]}
+    assert list(params["mint-points"][0]) == ["id", "label", "type", "defaultValue", "isOptional"]
     assert [tuple(param.values()) for param in params["mint-points"]] == [
         ("amount", "Amount", "decimal", None, False),
         ("ledgerAccountKey", "Ledger account", "string", None, True),
@@ -49,7 +54,6 @@ def test_the_catalogue_is_listed_by_id(organization, administration):
         ("availableRounding", "Rounding of availability", "string", None, True),
         ("availableOn", "Available on an event", "map<string, dyn>", None, True),
     ]
-    assert list(params["mint-points"][0]) == ["id", "label", "type", "defaultValue", "isOptional"]
     assert [param["id"] for param in params["burn-points"]] == [
         "amount",
         "ledgerAccountKey",
@@ -98,4 +102,5 @@ def test_the_catalogue_can_be_ordered_and_paged(administration):
 
 def test_an_unknown_effect_is_not_found(administration):
     assert administration.get("/effects/give-cake", expect=404)["type"] == "/problems/not-found"
+    # An id of an effect has no spaces.
     administration.get("/effects/Mint%20points", expect=400)

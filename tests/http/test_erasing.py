@@ -13,8 +13,8 @@ from tests.builders.person import NAME, WORD, event, live, order, traces
 from tests.builders.queue import drain
 from tests.builders.tracking import Shop
 
-# Where the member occurs before the erasing, as a proof that the test looks in the right places.
-EVERYWHERE = {
+# The tables in which the member occurs before the erasing, as a proof that `traces` finds the member.
+TABLES_WITH_THE_MEMBER = {
     "audit_log",
     "badge_trackings",
     "coupon_lots",
@@ -79,7 +79,7 @@ def figures_of(organization, history):
 
 def test_no_trace_is_left_in_the_whole_database(api, erased_history):
     _, history = erased_history
-    assert history["before"] == EVERYWHERE
+    assert history["before"] == TABLES_WITH_THE_MEMBER
     assert traces(api.engine) == {}
 
 
@@ -91,37 +91,43 @@ def test_every_figure_is_unchanged_and_the_books_are_consistent(erased_history):
         assert verify(db, organization.id) == []
 
 
-EMPTY = "UPDATE audit_log SET changes = NULL, salt = NULL, reason = NULL WHERE organization_id = :o AND {0}"
-ERASED = "SELECT audit_log_id FROM audit_log WHERE organization_id = :o AND salt IS NULL"
-# An entry about no member, an entry about another one, and all entries.
-OTHERS = ("operation_id = 'createBadge'", "entity_type = 'member' AND member_ids <> ARRAY[CAST(:m AS bigint)]", "true")
+EMPTY_ENTRIES = "UPDATE audit_log SET changes = NULL, salt = NULL, reason = NULL WHERE organization_id = :o AND {0}"
+FIND_EMPTY_ENTRIES = "SELECT audit_log_id FROM audit_log WHERE organization_id = :o AND salt IS NULL"
+# Conditions for entries about no member, for entries about another member, and for all entries.
+ENTRIES_TO_KEEP = (
+    "operation_id = 'createBadge'",
+    "entity_type = 'member' AND member_ids <> ARRAY[CAST(:m AS bigint)]",
+    "true",
+)
 
 
-@pytest.mark.parametrize("condition", OTHERS)
-def test_the_database_refuses_to_empty_entries_once_a_member_was_erased(erased_history, condition):
+@pytest.mark.parametrize("condition", ENTRIES_TO_KEEP)
+def test_the_database_refuses_to_empty_entries_except_by_erasing_a_member(erased_history, condition):
     organization, history = erased_history
     parameters = {"o": organization.id, "m": history["ana"]["memberId"]}
     with organization.api.engine.connect() as db:
-        assert db.execute(text(EMPTY.format(condition)), parameters).rowcount
+        assert db.execute(text(EMPTY_ENTRIES.format(condition)), parameters).rowcount
         # Citus reports only that a node could not commit.
         with pytest.raises(DBAPIError, match=r"emptied only by erasing a member|could not commit"):
             db.commit()
 
 
 @pytest.mark.undistributed
-@pytest.mark.parametrize("condition", OTHERS)
-def test_entries_that_somebody_empties_once_a_member_was_erased_are_found(erased_history, condition):
+@pytest.mark.parametrize("condition", ENTRIES_TO_KEEP)
+def test_verify_finds_entries_that_were_emptied_without_erasing_a_member(erased_history, condition):
     organization, history = erased_history
     parameters = {"o": organization.id, "m": history["ana"]["memberId"]}
-    emptied = text(EMPTY.format(f"salt IS NOT NULL AND ({condition})") + " RETURNING audit_log_id")
+    emptied = text(EMPTY_ENTRIES.format(f"salt IS NOT NULL AND ({condition})") + " RETURNING audit_log_id")
     with organization.api.engine.connect() as db:
+        # The triggers that would refuse the change do not run for a replica.
         db.execute(text("SET LOCAL session_replication_role = replica"))
-        erasing_ids = db.execute(text(ERASED), parameters).scalars().all()
+        erasing_ids = db.execute(text(FIND_EMPTY_ENTRIES), parameters).scalars().all()
         ids = db.execute(emptied, parameters).scalars().all()
         if condition == "true":
             # Without the entry about the erasing, nothing lists the entries that it emptied.
             ids += erasing_ids
         findings = [finding for finding in verify(db, organization.id) if "is empty" in finding]
+    # verify returns at most 50 findings of one kind.
     assert {int(finding.split("entry ")[1].split(":")[0]) for finding in findings[:50]} <= set(ids)
     assert len(findings) == min(len(ids), 50)
 
@@ -135,12 +141,12 @@ def test_the_entry_about_the_erasing_lists_the_entries_that_it_emptied(erased_hi
         rows = db.execute(empty, {"o": organization.id}).all()
     [entry] = organization.administration.get("/audit-log", operationId="eraseMember")["results"]
     assert entry["changes"]["erasedEntries"] == {"from": None, "to": [row.audit_log_id for row in rows]}
-    # One is about the member whose enrolment named a code.
+    # One of these entries is about the member who was enrolled with a code of the erased member.
     assert len([row for row in rows if history["ana"]["memberId"] not in row.member_ids]) == 1
 
 
 @pytest.mark.undistributed
-def test_emptied_entries_that_the_erasing_does_not_list_are_found(erased_history):
+def test_verify_finds_emptied_entries_that_the_entry_about_the_erasing_does_not_list(erased_history):
     organization, _ = erased_history
     unlisted = """
         UPDATE audit_log SET changes = '{"isErased": {"from": null, "to": true}}'
@@ -149,7 +155,7 @@ def test_emptied_entries_that_the_erasing_does_not_list_are_found(erased_history
     with organization.api.engine.connect() as db:
         db.execute(text("SET LOCAL session_replication_role = replica"))
         assert db.execute(text(unlisted), {"o": organization.id}).rowcount == 1
-        erasing_ids = db.execute(text(ERASED), {"o": organization.id}).scalars().all()
+        erasing_ids = db.execute(text(FIND_EMPTY_ENTRIES), {"o": organization.id}).scalars().all()
         assert (
             len([finding for finding in verify(db, organization.id) if "is empty" in finding]) == len(erasing_ids) > 1
         )
@@ -212,7 +218,7 @@ def test_messages_about_the_member_are_deleted_except_the_last(erased_history):
     assert member_deliveries[0]["payload"]["data"]["record"]["loyaltyMemberId"] == history["answer"]["loyaltyMemberId"]
 
 
-def test_the_old_id_is_free_for_a_new_member_whom_old_tokens_do_not_reach(api):
+def test_a_new_member_can_have_the_erased_id_and_old_tokens_remain_invalid(api):
     organization = api.organization()
     old = organization.member("free-again")
     token = organization.member_token("free-again")
@@ -235,9 +241,7 @@ def test_the_code_by_which_a_member_was_referred_is_erased(api):
     organization = api.organization()
     history = live(organization)
     cleo = organization.integration.get("/members/cleo-9")["loyaltyMember"]
-    bought = {
-        **event("member-purchase-order-created", payload={"order": {**order(), "referralCode": f"{WORD}-friend"}})
-    }
+    bought = event("member-purchase-order-created", payload={"order": {**order(), "referralCode": f"{WORD}-friend"}})
     loyalty_event = {**bought, "loyaltyMemberId": "cleo-9"}
     organization.integration.post("/events/track", {"events": [loyalty_event]}, expect=200)
     codes = text(

@@ -8,6 +8,7 @@ from handlers.services.unit_of_work import evaluation
 from tests.builders.campaigns import mint
 from tests.builders.tracking import Shop, event, running
 
+# Compares each number of the payload with each other one until it finds the same.
 RULE = "event.payload.numbers.all(n, event.payload.numbers.exists(m, m == n))"
 NUMBERS = list(range(100))
 RULE_WITHOUT_PAYLOAD = f"{NUMBERS}.all(n, {NUMBERS}.exists(m, m == n))"
@@ -23,14 +24,15 @@ def test_rules_fail_once_the_time_of_a_call_is_used_up(shop, monkeypatch):
     shop.campaign(running(mint(10), rule=RULE))
     member = shop.member()
 
-    def track_two():
+    def count_errors_of_two_events():
         results = shop.track(event(member, payload=PAYLOAD), event(member, payload=PAYLOAD))
         return [len(result["errors"]) for result in results]
 
-    assert track_two() == [0, 0]
+    assert count_errors_of_two_events() == [0, 0]
     assert shop.balance(member) == 20
+    # A call has no time left for expressions.
     monkeypatch.setattr(evaluation, "_call_seconds", 0.0)
-    assert track_two() == [1, 1]
+    assert count_errors_of_two_events() == [1, 1]
     assert shop.balance(member) == 20
 
 
@@ -43,4 +45,5 @@ def test_minting_limits_the_time_of_all_rules_that_its_transactions_cause(shop, 
     assert rewarded_balance > 1
     monkeypatch.setattr(evaluation, "_call_seconds", 0.0)
     shop.give(member, 1)
+    # Only the minted point: the rule of the campaign fails.
     assert shop.balance(member) == rewarded_balance + 1

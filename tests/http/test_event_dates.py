@@ -20,7 +20,8 @@ from tests.builders.referrals import Friends
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import ORDER_CREATED, Shop, order, running, spend
 
-LONG_AGO = 500
+# The event happened so many days before the present.
+DAYS_AGO = 500
 ROLLING = {"basis": "earned", "period": "rolling", "months": 12}
 
 
@@ -31,7 +32,7 @@ class Store:
     shop: Shop
     clock: clocks.Clock
     stars: dict[str, Any]
-    ladder: TierSchedule
+    tiers: TierSchedule
     code: str
     members: list[str]
 
@@ -43,7 +44,7 @@ class Store:
 @pytest.fixture
 def store(organization, monkeypatch):
     shop, clock = Shop(organization), clocks.installed(monkeypatch)
-    clock.wait(days=-LONG_AGO)
+    clock.wait(days=-DAYS_AGO)
     stars = shop.account(pointTrackingEnabled=True, expiresInMonths=36)
     to_stars = {"ledgerAccountKey": stars["ledgerAccountKey"]}
     book = CouponBooks(organization).make(type="codeless", assignmentRequiredPoints=2, requiredPointsConfig=to_stars)
@@ -60,8 +61,8 @@ def store(organization, monkeypatch):
     create(shop, eventType=ORDER_CREATED, goalCount=1, pointsAccrual=11)
     friends = Friends(shop, eventType=ORDER_CREATED)
     members = [shop.member(), shop.member()]
-    ladder = TierSchedule.new(shop, ROLLING, Silver=10)
-    return Store(shop, clock, stars, ladder, friends.code(members[1]), members)
+    tiers = TierSchedule.new(shop, ROLLING, Silver=10)
+    return Store(shop, clock, stars, tiers, friends.code(members[1]), members)
 
 
 def long_ago(store):
@@ -75,23 +76,23 @@ def text_of(moment):
 
 def capture(store, one):
     [result] = store.shop.track(one, executionMode="captureOnly")
-    store.clock.wait(days=LONG_AGO)
+    store.clock.wait(days=DAYS_AGO)
     store.shop.administration.post(f"/events/{result['loyaltyEventKey']}/evaluate", expect=200)
 
 
 def queue(store, one):
     send(store.shop, one)
-    store.clock.wait(days=LONG_AGO)
+    store.clock.wait(days=DAYS_AGO)
     drain(store.shop)
 
 
 def track(store, one):
-    store.clock.wait(days=LONG_AGO)
+    store.clock.wait(days=DAYS_AGO)
     store.shop.track_one(one)
 
 
 def track_batch(store, one):
-    store.clock.wait(days=LONG_AGO)
+    store.clock.wait(days=DAYS_AGO)
     others = [order(store.shop.member(), 1) for _ in range(2)]
     results = store.shop.track(others[0], one, others[1])
     assert [result["status"] for result in results] == ["success"] * 3
@@ -100,11 +101,11 @@ def track_batch(store, one):
 def track_in_the_past(store, one):
     """Track the event in the past, when it happened."""
     store.shop.track_one(one)
-    store.clock.wait(days=LONG_AGO)
+    store.clock.wait(days=DAYS_AGO)
 
 
 DATED_BY_EVENT, DATED_BY_ORDER, UNDATED = "event", "order", None
-WAYS = [
+WAYS_TO_SEND = [
     (track_in_the_past, UNDATED),
     *((way, dated) for way in (track, track_batch, capture, queue) for dated in (DATED_BY_EVENT, DATED_BY_ORDER)),
     (capture, UNDATED),
@@ -112,7 +113,7 @@ WAYS = [
 ]
 
 
-@pytest.mark.parametrize(("way", "dated"), WAYS)
+@pytest.mark.parametrize(("way", "dated"), WAYS_TO_SEND)
 def test_all_effects_of_an_event_have_its_date(store, way, dated):
     shop, date = store.shop, long_ago(store)
     [buyer, friend] = store.members
@@ -120,8 +121,9 @@ def test_all_effects_of_an_event_have_its_date(store, way, dated):
     if dated is not UNDATED:
         (one if dated == DATED_BY_EVENT else one["payload"]["order"])["externalEventDate"] = text_of(date)
     way(store, one)
-    # The balances: what the effects moved, the mission, and both sides of the referral.
+    # Stars: minted, burned, and the price of the coupon.
     assert shop.balance(buyer, store.stars["ledgerAccountId"]) == 30 - 5 - 2
+    # Points: minted, the reward of the mission, and the rewards of both sides of the referral.
     assert shop.balance(buyer) == 30 + 11 + 50
     assert shop.balance(friend) == 100
     # The transactions, and the expiry of what they minted.
@@ -134,21 +136,21 @@ def test_all_effects_of_an_event_have_its_date(store, way, dated):
     assert near(expiries[0], date.replace(year=date.year + 3))
     # The day of the reports.
     assert read_reports(shop, date) == (30 + 11 + 50 + 100, 1)
-    # The period of tiers: a rolling year does not reach back to it.
-    assert store.ladder.of(buyer) == "Basic"
-    # The limit of that day is used up, but not that of today.
+    # The event lies before the rolling year whose points count for tiers.
+    assert store.tiers.of(buyer) == "Basic"
+    # The limit of 60 points is used up for the day of the event, but not for today.
     again = store.order(externalEventDate=text_of(date))
     assert [result["status"] for result in shop.track_one(again)["effects"]][:2] == ["skipped", "skipped"]
     today = store.order(externalEventDate=text_of(datetime.now(UTC)))
     assert [result["status"] for result in shop.track_one(today)["effects"]][:2] == ["executed", "executed"]
-    assert store.ladder.of(buyer) == "Silver"
+    assert store.tiers.of(buyer) == "Silver"
     shop.check_ledger()
     with shop.engine.connect() as db:
         assert verify_reports(db, shop.organization.id) == []
 
 
 def near(moment, date):
-    """True if the moment is the date, or shortly after it, as in a call made then."""
+    """True if the moment is within an hour of the date: a call made at the date takes some time."""
     return abs(moment - date) < timedelta(hours=1)
 
 

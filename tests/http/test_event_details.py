@@ -1,4 +1,4 @@
-"""Payloads and results of events, returned if `include` asks for them."""
+"""Payloads and results of events, returned if `include` names them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def member(shop):
     return shop.member()
 
 
-def lists(shop, member, **query):
-    """The member's events as each surface lists them."""
+def event_lists(shop, member, **query):
+    """The member's events as each surface event_lists them."""
     member_id = shop.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"]
     return [
         shop.integration.get(f"/members/{member}/events", **query)["results"],
@@ -33,9 +33,9 @@ def lists(shop, member, **query):
 def test_lists_contain_the_payloads_and_results_that_are_requested(shop, member):
     generic_result = shop.track_one(event(member, payload={"note": ["rain", 1.25, None]}))
     order_result = shop.track_one(order(member, 9, "created", "order-7"))
-    for listed in lists(shop, member):
+    for listed in event_lists(shop, member):
         assert all("payload" not in loyalty_event and "result" not in loyalty_event for loyalty_event in listed)
-    for listed in lists(shop, member, include="payload,result"):
+    for listed in event_lists(shop, member, include="payload,result"):
         assert [loyalty_event["result"] for loyalty_event in listed[:2]] == [order_result, generic_result]
         assert [loyalty_event["payload"] for loyalty_event in listed[:2]] == [
             {"order": {"externalId": "order-7", "total": 9}},
@@ -43,10 +43,10 @@ def test_lists_contain_the_payloads_and_results_that_are_requested(shop, member)
         ]
         assert listed[2]["eventType"] == "member-created"
         assert listed[2]["payload"] == {}
-    for listed in lists(shop, member, include="result", eventType=GENERIC):
+    for listed in event_lists(shop, member, include="result", eventType=GENERIC):
         [only] = listed
         assert (only["result"], "payload" in only) == (generic_result, False)
-    for listed in lists(shop, member, include="payload"):
+    for listed in event_lists(shop, member, include="payload"):
         assert all("payload" in loyalty_event and "result" not in loyalty_event for loyalty_event in listed)
 
 
@@ -66,12 +66,12 @@ def test_an_event_returns_its_payload_on_request(shop, member):
 
 def test_a_queued_event_has_a_payload_and_no_result(shop, member):
     [queued_event] = send(shop, event(member, payload={"note": "rain"}))
-    for listed in lists(shop, member, include="payload,result", eventType=GENERIC):
+    for listed in event_lists(shop, member, include="payload,result", eventType=GENERIC):
         [waiting] = listed
         assert (waiting["status"], waiting["payload"]) == ("pending", {"note": "rain"})
         assert "result" not in waiting
     drain(shop)
-    for listed in lists(shop, member, include="payload,result", eventType=GENERIC):
+    for listed in event_lists(shop, member, include="payload,result", eventType=GENERIC):
         assert listed[0]["result"] == outcome(shop, queued_event)["result"]
 
 

@@ -36,7 +36,7 @@ def expiring(clock, points, member="ana"):
 
 
 def test_lots_that_expire_together_are_one_amount(clock, ana):
-    """Example 10."""
+    # The first quarter after 12 months ends on 31 March 2026 in Madrid, the second one on 30 June.
     points = Points.new(clock.organization, expiresInMonths=12, expiryRounding="quarter")
     points.mint(ana, 100)
     points.mint(ana, 250)
@@ -77,6 +77,7 @@ def test_an_inactive_balance_is_shown_as_expiring_entirely(clock, ana):
     clock.advance("2025-03-11T09:00:00Z")
     points.mint(ana, 10)
     points.mint(ana, 1, countsAsActivity=False)
+    # 5 months after the first mint the 100 expire, 10 days later the 11.
     assert expiring(clock, points) == (100, "2025-08-01T08:00:00Z", {"2025-08": 111})
     idle = Points.new(clock.organization, expirationPolicies=[policy])
     idle.mint(ana, 7)
@@ -113,7 +114,8 @@ def test_months_add_up_to_the_balance_whether_or_not_the_job_has_run(clock, ana,
             id=clock.organization.id,
         )
         before = expiring(clock, points), points.balance(ana), shop.balance("ana", points.account_id)
-        assert sum(before[0][2].values()) == before[1] == before[2]
+        (_, _, amounts_by_month), wallet_balance, member_balance = before
+        assert sum(amounts_by_month.values()) == wallet_balance == member_balance
         clock.advance(f"{month}-{day}T09:00:01Z")
         assert (expiring(clock, points), points.balance(ana), shop.balance("ana", points.account_id)) == before
     assert points.verify() == []

@@ -26,7 +26,6 @@ def lots_of(points, wallet):
 
 class TestRounding:
     def test_points_of_a_quarter_expire_together(self, clock):
-        """Example 1."""
         points = Points.new(clock.organization, expiresInMonths=12, expiryRounding="quarter")
         ana = points.wallet()
         points.mint(ana, 100)
@@ -40,14 +39,14 @@ class TestRounding:
         assert points.verify() == []
 
     def test_the_date_of_the_event_counts_and_the_zone_of_the_account(self, clock):
-        """Examples 2 and 3: the zone of the account is not that of the organization."""
+        # Midnight on 1 September in New York; the organization is in Madrid.
         points = Points.new(clock.organization, expiresInMonths=12, expiryRounding="month", timezone="America/New_York")
         ana = points.wallet()
         points.mint(ana, 100, externalEventDate="2024-09-01T03:59:59Z")
         points.mint(ana, 10, externalEventDate="2024-09-01T04:00:00Z")
         assert lots_of(points, ana) == {"2025-09-01T04:00:00Z": 100, "2025-10-01T04:00:00Z": 10}
 
-    def test_years_begin_with_their_first_month(self, clock):
+    def test_an_expiry_year_begins_with_the_configured_month(self, clock):
         points = Points.new(clock.organization, expiresInMonths=1, expiryRounding="year", expiryYearStartMonth=4)
         ana = points.wallet()
         points.mint(ana, 100)
@@ -62,7 +61,7 @@ class TestRounding:
         shop.track_one(order("ana"))
         assert lots_of(points, member["ledgerWalletId"]) == {"2025-05-05T05:05:05Z": 10}
 
-    def test_lots_that_exist_keep_their_expiry(self, clock):
+    def test_a_changed_rounding_does_not_change_existing_lots(self, clock):
         points = Points.new(clock.organization, expiresInMonths=12)
         ana = points.wallet()
         points.mint(ana, 100)
@@ -96,8 +95,9 @@ class TestTiers:
 
     @pytest.fixture
     def points(self, clock, tiers):
-        longer = [{"loyaltyTierKey": tiers.key("Gold"), "months": 24}]
-        return Points.new(clock.organization, expiresInMonths=12, tierExpirations=longer)
+        """An account whose points live for 12 months, or 24 if they were earned in the tier Gold."""
+        of_gold = [{"loyaltyTierKey": tiers.key("Gold"), "months": 24}]
+        return Points.new(clock.organization, expiresInMonths=12, tierExpirations=of_gold)
 
     def test_the_lifetime_of_points_depends_on_the_tier_in_which_they_were_earned(self, clock, shop, tiers, points):
         ana = clock.organization.member("ana")["ledgerWalletId"]
@@ -105,6 +105,7 @@ class TestTiers:
         tiers.set("ana", "Gold")
         points.mint(ana, 2)
         clock.advance("2025-02-11T09:00:00Z")
+        # Without a name: the tier is unassigned.
         tiers.set("ana")
         assert lots_of(points, ana) == {"2026-02-10T09:00:00Z": 1, "2027-02-10T09:00:00Z": 2}
         points.mint(ana, 4)
@@ -163,8 +164,11 @@ class TestTiers:
 
 class TestReverts:
     @pytest.fixture
-    def burn_of_the_past(self, clock):
-        """An account, a wallet, and a burn of 80 of a lot of 100 that has expired since: `burn_of_the_past(30)`."""
+    def burn_then_expire(self, clock):
+        """Burn 80 of 100 points and let all lots expire: `burn_then_expire(30)` for 30 restored days.
+
+        Returns the account, the wallet and the id of the burn.
+        """
 
         def make(days):
             points = Points.new(clock.organization, expiresInMonths=1, restoredExpiryDays=days)
@@ -178,18 +182,16 @@ class TestReverts:
 
         return make
 
-    def test_points_returned_to_an_expired_lot_expire_at_once(self, burn_of_the_past):
-        """Example 11."""
-        points, ana, burn = burn_of_the_past(0)
+    def test_points_returned_to_an_expired_lot_expire_at_once(self, burn_then_expire):
+        points, ana, burn = burn_then_expire(0)
         points.revert(burn)
         assert points.balance(ana) == 0
         assert points.verify() == []
 
-    def test_points_returned_to_an_expired_lot_live_for_the_configured_days(self, clock, burn_of_the_past):
-        """Example 11, with days."""
-        points, ana, burn = burn_of_the_past(30)
+    def test_points_returned_to_an_expired_lot_live_for_the_configured_days(self, clock, burn_then_expire):
+        points, ana, burn = burn_then_expire(30)
         points.revert(burn)
-        # Summer time began in between: it is 11:00 in Madrid on both days.
+        # 30 days after the revert; summer time began in between, so that it is 11:00 in Madrid on both days.
         assert lots_of(points, ana) == {"2025-04-13T09:00:00Z": 80}
         points.move(ana, None, 30)
         clock.advance("2025-04-13T08:59:59Z")
@@ -198,7 +200,7 @@ class TestReverts:
         assert points.balance(ana) == 0
         assert points.verify() == []
 
-    def test_unexpired_lots_get_their_part_back(self, clock):
+    def test_a_revert_returns_points_to_lots_that_have_not_expired(self, clock):
         points = Points.new(clock.organization, expiresInMonths=1, restoredExpiryDays=30)
         ana = points.wallet()
         points.mint(ana, 50)
@@ -207,12 +209,13 @@ class TestReverts:
         burn = points.move(ana, None, 70)[0]["ledgerTransactionId"]
         clock.advance("2025-03-14T10:00:00Z")
         points.revert(burn)
+        # The 50 of the expired lot live for 30 days from the revert.
         assert lots_of(points, ana) == {"2025-03-20T09:00:00Z": 50, "2025-04-13T09:00:00Z": 50}
         assert points.verify() == []
 
     @pytest.mark.parametrize("moment", ["2025-04-01T10:00:00Z", "2025-05-01T10:00:00Z"])
     def test_a_reverted_mint_takes_only_its_own_points(self, clock, moment):
-        """Of 7 points 5 expire; 2 are burned, given back, and expire in April. 30 others are of another mint."""
+        """5 of 7 points expire; 2 are burned, returned, and expire on 13 April. The 30 points are of another mint."""
         points = Points.new(clock.organization, expiresInMonths=1, restoredExpiryDays=30)
         ana = points.wallet()
         mint = points.mint(ana, 7)

@@ -14,12 +14,12 @@ from tests.builders.exports import exported
 from tests.builders.points import Points
 from tests.builders.test_clocks import Clock
 from tests.builders.tracking import GENERIC, Shop, event, running
-from tests.http.test_inactivity import END, Program
+from tests.http.test_inactivity import END_OF_QUARTER, Program
 
 START = "2025-01-31T12:00:00Z"
-FOREVER = {"until": "2030-01-01T00:00:00Z"}
-# After the end of the balance by inactivity.
-MOMENT = datetime(2026, 7, 1, 12, tzinfo=UTC)
+LONG = {"until": "2030-01-01T00:00:00Z"}
+# After the moment at which the balance of a `Program` expires by inactivity.
+AFTER_INACTIVITY = datetime(2026, 7, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -34,6 +34,8 @@ def points(clock):
 
 
 class Member:
+    """A member with points of one account."""
+
     def __init__(self, clock, points, name="ana") -> None:
         self.clock, self.points = clock, points
         self.member = clock.organization.member(name)
@@ -41,6 +43,7 @@ class Member:
 
     @property
     def lots(self):
+        """The available amounts by their moments of expiry."""
         lots = self.points.wallet_of(self.wallet, include="lots")["lots"]
         return {lot["expiresAt"]: lot["available"] for lot in lots["expiring"]}
 
@@ -62,32 +65,34 @@ def ana(clock, points):
 
 
 def extend(points, key="apology-1", expect=200, **body):
+    """Extend points of the account; with the same key and body, return the state of the earlier extension."""
     values = {"ledgerAccountId": points.account["ledgerAccountId"], "systemUniqueKey": key, **body}
     return points.organization.administration.post("/expiry-extensions", values, expect=expect)
 
 
-def extension(lots, amount):
+def completed(lots, amount):
+    """The response of an extension that has extended this number of lots, with this amount in sum."""
     return {"lots": lots, "amount": amount, "status": "done"}
 
 
 class TestLots:
-    def test_months_count_from_each_lots_own_expiry(self, points, ana):
+    def test_months_are_added_to_the_expiry_of_each_lot(self, points, ana):
         ana.mint(100)
         ana.mint(30, expirationDate="2025-11-30T00:00:00Z")
-        assert extend(points, memberId=ana.id, months=3) == extension(2, 130)
+        assert extend(points, memberId=ana.id, months=3) == completed(2, 130)
         assert ana.lots == {"2026-02-28T00:00:00Z": 30, "2026-04-30T12:00:00Z": 100}
         assert points.verify() == []
 
     def test_until_shortens_no_lot(self, points, ana):
         ana.mint(100)
         ana.mint(30, expirationDate="2025-11-30T00:00:00Z")
-        assert extend(points, memberId=ana.id, until="2025-12-24T00:00:00Z") == extension(1, 30)
+        assert extend(points, memberId=ana.id, until="2025-12-24T00:00:00Z") == completed(1, 30)
         assert ana.lots == {"2025-12-24T00:00:00Z": 30, "2026-01-31T12:00:00Z": 100}
 
     def test_an_extension_revives_no_expired_lot(self, clock, points, ana):
         ana.mint(100)
         clock.advance("2026-01-31T12:00:00Z")
-        assert extend(points, memberId=ana.id, months=3) == extension(0, 0)
+        assert extend(points, memberId=ana.id, months=3) == completed(0, 0)
         assert points.balance(ana.wallet) == 0
 
     def test_an_extended_lot_expires_at_its_new_end(self, clock, points, ana):
@@ -106,8 +111,8 @@ class TestLots:
         points.move(ana.wallet, None, 10)
         burn = points.rows(include="lots")[0]
         [lot] = burn["lots"]["consumed"]
-        assert extend(points, ledgerLotIds=[lot["ledgerLotId"]], **FOREVER) == extension(1, 20)
-        assert ana.lots == {"2026-01-31T12:00:00Z": 100, FOREVER["until"]: 20}
+        assert extend(points, ledgerLotIds=[lot["ledgerLotId"]], **LONG) == completed(1, 20)
+        assert ana.lots == {"2026-01-31T12:00:00Z": 100, LONG["until"]: 20}
 
     def test_a_repeated_request_extends_once(self, points, ana):
         ana.mint(100)
@@ -118,10 +123,10 @@ class TestLots:
 
     def test_a_dry_run_changes_nothing(self, points, ana):
         ana.mint(100)
-        assert extend(points, memberId=ana.id, months=1, dryRun=True) == extension(1, 100)
+        assert extend(points, memberId=ana.id, months=1, dryRun=True) == completed(1, 100)
         assert ana.lots == {"2026-01-31T12:00:00Z": 100}
         assert len(points.rows()) == 1
-        assert extend(points, memberId=ana.id, months=1) == extension(1, 100)
+        assert extend(points, memberId=ana.id, months=1) == completed(1, 100)
 
     def test_an_extension_is_in_the_timeline_and_the_audit_log(self, points, ana):
         ana.mint(100)
@@ -162,7 +167,7 @@ class TestWholeAccount:
         assert ana.lots == {"2026-01-31T12:00:00Z": 100}
         while extend_running(api.engine):
             pass
-        assert extend(points, months=1) == extension(2, 150)
+        assert extend(points, months=1) == completed(2, 150)
         assert (ana.lots, ben.lots) == ({"2026-02-28T12:00:00Z": 100}, {"2026-02-28T12:00:00Z": 50})
         assert points.verify() == []
 
@@ -171,7 +176,7 @@ class TestWholeAccount:
         assert extend(points, months=1, dryRun=True)["status"] == "running"
         while extend_running(api.engine):
             pass
-        assert extend(points, months=1, dryRun=True) == extension(1, 100)
+        assert extend(points, months=1, dryRun=True) == completed(1, 100)
         assert ana.lots == {"2026-01-31T12:00:00Z": 100}
         assert len(points.rows()) == 1
 
@@ -189,11 +194,13 @@ class TestWholeAccount:
         )
         while extend_running(api.engine):
             pass
-        assert extend(other_points, months=1) == extension(1, 50)
+        assert extend(other_points, months=1) == completed(1, 50)
         assert bea.lots == {"2026-02-28T12:00:00Z": 50}
 
     def test_extensions_are_applied_in_the_order_of_their_requests(self, points, ana, api):
         ana.mint(100)
+        # The 15th of January, February, March of 2027, each followed by one more month: in any other order, more
+        # months would be added after the last date.
         for number in range(3):
             extend(points, key=f"until-{number}", until=f"2027-0{number + 1}-15T00:00:00Z")
             extend(points, key=f"months-{number}", months=1)
@@ -211,14 +218,14 @@ class TestWholeAccount:
             assert extend(points, months=1) == {"lots": lots, "amount": 10 * lots, "status": "running"}
         while extend_running(api.engine):
             pass
-        assert extend(points, months=1) == extension(3, 30)
+        assert extend(points, months=1) == completed(3, 30)
 
-    def test_an_advance_of_the_clock_extends_first(self, clock, points, ana):
+    def test_an_advance_of_the_clock_completes_extensions_before_it_expires_points(self, clock, points, ana):
         ana.mint(100)
         extend(points, months=1)
         clock.advance("2026-02-01T00:00:00Z")
         assert points.balance(ana.wallet) == 100
-        assert extend(points, months=1) == extension(1, 100)
+        assert extend(points, months=1) == completed(1, 100)
 
 
 class TestInactivity:
@@ -233,18 +240,18 @@ class TestInactivity:
         [member] = program.clock.organization.administration.get("/members")["results"]
         return extend(program.points, memberId=member["memberId"], **body)
 
-    def test_the_extended_date_is_a_floor(self, program):
-        assert self.extend(program, until="2026-12-31T00:00:00Z") == extension(1, 500)
+    def test_activity_after_an_extension_can_only_prolong_it(self, program):
+        assert self.extend(program, until="2026-12-31T00:00:00Z") == completed(1, 500)
         assert program.lots == {"2026-12-31T00:00:00Z": 500}
         program.clock.advance("2026-02-20T10:00:00Z")
         program.buy(10)
         assert program.lots == {"2027-03-31T22:00:00Z": 510}
 
-    def test_extended_points_outlive_the_rest(self, program):
-        assert self.extend(program, until="2028-01-01T00:00:00Z") == extension(1, 500)
+    def test_extended_points_outlive_points_that_were_not_extended(self, program):
+        assert self.extend(program, until="2028-01-01T00:00:00Z") == completed(1, 500)
         program.buy(10)
-        assert program.lots == {END: 10, "2028-01-01T00:00:00Z": 500}
-        program.clock.advance(END)
+        assert program.lots == {END_OF_QUARTER: 10, "2028-01-01T00:00:00Z": 500}
+        program.clock.advance(END_OF_QUARTER)
         assert program.balance == 500
         assert program.lots == {"2028-01-01T00:00:00Z": 500}
         program.points.move(program.wallet, None, 100)
@@ -262,7 +269,7 @@ class TestInactivity:
         program.clock.advance("2026-08-01T00:00:00Z")
         assert program.balance == 0
         rows = [(row["transactionType"], row["amount"], row["externalEventDate"]) for row in program.points.rows()[:2]]
-        assert rows == [("burn", 500, "2026-08-01T00:00:00Z"), ("burn", 10, END)]
+        assert rows == [("burn", 500, "2026-08-01T00:00:00Z"), ("burn", 10, END_OF_QUARTER)]
 
     def test_an_extension_is_no_activity(self, program):
         program.clock.advance("2026-06-30T10:00:00Z")
@@ -296,7 +303,7 @@ class TestEffect:
         assert points.verify() == []
 
     @pytest.mark.parametrize(
-        "params", [{}, {"months": 1, "until": FOREVER["until"]}, {"months": 0}, {"months": 1.5}, {"until": START}]
+        "params", [{}, {"months": 1, "until": LONG["until"]}, {"months": 0}, {"months": 1.5}, {"until": START}]
     )
     def test_an_action_that_cannot_extend_is_refused(self, clock, points, params):
         shop = Shop(clock.organization)
@@ -306,9 +313,9 @@ class TestEffect:
 
 
 class TestReads:
-    """All reads of lots extended under inactivity, before and after the expiry of the rest is posted."""
+    """Reads of a balance with extended lots, before and after the expiry of its other lots is posted."""
 
-    def reads(self, program):
+    def read_all(self, program):
         administration = program.clock.organization.administration
         [member] = administration.get("/members")["results"]
         member = administration.get(f"/members/{member['memberId']}", include="expiring")["loyalMember"]
@@ -319,9 +326,16 @@ class TestReads:
             toDate="2026-07-01",
         )["results"]
         of_account = [day["amount"] for day in days if day["ledgerAccountId"] == program.points.account_id]
-        rows = [json.loads(line) for line in exported(program.clock.organization, "balances", now=MOMENT)]
+        rows = [json.loads(line) for line in exported(program.clock.organization, "balances", now=AFTER_INACTIVITY)]
         in_file = [(row["amount"], row["expiresAt"]) for row in rows if row["amount"]]
-        return program.balance, program.lots, balance["balance"], balance["expiring"]["next"], of_account, in_file
+        return {
+            "wallet": program.balance,
+            "lots": program.lots,
+            "member": balance["balance"],
+            "next expiry": balance["expiring"]["next"],
+            "daily balances": of_account,
+            "export": in_file,
+        }
 
     def test_all_reads_return_the_same_lots(self, api):
         program = Program(Clock.new(api, "2025-05-20T10:00:00Z"))
@@ -332,19 +346,19 @@ class TestReads:
         # The clock advances without the job.
         program.points.change(
             "UPDATE organizations SET clock_now = :now WHERE organization_id = :id",
-            now=MOMENT,
+            now=AFTER_INACTIVITY,
             id=program.clock.organization.id,
         )
-        before = self.reads(program)
-        assert before == (
-            500,
-            {"2027-02-01T00:00:00Z": 500},
-            500,
-            {"amount": 500, "expiresAt": "2027-02-01T00:00:00Z"},
-            [510, 500],
-            [(500, "2027-02-01T00:00:00Z")],
-        )
+        before = self.read_all(program)
+        assert before == {
+            "wallet": 500,
+            "lots": {"2027-02-01T00:00:00Z": 500},
+            "member": 500,
+            "next expiry": {"amount": 500, "expiresAt": "2027-02-01T00:00:00Z"},
+            "daily balances": [510, 500],
+            "export": [(500, "2027-02-01T00:00:00Z")],
+        }
         expire_points(api.engine, program.clock.organization.id)
-        assert self.reads(program) == before
+        assert self.read_all(program) == before
         assert program.history()[-1] == ("burn", 10, "Expired")
         assert program.points.verify() == []

@@ -13,8 +13,9 @@ from tests.builders.points import SETTINGS, Points
 from tests.builders.test_clocks import Clock
 from tests.builders.tracking import Shop, order, running
 
-# Points that are minted on 1 March 2025 in Madrid live until 1 April 2026, 00:00 there.
-START, APRIL, EXPIRED_AT = "2025-03-01T09:00:00Z", "2026-03-31T22:00:00Z", "2026-03-31T22:00:00Z"
+START = "2025-03-01T09:00:00Z"
+# Points that are minted in Madrid in March 2025 expire 12 months later, at the end of the month.
+EXPIRED_AT = "2026-03-31T22:00:00Z"
 MONTHLY = {"expiresInMonths": 12, "expiryRounding": "month"}
 NOTICES = {"daysBefore": [30, 7, 1]}
 TYPES = ("points-expiring", "points-expired")
@@ -63,6 +64,7 @@ class ExpiringPoints:
         )
 
     def run_job(self):
+        """Report what is due; returns the number of notices."""
         return report_expiring(self.clock.organization.api.engine, self.clock.organization.id)
 
 
@@ -81,7 +83,7 @@ def program(clock):
 
 class TestNotices:
     def test_one_advance_reports_notices_and_the_expiry_at_their_moments(self, program):
-        """Example 3 of the test clock: 10:00 in Madrid on 2, 25 and 31 March, and 1 April."""
+        """The notices are reported at 10:00 in Madrid on 2, 25 and 31 March, the expiry at the start of 1 April."""
         trigger = {"triggerKey": "app", "name": "App", "type": "WebHook", "active": True}
         settings = {"url": "https://hooks.invalid/app", "eventTypes": list(TYPES)}
         program.clock.organization.administration.post("/triggers", {**trigger, "settings": settings})
@@ -105,11 +107,13 @@ class TestNotices:
         key = program.points.account["ledgerAccountKey"]
         rows = program.shop.rows("events", "event_type, payload, external_event_date", "loyalty_event_id")
         payloads = [(row.payload, row.external_event_date) for row in rows if row.event_type in TYPES]
-        assert payloads[0] == ({"ledgerAccountKey": key, "amount": 400, "expiresAt": APRIL, "daysBefore": 30}, None)
-        assert payloads[-1] == ({"ledgerAccountKey": key, "amount": 400, "expiredAt": APRIL}, None)
+        assert payloads[0] == (
+            {"ledgerAccountKey": key, "amount": 400, "expiresAt": EXPIRED_AT, "daysBefore": 30},
+            None,
+        )
+        assert payloads[-1] == ({"ledgerAccountKey": key, "amount": 400, "expiredAt": EXPIRED_AT}, None)
 
     def test_each_notice_has_the_amount_that_would_still_expire(self, program):
-        """Example 9: 150 are spent on the 20th."""
         program.clock.advance("2026-03-20T09:00:00Z")
         program.burn("ana", 150)
         program.clock.advance("2026-04-01T09:00:00Z")
@@ -120,14 +124,13 @@ class TestNotices:
         ]
 
     def test_without_expiring_points_nothing_is_reported(self, program):
-        """Example 9: 400 are spent on the 26th."""
         program.clock.advance("2026-03-26T09:00:00Z")
         program.burn("ana", 400)
         assert program.clock.advance("2026-04-01T09:00:00Z")["steps"] == 0
         assert program.notices() == [("2026-03-02T09:00:00Z", 400, 30), ("2026-03-25T09:00:00Z", 400, 7)]
         assert program.events("points-expired") == []
 
-    def test_later_points_are_in_later_notices(self, program):
+    def test_points_minted_after_a_notice_are_in_the_next_one(self, program):
         program.clock.advance("2026-03-10T09:00:00Z")
         program.give("ben", 70, externalEventDate="2025-03-20T09:00:00Z")
         program.give("ana", 5, externalEventDate="2025-03-20T09:00:00Z")
@@ -160,7 +163,7 @@ class TestNotices:
         clock.advance("2026-02-27T07:00:00Z")
         assert program.notices() == [("2026-02-27T07:00:00Z", 30, 1)]
         clock.advance("2026-03-02T07:00:00Z")
-        assert [event[2:] for event in program.events("points-expired")] == [(10, None)] * 3
+        assert [amount for _, _, amount, _ in program.events("points-expired")] == [10] * 3
 
     def test_the_end_of_an_idle_balance_is_announced(self, clock):
         policy = [{"expirationType": "inactivity", "period": 12, "rounding": "month"}]
@@ -186,7 +189,8 @@ class TestNotices:
         path = f"/members/{program.shop.integration.get('/members/eve')['loyaltyMember']['memberId']}"
         program.clock.organization.administration.request("DELETE", path, expect=200)
         program.clock.advance("2026-04-02T09:00:00Z")
-        assert [event[2] for event in program.events()] == [400] * 4
+        # The three notices and the expiry of ana.
+        assert [amount for _, _, amount, _ in program.events()] == [400] * 4
 
     def test_campaigns_can_react_to_notices(self, program):
         program.shop.campaign(
@@ -236,6 +240,7 @@ class TestNotices:
             program.give(f"member-{number}", number + 1, externalEventDate=START)
         monkeypatch.setattr("handlers.services.ledger.notices.WALLETS_AT_ONCE", 2)
         program.set_clock("2026-03-02T09:00:00Z")
+        # The five members and ana.
         assert program.run_job() == 6
         assert [amount for _, amount, _ in program.notices()] == [400, 1, 2, 3, 4, 5]
         assert program.run_job() == 0
@@ -273,6 +278,7 @@ class TestExpired:
 
     def test_an_expiry_is_reported_once_by_an_event_or_the_job(self, program):
         program.set_clock("2026-04-01T15:00:00Z")
+        # The first event posts and reports the expiry; neither the second nor the advance does so again.
         program.shop.track_one(order("ana"))
         program.shop.track_one(order("ana"))
         program.clock.advance("2026-04-02T15:00:00Z")
@@ -282,7 +288,7 @@ class TestExpired:
         burn = program.points.move(program.wallets["ana"], None, 80)[0]["ledgerTransactionId"]
         program.clock.advance("2026-04-05T09:00:00Z")
         program.points.revert(burn)
-        assert [(event[0], event[2]) for event in program.events("points-expired")] == [
+        assert [(moment, amount) for moment, _, amount, _ in program.events("points-expired")] == [
             (EXPIRED_AT, Decimal(320)),
             ("2026-04-05T09:00:00Z", Decimal(80)),
         ]

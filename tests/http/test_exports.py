@@ -43,7 +43,7 @@ def shop(organization):
     return Shop(organization)
 
 
-def names(lines):
+def member_ids_of(lines):
     return [json.loads(line)["loyaltyMemberId"] for line in lines]
 
 
@@ -83,6 +83,7 @@ def test_exported_balances_can_be_imported_unchanged(api, organization, shop):
     rows = ["ana,340,,", f"ana,1.25,stars,{until}", "ana,2.5,stars,", "ben,7,,"]
     Imports(organization).run("loyaltyMemberId,amount,account,expiresAt\n" + "\n".join(rows), kind="balances")
     lines = exported(organization, "balances")
+    # Earned points are exported in rows of their own, with the amount 0 and the start of a quarter of an hour.
     quarter = json.loads(lines[1])["earnedAt"]
     assert timedelta() <= datetime.now(UTC) - datetime.fromisoformat(quarter) < timedelta(minutes=16)
     assert [tuple(json.loads(line).values()) for line in lines] == [
@@ -117,10 +118,11 @@ def test_exported_pending_points_can_be_imported_unchanged(api):
     job = Imports(clock.organization).run("\n".join([header, *rows]), kind="balances")
     assert counts(job)[2:] == (5, 0), Imports(clock.organization).errors(job)
 
-    def lines_of(one):
-        with one.organization.api.engine.connect() as db:
-            now = organizations.find_time(db, one.organization.id)
-        return exported(one.organization, "balances", now=now)
+    def lines_of(clock):
+        """The rows of an export at the time of the clock."""
+        with clock.organization.api.engine.connect() as db:
+            now = organizations.find_time(db, clock.organization.id)
+        return exported(clock.organization, "balances", now=now)
 
     lines = lines_of(clock)
     begin, until = "2026-03-01T09:00:00Z", "2026-03-15T09:00:00Z"
@@ -135,7 +137,7 @@ def test_exported_pending_points_can_be_imported_unchanged(api):
     ]
     Imports(other.organization).run("".join(lines), kind="balances", file_format="ndjson")
     assert lines_of(other) == lines
-    # From their moment on they are like other points, whether or not the worker has run.
+    # From the moment `until` on, they are like other points, whether or not the worker has run.
     now = datetime.fromisoformat(until)
     lines_before = [exported(one.organization, "balances", now=now) for one in (clock, other)]
     for one in (clock, other):
@@ -161,20 +163,20 @@ def test_rows_of_points_that_cannot_be_pending_fail(organization):
 
 def test_an_export_can_start_after_a_member_or_contain_only_changed_members(organization):
     members = [organization.member(name) for name in ("ana", "ben", "cora")]
-    assert names(exported(organization, after=members[0]["memberId"])) == ["ben", "cora"]
+    assert member_ids_of(exported(organization, after=members[0]["memberId"])) == ["ben", "cora"]
     since = datetime.now(UTC)
     organization.integration.patch("/members/ana", {"profile": {"name": "Ana"}})
-    assert names(exported(organization, updated_from=since)) == ["ana"]
+    assert member_ids_of(exported(organization, updated_from=since)) == ["ana"]
     organization.administration.delete(f"/members/{members[1]['memberId']}", expect=200)
-    assert names(exported(organization)) == ["ana", "cora"]
+    assert member_ids_of(exported(organization)) == ["ana", "cora"]
 
 
-def test_texts_with_any_end_of_line_can_be_exported(organization):
+def test_texts_with_any_line_break_can_be_exported(organization):
     name = "a\u2028b\u2029c\u0085d\x1ce\x0bf\ng"
     organization.member("ana", profile={"name": name})
     export = organization.administration.post("/exports", {"kind": "members"})["export"]
     path = f"/exports/{export['exportId']}"
-    writer = ExportWriter(organization.api.engine, lambda: False)
+    writer = ExportWriter(organization.api.engine, stopping=lambda: False)
     while writer.step():
         pass
     assert organization.administration.get(f"{path}/parts/1")["results"][0]["name"] == name
@@ -215,8 +217,8 @@ def test_the_number_of_statements_does_not_depend_on_the_size_of_an_export(organ
     assert count(organization.api.engine, lambda: exported(organization, kind)) == few
 
 
-def furnish(organization):
-    """Create the records that rows name: a book, a badge and an audience, and two books with the same name."""
+def create_referenced_records(organization):
+    """Create the records that `ROWS_OF` names, and two books with the same name; return the book of the rows."""
     books = CouponBooks(organization)
     book = books.make(name="Flat white")
     for name in ("Twice", "Twice"):
@@ -229,6 +231,7 @@ def furnish(organization):
     return book
 
 
+# kind -> the lines of a file to import: the names of the columns, and the rows.
 ROWS_OF = {
     "coupon-codes": ["couponBook,code", "Flat white,A-1", "Flat white,A-2", "Flat white,=A"],
     "coupons": ["loyaltyMemberId,couponBook,code,amount", "ana,Flat white,A-2,3", "ben,Flat white,A-1,1"],
@@ -242,7 +245,7 @@ ROWS_OF = {
 def test_exported_records_of_members_can_be_imported_unchanged(api, organization):
     other = api.organization()
     for tenant in (organization, other):
-        furnish(tenant)
+        create_referenced_records(tenant)
     for kind, rows in ROWS_OF.items():
         job = Imports(organization).run("\n".join(rows), kind=kind)
         assert counts(job)[2:] == (len(rows) - 1, 0), Imports(organization).errors(job)
@@ -263,16 +266,17 @@ def test_exported_records_of_members_can_be_imported_unchanged(api, organization
 
 
 def test_records_with_the_same_name_are_exported_by_their_keys(organization):
-    furnish(organization)
+    create_referenced_records(organization)
     keys = {book["couponBookKey"] for book in organization.integration.get("/coupon-books")["results"]}
     for key in keys:
         organization.integration.post(f"/coupon-books/{key}/coupons", {"codes": ["A"]})
     book_names = {json.loads(line)["couponBook"] for line in exported(organization, "coupon-codes")}
+    # The book with a unique name is exported by its name, the other two by their keys.
     assert (len(book_names), "Flat white" in book_names, len(book_names & keys)) == (3, True, 2)
 
 
 def test_events_transactions_usages_and_audit_entries_are_exported(organization, shop):
-    book = furnish(organization)
+    book = create_referenced_records(organization)
     shop.campaign(running(mint(5)), eventType=GENERIC)
     tracked = shop.track_one(event("ana", description="A cup"))
     shop.track_one(order("ana", "12.50"))
@@ -302,7 +306,8 @@ def test_events_transactions_usages_and_audit_entries_are_exported(organization,
     assert {"createBadge", "assignCoupon"} <= {entry["operationId"] for entry in entries}
 
 
-# kind -> the field that differs between ana and ben, and the one of the second account, book or event type.
+# kind -> the field by which rows about ana are recognised (None: the kind has none), and a second filter with the
+# field that it selects by and the value (None: the value in `filter_values["keys"]`).
 DISTINGUISHING_FIELDS = {
     "members": ("loyaltyMemberId", None),
     "balances": ("loyaltyMemberId", ("ledgerAccountId", "account", "stars")),
@@ -321,16 +326,16 @@ DISTINGUISHING_FIELDS = {
 
 @pytest.fixture(scope="module")
 def filled_organization(api):
-    """An organization with two members who have records of every kind, ben's last; exports change nothing in it."""
+    """An organization for `filter_values`; it is shared by tests because exports change nothing in it."""
     return api.organization()
 
 
 @pytest.fixture(scope="module")
 def filter_values(filled_organization):
-    """Fill the organization; return the values of the filters by name."""
+    """Create records of every kind, those of ana before `since` and those of ben after it; return values of filters."""
     organization = filled_organization
     shop = Shop(organization)
-    furnish(organization)
+    create_referenced_records(organization)
     stars = shop.account(pointTrackingEnabled=True, alias="stars")
     espresso = CouponBooks(organization).make(name="Espresso")
     rows = {
@@ -360,7 +365,7 @@ def filter_values(filled_organization):
         "couponBookId": espresso["couponBookId"],
         "eventType": GENERIC,
         "since": since.isoformat(),
-        "names": {"ledgerAccountKey": stars["ledgerAccountKey"], "couponBookKey": espresso["couponBookKey"]},
+        "keys": {"ledgerAccountKey": stars["ledgerAccountKey"], "couponBookKey": espresso["couponBookKey"]},
     }
 
 
@@ -370,16 +375,16 @@ def test_filters_select_the_matching_rows(filled_organization, filter_values, ki
         return [json.loads(line) for line in exported(filled_organization, kind, filters=filters)]
 
     all_rows = rows()
-    of_member, of_other = DISTINGUISHING_FIELDS[kind]
-    if of_member is not None:
-        member_rows = [row for row in all_rows if row.get(of_member) == "ana"]
+    member_field, other_field = DISTINGUISHING_FIELDS[kind]
+    if member_field is not None:
+        member_rows = [row for row in all_rows if row.get(member_field) == "ana"]
         assert rows(memberId=filter_values["memberId"]) == member_rows
         assert 0 < len(member_rows) < len(all_rows)
-    if of_other is not None:
-        name, column, value = of_other
-        fitting = [row for row in all_rows if row[column] == (value or filter_values["names"][column])]
-        assert rows(**{name: filter_values[name]}) == fitting
-        assert 0 < len(fitting) < len(all_rows)
+    if other_field is not None:
+        name, column, value = other_field
+        matching_rows = [row for row in all_rows if row[column] == (value or filter_values["keys"][column])]
+        assert rows(**{name: filter_values[name]}) == matching_rows
+        assert 0 < len(matching_rows) < len(all_rows)
     if "createdFrom" in FILTERS_OF_KIND[kind]:
         before, after = rows(createdTo=filter_values["since"]), rows(createdFrom=filter_values["since"])
         assert before + after == all_rows
@@ -411,7 +416,7 @@ def test_an_export_stores_its_filters_and_applies_them(jobs, organization):
         ("coupons", {"couponBookId": 999_999_999}, 404, "There is no coupon book"),
     ],
 )
-def test_filters_that_the_kind_does_not_have_are_refused(organization, kind, filters, status, text):
+def test_filters_of_another_kind_and_filters_by_unknown_records_are_refused(organization, kind, filters, status, text):
     problem = organization.administration.post("/exports", {"kind": kind, "filters": filters}, expect=status)
     assert text in json.dumps(problem)
 
@@ -422,7 +427,7 @@ class Jobs:
     def __init__(self, organization):
         self.organization = organization
         self.administration = organization.administration
-        self.writer = ExportWriter(organization.api.engine, lambda: False)
+        self.writer = ExportWriter(organization.api.engine, stopping=lambda: False)
 
     def begin(self, kind="members", **options):
         export = self.administration.post("/exports", {"kind": kind, **options})["export"]
@@ -452,8 +457,8 @@ def jobs(organization):
 
 def test_the_parts_of_an_export_form_one_file(jobs, organization, monkeypatch):
     monkeypatch.setattr(write, "ROWS_IN_PART", 2)
-    names_ = ["ana", "ben", "cora", "dan", "eva"]
-    members = [organization.member(name, profile={"name": "=A"}) for name in names_]
+    member_names = ["ana", "ben", "cora", "dan", "eva"]
+    members = [organization.member(name, profile={"name": "=A"}) for name in member_names]
     path, export = jobs.run(description="For the warehouse")
     assert (export["status"], export["parts"], export["rows"], export["lastId"]) == (
         "done",
@@ -465,11 +470,11 @@ def test_the_parts_of_an_export_form_one_file(jobs, organization, monkeypatch):
     assert expires_at - finished_at == ROWS_KEPT_FOR
     assert [row["loyaltyMemberId"] for row in jobs.part(path).json["results"]] == ["ana", "ben"]
     lines = "".join(jobs.part(path, number, "application/x-ndjson").text for number in (1, 2, 3))
-    assert [json.loads(line)["loyaltyMemberId"] for line in lines.splitlines()] == names_
+    assert [json.loads(line)["loyaltyMemberId"] for line in lines.splitlines()] == member_names
     assert len(lines.encode()) == export["bytes"]
     table = "".join(jobs.part(path, number, "text/csv").text for number in (1, 2, 3))
     rows = list(csv.DictReader(io.StringIO(table, newline="")))
-    assert [(row["loyaltyMemberId"], row["name"]) for row in rows] == [(name, "'=A") for name in names_]
+    assert [(row["loyaltyMemberId"], row["name"]) for row in rows] == [(name, "'=A") for name in member_names]
     assert jobs.part(path, 4, expect=404).json["type"] == "/problems/unknown-export-part"
     assert jobs.run(after=export["lastId"])[1]["rows"] == 0
     assert [export["description"] for export in jobs.administration.get("/exports", status="done")["results"]] == [
@@ -491,7 +496,7 @@ def test_rows_can_only_be_read_while_the_export_has_the_status_done(jobs, organi
     assert jobs.get(path)["expiresAt"] is None
 
 
-def test_rows_expire(jobs, organization):
+def test_the_rows_of_an_export_are_removed_when_they_expire(jobs, organization):
     organization.member("ana")
     path, _ = jobs.run()
     later = datetime.now(UTC) + ROWS_KEPT_FOR
@@ -525,11 +530,13 @@ def test_a_worker_continues_an_export_whose_worker_crashed(jobs, organization, m
         export_id = jobs.get(path)["exportId"]
         return transactions.run(engine, lambda db: exports.claim(db, organization.id, export_id, at))
 
+    # A worker claims the export, writes one part and crashes.
     dead = claim_export(now)
     add = partial(exports.add_part, job=dead, content="{}\n", rows=1, last_id=1)
     assert transactions.run(engine, lambda db: add(db, now=now))
     jobs.write()
     assert (jobs.get(path)["status"], jobs.get(path)["rows"]) == ("running", 1)
+    # Another worker can claim the export after a time; the part that the dead worker writes then is refused.
     later = claim_export(now + 2 * ABANDONED_AFTER)
     assert (later.export_id, later.attempt, later.rows) == (dead.export_id, 2, 0)
     assert not transactions.run(engine, lambda db: add(db, now=now))
@@ -539,28 +546,31 @@ def test_a_worker_continues_an_export_whose_worker_crashed(jobs, organization, m
     assert jobs.get(path)["rows"] == 2
 
 
-def test_exports_of_organizations_are_written_in_turn(jobs, organization, other_organization):
-    writer = ExportWriter(organization.api.engine, lambda: False)
+def test_the_export_of_an_organization_does_not_wait_for_all_exports_of_another_one(
+    jobs, organization, other_organization
+):
+    writer = ExportWriter(organization.api.engine, stopping=lambda: False)
     while writer.step():
         pass
-    loud, quiet = [jobs.begin() for _ in range(3)], Jobs(other_organization).begin()
+    busy, idle = [jobs.begin() for _ in range(3)], Jobs(other_organization).begin()
     assert writer.step()
     assert writer.step()
-    assert [jobs.get(path)["status"] for path in loud] == ["done", "queued", "queued"]
-    assert Jobs(other_organization).get(quiet)["status"] == "done"
-    late = Jobs(other_organization).begin()
+    assert [jobs.get(path)["status"] for path in busy] == ["done", "queued", "queued"]
+    assert Jobs(other_organization).get(idle)["status"] == "done"
+    second_export = Jobs(other_organization).begin()
     assert writer.step()
     assert writer.step()
-    assert [jobs.get(path)["status"] for path in loud] == ["done", "done", "queued"]
-    assert Jobs(other_organization).get(late)["status"] == "done"
+    assert [jobs.get(path)["status"] for path in busy] == ["done", "done", "queued"]
+    assert Jobs(other_organization).get(second_export)["status"] == "done"
 
 
 def test_a_stopping_worker_returns_its_export_to_the_queue(jobs, organization):
     organization.member("ana")
     path = jobs.begin()
-    while jobs.get(path)["status"] == "queued" and ExportWriter(organization.api.engine, lambda: True).step():
+    while jobs.get(path)["status"] == "queued" and ExportWriter(organization.api.engine, stopping=lambda: True).step():
         pass
     assert jobs.get(path)["status"] == "queued"
+    # A worker that does not stop writes it.
     jobs.write()
     assert jobs.get(path)["status"] == "done"
 
@@ -583,6 +593,7 @@ def test_an_export_fails_on_a_system_error(jobs, organization, monkeypatch, capl
 
     def failing_rows(db, export_range):
         raise ZeroDivisionError
+        # Makes this function a generator, like the function that it replaces.
         yield
 
     path = jobs.begin()
@@ -597,9 +608,10 @@ def test_an_export_fails_on_a_system_error(jobs, organization, monkeypatch, capl
 
 @pytest.mark.parametrize("kind", ["badges", "audience-members"])
 def test_pages_of_erased_members_are_skipped(organization, monkeypatch, kind):
-    furnish(organization)
+    create_referenced_records(organization)
     Imports(organization).run("\n".join(ROWS_OF[kind]), kind=kind)
     member_id = organization.integration.get("/members/ana")["loyaltyMember"]["memberId"]
     organization.administration.delete(f"/members/{member_id}", expect=200)
+    # The page with the row of ana is empty, and does not end the export.
     monkeypatch.setattr(export_rows, "ROWS_AT_ONCE", 1)
-    assert names(exported(organization, kind)) == ["ben"]
+    assert member_ids_of(exported(organization, kind)) == ["ben"]

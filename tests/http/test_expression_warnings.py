@@ -22,7 +22,7 @@ def actions(shop):
     return f"/campaigns/{shop.campaign()['campaignId']}/actions"
 
 
-def about_now(pointer, start, end):
+def now_warning(pointer, start, end):
     return {"code": "NOW_IN_CONDITION", "message": ADVICE, "pointer": pointer, "start": start, "end": end}
 
 
@@ -35,11 +35,11 @@ def parse_warnings(shop, *inputs):
 
 def test_a_rule_about_the_hour_of_now_is_saved_with_a_warning(shop, actions):
     response = shop.administration.post(actions, running(mint(1), rule=MIDNIGHT), expect=201)
-    assert response["warnings"] == [about_now("/rules/expression", 0, 14)]
+    assert response["warnings"] == [now_warning("/rules/expression", 0, 14)]
     path = f"{actions}/{response['action']['actionId']}"
     assert shop.administration.get(path) == {"action": response["action"]}
     update = shop.administration.put(path, running(mint(2), rule=f"true || {MIDNIGHT}"), expect=200)
-    assert update["warnings"] == [about_now("/rules/expression", 8, 22)]
+    assert update["warnings"] == [now_warning("/rules/expression", 8, 22)]
     # An update with the same rule repeats the warning.
     again = shop.administration.put(path, running(mint(2), rule=f"true || {MIDNIGHT}"), expect=200)
     assert again["warnings"] == update["warnings"]
@@ -49,7 +49,7 @@ def test_a_rule_as_a_tree_has_the_same_warning(shop, actions):
     tree = shop.administration.post("/expressions/parse", {"inputs": [{"expression": MIDNIGHT}]}, expect=200)
     body = {**running(mint(1)), "rules": {"node": tree["nodes"][0]["node"]}}
     response = shop.administration.post(actions, body, expect=201)
-    assert response["warnings"] == [about_now("/rules/node", 0, 14)]
+    assert response["warnings"] == [now_warning("/rules/node", 0, 14)]
 
 
 def test_effects_may_depend_on_now_and_have_their_own_warnings(shop, actions):
@@ -65,7 +65,7 @@ def test_effects_may_depend_on_now_and_have_their_own_warnings(shop, actions):
 def test_a_count_expression_that_depends_on_now_is_saved_with_a_warning(shop):
     body = missions.body(countExpression='now.startOf("day") == now ? 1 : 2')
     response = shop.administration.post("/missions", body, expect=201)
-    assert response["warnings"] == [about_now("/countExpression", 0, 18)]
+    assert response["warnings"] == [now_warning("/countExpression", 0, 18)]
     path = f"/missions/{response['mission']['missionId']}"
     assert shop.administration.get(path) == {"mission": response["mission"]}
     for expression in ("event.externalEventDate.getDate()", None):
@@ -80,6 +80,7 @@ def test_a_count_expression_that_depends_on_now_is_saved_with_a_warning(shop):
         ("(now).getDayOfWeek('UTC') in [6, 7]", ["(now).getDayOfWeek('UTC')"]),
         ("!(now.getMonth() > 5) && now.startOf('year') < now", ["now.getMonth()", "now.startOf('year')"]),
         ("order.items.exists(i, now.getHours() < 9)", ["now.getHours()"]),
+        # Here `now` is a tag: the only warning is about its name.
         ("order.tags.exists(now, now.size() > now.getHours())", None),
         ("now - member.createdAt > duration('720h')", []),
         ("(now - member.createdAt).getHours() > 720", []),
@@ -87,7 +88,7 @@ def test_a_count_expression_that_depends_on_now_is_saved_with_a_warning(shop):
         ("event.externalEventDate.getHours() == 0", []),
     ],
 )
-def test_only_conditions_on_the_calendar_of_now_have_the_warning(shop, rule, expected_sources):
+def test_only_conditions_on_the_hour_or_the_date_of_now_have_the_warning(shop, rule, expected_sources):
     [warnings] = parse_warnings(shop, rule)
     codes = [warning["code"] for warning in warnings]
     if expected_sources is None:
@@ -99,9 +100,11 @@ def test_only_conditions_on_the_calendar_of_now_have_the_warning(shop, rule, exp
 
 def test_the_warnings_of_parsing_point_to_their_input(shop):
     effect = {"expression": "now.getHours()", "isEffectExpression": True}
-    first, second, third, faulty = parse_warnings(shop, "7 / 2 > 1", MIDNIGHT, effect, "now.getHour() > 1")
-    assert [(warning["code"], warning["pointer"]) for warning in first] == [
+    division, condition, effect_warnings, faulty = parse_warnings(
+        shop, "7 / 2 > 1", MIDNIGHT, effect, "now.getHour() > 1"
+    )
+    assert [(warning["code"], warning["pointer"]) for warning in division] == [
         ("integer-division", "/inputs/0/expression")
     ]
-    assert second == [about_now("/inputs/1/expression", 0, 14)]
-    assert third == faulty == []
+    assert condition == [now_warning("/inputs/1/expression", 0, 14)]
+    assert effect_warnings == faulty == []

@@ -1,4 +1,4 @@
-"""External keys of configuration records: set, shown, found, changed, cleared, and unique among those of a kind."""
+"""External keys of configuration records: set, shown, found, changed, cleared, and unique among records of a kind."""
 
 from __future__ import annotations
 
@@ -67,6 +67,7 @@ def test_children_of_different_records_cannot_have_the_same_key(organization):
 def test_a_key_is_kept_changed_and_cleared_by_updates(organization, name):
     records = KeyedRecords.of(organization, name)
     record = records.create("one", externalKey="a")
+    # An update without the field keeps the key.
     assert records.update(record)["externalKey"] == "a"
     assert records.update(record, externalKey="b")["externalKey"] == "b"
     # The first key is free again.
@@ -102,15 +103,17 @@ def test_a_key_of_maximum_length_is_accepted(organization):
 
 
 def test_a_badge_and_a_mission_of_a_member_are_shown_with_their_keys(organization):
-    a, i = organization.administration, organization.integration
     badge = KeyedRecords.of(organization, "badge").create("one", externalKey="early-bird")
     KeyedRecords.of(organization, "mission").create("one", externalKey="ten")
     ana = organization.member("ana-7")
-    [member_badge] = i.get("/members/ana-7/badges", badgeKeys=badge["badgeKey"])["results"]
+    [member_badge] = organization.integration.get("/members/ana-7/badges", badgeKeys=badge["badgeKey"])["results"]
     assert member_badge["externalKey"] == "early-bird"
-    [mission] = a.get(f"/members/{ana['memberId']}/missions")["results"]
+    [mission] = organization.administration.get(f"/members/{ana['memberId']}/missions")["results"]
     assert mission["externalKey"] == "ten"
-    [first, *_] = i.get("/event-types")["results"]
+
+
+def test_built_in_event_types_have_no_key(organization):
+    [first, *_] = organization.integration.get("/event-types")["results"]
     assert (first["isCustomType"], first["externalKey"]) == (False, None)
 
 

@@ -13,8 +13,8 @@ from handlers.http.threads import RECENT_SECONDS, FairThreads
 SECONDS = 60
 
 
-class Office:
-    """Threads whose work waits until it is released; `begun` names the work in the order in which it began."""
+class ThreadsUnderTest:
+    """Threads whose work waits until it is released; `begun` has the names of the work in the order of its begin."""
 
     def __init__(self, count: int = 4) -> None:
         self.now = 0.0
@@ -39,90 +39,94 @@ class Office:
             self._changed.notify_all()
 
     def wait_for(self, count: int) -> list[str]:
+        """Wait until this number of calls has begun; return their names."""
         with self._changed:
             assert self._changed.wait_for(lambda: len(self.begun) >= count, SECONDS)
             return list(self.begun)
 
 
 @pytest.fixture
-def office() -> Iterator[Office]:
-    new_office = Office()
-    yield new_office
-    new_office.release("all")
-    new_office.threads.close()
+def pool() -> Iterator[ThreadsUnderTest]:
+    new_pool = ThreadsUnderTest()
+    yield new_pool
+    new_pool.release("all")
+    new_pool.threads.close()
 
 
-def test_the_only_calling_organization_has_all_threads(office):
+def test_the_only_calling_organization_has_all_threads(pool):
     for n in range(5):
-        office.call("a", f"a{n}")
-    assert sorted(office.wait_for(4)) == ["a0", "a1", "a2", "a3"]
+        pool.call("a", f"a{n}")
+    assert sorted(pool.wait_for(4)) == ["a0", "a1", "a2", "a3"]
 
 
-def test_an_organization_has_at_most_half_of_the_threads_while_another_one_calls(office):
-    office.call("b", "b0")
-    office.release("b0")
+def test_an_organization_has_at_most_half_of_the_threads_while_another_one_calls(pool):
+    pool.call("b", "b0")
+    pool.release("b0")
     for n in range(10):
-        office.call("a", f"a{n}")
-    assert set(office.wait_for(3)) == {"b0", "a0", "a1"}
-    office.call("c", "c0")
-    office.call("b", "b1")
-    assert set(office.wait_for(5)[3:]) == {"c0", "b1"}
-    office.release("a0")
-    assert office.wait_for(6)[5:] == ["a2"]
+        pool.call("a", f"a{n}")
+    # The organization a has two of the four threads, because b has called just before.
+    assert set(pool.wait_for(3)) == {"b0", "a0", "a1"}
+    pool.call("c", "c0")
+    pool.call("b", "b1")
+    assert set(pool.wait_for(5)[3:]) == {"c0", "b1"}
+    pool.release("a0")
+    assert pool.wait_for(6)[5:] == ["a2"]
 
 
-def test_calls_of_waiting_organizations_are_started_in_turn(office):
-    office = Office(count=1)
-    first = office.call("a", "a0")
-    office.wait_for(1)
+def test_calls_of_waiting_organizations_are_started_in_turn(pool):
+    # Work on one thread begins in a fixed order.
+    pool = ThreadsUnderTest(count=1)
+    first = pool.call("a", "a0")
+    pool.wait_for(1)
     for name in ("a1", "a2", "a3", "b1", "c1", "b2"):
-        office.call(name[0], name)
-    office.release("all")
+        pool.call(name[0], name)
+    pool.release("all")
     assert first.result(SECONDS) == "a0"
-    assert office.wait_for(7) == ["a0", "a1", "b1", "c1", "a2", "b2", "a3"]
-    office.threads.close()
+    assert pool.wait_for(7) == ["a0", "a1", "b1", "c1", "a2", "b2", "a3"]
+    pool.threads.close()
 
 
-def test_an_organization_that_called_long_ago_no_longer_counts(office):
-    office.call("b", "b0")
-    office.release("b0")
-    office.wait_for(1)
-    office.now = RECENT_SECONDS + 1
+def test_an_organization_that_called_long_ago_no_longer_counts(pool):
+    pool.call("b", "b0")
+    pool.release("b0")
+    pool.wait_for(1)
+    # After this time, b is no longer an organization that calls.
+    pool.now = RECENT_SECONDS + 1
     for n in range(4):
-        office.call("a", f"a{n}")
-    assert sorted(office.wait_for(5)[1:]) == ["a0", "a1", "a2", "a3"]
+        pool.call("a", f"a{n}")
+    assert sorted(pool.wait_for(5)[1:]) == ["a0", "a1", "a2", "a3"]
 
 
-def test_work_of_no_organization_leaves_all_threads_to_the_only_one(office):
-    office.call(None, "key")
-    office.release("key")
+def test_work_without_an_organization_does_not_count_as_another_organization(pool):
+    pool.call(None, "key")
+    pool.release("key")
     for n in range(4):
-        office.call("a", f"a{n}")
-    assert sorted(office.wait_for(5)) == ["a0", "a1", "a2", "a3", "key"]
+        pool.call("a", f"a{n}")
+    assert sorted(pool.wait_for(5)) == ["a0", "a1", "a2", "a3", "key"]
 
 
-def test_errors_are_raised_and_cancelled_calls_are_not_run(office):
+def test_errors_are_raised_and_cancelled_calls_are_not_run(pool):
     def fail() -> None:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        office.threads.of("a").submit(fail).result(SECONDS)
+        pool.threads.of("a").submit(fail).result(SECONDS)
     for n in range(4):
-        office.call("a", f"a{n}")
-    office.wait_for(4)
-    waiting = office.call("a", "never")
+        pool.call("a", f"a{n}")
+    pool.wait_for(4)
+    waiting = pool.call("a", "never")
     assert waiting.cancel()
-    office.release("all")
-    assert office.call("a", "last").result(SECONDS) == "last"
-    assert "never" not in office.begun
+    pool.release("all")
+    assert pool.call("a", "last").result(SECONDS) == "last"
+    assert "never" not in pool.begun
 
 
-def test_closing_finishes_waiting_calls_and_the_threads_can_be_reused(office):
-    calls = [office.call("a", f"a{n}") for n in range(6)]
-    office.wait_for(4)
-    closing = threading.Thread(target=office.threads.close)
+def test_closing_finishes_waiting_calls_and_the_threads_can_be_reused(pool):
+    calls = [pool.call("a", f"a{n}") for n in range(6)]
+    pool.wait_for(4)
+    closing = threading.Thread(target=pool.threads.close)
     closing.start()
-    office.release("all")
+    pool.release("all")
     closing.join(SECONDS)
     assert [call.result(0) for call in calls] == [f"a{n}" for n in range(6)]
-    assert office.call("a", "again").result(SECONDS) == "again"
+    assert pool.call("a", "again").result(SECONDS) == "again"

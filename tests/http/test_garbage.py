@@ -15,11 +15,11 @@ from tests.builders.imports import Imports
 from tests.builders.member_calls import calls_about
 from tests.builders.tracking import GENERIC, Shop, running
 
-OURS = ("domain.", "handlers.", "openapi.", "persistence.")
+PACKAGES = ("domain.", "handlers.", "openapi.", "persistence.")
 
 
 @contextmanager
-def garbage():
+def count_garbage():
     """Count the product objects, by type, of the block that only the garbage collector can free."""
     type_counts: Counter[str] = Counter()
     # Objects from before the block are left out: after other tests there are many, and each collection visits them all.
@@ -29,7 +29,7 @@ def garbage():
         yield type_counts
         gc.set_debug(gc.DEBUG_SAVEALL)
         gc.collect()
-        type_counts.update(name for one in gc.garbage if (name := _name(type(one))).startswith(OURS))
+        type_counts.update(name for one in gc.garbage if (name := _name(type(one))).startswith(PACKAGES))
     finally:
         gc.set_debug(0)
         gc.garbage.clear()
@@ -43,6 +43,7 @@ def _name(kind: type) -> str:
 
 @pytest.fixture(scope="module")
 def calls(api):
+    """Calls of the API by name, each of which can be made repeatedly."""
     shop = Shop(api.organization())
     shop.campaign(running(mint(5)), eventType=GENERIC)
     book = CouponBooks(shop.organization).make(name="Flat white", type="codeless")
@@ -67,13 +68,14 @@ CALLS = (
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_leaves_no_garbage(calls, name):
+    # The first call fills caches, whose objects stay.
     calls[name]()
-    with garbage() as type_counts:
+    with count_garbage() as type_counts:
         calls[name]()
     assert type_counts == {}
 
 
-# Rows that are imported, and one with a cell that is too long; a file that ends well, and one that is damaged.
+# A row that is too long between two good ones; rows that cannot be read; a file that ends early; rows of JSON.
 FILES = {
     "right": b"loyaltyMemberId,city\nana,Lima\nben," + b"x" * 200_000 + b"\ncleo,Quito\n",
     "wrong": b"loyaltyMemberId,city\nana,Lima\n\xff\xfe,\n" + b'"dan,\n' + b"x" * 200_000,
@@ -85,9 +87,10 @@ FILES = {
 @pytest.mark.parametrize("name", FILES)
 def test_an_import_leaves_no_garbage(organization, name):
     imports, file_format = Imports(organization, rows=2), "ndjson" if name == "JSON" else "csv"
+    # The first import fills caches, whose objects stay.
     imports.run(FILES[name], format=file_format, mode="upsert")
     path, importer = imports.queue(FILES[name], format=file_format, mode="upsert"), imports.importer
-    with garbage() as type_counts:
+    with count_garbage() as type_counts:
         while importer.step():
             pass
     assert imports.get(path)["status"] == ("failed" if name == "damaged" else "done")

@@ -20,6 +20,7 @@ def window(day, begin, end):
 
 
 def daily(begin, end):
+    """A schedule with the same window on every day of the week."""
     return {"schedule": [window(day, begin, end) for day in range(1, 8)]}
 
 
@@ -42,13 +43,14 @@ def ana(shop):
     return shop.member()
 
 
-def locate(shop, expect=200, **timezones):
-    """Replace the time zones of locations."""
+def set_location_timezones(shop, expect=200, **timezones):
+    """Set the time zones of these locations; all other locations have none afterwards."""
     body = {"defaultLocale": "en", "locationTimezones": timezones}
     return shop.administration.put("", body, expect=expect)
 
 
 def sale(member, at, location=None):
+    """An order of 10 at a moment, at a location or at none."""
     purchase = order(member, 10, externalEventDate=at)
     if location is not None:
         purchase["payload"]["order"]["locationCode"] = location
@@ -67,6 +69,7 @@ def applies_at(shop, member, schedule, *moments, zone=MADRID):
 
 
 def test_happy_hours_follow_the_local_clock_when_it_changes(shop, ana):
+    # 15:00 in Madrid is 14:00 UTC in winter, 13:00 UTC in summer.
     spring = {
         "2026-03-28T14:00:00Z": True,
         "2026-03-29T13:00:00Z": True,
@@ -94,6 +97,7 @@ def test_a_window_of_friday_night_is_open_on_saturday_morning(shop, ana):
 
 
 def test_a_window_in_the_skipped_hour_never_opens_and_in_the_repeated_one_twice(shop, ana):
+    # From 02:00 to 03:00 in Madrid clocks are put forward in spring, and back in autumn.
     skipped = [f"2026-03-29T{hour:02}:{minute}:00Z" for hour in range(23) for minute in ("00", "30")]
     repeated = ["2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"]
     applies = applies_at(shop, ana, daily("02:00", "03:00"), *skipped, *repeated)
@@ -101,7 +105,9 @@ def test_a_window_in_the_skipped_hour_never_opens_and_in_the_repeated_one_twice(
 
 
 def test_the_hours_follow_the_clock_of_the_store(shop, ana):
-    assert locate(shop, LPA="Atlantic/Canary")["organization"]["locationTimezones"] == {"LPA": "Atlantic/Canary"}
+    assert set_location_timezones(shop, LPA="Atlantic/Canary")["organization"]["locationTimezones"] == {
+        "LPA": "Atlantic/Canary"
+    }
     shop.campaign(running(mint(1)), eventType=ORDER_CREATED, dayOfWeekSchedule=HAPPY_HOURS, timezone=MADRID)
     applies_by_hour = {}
     for hour in (13, 14, 15):
@@ -109,13 +115,14 @@ def test_the_hours_follow_the_clock_of_the_store(shop, ana):
         applies_by_hour[hour] = [bool(result["effects"]) for result in shop.track(*sales)]
     assert applies_by_hour == {13: [True, True, False], 14: [True, True, True], 15: [False, False, True]}
     # From the next event on, the time zone of the campaign applies to the store.
-    locate(shop)
+    set_location_timezones(shop)
     assert shop.track_one(sale(ana, "2026-07-01T13:30:00Z", "LPA"))["effects"]
-    assert shop.balance(ana) == 7
+    # One point for each of the 6 sales above to which the campaign applied, and one for the last.
+    assert shop.balance(ana) == 6 + 1
 
 
 def test_days_of_the_week_follow_the_clock_of_the_store_and_limits_that_of_the_campaign(shop, ana):
-    locate(shop, LPA="Atlantic/Canary")
+    set_location_timezones(shop, LPA="Atlantic/Canary")
     shop.campaign(
         running(mint(1)),
         eventType=ORDER_CREATED,
@@ -123,10 +130,11 @@ def test_days_of_the_week_follow_the_clock_of_the_store_and_limits_that_of_the_c
         timezone=MADRID,
         limitRules=[{"scope": "member", "type": "transactions", "period": "daily", "limit": 1}],
     )
-    # 23:30 on Sunday in Las Palmas is Monday in Madrid.
-    late = sale(ana, "2026-03-08T23:30:00Z", "LPA")
-    assert shop.track_one(late)["effects"][0]["status"] == "executed"
+    # 23:30 on Sunday in Las Palmas is Monday in Madrid, also for the daily limit.
+    late_sale = sale(ana, "2026-03-08T23:30:00Z", "LPA")
+    assert shop.track_one(late_sale)["effects"][0]["status"] == "executed"
     assert shop.track_one(sale(ana, "2026-03-08T23:30:00Z", "MAD"))["effects"] == []
+    # 23:30 and 23:40 on Sunday in Madrid: the limit of that day allows one transaction.
     assert shop.track_one(sale(ana, "2026-03-08T22:30:00Z", "LPA"))["effects"][0]["status"] == "executed"
     assert shop.track_one(sale(ana, "2026-03-08T22:40:00Z", "LPA"))["effects"][0]["status"] == "skipped"
     assert shop.balance(ana) == 2
@@ -134,8 +142,9 @@ def test_days_of_the_week_follow_the_clock_of_the_store_and_limits_that_of_the_c
 
 def test_a_sale_within_the_hours_counts_whenever_it_is_sent(shop, ana, monkeypatch):
     clock = installed(monkeypatch)
-    at_ten = datetime(2030, 7, 3, 20, 0, tzinfo=UTC)
-    clock.wait(seconds=(at_ten - clock.now()).total_seconds())
+    # 22:00 in Madrid, after the happy hours.
+    ten_in_the_evening = datetime(2030, 7, 3, 20, 0, tzinfo=UTC)
+    clock.wait(seconds=(ten_in_the_evening - clock.now()).total_seconds())
     shop.campaign(running(mint(1)), eventType=GENERIC, dayOfWeekSchedule=HAPPY_HOURS, timezone=MADRID)
     assert shop.track_one(event(ana, externalEventDate="2030-07-03T14:30:00Z"))["effects"][0]["status"] == "executed"
     assert shop.track_one(event(ana))["effects"] == []
@@ -143,10 +152,10 @@ def test_a_sale_within_the_hours_counts_whenever_it_is_sent(shop, ana, monkeypat
 
 def test_a_cancellation_ignores_the_hours(shop, ana):
     shop.campaign(running(mint(5)), eventType=ORDER_CREATED, dayOfWeekSchedule=HAPPY_HOURS, timezone=MADRID)
-    sold = sale(ana, "2026-07-01T13:30:00Z")
-    shop.track_one(sold)
+    purchase = sale(ana, "2026-07-01T13:30:00Z")
+    shop.track_one(purchase)
     assert shop.balance(ana) == 5
-    cancellation = {**sold, "systemUniqueKey": "cancelled", "eventType": "member-purchase-order-cancelled"}
+    cancellation = {**purchase, "systemUniqueKey": "cancelled", "eventType": "member-purchase-order-cancelled"}
     shop.track_one({**cancellation, "externalEventDate": "2026-07-01T20:00:00Z"})
     assert shop.balance(ana) == 0
 
@@ -218,33 +227,34 @@ def test_a_coupon_book_without_a_zone_has_the_hours_of_the_organization(organiza
 
 
 def test_an_effect_depends_on_the_time_and_the_store_of_its_event(shop, books, ana, clock):
-    locate(shop, LPA="Atlantic/Canary")
+    set_location_timezones(shop, LPA="Atlantic/Canary")
     book = books.make(type="codeless", dayOfWeekSchedule=HAPPY_HOURS, timezone=MADRID)
     params = {"couponBookKey": book["couponBookKey"], "amount": 1}
     assign, use = effect("assign-coupon", **params), effect("use-coupon", **params)
     shop.campaign(running(assign, use), eventType=ORDER_CREATED)
-    sold = {
+    expected_statuses = {
         ("2030-07-03T12:30:00Z", None): "skipped",
         ("2030-07-02T13:30:00Z", None): "executed",
         ("2030-07-02T13:30:00Z", "LPA"): "skipped",
         ("2030-07-02T15:30:00Z", "LPA"): "executed",
     }
     statuses = {
-        where: [outcome["status"] for outcome in shop.track_one(sale(ana, *where))["effects"]] for where in sold
+        time_and_location: [outcome["status"] for outcome in shop.track_one(sale(ana, *time_and_location))["effects"]]
+        for time_and_location in expected_statuses
     }
-    assert statuses == {where: [status, status] for where, status in sold.items()}
+    assert statuses == {time_and_location: [status, status] for time_and_location, status in expected_statuses.items()}
     error = shop.track_one(sale(ana, "2030-07-02T13:30:00Z", "LPA"))["effects"][0]["error"]
     assert error["type"] == CLOSED
     assert error["detail"] == "The coupon book is closed at 14:30 on day 2 of the week (time zone Atlantic/Canary)."
 
 
 def test_a_reward_depends_on_the_time_and_the_store_of_its_event(shop, books, ana, clock):
-    locate(shop, LPA="Atlantic/Canary")
+    set_location_timezones(shop, LPA="Atlantic/Canary")
     book = books.make(type="codeless", dayOfWeekSchedule=HAPPY_HOURS, timezone=MADRID)
     missions.create(shop, eventType=ORDER_CREATED, goalCount=1, couponBookKey=book["couponBookKey"])
 
-    def rewards(*where):
-        [move] = shop.track_one(sale(ana, *where))["missions"]
+    def rewards(*time_and_location):
+        [move] = shop.track_one(sale(ana, *time_and_location))["missions"]
         [reward] = move["rewards"]
         return reward.get("error", {}).get("type")
 
@@ -258,16 +268,16 @@ def test_a_reward_depends_on_the_time_and_the_store_of_its_event(shop, books, an
 
 
 def test_the_hours_of_a_campaign_are_stored_kept_and_cleared(shop):
-    path, least = "/campaigns", {"code": "c", "name": "C"}
-    campaign = shop.administration.post(path, {**least, "dayOfWeekSchedule": HAPPY_HOURS}, expect=201)["campaign"]
+    path, required = "/campaigns", {"code": "c", "name": "C"}
+    campaign = shop.administration.post(path, {**required, "dayOfWeekSchedule": HAPPY_HOURS}, expect=201)["campaign"]
     path = f"{path}/{campaign['campaignId']}"
     assert (
         campaign["dayOfWeekSchedule"] == shop.administration.get(path)["campaign"]["dayOfWeekSchedule"] == HAPPY_HOURS
     )
-    assert shop.administration.put(path, least)["campaign"]["dayOfWeekSchedule"] == HAPPY_HOURS
-    problem = shop.administration.put(path, {**least, "daysOfWeek": [1]}, expect=400)
+    assert shop.administration.put(path, required)["campaign"]["dayOfWeekSchedule"] == HAPPY_HOURS
+    problem = shop.administration.put(path, {**required, "daysOfWeek": [1]}, expect=400)
     assert [error["pointer"] for error in problem["errors"]] == ["/dayOfWeekSchedule"]
-    response = shop.administration.put(path, {**least, "daysOfWeek": [1], "dayOfWeekSchedule": None}, expect=200)
+    response = shop.administration.put(path, {**required, "daysOfWeek": [1], "dayOfWeekSchedule": None}, expect=200)
     assert response["campaign"]["daysOfWeek"] == [1]
     assert "dayOfWeekSchedule" not in response["campaign"]
 
@@ -336,10 +346,10 @@ def test_fifty_windows_can_be_stored(shop):
 
 def test_time_zones_of_locations_are_replaced_or_kept(shop):
     assert shop.administration.get("")["organization"]["locationTimezones"] == {}
-    locate(shop, LPA="Atlantic/Canary", MAD=MADRID)
+    set_location_timezones(shop, LPA="Atlantic/Canary", MAD=MADRID)
     response = shop.administration.put("", {"defaultLocale": "en"}, expect=200)
     assert response["organization"]["locationTimezones"] == {"LPA": "Atlantic/Canary", "MAD": MADRID}
-    locate(shop, TFN="Atlantic/Canary")
+    set_location_timezones(shop, TFN="Atlantic/Canary")
     assert shop.administration.get("")["organization"]["locationTimezones"] == {"TFN": "Atlantic/Canary"}
     [entry, *_] = shop.administration.get("/audit-log", entityType="organization", order="auditLogId,desc")["results"]
     assert entry["changes"] == {
@@ -350,11 +360,11 @@ def test_time_zones_of_locations_are_replaced_or_kept(shop):
 
 
 def test_invalid_time_zones_of_locations_are_refused(shop):
-    problem = locate(shop, expect=400, LPA="Atlantic/Canaries", MAD=MADRID)
+    problem = set_location_timezones(shop, expect=400, LPA="Atlantic/Canaries", MAD=MADRID)
     assert [error["pointer"] for error in problem["errors"]] == ["/locationTimezones/LPA"]
     assert "Did you mean Atlantic/Canary?" in problem["detail"]
-    assert locate(shop, expect=400, **{"": MADRID})["errors"][0]["pointer"] == "/locationTimezones/"
-    most = {f"store-{number}": MADRID for number in range(5000)}
-    assert locate(shop, **most)["organization"]["locationTimezones"] == most
-    problem = locate(shop, expect=400, **most, another=MADRID)
+    assert set_location_timezones(shop, expect=400, **{"": MADRID})["errors"][0]["pointer"] == "/locationTimezones/"
+    max_timezones = {f"store-{number}": MADRID for number in range(5000)}
+    assert set_location_timezones(shop, **max_timezones)["organization"]["locationTimezones"] == max_timezones
+    problem = set_location_timezones(shop, expect=400, **max_timezones, another=MADRID)
     assert [error["pointer"] for error in problem["errors"]] == ["/locationTimezones"]

@@ -31,6 +31,7 @@ def shop(organization):
 
 
 def lines(*rows):
+    """The rows as a file of JSON lines."""
     return "\n".join(json.dumps(row) for row in rows)
 
 
@@ -47,11 +48,13 @@ def price_settings(shop):
 
 
 def codes(shop, coupon_book):
+    """The codes of a book, in the order in which they were added."""
     page = shop.administration.get(f"/coupon-books/{coupon_book['couponBookId']}/coupons", order="couponId,asc")
     return [coupon["code"] for coupon in page["results"]]
 
 
 def coupons(shop, member):
+    """The coupons of a member: code and assigned amount."""
     member_coupons = shop.integration.get(f"/members/{member}/coupons")["results"]
     return sorted((coupon["code"] or "", coupon["amountAssigned"]) for coupon in member_coupons)
 
@@ -78,6 +81,7 @@ def test_codes_are_added_to_their_books(imports, shop):
         (6, "code", "A book of the type single has one code."),
         (7, "couponBook", "There is no coupon book Tea."),
         (8, "couponBook", "Several coupon books are called Twice. Name the key."),
+        # The texts about malformed codes are not compared.
         (9, "code", imports.errors(job)[4][2]),
         (10, "code", imports.errors(job)[5][2]),
     ]
@@ -127,7 +131,7 @@ def test_imported_coupons_with_events_cost_points_like_requests(imports, shop):
     shop.campaign(running(mint(5)), eventType="coupon-code-assigned")
     rows = "loyaltyMemberId,couponBook,pointsOverride\nana,Flat white,\nana,Flat white,2\n"
     job = imports.run(rows, kind="coupons", emitEvents=True)
-    # The first gives 5 points, of which the second costs 2.
+    # Without a price in its row, the first coupon costs nothing; each gives 5 points, and the second costs 2.
     assert (counts(job), shop.balance("ana")) == (("done", 2, 2, 0), 8), imports.errors(job)
     assert {loyalty_event["eventType"] for loyalty_event in shop.events("ana")} == {"coupon-code-assigned"}
     shop.check_ledger()
@@ -143,6 +147,7 @@ def test_rows_with_the_same_key_are_imported_once(imports, shop, kind):
         "events": ("eventType", ("member-generic-event", "a", "b")),
     }[kind]
     more = "description" if kind == "events" else "amount"
+    # Two equal rows and one with other content, all with one key.
     target, same, other = values
     header = f"loyaltyMemberId,{subject},{more},systemUniqueKey\n"
     rows = "".join(f"ana,{target},{value},k-1\n" for value in (same, same, other))
@@ -151,6 +156,7 @@ def test_rows_with_the_same_key_are_imported_once(imports, shop, kind):
     assert {(column, reason) for _, column, reason in imports.errors(job)} == {
         ("systemUniqueKey", "The systemUniqueKey k-1 was used before.")
     }
+    # In the mode upsert, a repeated row is no fault.
     job = imports.run(header + rows, kind=kind, mode="upsert")
     assert counts(job) == ("done", 3, 2, 1)
     [(line, _, reason)] = imports.errors(job)
@@ -199,7 +205,7 @@ def test_members_are_put_on_lists_and_taken_off(imports, shop):
     assert len(shop.rows("audience_members")) == 1
 
 
-def test_imported_events_are_captured_or_evaluated(imports, shop):
+def test_imported_events_are_captured_or_on_request_evaluated(imports, shop):
     shop.campaign(running(mint(5)), eventType=ORDER_CREATED)
     add_trigger(shop.administration)
 
@@ -260,7 +266,8 @@ def test_the_number_of_statements_does_not_depend_on_the_number_of_rows(imports,
         "mission-progress": ("loyaltyMemberId,mission,timesAchieved", "m{1},Coffees,{0}"),
     }[kind]
 
-    def statements(rows):
+    def count_statements(rows):
+        """The number of statements of the step that imports a file with this number of rows."""
         imports.queue("\n".join([header, *(row.format(rows, number) for number in range(rows))]), kind=kind)
         importer = imports.importer
         statement_count = count(shop.engine, importer.step)
@@ -268,6 +275,7 @@ def test_the_number_of_statements_does_not_depend_on_the_number_of_rows(imports,
             pass
         return statement_count
 
-    statements(10)
-    few = statements(20)
-    assert statements(50) <= few
+    # The first import fills caches.
+    count_statements(10)
+    count_of_20_rows = count_statements(20)
+    assert count_statements(50) <= count_of_20_rows

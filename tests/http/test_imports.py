@@ -20,7 +20,7 @@ from tests.builders.imports import Imports, counts
 from tests.builders.statements import count, count_statements
 from tests.builders.tracking import Shop, running
 
-FULL = "\n".join(
+FILE_WITH_ALL_COLUMNS = "\n".join(
     [
         "loyaltyMemberId,publicLoyaltyMemberId,active,memberType,joinedAt,name,lastName,email,birthdate,govId,govIdType,"
         "addressLine,tags,notifyByEmail,customAttributes,customAttributes.shoe",
@@ -50,20 +50,21 @@ def members(imports):
     return [row["loyaltyMemberId"] for row in listed]
 
 
-def place(imports, path):
-    """The position of the next row of an import in its unpacked file."""
+def position_of_next_row(imports, path):
+    """The byte of the unpacked file at which the next step of an import begins."""
     with imports.organization.api.engine.connect() as db:
         statement = text("SELECT next_byte FROM imports WHERE import_id = :id")
         return db.execute(statement, {"id": imports.get(path)["importId"]}).scalar_one()
 
 
-def test_a_step_ends_after_some_megabytes_of_empty_lines_so_that_others_can_run(imports, other_organization):
+def test_a_step_ends_after_some_megabytes_of_empty_lines_so_that_other_imports_can_run(imports, other_organization):
     packed = gzip.compress(b"loyaltyMemberId\n" + b"\n" * 12 * 1024 * 1024 + b"ana\n")
     path, importer = imports.queue(packed), imports.importer
     others = Imports(other_organization)
     assert importer.step()
-    assert 0 < place(imports, path) <= 4 * 1024 * 1024
+    assert 0 < position_of_next_row(imports, path) <= 4 * 1024 * 1024
     quick = others.queue("loyaltyMemberId\nben\n")
+    # One step for each organization.
     assert importer.step()
     assert importer.step()
     assert others.get(quick)["rowsDone"] == 1
@@ -73,7 +74,7 @@ def test_a_step_ends_after_some_megabytes_of_empty_lines_so_that_others_can_run(
     assert members(imports) == ["ana"]
 
 
-def test_a_packed_file_that_becomes_too_large_ends_its_import(imports):
+def test_an_import_fails_when_its_unpacked_file_is_too_large(imports):
     job = imports.run(gzip.compress(b"loyaltyMemberId\n" + b"\n" * 17 * 1024 * 1024))
     assert (job["status"], job["rowsDone"]) == ("failed", 0)
     assert job["error"] == "The file has more than 16777216 bytes when it is unpacked, its limit."
@@ -83,6 +84,7 @@ def test_long_rows_are_read_a_few_at_a_time(imports):
     rows = "".join(f"m-{number},{'x' * 600_000}\n" for number in range(12))
     path, importer = imports.queue("loyaltyMemberId,city\n" + rows), imports.importer
     assert importer.step()
+    # Rows of some megabytes, not all rows of the file.
     assert 0 < imports.get(path)["rowsRead"] <= 4
     while importer.step():
         pass
@@ -110,7 +112,7 @@ def test_an_import_that_crashes_5_workers_fails(imports, monkeypatch):
     assert members(imports) == []
 
 
-def test_an_import_is_cancelled_while_its_step_is_under_way(imports, monkeypatch):
+def test_an_import_that_is_cancelled_during_a_step_stores_nothing_of_this_step(imports, monkeypatch):
     path, importer = imports.queue("loyaltyMemberId\nana\n"), imports.importer
     statuses = []
     create = work._KINDS["members"]
@@ -185,9 +187,10 @@ def test_failed_rows_can_only_be_read_with_the_role_for_their_kind(imports):
 
 def test_changes_of_members_are_in_the_audit_log(imports):
     imports.run("loyaltyMemberId,name,city\nana,Ana,Rosario\nben,Ben,Salta\n")
+    # An empty cell, such as the city of ana, changes nothing.
     with count_statements(imports.organization.api.engine) as statements:
         job = imports.run("loyaltyMemberId,name,city\nana,Anna,\nben,Ben,Jujuy\ncora,Cora,Salta\n", mode="upsert")
-    # For the creation, for the start, and for all rows.
+    # One statement for the creation of the import, one for its start, and one for all rows.
     assert sum("INSERT INTO audit_log" in statement for statement in statements) == 3
     ids = {
         name: imports.organization.integration.get(f"/members/{name}")["loyaltyMember"]["memberId"]
@@ -210,7 +213,7 @@ def in_days(days):
 
 
 def test_members_are_stored_with_the_fields_of_the_file(imports):
-    job = imports.run(FULL)
+    job = imports.run(FILE_WITH_ALL_COLUMNS)
     assert counts(job) == ("done", 2, 2, 0)
     assert (job["bytesRead"], job["parts"], job["delimiter"], job["error"]) == (
         job["bytesTotal"],
@@ -232,7 +235,7 @@ def test_members_are_stored_with_the_fields_of_the_file(imports):
     assert ana["ledgerWalletId"]
 
 
-def test_rows_of_json_are_imported_alike(imports):
+def test_rows_of_json_are_imported_like_rows_of_csv(imports):
     rows = [
         {"loyaltyMemberId": "ana", "name": "Ana", "tags": ["a", "b"], "active": False, "joinedAt": "2020-03-02"},
         {"loyaltyMemberId": "ben", "customAttributes": {"cups": 3, "list": [1.5]}, "notifyByPush": True, "name": None},
@@ -291,6 +294,7 @@ def test_tiers_are_imported_with_their_expiry(imports, shop):
 def test_existing_members_are_refused_or_updated_by_mode(imports):
     imports.run("loyaltyMemberId,name,city,customAttributes.a\nana,Ana,Rosario,1\n")
     again = "loyaltyMemberId,name,customAttributes.b,joinedAt\nana,Anna,2,\nben,Ben,,\nana,Anne,,\n"
+    # Only ben is new.
     job = imports.run(again)
     assert counts(job) == ("done", 3, 1, 2)
     assert imports.errors(job)[0][:2] == (2, "loyaltyMemberId")
@@ -313,7 +317,8 @@ def test_balances_are_minted_with_their_expiry(imports, shop):
     ]
     job = imports.run("\n".join(json.dumps(row) for row in rows), kind="balances", file_format="ndjson")
     assert counts(job) == ("done", 4, 4, 0), imports.errors(job)
-    assert shop.balance("ana") == 347
+    # The pending 2.5 stars are no part of a balance.
+    assert shop.balance("ana") == 340 + 7
     assert float(shop.balance("ana", points["ledgerAccountId"])) == 1.25
     shop.check_ledger()
     lots = shop.rows("ledger_lots", "amount, expires_at")
@@ -395,12 +400,12 @@ def test_columns_can_have_other_names(imports):
         (b"Kunde\nana\n", {"columnNames": {"loyaltyMemberId": "Customer"}}, "The column Customer is missing"),
         (b"loyaltyMemberId\nana\n", {"columnNames": {"name": "x", "city": "x"}}, "columnNames has the same column"),
         (b"Ku\xe4,loyaltyMemberId\n", {}, "The first line has no names of columns. Byte 3"),
-        # Without the time of day, which would give the test another name in each process that collects it.
+        # mtime=0: with the present time, the test would have another name in each process that collects it.
         (gzip.compress(b"loyaltyMemberId\nana\n", mtime=0)[:-9], {}, "The gzip file is truncated"),
         (gzip.compress(b"loyaltyMemberId\nana\n", mtime=0)[:10] + b"nothing packed", {}, "The gzip file is damaged"),
     ],
 )
-def test_a_file_that_cannot_be_read_ends_its_import(imports, content, options, reason):
+def test_an_import_of_an_unreadable_file_fails(imports, content, options, reason):
     job = imports.run(content, **options)
     assert (job["status"], job["error"][: len(reason)]) == ("failed", reason)
     assert job["finishedAt"] is not None
@@ -435,7 +440,7 @@ def test_unreadable_rows_fail_individually(imports):
     assert "longer than" in dict(reasons)[9]
 
 
-def test_another_encoding_can_be_named(imports):
+def test_a_file_can_have_another_encoding(imports):
     job = imports.run("loyaltyMemberId,name\nana,B\xe4r\n".encode("cp1252"), encoding="windows-1252")
     assert (job["status"], member(imports, "ana")["profile"]["name"]) == ("done", "B\xe4r")
 
@@ -446,6 +451,7 @@ def test_a_file_can_be_split_anywhere(imports, packed):
     content = ("loyaltyMemberId,name\n" + "\n".join(rows)).encode()
     content = gzip.compress(content) if packed else content
     parts = [content[begin : begin + 37] for begin in range(0, len(content), 37)]
+    # 7 rows in a step, and 37 bytes in a part.
     small = Imports(imports.organization, rows=7)
     job = small.run(*parts)
     assert counts(job) == ("done", 50, 50, 0), small.errors(job)
@@ -457,9 +463,10 @@ def test_another_worker_continues_where_one_stopped(imports, packed):
     content = ("loyaltyMemberId\n" + "\n".join(f"m{n}" for n in range(100))).encode()
     small = Imports(imports.organization, rows=9)
     path = small.queue(gzip.compress(content) if packed else content)
+    # Each use of `importer` creates a new worker.
     for _ in range(5):
         assert small.importer.step()
-    assert small.get(path)["rowsRead"] == 45
+    assert small.get(path)["rowsRead"] == 5 * 9
     while small.importer.step():
         pass
     assert counts(small.get(path)) == ("done", 100, 100, 0)
@@ -493,7 +500,7 @@ def test_parts_can_be_sent_again_until_the_start(imports, organization):
     [again] = imports.upload(path, b"loyaltyMemberId\n")
     assert first == again
     organization.administration.put(f"{path}/parts/2", b"ben\n")
-    assert imports.get(path)["bytesTotal"] == 20
+    assert imports.get(path)["bytesTotal"] == len(b"loyaltyMemberId\n" + b"ben\n")
     problem = organization.administration.post(f"{path}/start", {"parts": 4}, expect=409)
     assert problem["type"] == "/problems/import-incomplete"
     assert problem["detail"] == "Parts 1 to 4 are needed; these parts were not uploaded: 3, 4."
@@ -545,7 +552,7 @@ def test_imports_of_another_organization_are_not_found(api, imports):
     assert other.get("/imports")["totalCount"] == 0
 
 
-def test_lists_can_be_filtered_and_invalid_requests_are_refused(imports, organization):
+def test_lists_of_imports_can_be_filtered_and_invalid_requests_are_refused(imports, organization):
     imports.run("loyaltyMemberId\nana\n")
     imports.begin(kind="balances")
     get = organization.administration.get
@@ -608,11 +615,13 @@ def test_new_members_with_tiers_are_inserted_once_and_not_locked(imports, shop):
     ("remaining", "seconds_of_row", "rows"),
     [(0.98, 0.001, 40), (0.6, 0.01, 30), (0.8, 0.1, 20), (-0.5, 0.1, 20), (0.9, 0.0, 40)],
 )
-def test_more_rows_are_evaluated_at_once_where_they_take_less_time(remaining, seconds_of_row, rows):
+def test_20_to_40_rows_are_evaluated_at_once_depending_on_their_time_and_the_remaining_time(
+    remaining, seconds_of_row, rows
+):
     assert work._rows_to_evaluate(remaining, seconds_of_row) == rows
 
 
-def test_rows_are_evaluated_in_few_sets_where_they_take_little_time(imports, monkeypatch):
+def test_rows_that_take_little_time_are_evaluated_40_at_once(imports, monkeypatch):
     sizes = []
     monkeypatch.setattr(work, "_KINDS", {"members": lambda step: sizes.append(len(step.rows))})
     names = "\n".join(f"m{n}" for n in range(250))
@@ -621,17 +630,17 @@ def test_rows_are_evaluated_in_few_sets_where_they_take_little_time(imports, mon
 
 
 def test_a_row_with_a_system_error_fails_individually(imports, monkeypatch):
-    from handlers.services.imports import work
+    import_members = work._KINDS["members"]
 
     def import_with_a_fault(step):
         if any(row.values["loyaltyMemberId"] == "m13" for row in step.rows):
             raise RuntimeError("broken")
         import_members(step)
 
-    import_members = work._KINDS["members"]
     monkeypatch.setattr(work, "_KINDS", {"members": import_with_a_fault})
     job = imports.run("loyaltyMemberId\n" + "\n".join(f"m{n}" for n in range(40)))
     assert counts(job) == ("done", 40, 39, 1)
+    # Line 1 has the names of the columns, line 2 the row of m0.
     assert imports.errors(job) == [(15, None, "The row could not be imported. The log of the worker has the reason.")]
 
 

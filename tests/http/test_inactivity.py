@@ -17,11 +17,12 @@ from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, 
 IS_ORDER = f"event.eventType == '{ORDER_CREATED}'"
 # 20 May 2025, 12:00 in Madrid.
 START = "2025-05-20T10:00:00Z"
-LAST_MOMENT, END, LATER_END = "2026-06-30T21:59:59Z", "2026-06-30T22:00:00Z", "2027-06-30T22:00:00Z"
+# After 12 months without activity, the quarter ends on 1 July 2026, 00:00 in Madrid.
+LAST_SECOND, END_OF_QUARTER, END_A_YEAR_LATER = "2026-06-30T21:59:59Z", "2026-06-30T22:00:00Z", "2027-06-30T22:00:00Z"
 
 
 def by_inactivity(**settings):
-    """12 months without activity, to the end of the quarter."""
+    """Policies by which a balance expires after 12 months without activity, at the end of the quarter."""
     return [{"expirationType": "inactivity", "period": 12, "rounding": "quarter", **settings}]
 
 
@@ -63,7 +64,7 @@ def clock(api):
 
 @pytest.fixture
 def program(clock):
-    """Someone who has 500 points since 20 May 2025."""
+    """A program whose member got 500 points by a purchase on 20 May 2025."""
     program = Program(clock)
     program.buy(500)
     return program
@@ -71,47 +72,50 @@ def program(clock):
 
 class TestActivities:
     def test_the_whole_balance_expires_at_the_end_of_the_quarter(self, program):
-        """Example 6."""
-        assert program.lots == {END: 500}
-        program.clock.advance(LAST_MOMENT)
+        assert program.lots == {END_OF_QUARTER: 500}
+        program.clock.advance(LAST_SECOND)
         assert program.balance == 500
-        assert program.clock.advance(END)["steps"] == 1
+        assert program.clock.advance(END_OF_QUARTER)["steps"] == 1
         assert program.balance == 0
         expiry = program.points.rows()[0]
-        assert (expiry["transactionType"], expiry["amount"], expiry["externalEventDate"]) == ("burn", 500, END)
+        assert (expiry["transactionType"], expiry["amount"], expiry["externalEventDate"]) == (
+            "burn",
+            500,
+            END_OF_QUARTER,
+        )
         assert program.points.verify() == []
 
     def test_a_purchase_at_the_last_moment_extends_the_whole_balance(self, program):
-        """Example 6: 30 June, 23:59 in Madrid."""
+        # 30 June, 23:59 in Madrid.
         program.clock.advance("2026-06-30T21:59:00Z")
         program.buy(10)
-        assert program.lots == {LATER_END: 510}
-        program.clock.advance(END)
+        assert program.lots == {END_A_YEAR_LATER: 510}
+        program.clock.advance(END_OF_QUARTER)
         assert program.balance == 510
-        program.clock.advance(LATER_END)
+        program.clock.advance(END_A_YEAR_LATER)
         assert program.balance == 0
 
-    def test_a_purchase_at_the_end_is_too_late(self, program):
-        """Example 6: 1 July, 00:00 in Madrid."""
-        program.clock.advance(END)
+    def test_a_purchase_at_the_end_of_the_quarter_is_too_late(self, program):
+        program.clock.advance(END_OF_QUARTER)
         program.buy(10)
         # 12 months later is the first moment of a quarter, so it is rounded to the end of that quarter.
         assert program.lots == {"2027-09-30T22:00:00Z": 10}
 
-    def test_the_earlier_of_two_moments_applies_lot_by_lot(self, clock):
-        """Example 8: 48 months fixed, and 18 of inactivity."""
+    def test_each_lot_expires_at_its_fixed_end_or_by_inactivity_whichever_is_earlier(self, clock):
         clock.advance("2026-06-01T10:00:00Z")
         policies = [{"expirationType": "inactivity", "period": 18}]
         program = Program(clock, expiresInMonths=48, expirationPolicies=policies)
         program.buy(10)
         program.points.mint(program.wallet, 100, externalEventDate="2024-01-10T09:00:00Z")
         program.points.mint(program.wallet, 30, externalEventDate="2022-09-01T08:00:00Z")
+        # 48 months after they were earned, the 30 points expire before 18 months of inactivity are over.
         assert program.lots == {"2026-09-01T08:00:00Z": 30, "2027-12-01T11:00:00Z": 110}
         program.clock.advance("2026-12-01T11:00:00Z")
         program.buy(1)
+        # Now the 100 points of 2024 reach their 48 months first.
         assert program.lots == {"2028-01-10T09:00:00Z": 100, "2028-06-01T10:00:00Z": 11}
 
-    def test_spending_and_giving_away_are_activities(self, program):
+    def test_burns_and_transfers_are_activities_of_the_wallet_that_they_debit(self, program):
         other = program.points.wallet()
         program.clock.advance("2025-12-01T11:00:00Z")
         program.points.move(program.wallet, None, 100)
@@ -133,21 +137,22 @@ class TestActivities:
         program.points.mint(program.wallet, 5, countsAsActivity=False)
         program.shop.give("ana", 1, ledgerAccountId=program.points.account_id, countsAsActivity=False)
         program.shop.give("ana", 1, "burn", ledgerAccountId=program.points.account_id, countsAsActivity=False)
-        assert program.lots == {END: 505}
+        assert program.lots == {END_OF_QUARTER: 500 + 5}
 
     def test_points_minted_after_an_idle_balance_expired_get_a_new_period_even_without_activity(self, program):
-        program.clock.advance(END)
+        program.clock.advance(END_OF_QUARTER)
         program.points.mint(program.wallet, 5, countsAsActivity=False)
-        # END is midnight of 1 July 2026 in Madrid: 12 months later, the quarter ends with September 2027.
+        # END_OF_QUARTER is midnight of 1 July 2026 in Madrid: 12 months later, the quarter ends with September 2027.
         assert program.lots == {"2027-09-30T22:00:00Z": 5}
 
     def test_only_the_activities_of_the_policy_count(self, clock):
-        activities = by_inactivity(activities=["spend", GENERIC])
-        program = Program(clock, expirationPolicies=activities)
+        policies = by_inactivity(activities=["spend", GENERIC])
+        program = Program(clock, expirationPolicies=policies)
         program.buy(500)
         clock.advance("2025-12-01T11:00:00Z")
+        # To earn points is no activity of this policy.
         program.buy(10)
-        assert program.lots == {END: 510}
+        assert program.lots == {END_OF_QUARTER: 510}
         program.shop.track_one(event("ana", GENERIC))
         assert program.lots == {"2026-12-31T23:00:00Z": 510}
         # Neither a dry run nor a captured event is an activity.
@@ -185,10 +190,10 @@ class TestActivities:
         program = Program(clock)
         program.buy(500)
         clock.advance("2026-06-01T10:00:00Z")
-        # Not until the quarter has ended.
+        # The 12 months have ended, the quarter has not.
         assert program.points.rows()[0]["transactionType"] == "mint"
         clock.advance("2026-07-01T10:00:00Z")
-        assert program.points.rows()[0]["externalEventDate"] == END
+        assert program.points.rows()[0]["externalEventDate"] == END_OF_QUARTER
         assert expire_points(clock.organization.api.engine, clock.organization.id).amounts == {}
 
     def test_policies_have_defaults_and_only_one_kind_per_account(self, clock):
@@ -214,12 +219,12 @@ class TestActivities:
 
 
 @pytest.fixture(params=["posted", "not-posted"])
-def after_the_end(request, program):
-    """A function that advances beyond the end; the expiry is posted by the job, or not posted yet."""
+def advance_past_the_end(request, program):
+    """A function that advances past the end of the quarter; the expiry is posted by the job, or not posted yet."""
 
     def advance(to):
         if request.param == "not-posted":
-            # As if no job had run since: the clock is moved past the job.
+            # Sets the clock without running due jobs.
             program.points.change(
                 "UPDATE organizations SET clock_now = :now WHERE organization_id = :id",
                 now=to,
@@ -232,12 +237,12 @@ def after_the_end(request, program):
 
 
 class TestLateActivities:
-    def test_a_late_activity_in_time_restores_the_whole_balance(self, program, after_the_end):
-        """Example 7: sent on 2 July, bought on 30 June at 18:00."""
-        after_the_end("2026-07-02T10:00:00Z")
+    def test_a_late_activity_in_time_restores_the_whole_balance(self, program, advance_past_the_end):
+        advance_past_the_end("2026-07-02T10:00:00Z")
         assert program.balance == 0
+        # Reported on 2 July, bought on 30 June at 18:00 in Madrid.
         program.buy(40, externalEventDate="2026-06-30T16:00:00Z")
-        assert program.lots == {LATER_END: 540}
+        assert program.lots == {END_A_YEAR_LATER: 540}
         assert program.history() == [
             ("mint", 500, None),
             ("burn", 500, "Expired"),
@@ -248,62 +253,63 @@ class TestLateActivities:
         assert (expiry["status"], expiry["reversalLedgerTransactionId"]) == (2, revert["ledgerTransactionId"])
         assert revert["revertedLedgerTransactionId"] == expiry["ledgerTransactionId"]
         assert program.points.verify() == []
-        program.clock.advance(LATER_END)
+        program.clock.advance(END_A_YEAR_LATER)
         assert program.balance == 0
         assert program.points.verify() == []
 
     @pytest.mark.parametrize(
-        ("now", "balance"), [("2026-07-03T22:00:00Z", 540), ("2026-07-03T22:00:01Z", 40), ("2026-07-03T22:01:00Z", 40)]
+        ("now", "balance"),
+        # 72 hours after the end of the quarter, a second later, and a minute later.
+        [("2026-07-03T22:00:00Z", 540), ("2026-07-03T22:00:01Z", 40), ("2026-07-03T22:01:00Z", 40)],
     )
-    def test_a_late_activity_is_in_time_for_72_hours(self, program, after_the_end, now, balance):
-        """Example 7: sent on 4 July at 00:01, which is 72 hours and a minute late."""
-        after_the_end(now)
+    def test_a_late_activity_is_in_time_for_72_hours(self, program, advance_past_the_end, now, balance):
+        advance_past_the_end(now)
         program.buy(40, externalEventDate="2026-06-30T16:00:00Z")
-        assert program.lots == {LATER_END: balance}
+        assert program.lots == {END_A_YEAR_LATER: balance}
         assert program.points.verify() == []
 
-    def test_an_activity_after_the_end_restores_nothing(self, program, after_the_end):
-        after_the_end("2026-07-02T10:00:00Z")
-        program.buy(40, externalEventDate=END)
+    def test_an_activity_after_the_end_restores_nothing(self, program, advance_past_the_end):
+        advance_past_the_end("2026-07-02T10:00:00Z")
+        program.buy(40, externalEventDate=END_OF_QUARTER)
         assert program.lots == {"2027-09-30T22:00:00Z": 40}
 
-    def test_a_late_activity_counts_after_later_activities(self, program, after_the_end):
-        after_the_end("2026-07-02T10:00:00Z")
+    def test_a_late_activity_restores_the_balance_after_later_activities(self, program, advance_past_the_end):
+        advance_past_the_end("2026-07-02T10:00:00Z")
         program.buy(7)
         assert program.balance == 7
         program.buy(40, externalEventDate="2026-06-30T16:00:00Z")
-        assert program.lots == {"2027-09-30T22:00:00Z": 547}
+        assert program.lots == {"2027-09-30T22:00:00Z": 7 + 500 + 40}
         # The balance is restored only once.
         program.buy(1, externalEventDate="2026-06-30T16:00:00Z")
-        assert program.balance == 548
+        assert program.balance == 547 + 1
         assert program.points.verify() == []
 
-    def test_each_event_of_a_batch_sees_the_balance_left_by_earlier_ones(self, program, after_the_end):
-        after_the_end("2026-07-02T10:00:00Z")
+    def test_each_event_of_a_batch_sees_the_balance_after_earlier_events(self, program, advance_past_the_end):
+        advance_past_the_end("2026-07-02T10:00:00Z")
         late = {"externalEventDate": "2026-06-30T16:00:00Z"}
         program.shop.track(order("ana", 7), order("ana", 40, **late), order("ana", 1, **late))
-        assert program.balance == 548
+        assert program.balance == 7 + 500 + 40 + 1
         assert program.history()[1:3] == [("burn", 500, "Expired"), ("mint", 7, None)]
         assert program.points.verify() == []
 
-    def test_restored_points_can_be_spent_by_a_late_event(self, program, after_the_end):
+    def test_restored_points_can_be_spent_by_a_late_event(self, program, advance_past_the_end):
         rule = f"event.eventType == '{GENERIC}'"
         program.shop.campaign(running(spend(450, ledgerAccountKey=program.key), rule=rule))
-        after_the_end("2026-07-02T10:00:00Z")
+        advance_past_the_end("2026-07-02T10:00:00Z")
         program.shop.track_one(event("ana", GENERIC, externalEventDate="2026-06-30T16:00:00Z"))
-        assert program.lots == {LATER_END: 50}
+        assert program.lots == {END_A_YEAR_LATER: 50}
         assert program.points.verify() == []
 
-    def test_a_refused_burn_restores_nothing(self, program, after_the_end):
-        after_the_end("2026-07-02T10:00:00Z")
+    def test_a_refused_burn_restores_nothing(self, program, advance_past_the_end):
+        advance_past_the_end("2026-07-02T10:00:00Z")
         program.points.move(program.wallet, None, 501, expect=409, externalEventDate="2026-06-30T16:00:00Z")
         assert program.balance == 0
         program.points.move(program.wallet, None, 499, externalEventDate="2026-06-30T16:00:00Z")
-        assert program.lots == {LATER_END: 1}
+        assert program.lots == {END_A_YEAR_LATER: 1}
         assert program.points.verify() == []
 
-    def test_a_correction_restores_nothing(self, program, after_the_end):
-        after_the_end("2026-07-02T10:00:00Z")
+    def test_a_correction_restores_nothing(self, program, advance_past_the_end):
+        advance_past_the_end("2026-07-02T10:00:00Z")
         late = {"externalEventDate": "2026-06-30T16:00:00Z"}
         program.points.mint(program.wallet, 5, countsAsActivity=False, **late)
         assert program.balance == 5
@@ -316,17 +322,18 @@ class TestLateActivities:
         assert program.balance == 40
 
     def test_lots_with_an_earlier_fixed_expiry_are_not_restored(self, clock):
+        # After 14 months, the 500 points end on 20 July 2026, and the 20 points on 1 July, before the purchase is sent.
         program = Program(clock, expiresInMonths=14)
         program.buy(500)
         program.clock.advance("2025-06-01T10:00:00Z")
         program.points.mint(program.wallet, 20, externalEventDate="2025-05-01T22:00:00Z")
         program.clock.advance("2026-07-02T10:00:00Z")
         program.buy(40, externalEventDate="2026-06-30T16:00:00Z")
-        assert program.lots == {"2026-07-20T10:00:00Z": 500, LATER_END: 40}
+        assert program.lots == {"2026-07-20T10:00:00Z": 500, END_A_YEAR_LATER: 40}
         assert program.points.verify() == []
 
-    def test_a_dry_run_sees_the_restored_balance(self, program, after_the_end):
-        after_the_end("2026-07-02T10:00:00Z")
+    def test_a_dry_run_sees_the_restored_balance(self, program, advance_past_the_end):
+        advance_past_the_end("2026-07-02T10:00:00Z")
         rule = f"event.eventType == '{GENERIC}'"
         program.shop.campaign(running(spend(450, ledgerAccountKey=program.key), rule=rule))
         late = event("ana", GENERIC, externalEventDate="2026-06-30T16:00:00Z")
@@ -348,6 +355,6 @@ class TestExports:
         program.points.mint(program.wallet, 3, countsAsActivity=False)
         rows = map(json.loads, exported(clock.organization, "balances", now=datetime(2025, 6, 1, tzinfo=UTC)))
         amounts = [(row["amount"], row["expiresAt"]) for row in rows if "expiresAt" in row]
-        assert sorted(amounts) == [(20, "2025-09-01T10:00:00Z"), (503, END)]
+        assert sorted(amounts) == [(20, "2025-09-01T10:00:00Z"), (503, END_OF_QUARTER)]
         rows = map(json.loads, exported(clock.organization, "balances", now=datetime(2026, 7, 1, tzinfo=UTC)))
         assert [row for row in rows if "expiresAt" in row] == []

@@ -1,4 +1,4 @@
-"""The reading of JSON against a slow and obvious model."""
+"""JSON is read like by the standard library, except that repeated names and invalid texts are refused."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ VALUES = st.recursive(
 
 
 def to_json(value, style) -> str:
+    """The text of a value; the style is whether non-ASCII characters are escaped, and the space around `:` and `,`."""
     ensure_ascii, space = style
     if isinstance(value, Members):
         inner = ("," + space).join(
@@ -42,6 +43,7 @@ def to_json(value, style) -> str:
 
 
 def repeats(value) -> bool:
+    """True if an object in the value has a name twice."""
     if isinstance(value, Members):
         names = [name for name, _ in value]
         return len(set(names)) < len(names) or any(repeats(child) for _, child in value)
@@ -50,7 +52,7 @@ def repeats(value) -> bool:
 
 @settings(max_examples=400)
 @given(VALUES, st.tuples(st.booleans(), st.sampled_from(["", " ", "\n\t"])))
-def test_a_repeated_name_is_refused_and_all_else_is_read_as_it_is(value, style):
+def test_an_object_with_a_repeated_name_is_refused_and_other_values_are_read(value, style):
     text = to_json(value, style)
     if repeats(value):
         with pytest.raises(InvalidRequest, match="twice"):
@@ -73,7 +75,7 @@ def test_any_bytes_are_read_as_the_standard_library_reads_them_or_refused(raw):
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=6, min_value=-(10**13), max_value=10**13))
 def test_a_decimal_survives_the_round_trip_with_its_digits(number):
     text = str(number)
-    back = decode(text.encode())
-    assert back == number
+    decoded = decode(text.encode())
+    assert decoded == number
     if number != int(number):
-        assert encode(back).decode() == text
+        assert encode(decoded).decode() == text

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.builders import clock, missions
+from tests.builders import clock as clocks
+from tests.builders import missions
 from tests.builders.badges import Badges
 from tests.builders.coupons import CouponBooks
 from tests.builders.tiers import TierSchedule
@@ -12,8 +13,8 @@ from tests.builders.tracking import GENERIC, Shop, event
 
 
 @pytest.fixture
-def later(monkeypatch):
-    return clock.installed(monkeypatch)
+def clock(monkeypatch):
+    return clocks.installed(monkeypatch)
 
 
 @pytest.fixture
@@ -22,40 +23,40 @@ def shop(organization):
 
 
 @pytest.fixture
-def twice(later):
-    """Make a request now, and again once all its dates have passed; both responses must be the same."""
+def twice(clock):
+    """A function that makes a request now and again after its dates have passed, and compares both responses."""
 
-    def check(request, **more):
+    def request_twice(request, **more):
         first = request("once", **more)
-        later.wait(days=3)
+        clock.wait(days=3)
         assert request("once", **more) == first
         return first
 
-    return check
+    return request_twice
 
 
-def test_repeated_coupon_calls_return_their_result_after_the_expiry(shop, twice, later):
+def test_repeated_coupon_calls_return_their_result_after_the_expiry(shop, twice, clock):
     book, member = CouponBooks(shop.organization).make(type="codeless"), shop.organization.member()
     path = f"/members/{member['loyaltyMemberId']}/coupon-books/{book['couponBookKey']}/assign"
-    soon = {"expiresAt": later.moment(days=1)}
+    soon = {"expiresAt": clock.moment(days=1)}
     twice(lambda key: shop.integration.post(path, {"systemUniqueKey": key, **soon}, expect=200))
     path = f"/coupon-books/{book['couponBookId']}/assign"
-    soon = {"memberId": member["memberId"], "expiredAt": later.moment(days=1)}
+    soon = {"memberId": member["memberId"], "expiredAt": clock.moment(days=1)}
     twice(lambda key: shop.administration.post(path, {"systemUniqueKeys": [f"{key}-more"], **soon}, expect=200))
-    # Under another key it is a new request.
+    # Under another key, the request is new, and its date is in the past.
     problem = shop.administration.post(path, soon, expect=400)
     assert [error["pointer"] for error in problem["errors"]] == ["/expiredAt"]
     assert shop.rows("coupon_books", "total_assigned")[0].total_assigned == 2
 
 
-def test_repeated_ledger_calls_return_their_result_after_the_expiry(shop, twice, later):
+def test_repeated_ledger_calls_return_their_result_after_the_expiry(shop, twice, clock):
     ledger, wallet = shop.organization.created.ledger_id, shop.organization.member()["ledgerWalletId"]
-    path, soon = f"/ledgers/{ledger}/wallets/{wallet}/mint", later.moment(days=1)
+    path, soon = f"/ledgers/{ledger}/wallets/{wallet}/mint", clock.moment(days=1)
     account = shop.account(pointTrackingEnabled=True)["ledgerAccountId"]
     body = {"amount": 5, "expirationDate": soon}
     twice(lambda key: shop.administration.post(path, {"systemUniqueKey": key, **body}, expect=200))
     item = {"organizationId": shop.organization.id, "ledgerId": ledger, "ledgerAccountId": account}
-    item |= {"fromWalletId": None, "toWalletId": wallet, "amount": 5, "expirationDate": later.moment(days=1)}
+    item |= {"fromWalletId": None, "toWalletId": wallet, "amount": 5, "expirationDate": clock.moment(days=1)}
 
     def batch(key):
         items = [{"systemUniqueKey": f"batch-{key}", **item}]
@@ -66,39 +67,39 @@ def test_repeated_ledger_calls_return_their_result_after_the_expiry(shop, twice,
     twice(batch)
 
 
-def test_a_repeated_tier_change_returns_its_result_after_the_expiry(shop, twice, later):
-    ladder, member = TierSchedule.new(shop, Gold=100), shop.member()
-    path = f"/members/{member}/loyalty-programs/{ladder.program['loyaltyProgramKey']}/tier"
-    body = {"loyaltyTierKey": ladder.key("Gold"), "expiresAt": later.moment(days=1)}
+def test_a_repeated_tier_change_returns_its_result_after_the_expiry(shop, twice, clock):
+    tiers, member = TierSchedule.new(shop, Gold=100), shop.member()
+    path = f"/members/{member}/loyalty-programs/{tiers.program['loyaltyProgramKey']}/tier"
+    body = {"loyaltyTierKey": tiers.key("Gold"), "expiresAt": clock.moment(days=1)}
     response = twice(lambda key: shop.integration.put(path, {"systemUniqueKey": key, **body}))
-    assert response == {"loyaltyTierKey": ladder.key("Gold")}
+    assert response == {"loyaltyTierKey": tiers.key("Gold")}
     path = f"/members/by-loyalty-member-id/{member}/tier"
-    body = {"loyaltyTierId": ladder.id("Gold"), "loyaltyProgramId": ladder.program["loyaltyProgramId"]}
-    body |= {"expiresAt": later.moment(days=1)}
+    body = {"loyaltyTierId": tiers.id("Gold"), "loyaltyProgramId": tiers.program["loyaltyProgramId"]}
+    body |= {"expiresAt": clock.moment(days=1)}
     twice(lambda key: shop.administration.put(path, {"systemUniqueKey": f"{key}-more", **body}))
 
 
-def test_a_repeated_advance_returns_its_result_after_the_mission_closed(shop, twice, later):
-    mission, member = missions.create(shop, validTo=later.moment(days=1)), shop.member()
+def test_a_repeated_advance_returns_its_result_after_the_mission_closed(shop, twice, clock):
+    mission, member = missions.create(shop, validTo=clock.moment(days=1)), shop.member()
     twice(lambda key: missions.advance(shop, member, mission["missionId"], 1, systemUniqueKey=key))
     assert missions.advance(shop, member, mission["missionId"], 1, expect=409)["type"] == "/problems/mission-closed"
 
 
-def test_repeated_badge_calls_return_their_result_after_the_deactivation(shop, later):
+def test_repeated_badge_calls_return_their_result_after_the_deactivation(shop, clock):
     badges, member = Badges(shop), shop.member()
     badge = badges.create()
     first = badges.assign(member, badge, systemUniqueKey="once")
-    given_back = badges.unassign(member, badge, systemUniqueKey="back")
+    unassignment = badges.unassign(member, badge, systemUniqueKey="back")
     badges.change(badge, active=False)
-    later.wait(days=3)
+    clock.wait(days=3)
     assert badges.assign(member, badge, systemUniqueKey="once") == first
-    assert badges.unassign(member, badge, systemUniqueKey="back") == given_back
+    assert badges.unassign(member, badge, systemUniqueKey="back") == unassignment
 
 
-def test_repeated_events_return_their_result_after_the_campaign_ended(shop, twice, later):
-    campaign = {"eventType": GENERIC, "validTo": later.moment(days=1)}
+def test_repeated_events_return_their_result_after_the_campaign_ended(shop, twice, clock):
+    campaign = {"eventType": GENERIC, "validTo": clock.moment(days=1)}
     shop.campaign(**campaign)
-    body = event(shop.member(), externalEventDate=later.moment(days=-1))
+    body = event(shop.member(), externalEventDate=clock.moment(days=-1))
     twice(lambda key: shop.track_one({**body, "systemUniqueKey": f"{key}-tracked"}))
     queued = {"events": [{**body, "systemUniqueKey": "queued-once"}]}
     twice(lambda key: shop.integration.post("/events/track-async", queued, expect=202))
