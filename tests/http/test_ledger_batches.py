@@ -1,4 +1,4 @@
-"""Batches: individual items, items of a set, and the same number of statements for any number of items."""
+"""Batches of ledger transactions: individual items, items of a set, and a fixed number of statements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def points(organization):
 
 
 @pytest.fixture
-def ana(points):
+def ana_with_100(points):
     wallet = points.wallet()
     points.mint(wallet, 100)
     return wallet
@@ -43,20 +43,21 @@ def batch(points):
 
 
 def slugs(response):
+    """The last parts of the problem types of the failed items, by the index of the item."""
     return {item["index"]: item["error"]["type"].removeprefix("/problems/") for item in response["failed"]}
 
 
-def test_items_without_a_set_succeed_or_fail_individually_in_order(points, batch, ana):
+def test_items_without_a_set_succeed_or_fail_individually_in_order(points, batch, ana_with_100):
     ben = points.wallet()
-    earlier = points.move(ana, None, 10, fiatValue=1)[0]["ledgerTransactionId"]
+    earlier = points.move(ana_with_100, None, 10, fiatValue=1)[0]["ledgerTransactionId"]
     response = batch.post(
         batch.item(None, ben, Decimal("5.5"), systemUniqueKey="b-1", tags=["x"], externalId="e", description="d"),
         batch.item(ben, None, 6),
-        batch.item(ana, ben, 50, ledgerId=points.account["ledgerId"]),
+        batch.item(ana_with_100, ben, 50, ledgerId=points.account["ledgerId"]),
         batch.item(ben, None, 6, fiatValue=2, fiatCurrency="EUR", fiatGrossAmount=3),
         {"revertedLedgerTransactionId": earlier, "systemUniqueKey": "b-5"},
-        batch.item(ana, None, 999, systemUniqueKey="b-6"),
-        batch.item(ana, None, 20, captureMethod="manual"),
+        batch.item(ana_with_100, None, 999, systemUniqueKey="b-6"),
+        batch.item(ana_with_100, None, 20, captureMethod="manual"),
     )
     assert [
         (p["index"], p["processedStatus"], p["systemUniqueKey"] in ("b-1", "b-5")) for p in response["processed"]
@@ -81,39 +82,40 @@ def test_items_without_a_set_succeed_or_fail_individually_in_order(points, batch
     ]
     assert rows == [
         [("mint", ben, Decimal("5.5"), Decimal("5.5"), 1)],
-        [("transfer", ana, 50, 40, 1), ("transfer", ben, 50, Decimal("55.5"), 1)],
+        [("transfer", ana_with_100, 50, 40, 1), ("transfer", ben, 50, Decimal("55.5"), 1)],
         [("burn", ben, 6, Decimal("49.5"), 1)],
-        [("revert", ana, 10, 50, 1)],
-        [("burn", ana, 20, 50, 0)],
+        [("revert", ana_with_100, 10, 50, 1)],
+        [("burn", ana_with_100, 20, 50, 0)],
     ]
     assert "error" not in response["processed"][0]
     assert response["failed"][0]["transactions"] == []
     assert points.verify() == []
 
 
-def test_items_of_a_set_all_succeed_or_all_fail(points, batch, ana):
-    good, bad = str(uuid.uuid4()), str(uuid.uuid4())
+def test_items_of_a_set_all_succeed_or_all_fail(points, batch, ana_with_100):
+    good_set, bad_set = str(uuid.uuid4()), str(uuid.uuid4())
     response = batch.post(
-        batch.item(None, ana, 1, atomicSetId=bad),
-        batch.item(None, ana, 2),
-        batch.item(None, ana, 4, atomicSetId=good),
-        batch.item(ana, None, 999, atomicSetId=bad),
-        batch.item(ana, None, 8, atomicSetId=good),
-        batch.item(None, ana, 16, atomicSetId=bad),
+        batch.item(None, ana_with_100, 1, atomicSetId=bad_set),
+        batch.item(None, ana_with_100, 2),
+        batch.item(None, ana_with_100, 4, atomicSetId=good_set),
+        batch.item(ana_with_100, None, 999, atomicSetId=bad_set),
+        batch.item(ana_with_100, None, 8, atomicSetId=good_set),
+        batch.item(None, ana_with_100, 16, atomicSetId=bad_set),
     )
     assert [p["index"] for p in response["processed"]] == [1, 2, 4]
     assert slugs(response) == {0: "atomic-set-failed", 3: "insufficient-balance", 5: "atomic-set-failed"}
-    assert points.balance(ana) == 98
+    # The items without a set and of the good set: 100 + 2 + 4 - 8.
+    assert points.balance(ana_with_100) == 98
     assert points.verify() == []
 
 
-def test_points_of_a_failed_set_are_not_available_to_other_items(points, batch, ana):
+def test_points_of_a_failed_set_are_not_available_to_other_items(points, batch, ana_with_100):
     ben = points.wallet()
-    bad = str(uuid.uuid4())
+    bad_set = str(uuid.uuid4())
     response = batch.post(
-        batch.item(None, ben, 50, atomicSetId=bad),
+        batch.item(None, ben, 50, atomicSetId=bad_set),
         batch.item(ben, None, 30),
-        batch.item(ben, None, 60, atomicSetId=bad),
+        batch.item(ben, None, 60, atomicSetId=bad_set),
     )
     assert response["processed"] == []
     assert set(slugs(response)) == {0, 1, 2}
@@ -132,38 +134,39 @@ def test_points_of_a_failed_set_are_not_available_to_other_items(points, batch, 
         {"fiatValue": 1},
     ],
 )
-def test_an_invalid_item_fails_only_its_own_set(points, batch, ana, fault):
+def test_an_invalid_item_fails_only_its_own_set(points, batch, ana_with_100, fault):
+    # All other faults are reported as an invalid request.
     slug_by_field = {
         "organizationId": "not-found",
         "ledgerAccountId": "unknown-ledger-account",
         "ledgerId": "unknown-ledger-account",
         "fiatValue": "fiat-not-allowed",
     }
-    together = str(uuid.uuid4())
+    set_id = str(uuid.uuid4())
     response = batch.post(
-        batch.item(None, ana, 1, atomicSetId=together),
-        {**batch.item(None, ana, 2, atomicSetId=together), **fault},
-        batch.item(None, ana, 4),
+        batch.item(None, ana_with_100, 1, atomicSetId=set_id),
+        {**batch.item(None, ana_with_100, 2, atomicSetId=set_id), **fault},
+        batch.item(None, ana_with_100, 4),
     )
     assert [p["index"] for p in response["processed"]] == [2]
     [name] = fault
     assert slugs(response) == {0: "atomic-set-failed", 1: slug_by_field.get(name, "invalid-request")}
     if name in ("amount", "expirationDate"):
         assert [e["pointer"] for e in response["failed"][1]["error"]["errors"]] == [f"/items/1/{name}"]
-    assert points.balance(ana) == 104
+    assert points.balance(ana_with_100) == 100 + 4
 
 
-def test_items_with_missing_or_surplus_fields_fail(points, batch, ana):
-    burn = points.move(ana, None, 10)[0]["ledgerTransactionId"]
+def test_items_with_missing_or_surplus_fields_fail(points, batch, ana_with_100):
+    burn = points.move(ana_with_100, None, 10)[0]["ledgerTransactionId"]
     soon = "2099-01-01T00:00:00Z"
     revert = {"revertedLedgerTransactionId": burn}
     cases = [
-        ({"amount": 1, "toWalletId": ana}, {"fromWalletId", "ledgerAccountId"}),
-        ({"fromWalletId": None, "toWalletId": ana, "ledgerAccountId": points.account_id}, {"amount"}),
+        ({"amount": 1, "toWalletId": ana_with_100}, {"fromWalletId", "ledgerAccountId"}),
+        ({"fromWalletId": None, "toWalletId": ana_with_100, "ledgerAccountId": points.account_id}, {"amount"}),
         (batch.item(None, None, 1), {"fromWalletId"}),
-        (batch.item(None, ana, None), {"amount"}),
-        (batch.item(ana, None, 1, expirationDate=soon), {"expirationDate"}),
-        ({**batch.item(None, ana, 1), **revert}, {"amount", "toWalletId"}),
+        (batch.item(None, ana_with_100, None), {"amount"}),
+        (batch.item(ana_with_100, None, 1, expirationDate=soon), {"expirationDate"}),
+        ({**batch.item(None, ana_with_100, 1), **revert}, {"amount", "toWalletId"}),
         ({**revert, "captureMethod": "manual"}, {"captureMethod"}),
         ({**revert, "expirationDate": soon}, {"expirationDate"}),
     ]
@@ -175,42 +178,44 @@ def test_items_with_missing_or_surplus_fields_fail(points, batch, ana):
     assert slugs(batch.post({**revert, "ledgerId": 2**40})) == {0: "unknown-ledger-transaction"}
     assert slugs(batch.post({**revert, "ledgerAccountId": 2**40})) == {0: "unknown-ledger-transaction"}
     assert slugs(batch.post({**revert, "organizationId": 2**40})) == {0: "not-found"}
-    assert points.balance(ana) == 90
+    assert points.balance(ana_with_100) == 90
 
 
-def test_items_of_a_batch_may_be_repeated(points, batch, ana):
-    ben, together = points.wallet(), str(uuid.uuid4())
-    burn = points.move(ana, None, 10)[0]["ledgerTransactionId"]
+def test_repeated_items_of_a_batch_get_their_first_response(points, batch, ana_with_100):
+    ben, set_id = points.wallet(), str(uuid.uuid4())
+    burn = points.move(ana_with_100, None, 10)[0]["ledgerTransactionId"]
     items = [
         batch.item(None, ben, 5, systemUniqueKey="r-1", expirationDate="2099-01-01T00:00:00Z"),
-        batch.item(ana, None, 30, systemUniqueKey="r-2", captureMethod="manual", fiatValue=9),
-        batch.item(ana, ben, 2, systemUniqueKey="r-3", atomicSetId=together),
+        batch.item(ana_with_100, None, 30, systemUniqueKey="r-2", captureMethod="manual", fiatValue=9),
+        batch.item(ana_with_100, ben, 2, systemUniqueKey="r-3", atomicSetId=set_id),
         {"revertedLedgerTransactionId": burn, "systemUniqueKey": "r-4"},
     ]
     first = batch.post(*items)
     assert first["failed"] == []
     hold_id = first["processed"][1]["transactions"][0]["ledgerTransactionId"]
+    # Later changes of the transactions do not change the responses.
     points.capture((hold_id, 10))
     batch.post({"revertedLedgerTransactionId": first["processed"][2]["transactions"][0]["ledgerTransactionId"]})
-    before = (points.balance(ana), points.balance(ben))
+    before = (points.balance(ana_with_100), points.balance(ben))
     assert batch.post(*items) == first
-    assert (points.balance(ana), points.balance(ben)) == before
+    assert (points.balance(ana_with_100), points.balance(ben)) == before
     response = batch.post({**items[0], "amount": 6}, {**items[3], "description": "Other"})
     assert slugs(response) == {0: "key-reused", 1: "key-reused"}
 
 
-def test_a_key_that_occurs_twice_in_a_batch_is_posted_once(points, batch, ana):
-    item = batch.item(None, ana, 5, systemUniqueKey="twice")
+def test_a_key_that_occurs_twice_in_a_batch_is_posted_once(points, batch, ana_with_100):
+    item = batch.item(None, ana_with_100, 5, systemUniqueKey="twice")
     response = batch.post(item, item, {**item, "amount": 6})
     assert [p["index"] for p in response["processed"]] == [0, 1]
     assert response["processed"][0]["transactions"] == response["processed"][1]["transactions"]
     assert slugs(response) == {2: "key-reused"}
-    assert points.balance(ana) == 105
+    assert points.balance(ana_with_100) == 100 + 5
 
 
 def test_a_batch_overdraws_up_to_the_limit(organization):
     owing = Points.new(organization, overdraftLimit=50)
     batch, wallet = Batch(owing), owing.wallet()
+    # The points of the mint are spent, so that its revert overdraws by 10; 40 more reach the limit.
     mint = owing.mint(wallet, 10)
     owing.move(wallet, None, 10)
     response = batch.post(
@@ -228,11 +233,11 @@ def test_malformed_batches_are_refused(points, body):
     points.admin.post("/ledger-transactions/batch", body, expect=400)
 
 
-def test_a_batch_has_a_hundred_items_at_most(points, batch, ana):
-    items = [batch.item(None, ana, 1)] * 101
+def test_a_batch_has_a_hundred_items_at_most(points, batch, ana_with_100):
+    items = [batch.item(None, ana_with_100, 1)] * 101
     assert batch.post(*items, expect=400)["errors"][0]["pointer"] == "/items"
     assert len(batch.post(*items[:100])["processed"]) == 100
-    assert points.balance(ana) == 200
+    assert points.balance(ana_with_100) == 200
 
 
 def test_wallets_of_another_organization_are_unknown(points, batch, other_organization):
@@ -240,7 +245,7 @@ def test_wallets_of_another_organization_are_unknown(points, batch, other_organi
     assert slugs(batch.post(batch.item(None, theirs, 1))) == {0: "unknown-wallet"}
 
 
-def statements(points, work):
+def count_statements(points, work):
     log = []
 
     def count(conn, cursor, statement, *_):
@@ -253,7 +258,7 @@ def statements(points, work):
     return len(log)
 
 
-def test_any_number_of_items_takes_the_same_statements(points, batch):
+def test_the_number_of_statements_does_not_depend_on_the_number_of_items(points, batch):
     # The first call fills the cache of the process.
     batch.post(batch.item(None, points.wallet(), 1))
     statement_counts = set()
@@ -264,9 +269,9 @@ def test_any_number_of_items_takes_the_same_statements(points, batch):
         responses: list = []
         statement_counts.add(
             (
-                statements(points, lambda items=mints: batch.post(*items)),
-                statements(points, lambda items=burns, responses=responses: responses.append(batch.post(*items))),
-                statements(points, lambda responses=responses: _revert_all(points, responses[0])),
+                count_statements(points, lambda items=mints: batch.post(*items)),
+                count_statements(points, lambda items=burns, responses=responses: responses.append(batch.post(*items))),
+                count_statements(points, lambda responses=responses: _revert_all(points, responses[0])),
             )
         )
     assert len(statement_counts) == 1, statement_counts
@@ -281,14 +286,15 @@ def _revert_all(points, response):
     assert len(reverts["processed"]) == len(ids)
 
 
-def test_interleaved_sets_are_posted_one_after_the_other(points, batch):
-    ana, (x, y) = points.wallet(), (str(uuid.uuid4()) for _ in range(2))
+def test_sets_whose_items_alternate_are_posted_one_after_the_other(points, batch):
+    ana, (first_set, second_set) = points.wallet(), (str(uuid.uuid4()) for _ in range(2))
     points.mint(ana, 20)
     response = batch.post(
-        batch.item(ana, None, 20, atomicSetId=x),
-        batch.item(ana, None, 20, atomicSetId=y),
-        batch.item(ana, None, 1, atomicSetId=x),
+        batch.item(ana, None, 20, atomicSetId=first_set),
+        batch.item(ana, None, 20, atomicSetId=second_set),
+        batch.item(ana, None, 1, atomicSetId=first_set),
     )
+    # The first set fails at its second item, so that its 20 points are available to the second set.
     assert slugs(response) == {0: "atomic-set-failed", 2: "insufficient-balance"}
     assert [item["index"] for item in response["processed"]] == [1]
     assert points.balance(ana) == 0

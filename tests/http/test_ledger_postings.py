@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import pytest
 
+from domain.ledger.records import MAX_AMOUNT
 from tests.builders.points import Points
 
 DETAILS = {
@@ -25,7 +26,7 @@ def points(organization):
 
 
 @pytest.fixture
-def owing(organization):
+def overdrawable(organization):
     """An account whose wallets may owe up to 50."""
     return Points.new(organization, overdraftLimit=50)
 
@@ -102,7 +103,7 @@ def test_a_key_is_generated_where_none_is_sent(points):
         ({"amount": 1, "fromWalletId": None, "toWalletId": None}, "/fromWalletId"),
         ({"amount": 1, "fromWalletId": "OWN", "toWalletId": "OWN"}, "/toWalletId"),
         ({"amount": -1, "fromWalletId": None, "toWalletId": 7}, "/amount"),
-        ({"amount": 18446744073710, "fromWalletId": None, "toWalletId": 7}, "/amount"),
+        ({"amount": MAX_AMOUNT + 1, "fromWalletId": None, "toWalletId": 7}, "/amount"),
         ({"amount": Decimal("0.001"), "fromWalletId": None, "toWalletId": "OWN"}, "/amount"),
         ({"amount": 1, "fromWalletId": None, "toWalletId": 0}, "/toWalletId"),
         ({"amount": 1, "fromWalletId": None, "toWalletId": 7, "captureMethod": "later"}, "/captureMethod"),
@@ -115,6 +116,7 @@ def test_a_key_is_generated_where_none_is_sent(points):
     ],
 )
 def test_malformed_requests_are_refused_with_the_field(points, body, pointer):
+    # Bodies with the wallet 7, which need not exist, are refused before wallets are looked up.
     wallet = points.wallet()
     body = {name: wallet if value == "OWN" else value for name, value in body.items()}
     problem = points.admin.post(f"{points.path}/transactions", body, expect=400)
@@ -122,8 +124,8 @@ def test_malformed_requests_are_refused_with_the_field(points, body, pointer):
     assert points.rows() == []
 
 
-@pytest.mark.parametrize("amount", [0, Decimal("0.01"), 18446744073709])
-def test_the_least_and_the_largest_amount_are_posted(points, amount):
+@pytest.mark.parametrize("amount", [0, Decimal("0.01"), MAX_AMOUNT])
+def test_the_minimum_and_the_maximum_amount_can_be_posted(points, amount):
     assert points.move(None, points.wallet(), amount)[0]["amount"] == amount
     assert points.verify() == []
 
@@ -140,28 +142,30 @@ def test_wallets_outside_the_ledger_are_unknown(points, organization, other_orga
     assert len(points.rows()) == 1
 
 
-def refusal(points, *movement, **more):
+def refusal_type(points, *movement, **more):
+    """The problem type of a refused transaction: `refusal_type(points, source, target, amount)`."""
     return points.move(*movement, expect=409, **more)["type"]
 
 
-def test_no_more_is_spent_than_there_is(points):
+def test_a_burn_or_transfer_cannot_exceed_the_balance(points):
     ana, ben = points.wallet(), points.wallet()
     points.mint(ana, 10)
     for more in ({}, {"captureMethod": "manual"}, {"allowOverdraft": True}):
-        assert refusal(points, ana, None, Decimal("10.01"), **more) == "/problems/insufficient-balance"
-        assert refusal(points, ana, ben, Decimal("10.01"), **more) == "/problems/insufficient-balance"
-    assert refusal(points, ben, None, 1) == "/problems/insufficient-balance"
+        assert refusal_type(points, ana, None, Decimal("10.01"), **more) == "/problems/insufficient-balance"
+        assert refusal_type(points, ana, ben, Decimal("10.01"), **more) == "/problems/insufficient-balance"
+    assert refusal_type(points, ben, None, 1) == "/problems/insufficient-balance"
     points.move(ana, None, 10)
     assert points.balance(ana) == 0
     assert points.verify() == []
 
 
-def test_fiat_belongs_to_burns(points):
+def test_only_burns_have_a_fiat_value(points):
     ana, ben = points.wallet(), points.wallet()
     points.mint(ana, 10)
     for fiat in ({"fiatValue": 0}, {"fiatGrossAmount": 1}, {"fiatCurrency": "EUR"}):
-        assert refusal(points, None, ana, 1, **fiat) == "/problems/fiat-not-allowed"
-        assert refusal(points, ana, ben, 1, **fiat) == "/problems/fiat-not-allowed"
+        assert refusal_type(points, None, ana, 1, **fiat) == "/problems/fiat-not-allowed"
+        assert refusal_type(points, ana, ben, 1, **fiat) == "/problems/fiat-not-allowed"
+    # null is like a missing field.
     points.move(None, ana, 1, fiatValue=None, fiatCurrency=None)
 
 
@@ -170,12 +174,12 @@ def test_nothing_moves_on_an_inactive_account(points):
     minted = points.mint(wallet, 10)
     body = {"name": "Stars", "isRevolving": True, "chainSyncEnabled": False, "decimals": 2, "active": False}
     points.admin.put(points.path, body)
-    assert refusal(points, None, wallet, 1) == "/problems/account-inactive"
-    assert refusal(points, wallet, None, 1) == "/problems/account-inactive"
+    assert refusal_type(points, None, wallet, 1) == "/problems/account-inactive"
+    assert refusal_type(points, wallet, None, 1) == "/problems/account-inactive"
     assert points.revert(minted, expect=409)["type"] == "/problems/account-inactive"
 
 
-def test_no_more_is_minted_than_the_maximum_supply(organization):
+def test_a_mint_cannot_exceed_the_maximum_supply(organization):
     points = Points.new(organization, maxSupply=100)
     wallet = points.wallet()
     points.mint(wallet, 60)
@@ -185,17 +189,18 @@ def test_no_more_is_minted_than_the_maximum_supply(organization):
     points.mint(wallet, 70)
     # On a revolving account burned points are free to be issued again: reverting the burn would exceed the supply.
     assert points.revert(burn, expect=409)["type"] == "/problems/supply-exceeded"
+    # On an account that is not revolving, burned points count as issued.
     once = Points.new(organization, maxSupply=100, isRevolving=False)
     once.mint(wallet, 100)
     once.move(wallet, None, 100)
-    assert refusal(once, None, wallet, 1) == "/problems/supply-exceeded"
+    assert refusal_type(once, None, wallet, 1) == "/problems/supply-exceeded"
 
 
-def test_a_burn_goes_into_debt_up_to_the_limit_and_credits_repay_it(owing):
-    wallet = owing.wallet()
-    owing.mint(wallet, 10)
-    assert refusal(owing, wallet, None, 30) == "/problems/insufficient-balance"
-    from_balance, from_overdraft = owing.move(wallet, None, 30, allowOverdraft=True)
+def test_a_burn_overdraws_up_to_the_limit_and_mints_repay_the_overdraft(overdrawable):
+    wallet = overdrawable.wallet()
+    overdrawable.mint(wallet, 10)
+    assert refusal_type(overdrawable, wallet, None, 30) == "/problems/insufficient-balance"
+    from_balance, from_overdraft = overdrawable.move(wallet, None, 30, allowOverdraft=True)
     assert [
         (r["amount"], r["isOverdraft"], r["updatedBalance"], r["ledgerTransactionDetailIndex"])
         for r in (from_balance, from_overdraft)
@@ -203,11 +208,12 @@ def test_a_burn_goes_into_debt_up_to_the_limit_and_credits_repay_it(owing):
         (10, False, 0, 0),
         (20, True, 0, 1),
     ]
-    assert refusal(owing, wallet, None, 31, allowOverdraft=True) == "/problems/overdraft-limit"
-    [only] = owing.move(wallet, None, 30, allowOverdraft=True)
-    assert (only["amount"], only["isOverdraft"]) == (30, True)
-    owing.mint(wallet, 20)
-    balances = owing.wallet_of(wallet)
+    assert refusal_type(overdrawable, wallet, None, 31, allowOverdraft=True) == "/problems/overdraft-limit"
+    [overdraft_row] = overdrawable.move(wallet, None, 30, allowOverdraft=True)
+    assert (overdraft_row["amount"], overdraft_row["isOverdraft"]) == (30, True)
+    # 50 are owed: 20 repay a part of them, then 35 repay the rest and leave 5.
+    overdrawable.mint(wallet, 20)
+    balances = overdrawable.wallet_of(wallet)
     assert (
         balances["currentBalance"],
         balances["currentOverdraftBalance"],
@@ -217,8 +223,8 @@ def test_a_burn_goes_into_debt_up_to_the_limit_and_credits_repay_it(owing):
         30,
         20,
     )
-    owing.mint(wallet, 35)
-    balances = owing.wallet_of(wallet)
+    overdrawable.mint(wallet, 35)
+    balances = overdrawable.wallet_of(wallet)
     assert (
         balances["currentBalance"],
         balances["currentOverdraftBalance"],
@@ -228,18 +234,19 @@ def test_a_burn_goes_into_debt_up_to_the_limit_and_credits_repay_it(owing):
         0,
         50,
     )
-    assert owing.verify() == []
+    assert overdrawable.verify() == []
 
 
-def test_manual_capture_and_overdraft_exclude_each_other(owing, points):
-    wallet = owing.wallet()
-    owing.mint(wallet, 10)
-    assert refusal(owing, wallet, None, 1, captureMethod="manual") == "/problems/capture-not-supported"
+def test_an_account_with_an_overdraft_limit_has_no_manual_capture(overdrawable, points):
+    wallet = overdrawable.wallet()
+    overdrawable.mint(wallet, 10)
+    assert refusal_type(overdrawable, wallet, None, 1, captureMethod="manual") == "/problems/capture-not-supported"
     points.mint(wallet, 10)
     points.move(wallet, None, 1, captureMethod="manual")
     body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False, "decimals": 2}
     problem = points.admin.put(points.path, {**body, "overdraftLimit": 5}, expect=409)
     assert problem["type"] == "/problems/ledger-account-in-use"
+    # A negative limit allows no overdraft.
     points.admin.put(points.path, {**body, "overdraftLimit": -5})
 
 
@@ -290,9 +297,10 @@ def test_expired_points_cannot_be_spent(organization):
     expired = points.mint(wallet, 10, datetime.now(UTC) - timedelta(days=2))
     points.mint(wallet, 5)
     assert points.balance(wallet) == 5
-    assert refusal(points, wallet, None, 6) == "/problems/insufficient-balance"
+    assert refusal_type(points, wallet, None, 6) == "/problems/insufficient-balance"
     [burn] = points.move(wallet, None, 5)
     assert burn["updatedBalance"] == 0
+    # Newest first: the burn of 5, the mint of 5, the expiry of 10, its mint.
     expiry = points.rows()[2]
     assert (expiry["transactionType"], expiry["amount"], expiry["description"]) == ("burn", 10, "Expired")
     problem = points.revert(expiry["ledgerTransactionId"], expect=409)
@@ -303,7 +311,7 @@ def test_expired_points_cannot_be_spent(organization):
     assert points.verify() == []
 
 
-def test_what_is_minted_for_long_ago_expires_at_once(organization):
+def test_points_whose_lifetime_has_ended_expire_as_soon_as_they_are_minted(organization):
     points = Points.new(organization, expiresInMonths=1)
     wallet = points.wallet()
     [row] = points.move(None, wallet, 10, externalEventDate="2020-01-01T00:00:00Z")
@@ -321,9 +329,10 @@ def test_a_repeated_key_returns_the_same_rows_and_posts_nothing(points):
         assert points.move(*movement, 7, **details) == first
         for other in ({"amount": 8}, {"description": "Tea"}, {"tags": []}, {"captureMethod": "manual"}):
             body = {"amount": 7, **details, **other}
-            assert refusal(points, *movement, body.pop("amount"), **body) == "/problems/key-reused"
+            assert refusal_type(points, *movement, body.pop("amount"), **body) == "/problems/key-reused"
+    # Rows: two mints, a burn, and a transfer with two.
     assert len(points.rows()) == 5
-    assert points.balance(ana) == 93
+    assert points.balance(ana) == 100 + 7 - 7 - 7
     assert points.verify() == []
 
 
@@ -363,7 +372,7 @@ def test_accounts_of_other_ledgers_and_organizations_are_unknown(points, other_o
     assert problem["type"] == "/problems/unknown-ledger-account"
 
 
-def test_a_wallet_is_burned_from_by_its_path(points, owing):
+def test_points_of_a_wallet_can_be_burned_by_its_path(points, overdrawable):
     wallet = points.wallet()
     points.mint(wallet, 10)
     path = f"{points.path}/wallets/{wallet}/burn"
@@ -377,11 +386,13 @@ def test_a_wallet_is_burned_from_by_its_path(points, owing):
     assert points.admin.post(path, {"amount": 5, **DETAILS}, expect=409)["type"] == "/problems/key-reused"
     points.admin.post(path, {"amount": 1, "fiatValue": 1}, expect=400)
     points.admin.post(f"{points.path}/wallets/{2**60}/burn", {"amount": 1}, expect=404)
-    debt = points.admin.post(f"{owing.path}/wallets/{wallet}/burn", {"amount": 9, "allowOverdraft": True}, expect=200)
+    debt = points.admin.post(
+        f"{overdrawable.path}/wallets/{wallet}/burn", {"amount": 9, "allowOverdraft": True}, expect=200
+    )
     assert [(r["amount"], r["isOverdraft"]) for r in debt["transactions"]] == [(9, True)]
 
 
-def test_a_wallet_is_minted_into_by_its_path(organization):
+def test_points_can_be_minted_into_a_wallet_by_its_path(organization):
     administration, created = organization.administration, organization.created
     wallet = organization.member()["ledgerWalletId"]
     path = f"/ledgers/{created.ledger_id}/wallets/{wallet}/mint"
@@ -408,7 +419,7 @@ def test_a_mint_expires_on_its_expiration_date(organization):
     assert (lots["expiresAt"], lots["available"]) == ("2099-12-31T23:59:59Z", 4)
 
 
-def test_a_request_may_be_repeated_after_its_mint_has_expired(organization):
+def test_a_repeated_mint_returns_its_first_response_after_its_points_have_expired(organization):
     points = Points.new(organization, pointTrackingEnabled=True, isDefaultAccount=True)
     wallet = points.wallet()
     path = f"{points.ledger_path}/wallets/{wallet}/mint"
@@ -448,8 +459,10 @@ def test_a_set_is_posted_entirely_or_not_at_all(points, organization):
         ("burn", points.account_id, ben, 3, 1),
         ("mint", other.account_id, ana, 9, 9),
     ]
-    failing_set = [*create[:1], {**here, "amount": 999, "fromWalletId": ana, "toWalletId": None}]
-    failing_set[0] = {**failing_set[0], "systemUniqueKey": "set-2"}
+    failing_set = [
+        {**create[0], "systemUniqueKey": "set-2"},
+        {**here, "amount": 999, "fromWalletId": ana, "toWalletId": None},
+    ]
     assert points.admin.post(path, {"create": failing_set}, expect=409)["type"] == "/problems/insufficient-balance"
     assert points.rows(systemUniqueKey="set-2") == []
     wrong = [create[3], {**here, "amount": Decimal("0.001"), "fromWalletId": None, "toWalletId": ana}]
@@ -463,7 +476,7 @@ def test_a_set_is_posted_entirely_or_not_at_all(points, organization):
     assert points.verify() == []
 
 
-def test_a_set_may_be_repeated(points):
+def test_a_repeated_set_gets_its_first_response(points):
     ana = points.wallet()
     item = {"ledgerAccountId": points.account_id, "amount": 10, "fromWalletId": None, "toWalletId": ana}
     create = [{**item, "systemUniqueKey": "one"}, {**item, "systemUniqueKey": "two", "captureMethod": "manual"}]
@@ -474,4 +487,4 @@ def test_a_set_may_be_repeated(points):
     assert points.admin.post(path, {"create": create[::-1]})["transactions"] == first["transactions"][::-1]
     reused = [{**item, "amount": 11, "systemUniqueKey": "three"}, {**item, "amount": 11, "systemUniqueKey": "one"}]
     assert points.admin.post(path, {"create": reused}, expect=409)["type"] == "/problems/key-reused"
-    assert points.balance(ana) == 13
+    assert points.balance(ana) == 10 + 3

@@ -1,4 +1,4 @@
-"""Capturing and reverting: every kind of transaction, what is refused, and what lots and fiat values come back."""
+"""Captures and reverts of each kind of transaction: refusals, and the lots and fiat values that they restore."""
 
 from __future__ import annotations
 
@@ -24,23 +24,26 @@ def points(organization):
 
 
 @pytest.fixture
-def owing(organization):
+def overdrawable(organization):
+    """An account whose wallets may owe up to 50."""
     return Points.new(organization, overdraftLimit=50, pointTrackingEnabled=True)
 
 
 @pytest.fixture
-def ana(points):
+def ana_with_100(points):
+    """A wallet with 100 points of one mint."""
     wallet = points.wallet()
     points.mint(wallet, 100)
     return wallet
 
 
 def post(points, *movement, **more):
+    """Create a transaction from source, target and amount; return its id."""
     return points.move(*movement, **more)[0]["ledgerTransactionId"]
 
 
-def test_a_revert_returns_every_field_and_both_rows_name_each_other(points, ana):
-    burn = post(points, ana, None, 20, fiatValue=4, fiatCurrency="EUR", fiatGrossAmount=5)
+def test_a_revert_returns_every_field_and_both_rows_name_each_other(points, ana_with_100):
+    burn = post(points, ana_with_100, None, 20, fiatValue=4, fiatCurrency="EUR", fiatGrossAmount=5)
     [row] = points.revert(burn, **DETAILS)
     assert row == {
         "ledgerTransactionId": row["ledgerTransactionId"],
@@ -50,9 +53,9 @@ def test_a_revert_returns_every_field_and_both_rows_name_each_other(points, ana)
         "transactionType": "revert",
         "status": 1,
         "amount": 20,
-        "walletId": ana,
+        "walletId": ana_with_100,
         "fromWalletId": None,
-        "toWalletId": ana,
+        "toWalletId": ana_with_100,
         "updatedBalance": 100,
         "isOverdraft": False,
         **DETAILS,
@@ -69,88 +72,90 @@ def test_a_revert_returns_every_field_and_both_rows_name_each_other(points, ana)
     first, original = points.rows(limit=2)
     assert first == row
     assert (original["status"], original["reversalLedgerTransactionId"]) == (2, row["ledgerTransactionId"])
-    assert points.wallet_of(ana)["totalFiatValue"] == 0
+    assert points.wallet_of(ana_with_100)["totalFiatValue"] == 0
     assert points.verify() == []
 
 
-def test_a_revert_needs_no_body(points, ana):
-    burn = post(points, ana, None, 20)
+def test_a_revert_needs_no_body(points, ana_with_100):
+    burn = post(points, ana_with_100, None, 20)
     points.admin.post(f"{points.path}/transactions/{burn}/revert", expect=200)
-    assert points.balance(ana) == 100
+    assert points.balance(ana_with_100) == 100
 
 
-def test_mints_and_transfers_are_reverted(points, ana):
+def test_mints_and_transfers_can_be_reverted(points, ana_with_100):
     ben = points.wallet()
-    transfer = post(points, ana, ben, 30)
+    transfer = post(points, ana_with_100, ben, 30)
     back = points.revert(transfer)
-    assert [(r["walletId"], r["amount"], r["updatedBalance"]) for r in back] == [(ben, 30, 0), (ana, 30, 100)]
+    assert [(r["walletId"], r["amount"], r["updatedBalance"]) for r in back] == [(ben, 30, 0), (ana_with_100, 30, 100)]
     mint = post(points, None, ben, 7)
     [row] = points.revert(mint)
     assert (row["fromWalletId"], row["toWalletId"], row["updatedBalance"]) == (ben, None, 0)
     assert points.verify() == []
 
 
-def test_a_transaction_is_reverted_once_and_a_revert_never(points, ana):
-    burn = post(points, ana, None, 20)
+def test_a_transaction_can_be_reverted_only_once_and_a_revert_cannot(points, ana_with_100):
+    burn = post(points, ana_with_100, None, 20)
     [revert] = points.revert(burn)
     assert points.revert(burn, expect=409)["type"] == "/problems/already-reverted"
     problem = points.revert(revert["ledgerTransactionId"], expect=409)
     assert problem["type"] == "/problems/not-revertible"
     assert problem["detail"] == f"Transaction {revert['ledgerTransactionId']} cannot be reverted: it is a revert."
-    assert points.balance(ana) == 100
+    assert points.balance(ana_with_100) == 100
 
 
-def test_transactions_whose_points_are_spent_are_not_reverted(points, ana):
+def test_transactions_whose_points_are_spent_cannot_be_reverted(points, ana_with_100):
     ben = points.wallet()
-    transfer = post(points, ana, ben, 60)
-    mint = points.rows()[-1]["ledgerTransactionId"]
+    transfer = post(points, ana_with_100, ben, 60)
+    mint_of_fixture = points.rows()[-1]["ledgerTransactionId"]
     points.move(ben, None, 10)
     assert points.revert(transfer, expect=409)["type"] == "/problems/insufficient-balance"
-    assert points.revert(mint, expect=409)["type"] == "/problems/insufficient-balance"
+    assert points.revert(mint_of_fixture, expect=409)["type"] == "/problems/insufficient-balance"
     assert points.verify() == []
 
 
-def test_a_fiat_value_is_taken_back_in_part(points, ana):
-    burn = post(points, ana, None, 20, fiatValue=10, fiatCurrency="EUR")
+def test_a_revert_can_return_a_part_of_the_fiat_value(points, ana_with_100):
+    burn = post(points, ana_with_100, None, 20, fiatValue=10, fiatCurrency="EUR")
     [row] = points.revert(burn, partialFiatValue=Decimal("2.5"))
     assert (row["fiatValue"], row["fiatCurrency"]) == (Decimal("2.5"), "EUR")
-    assert points.wallet_of(ana)["totalFiatValue"] == Decimal("7.5")
-    mint = post(points, None, ana, 1)
+    assert points.wallet_of(ana_with_100)["totalFiatValue"] == Decimal("7.5")
+    mint = post(points, None, ana_with_100, 1)
     assert points.revert(mint, partialFiatValue=0, expect=409)["type"] == "/problems/fiat-not-allowed"
-    other = post(points, ana, None, 1, fiatValue=1)
+    other = post(points, ana_with_100, None, 1, fiatValue=1)
     points.revert(other, partialFiatValue=-1, expect=400)
     assert points.revert(other, partialFiatValue=0)[0]["fiatValue"] == 0
 
 
-def test_a_revert_may_be_repeated(points, ana):
-    burn = post(points, ana, None, 20)
+def test_a_repeated_revert_gets_its_first_response(points, ana_with_100):
+    burn = post(points, ana_with_100, None, 20)
     first = points.revert(burn, **DETAILS)
     assert points.revert(burn, **DETAILS) == first
     assert points.revert(burn, **{**DETAILS, "description": "Other"}, expect=409)["type"] == "/problems/key-reused"
-    other = post(points, ana, None, 20)
+    other = post(points, ana_with_100, None, 20)
     assert points.revert(other, **DETAILS, expect=409)["type"] == "/problems/key-reused"
-    assert points.balance(ana) == 80
+    assert points.balance(ana_with_100) == 80
 
 
-def test_transactions_of_another_account_or_organization_are_not_found(points, ana, other_organization, organization):
+def test_transactions_of_another_account_or_organization_are_not_found(
+    points, ana_with_100, other_organization, organization
+):
     theirs = Points.new(other_organization)
     mint = theirs.mint(theirs.wallet(), 5)
     other = Points.new(organization)
-    elsewhere = other.mint(ana, 5)
+    elsewhere = other.mint(ana_with_100, 5)
     for transaction_id in (mint, elsewhere, 2**62):
         assert points.revert(transaction_id, expect=404)["type"] == "/problems/not-found"
         problem = points.capture((min(transaction_id, 10**17), None), expect=404)
         assert problem["type"] == "/problems/unknown-ledger-transaction"
     points.revert(0, expect=400)
-    assert other.balance(ana) == 5
+    assert other.balance(ana_with_100) == 5
 
 
-def test_lots_come_back_with_their_expiry(points, ana):
+def test_a_reverted_burn_restores_its_lots_with_their_expiry(points, ana_with_100):
     soon = datetime.now(UTC) + timedelta(days=2)
-    points.mint(ana, 5, soon)
-    burn = post(points, ana, None, 8)
+    points.mint(ana_with_100, 5, soon)
+    burn = post(points, ana_with_100, None, 8)
     points.revert(burn)
-    lots = points.wallet_of(ana, include="lots")["lots"]["expiring"]
+    lots = points.wallet_of(ana_with_100, include="lots")["lots"]["expiring"]
     assert [(lot["expiresAt"] and datetime.fromisoformat(lot["expiresAt"]), lot["available"]) for lot in lots] == [
         (soon, 5),
         (None, 100),
@@ -158,50 +163,56 @@ def test_lots_come_back_with_their_expiry(points, ana):
     assert points.verify() == []
 
 
-def test_what_has_expired_meanwhile_is_gone_at_once(points, ana):
-    minted = points.mint(ana, 5, datetime.now(UTC) + timedelta(days=2))
-    burn = post(points, ana, None, 5)
+def test_points_of_a_reverted_burn_that_have_expired_since_expire_at_once(points, ana_with_100):
+    minted = points.mint(ana_with_100, 5, datetime.now(UTC) + timedelta(days=2))
+    burn = post(points, ana_with_100, None, 5)
     points.change("UPDATE ledger_lots SET expires_at = now() WHERE ledger_transaction_id = :id", id=minted)
     [row] = points.revert(burn)
-    assert (row["updatedBalance"], points.balance(ana)) == (100, 100)
+    assert (row["updatedBalance"], points.balance(ana_with_100)) == (100, 100)
     assert [(r["transactionType"], r["amount"]) for r in points.rows(limit=2)] == [("burn", 5), ("revert", 5)]
     assert points.verify() == []
 
 
-def place_hold(points, *movement, **more):
+def post_pending(points, *movement, **more):
+    """Create a transaction that waits for its capture; return its id."""
     return post(points, *movement, captureMethod="manual", **more)
 
 
-def test_a_pending_burn_is_reserved_and_captured_in_part(points, ana):
-    pending = place_hold(points, ana, None, 30, fiatValue=9)
-    wallet = points.wallet_of(ana, include="lots")
+def test_a_pending_burn_holds_points_and_can_be_captured_in_part(points, ana_with_100):
+    pending = post_pending(points, ana_with_100, None, 30, fiatValue=9)
+    wallet = points.wallet_of(ana_with_100, include="lots")
     assert (wallet["currentBalance"], wallet["pendingDebitBalance"], wallet["totalFiatValue"]) == (100, 30, 0)
     assert wallet["lots"]["expiring"] == [{"expiresAt": None, "available": 70, "reserved": 30}]
-    assert points.move(ana, None, 71, expect=409)["type"] == "/problems/insufficient-balance"
+    assert points.move(ana_with_100, None, 71, expect=409)["type"] == "/problems/insufficient-balance"
     assert points.capture((pending, 10)) == {"ok": True}
-    wallet = points.wallet_of(ana)
+    wallet = points.wallet_of(ana_with_100)
+    # A third of the amount is captured, and so is a third of the fiat value.
     assert (wallet["currentBalance"], wallet["pendingDebitBalance"], wallet["totalFiatValue"]) == (90, 0, 3)
     [row] = points.rows(limit=1, include="lots")
     assert (row["status"], row["amount"], row["fiatValue"], row["updatedBalance"]) == (1, 10, 3, 90)
     assert [lot["amount"] for lot in row["lots"]["consumed"]] == [10]
     points.revert(pending)
-    assert points.balance(ana) == 100
+    assert points.balance(ana_with_100) == 100
     assert points.verify() == []
 
 
-def test_a_pending_transfer_is_seen_on_both_sides(points, ana):
+def test_a_pending_transfer_is_shown_in_both_wallets(points, ana_with_100):
     ben = points.wallet()
-    pending = place_hold(points, ana, ben, 30)
+    pending = post_pending(points, ana_with_100, ben, 30)
     assert points.wallet_of(ben)["pendingCreditBalance"] == 30
     assert points.wallet_of(ben, include="lots")["lots"]["pending"] == 30
     points.capture((pending, None))
-    assert (points.balance(ana), points.balance(ben), points.wallet_of(ben)["pendingCreditBalance"]) == (70, 30, 0)
+    assert (points.balance(ana_with_100), points.balance(ben), points.wallet_of(ben)["pendingCreditBalance"]) == (
+        70,
+        30,
+        0,
+    )
     assert points.verify() == []
 
 
 def test_a_pending_mint_counts_when_it_is_captured(points):
     wallet = points.wallet()
-    pending = place_hold(points, None, wallet, 30)
+    pending = post_pending(points, None, wallet, 30)
     assert points.balance(wallet) == 0
     points.capture((pending, 20))
     assert points.balance(wallet) == 20
@@ -209,27 +220,27 @@ def test_a_pending_mint_counts_when_it_is_captured(points):
 
 
 @pytest.mark.parametrize("way", ["revert", "capture"])
-def test_a_hold_is_released_by_a_revert_or_a_capture_of_0(points, ana, way):
-    pending = place_hold(points, ana, None, 30, fiatValue=9)
+def test_a_hold_is_released_by_a_revert_or_a_capture_of_0(points, ana_with_100, way):
+    pending = post_pending(points, ana_with_100, None, 30, fiatValue=9)
     if way == "revert":
         [row] = points.revert(pending, systemUniqueKey="release")
         assert (row["status"], row["amount"], row["transactionType"]) == (2, 30, "revert")
         assert points.revert(pending, systemUniqueKey="release") == [row]
     else:
         points.capture((pending, 0))
-    wallet = points.wallet_of(ana)
+    wallet = points.wallet_of(ana_with_100)
     assert (wallet["currentBalance"], wallet["pendingDebitBalance"], wallet["totalFiatValue"]) == (100, 0, 0)
     assert points.capture((pending, None), expect=409)["type"] == "/problems/not-pending"
     assert points.revert(pending, expect=409)["type"] == "/problems/already-reverted"
-    points.move(ana, None, 100)
+    points.move(ana_with_100, None, 100)
     assert points.verify() == []
 
 
-def test_captures_are_all_or_none(points, ana):
+def test_either_all_captures_of_a_request_succeed_or_none(points, ana_with_100):
     first, second, settled = (
-        place_hold(points, ana, None, 10),
-        place_hold(points, ana, None, 20),
-        post(points, ana, None, 1),
+        post_pending(points, ana_with_100, None, 10),
+        post_pending(points, ana_with_100, None, 20),
+        post(points, ana_with_100, None, 1),
     )
     refusals = [
         ((settled, None), "not-pending"),
@@ -240,9 +251,9 @@ def test_captures_are_all_or_none(points, ana):
         assert points.capture((first, None), other, expect=409)["type"] == f"/problems/{slug}"
     problem = points.capture((first, None), (second, Decimal("0.001")), expect=400)
     assert [error["pointer"] for error in problem["errors"]] == ["/transactions/1/captureAmount"]
-    assert points.wallet_of(ana)["pendingDebitBalance"] == 30
+    assert points.wallet_of(ana_with_100)["pendingDebitBalance"] == 30
     assert points.capture((first, 10), (second, None)) == {"ok": True}
-    assert points.balance(ana) == 69
+    assert points.balance(ana_with_100) == 100 - 1 - 10 - 20
     assert points.capture((first, 10), expect=409)["type"] == "/problems/not-pending"
     for body in ({"transactions": []}, {"transactions": [{"ledgerTransactionId": "x"}]}, {}):
         points.admin.post(f"{points.path}/captures", body, expect=400)
@@ -255,46 +266,48 @@ def batch_revert(points, *ids, **more):
     return points.admin.post("/ledger-transactions/batch-revert", body, expect=200)
 
 
-def test_a_revert_of_a_spent_mint_fails_overdraws_or_takes_what_is_left(owing):
-    wallet = owing.wallet()
-    mint = owing.mint(wallet, 30)
-    owing.move(wallet, None, 20)
-    [failed] = batch_revert(owing, mint)["failed"]
+def test_a_revert_of_a_spent_mint_fails_or_overdraws_or_burns_the_remaining_points(overdrawable):
+    wallet = overdrawable.wallet()
+    mint = overdrawable.mint(wallet, 30)
+    overdrawable.move(wallet, None, 20)
+    [failed] = batch_revert(overdrawable, mint)["failed"]
     assert failed["error"]["type"] == "/problems/insufficient-balance"
-    [revert] = batch_revert(owing, mint, burnAvailableBalance=True, allowOverdraft=True)["processed"]
+    [revert] = batch_revert(overdrawable, mint, burnAvailableBalance=True, allowOverdraft=True)["processed"]
     assert [(r["amount"], r["isOverdraft"]) for r in revert["transactions"]] == [(10, False), (20, True)]
-    assert owing.wallet_of(wallet)["currentOverdraftBalance"] == 20
-    other = owing.wallet()
-    mint = owing.mint(other, 30)
-    owing.move(other, None, 20)
-    [revert] = batch_revert(owing, mint, burnAvailableBalance=True)["processed"]
+    assert overdrawable.wallet_of(wallet)["currentOverdraftBalance"] == 20
+    other = overdrawable.wallet()
+    mint = overdrawable.mint(other, 30)
+    overdrawable.move(other, None, 20)
+    [revert] = batch_revert(overdrawable, mint, burnAvailableBalance=True)["processed"]
     assert [r["amount"] for r in revert["transactions"]] == [10]
-    assert owing.wallet_of(other)["currentOverdraftBalance"] == 0
-    assert owing.verify() == []
+    assert overdrawable.wallet_of(other)["currentOverdraftBalance"] == 0
+    assert overdrawable.verify() == []
 
 
-def test_a_revert_cannot_exceed_the_overdraft_limit(owing):
-    wallet = owing.wallet()
-    mint = owing.mint(wallet, 60)
-    owing.move(wallet, None, 60)
-    [failed] = batch_revert(owing, mint, allowOverdraft=True)["failed"]
+def test_a_revert_cannot_exceed_the_overdraft_limit(overdrawable):
+    wallet = overdrawable.wallet()
+    mint = overdrawable.mint(wallet, 60)
+    overdrawable.move(wallet, None, 60)
+    [failed] = batch_revert(overdrawable, mint, allowOverdraft=True)["failed"]
     assert failed["error"]["type"] == "/problems/overdraft-limit"
-    assert owing.wallet_of(wallet)["currentOverdraftBalance"] == 0
+    assert overdrawable.wallet_of(wallet)["currentOverdraftBalance"] == 0
 
 
-def test_allowing_an_overdraft_has_no_effect_on_an_account_without_one(points, ana):
-    mint = points.rows()[-1]["ledgerTransactionId"]
-    points.move(ana, None, 60)
+def test_allowing_an_overdraft_has_no_effect_on_an_account_without_one(points, ana_with_100):
+    [mint] = [row["ledgerTransactionId"] for row in points.rows()]
+    points.move(ana_with_100, None, 60)
     [failed] = batch_revert(points, mint, allowOverdraft=True)["failed"]
     assert failed["error"]["type"] == "/problems/insufficient-balance"
     [revert] = batch_revert(points, mint, allowOverdraft=True, burnAvailableBalance=True)["processed"]
     assert [r["amount"] for r in revert["transactions"]] == [40]
 
 
-def test_a_batch_of_reverts_returns_a_result_for_each_transaction(points, ana, organization, other_organization):
-    first, second = post(points, ana, None, 10, fiatValue=8), post(points, ana, None, 20, fiatValue=8)
+def test_a_batch_of_reverts_returns_a_result_for_each_transaction(
+    points, ana_with_100, organization, other_organization
+):
+    first, second = post(points, ana_with_100, None, 10, fiatValue=8), post(points, ana_with_100, None, 20, fiatValue=8)
     elsewhere = Points.new(organization, name="Moons")
-    third = elsewhere.mint(ana, 5)
+    third = elsewhere.mint(ana_with_100, 5)
     theirs = Points.new(other_organization)
     foreign = theirs.mint(theirs.wallet(), 5)
     fiat = [{"ledgerTransactionId": str(first), "partialFiatValue": 3}]
@@ -313,9 +326,10 @@ def test_a_batch_of_reverts_returns_a_result_for_each_transaction(points, ana, o
     keys = [r["ledgerAccountKey"] for r in response["processed"]]
     assert keys == [points.account["ledgerAccountKey"]] * 2 + [elsewhere.account["ledgerAccountKey"]]
     assert {r["ledgerKey"] for r in response["processed"]} == {points.account["ledgerKey"]}
+    # Nothing is returned about the two unknown transactions.
     assert [r["ledgerKey"] for r in response["failed"][::2]] == [None, None]
     assert all(r["transactions"] == [] for r in response["failed"])
-    assert points.wallet_of(ana)["totalFiatValue"] == 5
+    assert points.wallet_of(ana_with_100)["totalFiatValue"] == 8 + 8 - 3 - 8
     assert theirs.rows()[0]["status"] == 1
     assert points.verify() == []
 
@@ -343,35 +357,37 @@ def test_malformed_batches_of_reverts_are_refused_with_the_field(points, body, p
     assert {error["pointer"] for error in problem["errors"]} == {pointer}
 
 
-def test_no_more_fiat_value_is_taken_back_than_the_burn_has(points, ana):
-    burn = post(points, ana, None, 20, fiatValue=4)
+def test_a_revert_cannot_return_more_fiat_value_than_the_burn_has(points, ana_with_100):
+    burn = post(points, ana_with_100, None, 20, fiatValue=4)
     problem = points.revert(burn, partialFiatValue=400, expect=409)
     assert problem["type"] == "/problems/fiat-exceeds-burn"
-    without = post(points, ana, None, 5)
+    without = post(points, ana_with_100, None, 5)
     assert points.revert(without, partialFiatValue=1, expect=409)["type"] == "/problems/fiat-exceeds-burn"
     points.revert(burn, partialFiatValue=4)
-    assert points.wallet_of(ana)["totalFiatValue"] == 0
+    assert points.wallet_of(ana_with_100)["totalFiatValue"] == 0
 
 
-def test_a_revert_of_a_mint_does_not_take_its_expired_points(points, ana):
-    mint = points.mint(ana, 50, datetime.now(UTC) + timedelta(days=2))
-    points.move(ana, None, 20)
+def test_a_revert_of_a_mint_takes_only_its_points_that_have_not_expired(points, ana_with_100):
+    mint = points.mint(ana_with_100, 50, datetime.now(UTC) + timedelta(days=2))
+    points.move(ana_with_100, None, 20)
     expire_now(points, mint)
-    assert points.balance(ana) == 100
+    # The points that expire first were spent first: 20 of the 50 by the burn, and 30 have expired.
+    assert points.balance(ana_with_100) == 100
     [row] = points.revert(mint)
     assert (row["amount"], row["updatedBalance"]) == (20, 80)
     assert points.verify() == []
 
 
-def test_a_revert_of_a_transfer_does_not_take_its_expired_points(points, ana):
+def test_a_revert_of_a_transfer_takes_only_its_points_that_have_not_expired(points, ana_with_100):
     ben = points.wallet()
     points.mint(ben, 100)
-    mint = points.mint(ana, 50, datetime.now(UTC) + timedelta(days=2))
-    transfer = post(points, ana, ben, 50)
+    mint = points.mint(ana_with_100, 50, datetime.now(UTC) + timedelta(days=2))
+    transfer = post(points, ana_with_100, ben, 50)
     expire_now(points, mint, transfer)
-    assert points.balance(ben) == 100
+    # All 50 transferred points have expired: ana and ben have the 100 that were minted for each of them.
+    assert (points.balance(ana_with_100), points.balance(ben)) == (100, 100)
     points.revert(transfer)
-    assert (points.balance(ana), points.balance(ben)) == (100, 100)
+    assert (points.balance(ana_with_100), points.balance(ben)) == (100, 100)
     assert points.verify() == []
 
 
@@ -382,12 +398,13 @@ def expire_now(points, *transaction_ids):
 
 
 @pytest.mark.parametrize("tracked", [True, False])
-def test_a_shortfall_of_a_revert_is_clawed_back_when_the_points_come_back(organization, tracked):
+def test_the_missing_amount_of_a_revert_is_clawed_back_when_a_debit_is_reverted(organization, tracked):
     points = Points.new(organization, pointTrackingEnabled=tracked)
     ana = points.wallet()
     mint = points.mint(ana, 50)
     burn = post(points, ana, None, 30)
     hold = post(points, ana, None, 20, captureMethod="manual")
+    # All 50 points are spent or on hold, so that all are missing.
     revert_all(points, mint)
     assert points.balance(ana) == 20
     reversal, clawback = points.revert(burn, systemUniqueKey="back")
@@ -400,7 +417,7 @@ def test_a_shortfall_of_a_revert_is_clawed_back_when_the_points_come_back(organi
     assert points.verify() == []
 
 
-def test_a_shortfall_of_a_revert_is_clawed_back_from_what_a_capture_releases(points):
+def test_the_missing_amount_of_a_revert_is_clawed_back_from_points_that_a_capture_releases(points):
     ana = points.wallet()
     mint = points.mint(ana, 50)
     hold = post(points, ana, None, 50, captureMethod="manual")
@@ -412,22 +429,24 @@ def test_a_shortfall_of_a_revert_is_clawed_back_from_what_a_capture_releases(poi
     assert points.verify() == []
 
 
-def test_a_burn_after_a_revert_with_a_shortfall_is_reverted_in_full(points):
+def test_a_missing_amount_is_not_clawed_back_when_a_later_burn_is_reverted(points):
     ana = points.wallet()
     mint = points.mint(ana, 50)
     early = post(points, ana, None, 50)
     revert_all(points, mint)
     points.mint(ana, 30)
     late = post(points, ana, None, 30)
+    # Only the row of the revert, no clawback: the burn took points of the second mint.
     assert len(points.revert(late)) == 1
     assert points.balance(ana) == 30
+    # The 50 points of the first mint are clawed back at once.
     points.revert(early)
     assert points.balance(ana) == 30
     assert points.verify() == []
 
 
 def revert_all(points, mint):
-    """Revert a spent mint: take what is left of its points."""
+    """Revert a spent mint by burning the remaining points; the rest of its amount is missing."""
     body = {"transactionIds": [str(mint)], "burnAvailableBalance": True}
     assert points.admin.post("/ledger-transactions/batch-revert", body, expect=200)["failed"] == []
 

@@ -1,4 +1,4 @@
-"""Lists of ledger transactions: of an account, and of a member."""
+"""The lists of the ledger transactions of an account and of a member."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def path(organization):
 
 @pytest.fixture
 def raw(api, organization):
-    """Do something to the stored ledger and commit: `raw(lambda ledger: ...)`."""
+    """A function that changes the stored ledger, past all rules, and commits: `raw(lambda ledger: ...)`."""
 
     def work(do):
         with api.engine.begin() as db:
@@ -92,13 +92,14 @@ def test_a_row_has_every_field_of_its_transaction(organization, administration, 
 
 
 def rows(response):
+    """The rows of a list: type, index, wallet, amount and updated balance."""
     return [
         (r["transactionType"], r["ledgerTransactionDetailIndex"], r["walletId"], r["amount"], r["updatedBalance"])
         for r in response["results"]
     ]
 
 
-def test_each_wallet_and_part_has_a_row(administration, path, raw):
+def test_a_transaction_has_a_row_for_each_wallet_and_for_its_overdraft(administration, path, raw):
     def post_parts(ledger):
         ana, ben = ledger.wallet(), ledger.wallet()
         ledger.mint(ana, 100)
@@ -130,11 +131,12 @@ def test_each_wallet_and_part_has_a_row(administration, path, raw):
 def test_a_transaction_that_moves_nothing_has_a_row_without_a_wallet(administration, path, raw):
     raw(lambda ledger: ledger.transaction(MINT, None, None, 0, description="The supply is unlimited now"))
     assert rows(administration.get(path)) == [("mint", 0, None, 0, None)]
+    # Such a transaction counts like any other.
     raw(lambda ledger: ledger.transaction(MINT, None, None, 0))
     assert administration.get(path, limit=1)["totalCount"] == 2
 
 
-def test_a_pending_transaction_shows_the_hold_until_its_capture_shows_the_amount(administration, path, raw):
+def test_a_pending_transaction_shows_its_hold_and_a_captured_one_the_captured_amount(administration, path, raw):
     def reserve(ledger):
         wallet = ledger.wallet()
         ledger.mint(wallet, 100)
@@ -178,7 +180,10 @@ def test_a_revert_and_its_transaction_name_each_other(administration, path, raw)
 
 @pytest.fixture
 def many(raw):
-    """Six mints on consecutive days for two wallets, with keys, tags and amounts; ids by number."""
+    """Six mints with keys, tags, dates and amounts for two wallets, and one of another account.
+
+    Returns the ids of the six by number, and the two wallets.
+    """
 
     def mint_many(ledger):
         ana, ben = ledger.wallet(), ledger.wallet()
@@ -203,6 +208,7 @@ def many(raw):
 def test_every_filter_and_every_pair_of_filters_finds_its_rows(administration, path, many):
     ids, ana, ben = many
     days = [(START + timedelta(days=n)).isoformat() for n in range(6)]
+    # A filter, and the numbers of the mints that it finds.
     filters = [
         ({"fromExternalEventDate": days[2]}, {2, 3, 4}),
         ({"toExternalEventDate": days[2]}, {0, 1}),
@@ -245,11 +251,12 @@ def test_rows_are_ordered_by_a_column_then_by_id(administration, path, many, nam
     unset_last = sorted(unordered, key=lambda row: (row[name] is None, row[name] or 0, row["ledgerTransactionId"]))
     assert administration.get(path, order=name, **query)["results"] == unset_last
     assert administration.get(path, order=f"{name},asc", **query)["results"] == unset_last
+    # Rows without a value come last in both directions.
     descending = sorted(unordered, key=by_column, reverse=True)
     assert administration.get(path, order=f"{name},desc", **query)["results"] == descending
 
 
-def test_pages_never_overlap_and_count_everything(administration, path, many):
+def test_each_row_is_on_one_page_and_each_page_has_the_total_count(administration, path, many):
     ids, _, _ = many
     pages = [administration.get(path, limit=4, page=page, order="amount") for page in range(3)]
     assert [page["totalCount"] for page in pages] == [6, 6, 6]
@@ -271,12 +278,12 @@ def test_pages_never_overlap_and_count_everything(administration, path, many):
         {"colour": "red"},
     ],
 )
-def test_invalid_parameters_of_a_list_are_named(administration, path, query):
+def test_invalid_parameters_of_a_list_are_refused_with_their_names(administration, path, query):
     problem = administration.get(path, expect=400, **query)
     assert {error["parameter"] for error in problem["errors"]} == set(query)
 
 
-def test_a_members_rows_are_those_of_its_wallet_on_all_accounts(organization, raw):
+def test_the_list_of_a_member_has_the_rows_of_the_members_wallet_on_all_accounts(organization, raw):
     member, other = organization.member(), organization.member()
     wallet = member["ledgerWalletId"]
 
@@ -318,7 +325,7 @@ def test_other_organizations_rows_are_not_seen(organization, other_organization,
     assert administration.get(path, systemUniqueKey="mine")["results"] == []
 
 
-def test_transfers_count_once_for_each_wallet(administration, path, raw):
+def test_the_total_count_of_an_account_has_each_transfer_once_for_each_wallet(administration, path, raw):
     def mint_and_transfer(ledger):
         ana, ben = ledger.wallet(), ledger.wallet()
         ledger.mint(ana, 100)
@@ -326,13 +333,16 @@ def test_transfers_count_once_for_each_wallet(administration, path, raw):
             ledger.post(TRANSFER, ana, ben, 1)
 
     raw(mint_and_transfer)
-    assert administration.get(path, limit=2)["totalCount"] == 7
+    # The mint, and two rows of each transfer.
+    assert administration.get(path, limit=2)["totalCount"] == 1 + 3 * 2
 
 
 def test_the_total_of_an_account_is_counted_up_to_a_limit(administration, path, many, monkeypatch):
     total = administration.get(path, limit=2)["totalCount"]
     monkeypatch.setattr(ledger_transactions, "MAX_COUNTED", total // 2)
+    # One more than the limit: there are more rows.
     assert administration.get(path, limit=2)["totalCount"] == total // 2 + 1
+    # A page beyond the limit counts its own row and one more, so that a next page is known to exist.
     later = total // 2 + 1
     assert administration.get(path, limit=1, page=later)["totalCount"] == later + 2
     assert administration.get(path, limit=1, page=total - 1)["totalCount"] == total

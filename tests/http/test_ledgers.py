@@ -1,4 +1,4 @@
-"""Ledgers, their accounts, and what wallets hold."""
+"""Ledgers, their accounts, and the balances of wallets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from decimal import Decimal
 import pytest
 from sqlalchemy import select, text
 
-from domain.ledger.records import PENDING
+from domain.ledger.records import BURN, MAX_AMOUNT, PENDING
 from handlers.services.verify import verify
 from persistence import organizations
 from persistence.tables.ledger import ledger_lots, ledger_transactions
@@ -33,7 +33,7 @@ def accounts(organization):
 
 @pytest.fixture
 def raw(api, organization):
-    """Do something to the stored ledger and commit: `raw(lambda ledger: ...)`."""
+    """A function that changes the stored ledger, past all rules, and commits: `raw(lambda ledger: ...)`."""
 
     def work(do):
         with api.engine.begin() as db:
@@ -42,7 +42,7 @@ def raw(api, organization):
     return work
 
 
-def version(api, organization):
+def configuration_version(api, organization):
     with api.engine.begin() as db:
         return organizations.find(db, organization.id).configuration_version
 
@@ -77,7 +77,7 @@ def test_an_account_is_created_with_every_property(organization, administration,
         "isCurrency": True,
         "decimals": 2,
         "formatString": "{amount} stars",
-        "maxSupply": Decimal("18446744073708.25"),
+        "maxSupply": MAX_AMOUNT - Decimal("0.75"),
         "pointTrackingEnabled": True,
         "chainSyncEnabled": True,
         "expiresInMonths": 6,
@@ -140,7 +140,7 @@ def test_an_account_without_a_required_field_is_refused(administration, accounts
     [
         ({"decimals": 7}, "/decimals"),
         ({"decimals": -1}, "/decimals"),
-        ({"maxSupply": 18446744073710}, "/maxSupply"),
+        ({"maxSupply": MAX_AMOUNT + 1}, "/maxSupply"),
         ({"maxSupply": Decimal("0.5")}, "/maxSupply"),
         ({"maxSupply": -1}, "/maxSupply"),
         ({"overdraftLimit": 5, "isRevolving": False}, "/overdraftLimit"),
@@ -167,7 +167,7 @@ def test_invalid_settings_are_refused_with_the_field(administration, accounts, c
     assert any(error.get("pointer", "").startswith(pointer) for error in problem["errors"]), problem
 
 
-def test_every_fault_is_named(administration, accounts):
+def test_all_faults_of_an_account_are_reported_at_once(administration, accounts):
     body = {**STARS, "isRevolving": False, "overdraftLimit": 5, "expiresInMonths": 1, "pointTrackingEnabled": False}
     problem = administration.post(accounts, body, expect=400)
     assert {error["pointer"] for error in problem["errors"]} == {"/overdraftLimit", "/pointTrackingEnabled"}
@@ -182,7 +182,7 @@ def test_an_account_that_is_not_revolving_accepts_limits_that_allow_no_overdraft
 @pytest.mark.parametrize(
     "expiry", [{"expiresInMonths": 3}, {"expirationPolicies": [{"expirationType": "lastTransaction", "period": 3}]}]
 )
-def test_expiry_implies_tracking(administration, accounts, expiry):
+def test_an_account_whose_points_expire_tracks_points(administration, accounts, expiry):
     assert administration.post(accounts, {**STARS, **expiry})["ledgerAccount"]["pointTrackingEnabled"] is True
 
 
@@ -218,26 +218,27 @@ def test_accounts_are_filtered_and_ordered(administration, accounts):
     administration.get(accounts, ledgerAccountKey="points", expect=400)
 
 
-def test_the_first_account_of_a_ledger_is_its_default_and_the_default_moves(administration, accounts):
+def test_the_first_account_of_a_ledger_is_its_default_until_another_one_becomes_it(administration, accounts):
     ledger = administration.post("/ledgers", {"name": "Other"})["ledger"]
-    of_ledger = f"/ledgers/{ledger['ledgerId']}/accounts"
-    first = administration.post(of_ledger, STARS)["ledgerAccount"]
+    other_accounts = f"/ledgers/{ledger['ledgerId']}/accounts"
+    first = administration.post(other_accounts, STARS)["ledgerAccount"]
     assert first["isDefaultAccount"] is True
-    assert administration.post(of_ledger, STARS)["ledgerAccount"]["isDefaultAccount"] is False
-    third = administration.post(of_ledger, {**STARS, "isDefaultAccount": True})["ledgerAccount"]
+    assert administration.post(other_accounts, STARS)["ledgerAccount"]["isDefaultAccount"] is False
+    third = administration.post(other_accounts, {**STARS, "isDefaultAccount": True})["ledgerAccount"]
 
     def default_of(path):
         return [a["ledgerAccountId"] for a in administration.get(path)["results"] if a["isDefaultAccount"]]
 
-    assert default_of(of_ledger) == [third["ledgerAccountId"]]
-    path = f"{of_ledger}/{first['ledgerAccountId']}"
+    assert default_of(other_accounts) == [third["ledgerAccountId"]]
+    path = f"{other_accounts}/{first['ledgerAccountId']}"
     administration.put(path, {**STARS, "isDefaultAccount": True})
-    assert default_of(of_ledger) == [first["ledgerAccountId"]]
+    assert default_of(other_accounts) == [first["ledgerAccountId"]]
+    # A ledger always has a default account: only another account can replace it.
     assert administration.put(path, {**STARS, "isDefaultAccount": False})["ledgerAccount"]["isDefaultAccount"] is True
     assert len(default_of(accounts)) == 1
 
 
-def test_the_default_moves_once_at_a_time(administration, accounts):
+def test_concurrent_updates_leave_one_default_account(administration, accounts):
     created = [administration.post(accounts, STARS)["ledgerAccount"]["ledgerAccountId"] for _ in range(6)]
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(lambda i: administration.put(f"{accounts}/{i}", {**STARS, "isDefaultAccount": True}), created))
@@ -246,12 +247,12 @@ def test_the_default_moves_once_at_a_time(administration, accounts):
     assert defaults[0]["ledgerAccountId"] in created
 
 
-def test_an_update_changes_the_sent_fields_and_never_the_supply(administration, accounts):
+def test_an_update_changes_only_the_sent_fields_and_never_the_maximum_supply(administration, accounts):
     body = {**STARS, "alias": "stars", "maxSupply": 500, "formatString": "{amount}", "expiresInMonths": 3}
     created = administration.post(accounts, body)["ledgerAccount"]
     path = f"{accounts}/{created['ledgerAccountId']}"
-    nothing = {"alias": None, "formatString": None, "expiresInMonths": None}
-    body = {**STARS, "name": "Moons", "active": False, "decimals": 3, **nothing}
+    cleared = {"alias": None, "formatString": None, "expiresInMonths": None}
+    body = {**STARS, "name": "Moons", "active": False, "decimals": 3, **cleared}
     account = administration.put(path, body)["ledgerAccount"]
     assert account["updatedAt"] > created["updatedAt"]
     assert account == {
@@ -268,21 +269,24 @@ def test_an_update_changes_the_sent_fields_and_never_the_supply(administration, 
     }
     off = administration.put(path, {**STARS, "pointTrackingEnabled": False})["ledgerAccount"]
     assert off["pointTrackingEnabled"] is False
+    # The maximum supply is no field of an update.
     assert administration.put(path, {**STARS, "maxSupply": 1}, expect=400)["errors"]
 
 
-def test_every_change_reaches_the_evaluation_of_events(api, organization, administration, accounts):
-    before = version(api, organization)
+def test_every_change_of_an_account_raises_the_version_of_the_configuration(
+    api, organization, administration, accounts
+):
+    before = configuration_version(api, organization)
     created = administration.post(accounts, STARS)["ledgerAccount"]
-    after_creation = version(api, organization)
+    after_creation = configuration_version(api, organization)
     administration.put(f"{accounts}/{created['ledgerAccountId']}", STARS)
-    assert before < after_creation < version(api, organization)
+    assert before < after_creation < configuration_version(api, organization)
 
 
 @pytest.mark.parametrize(
     "change", [{"decimals": 2}, {"isRevolving": False}, {"pointTrackingEnabled": False, "expiresInMonths": None}]
 )
-def test_settings_that_give_amounts_their_meaning_are_fixed_after_the_first_amount(
+def test_settings_on_which_stored_amounts_depend_cannot_change_after_the_first_amount(
     administration, accounts, raw, change
 ):
     body = {**STARS, "decimals": 0, "expiresInMonths": 6}
@@ -296,7 +300,7 @@ def test_settings_that_give_amounts_their_meaning_are_fixed_after_the_first_amou
     assert administration.put(path, {**body, "name": "Moons"})["ledgerAccount"]["name"] == "Moons"
 
 
-def test_issued_counts_mints_and_on_a_revolving_account_burns(administration, accounts, raw):
+def test_issued_is_the_sum_of_mints_and_on_a_revolving_account_less_the_burns(administration, accounts, raw):
     def mint_and_burn(ledger):
         wallet = ledger.wallet()
         once = ledger.account(name="once", is_revolving=False)
@@ -306,11 +310,12 @@ def test_issued_counts_mints_and_on_a_revolving_account_burns(administration, ac
             ledger.burn(wallet, 30, account)
 
     raw(mint_and_burn)
+    # Mints of 150.5, and a burn of 30.
     issued = {a["name"]: a["issued"] for a in administration.get(accounts)["results"]}
     assert issued == {"Points": Decimal("120.5"), "once": Decimal("150.5")}
 
 
-def test_tracking_that_starts_late_creates_lots_of_the_balances(api, administration, accounts, raw):
+def test_an_account_that_starts_tracking_points_gets_a_lot_for_each_balance(api, administration, accounts, raw):
     account_id = administration.post(accounts, STARS)["ledgerAccount"]["ledgerAccountId"]
 
     def mint_and_burn(ledger):
@@ -332,25 +337,25 @@ def test_tracking_that_starts_late_creates_lots_of_the_balances(api, administrat
         assert len(db.execute(select(ledger_lots).where(ledger_lots.c.ledger_account_id == account_id)).all()) == 1
 
 
-def test_tracking_does_not_start_while_transactions_are_pending(administration, accounts, raw):
+def test_an_account_cannot_start_tracking_points_while_transactions_are_pending(administration, accounts, raw):
     account_id = administration.post(accounts, STARS)["ledgerAccount"]["ledgerAccountId"]
 
-    def reserve(ledger):
+    def place_hold(ledger):
         wallet = ledger.wallet()
         ledger.mint(wallet, 70, account_id)
-        ledger.transaction(2, wallet, None, 7, account_id, status=PENDING)
+        ledger.transaction(BURN, wallet, None, 7, account_id, status=PENDING)
         ledger.db.execute(
             text("UPDATE ledger_balances SET pending_debit_balance = 7 WHERE wallet_id = :wallet"), {"wallet": wallet}
         )
 
-    raw(reserve)
+    raw(place_hold)
     problem = administration.put(f"{accounts}/{account_id}", {**STARS, "pointTrackingEnabled": True}, expect=409)
     assert problem["type"] == "/problems/ledger-account-in-use"
     assert raw(lambda ledger: ledger.count(ledger_lots)) == 0
     assert raw(lambda ledger: ledger.count(ledger_transactions)) == 2
 
 
-def test_a_wallet_is_zero_and_without_dates_until_something_moves(organization, administration, accounts, raw):
+def test_a_wallet_without_transactions_has_zero_balances_and_no_dates(organization, administration, accounts, raw):
     wallet = raw(lambda ledger: ledger.wallet())
     record = administration.get(f"{accounts}/{organization.created.ledger_account_id}/wallets/{wallet}")["wallet"]
     ledger = administration.get("/ledgers")["results"][0]
@@ -376,10 +381,10 @@ def test_a_wallet_is_zero_and_without_dates_until_something_moves(organization, 
     }
 
 
-def test_a_wallet_shows_what_is_stored(organization, administration, accounts, raw):
+def test_a_wallet_shows_its_stored_balances(organization, administration, accounts, raw):
     def store_wallet(ledger):
         wallet = ledger.wallet()
-        ledger.mint(wallet, "18446744073709", at=datetime(2026, 2, 1, tzinfo=UTC))
+        ledger.mint(wallet, MAX_AMOUNT, at=datetime(2026, 2, 1, tzinfo=UTC))
         ledger.db.execute(
             text(
                 "UPDATE ledger_balances SET pending_debit_balance = 3, pending_credit_balance = 4,"
@@ -393,7 +398,7 @@ def test_a_wallet_shows_what_is_stored(organization, administration, accounts, r
     wallet = raw(store_wallet)
     record = administration.get(f"{accounts}/{organization.created.ledger_account_id}/wallets/{wallet}")["wallet"]
     stored_values = {
-        "currentBalance": 18446744073709,
+        "currentBalance": MAX_AMOUNT,
         "pendingDebitBalance": 3,
         "pendingCreditBalance": 4,
         "currentOverdraftBalance": 5,
@@ -446,7 +451,7 @@ def test_a_balance_excludes_expired_points(administration, accounts, raw):
         return tracked, wallet
 
     tracked, wallet = raw(mint_with_expiry)
-    assert administration.get(f"{accounts}/{tracked}/wallets/{wallet}")["wallet"]["currentBalance"] == 24
+    assert administration.get(f"{accounts}/{tracked}/wallets/{wallet}")["wallet"]["currentBalance"] == 11 + 13
 
 
 @pytest.mark.parametrize(("days_ago", "balance"), [(27, 40), (32, 3)])
@@ -455,6 +460,7 @@ def test_an_idle_balance_expires_except_for_the_points_on_hold(administration, a
         policy = [{"expirationType": "lastTransaction", "period": 1}]
         account = ledger.account(name="idle", point_tracking_enabled=True, expiration_policies=policy)
         wallet = ledger.wallet()
+        # 3 of the 40 points are on hold, so that the lot has 37.
         minted = ledger.mint(wallet, 40, account, at=datetime.now(UTC) - timedelta(days=days_ago))
         ledger.lot(wallet, minted, 37, None, account, amount=40)
         ledger.db.execute(
@@ -466,29 +472,29 @@ def test_an_idle_balance_expires_except_for_the_points_on_hold(administration, a
     assert administration.get(f"{accounts}/{account}/wallets/{wallet}")["wallet"]["currentBalance"] == balance
 
 
-def test_accounts_and_wallets_belong_to_the_ledger_before_them(organization, administration, raw):
+def test_accounts_and_wallets_are_found_only_in_the_path_of_their_ledger(organization, administration, raw):
     other = administration.post("/ledgers", {"name": "Other"})["ledger"]["ledgerId"]
     account = organization.created.ledger_account_id
-    wallet, strange = raw(lambda ledger: (ledger.wallet(), ledger.wallet(other)))
+    wallet, wallet_of_other = raw(lambda ledger: (ledger.wallet(), ledger.wallet(other)))
     default = organization.created.ledger_id
     administration.get(f"/ledgers/{default}/wallets/{wallet}")
     administration.get(f"/ledgers/{other}/wallets/{wallet}", expect=404)
-    administration.get(f"/ledgers/{other}/accounts/{account}/wallets/{strange}", expect=404)
-    administration.get(f"/ledgers/{default}/accounts/{account}/wallets/{strange}", expect=404)
+    administration.get(f"/ledgers/{other}/accounts/{account}/wallets/{wallet_of_other}", expect=404)
+    administration.get(f"/ledgers/{default}/accounts/{account}/wallets/{wallet_of_other}", expect=404)
     administration.put(f"/ledgers/{other}/accounts/{account}", STARS, expect=404)
     administration.get(f"/ledgers/{other + 1000}/accounts", expect=404)
 
 
 def test_accounts_of_another_organization_are_not_found(organization, other_organization):
     theirs = other_organization.created
-    of_theirs = f"/ledgers/{theirs.ledger_id}/accounts"
-    organization.administration.get(of_theirs, expect=404)
-    organization.administration.post(of_theirs, STARS, expect=404)
+    their_accounts = f"/ledgers/{theirs.ledger_id}/accounts"
+    organization.administration.get(their_accounts, expect=404)
+    organization.administration.post(their_accounts, STARS, expect=404)
     path = f"/ledgers/{organization.created.ledger_id}/accounts/{theirs.ledger_account_id}"
     organization.administration.put(path, STARS, expect=404)
 
 
-def test_debt_makes_issued_negative(organization):
+def test_an_overdraft_without_mints_makes_issued_negative(organization):
     points = Points.new(organization, overdraftLimit=50)
     points.move(points.wallet(), None, 20, allowOverdraft=True)
     listed = points.admin.get(f"{points.ledger_path}/accounts")["results"]

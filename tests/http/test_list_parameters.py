@@ -1,4 +1,4 @@
-"""Every parameter of every list: filters are bound to conditions, and orders to columns."""
+"""Every parameter that a list documents is implemented: each filter has a condition, each order a column."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ import openapi
 from handlers.call import ADMINISTRATION, INTEGRATION
 from tests.contract.documents import Documented, operations, path_parameters, resolve
 
-# Parameters that have no meaning without others.
-_NEEDED = {"cursor"}
+# Parameters that need other parameters.
+_NEED_OTHERS = {"cursor"}
 _KEY = "00000000-0000-4000-8000-000000000000"
 _ORDERS = re.compile(r"\^\(([A-Za-z|]+)\)\(")
 
 
 def _is_list(documented: Documented) -> bool:
+    """True for a list that needs no ids of records, except that of a member."""
     names = {parameter["name"] for parameter in documented.parameters if parameter["in"] == "query"}
-    addressed = path_parameters(documented.path) - {"organizationId", "loyaltyMemberId"}
-    return documented.method == "get" and {"page", "limit"} <= names and not addressed
+    ids_in_path = path_parameters(documented.path) - {"organizationId", "loyaltyMemberId"}
+    return documented.method == "get" and {"page", "limit"} <= names and not ids_in_path
 
 
 LISTS = [
@@ -32,7 +33,7 @@ LISTS = [
 
 
 def _values(document: dict[str, Any], schema: dict[str, Any]) -> list[Any]:
-    """Values that a parameter may have: each column of an order, both booleans, else one."""
+    """Values of a parameter to try: all columns of an order, all values of an enum, both booleans, else one value."""
     schema = resolve(document, schema)
     if orders := _ORDERS.match(schema.get("pattern", "")):
         separator = ":" if ":(asc" in schema["pattern"] else ","
@@ -49,7 +50,7 @@ def _values(document: dict[str, Any], schema: dict[str, Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize(("surface", "documented"), LISTS)
-def test_every_parameter_of_a_list_is_one_that_its_query_takes(organization, surface, documented):
+def test_a_list_accepts_every_parameter_that_is_documented_for_it(organization, surface, documented):
     caller, document = getattr(organization, surface), openapi.bundle(surface)
     path = re.sub("^/organizations/{organizationId}", "", documented.path)
     if "{loyaltyMemberId}" in path:
@@ -57,7 +58,7 @@ def test_every_parameter_of_a_list_is_one_that_its_query_takes(organization, sur
     filters = [
         (parameter["name"], value)
         for parameter in documented.parameters
-        if parameter["in"] == "query" and parameter["name"] not in _NEEDED
+        if parameter["in"] == "query" and parameter["name"] not in _NEED_OTHERS
         for value in (
             [organization.id] if parameter["name"] == "organizationId" else _values(document, parameter["schema"])
         )
@@ -67,4 +68,5 @@ def test_every_parameter_of_a_list_is_one_that_its_query_takes(organization, sur
         for name, value in filters
         if (reply := caller.request("GET", path, **{name: value})).status != 200
     }
+    # A filter by an unknown record may be refused with 404.
     assert {place: problem for place, problem in problems.items() if problem["status"] != 404} == {}
