@@ -1,3 +1,5 @@
+"""The lines that requests and failures write to the log."""
+
 from __future__ import annotations
 
 import json
@@ -13,6 +15,7 @@ PATHS = {"/books/{code}": {"get": operation("getBook", parameters=[parameter("co
 
 @pytest.fixture
 def configured():
+    """The function that configures the log; the root logger is restored after the test."""
     root = logging.getLogger()
     before = root.handlers[:], root.level
     yield configure
@@ -43,6 +46,7 @@ def test_a_request_is_one_json_line_without_personal_data(configured, capsys):
         "status": 200,
         "organizationId": 1,
     }
+    # An undeclared parameter, and a path that no operation has.
     assert (lines[1]["status"], lines[2]["status"], lines[2]["route"]) == (400, 404, None)
     text = json.dumps(lines)
     for secret in ("ana", "secret", "reader", "Bearer"):
@@ -67,7 +71,7 @@ def test_a_failure_is_one_line_with_its_trace(configured, capsys):
     assert lines[1]["operation"] == "integration:getBook"
 
 
-def test_text_is_for_people(configured, capsys):
+def test_the_text_format_writes_a_request_as_one_line_of_text(configured, capsys):
     configured("info", "text")
     client, _ = serve(PATHS)
     client("GET", "/v2/books/ana", headers={"X-Request-Id": "r3"})
@@ -75,7 +79,7 @@ def test_text_is_for_people(configured, capsys):
     assert "INFO loyalty.requests [r3] request GET /v2/books/{code} 200 " in line
 
 
-def test_a_higher_level_leaves_requests_out(configured, capsys):
+def test_requests_are_not_logged_at_the_level_error(configured, capsys):
     configured("error", "json")
     client, _ = serve(PATHS)
     client("GET", "/v2/books/ana")

@@ -1,4 +1,4 @@
-"""Lists that are read by cursor: paged through from the ordinary first page, and their refusals."""
+"""Lists that are read page by page with cursors, and refused cursors."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.builders.coupons import CouponBooks
 from tests.builders.tracking import ORDER_CREATED, Shop, order, running
 from tests.builders.triggers import add_trigger
 
+# name -> the surface and the path of a list.
 LISTS = {
     "members": ("integration", "/members"),
     "members, administration": ("administration", "/members"),
@@ -36,8 +37,8 @@ class Lists:
         shop = Shop(organization)
         trigger = add_trigger(shop.administration)
         book = CouponBooks(organization).make("A", "B", "C", "D", type="list")
-        gives = (mint(3), effect("assign-coupon", couponBookKey=book["couponBookKey"]))
-        shop.campaign(running(*gives), eventType=ORDER_CREATED)
+        effects = (mint(3), effect("assign-coupon", couponBookKey=book["couponBookKey"]))
+        shop.campaign(running(*effects), eventType=ORDER_CREATED)
         member = organization.member("ana")
         organization.member("ben")
         organization.member("cy")
@@ -72,6 +73,7 @@ def lists(api):
 
 
 def cursor_of(content):
+    """A cursor with this content, encoded like the server's own."""
     return base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
 
 
@@ -88,7 +90,7 @@ def test_a_list_is_paged_through_by_the_cursors_of_its_responses(lists, name):
     count_field = "total" if "total" in first else "totalCount"
     assert {page[count_field] for page in pages} == {whole[count_field]}
     assert [page["page"] for page in pages] == [*range(len(pages))]
-    assert [page["limit"] for page in pages] == [1, *[2] * (len(pages) - 1)]
+    assert [page["limit"] for page in pages] == [1] + [2] * (len(pages) - 1)
 
 
 @pytest.mark.parametrize("name", LISTS)
@@ -108,7 +110,7 @@ def test_a_list_is_paged_through_by_the_cursors_of_its_responses(lists, name):
 )
 def test_a_cursor_that_no_response_returned_is_refused(lists, name, cursor):
     faults = lists.faults(name, cursor=cursor)
-    assert faults == {"cursor": faults["cursor"]}
+    assert [*faults] == ["cursor"]
     assert faults["cursor"].startswith("cursor is not from a response of this list: send the nextCursor")
 
 
@@ -142,10 +144,11 @@ def test_a_page_that_contradicts_the_cursor_is_refused(lists):
     cursor = lists.get("members", limit=1)["nextCursor"]
     assert [*lists.faults("members", cursor=cursor, page=1)] == ["page"]
     assert [*lists.faults("members", cursor=cursor, page=1, order="createdAt")] == ["page", "order"]
+    # 0 is the default, and is ignored.
     assert lists.get("members", limit=1, cursor=cursor, page=0)["page"] == 1
 
 
-def test_a_cursor_goes_with_filters(lists):
+def test_a_cursor_can_be_combined_with_a_filter(lists):
     first = lists.get("coupons", limit=1, loyaltyMemberId="ana")
     rest = lists.get("coupons", loyaltyMemberId="ana", cursor=first["nextCursor"])
     whole = lists.get("coupons", loyaltyMemberId="ana")
@@ -159,7 +162,7 @@ def test_a_cursor_with_a_filter_that_matches_no_rows_finds_nothing(lists):
     assert (page["results"], page["nextCursor"]) == ([], None)
 
 
-def test_lists_of_configuration_take_no_cursor(lists):
+def test_lists_of_configuration_have_no_cursors(lists):
     problem = lists.organization.administration.get("/campaigns", cursor="x", expect=400)
     assert [fault["parameter"] for fault in problem["errors"]] == ["cursor"]
     assert "nextCursor" not in lists.organization.administration.get("/campaigns")

@@ -1,3 +1,5 @@
+"""Loyalty programs over HTTP."""
+
 from __future__ import annotations
 
 import uuid
@@ -42,7 +44,7 @@ def test_a_program_is_created_with_every_property(organization, body, create):
     assert organization.administration.get(path)["loyaltyProgram"] == program
 
 
-def test_a_program_needs_little(organization):
+def test_missing_fields_of_a_program_have_defaults(organization):
     body = {"ledgerId": organization.created.ledger_id, "description": "", "setAsDefault": False}
     program = organization.administration.post("/loyalty-programs", body)["loyaltyProgram"]
     unset = ("name", "tierPointsLedgerAccountId", "mainLedgerAccountId", "mainPortalId", "defaultTierId")
@@ -50,7 +52,7 @@ def test_a_program_needs_little(organization):
     assert program["active"] is True
 
 
-def test_a_program_takes_over_as_the_default_one(organization, create):
+def test_a_new_program_can_become_the_default_one(organization, create):
     program = create(setAsDefault=True)
     assert program["setAsDefault"] is True
     former = organization.administration.get(f"/loyalty-programs/{organization.created.loyalty_program_id}")
@@ -59,7 +61,7 @@ def test_a_program_takes_over_as_the_default_one(organization, create):
     assert read["defaultLoyaltyProgramId"] == program["loyaltyProgramId"]
 
 
-def test_an_update_changes_the_program(organization, body, create):
+def test_an_update_changes_only_the_sent_fields_of_a_program(organization, body, create):
     program = create()
     path = f"/loyalty-programs/{program['loyaltyProgramId']}"
     tier = organization.administration.post(
@@ -75,11 +77,11 @@ def test_an_update_changes_the_program(organization, body, create):
 
     required = {name: body[name] for name in ("ledgerId", "description", "setAsDefault")}
     updated_program = organization.administration.put(path, required)["loyaltyProgram"]
-    # False does not end being the default program.
+    # setAsDefault false is ignored: only another program can replace the default one.
     assert updated_program == {**read_program, **required, "setAsDefault": True}
-    nothing = dict.fromkeys(("name", "tierPointsLedgerAccountId", "mainLedgerAccountId", "defaultTierId"))
-    updated_program = organization.administration.put(path, {**required, **nothing})["loyaltyProgram"]
-    assert {name: updated_program[name] for name in nothing} == nothing
+    nulls = dict.fromkeys(("name", "tierPointsLedgerAccountId", "mainLedgerAccountId", "defaultTierId"))
+    updated_program = organization.administration.put(path, {**required, **nulls})["loyaltyProgram"]
+    assert {name: updated_program[name] for name in nulls} == nulls
     read = organization.administration.get(f"{path}/tiers/{tier['loyaltyTierId']}")["tier"]
     assert read["isDefault"] is False
 
@@ -94,13 +96,13 @@ def test_an_update_changes_the_program(organization, body, create):
         ("mainPortalId", "unknown-portal"),
     ],
 )
-def test_what_a_program_names_must_exist(organization, body, create, member, problem):
-    wrong = {**body, member: 2**62}
-    response = organization.administration.post("/loyalty-programs", wrong, expect=404)
+def test_records_that_a_program_names_must_exist(organization, body, create, member, problem):
+    body_with_unknown_record = {**body, member: 2**62}
+    response = organization.administration.post("/loyalty-programs", body_with_unknown_record, expect=404)
     assert response["type"] == f"/problems/{problem}"
     program = create()
     path = f"/loyalty-programs/{program['loyaltyProgramId']}"
-    assert organization.administration.put(path, wrong, expect=404)["type"] == f"/problems/{problem}"
+    assert organization.administration.put(path, body_with_unknown_record, expect=404)["type"] == f"/problems/{problem}"
     assert organization.administration.get(path)["loyaltyProgram"] == program
 
 
@@ -113,7 +115,7 @@ def test_records_of_another_organization_are_unknown(organization, other_organiz
     administration.put(path, body, expect=404)
 
 
-def test_the_accounts_belong_to_the_ledger(organization, body):
+def test_the_accounts_of_a_program_must_belong_to_its_ledger(organization, body):
     ledger = organization.administration.post("/ledgers", {"name": "Stars"})["ledger"]
     response = organization.administration.post(
         "/loyalty-programs", {**body, "ledgerId": ledger["ledgerId"]}, expect=404
@@ -121,12 +123,14 @@ def test_the_accounts_belong_to_the_ledger(organization, body):
     assert response["type"] == "/problems/unknown-ledger-account"
 
 
-def test_the_default_tier_is_one_of_the_programs_own(organization, body, create):
+def test_the_default_tier_of_a_program_must_be_one_of_its_tiers(organization, body, create):
     program = create()
     default = organization.administration.get(f"/loyalty-programs/{organization.created.loyalty_program_id}")
-    wrong = {**body, "defaultTierId": default["loyaltyProgram"]["defaultTierId"]}
+    body_with_unknown_record = {**body, "defaultTierId": default["loyaltyProgram"]["defaultTierId"]}
     path = f"/loyalty-programs/{program['loyaltyProgramId']}"
-    assert organization.administration.put(path, wrong, expect=404)["type"] == "/problems/unknown-tier"
+    assert (
+        organization.administration.put(path, body_with_unknown_record, expect=404)["type"] == "/problems/unknown-tier"
+    )
 
 
 def test_programs_are_listed_filtered_and_ordered(organization, create):
@@ -139,6 +143,7 @@ def test_programs_are_listed_filtered_and_ordered(organization, create):
 
     second, key, third = second["loyaltyProgramId"], second["loyaltyProgramKey"], third["loyaltyProgramId"]
     assert listed() == [third, second, first]
+    # `default` is whether the list includes the default program.
     assert listed(default=True) == [third, second, first]
     assert listed(default=False) == [third, second]
     assert listed(loyaltyProgramKey=key) == [second]
@@ -162,7 +167,7 @@ def test_paging_of_the_list_is_deprecated(organization, create):
     organization.administration.get("/loyalty-programs", limit=101, expect=400)
 
 
-def test_every_fault_of_a_body_is_named(organization):
+def test_all_faults_of_a_body_are_reported_at_once(organization):
     body = {"ledgerId": "one", "colour": "red", "setAsDefault": 1}
     faults = organization.administration.post("/loyalty-programs", body, expect=400)["errors"]
     assert {fault["pointer"] for fault in faults} >= {"/ledgerId", "/colour", "/setAsDefault"}

@@ -1,4 +1,4 @@
-"""Item matchers over HTTP, and what campaigns make of them."""
+"""Item matchers over HTTP, and their use by campaigns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from handlers.services import configuration
 from tests.builders.campaigns import mint
 from tests.builders.tracking import Shop, order, running
 
-HOT = {
+HOT_DRINKS = {
     "operator": "OR",
     "conditions": [
         {"field": "categoryCode", "operator": "equals", "value": "hot"},
@@ -21,8 +21,8 @@ HOT = {
         {"field": "customAttributes.warm", "operator": "equals", "value": True},
     ],
 }
-BODY = {"name": "Hot drinks", "type": "item-matcher", "matcher": HOT}
-STAMPS = ("organizationId", "matcherId", "matcherKey", "externalKey", "createdAt", "updatedAt")
+BODY = {"name": "Hot drinks", "type": "item-matcher", "matcher": HOT_DRINKS}
+SERVER_FIELDS = ("organizationId", "matcherId", "matcherKey", "externalKey", "createdAt", "updatedAt")
 
 
 @pytest.fixture
@@ -36,37 +36,40 @@ def administration(organization):
 
 
 @pytest.fixture
-def hot(administration):
+def hot_drinks(administration):
+    """A stored matcher of hot drinks."""
     return administration.post("/matchers", BODY)["matcher"]
 
 
-def only(field, operator, value):
+def body_with_condition(field, operator, value):
+    """The body of a matcher with one condition."""
     return {
         **BODY,
         "matcher": {"operator": "AND", "conditions": [{"field": field, "operator": operator, "value": value}]},
     }
 
 
-def stamps(record):
-    return {name: record[name] for name in STAMPS}
+def server_fields(record):
+    """The fields that the server sets, from a record."""
+    return {name: record[name] for name in SERVER_FIELDS}
 
 
-def test_a_matcher_is_stored_with_every_field(organization, administration, hot):
-    assert hot == {**BODY, **stamps(hot)}
-    assert hot["organizationId"] == organization.id
-    assert hot["matcherKey"] == str(uuid.UUID(hot["matcherKey"]))
-    assert hot["createdAt"] == hot["updatedAt"]
-    assert administration.get(f"/matchers/{hot['matcherId']}") == {"matcher": hot}
-    assert administration.get(f"/matchers/by-key/{hot['matcherKey']}") == {"matcher": hot}
-    assert administration.get(f"/matchers/by-key/{hot['matcherKey'].upper()}") == {"matcher": hot}
+def test_a_matcher_is_stored_with_every_field(organization, administration, hot_drinks):
+    assert hot_drinks == {**BODY, **server_fields(hot_drinks)}
+    assert hot_drinks["organizationId"] == organization.id
+    assert hot_drinks["matcherKey"] == str(uuid.UUID(hot_drinks["matcherKey"]))
+    assert hot_drinks["createdAt"] == hot_drinks["updatedAt"]
+    assert administration.get(f"/matchers/{hot_drinks['matcherId']}") == {"matcher": hot_drinks}
+    assert administration.get(f"/matchers/by-key/{hot_drinks['matcherKey']}") == {"matcher": hot_drinks}
+    assert administration.get(f"/matchers/by-key/{hot_drinks['matcherKey'].upper()}") == {"matcher": hot_drinks}
 
 
-def test_an_update_changes_all_of_a_matcher_but_its_key(organization, administration, hot):
-    body = {**only("total", ">", 5), "name": "Dear", "organizationId": organization.id}
-    matcher = administration.put(f"/matchers/{hot['matcherId']}", body)["matcher"]
-    assert matcher == {**body, **stamps(hot), "updatedAt": matcher["updatedAt"]}
-    assert matcher["updatedAt"] > hot["updatedAt"]
-    assert administration.get(f"/matchers/{hot['matcherId']}")["matcher"] == matcher
+def test_an_update_changes_every_field_of_a_matcher_except_its_key(organization, administration, hot_drinks):
+    body = {**body_with_condition("total", ">", 5), "name": "Dear", "organizationId": organization.id}
+    matcher = administration.put(f"/matchers/{hot_drinks['matcherId']}", body)["matcher"]
+    assert matcher == {**body, **server_fields(hot_drinks), "updatedAt": matcher["updatedAt"]}
+    assert matcher["updatedAt"] > hot_drinks["updatedAt"]
+    assert administration.get(f"/matchers/{hot_drinks['matcherId']}")["matcher"] == matcher
 
 
 @pytest.mark.parametrize(
@@ -75,48 +78,49 @@ def test_an_update_changes_all_of_a_matcher_but_its_key(organization, administra
         ({**BODY, "name": None}, "/name"),
         ({**BODY, "name": ""}, "/name"),
         ({**BODY, "name": "x" * 256}, "/name"),
-        ({"type": "item-matcher", "matcher": HOT}, "/name"),
-        ({"name": "n", "matcher": HOT}, "/type"),
+        ({"type": "item-matcher", "matcher": HOT_DRINKS}, "/name"),
+        ({"name": "n", "matcher": HOT_DRINKS}, "/type"),
         ({**BODY, "type": "badge-matcher"}, "/type"),
         ({"name": "n", "type": "item-matcher"}, "/matcher"),
         ({**BODY, "matcher": {}}, "/matcher/operator"),
         ({**BODY, "matcherKey": str(uuid.uuid4())}, "/matcherKey"),
         ({**BODY, "organizationId": 10**9}, "/organizationId"),
-        ({**BODY, "matcher": {**HOT, "operator": "XOR"}}, "/matcher/operator"),
-        ({**BODY, "matcher": {**HOT, "conditions": []}}, "/matcher/conditions"),
-        ({**BODY, "matcher": {**HOT, "conditions": HOT["conditions"][:1] * 51}}, "/matcher/conditions"),
-        ({**BODY, "matcher": {**HOT, "colour": "red"}}, "/matcher/colour"),
-        (only("colour", "equals", "red"), "/matcher/conditions/0/field"),
-        (only("productCode", "like", "x"), "/matcher/conditions/0/operator"),
-        (only("productCode", ">", 1), "/matcher/conditions/0/operator"),
-        (only("quantity", ">", "1"), "/matcher/conditions/0/value"),
-        (only("productCode", "equals", None), "/matcher/conditions/0/value"),
-        (only("customAttributes.x", "in", [{}]), "/matcher/conditions/0/value"),
-        (only("description", "contains", "x" * 1001), "/matcher/conditions/0/value"),
+        ({**BODY, "matcher": {**HOT_DRINKS, "operator": "XOR"}}, "/matcher/operator"),
+        ({**BODY, "matcher": {**HOT_DRINKS, "conditions": []}}, "/matcher/conditions"),
+        ({**BODY, "matcher": {**HOT_DRINKS, "conditions": HOT_DRINKS["conditions"][:1] * 51}}, "/matcher/conditions"),
+        ({**BODY, "matcher": {**HOT_DRINKS, "colour": "red"}}, "/matcher/colour"),
+        (body_with_condition("colour", "equals", "red"), "/matcher/conditions/0/field"),
+        (body_with_condition("productCode", "like", "x"), "/matcher/conditions/0/operator"),
+        (body_with_condition("productCode", ">", 1), "/matcher/conditions/0/operator"),
+        (body_with_condition("quantity", ">", "1"), "/matcher/conditions/0/value"),
+        (body_with_condition("productCode", "equals", None), "/matcher/conditions/0/value"),
+        (body_with_condition("customAttributes.x", "in", [{}]), "/matcher/conditions/0/value"),
+        (body_with_condition("description", "contains", "x" * 1001), "/matcher/conditions/0/value"),
     ],
 )
-def test_an_invalid_matcher_is_refused_with_the_field(administration, hot, body, pointer):
+def test_an_invalid_matcher_is_refused_with_the_field(administration, hot_drinks, body, pointer):
     for problem in (
         administration.post("/matchers", body, expect=400),
-        administration.put(f"/matchers/{hot['matcherId']}", body, expect=400),
+        administration.put(f"/matchers/{hot_drinks['matcherId']}", body, expect=400),
     ):
         assert problem["type"] == "/problems/invalid-request"
+        # Besides the expected fault, only faults next to it may be reported.
         pointers = {fault["pointer"] for fault in problem["errors"]}
         assert pointer in pointers
         assert all(fault_pointer.startswith(pointer.rsplit("/", 1)[0]) for fault_pointer in pointers)
 
 
-def test_matchers_of_another_organization_are_not_found(other_organization, administration, hot):
+def test_matchers_of_another_organization_are_not_found(other_organization, administration, hot_drinks):
     foreign = other_organization.administration
-    for path in (f"/matchers/{hot['matcherId']}", f"/matchers/by-key/{hot['matcherKey']}"):
+    for path in (f"/matchers/{hot_drinks['matcherId']}", f"/matchers/by-key/{hot_drinks['matcherKey']}"):
         assert foreign.get(path, expect=404)["type"] == "/problems/not-found"
-    foreign.put(f"/matchers/{hot['matcherId']}", BODY, expect=404)
-    assert hot not in foreign.get("/matchers")["results"]
-    assert foreign.get("/matchers", matcherKey=hot["matcherKey"])["totalCount"] == 0
+    foreign.put(f"/matchers/{hot_drinks['matcherId']}", BODY, expect=404)
+    assert hot_drinks not in foreign.get("/matchers")["results"]
+    assert foreign.get("/matchers", matcherKey=hot_drinks["matcherKey"])["totalCount"] == 0
 
 
 @pytest.mark.parametrize("path", ["/matchers/0", "/matchers/x", "/matchers/by-key/x"])
-def test_addresses_that_cannot_be_are_refused(administration, path):
+def test_malformed_ids_and_keys_are_refused(administration, path):
     assert administration.get(path, expect=400)["type"] == "/problems/invalid-request"
 
 
@@ -150,7 +154,7 @@ def test_matchers_are_listed_filtered_and_ordered(organization):
 # --- in campaigns ------------------------------------------------------------------------------------------------
 
 
-def has_hot(key):
+def rule_with_matcher(key):
     return f'order.items.exists(i, matches(i, "{key}"))'
 
 
@@ -171,25 +175,26 @@ def items(*items_or_categories):
         ([], False),
     ],
 )
-def test_a_rule_acts_on_the_orders_whose_items_match(shop, hot, ordered, applies):
-    shop.campaign(running(mint(5), rule=has_hot(hot["matcherKey"])))
+def test_a_rule_is_true_for_orders_with_an_item_that_matches(shop, hot_drinks, ordered, applies):
+    shop.campaign(running(mint(5), rule=rule_with_matcher(hot_drinks["matcherKey"])))
     member = shop.member()
     result = shop.track_one(order(member, 10, items=ordered))
     assert [effect["status"] for effect in result["effects"]] == (["executed"] if applies else [])
     assert shop.balance(member) == (5 if applies else 0)
 
 
-def test_an_effect_counts_the_items_that_match(shop, hot):
-    amount = f'order.items.filter(i, matches(i, "{hot["matcherKey"]}")).map(i, i.total).sum()'
+def test_an_effect_can_depend_on_the_totals_of_matching_items(shop, hot_drinks):
+    amount = f'order.items.filter(i, matches(i, "{hot_drinks["matcherKey"]}")).map(i, i.total).sum()'
     shop.campaign(running(mint(("=", amount))))
     member = shop.member()
-    sold = [
+    sold_items = [
         {"categoryCode": "hot", "total": 3},
         {"categoryCode": "cold", "total": 7},
         {"productCode": "latte", "total": 4},
     ]
-    shop.track_one(order(member, 14, items=sold))
-    assert shop.balance(member) == 7
+    shop.track_one(order(member, 14, items=sold_items))
+    # The hot item and the latte.
+    assert shop.balance(member) == 3 + 4
 
 
 @pytest.mark.parametrize("form", ["expression", "node"])
@@ -199,7 +204,7 @@ def test_a_key_that_no_matcher_has_is_refused_when_the_action_is_saved(shop, adm
     path = f"/campaigns/{campaign['campaignId']}/actions"
     action_path = f"{path}/{campaign['actions'][0]['actionId']}"
     for key in (str(uuid.uuid4()), foreign, "hot"):
-        text = has_hot(key)
+        text = rule_with_matcher(key)
         body = running(mint(1), mint(("=", f'matches(order.items[0], "{key}") ? 1 : 2')))
         body["rules"] = {form: text if form == "expression" else to_tree(parse(text))}
         for problem in (administration.post(path, body, expect=400), administration.put(action_path, body, expect=400)):
@@ -212,7 +217,7 @@ def test_a_key_that_no_matcher_has_is_refused_when_the_action_is_saved(shop, adm
                 assert text[fault["start"] : fault["end"]] == f'"{key}"'
 
 
-def test_a_key_that_is_computed_and_unknown_is_an_error_of_the_event(shop, hot):
+def test_a_rule_that_computes_an_unknown_key_fails_when_it_is_evaluated(shop, hot_drinks):
     shop.campaign(running(mint(5), rule="order.items.exists(i, matches(i, order.channel))"))
     member = shop.member()
     purchase = order(member, 1, items=items("hot"), channel="none")
@@ -220,23 +225,24 @@ def test_a_key_that_is_computed_and_unknown_is_an_error_of_the_event(shop, hot):
     [explanation] = [entry for entry in result["explain"] if entry["actionId"] is not None]
     assert explanation["reason"]["code"] == "CONDITION_ERROR"
     assert "there is no matcher none" in str(explanation)
-    shop.track_one(order(member, 1, items=items("hot"), channel=hot["matcherKey"]))
+    shop.track_one(order(member, 1, items=items("hot"), channel=hot_drinks["matcherKey"]))
     assert shop.balance(member) == 5
 
 
-def test_a_change_is_seen_by_other_processes_at_their_next_event(shop, administration, hot, monkeypatch):
-    shop.campaign(running(mint(1), rule=has_hot(hot["matcherKey"])))
+def test_other_processes_use_a_changed_matcher_from_their_next_event_on(shop, administration, hot_drinks, monkeypatch):
+    shop.campaign(running(mint(1), rule=rule_with_matcher(hot_drinks["matcherKey"])))
     member = shop.member()
     own_cache, other_cache = configuration._cache, {}
 
-    def tracked_elsewhere(category):
+    def effects_in_other_process(category):
+        """The effects of an order that a process with a cache of its own evaluates."""
         with monkeypatch.context() as patched:
             patched.setattr(configuration, "_cache", other_cache)
             return shop.track_one(order(member, 1, items=items(category)))["effects"]
 
-    assert tracked_elsewhere("hot")
-    assert not tracked_elsewhere("cold")
+    assert effects_in_other_process("hot")
+    assert not effects_in_other_process("cold")
     assert other_cache[shop.organization.id] is not own_cache.get(shop.organization.id)
-    administration.put(f"/matchers/{hot['matcherId']}", only("categoryCode", "equals", "cold"))
-    assert not tracked_elsewhere("hot")
-    assert tracked_elsewhere("cold")
+    administration.put(f"/matchers/{hot_drinks['matcherId']}", body_with_condition("categoryCode", "equals", "cold"))
+    assert not effects_in_other_process("hot")
+    assert effects_in_other_process("cold")

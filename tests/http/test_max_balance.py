@@ -1,4 +1,4 @@
-"""The maximum balance of an account: what effects and rewards give of their points, and which requests are refused."""
+"""The maximum balance of an account cuts effects and rewards; requests that would exceed it are refused."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.builders.points import Points
 from tests.builders.referrals import Friends
 from tests.builders.tracking import GENERIC, Shop, event, running
 
-FULL = "/problems/balance-limit"
+BALANCE_LIMIT = "/problems/balance-limit"
 
 
 @pytest.fixture
@@ -27,19 +27,21 @@ def member(shop):
     return shop.member(loyaltyMemberId="ana")
 
 
-def limit(shop, most):
+def set_max_balance(shop, max_balance):
     """Give the default account a maximum balance; returns the account."""
     created = shop.organization.created
     path = f"/ledgers/{created.ledger_id}/accounts"
     [account] = [a for a in shop.administration.get(path)["results"] if a["isDefaultAccount"]]
     body = {name: account[name] for name in ("name", "active", "isRevolving", "chainSyncEnabled")}
-    response = shop.administration.put(f"{path}/{account['ledgerAccountId']}", {**body, "maxBalance": most}, expect=200)
-    assert response["ledgerAccount"]["maxBalance"] == most
+    response = shop.administration.put(
+        f"{path}/{account['ledgerAccountId']}", {**body, "maxBalance": max_balance}, expect=200
+    )
+    assert response["ledgerAccount"]["maxBalance"] == max_balance
     return response["ledgerAccount"]
 
 
 def mint_outcome(effect):
-    """The status of a mint, the amount given, the amount requested, and the problem that cut it."""
+    """The status of a mint, its amount, the requested amount if it was cut, and the problem that cut it."""
     params = {param["id"]: param["value"] for param in effect["params"]}
     return effect["status"], params["amount"], params.get("requestedAmount"), effect.get("error", {}).get("type")
 
@@ -49,8 +51,8 @@ def wallet_of(shop, member):
 
 
 def test_an_effect_mints_up_to_the_maximum_minus_balance_and_pending_points(shop, member):
-    """Worked example 4 of the small ones: 900 and 60 pending of at most 1,000 leave 40 of 100."""
-    limit(shop, 1000)
+    """With a balance of 900 and 60 pending points, at most 1,000 leave 40 of 100 points."""
+    set_max_balance(shop, 1000)
     shop.give(member, 900)
     created, wallet = shop.organization.created, wallet_of(shop, member)
     body = {"amount": 60, "fromWalletId": None, "toWalletId": wallet, "captureMethod": "manual"}
@@ -58,60 +60,61 @@ def test_an_effect_mints_up_to_the_maximum_minus_balance_and_pending_points(shop
     pending = shop.administration.post(f"{path}/transactions", body)["transactions"][0]["ledgerTransactionId"]
     shop.campaign(running(mint(100), mint(1)), eventType=GENERIC)
     [dry] = shop.track(event(member), executionMode="dryRun")
-    expected_outcomes = [("partial", 40, 100, FULL), ("skipped", 0, 1, FULL)]
+    expected_outcomes = [("partial", 40, 100, BALANCE_LIMIT), ("skipped", 0, 1, BALANCE_LIMIT)]
     assert [*map(mint_outcome, dry["effects"])] == expected_outcomes
     result = shop.track_one(event(member))
     assert [*map(mint_outcome, result["effects"])] == expected_outcomes
     assert result["limitDiscardedTotalAmount"] == 0
     assert result["effects"][0]["error"]["available"] == 40
     assert shop.balance(member) == 940
-    # The pending points fit, since they were counted before.
+    # The pending points can be captured, because they were counted before.
     shop.administration.post(f"{path}/captures", {"transactions": [{"ledgerTransactionId": str(pending)}]}, expect=200)
     assert shop.balance(member) == 1000
     shop.give(member, 30, "burn")
     assert [*map(mint_outcome, shop.track_one(event(member))["effects"])] == [
-        ("partial", 30, 100, FULL),
+        ("partial", 30, 100, BALANCE_LIMIT),
         expected_outcomes[1],
     ]
 
 
-def test_pending_points_count_towards_the_maximum_at_once(shop, member):
-    """Worked example 4 of the small ones, with points that wait for a moment."""
-    limit(shop, 1000)
+def test_waiting_points_count_towards_the_maximum_at_once(shop, member):
+    """With a balance of 900 and 60 points that wait for a moment, at most 1,000 leave 40 of 100 points."""
+    set_max_balance(shop, 1000)
     shop.give(member, 900)
     shop.give(member, 60, availableAt="2999-01-01T00:00:00Z")
     shop.campaign(running(mint(100)), eventType=GENERIC)
-    assert mint_outcome(shop.track_one(event(member))["effects"][0]) == ("partial", 40, 100, FULL)
+    assert mint_outcome(shop.track_one(event(member))["effects"][0]) == ("partial", 40, 100, BALANCE_LIMIT)
     assert shop.balance(member) == 940
     problem = shop.administration.post(f"/members/by-loyalty-member-id/{member}/mint", {"amount": 1}, expect=409)
-    assert (problem["type"], problem["available"]) == (FULL, 0)
+    assert (problem["type"], problem["available"]) == (BALANCE_LIMIT, 0)
 
 
-def test_an_authorized_effect_is_cut_too(shop, member):
-    limit(shop, 150)
+def test_the_maximum_also_cuts_authorized_effects(shop, member):
+    set_max_balance(shop, 150)
     shop.campaign(running(mint(100)), eventType=GENERIC)
-    statuses = [shop.track_one(event(member), executionMode="authorize")["effects"][0] for _ in range(3)]
-    assert [*map(mint_outcome, statuses)] == [
+    effects = [shop.track_one(event(member), executionMode="authorize")["effects"][0] for _ in range(3)]
+    assert [*map(mint_outcome, effects)] == [
         ("authorized", 100, None, None),
-        ("partial", 50, 100, FULL),
-        ("skipped", 0, 100, FULL),
+        ("partial", 50, 100, BALANCE_LIMIT),
+        ("skipped", 0, 100, BALANCE_LIMIT),
     ]
 
 
-def test_a_limit_of_the_campaign_counts_what_was_given(shop, member):
-    limit(shop, 70)
+def test_a_limit_of_the_campaign_counts_only_the_minted_points(shop, member):
+    set_max_balance(shop, 70)
     limits = {"pointsMonthlyLimitPerMember": 80, "allowPartialApplicationOnLimit": True}
     shop.campaign(running(mint(100)), eventType=GENERIC, **limits)
-    assert mint_outcome(shop.track_one(event(member))["effects"][0]) == ("partial", 70, 100, FULL)
+    assert mint_outcome(shop.track_one(event(member))["effects"][0]) == ("partial", 70, 100, BALANCE_LIMIT)
     shop.give(member, 70, "burn")
-    cut = shop.track_one(event(member))  # The campaign has 10 left.
-    assert mint_outcome(cut["effects"][0]) == ("partial", 10, 100, "/problems/limit-reached")
-    assert cut["limitDiscardedTotalAmount"] == 90
+    limited_result = shop.track_one(event(member))
+    # The campaign has 80 - 70 left.
+    assert mint_outcome(limited_result["effects"][0]) == ("partial", 10, 100, "/problems/limit-reached")
+    assert limited_result["limitDiscardedTotalAmount"] == 90
 
 
 @pytest.mark.parametrize("way", ["member", "wallet", "transaction", "batch", "transfer"])
 def test_requests_above_the_maximum_are_refused(shop, member, way):
-    limit(shop, 100)
+    set_max_balance(shop, 100)
     shop.give(member, 70)
     ben = shop.member()
     shop.give(ben, 50)
@@ -119,7 +122,7 @@ def test_requests_above_the_maximum_are_refused(shop, member, way):
     account = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
 
     def move(amount, expect):
-        """Move an amount to the member; returns the problem where it is refused."""
+        """Move an amount to the member; return the response. `expect` is the type of the problem, or None."""
         source = wallet_of(shop, ben) if way == "transfer" else None
         movement = {"amount": amount, "fromWalletId": source, "toWalletId": wallet}
         if way == "member":
@@ -133,16 +136,16 @@ def test_requests_above_the_maximum_are_refused(shop, member, way):
             return shop.administration.post("/ledger-transactions/batch", {"items": [item]}, expect=200)
         return shop.administration.post(f"{account}/transactions", movement, expect=201 if expect is None else 409)
 
-    response = move(31, FULL)
+    response = move(31, BALANCE_LIMIT)
     problem = response["failed"][0]["error"] if way == "batch" else response
-    assert (problem["type"], problem["available"]) == (FULL, 30)
+    assert (problem["type"], problem["available"]) == (BALANCE_LIMIT, 30)
     assert problem["detail"] == "A wallet may hold at most 100; this one holds 70, including pending points."
     move(30, None)
     assert shop.balance(member) == 100
 
 
 def test_a_transfer_to_be_captured_counts_towards_the_maximum_at_once(shop, member):
-    limit(shop, 100)
+    set_max_balance(shop, 100)
     ben = shop.member()
     shop.give(ben, 100)
     created = shop.organization.created
@@ -151,54 +154,56 @@ def test_a_transfer_to_be_captured_counts_towards_the_maximum_at_once(shop, memb
     shop.administration.post(path, {"amount": 60, **wallets, "captureMethod": "manual"})
     shop.administration.post(path, {"amount": 40, **wallets, "captureMethod": "manual"})
     problem = shop.administration.post(f"/members/by-loyalty-member-id/{member}/mint", {"amount": 1}, expect=409)
-    assert (problem["type"], problem["available"]) == (FULL, 0)
+    assert (problem["type"], problem["available"]) == (BALANCE_LIMIT, 0)
 
 
-def test_debt_does_not_count_towards_the_maximum(organization):
+def test_an_overdraft_increases_the_amount_that_can_be_credited(organization):
     points = Points.new(organization, overdraftLimit=50, maxBalance=100)
     ana = points.wallet()
     points.move(ana, None, 30, allowOverdraft=True)
+    # 30 repay the overdraft, 100 reach the maximum.
     problem = points.move(None, ana, 131, expect=409)
-    assert (problem["type"], problem["available"]) == (FULL, 130)
+    assert (problem["type"], problem["available"]) == (BALANCE_LIMIT, 130)
     points.move(None, ana, 130)
     assert points.balance(ana) == 100
 
 
-def test_reverts_and_imports_may_exceed_the_maximum_and_lowering_it_takes_no_points(shop, member):
-    limit(shop, 100)
+def test_reverts_and_imports_and_a_lowered_maximum_leave_balances_above_the_maximum(shop, member):
+    set_max_balance(shop, 100)
     shop.give(member, 100)
     burned = shop.give(member, 60, "burn")
     shop.give(member, 60)
     created = shop.organization.created
     path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}/transactions"
     shop.administration.post(f"{path}/{burned['ledgerTransactionId']}/revert", {}, expect=200)
-    assert shop.balance(member) == 160
+    assert shop.balance(member) == 100 + 60
     balances_import = Imports(shop.organization).run("loyaltyMemberId,amount\nana,200\n", kind="balances")
-    assert (counts(balances_import), shop.balance(member)) == (("done", 1, 1, 0), 360)
-    limit(shop, 10)
+    assert (counts(balances_import), shop.balance(member)) == (("done", 1, 1, 0), 160 + 200)
+    set_max_balance(shop, 10)
     assert shop.balance(member) == 360
     problem = shop.administration.post(f"/members/by-loyalty-member-id/{member}/mint", {"amount": 1}, expect=409)
-    assert (problem["type"], problem["available"]) == (FULL, 0)
-    limit(shop, None)
+    assert (problem["type"], problem["available"]) == (BALANCE_LIMIT, 0)
+    # Without a maximum.
+    set_max_balance(shop, None)
     shop.give(member, 1000)
     assert shop.balance(member) == 1360
 
 
 def test_the_reward_of_a_mission_is_cut(shop, member):
-    limit(shop, 120)
+    set_max_balance(shop, 120)
     missions.create(shop, pointsAccrual=100, goalCount=1)
     results = [shop.track_one(event(member))["missions"][0]["rewards"][0] for _ in range(3)]
     assert [(r["status"], r["amount"], r.get("requestedAmount"), r.get("error", {}).get("type")) for r in results] == [
         ("executed", 100, None, None),
-        ("partial", 20, 100, FULL),
-        ("failed", 0, 100, FULL),
+        ("partial", 20, 100, BALANCE_LIMIT),
+        ("failed", 0, 100, BALANCE_LIMIT),
     ]
     assert shop.balance(member) == 120
 
 
 def test_the_reward_of_a_referral_is_cut(shop):
     friends, ana = Friends(shop), shop.member()
-    limit(shop, 120)
+    set_max_balance(shop, 120)
     [code] = friends.codes(ana)
     outcomes = []
     for _ in range(3):
@@ -215,17 +220,18 @@ def test_the_reward_of_a_referral_is_cut(shop):
     ]
 
 
-def test_points_that_a_coupon_gives_are_refused_with_it(shop, member):
-    limit(shop, 10)
+def test_a_coupon_whose_points_would_exceed_the_maximum_is_refused(shop, member):
+    set_max_balance(shop, 10)
     book = CouponBooks(shop.organization).make(type="codeless")
     path = f"/members/{member}/coupon-books/{book['couponBookKey']}/assign"
-    assert shop.integration.post(path, {"pointsOverride": -11}, expect=409)["type"] == FULL
+    # A negative price mints points.
+    assert shop.integration.post(path, {"pointsOverride": -11}, expect=409)["type"] == BALANCE_LIMIT
     shop.integration.post(path, {"pointsOverride": -10}, expect=200)
     assert shop.balance(member) == 10
 
 
 def test_a_simulation_reports_the_points_above_the_maximum(shop, member):
-    limit(shop, 60)
+    set_max_balance(shop, 60)
     shop.campaign(running(mint(100)), eventType="member-purchase-order-created")
     body = {"loyaltyMemberId": member, "order": {"total": 10}}
     [account] = shop.integration.post("/simulations", body, expect=200)["simulation"]["earn"]["accounts"]

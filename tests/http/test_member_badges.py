@@ -25,6 +25,7 @@ def badges(shop, request):
 
 @pytest.fixture
 def badge(badges):
+    """An active badge of which a member can hold 3."""
     return badges.create()
 
 
@@ -64,7 +65,7 @@ def test_the_amount_defaults_to_1_and_the_key_is_generated(shop, badge, member):
     assert len({tracking["systemUniqueKey"] for tracking in (assignment, second_assignment, unassignment)}) == 3
 
 
-def test_balances_are_of_one_member_and_one_badge(shop, badges, badge, member):
+def test_each_member_has_a_balance_for_each_badge(shop, badges, badge, member):
     other, spare = shop.member(), badges.create()
     badges.assign(member, badge, 3)
     badges.unassign(member, badge, 1)
@@ -104,7 +105,7 @@ def test_a_member_with_more_than_a_lowered_maximum_keeps_the_badges(badges, badg
     assert badges.assign(member, badge)["updatedTotalAssigned"] == 3
 
 
-def test_an_inactive_badge_is_neither_assigned_nor_unassigned_but_reverted(badges, badge, member):
+def test_an_inactive_badge_cannot_be_assigned_or_unassigned_but_reverted(badges, badge, member):
     first = badges.assign(member, badge)
     badges.change(badge, active=False)
     for act in (badges.assign, badges.unassign):
@@ -123,6 +124,7 @@ def test_a_revert_undoes_an_assignment_or_unassignment(shop, badges, badge, memb
         None,
     )
     assert badges.revert(member, assignment)["updatedTotalAssigned"] == 0
+    # The trackings in their order: assignment, unassignment, revert of the unassignment.
     rows = shop.rows("badge_trackings", "badge_tracking_id, reverted_badge_tracking_id, reversal_badge_tracking_id")
     assert rows[1].reversal_badge_tracking_id == revert["badgeTrackingId"]
     assert rows[2].reverted_badge_tracking_id == unassignment["badgeTrackingId"]
@@ -131,6 +133,7 @@ def test_a_revert_undoes_an_assignment_or_unassignment(shop, badges, badge, memb
 def test_reverts_that_break_a_rule_are_refused(badges, badge, member):
     assignment = badges.assign(member, badge, 2)
     unassignment = badges.unassign(member, badge)
+    # The member holds 1: 2 cannot be returned. With 3, the unassigned one cannot be restored.
     assert badges.revert(member, assignment, expect=409)["type"] == "/problems/insufficient-badges"
     badges.assign(member, badge, 2)
     assert badges.revert(member, unassignment, expect=409)["type"] == "/problems/badge-limit"
@@ -161,10 +164,10 @@ def test_a_repeated_key_assigns_once(shop, badges, badge, member):
 
 def test_a_repeated_request_returns_its_tracking_after_the_badge_has_changed(badges, badge, member):
     first = badges.assign(member, badge, 3, systemUniqueKey="till-1")
-    back = badges.revert(member, first)
+    revert = badges.revert(member, first)
     badges.change(badge, active=False, maxAmount=1)
     again = badges.assign(member, badge, 3, systemUniqueKey="till-1")
-    assert again == {**first, "reversalBadgeTrackingId": back["badgeTrackingId"]}
+    assert again == {**first, "reversalBadgeTrackingId": revert["badgeTrackingId"]}
     assert badges.balance(member, badge) == 0
 
 
@@ -188,7 +191,7 @@ def test_a_whole_number_may_be_written_with_a_point(shop, badge, member):
         ({"colour": "red"}, "/colour"),
     ],
 )
-def test_faults_of_a_request_are_named(badges, badge, member, body, pointer):
+def test_invalid_requests_are_refused_with_pointers(badges, badge, member, body, pointer):
     for act in (badges.assign, badges.unassign):
         problem = (
             act(member, badge, expect=400, **body)
@@ -218,12 +221,14 @@ def test_unknown_and_foreign_records_are_not_found(shop, badges, badge, member, 
 
 def test_campaigns_evaluate_assignments_unassignments_and_reverts(shop, badges, badge, member):
     rule = "event.payload.badgeTracking.badgeKey == '{}' && event.payload.badgeTracking.amountAssigned == {}"
+    # Points by type: 10 for an assignment of 2, 100 for an unassignment of 2.
     for event_type, amount, points in (("badge-assigned", 2, 10), ("badge-unassigned", -2, 100)):
         condition = rule.format(badge["badgeKey"], amount)
         shop.campaign(running(mint(points), rule=condition), eventType=event_type)
     tracking = badges.assign(member, badge, 2)
     assert shop.balance(member) == 10
     badges.assign(member, badge, 1)
+    # The revert of an assignment is reported as an unassignment.
     badges.revert(member, tracking)
     assert shop.balance(member) == 110
     badges.assign(member, badge, 2)
@@ -246,7 +251,7 @@ def test_campaigns_evaluate_assignments_unassignments_and_reverts(shop, badges, 
 # --- how members, badges and trackings are named in the administration -------------------------------------------
 
 
-def test_a_member_is_named_by_either_id(shop, badge):
+def test_a_member_and_a_badge_can_be_named_by_each_of_their_ids(shop, badge):
     administration, member = shop.administration, shop.member()
     for name, identifier in product((member, member_id(shop, member)), (badge["badgeKey"], badge["badgeId"])):
         balance = administration.get(f"/members/{name}/badges/{identifier}/balance")["balance"]
@@ -254,15 +259,15 @@ def test_a_member_is_named_by_either_id(shop, badge):
 
 
 @pytest.fixture
-def confused(shop):
-    """A member, its number, and another member who is called by that number."""
+def ambiguous_members(shop):
+    """A member, the member's memberId, and another member whose loyaltyMemberId has the same digits."""
     first = shop.member()
     number = member_id(shop, first)
     return first, number, shop.organization.member(str(number))["loyaltyMemberId"]
 
 
-def test_digits_that_fit_two_members_are_refused(shop, badge, confused):
-    first, number, second = confused
+def test_digits_that_are_ids_of_two_members_are_refused(shop, badge, ambiguous_members):
+    first, number, second = ambiguous_members
     administration = shop.administration
     badge_path = f"/members/{number}/badges/{badge['badgeId']}"
     tracking = Badges(shop).assign(first, badge)["badgeTrackingId"]
@@ -277,8 +282,8 @@ def test_digits_that_fit_two_members_are_refused(shop, badge, confused):
     assert [Badges(shop).balance(member, badge) for member in (first, second)] == [1, 0]
 
 
-def test_a_prefix_says_which_id_is_meant(shop, badge, confused):
-    first, number, second = confused
+def test_a_prefix_decides_which_of_the_ids_is_meant(shop, badge, ambiguous_members):
+    first, number, second = ambiguous_members
     for prefix, member in (("memberId", first), ("loyaltyMemberId", second)):
         path = f"/members/{prefix}:{number}/badges/{badge['badgeId']}"
         shop.administration.post(f"{path}/assign", {"amount": 2}, expect=200)
@@ -288,8 +293,8 @@ def test_a_prefix_says_which_id_is_meant(shop, badge, confused):
     assert [Badges(shop).balance(member, badge) for member in (first, second)] == [1, 2]
 
 
-def test_an_id_that_looks_like_a_prefix_needs_one(shop, badge, confused):
-    first, number, _ = confused
+def test_an_id_that_begins_like_a_prefix_must_be_sent_with_a_prefix(shop, badge, ambiguous_members):
+    first, number, _ = ambiguous_members
     for name in (f"memberId:{number}", f"loyaltyMemberId:{first}", "memberId:"):
         shop.organization.member(name)
 
@@ -311,12 +316,14 @@ def test_an_id_that_looks_like_a_prefix_needs_one(shop, badge, confused):
         find_member(identifier, expect=404)
 
 
-def test_digits_that_fit_one_member_mean_this_one(shop, badge):
+def test_digits_that_are_the_id_of_one_member_need_no_prefix(shop, badge):
     first = shop.member()
     number = member_id(shop, first)
-    # Texts that only look like the number of another member, and a number that no member has.
-    called = [shop.organization.member(name)["loyaltyMemberId"] for name in (f"0{number}", str(10**18), str(10**15))]
-    for name, member in ((number, first), *((name, name) for name in called)):
+    # loyaltyMemberIds of digits that are the memberId of no member.
+    look_alike_ids = [
+        shop.organization.member(name)["loyaltyMemberId"] for name in (f"0{number}", str(10**18), str(10**15))
+    ]
+    for name, member in ((number, first), *((name, name) for name in look_alike_ids)):
         path = f"/members/{name}/badges/{badge['badgeId']}/balance"
         assert shop.administration.get(path)["balance"]["loyaltyMemberId"] == member
     shop.administration.get(f"/members/{10**15 + 1}/badges/{badge['badgeId']}/balance", expect=404)
@@ -333,12 +340,12 @@ def test_a_tracking_is_named_by_its_id_or_its_key(shop, badges, badge, member):
     for name in ("badgeTrackingId", "badgeTrackingKey"):
         tracking = badges.assign(member, badge)
         path = f"/members/{member}/badge-trackings/{tracking[name]}/revert"
-        back = shop.administration.post(path, expect=200)["badgeTracking"]
-        assert back["revertedBadgeTrackingId"] == tracking["badgeTrackingId"]
+        revert = shop.administration.post(path, expect=200)["badgeTracking"]
+        assert revert["revertedBadgeTrackingId"] == tracking["badgeTrackingId"]
 
 
 @pytest.mark.parametrize("identifier", ["early-bird", "0", "01", "-1", "1.0", UNKNOWN[:-1]])
-def test_an_identifier_has_one_of_two_forms(shop, member, identifier):
+def test_an_identifier_that_is_neither_an_id_nor_a_key_is_refused(shop, member, identifier):
     problem = shop.administration.get(f"/members/{member}/badges/{identifier}/balance", expect=400)
     assert problem["errors"][0]["parameter"] == "badgeIdentifier"
     path = f"/members/{member}/badge-trackings/{identifier}/revert"
@@ -355,7 +362,7 @@ def test_an_id_has_at_most_18_digits(shop, member):
 
 @pytest.fixture
 def member_with_badges(shop):
-    """A member, and every badge with the amount that the member holds; other holders do not count."""
+    """A member, and all badges, each with the number that the member holds; another member holds badges, too."""
     badges, member, other = Badges(shop), shop.member(), shop.member()
     all_badges = [
         badges.create(name=f"B{n}", maxAmount=9 - n, active=True, tags=tags)
@@ -366,23 +373,23 @@ def member_with_badges(shop):
         badges.assign(other, badge)
         if amount:
             badges.assign(member, badge, amount)
-    # Assigned once, then unassigned.
+    # One badge is assigned and unassigned again.
     badges.assign(member, all_badges[4])
     badges.unassign(member, all_badges[4])
     all_badges = [badges.change(badge, active=False) if n in (1, 2) else badge for n, badge in enumerate(all_badges)]
     return member, [{**badge, "assignedBalance": amount} for badge, amount in zip(all_badges, amounts, strict=True)]
 
 
-def listed(shop, member, **query):
+def list_badges(shop, member, **query):
     return shop.integration.get(f"/members/{member}/badges", **query)
 
 
-def test_the_list_has_every_badge_that_is_held(shop, member_with_badges):
+def test_the_list_has_every_badge_that_the_member_holds_newest_first(shop, member_with_badges):
     member, records = member_with_badges
-    page = listed(shop, member)
+    page = list_badges(shop, member)
     assert (page["totalCount"], page["page"], page["limit"]) == (4, 0, 25)
     assert page["results"] == [record for record in reversed(records) if record["assignedBalance"]]
-    assert listed(shop, shop.member()) == {"totalCount": 0, "page": 0, "limit": 25, "results": []}
+    assert list_badges(shop, shop.member()) == {"totalCount": 0, "page": 0, "limit": 25, "results": []}
 
 
 def test_filters_find_the_badges_that_a_full_scan_finds(shop, member_with_badges):
@@ -403,7 +410,7 @@ def test_filters_find_the_badges_that_a_full_scan_finds(shop, member_with_badges
             and active in (None, record["active"])
             and set(tags) <= set(record["tags"])
         ]
-        page = listed(shop, member, **query)
+        page = list_badges(shop, member, **query)
         assert (page["results"], page["totalCount"]) == (expected_records, len(expected_records))
 
 
@@ -414,14 +421,14 @@ def test_the_list_is_ordered_by_every_column_and_paged(shop, member_with_badges)
         for direction in ("asc", "desc"):
             expected_records = sorted(records, key=lambda e: (e[column], e["badgeId"]), reverse=direction == "desc")
             order = f"{column},{direction}"
-            assert listed(shop, member, badgeKeys=all_keys, order=order)["results"] == expected_records
-            page = listed(shop, member, badgeKeys=all_keys, order=order, limit=2, page=1)
+            assert list_badges(shop, member, badgeKeys=all_keys, order=order)["results"] == expected_records
+            page = list_badges(shop, member, badgeKeys=all_keys, order=order, limit=2, page=1)
             assert (page["results"], page["totalCount"]) == (expected_records[2:4], 6)
-    assert listed(shop, member, page=7)["totalCount"] == 4
+    assert list_badges(shop, member, page=7)["totalCount"] == 4
 
 
 @pytest.mark.parametrize(
     "query", [{"order": "tags"}, {"limit": 26}, {"limit": 0}, {"page": -1}, {"badgeKeys": "early"}, {"colour": "red"}]
 )
-def test_faults_of_the_list_are_refused(shop, member, query):
+def test_invalid_parameters_of_the_list_are_refused(shop, member, query):
     shop.integration.get(f"/members/{member}/badges", expect=400, **query)

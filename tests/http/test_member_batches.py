@@ -1,4 +1,4 @@
-"""Members enrolled in batches: each as by a single call, in a fixed number of statements."""
+"""Members enrolled in batches: the results are those of single calls, in a fixed number of statements."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def bodies(*names):
     return [{"loyaltyMemberId": name} for name in names]
 
 
-def test_a_batch_is_reported_member_by_member_in_its_order(shop):
+def test_the_response_has_a_result_for_each_member_in_the_order_of_the_batch(shop):
     shop.campaign(running(mint(5)), eventType="member-created")
     response = enrol(shop, {**bodies("zoe")[0], "profile": PROFILE, "memberType": "regular"}, *bodies("ana", "ben"))
     assert (response["created"], response["failed"]) == (3, 0)
@@ -43,23 +43,24 @@ def test_a_batch_is_reported_member_by_member_in_its_order(shop):
     shop.check_ledger()
 
 
-def test_a_batch_enrols_as_single_calls_do(shop):
+def test_a_batch_enrols_members_like_single_calls(shop):
     shop.campaign(running(mint(5)), eventType="member-created")
     body = {"profile": PROFILE, "active": False, "notifications": {"email": True}, "customAttributes": {"a": 1.50}}
-    alone = shop.integration.post("/members", {"loyaltyMemberId": "alone", **body})["loyaltyMember"]
-    together = enrol(shop, {"loyaltyMemberId": "together", **body})["results"][0]["loyaltyMember"]
+    single = shop.integration.post("/members", {"loyaltyMemberId": "single", **body})["loyaltyMember"]
+    batched = enrol(shop, {"loyaltyMemberId": "batched", **body})["results"][0]["loyaltyMember"]
     unique_fields = {"memberId", "loyaltyMemberId", "ledgerWalletId", "ledgerWalletKey", "createdAt", "updatedAt"}
 
     def shared(member):
+        """The fields that do not depend on when and under which ids the member was enrolled."""
         rest = {name: value for name, value in member.items() if name not in unique_fields}
         balances = [{**balance, "walletId": None} for balance in rest["ledgerBalances"]]
         statuses = [{**status, "since": None} for status in rest["tierStatus"]]
         return {**rest, "ledgerBalances": balances, "tierStatus": statuses}
 
-    assert shared(alone) == shared(together)
+    assert shared(single) == shared(batched)
 
 
-def test_ids_that_are_taken_are_refused_one_by_one(shop):
+def test_members_whose_ids_are_in_use_are_refused_individually(shop):
     shop.member(loyaltyMemberId="ana", publicLoyaltyMemberId="A-1")
     response = enrol(
         shop,
@@ -81,6 +82,7 @@ def test_ids_that_are_taken_are_refused_one_by_one(shop):
     ]
     failed = [result["error"] for result in response["results"] if result["status"] == "failed"]
     assert {error["type"] for error in failed} == {"/problems/member-exists"}
+    # The detail names the id that is in use as its fifth and sixth word.
     assert [error["detail"].split()[4:6] for error in failed] == [
         ["loyaltyMemberId", "ana"],
         ["publicLoyaltyMemberId", "A-1"],
@@ -96,33 +98,35 @@ def test_a_repeated_batch_enrols_no_member_twice(shop):
     assert [shop.balance(name) for name in ("ana", "ben")] == [5, 5]
 
 
-def test_a_fault_refuses_the_batch(shop):
+def test_a_malformed_member_refuses_the_whole_batch(shop):
     problem = enrol(shop, *bodies("ana"), {"loyaltyMemberId": "exists"}, expect=400)
     assert [fault["pointer"] for fault in problem["errors"]] == ["/members/1/loyaltyMemberId"]
     problem = enrol(shop, *bodies("ana"), {"loyaltyMemberId": "ben", "profile": {"birthdate": "1.2.1990"}}, expect=400)
     assert [fault["pointer"] for fault in problem["errors"]] == ["/members/1/profile/birthdate"]
+    # No member, and 101 members.
     enrol(shop, expect=400)
     enrol(shop, *bodies(*(f"m{n}" for n in range(101))), expect=400)
     shop.integration.get("/members/ana", expect=404)
 
 
-def test_referral_codes_count_as_in_single_calls(shop):
+def test_referral_codes_of_a_batch_count_up_to_the_limit_of_a_code(shop):
     friends, ben = Friends(shop, eventType="member-created", maxPerCode=2), shop.member()
     code = friends.code(ben)
     response = enrol(shop, *({"loyaltyMemberId": name, "referralCode": code} for name in ("a", "b", "c")))
     assert [result["referrals"][0]["status"] for result in response["results"]] == ["applied", "applied", "skipped"]
     [unknown] = enrol(shop, {"loyaltyMemberId": "d", "referralCode": "NOBODY"})["results"][0]["referrals"]
     assert unknown["error"]["type"] == "/problems/unknown-referral-code"
+    # 100 points for the referrer of each of two members, 50 for each referred member.
     assert (shop.balance(ben), shop.balance("a"), shop.balance("c")) == (200, 50, 0)
     shop.check_ledger()
 
 
-def test_the_right_to_write_members_is_needed(organization):
+def test_a_batch_needs_the_role_to_write_members(organization):
     reader = organization.integration.with_token(organization.token_of("members:read"))
     reader.post("/members/batch", {"members": bodies("ana")}, expect=403)
 
 
-def test_a_batch_takes_as_many_statements_for_1_member_as_for_100(shop):
+def test_a_batch_of_100_members_takes_at_most_4_statements_more_than_a_batch_of_1(shop):
     shop.campaign(running(mint(5)), eventType="member-created")
     friends, ben = Friends(shop, eventType="member-created", maxPerCode=1000, maxReferralsPerMember=1000), shop.member()
     code = friends.code(ben)
@@ -131,5 +135,5 @@ def test_a_batch_takes_as_many_statements_for_1_member_as_for_100(shop):
     for size in (1, 10, 100):
         members = [{"loyaltyMemberId": f"m{size}-{n}", "referralCode": code} for n in range(size)]
         counts[size] = count(shop.engine, lambda members=members: enrol(shop, *members))
-    # A few statements more reserve further blocks of ids for transactions and events; each block is larger.
+    # A larger batch may need a few statements more, which reserve blocks of ids for transactions and events.
     assert counts[1] <= counts[10] <= counts[100] <= counts[1] + 4

@@ -1,4 +1,4 @@
-"""The content that members are shown, of a coffee shop, and who may see it."""
+"""The content of a coffee shop that members are shown, and who may read it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Clock(datetime):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """The moment at which calls are made, with an empty cache of responses."""
+    """A function that sets the time of calls within a `with`, with an empty cache of responses; at first it is NOW."""
     monkeypatch.setattr(dispatch, "datetime", Clock)
     cache = AnswerCache()
     monkeypatch.setattr(member_documents, "_answers", cache)
@@ -50,8 +50,8 @@ def shop(organization, clock):
 
 
 @pytest.fixture
-def open_shop(organization):
-    """The same at the real time, since tokens are judged by it."""
+def shop_in_real_time(organization):
+    """A shop without `clock`, because tokens expire by the real time."""
     organization.member("ana")
     return Content.of(organization)
 
@@ -60,7 +60,7 @@ def shown_keys(shop, member="ana", **query):
     return shop.shown_to(member, **query)
 
 
-def test_the_response_has_the_form_of_the_interface(organization, shop):
+def test_the_response_has_the_collection_the_query_and_the_published_documents(organization, shop):
     document = shop.put({"title": "x"}, slug="s", fromDate="2026-01-01T00:00:00Z")
     shop.put({}, status="draft")
     expected_page = {
@@ -81,7 +81,7 @@ def test_the_response_has_the_form_of_the_interface(organization, shop):
         assert shop.integration.get(path, sort="displayOrder:asc") == expected_page
 
 
-def test_windows_hold_both_their_ends(shop, clock):
+def test_a_document_is_shown_from_its_first_to_its_last_moment(shop, clock):
     key = shop.put({}, fromDate="2026-04-01T00:00:00Z", toDate="2026-04-02T00:00:00Z")["documentKey"]
     begin, end = datetime(2026, 4, 1, tzinfo=UTC), datetime(2026, 4, 2, tzinfo=UTC)
     tick = timedelta(microseconds=1)
@@ -90,7 +90,7 @@ def test_windows_hold_both_their_ends(shop, clock):
             assert shown_keys(shop) == expected_keys
 
 
-def test_days_are_those_of_the_week_in_utc(shop, clock):
+def test_days_of_the_week_of_a_document_are_days_in_utc(shop, clock):
     key = shop.put({}, daysOfWeek=["1", "7"])["documentKey"]
     monday = datetime(2026, 3, 23, tzinfo=UTC)
     for day in range(7):
@@ -101,6 +101,7 @@ def test_days_are_those_of_the_week_in_utc(shop, clock):
 
 def test_schedules_depend_on_the_clocks_of_their_zone_across_summer_time(shop, clock):
     # Clocks in Madrid go from 02:00 to 03:00 on Sunday 29 March 2026: UTC+1 before, UTC+2 after.
+    # A schedule replaces the days of the week: the document is not shown on Wednesday, the 25th.
     window = {"day": 7, "fromHour": 1, "toHour": 3}
     key = shop.put({}, dayOfWeekSchedule={"timezone": "Europe/Madrid", "schedule": [window]}, daysOfWeek=["3"])
     shown_by_moment = {
@@ -117,55 +118,60 @@ def test_schedules_depend_on_the_clocks_of_their_zone_across_summer_time(shop, c
             assert shown_keys(shop) == ([key["documentKey"]] if is_shown else []), moment
 
 
-def test_a_document_is_shown_to_its_audiences_only(organization, shop, clock):
+def test_a_document_is_shown_only_to_members_of_one_of_its_audiences(organization, shop, clock):
     administration = organization.administration
-    listed = administration.post("/audiences", {"matcherType": "list-matcher"})["audience"]
+    list_audience = administration.post("/audiences", {"matcherType": "list-matcher"})["audience"]
     vips = administration.post("/audiences", {"matcherType": "attribute-matcher", "matcher": {"tags": ["vip"]}})
-    bob = organization.member("bob", profile={"tags": ["vip"]})
+    organization.member("bob", profile={"tags": ["vip"]})
     ana = organization.integration.get("/members/ana")["loyaltyMember"]
-    administration.patch(f"/audiences/{listed['audienceId']}/members", {"add": [ana["memberId"]]})
-    keys = [listed["audienceKey"], vips["audience"]["audienceKey"]]
+    administration.patch(f"/audiences/{list_audience['audienceId']}/members", {"add": [ana["memberId"]]})
+    keys = [list_audience["audienceKey"], vips["audience"]["audienceKey"]]
     for_ana, for_bob, for_both = (
         shop.put({}, audienceKeys=audience_keys)["documentKey"] for audience_keys in (keys[:1], [keys[1].upper()], keys)
     )
     everybody = shop.put({})["documentKey"]
     organization.member("eve")
-    assert bob["loyaltyMemberId"] == "bob"
     assert shown_keys(shop, "ana") == [everybody, for_both, for_ana]
     assert shown_keys(shop, "bob") == [everybody, for_both, for_bob]
     assert shown_keys(shop, "eve") == [everybody]
 
 
-def test_each_document_comes_once_in_the_locale_that_is_asked_for(shop, clock):
-    both, default, spanish, drafted = (document_key() for _ in range(4))
+def test_each_document_is_shown_once_in_the_requested_locale_or_the_default_one(shop, clock):
+    translated, default, spanish, with_draft = (document_key() for _ in range(4))
     for key, locale, status in (
-        (both, "default", "published"),
-        (both, "es", "published"),
-        (both, "pt", "published"),
+        (translated, "default", "published"),
+        (translated, "es", "published"),
+        (translated, "pt", "published"),
         (default, "default", "published"),
         (spanish, "es", "published"),
-        (drafted, "default", "published"),
-        (drafted, "es", "draft"),
+        (with_draft, "default", "published"),
+        (with_draft, "es", "draft"),
     ):
         shop.put({"displayOrder": 1 if locale == "default" else 2}, key=key, locale=locale, status=status)
     path = "/members/ana/content/collections/drinks/documents"
 
     def versions(**query):
+        """The key and the locale of each document of the response."""
         items = shop.integration.get(path, **query)["items"]
         return [(item["documentKey"], item["locale"]) for item in items]
 
-    assert versions() == [(drafted, ""), (default, ""), (both, "")]
-    assert sorted(versions(locale="es")) == sorted([(drafted, ""), (spanish, "es"), (default, ""), (both, "es")])
-    assert sorted(versions(locale="fr")) == sorted(versions(limit=3))
-    order = [locale for _, locale in versions(locale="es", sort="displayOrder:desc")]
-    assert order == ["es", "es", "", ""]
+    assert versions() == [(with_draft, ""), (default, ""), (translated, "")]
+    assert sorted(versions(locale="es")) == sorted(
+        [(with_draft, ""), (spanish, "es"), (default, ""), (translated, "es")]
+    )
+    # No document has French content: all are shown in the default locale.
+    assert sorted(versions(locale="fr")) == sorted(versions())
+    # The order is that of the shown versions.
+    locales = [locale for _, locale in versions(locale="es", sort="displayOrder:desc")]
+    assert locales == ["es", "es", "", ""]
 
 
 def test_a_regional_locale_falls_back_to_its_language_then_to_the_default(shop):
-    def document(**order):
+    def document(**display_orders):
+        """Publish a document with a display order for each locale; return its key."""
         key = document_key()
-        for locale, place in order.items():
-            shop.put({"displayOrder": place}, key=key, locale=locale.replace("_", "-"))
+        for locale, display_order in display_orders.items():
+            shop.put({"displayOrder": display_order}, key=key, locale=locale.replace("_", "-"))
         return key
 
     argentine = document(default=1, es=2, es_AR=9)
@@ -185,7 +191,7 @@ def test_a_regional_locale_falls_back_to_its_language_then_to_the_default(shop):
     assert shop.search(locale="es-AR")["totalCount"] == 1
 
 
-def test_documents_about_coupons_are_shown_while_their_book_is(organization, clock):
+def test_documents_about_coupons_are_shown_while_their_coupon_book_is_shown(organization, clock):
     organization.member("ana")
     content, books = Content.of(organization, name="Coupons", contentType="coupon"), CouponBooks(organization)
     open_book = books.make("A-1", type="list")
@@ -218,6 +224,7 @@ def test_no_process_shows_older_content_than_another(shop, organization, monkeyp
     processes = [AnswerCache(), AnswerCache()]
 
     def shown_by_each():
+        """The number of documents that each process shows."""
         counts = []
         for cache in processes:
             monkeypatch.setattr(member_documents, "_answers", cache)
@@ -225,7 +232,7 @@ def test_no_process_shows_older_content_than_another(shop, organization, monkeyp
         return counts
 
     def shown_after(change):
-        """The counts by the first process and by the other one, which had cached its response before."""
+        """The numbers that the processes show after a change, although both had cached a response before it."""
         shown_by_each()
         Clock.moment += timedelta(seconds=1)
         change()
@@ -253,31 +260,32 @@ def test_no_process_shows_older_content_than_another(shop, organization, monkeyp
 def test_responses_are_cached_for_15_minutes(shop, clock):
     path = "/members/ana/content/collections/drinks/documents"
 
-    def ask(status=200, etag=None, **query):
+    def request_documents(status=200, etag=None, **query):
         headers = {} if etag is None else {"If-None-Match": etag}
         return shop.integration.request("GET", path, expect=status, headers=headers, **query)
 
-    # The document begins in a minute, but a cached response does not change.
+    # The document is shown from a minute later on, but a cached response does not change.
     shop.put({}, fromDate=(NOW + timedelta(minutes=1)).isoformat())
-    first = ask()
+    first = request_documents()
     assert (first.headers["Age"], first.headers["Cache-Control"]) == ("0", "private, max-age=900")
     Clock.moment = NOW + timedelta(minutes=14, seconds=59)
-    cached = ask()
+    cached = request_documents()
     assert (cached.text, cached.headers["Age"], cached.headers["ETag"]) == (first.text, "899", first.headers["ETag"])
-    assert ask(limit=5).json["totalCount"] == 1
-    same = ask(304, etag=f'"other", W/{first.headers["ETag"]}')
+    assert request_documents(limit=5).json["totalCount"] == 1
+    same = request_documents(304, etag=f'"other", W/{first.headers["ETag"]}')
     assert (same.text, same.headers["ETag"], same.headers["Age"]) == ("", first.headers["ETag"], "899")
-    assert ask(304, etag="*").text == ""
-    ask(200, etag='"other"')
+    assert request_documents(304, etag="*").text == ""
+    request_documents(200, etag='"other"')
     Clock.moment = NOW + timedelta(minutes=15)
-    fresh = ask(etag=first.headers["ETag"])
+    fresh = request_documents(etag=first.headers["ETag"])
     assert (fresh.json["totalCount"], fresh.headers["Age"]) == (1, "0")
     assert fresh.headers["ETag"] != first.headers["ETag"]
     Clock.moment = NOW
-    assert ask().headers["Age"] == "0"
+    assert request_documents().headers["Age"] == "0"
 
 
-def test_the_cache_is_bounded(shop, clock):
+def test_the_cache_has_a_maximum_number_of_responses_and_of_bytes(shop, clock):
+    # Two responses of 10 bytes fit, a third one or a response of 26 bytes does not.
     cached = member_documents._CachedAnswer(NOW, b"x" * 10, "tag")
     cache = AnswerCache(max_responses=3, max_bytes=25)
     for key in range(5):
@@ -285,12 +293,15 @@ def test_the_cache_is_bounded(shop, clock):
     assert [key for key in range(5) if cache.find(key, NOW)] == [3, 4]
     cache.keep(9, member_documents._CachedAnswer(NOW, b"x" * 26, "tag"))
     assert cache.find(9, NOW) is None
+    # The response that was used last is kept.
     assert cache.find(3, NOW) is cached
     cache.keep(5, cached)
     assert [key for key in range(6) if cache.find(key, NOW)] == [3, 5]
 
 
-def test_a_members_token_reaches_this_members_content_and_nothing_else(organization, open_shop, other_organization):
+def test_the_token_of_a_member_can_only_read_the_content_for_this_member(
+    organization, shop_in_real_time, other_organization
+):
     organization.member("bob")
     token = organization.member_token("ana")
     surface = organization.integration.with_token(token)
@@ -308,7 +319,7 @@ def test_a_members_token_reaches_this_members_content_and_nothing_else(organizat
     surface.get(f"/members/ana/content/collections/{elsewhere.collection['slug']}/documents", expect=404)
 
 
-def test_who_reads_content_reads_that_of_any_member(organization, open_shop):
+def test_callers_with_the_role_to_read_content_can_read_it_for_every_member(organization, shop_in_real_time):
     path = "/members/ana/content/collections/drinks/documents"
     for role in ("benefits:read", "benefits:write"):
         organization.integration.with_token(organization.token_of(role)).get(path)
@@ -316,7 +327,7 @@ def test_who_reads_content_reads_that_of_any_member(organization, open_shop):
         organization.integration.with_token(organization.token_of(role)).get(path, expect=403)
 
 
-def test_a_member_who_is_not_active_is_shown_nothing(organization, open_shop):
+def test_an_inactive_member_is_shown_no_content(organization, shop_in_real_time):
     token = organization.member_token("ana")
     path = "/members/ana/content/collections/drinks/documents"
     organization.integration.patch("/members/ana", {"active": False})
@@ -325,7 +336,7 @@ def test_a_member_who_is_not_active_is_shown_nothing(organization, open_shop):
     assert problem["type"] == "/problems/forbidden"
 
 
-def test_statements_do_not_grow_with_what_is_shown(api, organization, clock):
+def test_the_number_of_statements_does_not_depend_on_the_number_of_documents(api, organization, clock):
     organization.member("ana")
     content, books = Content.of(organization, name="Coupons", contentType="coupon"), CouponBooks(organization)
 
@@ -333,12 +344,12 @@ def test_statements_do_not_grow_with_what_is_shown(api, organization, clock):
         for _ in range(number):
             content.put({"couponBookKey": books.make("A")["couponBookKey"]})
 
-    def ask():
+    def request_documents():
         with clock(NOW):
             return count(api.engine, lambda: shown_keys(content))
 
     add(1)
-    ask()
-    few = ask()
+    request_documents()
+    count_of_1_document = request_documents()
     add(5)
-    assert ask() == few
+    assert request_documents() == count_of_1_document

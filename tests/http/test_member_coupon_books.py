@@ -37,7 +37,7 @@ def tier(organization):
     return organization.administration.post(path, body)["tier"]
 
 
-def listed(books, member, **query):
+def list_books(books, member, **query):
     return books.organization.integration.get(f"/members/{member}/coupon-books", **query)
 
 
@@ -46,34 +46,34 @@ def keys(page):
 
 
 def reasons(books, member, book, **query):
-    """Why the book is excluded for the member; assert that a list without a dry run agrees."""
-    [entry] = listed(books, member, dryRun=True, couponBookKey=book["couponBookKey"], **query)["results"]
+    """The codes of the reasons why the book is excluded; assert that the list of eligible books agrees."""
+    [entry] = list_books(books, member, dryRun=True, couponBookKey=book["couponBookKey"], **query)["results"]
     codes = [reason["code"] for reason in entry["exclusionReasons"]]
     assert entry["eligible"] == (not codes)
-    open_to = listed(books, member, couponBookKey=book["couponBookKey"], **query)
-    assert keys(open_to) == ([] if codes else [book["couponBookKey"]])
-    assert open_to["totalCount"] == len(open_to["results"])
+    eligible_books = list_books(books, member, couponBookKey=book["couponBookKey"], **query)
+    assert keys(eligible_books) == ([] if codes else [book["couponBookKey"]])
+    assert eligible_books["totalCount"] == len(eligible_books["results"])
     return codes
 
 
 def test_an_eligible_book_is_listed_without_reasons(books, ana):
     book = books.make("A")
-    page = listed(books, ana)
+    page = list_books(books, ana)
     entry = {**book, "eligible": True, "exclusionReasons": []}
     assert page == {"totalCount": 1, "page": 0, "limit": 25, "results": [entry]}
-    assert listed(books, ana, dryRun=True) == page
+    assert list_books(books, ana, dryRun=True) == page
 
 
 def test_books_are_paged_and_ordered(books, ana):
     book_keys = [books.make(name=f"N{n}", rankingIndex=-n)["couponBookKey"] for n in range(5)]
     books.make(name="hidden", publishingStatus="draft")
     for dry_run, total in ((False, 5), (True, 6)):
-        pages = [listed(books, ana, dryRun=dry_run, page=p, limit=2, order="couponBookId") for p in range(4)]
+        pages = [list_books(books, ana, dryRun=dry_run, page=p, limit=2, order="couponBookId") for p in range(4)]
         assert [key for page in pages for key in keys(page)][:5] == book_keys
         assert {page["totalCount"] for page in pages} == {total}
-    assert keys(listed(books, ana)) == book_keys[::-1]
-    assert keys(listed(books, ana, order="rankingIndex")) == book_keys[::-1]
-    assert keys(listed(books, ana, order="name,desc", limit=1, page=1)) == book_keys[3:4]
+    assert keys(list_books(books, ana)) == book_keys[::-1]
+    assert keys(list_books(books, ana, order="rankingIndex")) == book_keys[::-1]
+    assert keys(list_books(books, ana, order="name,desc", limit=1, page=1)) == book_keys[3:4]
     for bad in ({"order": "totalAssigned"}, {"limit": 101}, {"limit": 0}, {"search": "x"}):
         books.organization.integration.get(f"/members/{ana}/coupon-books", expect=400, **bad)
 
@@ -96,9 +96,9 @@ def test_a_book_is_excluded_outside_its_dates(books, ana):
 
 def test_a_book_is_excluded_on_other_days(books, ana):
     today = datetime.now(UTC).isoweekday()
-    others = sorted({1, 2, 3, 4, 5, 6, 7} - {today, today % 7 + 1})
-    # At midnight the response may be that of either day.
-    assert reasons(books, ana, books.make(daysOfWeek=others)) == ["coupon-book-day"]
+    other_days = sorted({1, 2, 3, 4, 5, 6, 7} - {today, today % 7 + 1})
+    # Today or tomorrow, because it may be midnight now.
+    assert reasons(books, ana, books.make(daysOfWeek=other_days)) == ["coupon-book-day"]
     assert reasons(books, ana, books.make(daysOfWeek=[today, today % 7 + 1])) == []
 
 
@@ -120,7 +120,7 @@ def test_a_book_is_excluded_by_tier_audience_and_condition(books, ana, shop, tie
 
 
 @pytest.mark.parametrize(
-    ("expression", "holds"),
+    ("expression", "is_true"),
     [
         ("member.memberType == 'regular' && member.profile.city == 'Rosario'", True),
         ("member.customAttributes.level > 2", True),
@@ -131,7 +131,7 @@ def test_a_book_is_excluded_by_tier_audience_and_condition(books, ana, shop, tie
         ("badges['BADGE'] == 2", True),
     ],
 )
-def test_conditions_see_the_member(books, shop, expression, holds):
+def test_conditions_see_the_member(books, shop, expression, is_true):
     shop.organization.member("bob", memberType="regular", profile={"city": "Rosario"}, customAttributes={"level": 3})
     account = shop.account(decimals=2)
     shop.give("bob", 11, ledgerAccountId=account["ledgerAccountId"])
@@ -141,11 +141,11 @@ def test_conditions_see_the_member(books, shop, expression, holds):
     shop.integration.post(f"/members/bob/badges/{badge['badgeKey']}/assign", {"amount": 2}, expect=200)
     text = expression.replace("ACCOUNT", account["ledgerAccountKey"]).replace("BADGE", badge["badgeKey"])
     assert reasons(books, "bob", books.make(condition={"expression": text})) == (
-        [] if holds else ["coupon-book-condition"]
+        [] if is_true else ["coupon-book-condition"]
     )
 
 
-def test_a_book_needs_the_points_of_an_assignment_and_a_use(books, shop, ana, points):
+def test_a_member_needs_the_points_for_the_assignment_and_the_use_of_a_book(books, shop, ana, points):
     book = books.make(assignmentRequiredPoints=10, usageRequiredPoints=5, requiredPointsConfig=points)
     shop.give(ana, 14)
     assert reasons(books, ana, book) == ["insufficient-balance"]
@@ -153,7 +153,7 @@ def test_a_book_needs_the_points_of_an_assignment_and_a_use(books, shop, ana, po
     assert reasons(books, ana, book) == []
 
 
-def test_stock_is_looked_at_where_it_is_asked_for(books, ana):
+def test_books_without_stock_are_excluded_only_on_request(books, ana):
     for empty, full in (
         (books.make(), books.make("A")),
         (books.make(type="codeless", maxCouponCount=0), books.make(type="codeless")),
@@ -174,7 +174,7 @@ def test_an_inactive_member_is_excluded_from_books(books, organization):
 
 def test_every_reason_has_a_detail(books, ana):
     book = books.make(publishingStatus="draft", validToDate="2026-01-01T00:00:00Z")
-    [entry] = listed(books, ana, dryRun=True, couponBookKey=book["couponBookKey"])["results"]
+    [entry] = list_books(books, ana, dryRun=True, couponBookKey=book["couponBookKey"])["results"]
     assert entry["exclusionReasons"] == [
         {"code": "coupon-book-not-published", "detail": "The coupon book is draft."},
         {"code": "coupon-book-expired", "detail": "The coupon book was valid to 2026-01-01T00:00:00Z."},
@@ -186,6 +186,6 @@ def test_the_parameter_locale_is_deprecated(books, ana):
     assert reply.headers["Deprecation"].startswith("@")
 
 
-def test_an_unknown_member_has_no_list(books):
+def test_the_list_of_an_unknown_member_is_not_found(books):
     problem = books.organization.integration.get("/members/nobody/coupon-books", expect=404)
     assert problem["type"] == "/problems/not-found"

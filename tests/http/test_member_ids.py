@@ -11,7 +11,7 @@ import openapi
 from domain.members import is_loyalty_member_id, is_reserved_id
 from handlers.messages.validation import SERVER_PATTERN
 
-# Blanks and other invisible characters at an end; control characters anywhere; texts that a path cannot contain.
+# Ids with a blank or invisible character at an end, ids with a control character, and ids that no path can contain.
 REFUSED = [
     *(f"ana{blank}" for blank in " \u00a0\u2003\u3000\u200b\ufeff"),
     *(f"{blank}ana" for blank in " \u00a0\u200b"),
@@ -52,7 +52,7 @@ def faults(problem):
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_an_id_that_looks_like_another_is_refused(integration, administration, name):
+def test_an_id_that_looks_like_another_id_or_fits_in_no_path_is_refused(integration, administration, name):
     member = integration.post("/members", {"loyaltyMemberId": "ben"})["loyaltyMember"]
     for problem in (
         integration.post("/members", {"loyaltyMemberId": name}, expect=400),
@@ -65,7 +65,7 @@ def test_an_id_that_looks_like_another_is_refused(integration, administration, n
         assert detail.startswith("loyaltyMemberId begins or ends with a blank")
 
 
-def test_a_public_id_that_looks_like_another_is_refused(integration, administration):
+def test_a_public_id_that_looks_like_another_id_is_refused(integration, administration):
     member = integration.post("/members", {"loyaltyMemberId": "ben"})["loyaltyMember"]
     for name in ("BEAN-7 ", " BEAN-7", "BEAN\n7", "\u200bBEAN", " "):
         for problem in (
@@ -89,6 +89,7 @@ def test_an_id_that_is_the_path_of_an_operation_is_refused(integration, administ
     ):
         [(pointer, detail)] = faults(problem)
         assert (pointer, detail.split()[2].rstrip(",")) == ("/loyaltyMemberId", name)
+    # Upper case differs: this id is none of the paths.
     capital = name.capitalize()
     integration.post("/members", {"loyaltyMemberId": capital})
     assert integration.get(f"/members/{capital}")["loyaltyMember"]["loyaltyMemberId"] == capital
@@ -99,38 +100,42 @@ def test_any_other_id_is_accepted(integration, name):
     assert integration.post("/members", {"loyaltyMemberId": name})["loyaltyMember"]["loyaltyMemberId"] == name
 
 
-def test_no_other_operation_hides_a_member():
-    beside = {path.split("/")[2] for path in openapi.bundle("integration")["paths"] if path.startswith("/members/")} - {
-        "{loyaltyMemberId}"
-    }
-    assert beside == {"batch", "exists"}
-    assert all(is_reserved_id(name) for name in beside)
+def test_the_reserved_ids_are_all_paths_next_to_that_of_a_member():
+    other_paths = {
+        path.split("/")[2] for path in openapi.bundle("integration")["paths"] if path.startswith("/members/")
+    } - {"{loyaltyMemberId}"}
+    assert other_paths == {"batch", "exists"}
+    assert all(is_reserved_id(name) for name in other_paths)
 
 
 _SCHEMA = openapi.bundle("integration")["components"]["schemas"]["NewLoyaltyMemberId"]
-_DOCUMENTED = jsonschema_rs.Draft202012Validator(
+_SERVER_VALIDATOR = jsonschema_rs.Draft202012Validator(
     {name: _SCHEMA[name] for name in ("type", "minLength", "maxLength")} | {"pattern": _SCHEMA[SERVER_PATTERN]},
     pattern_options=jsonschema_rs.RegexOptions(),
 )
-_PORTABLE = jsonschema_rs.Draft202012Validator(
+_CLIENT_VALIDATOR = jsonschema_rs.Draft202012Validator(
     {"type": "string", "pattern": _SCHEMA["pattern"]}, pattern_options=jsonschema_rs.RegexOptions()
 )
-_ODD = st.sampled_from(" ./\t\n\x00\x1c\x7f\x85\xa0\u1680\u2003\u200b\u200d\u2028\u202e\u2060\u2066\u3000\ufeffab")
+_ODD_CHARACTERS = st.sampled_from(
+    " ./\t\n\x00\x1c\x7f\x85\xa0\u1680\u2003\u200b\u200d\u2028\u202e\u2060\u2066\u3000\ufeffab"
+)
 
 
-@given(st.text(_ODD, max_size=6) | st.text(max_size=300))
+@given(st.text(_ODD_CHARACTERS, max_size=6) | st.text(max_size=300))
 @example("exists")
 @example("x" * 256)
-def test_the_document_and_the_domain_refuse_the_same(text):
-    assert is_loyalty_member_id(text) == (_DOCUMENTED.is_valid(text) and not is_reserved_id(text))
+def test_the_schema_and_the_domain_refuse_the_same_ids(text):
+    assert is_loyalty_member_id(text) == (_SERVER_VALIDATOR.is_valid(text) and not is_reserved_id(text))
     # The clients' pattern refuses no id that the server accepts.
-    assert _PORTABLE.is_valid(text) or not _DOCUMENTED.is_valid(text)
+    assert _CLIENT_VALIDATOR.is_valid(text) or not _SERVER_VALIDATOR.is_valid(text)
 
 
-def test_texts_that_cannot_be_ids_do_not_exist(integration, administration):
+def test_impossible_and_unknown_ids_are_reported_as_not_existing(integration, administration):
     members = [integration.post("/members", {"loyaltyMemberId": name})["loyaltyMember"] for name in ("ana", "ben")]
-    odd = ["", " ana", "ana ", "a/b", "..", "\t", "exists", "x" * 256, "x" * 100_000, "ANA"]
-    response = integration.post("/members/exists", {"loyaltyMemberIds": ["ben", *odd, "ana", "ben"]}, expect=200)
+    unknown_ids = ["", " ana", "ana ", "a/b", "..", "\t", "exists", "x" * 256, "x" * 100_000, "ANA"]
+    response = integration.post(
+        "/members/exists", {"loyaltyMemberIds": ["ben", *unknown_ids, "ana", "ben"]}, expect=200
+    )
     assert [loyalty_member["loyaltyMemberId"] for loyalty_member in response["loyaltyMembers"]] == ["ben", "ana"]
     ids = [members[1]["memberId"], 0, -5, 2**62, members[0]["memberId"], 0]
     batch = administration.post("/members/batch-get", {"memberIds": ids}, expect=200)

@@ -15,11 +15,11 @@ DAYS = (-40, -10, 10, 40)
 TAGS, TYPES = ("a", "b", "c"), ("visits", "orders", None)
 
 
-def text(moment):
+def text_of(moment):
     return moment.isoformat().replace("+00:00", "Z")
 
 
-def moment(value):
+def moment_of(value):
     return None if value is None else datetime.fromisoformat(value)
 
 
@@ -37,11 +37,12 @@ class Scan:
         change = {"add": [self.member_id]}
         shop.administration.patch(f"/audiences/{self.audiences[0]}/members", change)
         self.missions = [self.create(number) for number in range(24)]
-        # Missions are closed after the progress is made, since nothing counts in closed ones.
-        self.progress_by_mission = {mission["missionId"]: self.progress(mission) for mission in self.missions}
-        self.missions = [self.close(mission) for mission in self.missions]
+        # Missions are restricted after the progress, because a closed mission has no progress.
+        self.progress_by_mission = {mission["missionId"]: self.advance(mission) for mission in self.missions}
+        self.missions = [self.restrict(mission) for mission in self.missions]
 
     def create(self, number: int) -> dict[str, Any]:
+        """Create a random mission that is open for the member."""
         pick = self.random.choice
         period = pick((None, "daily", "weekly", "monthly", "yearly"))
         mission_body = body(
@@ -59,9 +60,10 @@ class Scan:
         )
         return self.shop.administration.post("/missions", mission_body)["mission"]
 
-    def progress(self, mission: dict[str, Any]) -> dict[str, Any]:
+    def advance(self, mission: dict[str, Any]) -> dict[str, Any]:
+        """Advance the member's progress some times, today or long ago; return the progress."""
         amounts = self.random.choice(((), (1,), (2,), (3,), (1, 1), (4,)))
-        stand, today = {"times": 0, "count": 0, "last": None}, 0
+        progress, achieved_today = {"times": 0, "count": 0, "last": None}, 0
         for amount in amounts:
             day = self.random.choice((0, -400))
             response = (
@@ -70,36 +72,38 @@ class Scan:
                     self.member,
                     mission["missionId"],
                     amount,
-                    externalEventDate=text(self.now + timedelta(days=day)),
+                    externalEventDate=text_of(self.now + timedelta(days=day)),
                     expect=200,
                 )
-                if self.has_room(mission, stand, today, day)
+                if self.can_progress(mission, progress, achieved_today, day)
                 else None
             )
             if response is not None:
                 balance = response["balance"]
-                today += balance["lastGoalsAchieved"] if day == 0 else 0
-                stand = {
+                achieved_today += balance["lastGoalsAchieved"] if day == 0 else 0
+                progress = {
                     "times": balance["timesAchieved"],
                     "count": balance["currentCounterCount"],
                     "last": balance["lastAchievedAt"],
                 }
-        return {**stand, "today": today}
+        return {**progress, "today": achieved_today}
 
-    def has_room(self, mission: dict[str, Any], stand: dict[str, Any], today: int, day: int) -> bool:
-        remaining = mission["maxRepetitions"] - stand["times"]
+    def can_progress(self, mission: dict[str, Any], progress: dict[str, Any], achieved_today: int, day: int) -> bool:
+        """True if the mission can still be achieved, on a day that is 0 (today) or long ago."""
+        remaining = mission["maxRepetitions"] - progress["times"]
         # Achievements of the earlier day use up the limit of that day.
-        times_long_ago = stand["times"] - today
-        of_day = today if day == 0 else times_long_ago
-        return remaining > 0 and (mission["periodLimit"] is None or of_day < mission["periodLimit"])
+        times_long_ago = progress["times"] - achieved_today
+        achieved_on_day = achieved_today if day == 0 else times_long_ago
+        return remaining > 0 and (mission["periodLimit"] is None or achieved_on_day < mission["periodLimit"])
 
-    def close(self, mission: dict[str, Any]) -> dict[str, Any]:
+    def restrict(self, mission: dict[str, Any]) -> dict[str, Any]:
+        """Give the mission random dates and a random audience, or deactivate it."""
         pick = self.random.choice
         first, last = sorted((pick(DAYS), pick(DAYS)))
         changes = {
             "active": pick((True, True, False)),
-            "validFrom": pick((None, text(self.now + timedelta(days=first)))),
-            "validTo": pick((None, text(self.now + timedelta(days=last)))),
+            "validFrom": pick((None, text_of(self.now + timedelta(days=first)))),
+            "validTo": pick((None, text_of(self.now + timedelta(days=last)))),
             "audienceId": pick((None, None, *self.audiences)),
         }
         fixed = ("organizationId", "missionId", "missionKey", "createdAt", "updatedAt")
@@ -107,8 +111,9 @@ class Scan:
         return self.shop.administration.put(f"/missions/{mission['missionId']}", mission_body)["mission"]
 
     def matches(self, mission: dict[str, Any], query: dict[str, Any]) -> bool:
+        """True if the mission satisfies all filters of a query, by the model."""
         progress = self.progress_by_mission[mission["missionId"]]
-        begins, ends = moment(mission["validFrom"]), moment(mission["validTo"])
+        begins, ends = moment_of(mission["validFrom"]), moment_of(mission["validTo"])
         tests = {
             "loyaltyProgramId": lambda value: mission["loyaltyProgramId"] == value,
             "type": lambda value: mission["type"] == value,
@@ -116,8 +121,8 @@ class Scan:
             "tags": lambda value: set(value.split(",")) <= set(mission["tags"]),
             "missionKey": lambda value: mission["missionKey"] == value,
             "active": lambda value: mission["active"] == value,
-            "validFrom": lambda value: ends is None or ends >= moment(value),
-            "validTo": lambda value: begins is None or begins <= moment(value),
+            "validFrom": lambda value: ends is None or ends >= moment_of(value),
+            "validTo": lambda value: begins is None or begins <= moment_of(value),
             "minTimesAchieved": lambda value: progress["times"] >= value,
             "minCounterCount": lambda value: progress["count"] >= value,
             "available": lambda value: self.is_available(mission, progress) == value,
@@ -129,7 +134,7 @@ class Scan:
         return all(tests[name](value) for name, value in query.items())
 
     def is_available(self, mission: dict[str, Any], progress: dict[str, Any]) -> bool:
-        begins, ends = moment(mission["validFrom"]), moment(mission["validTo"])
+        begins, ends = moment_of(mission["validFrom"]), moment_of(mission["validTo"])
         return (
             mission["active"]
             and (begins is None or begins <= self.now)
@@ -141,16 +146,16 @@ class Scan:
 
     def query(self) -> dict[str, Any]:
         """One to three of the filters, with values that some missions have."""
-        pick, one = self.random.choice, self.random.choice(self.missions)
+        pick, mission = self.random.choice, self.random.choice(self.missions)
         values = {
             "loyaltyProgramId": self.shop.organization.created.loyalty_program_id,
             "type": pick(("visits", "orders")),
             "codes": ",".join(f"code-{self.random.randrange(24)}" for _ in range(6)),
             "tags": ",".join(self.random.sample(TAGS, pick((1, 2)))),
-            "missionKey": one["missionKey"],
+            "missionKey": mission["missionKey"],
             "active": pick((True, False)),
-            "validFrom": text(self.now + timedelta(days=pick((-60, -20, 0, 20, 60)))),
-            "validTo": text(self.now + timedelta(days=pick((-60, -20, 0, 20, 60)))),
+            "validFrom": text_of(self.now + timedelta(days=pick((-60, -20, 0, 20, 60)))),
+            "validTo": text_of(self.now + timedelta(days=pick((-60, -20, 0, 20, 60)))),
             "minTimesAchieved": pick((0, 1, 2)),
             "minCounterCount": pick((0, 1, 2, 3)),
             "available": pick((True, False)),
@@ -174,14 +179,15 @@ def test_every_filter_finds_what_a_scan_finds(scan):
         expected_ids = [mission["missionId"] for mission in scan.missions[::-1] if scan.matches(mission, query)]
         assert [mission["missionId"] for mission in scan.list_missions(**query)] == expected_ids, query
         sizes.append(len(expected_ids))
+    # The queries find some of the 24 missions, on average neither none nor nearly all.
     assert 0 < sum(sizes) / len(sizes) < 20
 
 
 @pytest.mark.parametrize("name", ["available", "inProgress", "active"])
 def test_every_mission_matches_either_true_or_false(scan, name):
-    both = [len(scan.list_missions(**{name: value})) for value in (True, False)]
-    assert sum(both) == len(scan.missions)
-    assert all(both)
+    counts = [len(scan.list_missions(**{name: value})) for value in (True, False)]
+    assert sum(counts) == len(scan.missions)
+    assert all(counts)
 
 
 def test_each_mission_has_its_record_and_balance(scan):
@@ -202,7 +208,7 @@ def test_each_mission_has_its_record_and_balance(scan):
     "column", ["name", "goalCount", "validTo", "timesAchieved", "currentCounterCount", "lastAchievedAt"]
 )
 @pytest.mark.parametrize("direction", ["asc", "desc"])
-def test_pages_in_any_order_hold_all_missions_once(scan, column, direction):
+def test_pages_in_every_order_have_each_mission_once(scan, column, direction):
     pages = [scan.list_missions(order=f"{column},{direction}", limit=7, page=page) for page in range(5)]
     missions = [mission for page in pages for mission in page]
     assert {mission["missionId"] for mission in missions} == {mission["missionId"] for mission in scan.missions}
@@ -240,7 +246,7 @@ def test_invalid_parameters_are_refused(scan, query):
     scan.shop.administration.get(scan.path, expect=400, **query)
 
 
-def test_a_member_who_is_not_there_is_404(scan, other_organization):
+def test_the_missions_of_an_unknown_member_are_not_found(scan, other_organization):
     foreign = other_organization.member()["loyaltyMemberId"]
     for member_id in (10**9, member_id_of(Shop(other_organization), foreign)):
         scan.shop.administration.get(f"/members/{member_id}/missions", expect=404)

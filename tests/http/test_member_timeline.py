@@ -1,4 +1,4 @@
-"""The timeline over HTTP: what is in it, in which order, how it is paged and filtered, and what is refused."""
+"""The timeline of a member over HTTP: its rows and their order, pages and filters, and refusals."""
 
 from __future__ import annotations
 
@@ -25,6 +25,9 @@ from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, 
 from tests.builders.triggers import add_trigger
 from tests.builders.users import Users
 
+# The effects of the campaign in the text about an event.
+EFFECTS = "mint-points 30, burn-points 4, assign-badge 1, assign-coupon 1"
+
 
 @pytest.fixture
 def shop(organization):
@@ -35,8 +38,8 @@ def timeline(shop, member, **query):
     return shop.integration.get(f"/members/{member}/timeline", **query)
 
 
-def walk(shop, member, **query):
-    """All rows, page by page."""
+def all_rows(shop, member, **query):
+    """The rows of all pages, read by their cursors."""
     rows, cursor = [], {}
     while True:
         page = timeline(shop, member, **query, **cursor)
@@ -47,8 +50,8 @@ def walk(shop, member, **query):
         cursor = {"cursor": page["nextCursor"]}
 
 
-def of_kind(shop, member, kind):
-    return walk(shop, member, kinds=kind)
+def rows_of_kind(shop, member, kind):
+    return all_rows(shop, member, kinds=kind)
 
 
 def test_every_kind_of_change_of_a_member_is_reported(shop):
@@ -57,8 +60,8 @@ def test_every_kind_of_change_of_a_member_is_reported(shop):
     badge = Badges(shop).create(name="Early bird")
     mission = missions.create(shop, name="Two coffees", eventType=ORDER_CREATED, goalCount=2, pointsAccrual=7)
     book = CouponBooks(shop.organization).make(name="Free coffee", type="codeless", publishingStatus="published")
-    gives = (mint(30), spend(4), assigns(badge), effect("assign-coupon", couponBookKey=book["couponBookKey"]))
-    campaign = shop.campaign(running(*gives), eventType=ORDER_CREATED, code="COFFEE")
+    effects = (mint(30), spend(4), assigns(badge), effect("assign-coupon", couponBookKey=book["couponBookKey"]))
+    campaign = shop.campaign(running(*effects), eventType=ORDER_CREATED, code="COFFEE")
     friends = Friends(shop, name="Bring a friend")
     bob = shop.member()
     code = friends.code(bob)
@@ -68,7 +71,7 @@ def test_every_kind_of_change_of_a_member_is_reported(shop):
         shop.track_one(order(ana, 12, external_id=f"order-{number}"))
     shop.track_one(event(ana, payload={"referralCode": code}))
     shop.give(ana, 5, description="Sorry")
-    rows = walk(shop, ana)
+    rows = all_rows(shop, ana)
     texts = defaultdict(list)
     for row in rows:
         assert row[row["kind"]]
@@ -106,20 +109,17 @@ def test_every_kind_of_change_of_a_member_is_reported(shop):
         f"4 {name} were taken by the campaign COFFEE",
         f"30 {name} were received by the campaign COFFEE",
     ]
-    by_hand = next(row for row in rows if row["kind"] == "points")
-    assert by_hand["by"] is not None
-    given_by = {row["points"]["campaignId"] for row in rows if row["kind"] == "points"}
-    assert given_by == {campaign["campaignId"], None}
+    newest_points = next(row for row in rows if row["kind"] == "points")
+    assert newest_points["by"] is not None
+    campaign_ids = {row["points"]["campaignId"] for row in rows if row["kind"] == "points"}
+    assert campaign_ids == {campaign["campaignId"], None}
     assert mission["missionId"] in {row["mission"]["missionId"] for row in rows if row["kind"] == "mission"}
     assert sum(row["points"]["amount"] for row in rows if row["kind"] == "points") == shop.balance(ana)
     member_id = missions.member_id_of(shop, ana)
-    same = shop.administration.get(f"/members/{member_id}/timeline", limit=100)
-    assert same["results"] == rows
-    [bobs] = of_kind(shop, bob, "referral")
-    assert bobs["text"] == f"The member ana used the code {code} of Bring a friend, which is this member's."
-
-
-EFFECTS = "mint-points 30, burn-points 4, assign-badge 1, assign-coupon 1"
+    administration_page = shop.administration.get(f"/members/{member_id}/timeline", limit=100)
+    assert administration_page["results"] == rows
+    [bobs_referral] = rows_of_kind(shop, bob, "referral")
+    assert bobs_referral["text"] == f"The member ana used the code {code} of Bring a friend, which is this member's."
 
 
 def test_rows_are_newest_first_and_pages_do_not_overlap(shop):
@@ -127,17 +127,17 @@ def test_rows_are_newest_first_and_pages_do_not_overlap(shop):
     ana = shop.member()
     for number in range(6):
         shop.track(order(ana, 3, external_id=f"{ana}-{number}"), order(ana, 4))
-    rows = walk(shop, ana, limit=100)
+    rows = all_rows(shop, ana, limit=100)
     moments = [row["recordedAt"] for row in rows]
     assert moments == sorted(moments, reverse=True)
-    assert walk(shop, ana, limit=1) == walk(shop, ana, limit=7) == rows
-    # An event is directly above its points.
+    assert all_rows(shop, ana, limit=1) == all_rows(shop, ana, limit=7) == rows
+    # Newest event first, each event directly before its points.
     ordered = [(row["loyaltyEventId"], row["kind"]) for row in rows if row["kind"] in ("event", "points")]
     assert ordered == sorted(ordered, key=lambda pair: (-pair[0], pair[1]))
     assert len([row for row in rows if row["kind"] == "points"]) == 12
 
 
-def test_later_pages_show_what_there_was_when_the_first_was_read(shop):
+def test_later_pages_have_only_rows_that_existed_when_the_first_page_was_read(shop):
     ana = shop.member()
     shop.give(ana, 1)
     shop.give(ana, 2)
@@ -155,23 +155,23 @@ def test_rows_are_filtered_by_kind_and_by_time(shop):
     ana = shop.member()
     for _ in range(3):
         shop.track_one(event(ana))
-    rows = walk(shop, ana)
-    assert {row["kind"] for row in walk(shop, ana, kinds="points,event", limit=2)} == {"points", "event"}
-    assert walk(shop, ana, kinds="badge") == []
-    ever = {"fromCreatedAt": "0001-01-01T00:00:00Z", "toCreatedAt": "9999-12-31T23:59:59Z"}
-    assert walk(shop, ana, **ever) == rows
+    rows = all_rows(shop, ana)
+    assert {row["kind"] for row in all_rows(shop, ana, kinds="points,event", limit=2)} == {"points", "event"}
+    assert all_rows(shop, ana, kinds="badge") == []
+    all_time = {"fromCreatedAt": "0001-01-01T00:00:00Z", "toCreatedAt": "9999-12-31T23:59:59Z"}
+    assert all_rows(shop, ana, **all_time) == rows
     moments = sorted({row["recordedAt"] for row in rows})
     for start in moments:
         for end in moments:
             expected_rows = [row for row in rows if start <= row["recordedAt"] < end]
-            assert walk(shop, ana, fromCreatedAt=start, toCreatedAt=end, limit=3) == expected_rows
+            assert all_rows(shop, ana, fromCreatedAt=start, toCreatedAt=end, limit=3) == expected_rows
 
 
-def test_old_rows_are_found_beyond_days_of_newer_ones(shop):
+def test_rows_are_found_in_every_range_of_weeks(shop):
     ana = shop.member()
     for _ in range(9):
         shop.track_one(event(ana))
-    # One event a week, the oldest first.
+    # One event a week, the oldest first; the first of the ten is about the enrolment.
     now = datetime(2026, 3, 2, tzinfo=UTC)
     with shop.engine.begin() as db:
         ids = [row.loyalty_event_id for row in shop.rows("events", order="loyalty_event_id")]
@@ -192,29 +192,29 @@ def test_reversed_rows_are_marked_as_reversed(shop):
     ana = shop.member()
     key = shop.track_one(event(ana))["loyaltyEventKey"]
     shop.integration.post(f"/events/{key}/cancel", {"description": "By mistake"}, expect=200)
-    reversal, award = of_kind(shop, ana, "points")
+    reversal, award = rows_of_kind(shop, ana, "points")
     assert (award["isReversed"], award["points"]["amount"], award["points"]["source"]) == (True, 5, "campaign")
     assert (reversal["isReversed"], reversal["points"]["amount"], reversal["points"]["source"]) == (
         False,
         -5,
         "reversal",
     )
-    by_key = {row["event"]["loyaltyEventKey"]: row for row in of_kind(shop, ana, "event")}
+    by_key = {row["event"]["loyaltyEventKey"]: row for row in rows_of_kind(shop, ana, "event")}
     assert by_key[key]["isReversed"]
     assert by_key[key]["text"].endswith("It was reversed later.")
 
 
-def test_a_key_that_looks_like_the_servers_own_is_a_request(shop):
+def test_points_with_a_key_like_a_generated_one_are_reported_as_requested(shop):
     ana = shop.member()
     for name in ("coupon-usage-x", "mission-progress-1:mission-1"):
         shop.give(ana, 1, systemUniqueKey=name)
-    assert {row["points"]["source"] for row in of_kind(shop, ana, "points")} == {"request"}
+    assert {row["points"]["source"] for row in rows_of_kind(shop, ana, "points")} == {"request"}
 
 
-def test_a_failed_event_says_why(shop):
+def test_the_text_about_a_failed_event_has_the_reason(shop):
     ana = shop.member()
     shop.expect_refusal(order(ana, None, "confirmed", external_id="order-1"))
-    text = of_kind(shop, ana, "event")[0]["text"]
+    text = rows_of_kind(shop, ana, "event")[0]["text"]
     assert text.startswith("The order order-1 was confirmed. It failed: ")
 
 
@@ -229,14 +229,15 @@ def test_an_erased_member_has_a_timeline_without_personal_data(shop):
     assert not {"Ana", "Lima", "Rosario"} & set(json.dumps(page, default=str).replace('"', " ").split())
 
 
-def test_the_number_of_statements_does_not_grow_with_the_rows(shop):
+def test_the_number_of_statements_does_not_depend_on_the_number_of_rows(shop):
     shop.campaign(running(mint(1)), eventType=ORDER_CREATED)
     ana = shop.member()
     shop.track_one(order(ana))
+    # The first read fills caches.
     timeline(shop, ana)
-    few = count(shop.engine, lambda: timeline(shop, ana, limit=100))
+    count_of_few_rows = count(shop.engine, lambda: timeline(shop, ana, limit=100))
     shop.track(*(order(ana) for _ in range(20)))
-    assert count(shop.engine, lambda: timeline(shop, ana, limit=100)) == few
+    assert count(shop.engine, lambda: timeline(shop, ana, limit=100)) == count_of_few_rows
 
 
 @pytest.mark.parametrize(
@@ -247,7 +248,7 @@ def test_a_cursor_that_no_response_returned_is_refused(shop, cursor):
     assert [fault["parameter"] for fault in problem["errors"]] == ["cursor"]
 
 
-def test_it_needs_the_right_to_read_members(shop, other_organization):
+def test_the_timeline_needs_the_role_to_read_members(shop, other_organization):
     ana = shop.member()
     for roles, status in ((("members:read",), 200), (("ledgers:read",), 403)):
         surface = shop.integration.with_token(shop.organization.token_of(*roles))
@@ -255,6 +256,7 @@ def test_it_needs_the_right_to_read_members(shop, other_organization):
     other_organization.integration.get(f"/members/{ana}/timeline", expect=404)
 
 
+# A kind of step and an amount.
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(["mint", "burn", "hold", "send", "capture", "revert", "track", "cancel", "wait", "release"]),
@@ -316,12 +318,12 @@ def test_the_amounts_of_all_rows_add_up_to_the_balance(api, steps, overdraft):
             )
         }
     for member in (ana, bob):
-        rows = walk(shop, member["loyaltyMemberId"], kinds="points", limit=3)
+        rows = all_rows(shop, member["loyaltyMemberId"], kinds="points", limit=3)
         balance, debt = balances.get(member["ledgerWalletId"], (0, 0))
         amounts = [row.get("points", row.get("pointsRelease"))["amount"] for row in rows]
         assert sum(amounts) == balance - debt
-        settled = [amount for amount in amounts if amount]
-        assert len(settled) <= len(steps) * 2
+        # A step has at most two rows with an amount.
+        assert len([amount for amount in amounts if amount]) <= len(steps) * 2
 
 
 def test_events_orders_and_mission_progress_report_who_sent_them(organization):
@@ -329,16 +331,18 @@ def test_events_orders_and_mission_progress_report_who_sent_them(organization):
     mission = missions.create(shop, eventType=GENERIC, goalCount=5)
     ana = organization.member()
     cashier, clerk = (users.create(roles=["orders:write", "campaigns:write", "members:read"]) for _ in range(2))
-    tills, desk = (organization.api.surface(token=users.token(user)) for user in (cashier, clerk))
+    till_surface, desk_surface = (organization.api.surface(token=users.token(user)) for user in (cashier, clerk))
     body = {"loyaltyMemberId": ana["loyaltyMemberId"], "eventType": GENERIC}
-    for surface, key in ((tills, "by-cashier"), (desk, "by-clerk")):
+    for surface, key in ((till_surface, "by-cashier"), (desk_surface, "by-clerk")):
         surface.post("/events/track", {"events": [{**body, "systemUniqueKey": key}]}, expect=200)
-    tills.post("/events/track-async", {"events": [{**body, "systemUniqueKey": "queued"}]}, expect=202)
+    till_surface.post("/events/track-async", {"events": [{**body, "systemUniqueKey": "queued"}]}, expect=202)
     drain(shop)
-    office = users.by(users.token(clerk)).surface
+    clerk_surface = users.by(users.token(clerk)).surface
     path = f"/members/{ana['memberId']}"
-    office.post(f"{path}/purchase-orders", {"externalId": "o-1", "type": "shop", "total": 5, "status": "created"})
-    office.post(f"{path}/missions/{mission['missionId']}/progress", {"amount": 2}, expect=200)
+    clerk_surface.post(
+        f"{path}/purchase-orders", {"externalId": "o-1", "type": "shop", "total": 5, "status": "created"}
+    )
+    clerk_surface.post(f"{path}/missions/{mission['missionId']}/progress", {"amount": 2}, expect=200)
     events = organization.administration.get(f"{path}/events", limit=25)["results"]
     by_key = {event["systemUniqueKey"]: (event["actor"], event["userId"]) for event in events}
     by_type = {event["eventType"]: (event["actor"], event["userId"]) for event in events}
@@ -351,5 +355,5 @@ def test_events_orders_and_mission_progress_report_who_sent_them(organization):
     ]
     [progress] = [row for row in rows if row["kind"] == "mission" and row["loyaltyEventId"] is None]
     assert (progress["mission"]["counted"], progress["by"]) == (2, clerk["authClientId"])
-    # Shops, which do not administrate, do not see who sent what.
+    # The integration interface does not return who sent an event.
     assert "actor" not in organization.integration.get(f"/members/{ana['loyaltyMemberId']}/events")["results"][0]

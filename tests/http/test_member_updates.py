@@ -24,7 +24,7 @@ def test_an_update_that_changes_nothing_reports_no_event(shop):
         "ana", profile=PROFILE, customAttributes={"a": 1, "b": {"c": [1, 2]}}, memberType="vip"
     )
     administration = f"/members/{ana['memberId']}"
-    same = [
+    bodies_without_changes = [
         {},
         {"memberType": "vip"},
         {"loyaltyMemberId": "ana", "active": True},
@@ -34,10 +34,11 @@ def test_an_update_that_changes_nothing_reports_no_event(shop):
         {"customAttributes": {"b": {"c": [1, 2]}, "a": 1}, "notifications": {"push": None}},
         {"publicLoyaltyMemberId": None, "updateReason": "Only looked"},
     ]
-    for body in same:
+    for body in bodies_without_changes:
         assert shop.integration.patch("/members/ana", body)["loyaltyMember"] == ana
         assert shop.administration.patch(administration, body)["loyalMember"] == ana
     assert shop.events("ana") == []
+    # true is not 1, and the order of tags counts.
     for changes in ({"customAttributes": {"a": True, "b": {"c": [1, 2]}}}, {"profile": {"tags": ["b", "a"]}}):
         member = shop.integration.patch("/members/ana", changes)["loyaltyMember"]
         assert member["updatedAt"] > ana["updatedAt"]
@@ -51,6 +52,7 @@ def test_null_clears_a_government_id_and_an_address(shop, surface):
     path = "/members/ana" if surface == "integration" else f"/members/{ana['memberId']}"
 
     def profile(changes):
+        """The profile after an update of it."""
         response = getattr(shop, surface).patch(path, {"profile": changes})
         return next(iter(response.values()))["profile"]
 
