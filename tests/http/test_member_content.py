@@ -220,7 +220,7 @@ def test_documents_are_paged_and_ordered(shop, clock):
         shop.integration.get("/members/ana/collections/drinks/documents", expect=400, **query)
 
 
-def test_no_process_shows_older_content_than_another(shop, organization, monkeypatch):
+def test_all_processes_show_changed_content_at_once(shop, organization, monkeypatch):
     processes = [AnswerCache(), AnswerCache()]
 
     def shown_by_each():

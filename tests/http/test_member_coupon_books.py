@@ -94,7 +94,7 @@ def test_a_book_is_excluded_outside_its_dates(books, ana):
     assert reasons(books, ana, books.make(validFromDate=earlier, validToDate=later)) == []
 
 
-def test_a_book_is_excluded_on_other_days(books, ana):
+def test_a_book_is_excluded_except_on_its_days_of_the_week(books, ana):
     today = datetime.now(UTC).isoweekday()
     other_days = sorted({1, 2, 3, 4, 5, 6, 7} - {today, today % 7 + 1})
     # Today or tomorrow, because it may be midnight now.
@@ -131,7 +131,7 @@ def test_a_book_is_excluded_by_tier_audience_and_condition(books, ana, shop, tie
         ("badges['BADGE'] == 2", True),
     ],
 )
-def test_conditions_see_the_member(books, shop, expression, is_true):
+def test_conditions_of_books_see_the_fields_and_balances_and_badges_of_the_member(books, shop, expression, is_true):
     shop.organization.member("bob", memberType="regular", profile={"city": "Rosario"}, customAttributes={"level": 3})
     account = shop.account(decimals=2)
     shop.give("bob", 11, ledgerAccountId=account["ledgerAccountId"])

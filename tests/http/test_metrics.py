@@ -13,18 +13,20 @@ from tests.builders.tracking import Shop, event
 from tests.builders.triggers import add_trigger, trigger_body
 from tests.http.support import Client
 
-NAMES = ("events", "oldest_seconds", "retries", "dead_letters")
-OF_WEBHOOKS = ("deliveries", "overdue_seconds", "retries")
+METRICS_OF_QUEUE = ("events", "oldest_seconds", "retries", "dead_letters")
+METRICS_OF_WEBHOOKS = ("deliveries", "overdue_seconds", "retries")
 
 
-def measured(app, names=NAMES, prefix="loyalty_queue") -> dict[str, float]:
+def read_metrics(app, names=METRICS_OF_QUEUE, prefix="loyalty_queue") -> dict[str, float]:
+    """The values of the metrics with a prefix and these names."""
     reply = Client(app, token=None)("GET", "/metrics")
     assert reply.status == 200
     lines = dict(line.rsplit(" ", 1) for line in reply.content.decode().splitlines() if not line.startswith("#"))
     return {name: float(lines[f"{prefix}_{name}"]) for name in names}
 
 
-def age(shop, column, moment, *events):
+def make_older(shop, column, moment, *events):
+    """Set a column of queued events to a moment before now, and count one more attempt."""
     keys = [event["loyaltyEventKey"] for event in events]
     with shop.organization.api.engine.begin() as db:
         db.execute(
@@ -37,13 +39,14 @@ def age(shop, column, moment, *events):
         )
 
 
-def test_the_queue_is_measured(api):
+def test_metrics_report_the_events_retries_and_dead_letters_of_the_queue(api):
     shop, other = Shop(api.organization()), Shop(api.organization())
-    before = measured(api.app)
+    before = read_metrics(api.app)
     events = [*send(shop, *(event(shop.member()) for _ in range(4))), *send(other, event(other.member()))]
-    age(shop, "queued_at", timedelta(days=30), events[0])
-    age(shop, "dead_at", timedelta(0), events[1])
-    after = measured(api.app)
+    make_older(shop, "queued_at", timedelta(days=30), events[0])
+    make_older(shop, "dead_at", timedelta(0), events[1])
+    after = read_metrics(api.app)
+    # Five events, of which one is a dead letter; the old one has an attempt.
     assert after["events"] - before["events"] == 4
     assert after["dead_letters"] - before["dead_letters"] == 1
     assert after["retries"] - before["retries"] == 1
@@ -55,16 +58,18 @@ def test_the_queue_is_measured(api):
         )
 
 
-def test_messages_to_receivers_are_measured(api):
-    shop, quiet = Shop(api.organization()), Shop(api.organization())
-    before = measured(api.app, OF_WEBHOOKS, "loyalty_webhook")
-    key = add_trigger(quiet.administration)["triggerKey"]
+def test_metrics_report_the_messages_to_active_triggers(api):
+    shop, shop_with_inactive_trigger = Shop(api.organization()), Shop(api.organization())
+    before = read_metrics(api.app, METRICS_OF_WEBHOOKS, "loyalty_webhook")
+    key = add_trigger(shop_with_inactive_trigger.administration)["triggerKey"]
     add_trigger(shop.administration, eventTypes=["member-generic-event"])
-    member, other = shop.member(), quiet.member()
+    member, other = shop.member(), shop_with_inactive_trigger.member()
     shop.track(*(event(member) for _ in range(3)))
-    quiet.track(event(other))
-    [trigger] = quiet.administration.get("/triggers")["results"]
-    quiet.administration.put(f"/triggers/{trigger['triggerId']}", trigger_body(key=key, active=False))
+    shop_with_inactive_trigger.track(event(other))
+    [trigger] = shop_with_inactive_trigger.administration.get("/triggers")["results"]
+    shop_with_inactive_trigger.administration.put(
+        f"/triggers/{trigger['triggerId']}", trigger_body(key=key, active=False)
+    )
     with api.engine.begin() as db:
         db.execute(
             text(
@@ -74,7 +79,7 @@ def test_messages_to_receivers_are_measured(api):
             ),
             {"id": shop.organization.id},
         )
-    after = measured(api.app, OF_WEBHOOKS, "loyalty_webhook")
+    after = read_metrics(api.app, METRICS_OF_WEBHOOKS, "loyalty_webhook")
     assert after["deliveries"] - before["deliveries"] == 3
     assert after["retries"] - before["retries"] == 1
     assert 30 * 86_400 <= after["overdue_seconds"] < 31 * 86_400

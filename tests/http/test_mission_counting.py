@@ -1,4 +1,4 @@
-"""Missions: which events count, which rewards they pay, and what a cancellation reverts."""
+"""Missions: the events that count, the rewards, and what a cancellation reverts."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ class TestCounting:
     def test_events_count_until_the_goal_is_reached_and_begin_again(self, shop, ana):
         mission = create(shop, pointsAccrual=50)
         counts = [counters(result) for result in shop.track(*(event(ana) for _ in range(5)))]
+        # Each event: the count before it and after it, whether the goal was reached, and how often.
         assert counts == [
             [(0, 1, False, 0)],
             [(1, 2, False, 0)],
@@ -54,7 +55,7 @@ class TestCounting:
         assert times_and_count(shop, ana, mission) == (1, 2)
         shop.check_ledger()
 
-    def test_nothing_counts_beyond_the_repetitions(self, shop, ana):
+    def test_events_do_not_count_after_the_last_repetition(self, shop, ana):
         mission = create(shop, goalCount=2, maxRepetitions=2)
         counts = [counters(result) for result in shop.track(*(event(ana) for _ in range(6)))]
         assert counts[3] == [(1, 2, True, 2)]
@@ -70,20 +71,20 @@ class TestCounting:
             ("yearly", ["2026-01-01T00:00:00Z", "2026-12-31T23:00:00Z", "2025-12-31T23:00:00Z"], [1, 0, 1]),
         ],
     )
-    def test_the_period_is_that_of_the_event_date(self, shop, ana, period, moments, achieved):
+    def test_the_limit_of_a_period_holds_for_the_dates_of_events(self, shop, ana, period, moments, achieved):
         create(shop, goalCount=1, repetitionPeriod=period, periodLimit=1)
-        at_once = shop.track(*(event(ana, externalEventDate=at) for at in moments))
-        assert [len(result["missions"]) for result in at_once] == achieved
-        one_by_one = [shop.track_one(event(ana, externalEventDate=at)) for at in moments]
-        assert [result["missions"] for result in one_by_one] == [[], [], []]
+        batch_results = shop.track(*(event(ana, externalEventDate=at) for at in moments))
+        assert [len(result["missions"]) for result in batch_results] == achieved
+        single_results = [shop.track_one(event(ana, externalEventDate=at)) for at in moments]
+        assert [result["missions"] for result in single_results] == [[], [], []]
 
     def test_events_that_do_not_match_are_not_counted(self, shop, ana):
-        listed = shop.administration.post("/audiences", {"matcherType": "list-matcher"})["audience"]
-        create(shop, eventType=ORDER_CREATED, minSpendValue=10, inlineMatcher=LATTE, audienceId=listed["audienceId"])
+        audience = shop.administration.post("/audiences", {"matcherType": "list-matcher"})["audience"]
+        create(shop, eventType=ORDER_CREATED, minSpendValue=10, inlineMatcher=LATTE, audienceId=audience["audienceId"])
         latte, cake = [{"productCode": "latte"}], [{"productCode": "cake"}]
         assert shop.track_one(order(ana, 10, items=latte))["missions"] == []
         change = {"add": [member_id_of(shop, ana)]}
-        shop.administration.patch(f"/audiences/{listed['audienceId']}/members", change)
+        shop.administration.patch(f"/audiences/{audience['audienceId']}/members", change)
         assert shop.track_one(order(ana, 9, items=latte))["missions"] == []
         assert shop.track_one(order(ana, 10, items=cake))["missions"] == []
         assert shop.track_one(event(ana))["missions"] == []
@@ -108,43 +109,43 @@ class TestCounting:
             assert times_and_count(shop, ana, mission) == expected_progress
         assert shop.balance(ana) == 5
 
-    def test_a_mission_can_count_achievements_of_another(self, shop, ana):
+    def test_a_mission_can_count_achievements_of_another_mission(self, shop, ana):
         create(shop, goalCount=1)
         second = create(shop, eventType="mission-status-updated", goalCount=3)
         shop.track(event(ana), event(ana))
-        # An achievement of its own would come only with the third count.
+        # Two achievements of the first mission; the second one would be achieved by the third.
         assert times_and_count(shop, ana, second) == (0, 2)
 
-    def test_a_dry_run_shows_the_same_and_moves_nothing(self, shop, ana):
+    def test_a_dry_run_reports_the_progress_and_does_not_store_it(self, shop, ana):
         mission = create(shop, goalCount=2, pointsAccrual=10)
         events = [event(ana) for _ in range(3)]
-        rehearsed = shop.track(*events, executionMode="dryRun")
+        dry_results = shop.track(*events, executionMode="dryRun")
         assert times_and_count(shop, ana, mission) == (0, 0)
         assert shop.balance(ana) == 0
         results = shop.track(*events)
-        assert [counters(result) for result in rehearsed] == [counters(result) for result in results]
+        assert [counters(result) for result in dry_results] == [counters(result) for result in results]
         assert [
             achievement["rewards"][0]["status"]
-            for achievement in (rehearsed[1]["missions"][0], results[1]["missions"][0])
+            for achievement in (dry_results[1]["missions"][0], results[1]["missions"][0])
         ] == [
             "evaluated",
             "executed",
         ]
 
     @pytest.mark.parametrize("mode", ["captureOnly", "authorize"])
-    def test_other_modes_move_no_missions(self, shop, ana, mode):
+    def test_captured_and_authorized_events_do_not_count(self, shop, ana, mode):
         mission = create(shop, goalCount=1)
         [result] = shop.track(event(ana), executionMode=mode)
         assert (result["status"], result["missions"]) == ("success", [])
         assert times_and_count(shop, ana, mission) == (0, 0)
 
-    def test_the_same_event_counts_once(self, shop, ana):
+    def test_a_repeated_event_counts_once(self, shop, ana):
         mission = create(shop)
-        one = event(ana)
-        assert shop.track(one) == shop.track(one)
+        loyalty_event = event(ana)
+        assert shop.track(loyalty_event) == shop.track(loyalty_event)
         assert times_and_count(shop, ana, mission) == (0, 1)
 
-    def test_expressions_see_what_the_event_has_counted(self, shop, ana):
+    def test_rules_see_the_progress_after_the_event_was_counted(self, shop, ana):
         mission = create(shop, goalCount=2)
         key = mission["missionKey"]
         rule = f'missions["{key}"].currentCounterCount == 1 && missions["{key}"].timesAchieved == 1'
@@ -154,7 +155,7 @@ class TestCounting:
         shop.track(event(ana))
         assert shop.balance(ana) == 7
 
-    def test_an_inactive_mission_is_seen_by_expressions(self, shop, ana):
+    def test_rules_see_the_progress_in_an_inactive_mission(self, shop, ana):
         mission = create(shop, active=False)
         rule = f'missions["{mission["missionKey"]}"].timesAchieved == 0'
         shop.campaign(running(mint(7), rule=rule), eventType=GENERIC)
@@ -163,7 +164,7 @@ class TestCounting:
 
 
 class TestRewards:
-    def test_points_go_where_the_mission_says(self, shop, ana):
+    def test_points_of_a_reward_have_the_account_text_and_expiry_of_the_mission(self, shop, ana):
         account = shop.account(pointTrackingEnabled=True)
         create(
             shop,
@@ -195,7 +196,7 @@ class TestRewards:
         [lot] = shop.rows("ledger_lots", "expires_at")
         assert lot.expires_at == at + timedelta(weeks=2)
 
-    def test_a_badge_is_given_and_seen_by_campaigns_of_the_event(self, shop, ana):
+    def test_campaigns_of_the_event_see_the_badge_of_a_reward(self, shop, ana):
         badge = badge_of(shop)
         create(shop, goalCount=1, badgeKey=badge)
         shop.campaign(running(mint(3), rule=f'badges["{badge}"] == 1'), eventType=GENERIC)
@@ -207,7 +208,7 @@ class TestRewards:
         badge_balance = shop.integration.get(f"/members/{ana}/badges/{badge}/balance")["balance"]
         assert badge_balance["assignedBalance"] == 1
 
-    def test_a_coupon_is_assigned_and_taken_back_with_its_event(self, shop, ana):
+    def test_the_coupon_of_a_reward_is_reverted_with_its_event(self, shop, ana):
         book = CouponBooks(shop.organization).make("ONE", maxAssignedPerMember=1)
         key = book["couponBookKey"]
         mission = create(shop, goalCount=1, couponBookKey=key)
@@ -225,7 +226,7 @@ class TestRewards:
         assert sum(row[0] for row in shop.rows(*usages)) == 0
         assert times_and_count(shop, ana, mission) == (1, 1)
 
-    def test_a_reward_that_is_refused_stops_nothing(self, shop, ana):
+    def test_a_refused_reward_does_not_undo_the_achievement(self, shop, ana):
         badge, account = badge_of(shop, maxAmount=1), shop.account(maxSupply=10)
         mission = create(
             shop, goalCount=1, badgeKey=badge, pointsAccrual=10, ledgerAccountId=account["ledgerAccountId"]
@@ -249,7 +250,8 @@ class TestRewards:
             running(mint(("=", "event.payload.mission.timesAchieved * 100"))), eventType="mission-status-updated"
         )
         shop.track(*(event(ana) for _ in range(4)))
-        assert shop.balance(ana) == 20 + 100 + 200
+        # Two rewards, and the mints of the campaign for the first and the second achievement.
+        assert shop.balance(ana) == 2 * 10 + 100 + 200
         last, first = reported(shop, ana)
         payload = shop.rows("events", "payload", f"loyalty_event_id = {last['loyaltyEventId']} DESC LIMIT 1")[0].payload
         payload = payload["mission"]
@@ -271,10 +273,11 @@ class TestRewards:
 
 class TestUndoing:
     def cancel(self, shop, result):
+        """Cancel the event of a result; return the results of all cancelled events."""
         path = f"/events/{result['loyaltyEventKey']}/cancel"
         return shop.integration.post(path, {}, expect=200)["results"]
 
-    def test_a_cancelled_achievement_is_undone_with_its_rewards(self, shop, ana):
+    def test_a_cancelled_achievement_is_reverted_with_its_rewards(self, shop, ana):
         badge = badge_of(shop)
         mission = create(shop, goalCount=2, pointsAccrual=10, badgeKey=badge)
         first, second = (shop.track_one(event(ana)) for _ in range(2))
@@ -303,7 +306,8 @@ class TestUndoing:
         assert counters(shop.track_one(event(ana))) == [(1, 2, True, 1)]
         assert shop.balance(ana) == 10
         self.cancel(shop, first)
-        # The reward was paid by another event and stays; it is not paid a second time.
+        # The achievement and its reward belong to the third event, which is not cancelled; the next event pays no
+        # second reward.
         assert times_and_count(shop, ana, mission) == (1, 1)
         assert counters(shop.track_one(event(ana))) == [(1, 2, False, 1)]
         assert shop.balance(ana) == 10
@@ -318,7 +322,7 @@ class TestUndoing:
         progress = balance(shop, ana, mission["missionKey"])
         assert (progress["lastAchievedAt"], progress["lastCounterCountWhenAchieved"]) == (days[0], 1)
 
-    def test_a_cancelled_achievement_makes_room_in_its_period(self, shop, ana):
+    def test_a_cancelled_achievement_no_longer_counts_for_the_limit_of_its_period(self, shop, ana):
         create(shop, goalCount=1, repetitionPeriod="yearly", periodLimit=1)
         first = shop.track_one(event(ana))
         assert shop.track_one(event(ana))["missions"] == []
@@ -326,7 +330,7 @@ class TestUndoing:
         assert counters(shop.track_one(event(ana))) == [(0, 1, True, 1)]
 
     @pytest.mark.parametrize("status", ["cancelled", "rejected"])
-    def test_an_order_that_is_undone_is_no_longer_counted(self, shop, ana, status):
+    def test_a_cancelled_or_rejected_order_is_no_longer_counted(self, shop, ana, status):
         mission = create(shop, eventType=ORDER_CREATED)
         shop.track_one(order(ana, 10, external_id="o1"))
         result = shop.track_one(order(ana, None, status, external_id="o1"))
@@ -346,7 +350,7 @@ class TestUndoing:
         assert shop.balance(ana) == 10
         shop.check_ledger()
 
-    def test_a_return_in_part_leaves_the_count(self, shop, ana):
+    def test_a_partial_return_does_not_change_the_count_and_a_full_return_does(self, shop, ana):
         mission = create(shop, eventType=ORDER_CREATED)
         shop.track_one(order(ana, 10, external_id="o1"))
         shop.track_one(order(ana, None, "confirmed", external_id="o1"))
@@ -355,7 +359,7 @@ class TestUndoing:
         shop.track_one(order(ana, None, "returned", external_id="o1"))
         assert times_and_count(shop, ana, mission) == (0, 0)
 
-    def test_cancelling_undoes_what_derived_events_counted(self, shop, ana):
+    def test_a_cancellation_reverts_the_counts_of_derived_events(self, shop, ana):
         create(shop, goalCount=1)
         second = create(shop, eventType="mission-status-updated", goalCount=2)
         result = shop.track_one(event(ana))
@@ -365,7 +369,7 @@ class TestUndoing:
 
 
 class TestGoals:
-    def test_another_goal_keeps_what_was_counted(self, shop, ana):
+    def test_a_changed_goal_does_not_change_the_count(self, shop, ana):
         mission = create(shop, goalCount=3)
         path = f"/missions/{mission['missionId']}"
         shop.track(*(event(ana) for _ in range(5)))
@@ -382,7 +386,7 @@ class TestGoals:
         assert times_and_count(shop, ana, mission) == (2, 1)
         assert counters(shop.track_one(event(ana))) == [(1, 2, True, 3)]
 
-    def test_an_event_that_is_undone_no_longer_counts_towards_a_changed_goal(self, shop, ana):
+    def test_a_cancelled_event_no_longer_counts_towards_a_changed_goal(self, shop, ana):
         mission = create(shop, goalCount=2, pointsAccrual=10)
         path = f"/missions/{mission['missionId']}"
         first, second = shop.track(event(ana), event(ana))

@@ -22,6 +22,7 @@ def ana(shop):
 
 
 def basket(coffees, cakes=0):
+    """The items of an order: coffees and cakes, each for 3."""
     items = (("ESP-1", "coffee", coffees), ("CAKE-9", "cake", cakes))
     return [
         {"productCode": code, "categoryCode": category, "quantity": quantity, "total": 3 * quantity}
@@ -33,16 +34,19 @@ def basket(coffees, cakes=0):
 def test_the_tenth_coffee_is_rewarded_and_not_the_tenth_order(shop, ana):
     mission = create(shop, eventType=ORDER_CREATED, goalCount=10, countExpression=COFFEES, pointsAccrual=50)
     assert mission["countExpression"] == COFFEES
-    counts = [counters(shop.track_one(order(ana, 9, items=basket(*what)))) for what in ((3, 1), (0, 4), (6,), (2, 1))]
+    counts = [
+        counters(shop.track_one(order(ana, 9, items=basket(*coffees_and_cakes))))
+        for coffees_and_cakes in ((3, 1), (0, 4), (6,), (2, 1))
+    ]
     assert counts == [[(0, 3, False, 0)], [], [(3, 9, False, 0)], [(9, 1, True, 1)]]
     assert shop.balance(ana) == 50
-    # One order can be worth several times.
+    # One order can achieve the mission several times: 1 + 25 coffees are two goals of 10, and 6.
     assert counters(shop.track_one(order(ana, 90, items=basket(25)))) == [(1, 6, True, 3)]
     assert shop.balance(ana) == 150
     shop.check_ledger()
 
 
-def test_both_interfaces_count_alike(shop, ana):
+def test_events_of_both_interfaces_are_counted_by_the_expression(shop, ana):
     mission = create(shop, eventType=ORDER_CREATED, goalCount=10, countExpression=COFFEES)
     first = order(ana, 9, items=basket(4))
     shop.track_one(first)
@@ -52,20 +56,22 @@ def test_both_interfaces_count_alike(shop, ana):
     assert times_and_count(shop, ana, mission) == (0, 7)
 
 
-def test_a_returned_order_takes_its_coffees_and_what_they_achieved_back(shop, ana):
+def test_the_coffees_of_a_returned_order_and_their_achievements_no_longer_count(shop, ana):
     mission = create(shop, eventType=ORDER_CREATED, goalCount=10, countExpression=COFFEES, pointsAccrual=50)
-    bought = order(ana, 36, items=basket(12))
-    shop.track(order(ana, 9, items=basket(3)), bought)
+    large_order = order(ana, 36, items=basket(12))
+    shop.track(order(ana, 9, items=basket(3)), large_order)
+    # 3 + 12 coffees.
     assert times_and_count(shop, ana, mission) == (1, 5)
-    name = bought["payload"]["order"]["externalId"]
+    name = large_order["payload"]["order"]["externalId"]
     shop.track(order(ana, None, "confirmed", name), order(ana, None, "returned", name))
     assert times_and_count(shop, ana, mission) == (0, 3)
     assert shop.balance(ana) == 0
 
 
-def test_a_count_that_cannot_be_evaluated_is_reported_and_counts_nothing(shop, ana):
+def test_an_event_whose_count_cannot_be_evaluated_does_not_count_and_reports_an_error(shop, ana):
     mission = create(shop, eventType=ORDER_CREATED, countExpression=COFFEES)
     other = create(shop, eventType=ORDER_CREATED)
+    # The coffee has no quantity.
     items = [{"productCode": "ESP-1", "categoryCode": "coffee", "total": 3}]
     result = shop.track_one(order(ana, 3, items=items))
     assert [entry["missionId"] for entry in result["missions"]] == [other["missionId"]]
@@ -87,7 +93,7 @@ def test_a_count_that_cannot_be_evaluated_is_reported_and_counts_nothing(shop, a
         ('missions["11111111-2222-4333-8444-555555555555"].timesAchieved', "unknown-key"),
     ],
 )
-def test_an_expression_that_can_never_count_is_refused(shop, expression, code):
+def test_an_invalid_count_expression_is_refused_with_its_fault(shop, expression, code):
     problem = shop.administration.post("/missions", body(countExpression=expression), expect=400)
     [fault] = problem["errors"]
     assert (fault["pointer"], fault["code"]) == ("/countExpression", code)
@@ -101,6 +107,7 @@ def test_a_count_can_depend_on_matchers_and_on_other_missions(shop, ana):
     expression = f'order.items.filter(i, matches(i, "{key}")).size() + missions["{first["missionKey"]}"].timesAchieved'
     second = create(shop, eventType=ORDER_CREATED, goalCount=100, countExpression=expression)
     shop.track(event(ana), event(ana))
+    # The matcher matches one of two items, and the first mission was achieved twice.
     shop.track_one(order(ana, 9, items=basket(2, 2)))
     assert times_and_count(shop, ana, second) == (0, 3)
 
@@ -113,4 +120,5 @@ def test_a_mission_whose_expression_is_removed_counts_events_again(shop, ana):
         shop.administration.put(path, {**mission_body, "countExpression": None})["mission"]["countExpression"] is None
     )
     shop.track_one(order(ana, 9))
-    assert times_and_count(shop, ana, mission) == (0, 5)
+    # 4 by the expression, and one event without it.
+    assert times_and_count(shop, ana, mission) == (0, 4 + 1)

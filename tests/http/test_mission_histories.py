@@ -13,41 +13,56 @@ DAYS = [f"2026-03-0{day}T12:00:00Z" for day in range(1, 5)]
 
 
 class Model:
-    """The uncancelled events of one member: key -> (day, achievements), in the order in which they counted."""
+    """The events of one member that were not cancelled, in the order in which they counted.
 
-    def __init__(self, goal, most, limit):
-        self.goal, self.most, self.limit = goal, most, limit
-        self.standing = {}
+    `achievements_by_event` has the day and the number of achievements for the key of each event.
+    """
+
+    def __init__(self, goal, max_repetitions, daily_limit):
+        self.goal, self.max_repetitions, self.daily_limit = goal, max_repetitions, daily_limit
+        self.achievements_by_event = {}
 
     @property
     def achieved(self):
-        return sum(times for _, times in self.standing.values())
+        """How often the mission is achieved."""
+        return sum(times for _, times in self.achievements_by_event.values())
 
     def count(self, key, day):
-        """The achievements of the event; None if it does not count."""
-        room = self.most - self.achieved
-        if self.limit is not None:
-            room = min(room, self.limit - sum(times for when, times in self.standing.values() if when == day))
-        if room <= 0:
+        """Count an event; return how many achievements it completes, or None if it does not count."""
+        remaining = self.max_repetitions - self.achieved
+        if self.daily_limit is not None:
+            remaining = min(
+                remaining,
+                self.daily_limit - sum(times for when, times in self.achievements_by_event.values() if when == day),
+            )
+        if remaining <= 0:
             return None
-        due = (len(self.standing) + 1) // self.goal - self.achieved
-        self.standing[key] = (day, min(room, max(0, due)))
-        return self.standing[key][1]
+        due_achievements = (len(self.achievements_by_event) + 1) // self.goal - self.achieved
+        self.achievements_by_event[key] = (day, min(remaining, max(0, due_achievements)))
+        return self.achievements_by_event[key][1]
 
 
-@pytest.mark.parametrize(("goal", "most", "limit"), [(1, 6, None), (3, 1000, None), (2, 4, 1), (3, 1000, 2)])
-def test_balances_follow_from_the_uncancelled_events(organization, goal, most, limit):
-    shop, chance, model = Shop(organization), random.Random(goal * 100 + most), Model(goal, most, limit)
-    limits = {} if limit is None else {"repetitionPeriod": "daily", "periodLimit": limit}
-    mission = create(shop, goalCount=goal, maxRepetitions=most, pointsAccrual=10, **limits)
+@pytest.mark.parametrize(
+    ("goal", "max_repetitions", "daily_limit"), [(1, 6, None), (3, 1000, None), (2, 4, 1), (3, 1000, 2)]
+)
+def test_progress_and_points_depend_only_on_the_events_that_were_not_cancelled(
+    organization, goal, max_repetitions, daily_limit
+):
+    shop, rng, model = (
+        Shop(organization),
+        random.Random(goal * 100 + max_repetitions),
+        Model(goal, max_repetitions, daily_limit),
+    )
+    limits = {} if daily_limit is None else {"repetitionPeriod": "daily", "periodLimit": daily_limit}
+    mission = create(shop, goalCount=goal, maxRepetitions=max_repetitions, pointsAccrual=10, **limits)
     ana, keys = shop.member(), []
     for _ in range(25):
-        if keys and chance.random() < 0.4:
-            key = keys.pop(chance.randrange(len(keys)))
+        if keys and rng.random() < 0.4:
+            key = keys.pop(rng.randrange(len(keys)))
             shop.integration.post(f"/events/{key}/cancel", {}, expect=200)
-            model.standing.pop(key, None)
+            model.achievements_by_event.pop(key, None)
         else:
-            days = [chance.choice(DAYS) for _ in range(chance.randint(1, 4))]
+            days = [rng.choice(DAYS) for _ in range(rng.randint(1, 4))]
             for day, result in zip(days, shop.track(*(event(ana, externalEventDate=day) for day in days)), strict=True):
                 keys.append(result["loyaltyEventKey"])
                 expected_achievements = model.count(keys[-1], day)
@@ -56,7 +71,8 @@ def test_balances_follow_from_the_uncancelled_events(organization, goal, most, l
                 )
                 if expected_achievements is not None:
                     assert result["missions"][0]["timesAchieved"] == model.achieved
-        count = len(model.standing)
+        # After each batch or cancellation, the count is the position in the present goal, from 1 to the goal.
+        count = len(model.achievements_by_event)
         assert times_and_count(shop, ana, mission) == (model.achieved, (count - 1) % goal + 1 if count else 0)
         assert shop.balance(ana) == 10 * model.achieved
     for key in keys:

@@ -1,4 +1,4 @@
-"""Progress in missions that is imported from files and exported to them."""
+"""Imports and exports of the progress in missions."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def coffees(shop):
     return create(shop, name="Coffees", code="ten-coffees", goalCount=10, pointsAccrual=50)
 
 
-def run(shop, *rows, **options):
-    """The import of rows, and its faults."""
+def import_rows(shop, *rows, **options):
+    """Import rows; return the numbers of rows that were done and that failed, and the faults."""
     imports = Imports(shop.organization)
     progress_import = imports.run(HEADER + "\n".join(rows) + "\n", kind="mission-progress", **options)
     return counts(progress_import)[2:], imports.errors(progress_import)
 
 
 @pytest.mark.parametrize("name", ["Coffees", "ten-coffees", "key", "KEY"])
-def test_imported_counts_are_completed_and_paid_once(shop, coffees, name):
+def test_events_after_an_import_complete_the_count_and_only_their_achievement_is_rewarded(shop, coffees, name):
     key = coffees["missionKey"]
     mission_name = {"key": key, "KEY": key.upper()}.get(name, name)
-    assert run(shop, f"ana,{mission_name},7,2") == ((1, 0), [])
+    assert import_rows(shop, f"ana,{mission_name},7,2") == ((1, 0), [])
     assert (times_and_count(shop, "ana", coffees), shop.balance("ana"), reported(shop, "ana")) == ((2, 7), 0, [])
     for _ in range(3):
         shop.track_one(event("ana"))
@@ -49,19 +49,20 @@ def test_imported_counts_are_completed_and_paid_once(shop, coffees, name):
 
 def test_an_import_that_emits_events_reports_no_achievements(shop, coffees):
     add_trigger(shop.administration)
-    assert run(shop, "ana,Coffees,10,1", emitEvents=True) == ((1, 0), [])
+    assert import_rows(shop, "ana,Coffees,10,1", emitEvents=True) == ((1, 0), [])
     assert (times_and_count(shop, "ana", coffees), shop.balance("ana"), reported(shop, "ana")) == ((1, 10), 0, [])
     assert shop.rows("trigger_deliveries") == []
 
 
-def test_faults_are_those_of_their_rows(shop, coffees):
+def test_each_row_with_a_fault_is_reported_with_its_line(shop, coffees):
+    # A name that several missions have, and names that are the code of another mission.
     create(shop, name="Twice")
     create(shop, name="Twice")
     create(shop, name="Tea", code="Twice")
     create(shop, name="ten-coffees")
     rows = ["ana,Coffees,10,0", "ana,Coffees,11,1", "ana,Coffees,-1,", "ana,Coffees,1,-1", "ana,Cakes,1,"]
     rows += ["ana,Twice,1,", "ana,ten-coffees,1,", "eva,Coffees,1,", "ana,Coffees,1.5,", ",Coffees,1,"]
-    assert run(shop, *rows) == (
+    assert import_rows(shop, *rows) == (
         (0, 10),
         [
             (2, "count", "count is 10, not between 0 and 9; the mission has the goal 10."),
@@ -78,16 +79,17 @@ def test_faults_are_those_of_their_rows(shop, coffees):
     )
 
 
-def test_existing_progress_fails_the_row_or_is_replaced(shop, coffees):
+def test_a_row_about_existing_progress_fails_or_in_the_mode_upsert_replaces_it(shop, coffees):
     advance(shop, "ana", coffees["missionId"], 23)
     assert (times_and_count(shop, "ana", coffees), shop.balance("ana")) == ((2, 3), 100)
     expected_faults = [(2, "mission", "The member has progress in the mission Coffees.")]
-    assert run(shop, "ana,Coffees,7,0") == ((0, 1), expected_faults)
-    assert run(shop, "ana,Coffees,7,0", mode="upsert") == ((1, 0), [])
-    assert run(shop, "ana,Coffees,7,0", mode="upsert") == ((1, 0), [])
+    assert import_rows(shop, "ana,Coffees,7,0") == ((0, 1), expected_faults)
+    assert import_rows(shop, "ana,Coffees,7,0", mode="upsert") == ((1, 0), [])
+    assert import_rows(shop, "ana,Coffees,7,0", mode="upsert") == ((1, 0), [])
     assert (times_and_count(shop, "ana", coffees), shop.balance("ana")) == ((0, 7), 100)
-    assert run(shop, "ana,Coffees,,", mode="upsert") == ((1, 0), [])
-    assert run(shop, "ana,Coffees,1,", "ana,Coffees,2,") == (
+    # Empty cells remove the progress, so that a row can be imported again, but not two.
+    assert import_rows(shop, "ana,Coffees,,", mode="upsert") == ((1, 0), [])
+    assert import_rows(shop, "ana,Coffees,1,", "ana,Coffees,2,") == (
         (1, 1),
         [(3, "mission", "The member has progress in the mission Coffees.")],
     )
@@ -97,7 +99,7 @@ def test_existing_progress_fails_the_row_or_is_replaced(shop, coffees):
 def test_imported_achievements_do_not_count_in_the_present_period(shop):
     shop.member(loyaltyMemberId="ana")
     mission = create(shop, name="Week", goalCount=1, repetitionPeriod="weekly", periodLimit=1, pointsAccrual=5)
-    assert run(shop, "ana,Week,1,4") == ((1, 0), [])
+    assert import_rows(shop, "ana,Week,1,4") == ((1, 0), [])
     path = f"/members/{member_id_of(shop, 'ana')}/missions"
     assert [entry["name"] for entry in shop.administration.get(path, available=True)["results"]] == ["Week"]
     shop.track(event("ana"), event("ana"))
@@ -106,31 +108,32 @@ def test_imported_achievements_do_not_count_in_the_present_period(shop):
 
 
 def test_a_dry_run_reports_faults_and_changes_nothing(shop, coffees):
-    assert run(shop, "ana,Coffees,7,", "ana,Coffees,99,", dryRun=True)[0] == (1, 1)
+    assert import_rows(shop, "ana,Coffees,7,", "ana,Coffees,99,", dryRun=True)[0] == (1, 1)
     assert times_and_count(shop, "ana", coffees) == (0, 0)
     assert shop.rows("mission_trackings") == []
 
 
 def test_counts_after_an_import_can_be_cancelled(shop, coffees):
-    run(shop, "ana,Coffees,9,0")
+    import_rows(shop, "ana,Coffees,9,0")
     tracked = shop.track_one(event("ana"))
     assert (times_and_count(shop, "ana", coffees), shop.balance("ana")) == ((1, 10), 50)
     shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
     assert (times_and_count(shop, "ana", coffees), shop.balance("ana")) == ((0, 9), 0)
 
 
-def test_cancelling_an_event_whose_count_an_import_removed_keeps_counts_at_zero(shop, coffees):
+def test_a_cancelled_event_whose_count_an_import_replaced_leaves_the_count_at_0(shop, coffees):
     tracked = shop.track_one(event("ana"))
-    run(shop, "ana,Coffees,5,2", mode="upsert")
-    run(shop, "ana,Coffees,0,0", mode="upsert")
+    import_rows(shop, "ana,Coffees,5,2", mode="upsert")
+    import_rows(shop, "ana,Coffees,0,0", mode="upsert")
     shop.integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
     assert times_and_count(shop, "ana", coffees) == (0, 0)
 
 
 def test_the_timeline_has_a_row_for_the_import(shop, coffees):
-    run(shop, "ana,Coffees,7,2")
+    import_rows(shop, "ana,Coffees,7,2")
     [row] = shop.integration.get("/members/ana/timeline", kinds="mission")["results"]
     assert row["text"] == "The progress in the mission Coffees was imported."
+    # Two achievements of 10, and 7.
     assert (row["mission"]["counted"], row["mission"]["achieved"], row["by"]) == (27, 2, None)
 
 
@@ -147,6 +150,7 @@ def test_exported_progress_is_imported_unchanged(api, shop, organization, coffee
     other = Shop(api.organization())
     for store in (shop, other):
         create(store, name="Three times")
+    # The name of this mission is the code of another one, so that it is exported by its key.
     tea = create(shop, name="ten-coffees")
     create(other, name="Coffees", goalCount=10)
     shop.member(loyaltyMemberId="ben")
@@ -154,9 +158,9 @@ def test_exported_progress_is_imported_unchanged(api, shop, organization, coffee
         other.member(loyaltyMemberId=name)
     shop.track(event("ana"), event("ana"), event("ana"), event("ana"), event("ben"))
     lines = exported(organization, "mission-progress")
-    others = [line for line in lines if tea["missionKey"] in line]
-    assert [tuple(json.loads(line).values())[2:] for line in others] == [(1, 1), (1, 0)]
-    lines = [line for line in lines if line not in others]
+    tea_lines = [line for line in lines if tea["missionKey"] in line]
+    assert [tuple(json.loads(line).values())[2:] for line in tea_lines] == [(1, 1), (1, 0)]
+    lines = [line for line in lines if line not in tea_lines]
     assert [tuple(json.loads(line).values()) for line in lines] == [
         ("ana", "Coffees", 4, 0),
         ("ana", "Three times", 1, 1),
@@ -169,16 +173,18 @@ def test_exported_progress_is_imported_unchanged(api, shop, organization, coffee
     other.check_ledger()
 
 
-def test_counts_that_a_reversal_left_unrewarded_are_rewarded_after_their_import(api, shop, organization):
+def test_a_full_count_without_an_achievement_is_exported_as_one_less(api, shop, organization):
     other = Shop(api.organization())
     for store in (shop, other):
         store.member(loyaltyMemberId="ana")
-    mission, elsewhere = (create(store, name="Two", goalCount=2, pointsAccrual=5) for store in (shop, other))
+    mission, other_mission = (create(store, name="Two", goalCount=2, pointsAccrual=5) for store in (shop, other))
     results = shop.track(event("ana"), event("ana"), event("ana"))
     shop.integration.post(f"/events/{results[1]['loyaltyEventKey']}/cancel", {}, expect=200)
+    # The goal of 2 is reached, but the event that achieved it is cancelled.
     assert times_and_count(shop, "ana", mission) == (0, 2)
     lines = exported(organization, "mission-progress")
     assert json.loads(lines[0]) == {"loyaltyMemberId": "ana", "mission": "Two", "count": 1, "timesAchieved": 0}
     Imports(other.organization).run("".join(lines), kind="mission-progress", file_format="ndjson")
+    # The next event achieves the imported mission and is rewarded.
     other.track_one(event("ana"))
-    assert (times_and_count(other, "ana", elsewhere), other.balance("ana")) == ((1, 2), 5)
+    assert (times_and_count(other, "ana", other_mission), other.balance("ana")) == ((1, 2), 5)

@@ -1,4 +1,4 @@
-"""Missions: what can be saved, and how they are advanced by request and by effects."""
+"""Missions: their records, and progress by requests and by effects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, 
 
 PAYMENT = "member-payment-confirmed"
 LATTE = {"operator": "AND", "conditions": [{"field": "productCode", "operator": "equals", "value": "latte"}]}
-NOBODY = "11111111-2222-4333-8444-555555555555"
+UNKNOWN_KEY = "11111111-2222-4333-8444-555555555555"
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ class TestRecords:
             active=False,
             validFrom="2026-01-01T00:00:00Z",
             validTo="2027-01-01T00:00:00Z",
-            maxRepetitions=9007199254740991,
+            maxRepetitions=2**53 - 1,
             repetitionPeriod="weekly",
             periodLimit=2,
             goalCount=1_000_000_000,
@@ -76,6 +76,7 @@ class TestRecords:
             manualExpiration={"value": 3, "unit": "months"},
         )
         mission = administration.post("/missions", mission_body)["mission"]
+        # Amounts are returned as decimals.
         assert {name: mission[name] for name in mission_body} == {
             **mission_body,
             "pointsAccrual": mission["pointsAccrual"],
@@ -83,8 +84,9 @@ class TestRecords:
         assert str(mission["pointsAccrual"]) == "12.25"
         assert mission["organizationId"] == shop.organization.id
         assert administration.get(f"/missions/{mission['missionId']}") == {"mission": mission}
-        least = {name: mission_body[name] for name in body()}
-        again = administration.put(f"/missions/{mission['missionId']}", {**least, "name": "Plain"})["mission"]
+        required_fields = {name: mission_body[name] for name in body()}
+        # An update without a field keeps its value.
+        again = administration.put(f"/missions/{mission['missionId']}", {**required_fields, "name": "Plain"})["mission"]
         assert again == {**mission, "name": "Plain", "updatedAt": again["updatedAt"]}
         plain = create(shop, name="Plain")
         assert (plain["active"], plain["tags"], plain["code"], plain["pointsAccrual"]) == (True, [], None, None)
@@ -144,7 +146,7 @@ class TestRecords:
         problem = shop.administration.post("/missions", body(ledgerAccountId=account, **expiring), expect=400)
         assert [error["pointer"] for error in problem["errors"]] == ["/manualExpiration"]
 
-    def test_missing_required_fields_are_named(self, shop):
+    def test_all_missing_required_fields_are_reported(self, shop):
         problem = shop.administration.post("/missions", {}, expect=400)
         assert {error["pointer"] for error in problem["errors"]} == {
             "/name",
@@ -153,23 +155,23 @@ class TestRecords:
             "/goalCount",
         }
 
-    def test_a_fault_inside_a_matcher_has_its_place(self, shop):
+    def test_a_fault_of_a_matcher_is_reported_with_its_pointer(self, shop):
         wrong = {"operator": "AND", "conditions": [{"field": "colour", "operator": "equals", "value": "red"}]}
         mission_body = body(eventType=ORDER_CREATED, inlineMatcher=wrong)
         problem = shop.administration.post("/missions", mission_body, expect=400)
         assert [error["pointer"] for error in problem["errors"]] == ["/inlineMatcher/conditions/0/field"]
 
-    def test_unknown_references_are_404(self, shop, other_organization):
+    def test_a_mission_with_an_unknown_reference_is_refused_with_404(self, shop, other_organization):
         foreign = create(Shop(other_organization))
-        badges = {"operator": "AND", "conditions": [{"badgeKey": NOBODY, "operator": ">", "value": 0}]}
+        badges = {"operator": "AND", "conditions": [{"badgeKey": UNKNOWN_KEY, "operator": ">", "value": 0}]}
         for fields, slug in (
             ({"eventType": "cup-returned"}, "unknown-event-type"),
             ({"loyaltyProgramId": 10**9}, "unknown-loyalty-program"),
             ({"campaignId": 10**9}, "unknown-campaign"),
             ({"audienceId": 10**9}, "unknown-audience"),
             ({"matcherId": 10**9, "eventType": PAYMENT}, "unknown-matcher"),
-            ({"badgeKey": NOBODY}, "unknown-badge"),
-            ({"couponBookKey": NOBODY}, "unknown-coupon-book"),
+            ({"badgeKey": UNKNOWN_KEY}, "unknown-badge"),
+            ({"couponBookKey": UNKNOWN_KEY}, "unknown-coupon-book"),
             ({"badgeMatcher": badges, "eventType": "badge-assigned"}, "unknown-badge"),
             ({"ledgerId": 10**9, "pointsAccrual": 1}, "unknown-ledger"),
             ({"ledgerAccountId": 10**9, "pointsAccrual": 1}, "unknown-ledger-account"),
@@ -194,7 +196,7 @@ class TestRecords:
 
 
 class TestRequests:
-    def test_an_amount_achieves_as_often_as_it_covers(self, shop, ana):
+    def test_an_amount_can_achieve_a_mission_several_times(self, shop, ana):
         mission = create(shop, goalCount=3, pointsAccrual=10, eventType="member-created")
         at = "2026-03-02T08:15:00Z"
         response = advance(
@@ -221,9 +223,9 @@ class TestRequests:
         [transaction] = shop.rows("ledger_transactions", "amount, description, external_id, tags, external_event_date")
         assert transaction[:4] == (20, "From the card", "card-1", ["stamps"])
         assert transaction.external_event_date == datetime(2026, 3, 2, 8, 15, tzinfo=UTC)
-        [recorded] = reported(shop, ana)
-        assert recorded["reason"] == "A mission was advanced by request."
-        assert shop.integration.get(f"/events/{recorded['loyaltyEventKey']}")["result"]["missions"] == []
+        [mission_event] = reported(shop, ana)
+        assert mission_event["reason"] == "A mission was advanced by request."
+        assert shop.integration.get(f"/events/{mission_event['loyaltyEventKey']}")["result"]["missions"] == []
 
     def test_a_repeated_key_returns_the_same_balance_and_another_request_is_refused(self, shop, ana):
         mission = create(shop, goalCount=2, pointsAccrual=10)
@@ -247,7 +249,7 @@ class TestRequests:
             path = f"/members/{member_id_of(shop, ana)}/missions/{mission['missionId']}/progress"
             shop.administration.post(path, {"amount": amount}, expect=400)
 
-    def test_an_amount_beyond_the_limits_is_not_counted(self, shop, ana):
+    def test_an_amount_counts_only_up_to_the_limits_of_the_mission(self, shop, ana):
         mission = create(shop, goalCount=2, maxRepetitions=5, repetitionPeriod="daily", periodLimit=2)
         day = "2026-03-02T08:00:00Z"
         balance = advance(shop, ana, mission["missionId"], 99, externalEventDate=day)["balance"]
@@ -268,7 +270,8 @@ class TestRequests:
             {"audienceId": None},
         ],
     )
-    def test_a_mission_that_is_closed_is_not_advanced(self, shop, ana, fields):
+    def test_a_closed_mission_cannot_be_advanced(self, shop, ana, fields):
+        # An audience without members.
         if "audienceId" in fields:
             fields = {
                 "audienceId": shop.administration.post("/audiences", {"matcherType": "null-matcher"})["audience"][
@@ -280,7 +283,9 @@ class TestRequests:
         assert advance(shop, ana, mission["missionId"], 0)["balance"]["currentCounterCount"] == 0
         assert times_and_count(shop, ana, mission) == (0, 0)
 
-    def test_unknown_members_and_missions_are_404(self, shop, ana, other_organization):
+    def test_progress_of_unknown_members_or_in_unknown_missions_is_refused_with_404(
+        self, shop, ana, other_organization
+    ):
         foreign = Shop(other_organization)
         mission, other = create(shop), create(foreign)
         member_id = member_id_of(shop, ana)
@@ -296,10 +301,10 @@ class TestRequests:
 class TestEffects:
     def test_an_effect_advances_a_mission(self, shop, ana):
         mission = create(shop, goalCount=3, pointsAccrual=10, eventType="member-created")
-        advancing = effect(
+        advance_effect = effect(
             "advance-mission", missionKey=mission["missionKey"].upper(), amount=("=", "order.total / 2.0")
         )
-        shop.campaign(running(advancing), eventType=ORDER_CREATED)
+        shop.campaign(running(advance_effect), eventType=ORDER_CREATED)
         result = shop.track_one(order(ana, 9))
         assert [(outcome["effectId"], outcome["status"]) for outcome in result["effects"]] == [
             ("advance-mission", "executed")
@@ -310,7 +315,7 @@ class TestEffects:
         shop.integration.post(path, {}, expect=200)
         assert (times_and_count(shop, ana, mission), shop.balance(ana)) == ((0, 0), 0)
 
-    def test_an_effect_counts_one_unless_it_says_more(self, shop, ana):
+    def test_an_effect_without_an_amount_counts_one(self, shop, ana):
         mission = create(shop, eventType="member-created")
         shop.campaign(running(effect("advance-mission", missionKey=mission["missionKey"])), eventType=GENERIC)
         shop.track_one(event(ana))
@@ -324,30 +329,32 @@ class TestEffects:
             ({}, 0.5, "zero-amount", "amount is 0.5: a mission advances by at least 1."),
         ],
     )
-    def test_an_effect_is_skipped_where_the_mission_forbids_it(self, shop, ana, fields, amount, problem, detail):
+    def test_an_effect_that_cannot_advance_the_mission_is_skipped(self, shop, ana, fields, amount, problem, detail):
         mission = create(shop, eventType="member-created", **fields)
-        once = effect("advance-mission", missionKey=mission["missionKey"], amount=amount)
-        shop.campaign(running(once), eventType=GENERIC)
+        advance_effect = effect("advance-mission", missionKey=mission["missionKey"], amount=amount)
+        shop.campaign(running(advance_effect), eventType=GENERIC)
+        # The first event uses the only repetition, if there is one; the outcome is that of the second event.
         for _ in range(2):
             [outcome] = shop.track_one(event(ana))["effects"]
         assert (outcome["status"], outcome["error"]["type"]) == ("skipped", f"/problems/{problem}")
         assert detail in outcome["error"]["detail"]
 
     def test_an_amount_of_26_digits_is_counted_up_to_the_maximum(self, shop, ana):
-        most = {"goalCount": 1_000_000_000, "maxRepetitions": 9_007_199_254_740_991}
-        mission = create(shop, eventType="member-created", **most)
-        advancing = effect("advance-mission", missionKey=mission["missionKey"], amount=10**25)
-        shop.campaign(running(advancing), eventType=GENERIC)
+        max_values = {"goalCount": 1_000_000_000, "maxRepetitions": 2**53 - 1}
+        mission = create(shop, eventType="member-created", **max_values)
+        advance_effect = effect("advance-mission", missionKey=mission["missionKey"], amount=10**25)
+        shop.campaign(running(advance_effect), eventType=GENERIC)
         statuses = [shop.track_one(event(ana))["effects"][0]["status"] for _ in range(2)]
         assert statuses == ["executed", "skipped"]
+        # No mission is achieved more often than 9,000,000,000 times.
         assert times_and_count(shop, ana, mission) == (9_000_000_000, 1_000_000_000)
 
     def test_an_unknown_mission_is_refused_when_the_action_is_saved(self, shop, ana):
         campaign = shop.campaign(eventType=GENERIC)
         path = f"/campaigns/{campaign['campaignId']}/actions"
-        unknown = running(effect("advance-mission", missionKey=NOBODY))
+        unknown = running(effect("advance-mission", missionKey=UNKNOWN_KEY))
         assert shop.administration.post(path, unknown, expect=404)["type"] == "/problems/unknown-mission"
-        computed = running(effect("advance-mission", missionKey=("=", f"'{NOBODY}'")))
+        computed = running(effect("advance-mission", missionKey=("=", f"'{UNKNOWN_KEY}'")))
         shop.administration.post(path, computed)
         [outcome] = shop.track_one(event(ana))["effects"]
         assert (outcome["status"], outcome["error"]["type"]) == ("failed", "/problems/unknown-mission")

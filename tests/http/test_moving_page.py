@@ -1,4 +1,4 @@
-"""The files of docs/moving.md: imported one after the other, they lead to the responses on the page."""
+"""The files of docs/moving.md: after their imports, the API returns the responses on the page."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ FILES = re.compile(r"^```csv ([a-z-]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 @pytest.fixture
 def section():
+    """The section of the page about a move that keeps the status of members."""
     _, rest = (DOCS / "moving.md").read_text().split("\n## A move that keeps status\n")
     return rest.partition("\n## ")[0]
 
 
-def test_a_move_keeps_status_as_the_page_says(organization, section):
+def test_the_files_of_the_page_lead_to_the_responses_on_the_page(organization, section):
     shop = Shop(organization)
     TierSchedule.new(shop, {"basis": "earned"}, Silver=500, Gold=1000)
     mission = create(shop, name="Ten coffees", goalCount=10, pointsAccrual=50)
@@ -33,6 +34,8 @@ def test_a_move_keeps_status_as_the_page_says(organization, section):
     for exchange in exchanges(section):
         response = shop.integration.get(exchange.path.removeprefix("/v2"))
         compare(exchange.answer, response, {}, exchange.path)
+    assert (times_and_count(shop, "ana", mission), shop.balance("ana")) == ((2, 7), 300)
+    # The tenth coffee achieves the mission and pays 50 points.
     shop.track(event("ana"), event("ana"), event("ana"))
-    assert (times_and_count(shop, "ana", mission), shop.balance("ana")) == ((3, 10), 350)
+    assert (times_and_count(shop, "ana", mission), shop.balance("ana")) == ((3, 10), 300 + 50)
     shop.check_ledger()

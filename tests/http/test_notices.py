@@ -1,4 +1,4 @@
-"""What is queued for triggers while the API is used."""
+"""The messages that are queued for triggers while the API is used."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def shop(organization):
     return Shop(organization)
 
 
-def types(administration, trigger):
+def message_types(administration, trigger):
     """The types of all messages that are queued for the trigger, oldest first."""
     return [delivery["type"] for delivery in deliveries(administration, trigger)]
 
@@ -50,16 +50,16 @@ def test_an_event_is_reported_with_its_result(shop, administration):
     assert data["loyaltyMemberId"] == member["loyaltyMemberId"]
     [stored_event] = [record for record in shop.events(member["loyaltyMemberId"]) if record["eventType"] == GENERIC]
     assert {**data["event"], "actor": "operator", "userId": None} == stored_event
-    [only] = deliveries(administration, update_trigger)
-    assert only["payload"]["data"]["event"]["eventType"] == "member-updated"
-    assert only["payload"]["data"]["payload"] == {"changedFields": ["memberType"]}
+    [update_message] = deliveries(administration, update_trigger)
+    assert update_message["payload"]["data"]["event"]["eventType"] == "member-updated"
+    assert update_message["payload"]["data"]["payload"] == {"changedFields": ["memberType"]}
 
 
 def test_a_new_delivery_is_listed_as_pending(shop, administration):
     trigger = add_trigger(administration)
     shop.track_one(event(shop.member()))
     delivery = deliveries(administration, trigger)[-1]
-    waits = {
+    expected_fields = {
         "organizationId": shop.organization.id,
         "triggerId": trigger["triggerId"],
         "status": "pending",
@@ -70,7 +70,7 @@ def test_a_new_delivery_is_listed_as_pending(shop, administration):
         "deliveredAt": None,
         "updatedAt": delivery["createdAt"],
     }
-    assert {name: delivery[name] for name in waits} == waits
+    assert {name: delivery[name] for name in expected_fields} == expected_fields
     assert delivery["payload"]["timestamp"] == delivery["createdAt"]
     assert delivery["nextAttemptAt"] is not None
 
@@ -80,53 +80,53 @@ def test_a_failed_event_is_reported_and_an_event_that_was_not_stored_is_not(shop
     member = shop.member()
     assert shop.expect_refusal(order(member, None, "confirmed", "nowhere")) == "/problems/unknown-order"
     shop.expect_refusal(event("nobody"))
-    [messages] = deliveries(administration, trigger)
-    assert messages["payload"]["data"]["result"]["status"] == "failed"
-    assert messages["payload"]["data"]["event"]["lastError"]["type"] == "/problems/unknown-order"
+    [message] = deliveries(administration, trigger)
+    assert message["payload"]["data"]["result"]["status"] == "failed"
+    assert message["payload"]["data"]["event"]["lastError"]["type"] == "/problems/unknown-order"
 
 
 @pytest.mark.parametrize("mode", ["dryRun", "captureOnly"])
 def test_dry_runs_and_captured_events_are_not_reported(shop, administration, mode):
-    events, orders = add_trigger(administration), add_trigger(administration, "EntityChangeWebhook")
+    event_trigger, order_trigger = add_trigger(administration), add_trigger(administration, "EntityChangeWebhook")
     shop.campaign(running(effect("notify", name="cake")))
     member = shop.member()
-    before = len(types(administration, events)), len(types(administration, orders))
+    before = len(message_types(administration, event_trigger)), len(message_types(administration, order_trigger))
     shop.track(order(member), event(member), executionMode=mode)
-    after = len(types(administration, events)), len(types(administration, orders))
+    after = len(message_types(administration, event_trigger)), len(message_types(administration, order_trigger))
     # With captureOnly the order is stored and reported.
     assert after == (before[0], before[1] + (mode == "captureOnly"))
 
 
-def test_the_same_event_again_is_reported_once(shop, administration):
+def test_a_repeated_event_is_reported_once(shop, administration):
     trigger, one = add_trigger(administration, eventTypes=[GENERIC]), event(shop.member())
     assert shop.track(one, one) == shop.track(one) * 2
-    assert types(administration, trigger) == ["event.evaluated"]
+    assert message_types(administration, trigger) == ["event.evaluated"]
 
 
 def test_a_campaign_notifies_with_computed_data(shop, administration):
+    # The event types of a trigger do not restrict notifications.
     trigger = add_trigger(administration, eventTypes=["member-tier-set"])
     data = ("=", '{"table": event.payload.table, "total": order.total, "when": event.externalEventDate}')
     shop.campaign(running(effect("notify", name="cake", data=data), effect("notify", name=("=", "'bare'"))))
     member = shop.organization.member()
-    external = {"table": 4}
     one = order(member["loyaltyMemberId"], "12.50", externalEventDate="2026-03-01T10:00:00Z")
-    one["payload"] |= external
+    one["payload"]["table"] = 4
     result = shop.track_one(one)
     assert [outcome["status"] for outcome in result["effects"]] == ["executed", "executed"]
     messages = deliveries(administration, trigger)
-    rest = {
+    event_fields = {
         "eventType": one["eventType"],
         "loyaltyEventKey": result["loyaltyEventKey"],
         "memberId": member["memberId"],
         "loyaltyMemberId": member["loyaltyMemberId"],
     }
     cake = {"table": 4, "total": 12.5, "when": "2026-03-01T10:00:00Z"}
-    of_this = [
+    order_messages = [
         delivery for delivery in messages if delivery["payload"]["data"]["loyaltyEventKey"] == result["loyaltyEventKey"]
     ]
-    assert [delivery["payload"]["data"] for delivery in of_this] == [
-        {"name": "cake", "data": cake, **rest},
-        {"name": "bare", "data": {}, **rest},
+    assert [delivery["payload"]["data"] for delivery in order_messages] == [
+        {"name": "cake", "data": cake, **event_fields},
+        {"name": "bare", "data": {}, **event_fields},
     ]
     assert {delivery["type"] for delivery in messages} == {"campaign.notification"}
     [with_data] = [param for param in result["effects"][0]["params"] if param["id"] == "data"]
@@ -148,16 +148,16 @@ def test_data_that_is_not_an_object_is_refused(shop, data):
     shop.administration.post(f"/campaigns/{campaign['campaignId']}/actions", body, expect=400)
 
 
-def test_data_above_the_maximum_size_fails_the_effect(shop, administration):
+def test_a_notification_with_too_much_data_fails(shop, administration):
     trigger = add_trigger(administration, eventTypes=["member-tier-set"])
     shop.campaign(running(effect("notify", name="cake", data=("=", '{"all": event.payload}'))), eventType=GENERIC)
     member = shop.member()
     [outcome] = shop.track_one(event(member, payload={"list": [0] * 1000}))["effects"]
     assert (outcome["status"], outcome["error"]["type"]) == ("failed", "/problems/effect-parameter")
-    assert types(administration, trigger) == []
+    assert message_types(administration, trigger) == []
 
 
-def test_a_cancellation_is_reported_as_such_and_takes_nothing_back(shop, administration):
+def test_a_cancellation_is_reported_and_revokes_no_earlier_message(shop, administration):
     trigger = add_trigger(administration, eventTypes=[GENERIC])
     shop.campaign(running(effect("notify", name="cake")), eventType=GENERIC)
     result = shop.track_one(event(shop.member()))
@@ -169,15 +169,15 @@ def test_a_cancellation_is_reported_as_such_and_takes_nothing_back(shop, adminis
         "event.cancelled",
         "event.evaluated",
     ]
-    cancelled = next(delivery for delivery in messages if delivery["type"] == "event.cancelled")["payload"]["data"]
-    evaluated = next(delivery for delivery in messages if delivery["type"] == "event.evaluated")["payload"]["data"]
-    assert cancelled["event"]["revertedLoyaltyEventId"] == evaluated["event"]["loyaltyEventId"]
-    assert cancelled["event"]["description"] == "Typed in twice"
+    cancelled_data = next(delivery for delivery in messages if delivery["type"] == "event.cancelled")["payload"]["data"]
+    evaluated_data = next(delivery for delivery in messages if delivery["type"] == "event.evaluated")["payload"]["data"]
+    assert cancelled_data["event"]["revertedLoyaltyEventId"] == evaluated_data["event"]["loyaltyEventId"]
+    assert cancelled_data["event"]["description"] == "Typed in twice"
 
 
 def test_created_and_updated_records_are_reported(shop, administration):
     unfiltered_trigger = add_trigger(administration, "EntityChangeWebhook")
-    orders = add_trigger(administration, "EntityChangeWebhook", entities=["purchase-order"])
+    order_trigger = add_trigger(administration, "EntityChangeWebhook", entities=["purchase-order"])
     member = shop.organization.member()
     updated_member = shop.administration.patch(f"/members/{member['memberId']}", {"memberType": "vip"})["loyalMember"]
     campaign = shop.campaign()
@@ -198,6 +198,7 @@ def test_created_and_updated_records_are_reported(shop, administration):
     ]
     records = [delivery["payload"]["data"].pop("record") for delivery in messages]
     assert records[:4] == [member, updated_member, campaign, renamed_campaign]
+    # The order is listed with its later status.
     assert records[5:] == listed
     assert records[4]["status"] == "created"
     assert records[4]["items"] == listed[0]["items"]
@@ -205,10 +206,10 @@ def test_created_and_updated_records_are_reported(shop, administration):
         {"entity": "member", "action": "created"},
         {"entity": "member", "action": "updated"},
     ]
-    assert types(administration, orders) == ["purchase-order.created", "purchase-order.updated"]
+    assert message_types(administration, order_trigger) == ["purchase-order.created", "purchase-order.updated"]
 
 
-def test_actions_change_their_campaign(shop, administration):
+def test_changes_of_actions_are_reported_as_updates_of_their_campaign(shop, administration):
     campaign = shop.campaign()
     trigger = add_trigger(administration, "EntityChangeWebhook", entities=["campaign"])
     path = f"/campaigns/{campaign['campaignId']}/actions"
@@ -241,26 +242,26 @@ def test_coupon_books_are_reported_in_the_form_of_the_integration_interface(shop
         assert faults(document, schema, delivery["payload"]) == []
 
 
-def test_results_of_asynchronous_tracking_are_reported_once_evaluated(shop, administration):
-    results = add_trigger(administration, "AsyncTrackWebhook", eventTypes=[GENERIC])
+def test_results_of_asynchronous_tracking_are_reported_after_the_evaluation(shop, administration):
+    async_trigger = add_trigger(administration, "AsyncTrackWebhook", eventTypes=[GENERIC])
     unfiltered_trigger = add_trigger(administration, eventTypes=[GENERIC])
     member = shop.organization.member()
     [receipt] = send(shop, event(member["loyaltyMemberId"]))
     send(shop, order(member["loyaltyMemberId"]))
-    assert types(administration, results) == types(administration, unfiltered_trigger) == []
+    assert message_types(administration, async_trigger) == message_types(administration, unfiltered_trigger) == []
     drain(shop)
-    [messages] = deliveries(administration, results)
+    [message] = deliveries(administration, async_trigger)
     response = shop.integration.get(f"/events/{receipt['loyaltyEventKey']}")
-    assert messages["payload"]["data"] == {
+    assert message["payload"]["data"] == {
         "eventType": GENERIC,
         "memberId": member["memberId"],
         "loyaltyMemberId": member["loyaltyMemberId"],
         "result": response["result"],
     }
-    [as_any_other] = deliveries(administration, unfiltered_trigger)
-    assert as_any_other["payload"]["data"]["event"] == response["event"]
+    [event_message] = deliveries(administration, unfiltered_trigger)
+    assert event_message["payload"]["data"]["event"] == response["event"]
     document, schema = documented_messages()["async-event.evaluated"]
-    assert faults(document, schema, messages["payload"]) == []
+    assert faults(document, schema, message["payload"]) == []
 
 
 def test_orders_created_by_the_administration_are_reported(shop, administration):
@@ -268,9 +269,9 @@ def test_orders_created_by_the_administration_are_reported(shop, administration)
     member = shop.organization.member()
     body = {"externalId": "o-9", "type": "dine-in", "total": 5, "status": "confirmed"}
     purchase_order = administration.post(f"/members/{member['memberId']}/purchase-orders", body)["order"]
-    [messages] = deliveries(administration, trigger)
-    assert messages["type"] == "purchase-order.created"
-    assert messages["payload"]["data"]["record"] == purchase_order
+    [message] = deliveries(administration, trigger)
+    assert message["type"] == "purchase-order.created"
+    assert message["payload"]["data"]["record"] == purchase_order
 
 
 def test_an_inactive_trigger_gets_no_messages_until_it_is_active(shop, administration):
@@ -279,10 +280,10 @@ def test_an_inactive_trigger_gets_no_messages_until_it_is_active(shop, administr
     for active, count in ((False, 0), (True, 1)):
         administration.put(path, trigger_body(eventTypes=[GENERIC], active=active))
         shop.track_one(event(member))
-        assert len(types(administration, trigger)) == count
+        assert len(message_types(administration, trigger)) == count
 
 
-def test_every_message_has_the_form_that_the_document_gives_it(shop, administration):
+def test_every_message_satisfies_its_documented_schema(shop, administration):
     all_events, entities = add_trigger(administration), add_trigger(administration, "EntityChangeWebhook")
     shop.campaign(running(effect("notify", name="cake", data={"a": 1}), effect("mint-points", amount=3)))
     member = shop.organization.member()

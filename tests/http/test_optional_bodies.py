@@ -9,13 +9,13 @@ from tests.builders.badges import Badges
 from tests.builders.coupons import CouponBooks
 from tests.builders.tracking import Shop, event
 
-# Each field may be left out, but not all of them.
-NEEDS_SOMETHING = {"setUserPermissions", "simulate"}
+# Operations whose fields are all optional, but which need at least one.
+NEED_ANY_FIELD = {"setUserPermissions", "simulate"}
 METHODS = ("post", "put", "patch", "delete")
 
 
 def documented_bodies(surface):
-    """(operationId, whether the body is required, its schema with what it refers to)."""
+    """For each documented body: the operationId, whether the body is required, and its schema."""
     document = openapi.bundle(surface)
     for item in document["paths"].values():
         for method in METHODS:
@@ -28,14 +28,14 @@ def documented_bodies(surface):
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
-def test_a_body_is_required_where_a_field_of_it_is(surface):
+def test_a_body_is_required_if_one_of_its_fields_is_required(surface):
     for operation_id, is_required, schema in documented_bodies(surface):
         if schema.get("type") == "object" and not {"allOf", "oneOf", "anyOf"} & schema.keys():
-            assert is_required == (bool(schema.get("required")) or operation_id in NEEDS_SOMETHING), operation_id
+            assert is_required == (bool(schema.get("required")) or operation_id in NEED_ANY_FIELD), operation_id
 
 
 @pytest.mark.parametrize("body", [b"{}", b"x"])
-def test_a_body_is_refused_where_there_is_none(organization, body):
+def test_a_body_is_refused_by_operations_that_have_none(organization, body):
     key = Shop(organization).track_one(event(organization.member("ana")["loyaltyMemberId"]))["loyaltyEventKey"]
     for surface, method, path in (
         (organization.integration, "GET", "/members/ana"),

@@ -11,7 +11,7 @@ from tests.builders.queue import drain, send
 from tests.builders.statements import count
 from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running
 
-COUNT = mint(("=", "member.orderCount"))
+MINT_ORDER_COUNT = mint(("=", "member.orderCount"))
 
 
 @pytest.fixture
@@ -25,11 +25,12 @@ def member(shop):
 
 
 def on(day):
+    """The date of an event on a day of 2026, such as 03-01."""
     return {"externalEventDate": f"2026-{day}T12:00:00Z"}
 
 
 def history_on(shop, member, *days, type_=GENERIC):
-    """The number of earlier orders, and the day of the last one, that events of these days see."""
+    """For an event on each of these days: the number of earlier orders that it sees, and the day of the last one."""
     expression = "member.lastOrderAt == null ? 'none' : string(member.lastOrderAt).substring(5, 10)"
     campaign = shop.campaign(
         running(mint(("=", "member.orderCount"), description=("=", expression), qualifyingAmount=1)), eventType=type_
@@ -45,10 +46,11 @@ def history_on(shop, member, *days, type_=GENERIC):
     return histories
 
 
-def test_example_1_returned_orders_do_not_count_and_late_events_see_what_was_before_them(shop, member):
+def test_returned_orders_do_not_count_and_an_event_sees_only_orders_before_its_date(shop, member):
     for number, day in enumerate(("01-01", "02-01", "03-01")):
         shop.track_one(order(member, 10, external_id=f"o-{number}", **on(day)))
     shop.track_one(order(member, None, "confirmed", "o-0"))
+    # Without the first order, those of 1 February and 1 March count.
     shop.track_one(order(member, None, "returned", "o-0"))
     assert history_on(shop, member, "03-10", "02-15", "02-01", "01-15") == [
         (2, "03-01"),
@@ -70,7 +72,7 @@ def test_cancelled_and_rejected_orders_do_not_count(shop, member, way):
 
 
 @pytest.mark.parametrize(("months_ago", "applies"), [(14, True), (11, False), (None, True)])
-def test_example_2_the_first_purchase_in_a_year_is_rewarded(shop, member, months_ago, applies):
+def test_a_rule_can_reward_the_first_purchase_in_a_year(shop, member, months_ago, applies):
     rule = 'member.lastOrderAt == null || event.externalEventDate - member.lastOrderAt > duration("8760h")'
     shop.campaign(running(mint(100), rule=rule), eventType=ORDER_CREATED)
     if months_ago is not None:
@@ -82,8 +84,8 @@ def test_example_2_the_first_purchase_in_a_year_is_rewarded(shop, member, months
 
 
 def test_an_event_sees_earlier_orders_of_its_call_but_not_its_own_order(shop, member):
-    shop.campaign(running(COUNT), eventType=ORDER_CREATED)
-    shop.campaign(running(COUNT), eventType="member-purchase-order-confirmed")
+    shop.campaign(running(MINT_ORDER_COUNT), eventType=ORDER_CREATED)
+    shop.campaign(running(MINT_ORDER_COUNT), eventType="member-purchase-order-confirmed")
     results = shop.track(
         order(member, 1, external_id="a", **on("01-01")),
         order(member, 1, external_id="b", **on("02-01")),
@@ -92,18 +94,20 @@ def test_an_event_sees_earlier_orders_of_its_call_but_not_its_own_order(shop, me
         order(member, 1, external_id="c", **on("03-01")),
     )
     amounts = [effect["params"][0]["value"] for result in results for effect in result["effects"]]
+    # The creation of a, of b, the confirmation of a (which sees b), and the creation of c (which sees a).
     assert amounts == [0, 1, 1, 1]
     [dry] = shop.track(order(member, 1, **on("04-01")), executionMode="dryRun")
     assert dry["effects"][0]["params"][0]["value"] == 2
     body = {"loyaltyMemberId": member, "order": {"total": 10}}
     simulated = shop.integration.post("/simulations", body, expect=200)["simulation"]
     assert [account["available"] for account in simulated["earn"]["accounts"]] == [2]
+    # A person who is no member has no orders.
     guest = shop.integration.post("/simulations", {"as": {}, "order": {"total": 10}}, expect=200)["simulation"]
     assert guest["earn"]["accounts"] == []
     send(shop, order(member, 1, **on("05-01")))
     drain(shop)
-    # The points of the cancelled order were clawed back.
-    assert shop.balance(member) == 2 + 2
+    # 1 of the confirmation of a, 1 of c, and 2 of the last order; the point of the cancelled order b was clawed back.
+    assert shop.balance(member) == 1 + 1 + 2
 
 
 def test_expressions_of_missions_sponsors_and_coupon_books_see_the_history(shop, member):
@@ -124,14 +128,15 @@ def test_expressions_of_missions_sponsors_and_coupon_books_see_the_history(shop,
     assert [len(books) for books in listed] == [1, 0]
 
 
-def test_orders_are_read_only_if_an_expression_names_them_and_once_for_all_events(shop, member):
+def test_one_statement_reads_the_orders_of_a_call_only_if_an_expression_names_them(shop, member):
     def track(number):
         return count(shop.engine, lambda: shop.track(*(event(member) for _ in range(number))))
 
+    # A text is not a name.
     shop.campaign(running(mint(1), rule="'orderCount' != member.loyaltyMemberId"), eventType=GENERIC)
     track(1)
-    without = track(1)
+    count_without_history = track(1)
     shop.campaign(running(mint(1), rule="[member].exists(m, m.orderCount > 0)"), eventType=GENERIC)
     track(1)
-    assert track(1) == without + 1
+    assert track(1) == count_without_history + 1
     assert track(10) == track(20)

@@ -1,4 +1,4 @@
-"""Orders that are paid in part with points: captured by their events, earned on money, refunded by returns."""
+"""Orders that are paid in part with points: captures by their events, points on money, refunds by returns."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from tests.builders.tracking import ORDER_CREATED, key, order, running
 from tests.http.test_points_payments import POLICY, Till, till, type_of
 
 __all__ = ["till"]
+# A point for each unit of money.
 MONEY = mint(("=", "floor(order.moneyTotal)"))
 
 
-def tenders(payment: Any, money: Any = 25, amount: Any = 25) -> list[dict[str, Any]]:
-    """A tender with points and one of money."""
-    points = {"tender": "points", "amount": amount, "pointsPaymentKey": payment["pointsPaymentKey"]}
+def tenders(payment: Any, money: Any = 25, points_value: Any = 25) -> list[dict[str, Any]]:
+    """Two tenders of an order of 50 by default: points, which are worth 1 for 100, and money by card."""
+    points = {"tender": "points", "amount": points_value, "pointsPaymentKey": payment["pointsPaymentKey"]}
     return [points, {"tender": "card", "amount": money, "reference": "visa-1"}]
 
 
@@ -33,12 +34,13 @@ def funded_till(till):
 
 
 def buy(till: Till, payments: Any, total: Any = 50, external_id: str = "1718", **more: Any) -> Any:
+    """Track an order of the till's member; return the result."""
     payload = {} if payments is None else {"payments": payments}
     return till.shop.track_one(order(till.member, str(total), external_id=external_id, **payload), **more)
 
 
-def bring_back(till: Till, total: Any, external_id: str = "1718") -> Any:
-    """Return a part of the order, which is confirmed by then."""
+def return_partially(till: Till, total: Any, external_id: str = "1718") -> Any:
+    """Confirm the order and return a part of it; return the result."""
     till.shop.track(order(till.member, None, "confirmed", external_id))
     return till.shop.track_one(order(till.member, str(total), "partially-returned", external_id))
 
@@ -49,18 +51,20 @@ def refusal(till: Till, *args: Any, **more: Any) -> str:
 
 
 def refunds(result: Any) -> list[tuple[Any, Any, Any]]:
+    """The tender, the refunded amount of money, and the refunded points of each refund."""
     return [(refund["tender"], refund["amount"], refund["points"]) for refund in result["refunds"]]
 
 
 def stored_payments(till: Till, external_id: str = "1718") -> Any:
+    """The payments of a stored order, or None."""
     record = till.shop.integration.get(f"/members/{till.member}")["loyaltyMember"]
     orders = till.shop.administration.get(f"/members/{record['memberId']}/purchase-orders")["results"]
     [one] = [purchase for purchase in orders if purchase["externalId"] == external_id]
     return one.get("payments")
 
 
-def complete(payments: Any, refunded: Any = 0) -> Any:
-    """Payments as the order has them."""
+def with_all_fields(payments: Any, refunded: Any = 0) -> Any:
+    """Payments with all fields of a stored order."""
     return [{"pointsPaymentKey": None, "reference": None, **tender, "refundedAmount": refunded} for tender in payments]
 
 
@@ -75,7 +79,7 @@ def test_the_order_captures_its_payment(funded_till):
         25,
         "1718",
     )
-    assert stored_payments(funded_till) == complete(tenders(payment))
+    assert stored_payments(funded_till) == with_all_fields(tenders(payment))
     assert funded_till.balance == 500
     funded_till.shop.check_ledger()
 
@@ -83,38 +87,45 @@ def test_the_order_captures_its_payment(funded_till):
 def test_an_order_without_payments_has_no_refunds(funded_till):
     assert "refunds" not in buy(funded_till, None)
     assert stored_payments(funded_till) is None
-    assert "refunds" not in bring_back(funded_till, 10)
+    assert "refunds" not in return_partially(funded_till, 10)
 
 
-def test_example_4_returns_refund_each_tender(funded_till):
+def test_a_partial_return_refunds_each_tender_in_proportion(funded_till):
     payment = funded_till.pay(points=2500)
     buy(funded_till, tenders(payment))
-    assert refunds(bring_back(funded_till, 20)) == [("points", 10, 1000), ("card", 10, None)]
-    assert refunds(bring_back(funded_till, 5)) == [("points", Decimal("2.5"), 250), ("card", Decimal("2.5"), None)]
+    assert refunds(return_partially(funded_till, 20)) == [("points", 10, 1000), ("card", 10, None)]
+    assert refunds(return_partially(funded_till, 5)) == [
+        ("points", Decimal("2.5"), 250),
+        ("card", Decimal("2.5"), None),
+    ]
     assert [tender["refundedAmount"] for tender in stored_payments(funded_till)] == [Decimal("12.5"), Decimal("12.5")]
     assert funded_till.balance == 1750
-    assert refunds(bring_back(funded_till, 25)) == [("points", Decimal("12.5"), 1250), ("card", Decimal("12.5"), None)]
+    assert refunds(return_partially(funded_till, 25)) == [
+        ("points", Decimal("12.5"), 1250),
+        ("card", Decimal("12.5"), None),
+    ]
     assert funded_till.read(payment)["status"] == "refunded"
     assert funded_till.balance == 3000
     funded_till.shop.check_ledger()
 
 
-def test_example_5_three_returns_of_a_third(funded_till):
+def test_rounded_refunds_of_partial_returns_add_up_to_the_payments(funded_till):
     payment = funded_till.pay(points=1000, orderTotal=33.33)
-    buy(funded_till, tenders(payment, 23.33, 10), 33.33)
-    results = [refunds(bring_back(funded_till, 11.11)) for _ in range(3)]
+    buy(funded_till, tenders(payment, money=23.33, points_value=10), 33.33)
+    results = [refunds(return_partially(funded_till, 11.11)) for _ in range(3)]
     assert [result[0][2] for result in results] == [333, 333, 334]
     assert [result[1][1] for result in results] == [Decimal("7.78"), Decimal("7.78"), Decimal("7.77")]
     assert funded_till.balance == 3000
     funded_till.shop.check_ledger()
 
 
-def test_example_6_a_campaign_earns_on_money_only(funded_till):
+def test_a_campaign_can_mint_points_only_for_the_money_of_an_order(funded_till):
     funded_till.shop.campaign(running(MONEY), eventType=ORDER_CREATED)
     payment = funded_till.pay(points=2500)
     buy(funded_till, tenders(payment))
     assert funded_till.balance == 500 + 25
-    bring_back(funded_till, 25)
+    return_partially(funded_till, 25)
+    # Half of the order: 13 of the 25 points are clawed back, 1,250 are refunded.
     assert funded_till.balance == 500 + 12 + 1250
     funded_till.shop.check_ledger()
 
@@ -125,20 +136,21 @@ def test_campaigns_see_how_an_order_is_paid(funded_till):
         eventType=ORDER_CREATED,
     )
     buy(funded_till, tenders(funded_till.pay(points=2500)))
-    assert funded_till.balance == 525
+    assert funded_till.balance == 500 + 25
+    # The rule is false for an order without payments.
     buy(funded_till, None, external_id="1719")
-    assert funded_till.balance == 525
+    assert funded_till.balance == 500 + 25
 
 
 def test_an_order_without_payments_counts_as_paid_with_money(funded_till):
     funded_till.shop.campaign(running(MONEY), eventType=ORDER_CREATED)
     buy(funded_till, None)
-    assert funded_till.balance == 3050
+    assert funded_till.balance == 3000 + 50
 
 
-def test_a_tender_below_the_value_captures_that_part(funded_till):
+def test_a_tender_below_the_value_of_the_payment_captures_a_part_of_it(funded_till):
     payment = funded_till.pay(points=2500)
-    buy(funded_till, tenders(payment, 40, 10))
+    buy(funded_till, tenders(payment, money=40, points_value=10))
     after = funded_till.read(payment)
     assert (after["points"], after["value"], funded_till.balance) == (1000, 10, 2000)
 
@@ -147,10 +159,11 @@ def test_a_tender_below_the_value_captures_that_part(funded_till):
 def test_payments_that_do_not_fit_the_order_are_refused(funded_till, total):
     payment = funded_till.pay(points=2500)
     assert refusal(funded_till, funded_till.member, 49, payments=tenders(payment)) == "invalid-request"
-    above = tenders(payment, total - 26, 26)
+    # The payment on hold is worth only 25.
+    above = tenders(payment, money=total - 26, points_value=26)
     assert refusal(funded_till, funded_till.member, total, payments=above) == "invalid-request"
-    keyless = [{"tender": "points", "amount": total}]
-    assert refusal(funded_till, funded_till.member, total, payments=keyless) == "invalid-request"
+    without_key = [{"tender": "points", "amount": total}]
+    assert refusal(funded_till, funded_till.member, total, payments=without_key) == "invalid-request"
     assert funded_till.read(payment)["status"] == "held"
     assert funded_till.shop.rows("purchase_orders") == []
 
@@ -159,29 +172,33 @@ def test_an_order_whose_payment_is_not_held_is_not_stored(funded_till):
     payment = funded_till.pay(points=2500)
     funded_till.act(payment, "capture")
     assert refusal(funded_till, funded_till.member, 50, payments=tenders(payment)) == "payment-not-held"
-    late = funded_till.pay(points=500)
+    ended_payment = funded_till.pay(points=500)
+    # The hold has ended.
     funded_till.clock.wait(hours=2)
-    assert refusal(funded_till, funded_till.member, 5, payments=tenders(late, 0, 5)) == "payment-not-held"
+    assert (
+        refusal(funded_till, funded_till.member, 5, payments=tenders(ended_payment, money=0, points_value=5))
+        == "payment-not-held"
+    )
     assert funded_till.shop.rows("purchase_orders") == []
     other = funded_till.shop.member()
-    assert refusal(funded_till, other, 5, payments=tenders(late, 0, 5)) == "not-found"
+    assert refusal(funded_till, other, 5, payments=tenders(ended_payment, money=0, points_value=5)) == "not-found"
 
 
-def test_of_several_payments_all_or_none_are_captured(funded_till):
+def test_either_all_payments_of_an_order_are_captured_or_none(funded_till):
     first, second = funded_till.pay(points=1000), funded_till.pay(points=1000)
     funded_till.act(second, "release")
-    both = [*tenders(first, 30, 10)[:1], *tenders(second, 30, 10)]
-    assert refusal(funded_till, funded_till.member, 50, payments=both) == "payment-not-held"
+    two_payments = [*tenders(first, money=30, points_value=10)[:1], *tenders(second, money=30, points_value=10)]
+    assert refusal(funded_till, funded_till.member, 50, payments=two_payments) == "payment-not-held"
     assert funded_till.read(first)["status"] == "held"
     assert funded_till.balance == 2000
     third = funded_till.pay(points=1000)
-    both = [*tenders(first, 30, 10)[:1], *tenders(third, 30, 10)]
-    assert buy(funded_till, both)["status"] == "success"
+    two_payments = [*tenders(first, money=30, points_value=10)[:1], *tenders(third, money=30, points_value=10)]
+    assert buy(funded_till, two_payments)["status"] == "success"
     assert [funded_till.read(payment)["status"] for payment in (first, third)] == ["captured", "captured"]
     funded_till.shop.check_ledger()
 
 
-def test_a_payment_pays_one_order(funded_till):
+def test_a_payment_can_pay_only_one_order(funded_till):
     payment = funded_till.pay(points=2500)
     orders = [order(funded_till.member, 50, external_id=number, payments=tenders(payment)) for number in ("1", "2")]
     results = funded_till.shop.track(*orders)
@@ -199,7 +216,7 @@ def test_points_do_not_pay_an_order_in_another_currency(funded_till):
 
 
 @pytest.mark.parametrize("status", ["cancelled", "rejected"])
-def test_an_order_that_is_undone_refunds_all(funded_till, status):
+def test_a_cancelled_or_rejected_order_refunds_all_tenders(funded_till, status):
     payment = funded_till.pay(points=2500)
     buy(funded_till, tenders(payment))
     result = funded_till.shop.track_one(order(funded_till.member, None, status, "1718"))
@@ -209,7 +226,7 @@ def test_an_order_that_is_undone_refunds_all(funded_till, status):
     funded_till.shop.check_ledger()
 
 
-def test_a_full_return_refunds_what_is_left(funded_till):
+def test_a_full_return_refunds_the_amounts_that_were_not_refunded(funded_till):
     payment = funded_till.pay(points=2500)
     buy(funded_till, tenders(payment))
     funded_till.shop.track_one(order(funded_till.member, None, "confirmed", "1718"))
@@ -220,7 +237,7 @@ def test_a_full_return_refunds_what_is_left(funded_till):
     funded_till.shop.check_ledger()
 
 
-def test_cancelling_the_event_of_the_order_refunds_all(funded_till):
+def test_the_cancellation_of_the_event_of_an_order_refunds_all_tenders(funded_till):
     funded_till.shop.campaign(running(MONEY), eventType=ORDER_CREATED)
     payment = funded_till.pay(points=2500)
     result = buy(funded_till, tenders(payment))
@@ -248,7 +265,10 @@ def test_an_authorized_order_captures_nothing_until_its_confirmation(funded_till
     confirmation = order(funded_till.member, None, "confirmed", "1718", payments=tenders(payment))
     assert funded_till.shop.track_one(confirmation)["status"] == "success"
     assert funded_till.read(payment)["status"] == "captured"
-    assert refunds(bring_back(funded_till, 25)) == [("points", Decimal("12.5"), 1250), ("card", Decimal("12.5"), None)]
+    assert refunds(return_partially(funded_till, 25)) == [
+        ("points", Decimal("12.5"), 1250),
+        ("card", Decimal("12.5"), None),
+    ]
     funded_till.shop.check_ledger()
 
 
@@ -261,12 +281,12 @@ def test_an_authorized_order_that_is_cancelled_releases_its_payment(funded_till)
     assert funded_till.balance == 3000
 
 
-def test_a_confirmation_can_say_how_the_order_is_paid(funded_till):
+def test_a_confirmation_can_contain_the_payments_of_the_order(funded_till):
     payment = funded_till.pay(points=2500)
     buy(funded_till, None)
     confirmed = order(funded_till.member, None, "confirmed", "1718", payments=tenders(payment))
     assert funded_till.shop.track_one(confirmed)["status"] == "success"
-    assert stored_payments(funded_till) == complete(tenders(payment))
+    assert stored_payments(funded_till) == with_all_fields(tenders(payment))
     assert funded_till.read(payment)["status"] == "captured"
 
 
@@ -275,12 +295,12 @@ def test_a_confirmation_may_repeat_the_payments_and_not_change_them(funded_till)
     buy(funded_till, tenders(payment))
     other = [{"tender": "card", "amount": 50}]
     assert refusal(funded_till, funded_till.member, None, "confirmed", "1718", payments=other) == "invalid-request"
-    same = order(funded_till.member, None, "confirmed", "1718", payments=tenders(payment))
-    assert funded_till.shop.track_one(same)["status"] == "success"
+    confirmation = order(funded_till.member, None, "confirmed", "1718", payments=tenders(payment))
+    assert funded_till.shop.track_one(confirmation)["status"] == "success"
     assert funded_till.balance == 500
 
 
-def test_the_payment_of_an_event_that_is_only_captured_is_held_until_its_evaluation(funded_till):
+def test_the_payment_of_a_captured_event_stays_on_hold_until_the_event_is_evaluated(funded_till):
     payment = funded_till.pay(points=2500)
     result = buy(funded_till, tenders(payment), executionMode="captureOnly")
     assert funded_till.read(payment)["status"] == "held"
@@ -298,15 +318,15 @@ def test_a_repeated_event_pays_once(funded_till):
     assert funded_till.balance == 500
 
 
-def test_refunds_of_points_are_there_for_what_is_clawed_back(funded_till):
+def test_refunded_points_can_be_clawed_back(funded_till):
     funded_till.shop.campaign(running(MONEY), eventType=ORDER_CREATED)
     payment = funded_till.pay(points=2500)
     buy(funded_till, tenders(payment))
     funded_till.shop.give(funded_till.member, 525, "burn")
     assert funded_till.balance == 0
-    bring_back(funded_till, 25)
-    # 1,250 points are refunded; 13 of them are taken for what the returned half had earned.
-    assert funded_till.balance == 1237
+    return_partially(funded_till, 25)
+    # 1,250 points are refunded; 13 of them are clawed back for the points that the returned half had earned.
+    assert funded_till.balance == 1250 - 13
     funded_till.shop.check_ledger()
 
 
@@ -322,11 +342,11 @@ def test_an_erased_order_has_no_payments(funded_till):
     funded_till.shop.check_ledger()
 
 
-def test_a_policy_that_changes_leaves_payments_as_they_were(funded_till):
+def test_a_changed_policy_does_not_change_the_refunds_of_earlier_payments(funded_till):
     payment = funded_till.pay(points=2500)
     buy(funded_till, tenders(payment))
     funded_till.allow({**POLICY, "pointsPerUnit": 1})
-    assert refunds(bring_back(funded_till, 25))[0] == ("points", Decimal("12.5"), 1250)
+    assert refunds(return_partially(funded_till, 25))[0] == ("points", Decimal("12.5"), 1250)
 
 
 class Killed(RuntimeError):
@@ -338,19 +358,19 @@ def killed_at(engine: Any, number: int) -> Iterator[None]:
     """Let the server end before it sends its nth statement."""
     statements = count(1)
 
-    def end(*args: Any) -> None:
+    def raise_killed(*args: Any) -> None:
         if next(statements) == number:
             raise Killed
 
-    event.listen(engine, "before_cursor_execute", end)
+    event.listen(engine, "before_cursor_execute", raise_killed)
     try:
         yield
     finally:
-        event.remove(engine, "before_cursor_execute", end)
+        event.remove(engine, "before_cursor_execute", raise_killed)
 
 
 def is_paid(till: Till, payment: Any) -> bool:
-    """Whether the payment is captured and the order stored; never one of both."""
+    """True if the payment is captured and the order stored; assert that never only one of the two is the case."""
     orders = till.shop.rows("purchase_orders")
     assert (till.read(payment)["status"], len(orders)) in (("held", 0), ("captured", 1))
     return bool(orders)
@@ -366,8 +386,10 @@ def test_a_server_killed_at_any_statement_has_captured_the_payment_and_stored_th
         with killed_at(funded_till.shop.engine, kills):
             funded_till.shop.integration.request("POST", "/events/track", body)
         funded_till.shop.check_ledger()
+    # The call has several statements, each of which was the last one once.
     assert kills > 5
     assert funded_till.balance == 500
+    # The repeated request pays nothing more.
     [result] = funded_till.shop.track(*body["events"])
     assert result["status"] == "success"
     assert funded_till.balance == 500

@@ -1,3 +1,5 @@
+"""Organizations over HTTP: reads and updates."""
+
 from __future__ import annotations
 
 
@@ -26,7 +28,7 @@ def test_an_organization_is_read_by_its_id(organization):
     }
 
 
-def test_a_malformed_id_is_400_and_another_organization_403(api, organization, other_organization):
+def test_a_malformed_id_is_refused_with_400_and_another_organization_with_403(api, organization, other_organization):
     assert api.surface(token=organization.token).get("/organizations/one", expect=400)["errors"]
     administration = api.surface(f"/organizations/{other_organization.id}", organization.token)
     assert administration.get("", expect=403)["type"] == "/problems/forbidden"
@@ -57,7 +59,7 @@ def test_an_update_changes_every_property(organization):
     assert organization.administration.get("")["organization"] == updated_organization
 
 
-def test_an_update_keeps_what_it_leaves_out_and_unsets_what_is_null(organization):
+def test_an_update_keeps_missing_fields_and_removes_fields_that_are_null(organization):
     organization.administration.put(
         "",
         {
@@ -73,16 +75,17 @@ def test_an_update_keeps_what_it_leaves_out_and_unsets_what_is_null(organization
     body = {"defaultLocale": "en", "description": None, "defaultLoyaltyProgramId": None}
     updated_organization = organization.administration.put("", body)["organization"]
     assert updated_organization == {**before, **body, "updatedAt": updated_organization["updatedAt"]}
+    # Without a default program, a new member has no tier.
     assert organization.member()["tiers"] == []
 
 
-def test_an_update_names_a_default_locale(organization):
+def test_an_update_must_contain_a_default_locale(organization):
     faults = organization.administration.put("", {"name": ""}, expect=400)["errors"]
     assert {fault.get("pointer") for fault in faults} >= {"/name"}
     assert any("defaultLocale" in fault["detail"] or fault.get("pointer") == "/defaultLocale" for fault in faults)
 
 
-def test_the_default_program_must_be_the_organizations_own(organization, other_organization):
+def test_the_default_program_must_belong_to_the_organization(organization, other_organization):
     for program_id in (other_organization.created.loyalty_program_id, 2**63 - 1):
         body = {"defaultLocale": "en", "name": "Changed", "defaultLoyaltyProgramId": program_id}
         problem = organization.administration.put("", body, expect=404)
@@ -90,7 +93,7 @@ def test_the_default_program_must_be_the_organizations_own(organization, other_o
     assert organization.administration.get("")["organization"]["name"] == "Corner Coffee"
 
 
-def test_only_an_administrator_updates(organization):
+def test_only_an_administrator_can_update_the_organization(organization):
     reader = organization.administration.with_token(organization.token_of("tiers:write", "users:write"))
     assert reader.get("")["organization"]["organizationId"] == organization.id
     reader.put("", {"defaultLocale": "en"}, expect=403)
