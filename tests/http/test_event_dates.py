@@ -169,7 +169,7 @@ def read_reports(shop, date):
 
 
 @pytest.mark.parametrize("way", [queue, track_in_the_past])
-def test_points_that_a_return_takes_back_have_the_date_of_the_return(store, way):
+def test_points_that_a_return_reverts_have_the_date_of_the_return(store, way):
     shop, date = store.shop, long_ago(store)
     one = store.order()
     shop.track_one(one)

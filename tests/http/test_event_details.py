@@ -30,7 +30,7 @@ def event_lists(shop, member, **query):
     ]
 
 
-def test_lists_contain_the_payloads_and_results_that_are_requested(shop, member):
+def test_lists_include_payloads_and_results_only_on_request(shop, member):
     generic_result = shop.track_one(event(member, payload={"note": ["rain", 1.25, None]}))
     order_result = shop.track_one(order(member, 9, "created", "order-7"))
     for listed in event_lists(shop, member):

@@ -273,7 +273,7 @@ def test_a_sponsor_must_exist(shop, member):
 
 
 @pytest.mark.parametrize("asynchronously", [False, True])
-def test_a_member_is_not_their_own_sponsor(shop, member, asynchronously):
+def test_a_member_who_is_sent_as_their_own_sponsor_has_no_sponsor(shop, member, asynchronously):
     # Each digit of a balance shows whether one effect was executed.
     shop.campaign(running(mint(1), rule="sponsor == null"), eventType=GENERIC)
     shop.campaign(running(mint(10), mint(100, recipient="sponsor"), rule="sponsor != null"))
@@ -420,7 +420,7 @@ def test_both_surfaces_share_keys(shop, member):
     assert problem["type"] == "/problems/key-reused"
 
 
-def test_a_failed_event_returns_its_failure_again_on_both_surfaces(shop, member):
+def test_a_repeated_failed_event_gets_its_first_failure_on_both_surfaces(shop, member):
     member_id = shop.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"]
     shop.track_one(order(member, external_id="order-1"))
     again = order(member, external_id="order-1")
@@ -439,7 +439,7 @@ def test_a_failed_event_returns_its_failure_again_on_both_surfaces(shop, member)
     assert event_outcome["result"] == first
 
 
-def test_a_repeated_event_gets_its_first_result_whatever_has_changed_since(shop, member):
+def test_a_repeated_event_gets_its_first_result_after_changes_of_the_configuration(shop, member):
     campaign = shop.campaign(running(mint(5)))
     shop.integration.post("/custom-event-types", {"name": "Cup", "apiCode": "cup", "schemaType": "custom"})
     one, cup = event(member), event(member, "cup")
@@ -551,7 +551,7 @@ def test_the_trace_of_a_dry_run_can_contain_moments_and_durations(shop, member):
     assert action["trace"]["value"] is False
 
 
-def test_later_events_of_a_dry_run_see_what_earlier_ones_would_do(shop, member):
+def test_later_events_of_a_dry_run_see_the_effects_of_earlier_events(shop, member):
     shop.campaign(
         running(mint(6), rule="event.description == 'in'"), running(spend(5), rule="event.description == 'out'")
     )
@@ -565,7 +565,7 @@ def test_later_events_of_a_dry_run_see_what_earlier_ones_would_do(shop, member):
     assert shop.balance(member) == 0
 
 
-def test_a_dry_run_of_a_tracked_event_reports_what_it_would_do_now(shop, member):
+def test_a_dry_run_of_a_tracked_event_reports_the_effects_that_it_would_have_now(shop, member):
     shop.campaign(running(mint(6)))
     tracked_event = event(member)
     shop.track_one(tracked_event)
@@ -860,7 +860,7 @@ def test_a_sponsor_gets_the_effects_for_the_sponsor(shop, member):
     shop.check_ledger()
 
 
-def test_a_failed_effect_leaves_the_others_executed(shop, member):
+def test_a_failed_effect_does_not_prevent_later_effects(shop, member):
     shop.campaign(running(spend(5), mint(2)))
     result = shop.track_one(event(member))
     assert [outcome["status"] for outcome in result["effects"]] == ["failed", "executed"]
@@ -870,7 +870,7 @@ def test_a_failed_effect_leaves_the_others_executed(shop, member):
 
 
 @pytest.mark.parametrize("partial", [True, False])
-def test_amounts_beyond_all_bounds_cause_no_server_error(shop, member, partial):
+def test_huge_amounts_cause_no_server_error(shop, member, partial):
     shop.campaign(
         running(mint(10**30), mint(("=", "order.total * 1e300 * 1e300")), mint(("=", "order.total * 1e3000"))),
         running(effect("discount", type="amount", value=("=", "0.0 - order.total * 1e4000"))),
@@ -929,7 +929,7 @@ def test_limits_cut_effects_and_their_counters_are_recorded(shop, member):
     assert shop.balance(member) == 160
 
 
-def test_points_minted_by_events_expire_like_any_other(shop, member):
+def test_points_minted_by_events_expire_by_the_settings_of_the_account_or_the_effect(shop, member):
     stars = shop.account(pointTrackingEnabled=True, expiresInMonths=1)
     shop.campaign(
         running(

@@ -35,7 +35,7 @@ def expiring(clock, points, member="ana"):
     return following.get("amount"), following.get("expiresAt"), months
 
 
-def test_lots_that_expire_together_are_one_amount(clock, ana):
+def test_lots_that_expire_at_the_same_moment_are_shown_as_one_amount(clock, ana):
     # The first quarter after 12 months ends on 31 March 2026 in Madrid, the second one on 30 June.
     points = Points.new(clock.organization, expiresInMonths=12, expiryRounding="quarter")
     points.mint(ana, 100)
@@ -84,7 +84,7 @@ def test_an_inactive_balance_is_shown_as_expiring_entirely(clock, ana):
     assert expiring(clock, idle) == (7, "2025-09-30T22:00:00Z", {"2025-09": 7})
 
 
-def test_held_points_are_not_shown_as_expiring(clock, ana):
+def test_points_on_hold_are_not_shown_as_expiring(clock, ana):
     points = Points.new(clock.organization, expiresInMonths=2)
     points.mint(ana, 100)
     hold = points.move(ana, None, 30, captureMethod="manual")[0]["ledgerTransactionId"]

@@ -38,7 +38,7 @@ class TestRounding:
         assert lots_of(points, ana) == {"2026-03-31T22:00:00Z": 150, "2026-06-30T22:00:00Z": 7}
         assert points.verify() == []
 
-    def test_the_date_of_the_event_counts_and_the_zone_of_the_account(self, clock):
+    def test_an_expiry_depends_on_the_date_of_the_event_and_the_time_zone_of_the_account(self, clock):
         # Midnight on 1 September in New York; the organization is in Madrid.
         points = Points.new(clock.organization, expiresInMonths=12, expiryRounding="month", timezone="America/New_York")
         ana = points.wallet()
@@ -151,7 +151,7 @@ class TestTiers:
         points.mint(ana, 2)
         assert lots_of(points, ana) == {"2025-03-31T22:00:00Z": 2, None: 1}
 
-    def test_unknown_tiers_and_repeated_ones_are_refused(self, clock, tiers):
+    def test_unknown_and_repeated_tiers_are_refused(self, clock, tiers):
         path = f"/ledgers/{clock.organization.created.ledger_id}/accounts"
         body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
         unknown_tier = [{"loyaltyTierKey": "00000000-0000-4000-8000-000000000000", "months": 1}]

@@ -83,7 +83,7 @@ class TestLots:
         assert ana.lots == {"2026-02-28T00:00:00Z": 30, "2026-04-30T12:00:00Z": 100}
         assert points.verify() == []
 
-    def test_until_shortens_no_lot(self, points, ana):
+    def test_an_extension_until_a_date_shortens_no_lot(self, points, ana):
         ana.mint(100)
         ana.mint(30, expirationDate="2025-11-30T00:00:00Z")
         assert extend(points, memberId=ana.id, until="2025-12-24T00:00:00Z") == completed(1, 30)

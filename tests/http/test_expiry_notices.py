@@ -113,7 +113,7 @@ class TestNotices:
         )
         assert payloads[-1] == ({"ledgerAccountKey": key, "amount": 400, "expiredAt": EXPIRED_AT}, None)
 
-    def test_each_notice_has_the_amount_that_would_still_expire(self, program):
+    def test_each_notice_has_the_amount_that_would_expire_at_its_moment(self, program):
         program.clock.advance("2026-03-20T09:00:00Z")
         program.burn("ana", 150)
         program.clock.advance("2026-04-01T09:00:00Z")
@@ -123,7 +123,7 @@ class TestNotices:
             ("2026-03-31T08:00:00Z", 250, 1),
         ]
 
-    def test_without_expiring_points_nothing_is_reported(self, program):
+    def test_no_notice_is_reported_if_no_points_will_expire(self, program):
         program.clock.advance("2026-03-26T09:00:00Z")
         program.burn("ana", 400)
         assert program.clock.advance("2026-04-01T09:00:00Z")["steps"] == 0
@@ -154,7 +154,7 @@ class TestNotices:
         settings = administration.put("", {"defaultLocale": "en", "pointsExpiring": None})["organization"]
         assert "pointsExpiring" not in settings
 
-    def test_lots_of_one_day_are_one_notice(self, clock):
+    def test_lots_that_expire_on_one_day_are_announced_by_one_notice(self, clock):
         program = ExpiringPoints(clock, {"daysBefore": [1], "at": "08:00"}, expiryRounding="none")
         for hour in ("05", "12", "20"):
             program.give("ana", 10, externalEventDate=f"2025-02-28T{hour}:30:00Z")
@@ -224,7 +224,7 @@ class TestNotices:
         program.clock.advance("2026-03-27T12:00:00Z")
         assert program.notices()[1:] == [("2026-03-25T09:00:00Z", 400, 7), ("2026-03-27T11:00:00Z", 400, 5)]
 
-    def test_settings_do_not_apply_to_earlier_notices(self, clock):
+    def test_new_settings_cause_no_notices_whose_moments_have_passed(self, clock):
         program = ExpiringPoints(clock, None)
         program.give("ana", 400)
         program.set_clock("2026-03-26T15:00:00Z")

@@ -120,9 +120,7 @@ def test_a_text_with_unknown_names_gets_faults_and_a_tree(parse):
     [answer] = parse("order.colour == 'red' && ordr.total > 1")
     assert answer["node"]
     text = answer["expression"]
-    assert len(answer["errors"]) == 2
-    for fault in answer["errors"]:
-        assert 0 <= fault["start"] < fault["end"] <= len(text)
+    assert [text[fault["start"] : fault["end"]] for fault in answer["errors"]] == ["order.colour", "ordr"]
 
 
 @pytest.mark.parametrize(

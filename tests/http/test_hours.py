@@ -68,7 +68,7 @@ def applies_at(shop, member, schedule, *moments, zone=MADRID):
 # --- when a campaign is open -----------------------------------------------------------------------------------------
 
 
-def test_happy_hours_follow_the_local_clock_when_it_changes(shop, ana):
+def test_happy_hours_follow_the_local_clock_before_and_after_it_changes(shop, ana):
     # 15:00 in Madrid is 14:00 UTC in winter, 13:00 UTC in summer.
     spring = {
         "2026-03-28T14:00:00Z": True,
@@ -96,7 +96,7 @@ def test_a_window_of_friday_night_is_open_on_saturday_morning(shop, ana):
     assert applies_at(shop, ana, night, *moments) == [True, False, False]
 
 
-def test_a_window_in_the_skipped_hour_never_opens_and_in_the_repeated_one_twice(shop, ana):
+def test_a_window_never_opens_in_an_hour_that_clocks_skip_and_opens_twice_in_a_repeated_hour(shop, ana):
     # From 02:00 to 03:00 in Madrid clocks are put forward in spring, and back in autumn.
     skipped = [f"2026-03-29T{hour:02}:{minute}:00Z" for hour in range(23) for minute in ("00", "30")]
     repeated = ["2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"]
@@ -140,7 +140,7 @@ def test_days_of_the_week_follow_the_clock_of_the_store_and_limits_that_of_the_c
     assert shop.balance(ana) == 2
 
 
-def test_a_sale_within_the_hours_counts_whenever_it_is_sent(shop, ana, monkeypatch):
+def test_the_hours_of_a_campaign_apply_to_the_date_of_an_event_and_not_to_its_arrival(shop, ana, monkeypatch):
     clock = installed(monkeypatch)
     # 22:00 in Madrid, after the happy hours.
     ten_in_the_evening = datetime(2030, 7, 3, 20, 0, tzinfo=UTC)

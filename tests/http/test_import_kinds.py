@@ -183,7 +183,7 @@ def test_members_get_the_imported_badges(imports, shop):
     assert shop.balance("ben") == 5
 
 
-def test_members_are_put_on_lists_and_taken_off(imports, shop):
+def test_rows_add_members_to_audiences_and_remove_members(imports, shop):
     response = shop.administration.post(
         "/audiences", {"name": "Testers", "active": True, "matcherType": "list-matcher"}
     )

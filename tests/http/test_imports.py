@@ -446,7 +446,7 @@ def test_a_file_can_have_another_encoding(imports):
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_file_can_be_split_anywhere(imports, packed):
+def test_the_parts_of_a_file_can_begin_at_any_byte(imports, packed):
     rows = [f'm{n},"N\xe4me ""{n}"""' for n in range(50)]
     content = ("loyaltyMemberId,name\n" + "\n".join(rows)).encode()
     content = gzip.compress(content) if packed else content
@@ -459,7 +459,7 @@ def test_a_file_can_be_split_anywhere(imports, packed):
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_another_worker_continues_where_one_stopped(imports, packed):
+def test_a_new_worker_continues_an_import_at_its_next_row(imports, packed):
     content = ("loyaltyMemberId\n" + "\n".join(f"m{n}" for n in range(100))).encode()
     small = Imports(imports.organization, rows=9)
     path = small.queue(gzip.compress(content) if packed else content)
@@ -493,7 +493,7 @@ def test_errors_can_be_read_in_pages(imports):
     assert len(imports.errors(job)) == 30
 
 
-def test_parts_can_be_sent_again_until_the_start(imports, organization):
+def test_parts_of_a_file_can_be_replaced_until_the_import_is_started(imports, organization):
     path = imports.begin()
     imports.upload(path, b"loyaltyMemberId\n", b"ana\n")
     [first] = imports.upload(path, b"loyaltyMemberId\n")
