@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import text
 
 from domain.event_types import BUILT_IN_EVENT_TYPES, NOT_TRACKABLE
+from domain.events import EVALUATED, EVALUATION_FAILED, NOT_EVALUATED
 from handlers.services import configuration
 from tests.builders.api import running_api
 from tests.builders.campaigns import effect, mint
@@ -100,7 +101,7 @@ def test_an_event_is_stored_with_all_its_fields(shop, member):
         "e2eTrackingId": event_record["e2eTrackingId"],
         "revertedLoyaltyEventId": None,
         "reversalLoyaltyEventId": None,
-        "evaluationStatus": 1,
+        "evaluationStatus": EVALUATED,
         "status": "success",
         "limitDiscardedTotalAmount": 0,
         "limitCounters": [],
@@ -434,7 +435,7 @@ def test_a_repeated_failed_event_gets_its_first_failure_on_both_surfaces(shop, m
     assert {**first["error"], "instance": problem["instance"]} == problem
     event_outcome = shop.integration.get(f"/events/{first['loyaltyEventKey']}")
     assert event_outcome["event"]["status"] == "failed"
-    assert event_outcome["event"]["evaluationStatus"] == 2
+    assert event_outcome["event"]["evaluationStatus"] == EVALUATION_FAILED
     assert event_outcome["event"]["lastError"] == first["error"]
     assert event_outcome["result"] == first
 
@@ -581,7 +582,7 @@ def test_a_captured_event_is_stored_with_its_order_and_not_evaluated(shop, membe
     assert result == {**RESULT, "systemUniqueKey": one["systemUniqueKey"], "loyaltyEventKey": result["loyaltyEventKey"]}
     assert shop.balance(member) == 0
     event_record = shop.integration.get(f"/events/{result['loyaltyEventKey']}")["event"]
-    assert (event_record["evaluationStatus"], event_record["status"]) == (0, "success")
+    assert (event_record["evaluationStatus"], event_record["status"]) == (NOT_EVALUATED, "success")
     assert [row.status for row in shop.rows("purchase_orders")] == ["created"]
     assert len(shop.rows("order_items")) == 1
     assert (
@@ -1108,11 +1109,11 @@ def test_the_events_of_a_member_can_be_filtered(history, surface):
     assert len(external_ids(status="failed")) == 1
     assert len(external_ids(status="success")) == 6
     assert external_ids(status="pending") == external_ids(status="running") == []
-    rows = list_events(history, surface, order="createdAt,asc")["results"]
-    third = rows[2]["createdAt"]
-    assert len(external_ids(fromCreatedAt=third)) == 5
-    assert len(external_ids(toCreatedAt=third)) == 2
-    assert external_ids(fromCreatedAt=third, toCreatedAt=rows[3]["createdAt"]) == [rows[2]["externalId"]]
+    # The range includes its first moment and excludes its last one.
+    [_, _, third, fourth, *_] = list_events(history, surface, order="createdAt,asc")["results"]
+    assert len(external_ids(fromCreatedAt=third["createdAt"])) == 5
+    assert len(external_ids(toCreatedAt=third["createdAt"])) == 2
+    assert external_ids(fromCreatedAt=third["createdAt"], toCreatedAt=fourth["createdAt"]) == [third["externalId"]]
     tomorrow = (datetime.now(UTC) + timedelta(days=1)).isoformat()
     assert external_ids(fromCreatedAt=tomorrow) == []
     shop, member = history

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from domain.events import NOT_EVALUATED
 from domain.imports.records import ROLE_OF_KIND
 from tests.builders.campaigns import mint
 from tests.builders.coupons import CouponBooks
@@ -240,7 +241,7 @@ def test_imported_events_are_captured_or_on_request_evaluated(imports, shop):
     ) == (
         "till-1",
         "2025-03-02T00:00:00Z",
-        0,
+        NOT_EVALUATED,
     )
     assert (shop.balance("ana"), shop.rows("trigger_deliveries")) == (0, [])
     shop.administration.post(f"/events/{captured_event['loyaltyEventKey']}/evaluate", expect=200)

@@ -157,6 +157,7 @@ def test_an_inactive_sponsor_gets_nothing(shop, member):
         assert [outcome["status"] for outcome in outcomes[1:]] == ["skipped"] * 2, mode
         assert [outcome["error"]["type"] for outcome in outcomes[1:]] == [INACTIVE] * 2
     assert shop.balance(sponsor) == 5
+    # Only the mode full mints available points for the member.
     assert shop.balance(member) == 10
 
 

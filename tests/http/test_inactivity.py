@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from domain.ledger.records import REVERTED
 from handlers.server.jobs import expire_points
 from tests.builders.campaigns import mint
 from tests.builders.exports import exported
@@ -250,7 +251,7 @@ class TestLateActivities:
             ("mint", 40, None),
         ]
         _, expiry, revert, _ = program.points.rows(order="ledgerTransactionId,asc")
-        assert (expiry["status"], expiry["reversalLedgerTransactionId"]) == (2, revert["ledgerTransactionId"])
+        assert (expiry["status"], expiry["reversalLedgerTransactionId"]) == (REVERTED, revert["ledgerTransactionId"])
         assert revert["revertedLedgerTransactionId"] == expiry["ledgerTransactionId"]
         assert program.points.verify() == []
         program.clock.advance(END_A_YEAR_LATER)

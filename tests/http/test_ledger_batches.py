@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 from sqlalchemy import event
 
+from domain.ledger.records import PENDING, SETTLED
 from tests.builders.points import Points
 
 
@@ -81,11 +82,11 @@ def test_items_without_a_set_succeed_or_fail_individually_in_order(points, batch
         for p in response["processed"]
     ]
     assert rows == [
-        [("mint", ben, Decimal("5.5"), Decimal("5.5"), 1)],
-        [("transfer", ana_with_100, 50, 40, 1), ("transfer", ben, 50, Decimal("55.5"), 1)],
-        [("burn", ben, 6, Decimal("49.5"), 1)],
-        [("revert", ana_with_100, 10, 50, 1)],
-        [("burn", ana_with_100, 20, 50, 0)],
+        [("mint", ben, Decimal("5.5"), Decimal("5.5"), SETTLED)],
+        [("transfer", ana_with_100, 50, 40, SETTLED), ("transfer", ben, 50, Decimal("55.5"), SETTLED)],
+        [("burn", ben, 6, Decimal("49.5"), SETTLED)],
+        [("revert", ana_with_100, 10, 50, SETTLED)],
+        [("burn", ana_with_100, 20, 50, PENDING)],
     ]
     assert "error" not in response["processed"][0]
     assert response["failed"][0]["transactions"] == []
@@ -178,7 +179,7 @@ def test_items_with_missing_or_surplus_fields_fail(points, batch, ana_with_100):
     assert slugs(batch.post({**revert, "ledgerId": 2**40})) == {0: "unknown-ledger-transaction"}
     assert slugs(batch.post({**revert, "ledgerAccountId": 2**40})) == {0: "unknown-ledger-transaction"}
     assert slugs(batch.post({**revert, "organizationId": 2**40})) == {0: "not-found"}
-    assert points.balance(ana_with_100) == 90
+    assert points.balance(ana_with_100) == 100 - 10
 
 
 def test_repeated_items_of_a_batch_get_their_first_response(points, batch, ana_with_100):
@@ -237,7 +238,7 @@ def test_a_batch_has_a_hundred_items_at_most(points, batch, ana_with_100):
     items = [batch.item(None, ana_with_100, 1)] * 101
     assert batch.post(*items, expect=400)["errors"][0]["pointer"] == "/items"
     assert len(batch.post(*items[:100])["processed"]) == 100
-    assert points.balance(ana_with_100) == 200
+    assert points.balance(ana_with_100) == 100 + 100
 
 
 def test_wallets_of_another_organization_are_unknown(points, batch, other_organization):

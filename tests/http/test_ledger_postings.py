@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from domain.ledger.records import MAX_AMOUNT
+from domain.ledger.records import MAX_AMOUNT, PENDING, SETTLED
 from tests.builders.points import Points
 
 DETAILS = {
@@ -40,7 +40,7 @@ def test_a_mint_returns_every_field(points):
         "ledgerAccountId": points.account_id,
         "ledgerAccountKey": points.account["ledgerAccountKey"],
         "transactionType": "mint",
-        "status": 1,
+        "status": SETTLED,
         "amount": Decimal("12.5"),
         "walletId": wallet,
         "fromWalletId": None,
@@ -341,7 +341,7 @@ def test_a_repeated_key_returns_the_first_response_after_captures_and_reverts(po
     points.mint(ana, 100)
     fiat = {"fiatValue": 10, "fiatCurrency": "EUR"}
     hold = points.move(ana, None, 30, systemUniqueKey="held", captureMethod="manual", **fiat)
-    assert (hold[0]["status"], hold[0]["amount"], hold[0]["updatedBalance"]) == (0, 30, 100)
+    assert (hold[0]["status"], hold[0]["amount"], hold[0]["updatedBalance"]) == (PENDING, 30, 100)
     transfer = points.move(ana, ben, 5, systemUniqueKey="sent")
     points.capture((hold[0]["ledgerTransactionId"], 7))
     points.revert(transfer[0]["ledgerTransactionId"])
@@ -381,7 +381,7 @@ def test_points_of_a_wallet_can_be_burned_by_its_path(points, overdrawable):
     assert {name: row[name] for name in DETAILS} == DETAILS
     assert points.admin.post(path, {"amount": 4, **DETAILS}, expect=200)["transactions"] == [row]
     [hold] = points.admin.post(path, {"amount": 5, "captureMethod": "manual"}, expect=200)["transactions"]
-    assert (hold["status"], points.wallet_of(wallet)["pendingDebitBalance"]) == (0, 5)
+    assert (hold["status"], points.wallet_of(wallet)["pendingDebitBalance"]) == (PENDING, 5)
     assert points.admin.post(path, {"amount": 2}, expect=409)["type"] == "/problems/insufficient-balance"
     assert points.admin.post(path, {"amount": 5, **DETAILS}, expect=409)["type"] == "/problems/key-reused"
     points.admin.post(path, {"amount": 1, "fiatValue": 1}, expect=400)

@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import pytest
 
+from domain.ledger.records import REVERTED, SETTLED
 from tests.builders.points import Points
 
 DETAILS = {
@@ -51,7 +52,7 @@ def test_a_revert_returns_every_field_and_both_rows_name_each_other(points, ana_
         "ledgerAccountId": points.account_id,
         "ledgerAccountKey": points.account["ledgerAccountKey"],
         "transactionType": "revert",
-        "status": 1,
+        "status": SETTLED,
         "amount": 20,
         "walletId": ana_with_100,
         "fromWalletId": None,
@@ -71,7 +72,7 @@ def test_a_revert_returns_every_field_and_both_rows_name_each_other(points, ana_
     }
     first, original = points.rows(limit=2)
     assert first == row
-    assert (original["status"], original["reversalLedgerTransactionId"]) == (2, row["ledgerTransactionId"])
+    assert (original["status"], original["reversalLedgerTransactionId"]) == (REVERTED, row["ledgerTransactionId"])
     assert points.wallet_of(ana_with_100)["totalFiatValue"] == 0
     assert points.verify() == []
 
@@ -132,7 +133,8 @@ def test_a_repeated_revert_gets_its_first_response(points, ana_with_100):
     assert points.revert(burn, **{**DETAILS, "description": "Other"}, expect=409)["type"] == "/problems/key-reused"
     other = post(points, ana_with_100, None, 20)
     assert points.revert(other, **DETAILS, expect=409)["type"] == "/problems/key-reused"
-    assert points.balance(ana_with_100) == 80
+    # Only the second burn is in force.
+    assert points.balance(ana_with_100) == 100 - 20
 
 
 def test_transactions_of_another_account_or_organization_are_not_found(
@@ -189,7 +191,7 @@ def test_a_pending_burn_holds_points_and_can_be_captured_in_part(points, ana_wit
     # A third of the amount is captured, and so is a third of the fiat value.
     assert (wallet["currentBalance"], wallet["pendingDebitBalance"], wallet["totalFiatValue"]) == (90, 0, 3)
     [row] = points.rows(limit=1, include="lots")
-    assert (row["status"], row["amount"], row["fiatValue"], row["updatedBalance"]) == (1, 10, 3, 90)
+    assert (row["status"], row["amount"], row["fiatValue"], row["updatedBalance"]) == (SETTLED, 10, 3, 90)
     assert [lot["amount"] for lot in row["lots"]["consumed"]] == [10]
     points.revert(pending)
     assert points.balance(ana_with_100) == 100
@@ -224,7 +226,7 @@ def test_a_hold_is_released_by_a_revert_or_a_capture_of_0(points, ana_with_100, 
     pending = post_pending(points, ana_with_100, None, 30, fiatValue=9)
     if way == "revert":
         [row] = points.revert(pending, systemUniqueKey="release")
-        assert (row["status"], row["amount"], row["transactionType"]) == (2, 30, "revert")
+        assert (row["status"], row["amount"], row["transactionType"]) == (REVERTED, 30, "revert")
         assert points.revert(pending, systemUniqueKey="release") == [row]
     else:
         points.capture((pending, 0))
@@ -330,7 +332,7 @@ def test_a_batch_of_reverts_returns_a_result_for_each_transaction(
     assert [r["ledgerKey"] for r in response["failed"][::2]] == [None, None]
     assert all(r["transactions"] == [] for r in response["failed"])
     assert points.wallet_of(ana_with_100)["totalFiatValue"] == 8 + 8 - 3 - 8
-    assert theirs.rows()[0]["status"] == 1
+    assert theirs.rows()[0]["status"] == SETTLED
     assert points.verify() == []
 
 
@@ -412,7 +414,7 @@ def test_the_missing_amount_of_a_revert_is_clawed_back_when_a_debit_is_reverted(
     assert (clawback["revertedLedgerTransactionId"], clawback["amount"], clawback["updatedBalance"]) == (mint, 30, 20)
     assert points.revert(burn, systemUniqueKey="back") == [reversal, clawback]
     released, clawback = points.revert(hold)
-    assert (released["status"], clawback["revertedLedgerTransactionId"], clawback["amount"]) == (2, mint, 20)
+    assert (released["status"], clawback["revertedLedgerTransactionId"], clawback["amount"]) == (REVERTED, mint, 20)
     assert points.balance(ana) == 0
     assert points.verify() == []
 

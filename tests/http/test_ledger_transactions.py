@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 from sqlalchemy import text
 
-from domain.ledger.records import BURN, MINT, PENDING, REVERT, TRANSFER
+from domain.ledger.records import BURN, MINT, PENDING, REVERT, REVERTED, SETTLED, TRANSFER
 from persistence import ledger_transactions
 from tests.builders.ledger import START, RawLedger
 
@@ -65,7 +65,7 @@ def test_a_row_has_every_field_of_its_transaction(organization, administration, 
         "ledgerAccountId": account["ledgerAccountId"],
         "ledgerAccountKey": account["ledgerAccountKey"],
         "transactionType": "burn",
-        "status": 1,
+        "status": SETTLED,
         "amount": 20,
         "walletId": wallet,
         "fromWalletId": wallet,
@@ -164,7 +164,7 @@ def test_a_pending_transaction_shows_its_hold_and_a_captured_one_the_captured_am
 def test_a_revert_and_its_transaction_name_each_other(administration, path, raw):
     def mint_and_revert(ledger):
         wallet = ledger.wallet()
-        mint = ledger.mint(wallet, 10, status=2)
+        mint = ledger.mint(wallet, 10, status=REVERTED)
         revert = ledger.post(REVERT, wallet, None, 10, reverted_ledger_transaction_id=mint)
         ledger.db.execute(
             text("UPDATE ledger_transactions SET reversal_ledger_transaction_id = :r WHERE ledger_transaction_id = :m"),
@@ -175,7 +175,7 @@ def test_a_revert_and_its_transaction_name_each_other(administration, path, raw)
     mint, revert = raw(mint_and_revert)
     first, second = administration.get(path)["results"]
     assert (first["transactionType"], first["revertedLedgerTransactionId"]) == ("revert", mint)
-    assert (second["status"], second["reversalLedgerTransactionId"]) == (2, revert)
+    assert (second["status"], second["reversalLedgerTransactionId"]) == (REVERTED, revert)
 
 
 @pytest.fixture

@@ -159,6 +159,7 @@ def test_exported_progress_is_imported_unchanged(api, shop, organization, coffee
     shop.track(event("ana"), event("ana"), event("ana"), event("ana"), event("ben"))
     lines = exported(organization, "mission-progress")
     tea_lines = [line for line in lines if tea["missionKey"] in line]
+    # The count and timesAchieved.
     assert [tuple(json.loads(line).values())[2:] for line in tea_lines] == [(1, 1), (1, 0)]
     lines = [line for line in lines if line not in tea_lines]
     assert [tuple(json.loads(line).values()) for line in lines] == [

@@ -11,6 +11,7 @@ from typing import Any
 import jwt
 import pytest
 
+from domain.ledger.records import REVERTED, SETTLED
 from handlers.services.ledger.expire import expire_next
 from handlers.services.tokens import Authenticator
 from persistence import organizations, transactions
@@ -279,7 +280,12 @@ def test_a_redemption_burns_its_amount_and_releases_the_rest(till):
     assert "token" not in redeemed
     [burn] = response["transactions"]
     assert burn["ledgerTransactionId"] == allowance["ledgerTransactionId"]
-    assert (burn["transactionType"], burn["status"], burn["amount"], burn["updatedBalance"]) == ("burn", 1, 25, 75)
+    assert (burn["transactionType"], burn["status"], burn["amount"], burn["updatedBalance"]) == (
+        "burn",
+        SETTLED,
+        25,
+        75,
+    )
     assert (burn["fiatValue"], burn["fiatCurrency"], burn["externalEventDate"]) == (2.5, "EUR", date)
     assert till.shop.integration.get(till.path)["results"] == [redeemed]
     till.shop.check_ledger()
@@ -390,7 +396,7 @@ def test_the_job_posts_the_release_at_the_end_of_the_hold(till):
     listed = till.shop.integration.get(f"/members/{till.member}/ledger-transactions")["results"]
     [release] = [row for row in listed if row["transactionType"] == "revert"]
     assert release["revertedLedgerTransactionId"] == allowance["ledgerTransactionId"]
-    assert (release["status"], release["amount"], release["updatedBalance"]) == (2, 40, 100)
+    assert (release["status"], release["amount"], release["updatedBalance"]) == (REVERTED, 40, 100)
     assert release["externalEventDate"] == allowance["heldUntil"]
     assert (till.balance_and_available, till.statuses()) == ((100, 100), ["expired"])
     till.run_expiry_job()
