@@ -74,33 +74,37 @@ def text_of(moment):
     return moment.isoformat().replace("+00:00", "Z")
 
 
-def capture(store, one):
-    [result] = store.shop.track(one, executionMode="captureOnly")
+def capture(store, late_event):
+    """Capture the event when it happens and evaluate it now."""
+    [result] = store.shop.track(late_event, executionMode="captureOnly")
     store.clock.wait(days=DAYS_AGO)
     store.shop.administration.post(f"/events/{result['loyaltyEventKey']}/evaluate", expect=200)
 
 
-def queue(store, one):
-    send(store.shop, one)
+def queue(store, late_event):
+    """Queue the event when it happens and evaluate it now."""
+    send(store.shop, late_event)
     store.clock.wait(days=DAYS_AGO)
     drain(store.shop)
 
 
-def track(store, one):
+def track(store, late_event):
+    """Track the event now."""
     store.clock.wait(days=DAYS_AGO)
-    store.shop.track_one(one)
+    store.shop.track_one(late_event)
 
 
-def track_batch(store, one):
+def track_batch(store, late_event):
+    """Track the event now, between events of other members."""
     store.clock.wait(days=DAYS_AGO)
     others = [order(store.shop.member(), 1) for _ in range(2)]
-    results = store.shop.track(others[0], one, others[1])
+    results = store.shop.track(others[0], late_event, others[1])
     assert [result["status"] for result in results] == ["success"] * 3
 
 
-def track_in_the_past(store, one):
-    """Track the event in the past, when it happened."""
-    store.shop.track_one(one)
+def track_in_the_past(store, late_event):
+    """Track the event when it happens."""
+    store.shop.track_one(late_event)
     store.clock.wait(days=DAYS_AGO)
 
 
@@ -117,19 +121,19 @@ WAYS_TO_SEND = [
 def test_all_effects_of_an_event_have_its_date(store, way, dated):
     shop, date = store.shop, long_ago(store)
     [buyer, friend] = store.members
-    one = store.order()
+    late_event = store.order()
     if dated is not UNDATED:
-        (one if dated == DATED_BY_EVENT else one["payload"]["order"])["externalEventDate"] = text_of(date)
-    way(store, one)
+        (late_event if dated == DATED_BY_EVENT else late_event["payload"]["order"])["externalEventDate"] = text_of(date)
+    way(store, late_event)
     # Stars: minted, burned, and the price of the coupon.
     assert shop.balance(buyer, store.stars["ledgerAccountId"]) == 30 - 5 - 2
-    # Points: minted, the reward of the mission, and the rewards of both sides of the referral.
+    # Points: minted, the reward of the mission, and that of the referred member; the referrer gets another reward.
     assert shop.balance(buyer) == 30 + 11 + 50
     assert shop.balance(friend) == 100
     # The transactions, and the expiry of what they minted.
     dates = "t.amount, coalesce(t.external_event_date, t.created_at)"
     transactions = shop.rows("ledger_transactions t", f"{dates}, t.loyalty_event_id", "ledger_transaction_id")
-    event_id = one_event_id(shop, one)
+    event_id = event_id_of(shop, late_event)
     assert sorted(amount for amount, _, cause in transactions if cause == event_id) == [2, 5, 11, 30, 30, 50, 100]
     assert {near(at, date) for _, at, cause in transactions if cause == event_id} == {True}
     expiries = [row.expires_at for row in shop.rows("ledger_lots", "*", "expires_at") if row.expires_at is not None]
@@ -154,9 +158,9 @@ def near(moment, date):
     return abs(moment - date) < timedelta(hours=1)
 
 
-def one_event_id(shop, one):
+def event_id_of(shop, late_event):
     rows = shop.rows("events", "loyalty_event_id, system_unique_key")
-    return next(row[0] for row in rows if row[1] == one["systemUniqueKey"])
+    return next(row[0] for row in rows if row[1] == late_event["systemUniqueKey"])
 
 
 def read_reports(shop, date):
@@ -171,9 +175,9 @@ def read_reports(shop, date):
 @pytest.mark.parametrize("way", [queue, track_in_the_past])
 def test_points_that_a_return_reverts_have_the_date_of_the_return(store, way):
     shop, date = store.shop, long_ago(store)
-    one = store.order()
-    shop.track_one(one)
-    name = one["payload"]["order"]["externalId"]
+    late_event = store.order()
+    shop.track_one(late_event)
+    name = late_event["payload"]["order"]["externalId"]
     shop.track_one(order(store.members[0], None, "confirmed", name))
     way(store, order(store.members[0], None, "returned", name))
     assert shop.balance(store.members[0]) == 0

@@ -11,6 +11,7 @@ from tests.builders.tracking import GENERIC, Shop, event, order, running
 
 @pytest.fixture
 def shop(organization):
+    """A shop whose generic events mint 3 points."""
     shop = Shop(organization)
     shop.campaign(running(mint(3)), eventType=GENERIC)
     return shop

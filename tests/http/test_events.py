@@ -1058,6 +1058,7 @@ def history(api):
 
 
 def list_events(history, surface="administration", **query):
+    """The member's events as a surface lists them."""
     shop, member = history
     if surface == "integration":
         return shop.integration.get(f"/members/{member}/events", **query)

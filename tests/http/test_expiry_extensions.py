@@ -48,6 +48,7 @@ class Member:
         return {lot["expiresAt"]: lot["available"] for lot in lots["expiring"]}
 
     def mint(self, amount, **more):
+        """Mint into the member's wallet, by the batch operation, which accepts an expiration date."""
         item = {
             "amount": amount,
             "fromWalletId": None,
@@ -231,6 +232,7 @@ class TestWholeAccount:
 class TestInactivity:
     @pytest.fixture
     def program(self, api):
+        """A program whose member got 500 points on 20 May 2025; by inactivity they expire at END_OF_QUARTER."""
         program = Program(Clock.new(api, "2025-05-20T10:00:00Z"))
         program.buy(500)
         return program

@@ -31,6 +31,7 @@ class ExpiringPoints:
         self.wallets = {}
 
     def give(self, member, amount, **more):
+        """Mint for a member, who is enrolled first if necessary; return the id of the transaction."""
         if member not in self.wallets:
             self.wallets[member] = self.clock.organization.member(member)["ledgerWalletId"]
         return self.points.mint(self.wallets[member], amount, **more)
@@ -75,6 +76,7 @@ def clock(api):
 
 @pytest.fixture
 def program(clock):
+    """On 1 March 2026, a program whose member ana has 400 points that expire a month later."""
     program = ExpiringPoints(clock)
     program.give("ana", 400)
     clock.advance("2026-03-01T09:00:00Z")

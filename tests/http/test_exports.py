@@ -425,7 +425,7 @@ def test_filters_of_another_kind_and_filters_by_unknown_records_are_refused(orga
 
 
 class Jobs:
-    """Exports through the API, written in this process."""
+    """Exports that are created by the API and written in this process."""
 
     def __init__(self, organization):
         self.organization = organization
@@ -433,10 +433,12 @@ class Jobs:
         self.writer = ExportWriter(organization.api.engine, stopping=lambda: False)
 
     def begin(self, kind="members", **options):
+        """Create an export that waits for the writer; return its path."""
         export = self.administration.post("/exports", {"kind": kind, **options})["export"]
         return f"/exports/{export['exportId']}"
 
     def run(self, kind="members", **options):
+        """Create and write an export; return its path and its record."""
         path = self.begin(kind, **options)
         self.write()
         return path, self.get(path)

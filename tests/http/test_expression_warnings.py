@@ -27,6 +27,7 @@ def now_warning(pointer, start, end):
 
 
 def parse_warnings(shop, *inputs):
+    """The warnings about each of the expressions, which are texts or inputs."""
     body = {
         "inputs": [expression if isinstance(expression, dict) else {"expression": expression} for expression in inputs]
     }

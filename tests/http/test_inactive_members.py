@@ -27,6 +27,7 @@ def member(shop):
 
 
 def deactivate(shop, member, **more):
+    """Make the member inactive; return the response."""
     return shop.integration.patch(f"/members/{member}", {"active": False, **more})
 
 

@@ -19,6 +19,7 @@ def points(organization):
 
 @pytest.fixture
 def ana_with_100(points):
+    """A wallet with 100 points of one mint."""
     wallet = points.wallet()
     points.mint(wallet, 100)
     return wallet
@@ -247,6 +248,7 @@ def test_wallets_of_another_organization_are_unknown(points, batch, other_organi
 
 
 def count_statements(points, work):
+    """The number of statements that the work executes."""
     log = []
 
     def count(conn, cursor, statement, *_):

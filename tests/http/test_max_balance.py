@@ -17,6 +17,7 @@ BALANCE_LIMIT = "/problems/balance-limit"
 
 @pytest.fixture
 def shop(organization):
+    """A shop whose ledger is verified after the test."""
     shop = Shop(organization)
     yield shop
     shop.check_ledger()

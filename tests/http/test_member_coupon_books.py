@@ -32,6 +32,7 @@ def points(organization):
 
 @pytest.fixture
 def tier(organization):
+    """A tier that no member reaches by points."""
     path = f"/loyalty-programs/{organization.created.loyalty_program_id}/tiers"
     body = {"name": "Gold", "active": True, "minRequiredPoints": 10**9, "tierOrder": 9}
     return organization.administration.post(path, body)["tier"]

@@ -134,6 +134,7 @@ class Scan:
         return all(tests[name](value) for name, value in query.items())
 
     def is_available(self, mission: dict[str, Any], progress: dict[str, Any]) -> bool:
+        """True if the mission can be achieved now, by the model."""
         begins, ends = moment_of(mission["validFrom"]), moment_of(mission["validTo"])
         return (
             mission["active"]

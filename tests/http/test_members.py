@@ -73,6 +73,7 @@ def ana(integration):
 
 
 def default_tier(organization):
+    """The entry about the default tier in the record of a member."""
     program = organization.administration.get(f"/loyalty-programs/{organization.created.loyalty_program_id}")
     return {
         "loyaltyProgramId": organization.created.loyalty_program_id,

@@ -17,6 +17,7 @@ HEADER = "loyaltyMemberId,mission,count,timesAchieved\n"
 
 @pytest.fixture
 def shop(organization):
+    """A shop whose ledger is verified after the test."""
     shop = Shop(organization)
     yield shop
     shop.check_ledger()

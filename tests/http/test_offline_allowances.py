@@ -105,6 +105,7 @@ class Till:
 
 @pytest.fixture
 def till(organization, monkeypatch):
+    """A till with the policy POLICY."""
     shop, clock = Shop(organization), clocks.installed(monkeypatch)
     till = Till(shop, clock, shop.member())
     till.allow(POLICY)
