@@ -29,11 +29,13 @@ FULL = {
     "segmentKey": "crm-7",
     "refreshedAt": "2026-01-02T03:04:05.000006Z",
     "expiresAt": "2026-12-31T00:00:00Z",
-    "memberCount": 9007199254740991,
+    "memberCount": 2**53 - 1,
     "externalKey": "regulars",
 }
-LIST, OUTSIDE = {"matcherType": "list-matcher"}, {"matcherType": "null-matcher"}
-LEAST = {
+LIST = {"matcherType": "list-matcher"}
+# Another system knows the members.
+EXTERNAL = {"matcherType": "null-matcher"}
+DEFAULTS = {
     "active": True,
     "name": None,
     "description": None,
@@ -63,18 +65,20 @@ def audience(administration):
     return make
 
 
-def by(**criteria):
+def matching(**criteria):
+    """The body of an audience of the members who match all criteria."""
     return {"matcherType": "attribute-matcher", "matcher": criteria}
 
 
-def stamps(record):
+def generated_fields(record):
+    """The fields of the record that the server generates."""
     names = ("organizationId", "audienceId", "audienceKey", "version", "createdAt", "updatedAt")
     return {name: record[name] for name in names}
 
 
 def test_an_audience_is_stored_with_all_its_fields(organization, administration, audience):
     regulars = audience(**FULL, organizationId=organization.id)
-    assert regulars == {**FULL, **stamps(regulars)}
+    assert regulars == {**FULL, **generated_fields(regulars)}
     assert regulars["organizationId"] == organization.id
     assert regulars["audienceKey"] == str(uuid.UUID(regulars["audienceKey"]))
     assert regulars["version"] == 1
@@ -83,33 +87,39 @@ def test_an_audience_is_stored_with_all_its_fields(organization, administration,
 
 
 def test_minimal_audiences_have_default_values(audience):
-    outside = audience(**OUTSIDE)
-    assert outside == {**LEAST, **OUTSIDE, **stamps(outside)}
-    listing = audience(**LIST)
-    assert listing == {**LEAST, **LIST, **stamps(listing), "memberCount": 0, "refreshedAt": listing["createdAt"]}
-    everyone = audience(**by())
+    external = audience(**EXTERNAL)
+    assert external == {**DEFAULTS, **EXTERNAL, **generated_fields(external)}
+    member_list = audience(**LIST)
+    assert member_list == {
+        **DEFAULTS,
+        **LIST,
+        **generated_fields(member_list),
+        "memberCount": 0,
+        "refreshedAt": member_list["createdAt"],
+    }
+    everyone = audience(**matching())
     matcher = {"tags": [], "locations": [], "emailDomains": [], "memberTypes": []}
     expected_fields = {
-        **LEAST,
+        **DEFAULTS,
         "matcherType": "attribute-matcher",
         "matcher": matcher,
         "refreshedAt": everyone["createdAt"],
     }
-    assert everyone == {**expected_fields, **stamps(everyone)}
-    attributes = audience(**by(customAttributes={"values": {"a": 1}}))["matcher"]["customAttributes"]
+    assert everyone == {**expected_fields, **generated_fields(everyone)}
+    attributes = audience(**matching(customAttributes={"values": {"a": 1}}))["matcher"]["customAttributes"]
     assert attributes == {"values": {"a": 1}, "notInclude": False}
 
 
 def test_null_fields_get_their_defaults(audience):
-    nulls = {name: None for name, value in LEAST.items() if value is None}
-    outside = audience(**OUTSIDE, **nulls)
-    assert outside == {**LEAST, **OUTSIDE, **stamps(outside)}
+    nulls = {name: None for name, value in DEFAULTS.items() if value is None}
+    external = audience(**EXTERNAL, **nulls)
+    assert external == {**DEFAULTS, **EXTERNAL, **generated_fields(external)}
 
 
 def test_an_update_changes_only_the_fields_it_sends_and_makes_a_version(administration, audience):
     regulars = audience(**FULL)
     path = f"/audiences/{regulars['audienceId']}"
-    updated_regulars = administration.put(path, by(tags=["a"]))["audience"]
+    updated_regulars = administration.put(path, matching(tags=["a"]))["audience"]
     matcher = {"tags": ["a"], "locations": [], "emailDomains": [], "memberTypes": []}
     assert updated_regulars == {
         **regulars,
@@ -119,13 +129,13 @@ def test_an_update_changes_only_the_fields_it_sends_and_makes_a_version(administ
         "updatedAt": updated_regulars["updatedAt"],
     }
     assert updated_regulars["updatedAt"] > regulars["updatedAt"]
-    again = administration.put(path, FULL)["audience"]
-    assert again == {**FULL, **stamps(regulars), "version": 3, "updatedAt": again["updatedAt"]}
-    assert administration.get(path)["audience"] == again
+    restored = administration.put(path, FULL)["audience"]
+    assert restored == {**FULL, **generated_fields(regulars), "version": 3, "updatedAt": restored["updatedAt"]}
+    assert administration.get(path)["audience"] == restored
 
 
 def test_the_matcher_type_cannot_change(administration, audience):
-    bodies = (FULL, LIST, OUTSIDE)
+    bodies = (FULL, LIST, EXTERNAL)
     for existing_audience, body in ((audience(**body), body) for body in bodies):
         for other in bodies:
             if other["matcherType"] != body["matcherType"]:
@@ -141,7 +151,7 @@ def test_the_matcher_type_cannot_change(administration, audience):
         ({**LIST, "matcherType": "sql-matcher"}, "/matcherType"),
         ({"matcherType": "attribute-matcher"}, "/matcher"),
         ({**LIST, "matcher": {"tags": ["a"]}}, "/matcher"),
-        ({**OUTSIDE, "matcher": {}}, "/matcher"),
+        ({**EXTERNAL, "matcher": {}}, "/matcher"),
         ({**LIST, "active": None}, "/active"),
         ({**LIST, "active": "yes"}, "/active"),
         ({**LIST, "name": "x" * 256}, "/name"),
@@ -153,26 +163,26 @@ def test_the_matcher_type_cannot_change(administration, audience):
         ({**LIST, "memberCount": Decimal("1.5")}, "/memberCount"),
         ({**LIST, "version": 4}, "/version"),
         ({**LIST, "organizationId": 10**9}, "/organizationId"),
-        (by(colours=["red"]), "/matcher/colours"),
-        (by(tags="a"), "/matcher/tags"),
-        (by(tags=[""]), "/matcher/tags/0"),
-        (by(locations=[1]), "/matcher/locations/0"),
-        (by(memberTypes=[None]), "/matcher/memberTypes/0"),
-        (by(emailDomains=["a@example.com"]), "/matcher/emailDomains/0"),
-        (by(customAttributes={}), "/matcher/customAttributes/values"),
-        (by(customAttributes={"values": {}}), "/matcher/customAttributes/values"),
-        (by(customAttributes={"values": {"a": 1}, "notInclude": 1}), "/matcher/customAttributes/notInclude"),
-        (by(customAttributes={"values": {"a": None}}), "/matcher/customAttributes/values/a"),
-        (by(customAttributes={"values": {"a/b": {"c": 1}}}), "/matcher/customAttributes/values/a~1b"),
-        (by(customAttributes={"values": {"a": []}}), "/matcher/customAttributes/values/a"),
+        (matching(colours=["red"]), "/matcher/colours"),
+        (matching(tags="a"), "/matcher/tags"),
+        (matching(tags=[""]), "/matcher/tags/0"),
+        (matching(locations=[1]), "/matcher/locations/0"),
+        (matching(memberTypes=[None]), "/matcher/memberTypes/0"),
+        (matching(emailDomains=["a@example.com"]), "/matcher/emailDomains/0"),
+        (matching(customAttributes={}), "/matcher/customAttributes/values"),
+        (matching(customAttributes={"values": {}}), "/matcher/customAttributes/values"),
+        (matching(customAttributes={"values": {"a": 1}, "notInclude": 1}), "/matcher/customAttributes/notInclude"),
+        (matching(customAttributes={"values": {"a": None}}), "/matcher/customAttributes/values/a"),
+        (matching(customAttributes={"values": {"a/b": {"c": 1}}}), "/matcher/customAttributes/values/a~1b"),
+        (matching(customAttributes={"values": {"a": []}}), "/matcher/customAttributes/values/a"),
     ],
 )
 def test_an_invalid_audience_is_refused_with_a_pointer_to_the_fault(administration, audience, body, pointer):
-    existing_audience = audience(**(FULL if body.get("matcherType") == "attribute-matcher" else LIST))
     problems = [administration.post("/audiences", body, expect=400)]
-    if body.keys() - {"matcherType"} and (
-        existing_audience["matcherType"] == body["matcherType"] or pointer != "/matcher"
-    ):
+    # An update may leave out all fields but the matcherType.
+    if body.keys() - {"matcherType"}:
+        valid_bodies = {"attribute-matcher": FULL, "list-matcher": LIST, "null-matcher": EXTERNAL}
+        existing_audience = audience(**valid_bodies[body["matcherType"]])
         problems.append(administration.put(f"/audiences/{existing_audience['audienceId']}", body, expect=400))
     for problem in problems:
         assert problem["type"] == "/problems/invalid-request"
@@ -189,15 +199,15 @@ def test_audiences_and_members_of_another_organization_are_not_found(shop, other
     foreign.patch(f"{path}/members", {"remove": [1]}, expect=404)
     assert foreign.get("/audiences", search="Ours")["totalCount"] == 0
     assert foreign.get("/audiences", audienceKeys=ours["audienceKey"])["totalCount"] == 0
-    theirs = foreign.post("/audiences", LIST)["audience"]
-    problem = foreign.patch(f"/audiences/{theirs['audienceId']}/members", {"add": [member_id]}, expect=404)
+    other_cache = foreign.post("/audiences", LIST)["audience"]
+    problem = foreign.patch(f"/audiences/{other_cache['audienceId']}/members", {"add": [member_id]}, expect=404)
     assert problem["type"] == "/problems/unknown-member"
     body = {"code": str(uuid.uuid4()), "name": "n", "audienceKeys": [ours["audienceKey"]]}
     assert foreign.post("/campaigns", body, expect=404)["type"] == "/problems/unknown-audience"
     other_organization.integration.get(f"/members/{member}/audiences", expect=404)
     check = f"/members/{member}/audiences/check"
-    other_organization.integration.post(check, {"audienceIds": [theirs["audienceId"]]}, expect=404)
-    foreign.post("/audiences", by())
+    other_organization.integration.post(check, {"audienceIds": [other_cache["audienceId"]]}, expect=404)
+    foreign.post("/audiences", matching())
     assert shop.integration.get(f"/members/{member}/audiences") == {"audienceKeys": []}
 
 
@@ -205,42 +215,51 @@ def test_audiences_and_members_of_another_organization_are_not_found(shop, other
 
 
 @pytest.fixture(scope="module")
-def many(api):
+def three_audiences(api):
+    """The administration surface of an organization, and its audiences, oldest first."""
     administration = api.organization().administration
     rows = [
         {**LIST, "name": "Tasters", "description": "The 100% panel", "expiresAt": "2026-02-01T00:00:00Z"},
-        {**OUTSIDE, "name": "Old_timers", "active": False, "memberCount": 5, "refreshedAt": "2020-01-01T00:00:00Z"},
-        {**by(), "name": "All", "description": "tasters too", "expiresAt": "2026-01-01T00:00:00Z", "memberCount": 7},
+        {**EXTERNAL, "name": "Old_timers", "active": False, "memberCount": 5, "refreshedAt": "2020-01-01T00:00:00Z"},
+        {
+            **matching(),
+            "name": "All",
+            "description": "tasters too",
+            "expiresAt": "2026-01-01T00:00:00Z",
+            "memberCount": 7,
+        },
     ]
     return administration, [administration.post("/audiences", row)["audience"] for row in rows]
 
 
-def names(many, **query):
-    return [result["name"] for result in many[0].get("/audiences", **query)["results"]]
+def names_in_list(three_audiences, **query):
+    return [result["name"] for result in three_audiences[0].get("/audiences", **query)["results"]]
 
 
-def test_audiences_are_listed_newest_first_in_pages(many):
-    administration, audiences = many
-    assert administration.get("/audiences") == {"totalCount": 3, "page": 0, "limit": 100, "results": audiences[::-1]}
+def test_audiences_are_listed_newest_first_in_pages(three_audiences):
+    administration, audiences = three_audiences
+    newest_first = audiences[::-1]
+    assert administration.get("/audiences") == {"totalCount": 3, "page": 0, "limit": 100, "results": newest_first}
     pages = [administration.get("/audiences", page=page, limit=2) for page in range(3)]
-    assert [page["results"] for page in pages] == [audiences[:0:-1], audiences[:1], []]
+    assert [page["results"] for page in pages] == [newest_first[:2], newest_first[2:], []]
     assert [page["totalCount"] for page in pages] == [3, 3, 3]
 
 
-def test_audiences_can_be_filtered(many):
-    administration, audiences = many
-    assert names(many, matcherType="list-matcher") == ["Tasters"]
-    assert names(many, matcherType="null-matcher") == ["Old_timers"]
-    assert names(many, active=True) == ["All", "Tasters"]
-    assert names(many, active=False) == ["Old_timers"]
-    assert names(many, search="TASTER") == ["All", "Tasters"]
-    assert names(many, search="0%") == ["Tasters"]
-    assert names(many, search="_") == ["Old_timers"]
-    assert names(many, search="%") == ["Tasters"]
-    assert names(many, search="nobody") == []
+def test_audiences_can_be_filtered(three_audiences):
+    administration, audiences = three_audiences
+    assert names_in_list(three_audiences, matcherType="list-matcher") == ["Tasters"]
+    assert names_in_list(three_audiences, matcherType="null-matcher") == ["Old_timers"]
+    assert names_in_list(three_audiences, active=True) == ["All", "Tasters"]
+    assert names_in_list(three_audiences, active=False) == ["Old_timers"]
+    assert names_in_list(three_audiences, search="TASTER") == ["All", "Tasters"]
+    # The wildcards of SQL have no meaning in a search.
+    assert names_in_list(three_audiences, search="0%") == ["Tasters"]
+    assert names_in_list(three_audiences, search="_") == ["Old_timers"]
+    assert names_in_list(three_audiences, search="%") == ["Tasters"]
+    assert names_in_list(three_audiences, search="nobody") == []
     keys = ",".join([audiences[0]["audienceKey"], audiences[1]["audienceKey"].upper(), str(uuid.uuid4())])
-    assert names(many, audienceKeys=keys) == ["Old_timers", "Tasters"]
-    assert names(many, audienceKeys=keys, active=True, search="panel") == ["Tasters"]
+    assert names_in_list(three_audiences, audienceKeys=keys) == ["Old_timers", "Tasters"]
+    assert names_in_list(three_audiences, audienceKeys=keys, active=True, search="panel") == ["Tasters"]
     for query in (
         {"matcherType": "sql-matcher"},
         {"active": "maybe"},
@@ -269,8 +288,8 @@ def test_audiences_can_be_filtered(many):
         ("version,desc", ["All", "Old_timers", "Tasters"]),
     ],
 )
-def test_audiences_can_be_ordered(many, order, expected_names):
-    assert names(many, order=order) == expected_names
+def test_audiences_can_be_ordered(three_audiences, order, expected_names):
+    assert names_in_list(three_audiences, order=order) == expected_names
 
 
 # --- lists of members --------------------------------------------------------------------------------------------
@@ -290,47 +309,47 @@ def audiences_of(shop, member):
 
 
 def test_members_are_put_on_a_list_and_taken_off(shop, administration, audience, members):
-    listing = audience(**LIST)
-    path = f"/audiences/{listing['audienceId']}/members"
+    member_list = audience(**LIST)
+    path = f"/audiences/{member_list['audienceId']}/members"
     ana, bob, cleo, dan = ids(members)
-    filled_listing = administration.patch(path, {"add": [ana, bob, cleo, ana]})["audience"]
-    assert filled_listing == {
-        **listing,
+    filled_list = administration.patch(path, {"add": [ana, bob, cleo, ana]})["audience"]
+    assert filled_list == {
+        **member_list,
         "memberCount": 3,
         "version": 2,
-        "refreshedAt": filled_listing["updatedAt"],
-        "updatedAt": filled_listing["updatedAt"],
+        "refreshedAt": filled_list["updatedAt"],
+        "updatedAt": filled_list["updatedAt"],
     }
-    assert filled_listing["updatedAt"] > listing["updatedAt"]
+    assert filled_list["updatedAt"] > member_list["updatedAt"]
     assert [bool(audiences_of(shop, member)) for member in members] == [True, True, True, False]
-    updated_listing = administration.patch(path, {"add": [dan, bob], "remove": [ana, cleo]})["audience"]
-    assert (updated_listing["memberCount"], updated_listing["version"]) == (2, 3)
+    updated_list = administration.patch(path, {"add": [dan, bob], "remove": [ana, cleo]})["audience"]
+    assert (updated_list["memberCount"], updated_list["version"]) == (2, 3)
     assert [bool(audiences_of(shop, member)) for member in members] == [False, True, False, True]
-    assert administration.get(f"/audiences/{listing['audienceId']}")["audience"] == updated_listing
+    assert administration.get(f"/audiences/{member_list['audienceId']}")["audience"] == updated_list
 
 
 def test_adding_listed_members_and_removing_unlisted_ones_changes_nothing(administration, audience, members):
-    listing = audience(**LIST)
-    path = f"/audiences/{listing['audienceId']}/members"
+    member_list = audience(**LIST)
+    path = f"/audiences/{member_list['audienceId']}/members"
     ana, bob, *_ = ids(members)
-    filled_listing = administration.patch(path, {"add": [ana]})["audience"]
+    filled_list = administration.patch(path, {"add": [ana]})["audience"]
     for body in ({"add": [ana]}, {"remove": [bob]}, {"remove": [10**15]}, {"add": [ana], "remove": [bob]}, {}):
-        assert administration.patch(path, body)["audience"] == filled_listing
+        assert administration.patch(path, body)["audience"] == filled_list
 
 
-def test_an_update_of_an_audience_keeps_its_list_and_its_count(shop, administration, audience, members):
-    listing = audience(**LIST)
-    path = f"/audiences/{listing['audienceId']}"
-    filled_listing = administration.patch(f"{path}/members", {"add": ids(members)})["audience"]
+def test_an_update_of_a_list_audience_keeps_its_members_and_their_count(shop, administration, audience, members):
+    member_list = audience(**LIST)
+    path = f"/audiences/{member_list['audienceId']}"
+    filled_list = administration.patch(f"{path}/members", {"add": ids(members)})["audience"]
     body = {**LIST, "name": "Panel", "memberCount": 99, "refreshedAt": "2020-01-01T00:00:00Z"}
-    updated_listing = administration.put(path, body)["audience"]
-    assert updated_listing == {
-        **filled_listing,
+    updated_list = administration.put(path, body)["audience"]
+    assert updated_list == {
+        **filled_list,
         "name": "Panel",
         "version": 3,
-        "updatedAt": updated_listing["updatedAt"],
+        "updatedAt": updated_list["updatedAt"],
     }
-    assert all(audiences_of(shop, member) == [listing["audienceKey"]] for member in members)
+    assert all(audiences_of(shop, member) == [member_list["audienceKey"]] for member in members)
 
 
 @pytest.mark.parametrize(
@@ -351,16 +370,16 @@ def test_invalid_changes_of_a_list_are_refused_with_pointers_to_the_faults(admin
 
 
 def test_an_unknown_member_is_refused_and_nothing_changes(shop, administration, audience, members):
-    listing = audience(**LIST)
-    path = f"/audiences/{listing['audienceId']}/members"
+    member_list = audience(**LIST)
+    path = f"/audiences/{member_list['audienceId']}/members"
     problem = administration.patch(path, {"add": [*ids(members), 10**15]}, expect=404)
     assert problem["type"] == "/problems/unknown-member"
     assert str(10**15) in problem["detail"]
-    assert administration.get(f"/audiences/{listing['audienceId']}")["audience"] == listing
+    assert administration.get(f"/audiences/{member_list['audienceId']}")["audience"] == member_list
     assert audiences_of(shop, members[0]) == []
 
 
-@pytest.mark.parametrize("body", [OUTSIDE, by(tags=["a"])])
+@pytest.mark.parametrize("body", [EXTERNAL, matching(tags=["a"])])
 def test_members_can_only_be_added_to_a_list(administration, audience, members, body):
     path = f"/audiences/{audience(**body)['audienceId']}/members"
     problem = administration.patch(path, {"add": ids(members)}, expect=409)
@@ -368,28 +387,31 @@ def test_members_can_only_be_added_to_a_list(administration, audience, members, 
 
 
 def test_5000_members_can_be_added_and_removed_in_one_call(shop, administration, audience, members):
-    listing = audience(**LIST)
-    path = f"/audiences/{listing['audienceId']}/members"
+    member_list = audience(**LIST)
+    path = f"/audiences/{member_list['audienceId']}/members"
     member_ids = ids(members)
     absent = list(range(10**12, 10**12 + 5000))
+    # The ids of four members, each 1250 times.
     assert administration.patch(path, {"add": member_ids * 1250, "remove": absent})["audience"]["memberCount"] == 4
     assert administration.patch(path, {"remove": [*absent[:4996], *member_ids]})["audience"]["memberCount"] == 0
 
 
 def test_concurrent_changes_of_a_list_are_all_counted(administration, audience, organization):
-    listing = audience(**LIST)
-    path = f"/audiences/{listing['audienceId']}/members"
+    member_list = audience(**LIST)
+    path = f"/audiences/{member_list['audienceId']}/members"
     member_ids = ids([organization.member() for _ in range(8)])
+    # Each of five changes twice. Together they add all eight members.
     changes = [{"add": member_ids[start : start + 4]} for start in range(5)] * 2
     with ThreadPoolExecutor(4) as pool:
         counts = list(pool.map(lambda body: administration.patch(path, body)["audience"]["memberCount"], changes))
     assert max(counts) == 8
-    now = administration.get(f"/audiences/{listing['audienceId']}")["audience"]
+    now = administration.get(f"/audiences/{member_list['audienceId']}")["audience"]
     assert now["memberCount"] == len(Shop(organization).rows("audience_members")) == 8
+    # The version of the creation, and one more for each change that adds a member: no change does so twice.
     assert now["version"] <= 6
 
 
-# --- who is in them ----------------------------------------------------------------------------------------------
+# --- audiences of members ----------------------------------------------------------------------------------------
 
 ANA = {
     "profile": {
@@ -427,45 +449,49 @@ ANA = {
     ],
 )
 def test_a_member_is_in_an_audience_if_all_criteria_match(shop, audience, criteria, is_in):
-    key = audience(**by(**criteria))["audienceKey"]
+    key = audience(**matching(**criteria))["audienceKey"]
     assert audiences_of(shop, shop.organization.member(**ANA)) == ([key] if is_in else [])
 
 
-def test_attributes_are_those_of_the_moment(shop, audience):
-    audience(**by(tags=["vip"]))
+def test_members_enter_and_leave_audiences_when_their_attributes_change(shop, audience):
+    audience(**matching(tags=["vip"]))
     member = shop.organization.member(**ANA)
     assert audiences_of(shop, member)
     shop.integration.patch(f"/members/{member['loyaltyMemberId']}", {"profile": {"tags": []}})
     assert not audiences_of(shop, member)
 
 
-def moment(seconds):
+def seconds_from_now(seconds):
     return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
 
 
 def test_inactive_expired_and_external_audiences_have_no_members(shop, administration, audience):
     member = shop.organization.member(**ANA)
+    # All of them but the first two and the last are lists, to which the member is added.
     empty = [
-        audience(**by(), active=False),
-        audience(**by(), expiresAt=moment(-1)),
+        audience(**matching(), active=False),
+        audience(**matching(), expiresAt=seconds_from_now(-1)),
         audience(**LIST, active=False),
-        audience(**LIST, expiresAt=moment(-1)),
-        audience(**OUTSIDE, memberCount=5),
+        audience(**LIST, expiresAt=seconds_from_now(-1)),
+        audience(**EXTERNAL, memberCount=5),
     ]
-    lasting = [audience(**by(), expiresAt=moment(3600)), audience(**LIST, expiresAt=moment(3600))]
-    for listing in (*empty[2:4], lasting[1]):
-        administration.patch(f"/audiences/{listing['audienceId']}/members", {"add": [member["memberId"]]})
+    lasting = [
+        audience(**matching(), expiresAt=seconds_from_now(3600)),
+        audience(**LIST, expiresAt=seconds_from_now(3600)),
+    ]
+    for member_list in (*empty[2:4], lasting[1]):
+        administration.patch(f"/audiences/{member_list['audienceId']}/members", {"add": [member["memberId"]]})
     assert audiences_of(shop, member) == [record["audienceKey"] for record in lasting]
     body = {"audienceIds": [record["audienceId"] for record in [*empty, *lasting]]}
     response = shop.integration.post(f"/members/{member['loyaltyMemberId']}/audiences/check", body, expect=200)
     assert response == {"audienceIds": [record["audienceId"] for record in lasting]}
-    administration.put(f"/audiences/{empty[0]['audienceId']}", {**by(), "active": True})
+    administration.put(f"/audiences/{empty[0]['audienceId']}", {**matching(), "active": True})
     assert audiences_of(shop, member)[0] == empty[0]["audienceKey"]
 
 
 def test_a_check_returns_the_matching_audience_ids_in_the_requested_order(shop, audience):
     member = shop.organization.member(**ANA)
-    everyone, vips, others = (audience(**by(**c))["audienceId"] for c in ({}, {"tags": ["vip"]}, {"tags": ["x"]}))
+    everyone, vips, others = (audience(**matching(**c))["audienceId"] for c in ({}, {"tags": ["vip"]}, {"tags": ["x"]}))
     path = f"/members/{member['loyaltyMemberId']}/audiences/check"
 
     def check(*audience_ids):
@@ -481,16 +507,16 @@ def test_a_check_returns_the_matching_audience_ids_in_the_requested_order(shop, 
     shop.integration.get("/members/nobody/audiences", expect=404)
 
 
-# --- in campaigns ------------------------------------------------------------------------------------------------
+# --- audiences of campaigns --------------------------------------------------------------------------------------
 
 
 def test_a_campaign_applies_to_the_members_of_any_of_its_audiences(shop, administration, audience):
-    vips, listing = audience(**by(tags=["vip"])), audience(**LIST)
+    vips, member_list = audience(**matching(tags=["vip"])), audience(**LIST)
     vip, listed, neither = (shop.organization.member(**body) for body in (ANA, {}, {}))
-    administration.patch(f"/audiences/{listing['audienceId']}/members", {"add": [listed["memberId"]]})
-    keys = [vips["audienceKey"], listing["audienceKey"].upper()]
+    administration.patch(f"/audiences/{member_list['audienceId']}/members", {"add": [listed["memberId"]]})
+    keys = [vips["audienceKey"], member_list["audienceKey"].upper()]
     campaign = shop.campaign(running(mint(5)), audienceKeys=keys)
-    assert campaign["audienceKeys"] == [vips["audienceKey"], listing["audienceKey"]]
+    assert campaign["audienceKeys"] == [vips["audienceKey"], member_list["audienceKey"]]
     results = shop.track(*(event(member["loyaltyMemberId"]) for member in (vip, listed, neither, vip)))
     assert [len(result["effects"]) for result in results] == [1, 1, 0, 1]
     assert [shop.balance(member["loyaltyMemberId"]) for member in (vip, listed, neither)] == [10, 5, 0]
@@ -499,22 +525,27 @@ def test_a_campaign_applies_to_the_members_of_any_of_its_audiences(shop, adminis
 
 
 def test_expressions_see_the_audiences_of_the_member(shop, administration, audience):
-    vips, listing = audience(**by(tags=["vip"])), audience(**LIST)
-    key = listing["audienceKey"]
+    vips, member_list = audience(**matching(tags=["vip"])), audience(**LIST)
+    key = member_list["audienceKey"]
     shop.campaign(running(mint(("=", "audiences.size()")), rule=f'"{key}" in audiences'), eventType=GENERIC)
     vip, listed = shop.organization.member(**ANA), shop.organization.member()
-    path = f"/audiences/{listing['audienceId']}/members"
+    path = f"/audiences/{member_list['audienceId']}/members"
     administration.patch(path, {"add": [vip["memberId"], listed["memberId"]]})
     shop.track(event(vip["loyaltyMemberId"]), event(listed["loyaltyMemberId"]))
+    # One point for each audience of the member.
     assert [shop.balance(member["loyaltyMemberId"]) for member in (vip, listed)] == [2, 1]
-    administration.put(f"/audiences/{vips['audienceId']}", {**by(tags=["vip"]), "active": False})
+    administration.put(f"/audiences/{vips['audienceId']}", {**matching(tags=["vip"]), "active": False})
     administration.patch(path, {"remove": [listed["memberId"]]})
     shop.track(event(vip["loyaltyMemberId"]), event(listed["loyaltyMemberId"]))
+    # Now the VIP is only on the list, and the other member is in no audience.
     assert [shop.balance(member["loyaltyMemberId"]) for member in (vip, listed)] == [3, 1]
 
 
-def test_an_audience_expires_between_two_events(shop, audience):
-    lasting, expired = audience(**by(), expiresAt=moment(3600)), audience(**by(), expiresAt=moment(-1))
+def test_a_campaign_applies_until_its_audience_expires(shop, audience):
+    lasting, expired = (
+        audience(**matching(), expiresAt=seconds_from_now(3600)),
+        audience(**matching(), expiresAt=seconds_from_now(-1)),
+    )
     member = shop.member()
     shop.campaign(running(mint(5)), audienceKeys=[expired["audienceKey"]])
     assert shop.track_one(event(member))["effects"] == []
@@ -523,21 +554,22 @@ def test_an_audience_expires_between_two_events(shop, audience):
 
 
 def test_a_change_is_seen_by_other_processes_at_their_next_event(shop, administration, audience, monkeypatch):
-    vips, listing = audience(**by(tags=["vip"])), audience(**LIST)
+    vips, member_list = audience(**matching(tags=["vip"])), audience(**LIST)
     shop.campaign(running(mint(1)), audienceKeys=[vips["audienceKey"]])
-    shop.campaign(running(mint(1)), audienceKeys=[listing["audienceKey"]])
-    member, theirs = shop.organization.member(**ANA), {}
+    shop.campaign(running(mint(1)), audienceKeys=[member_list["audienceKey"]])
+    member, other_cache = shop.organization.member(**ANA), {}
 
     def effects_elsewhere():
+        """The number of effects of an event that a process with its own cache evaluates."""
         with monkeypatch.context() as patched:
-            patched.setattr(configuration, "_cache", theirs)
+            patched.setattr(configuration, "_cache", other_cache)
             return len(shop.track_one(event(member["loyaltyMemberId"]))["effects"])
 
     assert effects_elsewhere() == 1
-    assert shop.organization.id in theirs
-    administration.patch(f"/audiences/{listing['audienceId']}/members", {"add": [member["memberId"]]})
+    assert shop.organization.id in other_cache
+    administration.patch(f"/audiences/{member_list['audienceId']}/members", {"add": [member["memberId"]]})
     assert effects_elsewhere() == 2
-    administration.put(f"/audiences/{vips['audienceId']}", by(tags=["other"]))
+    administration.put(f"/audiences/{vips['audienceId']}", matching(tags=["other"]))
     assert effects_elsewhere() == 1
-    administration.put(f"/audiences/{listing['audienceId']}", {**LIST, "active": False})
+    administration.put(f"/audiences/{member_list['audienceId']}", {**LIST, "active": False})
     assert effects_elsewhere() == 0

@@ -28,6 +28,7 @@ def busy(api):
 
 
 def entries_of(organization, **filters):
+    """The entries of all pages, newest first by default."""
     page, entries = 0, []
     while results := organization.administration.get("/audit-log", page=page, **filters)["results"]:
         entries, page = entries + results, page + 1
@@ -35,8 +36,8 @@ def entries_of(organization, **filters):
 
 
 def test_every_audited_operation_leaves_entries(busy):
-    audited = {name for name, all_operation in all_operations().items() if all_operation.audit is not None}
-    assert {entry["operationId"] for entry in entries_of(busy)} == audited
+    audited_operations = {name for name, operation in all_operations().items() if operation.audit is not None}
+    assert {entry["operationId"] for entry in entries_of(busy)} == audited_operations
 
 
 def test_an_entry_says_who_changed_what_and_why(organization):
@@ -56,7 +57,7 @@ def test_an_entry_says_who_changed_what_and_why(organization):
     assert entry["memberIds"] == [ana["memberId"]]
 
 
-def test_an_entry_has_the_old_and_the_new_value_null_before_a_creation(busy):
+def test_an_entry_has_the_old_and_the_new_value_and_a_creation_has_null_as_the_old_one(busy):
     [entry] = entries_of(busy, operationId="createBadge")
     assert entry["changes"]["name"] == {"from": None, "to": "Early bird"}
     [entry] = entries_of(busy, operationId="updateBadge")
@@ -84,13 +85,14 @@ def test_entries_can_be_filtered(busy):
     assert entries_of(busy, actor=partners[0]["actor"]) == partners[:1]
     assert entries_of(busy, actor="nobody") == entries_of(busy, userId=1) == []
     assert {entry["entityType"] for entry in entries_of(busy, entityType="coupon-usage")} == {"coupon-usage"}
+    # Any entry that is not at an end of the log.
     sample = entries[5]
     assert sample in entries_of(busy, entityType=sample["entityType"], entityId=sample["entityId"])
     same = [entry for entry in entries if entry["requestId"] == sample["requestId"]]
     assert entries_of(busy, requestId=sample["requestId"]) == same
-    ben = [entry for entry in entries if entry["operationId"] == "createMember"][1]
-    about_ben = entries_of(busy, memberId=ben["memberIds"][0])
-    assert about_ben == [entry for entry in entries if ben["memberIds"][0] in entry["memberIds"]]
+    [ben_id] = [entry for entry in entries if entry["operationId"] == "createMember"][1]["memberIds"]
+    about_ben = entries_of(busy, memberId=ben_id)
+    assert about_ben == [entry for entry in entries if ben_id in entry["memberIds"]]
     expected_operations = {"createMember", "createReferralCodes", "createLedgerTransaction", "revertLedgerTransaction"}
     assert {entry["operationId"] for entry in about_ben} == expected_operations
     later = entries_of(busy, fromCreatedAt=sample["createdAt"])
@@ -100,8 +102,10 @@ def test_entries_can_be_filtered(busy):
 
 
 def test_a_repeated_request_leaves_one_entry(busy):
+    # Two of the requests have one systemUniqueKey and mint 100 points.
     mint_entries = entries_of(busy, operationId="mintMemberPoints")
     assert [entry["changes"]["amount"]["to"] for entry in mint_entries].count(100) == 1
+    # Two of the three requests have one systemUniqueKey.
     badge_entries = entries_of(busy, operationId="assignBadge")
     assert len(badge_entries) == 2
 
@@ -159,11 +163,11 @@ def test_entries_of_documents_have_the_old_and_the_new_values(organization):
     assert deletion == {"deleted": {"from": None, "to": True}}
 
 
-def test_a_record_that_loses_the_mark_of_the_default_has_an_entry(organization):
+def test_a_record_that_is_no_longer_the_default_has_an_entry(organization):
     surface = organization.administration
 
     def marks(name):
-        """The new values of the mark by record, from the entries of the last request."""
+        """The value of the field `name` after the last request, by the id of each record on which it changed."""
         entries = entries_of(organization)
         last = [entry for entry in entries if entry["requestId"] == entries[0]["requestId"]]
         return {entry["entityId"]: entry["changes"][name]["to"] for entry in last if name in entry["changes"]}
@@ -204,6 +208,7 @@ def test_entries_about_new_passwords_do_not_contain_them(organization, db):
     first, second = (entry["changes"] for entry in entries_of(organization, operationId="resetUserPassword")[::-1])
     assert first == {"password": hidden, "passwordIsTemporary": {"from": False, "to": True}}
     assert second == {"password": hidden, "passwordIsTemporary": {"from": True, "to": False}}
+    # An operator can reset the credentials of a user by a command, too.
     now = datetime.now(UTC)
     transactions.run(
         organization.api.engine, lambda db: reset_credentials(db, organization.id, till["authClientId"], now)
@@ -220,13 +225,13 @@ def test_users_added_in_bulk_leave_the_same_entries_as_users_created_individuall
     email = address()
     users.surface.post("/users/bulk-add", {"emails": [email], "sendInvite": False, **permissions}, expect=200)
     users.create(email=address(), pendingProvisioning=True, **permissions)
-    [together] = entries_of(organization, operationId="bulkAddUsers")
-    [alone] = entries_of(organization, operationId="createUser")
-    assert together["changes"]["email"] == {"from": None, "to": email}
+    [bulk_entry] = entries_of(organization, operationId="bulkAddUsers")
+    [individual_entry] = entries_of(organization, operationId="createUser")
+    assert bulk_entry["changes"]["email"] == {"from": None, "to": email}
     individual_fields = {"name", "email", "authClientId"}
-    assert together["changes"].keys() == alone["changes"].keys()
-    for name in together["changes"].keys() - individual_fields:
-        assert together["changes"][name] == alone["changes"][name], name
+    assert bulk_entry["changes"].keys() == individual_entry["changes"].keys()
+    for name in bulk_entry["changes"].keys() - individual_fields:
+        assert bulk_entry["changes"][name] == individual_entry["changes"][name], name
 
 
 def test_concurrent_changes_are_reported_in_the_order_of_their_effect(organization):
@@ -237,27 +242,29 @@ def test_concurrent_changes_are_reported_in_the_order_of_their_effect(organizati
 
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(rename, range(1, 13)))
-    names = [entry["changes"].get("name") for entry in entries_of(organization, order="auditLogId,asc")]
-    assert [change["from"] for change in names[1:]] == [change["to"] for change in names[:-1]]
+    changes = [entry["changes"].get("name") for entry in entries_of(organization, order="auditLogId,asc")]
+    assert [change["from"] for change in changes[1:]] == [change["to"] for change in changes[:-1]]
 
 
 def tamper(busy, *statements):
     """Change the stored log past its guards; return what `verify` finds, and roll the change back."""
     with busy.api.engine.connect() as db:
-        work = db.begin()
+        transaction = db.begin()
         db.execute(text("SET LOCAL session_replication_role = replica"))
         for statement in statements:
             assert db.execute(text(statement), {"o": busy.id}).rowcount
         findings = verify(db, busy.id)
-        work.rollback()
+        transaction.rollback()
     return findings
 
 
 @pytest.fixture(scope="module")
 def sealed_log(busy):
+    """The busy organization with several intact seals, and a last entry that is not sealed yet."""
     while seal_audit_log(busy.api.engine, busy.id):
         pass
     organization_id = busy.id
+    # A seal of one entry, and one more entry.
     busy.integration.patch("/members/ana-7", {"profile": {"city": "Quito"}})
     seal_audit_log(busy.api.engine, organization_id)
     busy.integration.patch("/members/ana-7", {"profile": {"city": "Cusco"}})
@@ -266,7 +273,7 @@ def sealed_log(busy):
     return busy
 
 
-ONE = "audit_log_id = (SELECT min(audit_log_id) FROM audit_log WHERE organization_id = :o)"
+FIRST = "audit_log_id = (SELECT min(audit_log_id) FROM audit_log WHERE organization_id = :o)"
 LAST = "audit_log_id = (SELECT max(audit_log_id) FROM audit_log WHERE organization_id = :o)"
 
 
@@ -274,14 +281,14 @@ LAST = "audit_log_id = (SELECT max(audit_log_id) FROM audit_log WHERE organizati
 @pytest.mark.parametrize(
     ("statements", "expected_text"),
     [
-        ([f"UPDATE audit_log SET actor = 'somebody' WHERE {ONE}"], "was changed"),
-        ([f"UPDATE audit_log SET created_at = '2020-01-01' WHERE {ONE}"], "was changed"),
-        ([f"UPDATE audit_log SET changes = '{{}}' WHERE {ONE}"], "was changed"),
+        ([f"UPDATE audit_log SET actor = 'somebody' WHERE {FIRST}"], "was changed"),
+        ([f"UPDATE audit_log SET created_at = '2020-01-01' WHERE {FIRST}"], "was changed"),
+        ([f"UPDATE audit_log SET changes = '{{}}' WHERE {FIRST}"], "was changed"),
         ([f"UPDATE audit_log SET reason = 'another' WHERE {LAST}"], "was changed"),
-        ([f"UPDATE audit_log SET salt = NULL WHERE {ONE}"], "was changed"),
-        ([f"DELETE FROM audit_log WHERE {ONE}"], "is missing"),
+        ([f"UPDATE audit_log SET salt = NULL WHERE {FIRST}"], "was changed"),
+        ([f"DELETE FROM audit_log WHERE {FIRST}"], "is missing"),
         (
-            [f"UPDATE audit_log SET digest = sha256('forged') WHERE {ONE}"],
+            [f"UPDATE audit_log SET digest = sha256('forged') WHERE {FIRST}"],
             "its hash is not that of its entries",
         ),
         (["UPDATE audit_log_seals SET hash = sha256('') WHERE seal_number = 1 AND organization_id = :o"], "hash"),
@@ -294,10 +301,10 @@ def test_tampering_is_found(sealed_log, statements, expected_text):
     assert any(expected_text in finding for finding in tamper(sealed_log, *statements))
 
 
-def test_seals_hold_every_entry_once(sealed_log, db):
+def test_every_entry_is_in_exactly_one_seal(sealed_log, db):
     seal_audit_log(sealed_log.api.engine, sealed_log.id)
-    rows = db.execute(
+    sealed_ids = db.execute(
         text("SELECT unnest(audit_log_ids) FROM audit_log_seals WHERE organization_id = :o"), {"o": sealed_log.id}
     )
-    entries = db.execute(text("SELECT audit_log_id FROM audit_log WHERE organization_id = :o"), {"o": sealed_log.id})
-    assert sorted(rows.scalars()) == sorted(entries.scalars())
+    entry_ids = db.execute(text("SELECT audit_log_id FROM audit_log WHERE organization_id = :o"), {"o": sealed_log.id})
+    assert sorted(sealed_ids.scalars()) == sorted(entry_ids.scalars())

@@ -1,3 +1,5 @@
+"""Requests for access tokens: the credentials, the scope, the errors of OAuth, and the time that a check takes."""
+
 from __future__ import annotations
 
 import base64
@@ -23,7 +25,7 @@ GRANT = {"grant_type": "client_credentials"}
 
 @pytest.fixture
 def ask(api):
-    """Ask for a token with a form; `basic` is a pair for HTTP Basic."""
+    """Request a token with a form; `basic` is the client id and secret for HTTP Basic."""
 
     def ask(form, basic=None, expect=200, headers=None):
         headers = dict(headers or {})
@@ -42,7 +44,7 @@ def credentials(organization):
 
 @pytest.fixture
 def api_user(api, organization):
-    """Make an API user of the organization; returns its credentials."""
+    """Create an API user of the organization; returns its client id and secret."""
 
     def make(*roles, secret="s€cret: with & signs", name="till 4:é", is_admin=False, **values):
         now = datetime.now(UTC)
@@ -56,6 +58,7 @@ def api_user(api, organization):
                 **{
                     "name": "Till",
                     "auth_client_id": client_id,
+                    # Cheaper parameters than those of the server, so this hash is outdated.
                     "password_hash": PasswordHasher(time_cost=1, memory_cost=64).hash(secret),
                     "is_api_user": True,
                     "created_at": now,
@@ -114,7 +117,7 @@ def test_credentials_by_http_basic_are_form_encoded(api, ask, api_user):
     surface.get("/custom-event-types", expect=403)
 
 
-def test_the_client_id_may_be_repeated_beside_http_basic(ask, credentials):
+def test_a_form_may_repeat_the_client_id_of_http_basic(ask, credentials):
     basic = tuple(credentials.values())
     ask({**GRANT, "client_id": credentials["client_id"]}, basic=basic)
 
@@ -133,7 +136,7 @@ def test_a_scope_narrows_the_roles(api, ask, api_user):
         assert refusal.json["error"] == "invalid_scope"
 
 
-def test_an_administrator_may_ask_for_less(api, organization, ask, api_user):
+def test_an_administrator_may_request_a_narrower_scope(api, organization, ask, api_user):
     client_id, secret = api_user(is_admin=True)
     credentials = {"client_id": client_id, "client_secret": secret}
     reply = ask({**GRANT, **credentials, "scope": "tiers:read"})
@@ -146,6 +149,7 @@ def test_an_administrator_may_ask_for_less(api, organization, ask, api_user):
     assert refusal.json["error"] == "invalid_scope"
 
 
+# Without a `client_id`, that of the organization is sent; without a `client_secret`, none.
 @pytest.mark.parametrize(
     ("client_id", "client_secret"),
     [("nobody", "right"), (None, "wrong"), (None, None), ("a\u00e9", "x" * 1024)],
@@ -160,6 +164,7 @@ def test_wrong_credentials_are_refused(ask, credentials, client_id, client_secre
     assert reply.headers["Cache-Control"] == "no-store"
 
 
+# Without a pair, not Base64, without a colon, not UTF-8, with an empty client id.
 @pytest.mark.parametrize("value", ["Basic", "Basic !!!", "Basic bm9jb2xvbg==", "Basic /////w==", "Basic OmE="])
 def test_unreadable_http_basic_is_refused(ask, value):
     assert ask(GRANT, headers={"Authorization": value}, expect=401).json["error"] == "invalid_client"
@@ -192,7 +197,7 @@ def test_unknown_parameters_are_ignored(ask, credentials):
     ask({**GRANT, **credentials, "audience": "https://api.example"})
 
 
-def test_parameters_without_a_value_count_as_left_out(ask, credentials):
+def test_empty_parameters_are_treated_as_missing(ask, credentials):
     ask({**GRANT, **credentials, "scope": "", "new_password": "", "organization_id": ""})
 
 
@@ -223,10 +228,10 @@ def test_an_outdated_hash_is_replaced(api, ask, api_user, db):
 
 @pytest.fixture
 def watched_hasher(monkeypatch):
-    """The results of `note`, called whenever a password is verified the slow way."""
+    """The notes on passwords that were verified by argon2, and the class whose `note` makes them of the hashes."""
     notes = []
 
-    class Watched:
+    class WatchedHasher:
         note = staticmethod(lambda password_hash: password_hash)
         hash = staticmethod(passwords._HASHER.hash)
         real = passwords._HASHER
@@ -235,16 +240,16 @@ def watched_hasher(monkeypatch):
             notes.append(self.note(password_hash))
             return self.real.verify(password_hash, secret)
 
-    monkeypatch.setattr(passwords, "_HASHER", Watched())
-    return notes, Watched
+    monkeypatch.setattr(passwords, "_HASHER", WatchedHasher())
+    return notes, WatchedHasher
 
 
 def test_an_unknown_client_takes_as_long_as_a_wrong_secret(watched_hasher, ask, credentials):
     ask({**GRANT, "client_id": "nobody", "client_secret": "x"}, expect=401)
     ask({**GRANT, **credentials, "client_secret": "x"}, expect=401)
-    unknown, wrong = watched_hasher[0]
+    [hash_for_unknown, hash_for_wrong], _ = watched_hasher
     # The parameters between the dollar signs determine the time.
-    assert unknown.split("$")[1:4] == wrong.split("$")[1:4]
+    assert hash_for_unknown.split("$")[1:4] == hash_for_wrong.split("$")[1:4]
 
 
 def test_passwords_are_verified_in_a_few_separate_threads_without_a_connection(api, watched_hasher, ask, credentials):
@@ -260,17 +265,21 @@ def test_passwords_are_verified_in_a_few_separate_threads_without_a_connection(a
 def test_generated_secrets_are_not_verified_the_slow_way(watched_hasher, ask, credentials):
     ask({**GRANT, **credentials})
     ask({**GRANT, **credentials, "client_secret": f"{credentials['client_secret']}x"}, expect=401)
-    assert watched_hasher[0] == []
+    notes, _ = watched_hasher
+    assert notes == []
 
 
 def test_response_times_do_not_reveal_which_clients_are_people(watched_hasher, ask, credentials, api_user):
+    notes, _ = watched_hasher
     person, _ = api_user(name="ana", is_api_user=False)
-    for client_id in (person, credentials["client_id"], "nobody"):
+    clients = (person, credentials["client_id"], "nobody")
+    # Only the prefix of generated secrets decides whether argon2 is used.
+    for client_id in clients:
         ask({**GRANT, "client_id": client_id, "client_secret": "lsk_wrong"}, expect=401)
-    assert watched_hasher[0] == []
-    for client_id in (person, credentials["client_id"], "nobody"):
+    assert notes == []
+    for client_id in clients:
         ask({**GRANT, "client_id": client_id, "client_secret": "wrong"}, expect=401)
-    assert len(watched_hasher[0]) == 3
+    assert len(notes) == 3
 
 
 def test_wrong_secrets_are_counted_and_logged_without_the_secret(ask, credentials, caplog):

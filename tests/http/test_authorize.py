@@ -24,6 +24,7 @@ def authorize(shop, body):
 
 
 def account_path(shop, account=None):
+    """The path of the account, by default that of the default account."""
     created = shop.organization.created
     account_id = created.ledger_account_id if account is None else account["ledgerAccountId"]
     return f"/ledgers/{created.ledger_id}/accounts/{account_id}"
@@ -37,6 +38,7 @@ def pending(shop, member, account=None):
     """(transactionType, amount, id) of the member's pending transactions, oldest first."""
     query = {"walletId": wallet_of(shop, member), "order": "ledgerTransactionId,asc"}
     transactions = shop.administration.get(f"{account_path(shop, account)}/transactions", **query)["results"]
+    # Status 0 is pending.
     return [(t["transactionType"], t["amount"], t["ledgerTransactionId"]) for t in transactions if t["status"] == 0]
 
 
@@ -70,6 +72,7 @@ def test_points_are_pending_and_other_effects_are_only_reported(shop, member):
     assert event_record["result"] == result
     assert (event_record["event"]["status"], event_record["event"]["evaluationStatus"]) == ("success", 1)
     capture_all(shop, member)
+    # 10 + 7 - 3
     assert shop.balance(member) == 14
     shop.check_ledger()
 
@@ -80,6 +83,7 @@ def test_authorized_effects_count_against_limits_until_the_event_is_cancelled(sh
     )
     first, second = authorize(shop, event(member)), authorize(shop, event(member))
     third = authorize(shop, event(member))
+    # The second gets the remaining 2 of 6 points; the third would be one transaction too many.
     statuses = [[outcome["status"] for outcome in result["effects"]] for result in (first, second, third)]
     assert statuses == [["authorized"], ["partial"], ["skipped"]]
     assert [transaction[:2] for transaction in pending(shop, member)] == [("mint", 4), ("mint", 2)]
@@ -117,22 +121,25 @@ def test_points_captured_later_expire_on_the_date_of_the_effect(shop, member):
     capture_all(shop, member, account)
     (first, by_effect), (second, by_policy) = lots(shop, member)
     assert (first, by_effect, second) == (4, "2031-05-01T00:00:00+00:00", 3)
+    # One month from now.
     assert by_policy < by_effect
 
 
 def test_tiers_move_when_the_points_are_captured(shop, member):
-    ladder = TierSchedule.new(shop, Gold=5)
+    tiers = TierSchedule.new(shop, Gold=5)
     shop.campaign(running(mint(5)), eventType="member-generic-event")
     authorize(shop, event(member))
-    assert ladder.of(member) == "Basic"
+    assert tiers.of(member) == "Basic"
     capture_all(shop, member)
-    assert ladder.of(member) == "Gold"
+    assert tiers.of(member) == "Gold"
 
 
 def test_the_order_is_stored_and_its_cancellation_releases_pending_points(shop, member):
     shop.campaign(running(mint(5)), eventType=ORDER_CREATED)
     results = shop.track(
-        order(member, 10, external_id="held"), order(member, None, "cancelled", "held"), executionMode="authorize"
+        order(member, 10, external_id="o-1"),
+        order(member, None, "cancelled", external_id="o-1"),
+        executionMode="authorize",
     )
     assert [result["status"] for result in results] == ["success", "success"]
     assert [t["outcome"] for t in results[1]["reverted"][0]["ledgerTransactions"]] == ["released"]
@@ -141,7 +148,7 @@ def test_the_order_is_stored_and_its_cancellation_releases_pending_points(shop, 
     shop.check_ledger()
 
 
-def test_a_pending_mint_by_request_keeps_its_expiration_date_too(shop, member):
+def test_a_pending_mint_by_request_keeps_its_expiration_date_when_captured(shop, member):
     account = shop.account(pointTrackingEnabled=True)
     item = {
         "ledgerAccountId": account["ledgerAccountId"],
@@ -162,6 +169,7 @@ def test_a_return_lowers_the_amount_that_can_be_captured(shop, member):
     items = [{"productCode": "a", "total": 60, "quantity": 1}, {"productCode": "b", "total": 40, "quantity": 4}]
     authorize(shop, order(member, 100, external_id="o-1", items=items))
     shop.track_one(order(member, None, "confirmed", external_id="o-1"))
+    # Half of product b, twice: 20 of 40.
     returned_items = [{"productCode": "b", "quantity": 2}]
     for remaining in (80, 60):
         shop.track_one(order(member, None, "partially-returned", external_id="o-1", items=returned_items))

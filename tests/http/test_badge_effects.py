@@ -27,6 +27,7 @@ def badges(shop):
 
 @pytest.fixture
 def badge(badges):
+    """A badge of which a member holds at most 3."""
     return badges.create()
 
 
@@ -41,6 +42,7 @@ def cancel(shop, tracked, expect=200):
 
 
 def outcomes(result):
+    """(effectId, status, type of the error or None) of each effect."""
     return [(effect["effectId"], effect["status"], effect.get("error", {}).get("type")) for effect in result["effects"]]
 
 
@@ -62,6 +64,7 @@ def test_a_campaign_assigns_and_unassigns(shop, badges, badge, member):
     ]
     rows = shop.rows("badge_trackings", "amount_assigned, loyalty_event_id", "badge_tracking_id")
     tracked = shop.integration.get(f"/events/{result['loyaltyEventKey']}")["event"]
+    # The first row is the assignment by request.
     assert [(row.amount_assigned, row.loyalty_event_id) for row in rows[1:]] == [
         (amount, tracked["loyaltyEventId"]) for amount in (1, 2, -2)
     ]
@@ -98,8 +101,8 @@ def test_a_literal_badge_key_must_exist(shop, badge, other_organization):
     action = shop.administration.post(path, running(assigns({"badgeKey": badge["badgeKey"].upper()})))["action"]
     problem = shop.administration.put(f"{path}/{action['actionId']}", running(assigns(foreign)), expect=404)
     assert problem["type"] == "/problems/unknown-badge"
-    needs = {"effectId": "assign-badge", "params": [{"id": "amount", "value": 1}]}
-    assert shop.administration.post(path, running(needs), expect=400)["type"] == "/problems/invalid-request"
+    without_key = {"effectId": "assign-badge", "params": [{"id": "amount", "value": 1}]}
+    assert shop.administration.post(path, running(without_key), expect=400)["type"] == "/problems/invalid-request"
 
 
 def test_a_badge_key_from_an_expression_may_be_unknown(shop, badges, badge, member):
@@ -111,19 +114,20 @@ def test_a_badge_key_from_an_expression_may_be_unknown(shop, badges, badge, memb
     assert badges.balance(member, badge) == 1
 
 
-def test_rules_see_the_badges_held_at_that_point(shop, badges, badge, member):
+def test_rules_see_the_current_badges_of_the_member(shop, badges, badge, member):
     other = badges.create()
     rule = "badges['{}'] {}"
     shop.campaign(running(assigns(badge), rule=rule.format(badge["badgeKey"], "< 3")), eventType=GENERIC)
     shop.campaign(running(assigns(other), rule=rule.format(badge["badgeKey"], "== 2")), eventType="badge-assigned")
     shop.campaign(running(mint(1), rule=rule.format(other["badgeKey"], "> 0")), eventType=GENERIC)
     shop.track(*(event(member) for _ in range(5)))
-    # The second assignment assigns the other badge; each of those assignments assigns it again, up to its maximum.
+    # The second assignment assigns the other badge. Each assignment of that badge assigns it again, up to its maximum.
     assert (badges.balance(member, badge), badges.balance(member, other)) == (3, 3)
+    # The events after the second one.
     assert shop.balance(member) == 3
 
 
-def test_campaigns_follow_from_badges_and_badges_from_campaigns(shop, badges, member):
+def test_assigned_badges_start_campaigns_at_most_five_events_away_from_the_first_one(shop, badges, member):
     chain = [badges.create(name=f"B{n}") for n in range(7)]
     shop.campaign(running(assigns(chain[0])), eventType=GENERIC)
     rule = "event.payload.badgeTracking.badgeKey == '{}'"
@@ -148,11 +152,12 @@ def test_a_dry_run_reports_effects_and_changes_nothing(shop, badges, badge, memb
     ]
     assert before == {table: shop.rows(table, "count(*)") for table in before}
     assert badges.balance(member, badge) == 0
-    [full] = shop.track(event(member))
-    assert [outcome[::2] for outcome in outcomes(full)] == [outcome[::2] for outcome in outcomes(result)]
+    [executed_result] = shop.track(event(member))
+    # The same effects and errors; only the status of the first is `executed` now.
+    assert [outcome[::2] for outcome in outcomes(executed_result)] == [outcome[::2] for outcome in outcomes(result)]
 
 
-def test_tracking_again_assigns_once(shop, badges, badge, member):
+def test_an_event_tracked_several_times_assigns_a_badge_once(shop, badges, badge, member):
     shop.campaign(running(assigns(badge)), eventType=GENERIC)
     one = event(member)
     shop.track(one, one)
@@ -160,7 +165,7 @@ def test_tracking_again_assigns_once(shop, badges, badge, member):
     assert badges.balance(member, badge) == 1
 
 
-# --- cancelled ---------------------------------------------------------------------------------------------------
+# --- cancellations -----------------------------------------------------------------------------------------------
 
 
 def test_cancelling_restores_the_prior_state(shop, badges, badge, member):
@@ -171,28 +176,29 @@ def test_cancelling_restores_the_prior_state(shop, badges, badge, member):
     tracked = shop.track_one(event(member))
     event_count = len(shop.events(member))
     [last_result, *other_results] = cancel(shop, tracked)[::-1]
+    # Two assignments by request, the two trackings of the campaign, and their two reversals.
     rows = shop.rows("badge_trackings", order="badge_tracking_id")
     assert last_result["badges"] == [
         {
             "badgeTrackingId": row.badge_tracking_id,
             "badgeTrackingKey": str(row.badge_tracking_key),
-            "badgeKey": of["badgeKey"],
+            "badgeKey": reverted_badge["badgeKey"],
             "amountAssigned": amount,
             "revertedAmount": amount,
             "updatedTotalAssigned": total,
             "outcome": "reverted",
         }
-        for row, of, amount, total in ((rows[3], spare, -2, 3), (rows[2], badge, 2, 1))
+        for row, reverted_badge, amount, total in ((rows[3], spare, -2, 3), (rows[2], badge, 2, 1))
     ]
     assert all(result["badges"] == [] for result in other_results)
     assert (badges.balance(member, badge), badges.balance(member, spare), shop.balance(member)) == (1, 3, 0)
-    # The cancellation itself, and nothing of the badges.
+    # The event of the cancellation; reversals of badges cause none.
     assert len(shop.events(member)) == event_count + 1
     assert [row.reverted_badge_tracking_id for row in rows[4:]] == [row.badge_tracking_id for row in rows[3:1:-1]]
     assert cancel(shop, tracked, expect=409)["type"] == "/problems/event-cancelled"
 
 
-def test_cancelling_takes_back_only_the_badges_left(shop, badges, badge, member):
+def test_cancelling_claws_back_only_badges_that_the_member_still_holds(shop, badges, badge, member):
     shop.campaign(running(assigns(badge, amount=3)), eventType=GENERIC)
     tracked = shop.track_one(event(member))
     badges.unassign(member, badge, 2)
@@ -201,10 +207,11 @@ def test_cancelling_takes_back_only_the_badges_left(shop, badges, badge, member)
     assert badges.balance(member, badge) == 0
 
 
-def test_cancelling_gives_badges_back_up_to_the_maximum(shop, badges, badge, member):
+def test_cancelling_gives_unassigned_badges_back_up_to_the_maximum(shop, badges, badge, member):
     badges.assign(member, badge, 3)
     shop.campaign(running(unassigns(badge, amount=2)), eventType=GENERIC)
     tracked = shop.track_one(event(member))
+    # 3 - 2 + 1 = 2, so only one more is below the maximum of 3.
     badges.assign(member, badge, 1)
     badges.change(badge, active=False)
     [one] = [reversal for result in cancel(shop, tracked) for reversal in result["badges"]]
@@ -220,6 +227,7 @@ def test_cancelling_skips_assignments_reverted_by_request_and_vice_versa(shop, b
     badges.assign(member, badge, 3)
     assert [result["badges"] for result in cancel(shop, tracked)] == [[], []]
     assert badges.balance(member, badge) == 3
+    # A request cannot revert an assignment that a cancellation has reverted.
     badges.unassign(member, badge, 3)
     second = shop.track_one(event(member))
     cancel(shop, second)
@@ -228,7 +236,7 @@ def test_cancelling_skips_assignments_reverted_by_request_and_vice_versa(shop, b
     assert problem["type"] == "/problems/badge-tracking-reverted"
 
 
-def test_a_full_return_takes_badges_back_and_a_partial_one_leaves_them(shop, badges, badge, member):
+def test_a_full_return_claws_badges_back_and_a_partial_one_does_not(shop, badges, badge, member):
     shop.campaign(running(assigns(badge)), eventType="member-purchase-order-created")
     items = [{"productCode": code, "total": 5, "quantity": 1} for code in ("a", "b")]
     creation = order(member, 10, external_id="order-1", items=items)
@@ -237,12 +245,12 @@ def test_a_full_return_takes_badges_back_and_a_partial_one_leaves_them(shop, bad
     confirmation = order(member, None, "confirmed", external_id="order-1")
     assert {result["status"] for result in shop.track(creation, confirmation, partial_return)} == {"success"}
     assert badges.balance(member, badge) == 1
-    whole = shop.track_one(full_return)
-    assert [reversal["revertedAmount"] for result in whole["reverted"] for reversal in result["badges"]] == [1]
+    result = shop.track_one(full_return)
+    assert [reversal["revertedAmount"] for event in result["reverted"] for reversal in event["badges"]] == [1]
     assert badges.balance(member, badge) == 0
 
 
-def test_orders_placed_and_cancelled_in_one_batch(shop, badges, badge, member):
+def test_orders_created_and_cancelled_in_one_batch_leave_no_badges(shop, badges, badge, member):
     shop.campaign(running(assigns(badge)), eventType="member-purchase-order-created")
     batch = [
         order(member, 10, status, external_id=f"order-{n}") for n in range(3) for status in ("created", "cancelled")
@@ -254,32 +262,31 @@ def test_orders_placed_and_cancelled_in_one_batch(shop, badges, badge, member):
 
 def test_an_unassignment_reverted_after_the_return_of_the_order_gives_nothing_back(shop, badges, badge, member):
     shop.campaign(running(assigns(badge)), eventType="member-purchase-order-created")
-    one = order(member, 10)
-    shop.track_one(one)
+    shop.track_one(order(member, 10, external_id="o-1"))
     unassignment = badges.unassign(member, badge)
-    name = one["payload"]["order"]["externalId"]
-    shop.track_one(order(member, None, "confirmed", name))
-    [*_, reversed_event] = shop.track_one(order(member, None, "returned", name))["reverted"]
+    shop.track_one(order(member, None, "confirmed", external_id="o-1"))
+    [*_, reversed_event] = shop.track_one(order(member, None, "returned", external_id="o-1"))["reverted"]
     assert [(reversal["revertedAmount"], reversal["outcome"]) for reversal in reversed_event["badges"]] == [
         (0, "clamped")
     ]
     before = len(shop.events(member))
-    back = badges.revert(member, unassignment)
-    assert (back["amountAssigned"], back["updatedTotalAssigned"]) == (0, 0)
+    reversal = badges.revert(member, unassignment)
+    assert (reversal["amountAssigned"], reversal["updatedTotalAssigned"]) == (0, 0)
     assert badges.balance(member, badge) == 0
     assert len(shop.events(member)) == before
-    # What comes later is the member's own.
+    # Later reversals give badges back: nothing more is to be clawed back.
     badges.assign(member, badge)
     badges.revert(member, badges.unassign(member, badge))
     assert badges.balance(member, badge) == 1
 
 
-def test_a_badge_beyond_the_maximum_is_given_back_once_another_is_reverted(shop, badges, member):
+def test_a_badge_above_the_maximum_is_given_back_when_another_assignment_is_reverted(shop, badges, member):
     badge = badges.create(maxAmount=1)
     badges.assign(member, badge)
     shop.campaign(running(unassigns(badge)), eventType=GENERIC)
     tracked = shop.track_one(event(member))
     assignment = badges.assign(member, badge)
+    # The member holds the maximum, so the unassigned badge cannot be given back yet.
     assert cancel(shop, tracked)[-1]["badges"][0]["outcome"] == "clamped"
     badges.revert(member, assignment)
     assert badges.balance(member, badge) == 1

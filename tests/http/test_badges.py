@@ -99,15 +99,15 @@ def test_a_badge_without_a_required_field_is_refused(integration, name):
 
 
 def test_unknown_and_foreign_badges_are_not_found(badges, integration, other_organization):
-    elsewhere = Badges(Shop(other_organization)).create()
-    for key in (UNKNOWN, elsewhere["badgeKey"]):
+    foreign_badge = Badges(Shop(other_organization)).create()
+    for key in (UNKNOWN, foreign_badge["badgeKey"]):
         assert integration.get(f"/badges/{key}", expect=404)["type"] == "/problems/not-found"
         assert integration.patch(f"/badges/{key}", {}, expect=404)["type"] == "/problems/not-found"
     assert integration.get("/badges/early-bird", expect=400)["errors"][0]["parameter"] == "badgeKey"
     assert integration.get("/badges")["totalCount"] == 0
 
 
-def test_badges_are_listed_newest_first_a_page_at_a_time(badges, integration):
+def test_badges_are_listed_newest_first_in_pages(badges, integration):
     badge_ids = [badges.create(name=f"B{n}")["badgeId"] for n in range(5)]
     page = integration.get("/badges", limit=2, page=1)
     assert (page["totalCount"], page["page"], page["limit"]) == (5, 1, 2)
@@ -119,8 +119,8 @@ def test_badges_are_listed_newest_first_a_page_at_a_time(badges, integration):
 
 def test_badges_can_be_ordered_by_every_column(badges, integration):
     records = [
-        badges.create(name=name, maxAmount=most, active=active)
-        for name, most, active in (("b", 3, True), ("a", 3, False), ("c", 1, True))
+        badges.create(name=name, maxAmount=maximum, active=active)
+        for name, maximum, active in (("b", 3, True), ("a", 3, False), ("c", 1, True))
     ]
     for column in ("badgeId", "name", "active", "maxAmount", "createdAt", "updatedAt"):
         for direction in ("asc", "desc"):
@@ -128,6 +128,7 @@ def test_badges_can_be_ordered_by_every_column(badges, integration):
             reverse = direction == "desc"
             ordered_records = sorted(records, key=lambda record: (record[column], record["badgeId"]), reverse=reverse)
             assert ids == [record["badgeId"] for record in ordered_records]
+    # Invalid queries: tags are no column to order by, 25 is the maximum limit.
     for query in ({"order": "tags"}, {"limit": 26}, {"limit": 0}, {"page": -1}, {"active": "x"}, {"colour": "red"}):
         integration.get("/badges", expect=400, **query)
 
