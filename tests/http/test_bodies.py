@@ -83,20 +83,22 @@ def server():
 
 
 @pytest.fixture
-def errors(caplog):
+def no_warnings(caplog):
+    """Check that the test logs no warning and no error."""
     with caplog.at_level(logging.WARNING):
         yield caplog
     assert [record.getMessage() for record in caplog.records] == []
 
 
 def nested(depth: int) -> bytes:
+    """Arrays, each the only item of the one around it."""
     return b"[" * depth + b"]" * depth
 
 
 HOSTILE = {
-    "nothing": b" ",
+    "only a space": b" ",
     "cut off": b'{"title": "a',
-    "text behind": b'{"title": "a"} x',
+    "text after the object": b'{"title": "a"} x',
     "a comment": b'{"title": "a" /* b */}',
     "single quotes": b"{'title': 'a'}",
     "a byte order mark": b'\xef\xbb\xbf{"title": "a"}',
@@ -129,8 +131,8 @@ HOSTILE = {
     "true for an integer": b'{"title": "a", "pages": true}',
     "a leading zero": b'{"title": "a", "pages": 01}',
     "a leading plus": b'{"title": "a", "pages": +1}',
-    "an unknown member": b'{"title": "a", "colour": "red"}',
-    "a missing member": b"{}",
+    "an unknown field": b'{"title": "a", "colour": "red"}',
+    "a missing field": b"{}",
     "another type": b"[]",
     "null": b"null",
     "a name twice": b'{"title": "a", "title": "b"}',
@@ -138,25 +140,27 @@ HOSTILE = {
     "a name twice, once escaped": b'{"title": "a", "\\u0074itle": "b"}',
     "a name twice in a part": b'{"title": "a", "extra": {"x": {"y": 1, "y": 2}}}',
     "a name twice among quotes": b'{"title": "\\"a\\"", "extra": {"\\"": 1, "\\"": 2}}',
-    "a name twice, its quotes made up for": b'{"title": "a", "extra": 1, "extra": "\\u0022\\u0022"}',
-    "a name twice beside a colon": b'{"title": "a:b", "extra": "c:d", "extra": 1}',
+    "a name twice, and as many escaped quotes": b'{"title": "a", "extra": 1, "extra": "\\u0022\\u0022"}',
+    "a name twice next to a colon": b'{"title": "a:b", "extra": "c:d", "extra": 1}',
+    # The beginning of 100,000 arrays, as long as a body may be.
     "100,000 arrays": nested(100_000)[:20_000],
-    "201 arrays": b'{"title": "a", "extra": ' + nested(MAX_DEPTH) + b"}",
+    # The object adds a level to the maximum.
+    "201 levels": b'{"title": "a", "extra": ' + nested(MAX_DEPTH) + b"}",
     "900 arrays": b'{"title": "a", "extra": ' + nested(900) + b"}",
     "a trailing newline against a pattern": b'{"title": "a", "code": "abc\\n"}',
-    "a date that is none": b'{"title": "a", "at": "2023-02-29T00:00:00Z"}',
-    "a moment without a UTC form": b'{"title": "a", "at": "9999-12-31T23:59:59-14:00"}',
+    "a day that does not exist": b'{"title": "a", "at": "2023-02-29T00:00:00Z"}',
+    "a moment after the year 9999 in UTC": b'{"title": "a", "at": "9999-12-31T23:59:59-14:00"}',
     "an offset of a day": b'{"title": "a", "at": "2023-02-28T00:00:00+24:00"}',
     "null where it is not allowed": b'{"title": null}',
     "an excluded minimum": b'{"title": "a", "price": 0.0}',
     "equal items": b'{"title": "a", "labels": ["x", "x"]}',
-    "equal numbers, written otherwise": b'{"title": "a", "labels": [1, 1.0]}',
+    "equal numbers in different notations": b'{"title": "a", "labels": [1, 1.0]}',
     "a form body": b"title=a",
 }
 
 
 @pytest.mark.parametrize("raw", HOSTILE.values(), ids=HOSTILE.keys())
-def test_a_hostile_body_is_a_400_and_no_error(server, errors, raw):
+def test_a_hostile_body_gets_a_400_and_logs_no_error(server, no_warnings, raw):
     client, recorder = server
     before = len(recorder.requests)
     reply = client("POST", "/v2/books", body=raw)
@@ -166,8 +170,8 @@ def test_a_hostile_body_is_a_400_and_no_error(server, errors, raw):
     assert len(recorder.requests) == before
 
 
-def test_every_fault_of_a_small_body_is_listed_and_the_first_of_a_large_one(errors):
-    client, _ = serve(PATHS, SCHEMAS, settings=served_settings(300_000))
+def test_every_fault_of_a_small_body_is_listed_and_the_first_of_a_large_one(no_warnings):
+    client, _ = serve(PATHS, SCHEMAS, settings=settings_with(300_000))
     small = client("POST", "/v2/books", body=json.dumps({"title": "a", "parts": [{}] * 30}).encode())
     assert [error["pointer"] for error in small.json["errors"]] == [f"/parts/{n}/title" for n in range(30)]
     parts = [{"title": "a"}] * 5_000
@@ -175,17 +179,17 @@ def test_every_fault_of_a_small_body_is_listed_and_the_first_of_a_large_one(erro
     assert (large.status, [error["pointer"] for error in large.json["errors"]]) == (400, ["/parts/5000/title"])
 
 
-def test_nested_arrays_beyond_any_limit_are_a_400(server, errors):
-    client, _ = serve(PATHS, SCHEMAS, settings=served_settings(300_000))
+def test_arrays_nested_too_deep_get_a_400(server, no_warnings):
+    client, _ = serve(PATHS, SCHEMAS, settings=settings_with(300_000))
     for depth in (100_000, 1_000, MAX_DEPTH + 1):
         assert client("POST", "/v2/any", body=nested(depth)).status == 400
     assert client("POST", "/v2/any", body=nested(MAX_DEPTH)).status == 200
 
 
-def served_settings(most: int):
+def settings_with(max_body_bytes: int):
     from handlers.settings import Settings
 
-    return Settings(threads=2, max_body_bytes=most, validate_responses=True)
+    return Settings(threads=2, max_body_bytes=max_body_bytes, validate_responses=True)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +208,7 @@ def served_settings(most: int):
         (b" \n[true, null]\t ", [True, None]),
     ],
 )
-def test_a_value_arrives_exactly(server, errors, raw, value):
+def test_a_value_arrives_exactly(server, no_warnings, raw, value):
     client, recorder = server
     assert client("POST", "/v2/any", body=raw).status == 200
     assert recorder.last.body == value
@@ -287,14 +291,14 @@ def test_an_unknown_name_is_reported_with_a_similar_one(server):
         (b'{"title": "a", "extra": [{"b": 1, "b": 1}]}', {"/extra/0/b": "extra[0].b is in the body twice."}),
         (b'{"title": "a", "extra": {"b": "\\u0000"}}', {"/extra/b": "extra.b holds the character U+0000."}),
     ],
-    ids=["numbers", "a long integer", "nothing else", "lost", "not whole", "twice", "U+0000"],
+    ids=["numbers", "a long integer", "only a number", "a number of a name twice", "cut off", "twice", "U+0000"],
 )
-def test_what_json_cannot_hold_is_reported_by_the_name_of_the_field(server, body, faults):
+def test_an_unreadable_value_is_reported_at_its_field_if_the_rest_of_the_body_can_be_read(server, body, faults):
     client, _ = server
     assert client("POST", "/v2/books", body=body).faults() == faults
 
 
-def test_faults_of_alternatives_are_those_of_the_intended_one(server):
+def test_only_faults_of_the_alternative_that_the_discriminator_names_are_reported(server):
     client, _ = server
 
     def faults(action):
@@ -323,6 +327,7 @@ def test_the_number_of_reported_faults_is_bounded(server):
 
 
 TYPES = {
+    # The client sends no header with this value.
     "none": "(none)",
     "text": "text/plain",
     "a list": "application/json, text/plain",
@@ -338,7 +343,7 @@ TYPES = {
 
 
 @pytest.mark.parametrize("content_type", TYPES.values(), ids=TYPES.keys())
-def test_another_media_type_is_a_415(server, errors, content_type):
+def test_another_media_type_is_a_415(server, no_warnings, content_type):
     client, _ = server
     reply = client("POST", "/v2/books", body=b'{"title": "a"}', headers={"Content-Type": content_type})
     assert reply.status == 415
@@ -357,7 +362,7 @@ def test_the_documented_media_type_may_be_written_in_any_way(server, content_typ
 
 
 @pytest.mark.parametrize("coding", ["gzip", "br", "deflate, gzip", "x"])
-def test_a_compressed_body_is_a_415(server, errors, coding):
+def test_a_compressed_body_is_a_415(server, no_warnings, coding):
     client, _ = server
     packed = gzip.compress(b'{"title": "a"}')
     reply = client("POST", "/v2/books", body=packed, headers={"Content-Encoding": coding})
@@ -371,21 +376,23 @@ def test_a_body_may_arrive_in_parts(server):
     assert recorder.last.body == {"title": "café"}
 
 
-def test_a_body_with_a_too_large_content_length_is_not_read(server, errors):
+def test_a_body_with_a_too_large_content_length_is_not_read(server, no_warnings):
     client, _ = server
+    # One more than the maximum.
     reply = client("POST", "/v2/books", body=b"{}", headers={"Content-Length": "20001"})
     assert (reply.status, client.body_reads) == (413, 0)
     assert reply.json["type"] == "/problems/payload-too-large"
     assert client("POST", "/v2/books", body=b"{}", headers={"Content-Length": "9" * 30}).status == 413
 
 
-def test_a_body_that_turns_out_too_large_is_a_413(server, errors):
+def test_a_body_is_not_read_further_once_it_is_too_large(server, no_warnings):
     client, _ = server
+    # The first 20 parts are within the maximum of 20,000 bytes.
     reply = client("POST", "/v2/books", body=[b" " * 1000] * 10_000)
     assert (reply.status, client.body_reads) == (413, 21)
-    exact = b'{"title": "a"}'.ljust(20_000)
-    assert client("POST", "/v2/books", body=exact).status == 200
-    assert client("POST", "/v2/books", body=exact + b" ").status == 413
+    largest_body = b'{"title": "a"}'.ljust(20_000)
+    assert client("POST", "/v2/books", body=largest_body).status == 200
+    assert client("POST", "/v2/books", body=largest_body + b" ").status == 413
 
 
 def test_a_required_body_is_required_and_an_optional_one_is_not(server):
@@ -438,7 +445,7 @@ def test_a_form_arrives_as_an_object_with_its_credentials(server):
         (b"grant_type=client_credentials&lifetime=1_0", "/lifetime"),
     ],
 )
-def test_a_form_is_read_strictly(server, errors, text, pointer):
+def test_a_form_is_read_strictly(server, no_warnings, text, pointer):
     client, _ = server
     assert list(form(client, text).faults()) == [pointer]
 
@@ -459,7 +466,7 @@ def test_duplicate_names_are_found_however_they_are_written(server):
             assert client("POST", "/v2/any", body=double).status == 400, double
 
 
-def test_a_client_that_disconnects_before_its_body_is_complete_gets_no_response_and_logs_no_error(server, errors):
+def test_a_client_that_disconnects_before_its_body_is_complete_gets_no_response_and_logs_no_error(server, no_warnings):
     client, recorder = server
     before = len(recorder.requests)
     response_messages = []

@@ -14,7 +14,8 @@ from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, 
 SEVEN_FIFTY = effect("discount", type="amount", value=7.5)
 LIMIT_REACHED = "/problems/limit-reached"
 BUDGET = Decimal("10000")
-UNNAMED = {"ledgerAccountKey": None, "sharedKey": None, "locationLimits": {}, "alertShares": []}
+# The fields that a rule has without being sent.
+RULE_DEFAULTS = {"ledgerAccountKey": None, "sharedKey": None, "locationLimits": {}, "alertShares": []}
 
 
 @pytest.fixture
@@ -57,20 +58,22 @@ def _amount(outcome):
 
 
 def limits(shop, campaign):
+    """(used, left, location) of each limit of the campaign."""
     limit_states = shop.administration.get(f"/campaigns/{campaign['campaignId']}", include="limits")["campaign"][
         "limits"
     ]
     return [(limit["used"], limit["left"], limit["location"]) for limit in limit_states]
 
 
-# --- the worked examples ---------------------------------------------------------------------------------------------
+# --- worked examples, with a discount of 7.50 on each order ----------------------------------------------------------
 
 
 @pytest.mark.parametrize(("partial", "discounts", "used_amount"), [(False, 13, "97.50"), (True, 14, "100.00")])
-def test_example_1_in_small_a_budget_is_spent_to_the_last_cent_it_allows(shop, ana, partial, discounts, used_amount):
+def test_a_budget_is_spent_completely_only_with_partial_application(shop, ana, partial, discounts, used_amount):
     campaign = create_campaign(shop, money(100), partial=partial)
     amounts = sell(shop, ana, 20)
     granted_amounts = [amount for amount in amounts if amount is not None]
+    # 13 discounts of 7.50 are 97.50. Only with partial application there is a discount of the remaining 2.50.
     assert (len(granted_amounts), sum(granted_amounts)) == (discounts, Decimal(used_amount))
     assert amounts[13:15] == ([Decimal("2.5"), None] if partial else [None, None])
     assert limits(shop, campaign) == [(Decimal(used_amount), 100 - Decimal(used_amount), None)]
@@ -87,9 +90,10 @@ def test_example_1_in_small_a_budget_is_spent_to_the_last_cent_it_allows(shop, a
         (False, "30", "6.25", None),
     ],
 )
-def test_example_2_a_return_gives_back_its_share(shop, ana, partial, share, remaining, next_amount):
+def test_a_return_gives_its_share_back_to_the_budget(shop, ana, partial, share, remaining, next_amount):
     campaign = create_campaign(shop, money(100), partial=partial)
     shop.track_one(order(ana, 60, external_id="first"))
+    # With partial application 100 of the budget are used then, else 97.50.
     sell(shop, ana, 14)
     shop.track_one(order(ana, None, "confirmed", "first"))
     shop.track_one(order(ana, None, "partially-returned", "first", items=[{"total": Decimal(share)}]))
@@ -97,17 +101,18 @@ def test_example_2_a_return_gives_back_its_share(shop, ana, partial, share, rema
     assert sell(shop, ana, 1) == [next_amount]
 
 
-def test_a_full_return_in_thirds_gives_back_exactly_the_whole_amount(shop, ana):
+def test_a_return_in_three_parts_gives_exactly_the_whole_amount_back_to_the_budget(shop, ana):
     campaign = create_campaign(shop, money(100), effects=(effect("discount", type="percentage", value=10),))
     shop.track_one(order(ana, Decimal("9.99"), external_id="o-1"))
     shop.track_one(order(ana, None, "confirmed", "o-1"))
-    # 1.00 times what is left: 0.666..., 0.333..., 0.
+    # The rest of the order, times the discount of 1.00: 0.666..., 0.333..., 0.
     for used_amount in ("0.67", "0.33", "0"):
         shop.track_one(order(ana, None, "partially-returned", "o-1", items=[{"total": Decimal("3.33")}]))
         assert limits(shop, campaign) == [(Decimal(used_amount), 100 - Decimal(used_amount), None)]
 
 
 def alerts(shop, trigger):
+    """The payloads of the alerts, oldest first."""
     deliveries = shop.administration.get(f"/triggers/{trigger['triggerId']}/deliveries")["results"]
     payloads = [delivery["payload"] for delivery in deliveries if delivery["type"] == "campaign.limit-reached"]
     return payloads[::-1]
@@ -119,14 +124,15 @@ def web_hook(shop, **settings):
     return shop.administration.post("/triggers", {**body, "settings": settings})["trigger"]
 
 
-def test_example_3_in_small_the_share_that_is_reached_first_is_reported_once(shop, ana):
+def test_each_alert_share_is_reported_once_when_it_is_reached_first(shop, ana):
     hook = web_hook(shop)
     campaign = create_campaign(shop, money(100, alertShares=[80, 50, 100]), partial=True)
     sell(shop, ana, 10)
+    # The seventh of ten discounts reaches half of the budget.
     [half] = alerts(shop, hook)
     assert half["data"] == {
         "campaignKey": campaign["campaignKey"],
-        "rule": {**UNNAMED, **money(100, alertShares=[80, 50, 100])},
+        "rule": {**RULE_DEFAULTS, **money(100, alertShares=[80, 50, 100])},
         "share": 50,
         "used": Decimal("52.5"),
         "limit": 100,
@@ -136,7 +142,7 @@ def test_example_3_in_small_the_share_that_is_reached_first_is_reported_once(sho
     assert [(alert["data"]["share"], alert["data"]["used"]) for alert in alerts(shop, hook)[1:]] == [
         (80, Decimal("82.5"))
     ]
-    # Returns cross the share again, in both directions.
+    # A cancellation and two more orders cross the share of 80 again, which is not reported again.
     shop.track_one(order(ana, None, "cancelled", "eleventh"))
     sell(shop, ana, 2)
     assert len(alerts(shop, hook)) == 2
@@ -148,7 +154,7 @@ def test_example_3_in_small_the_share_that_is_reached_first_is_reported_once(sho
     ]
 
 
-def test_another_limit_has_alerts_of_its_own(shop, ana):
+def test_a_changed_limit_has_its_own_alerts(shop, ana):
     hook = web_hook(shop)
     campaign = create_campaign(shop, money(20, alertShares=[50]))
     sell(shop, ana, 2)
@@ -156,13 +162,15 @@ def test_another_limit_has_alerts_of_its_own(shop, ana):
     body = {"code": campaign["code"], "name": "Campaign", "limitRules": [money(30, alertShares=[50])]}
     shop.administration.put(path, body)
     sell(shop, ana, 1)
+    # More than half of 20, and more than half of 30.
     assert [(alert["data"]["limit"], alert["data"]["used"]) for alert in alerts(shop, hook)] == [
         (20, 15),
         (30, Decimal("22.5")),
     ]
 
 
-def test_example_4_in_small_locations_have_limits_of_their_own(shop, ana):
+def test_each_location_has_its_own_limit(shop, ana):
+    # 40 in Madrid, 10 for orders without a location, 20 at all other locations.
     campaign = create_campaign(shop, money(20, "location", locationLimits={"MAD": 40, "": 10}))
     amounts_by_location = {code: sell(shop, ana, 6, locationCode=code) for code in ("MAD", "LPA", None)}
     assert {code: amounts.count(Decimal("7.5")) for code, amounts in amounts_by_location.items()} == {
@@ -185,7 +193,7 @@ def test_example_4_in_small_locations_have_limits_of_their_own(shop, ana):
     assert limits(shop, confirming) == [(Decimal("7.5"), Decimal("0.5"), code) for code in ("LPA", "MAD")]
 
 
-def test_a_limit_for_all_is_not_that_of_orders_without_a_location(shop, ana):
+def test_a_limit_for_the_whole_campaign_is_not_the_limit_of_orders_without_a_location(shop, ana):
     campaign = create_campaign(shop, money(20), money(8, "location"))
     assert sell(shop, ana, 2) == [Decimal("7.5"), None]
     assert sell(shop, ana, 2, locationCode="MAD") == [Decimal("7.5"), None]
@@ -196,30 +204,33 @@ def test_a_limit_for_all_is_not_that_of_orders_without_a_location(shop, ana):
     ]
 
 
-def test_example_5_in_small_campaigns_share_a_budget(shop, ana):
+def test_campaigns_can_share_a_budget(shop, ana):
     rule = money(100, sharedKey="both")
     one = create_campaign(shop, rule, partial=True)
     other = create_campaign(shop, rule, partial=True, eventType=GENERIC)
     sell(shop, ana, 6)
     for _ in range(7):
         shop.track_one(event(ana))
+    # 13 x 7.50
     assert limits(shop, one) == limits(shop, other) == [(Decimal("97.5"), Decimal("2.5"), None)]
     assert sell(shop, ana, 2) == [Decimal("2.5"), None]
+    # The event before the skipped one got the rest.
     [counter] = shop.events(ana)[1]["limitCounters"]
     assert counter["campaignId"] == one["campaignId"]
     assert (counter["sharedKey"], counter["currency"], counter["amount"]) == ("both", "EUR", Decimal("2.5"))
 
 
-def test_each_member_shares_a_budget_across_campaigns(shop, ana):
+def test_each_member_has_one_budget_for_campaigns_that_share_it(shop, ana):
     rule = money(10, "member", sharedKey="each")
     one, other = create_campaign(shop, rule, partial=True), create_campaign(shop, rule, partial=True)
     for member in (ana, shop.member()):
         effects = shop.track_one(order(member, 60))["effects"]
         assert [outcome["discountAmount"] for outcome in effects] == [Decimal("7.5"), Decimal("2.5")]
+    # Figures of members are not in the record of a campaign.
     assert limits(shop, one) == limits(shop, other) == [(None, None, None)]
 
 
-def test_example_6_points_that_wait_count_at_once(shop, ana):
+def test_waiting_points_count_against_the_budget_at_once(shop, ana):
     rule = {"scope": "campaign", "type": "points", "period": "total", "limit": 1000}
     waiting = mint(600, availableAfter="P14D")
     campaign = create_campaign(shop, rule, effects=(waiting,), partial=True, eventType=GENERIC)
@@ -233,19 +244,20 @@ def test_example_6_points_that_wait_count_at_once(shop, ana):
     assert shop.balance(ana) == 0
 
 
-# --- what counts -----------------------------------------------------------------------------------------------------
+# --- amounts that count ----------------------------------------------------------------------------------------------
 
 
-def test_points_count_with_their_worth(shop, ana):
+def test_points_count_against_a_money_budget_with_their_worth(shop, ana):
     account = shop.account(fiatPerPoint=Decimal("0.03"))
     points = mint(("=", "order.total"), ledgerAccountKey=account["ledgerAccountKey"])
     campaign = create_campaign(shop, money(5), effects=(points, mint(1)), partial=True)
     shop.track_one(order(ana, 100))
     assert limits(shop, campaign) == [(3, 2, None)]
     [outcome, _] = shop.track_one(order(ana, 100))["effects"]
-    # 66 points are worth 1.98; 67 are worth more than the 2 left.
+    # 66 points are worth 1.98; 67 are worth more than the remaining 2.
     assert (outcome["status"], outcome["params"][0]["value"], outcome["worth"]) == ("partial", 66, Decimal("1.98"))
     assert limits(shop, campaign) == [(Decimal("4.98"), Decimal("0.02"), None)]
+    # 100 points of the first order and 66 of the second
     assert shop.balance(ana, account["ledgerAccountId"]) == 166
     assert shop.balance(ana) == 2
 
@@ -264,12 +276,13 @@ def test_without_partial_application_an_action_is_skipped_by_the_total_worth_of_
     account = shop.account(fiatPerPoint=1)
     effects = (effect("discount", type="percentage", value=50), mint(6, ledgerAccountKey=account["ledgerAccountKey"]))
     campaign = create_campaign(shop, money(10), effects=effects)
+    # 50 % of the order and 6 points are worth 11 of 10, then 10 of 10.
     assert [outcome["status"] for outcome in shop.track_one(order(ana, 10))["effects"]] == ["skipped", "skipped"]
     assert [outcome["status"] for outcome in shop.track_one(order(ana, 8))["effects"]] == ["executed", "executed"]
     assert limits(shop, campaign) == [(10, 0, None)]
 
 
-def test_a_cut_percentage_is_an_amount(shop, ana):
+def test_a_percentage_discount_that_is_cut_becomes_an_amount(shop, ana):
     create_campaign(shop, money(10), effects=(effect("discount", type="percentage", value=25),), partial=True)
     [outcome] = shop.track_one(order(ana, 60))["effects"]
     assert outcome["status"] == "partial"
@@ -281,7 +294,7 @@ def test_a_cut_percentage_is_an_amount(shop, ana):
 def test_a_budget_in_yen_is_cut_to_whole_yen(shop, ana):
     effects = (effect("discount", type="percentage", value=10),)
     campaign = create_campaign(shop, money(Decimal("150.9")), effects=effects, partial=True, currency="JPY")
-    # 105.5 is rounded away from zero.
+    # 10 % of 1055 is 105.5, rounded away from zero; the remaining 44.9 is cut.
     assert sell(shop, ana, 3, 1055, currency="JPY") == [106, 44, None]
     assert limits(shop, campaign) == [(150, Decimal("0.9"), None)]
 
@@ -305,14 +318,14 @@ def test_coupons_are_counted_and_cut(shop, ana):
     rule = {"scope": "campaign", "type": "coupons", "period": "total", "limit": 5}
     assign = effect("assign-coupon", couponBookKey=book["couponBookKey"], amount=2)
     campaign = create_campaign(shop, rule, effects=(assign,), partial=True, eventType=GENERIC)
-    outcomes = [shop.track_one(event(ana))["effects"][0] for _ in range(4)]
+    results = [shop.track_one(event(ana)) for _ in range(4)]
+    outcomes = [result["effects"][0] for result in results]
     assert [outcome["status"] for outcome in outcomes] == ["executed", "executed", "partial", "skipped"]
     assert [outcome["params"][1]["value"] for outcome in outcomes] == [2, 2, 1, 0]
     assert outcomes[2]["params"][2] == {"id": "requestedAmount", "value": 2}
     assert limits(shop, campaign) == [(5, 0, None)]
-    last = shop.events(ana)[2]
-    shop.integration.post(f"/events/{last['loyaltyEventKey']}/cancel", {}, expect=200)
-    assert limits(shop, campaign)[0][0] < 5
+    shop.integration.post(f"/events/{results[0]['loyaltyEventKey']}/cancel", {}, expect=200)
+    assert limits(shop, campaign) == [(3, 2, None)]
 
 
 def test_coupons_that_cannot_be_assigned_are_not_counted(shop, ana):
@@ -341,10 +354,11 @@ def test_a_budget_is_counted_in_the_period_of_the_event(shop, ana):
     campaign = create_campaign(shop, {**money(10), "period": "monthly"}, partial=True)
     for month, amounts in (("01", [Decimal("7.5"), Decimal("2.5")]), ("02", [Decimal("7.5"), Decimal("2.5")])):
         assert sell(shop, ana, 2, externalEventDate=f"2026-{month}-15T10:00:00Z") == amounts
+    # In the current month nothing is used.
     assert limits(shop, campaign) == [(0, 10, None)]
 
 
-# --- what is refused -------------------------------------------------------------------------------------------------
+# --- refusals --------------------------------------------------------------------------------------------------------
 
 
 def campaign_faults(shop, *rules, **body):
@@ -353,7 +367,7 @@ def campaign_faults(shop, *rules, **body):
     return [(error["pointer"], error["detail"]) for error in problem["errors"]]
 
 
-def test_example_7_of_currencies_money_needs_one(shop):
+def test_a_limit_in_money_needs_a_currency(shop):
     shop.administration.put("", {"defaultLocale": "en", "currency": None})
     detail = "type is money, and neither the campaign nor the organization has a currency."
     assert campaign_faults(shop, money()) == [("/limitRules/0/type", detail)]
@@ -380,7 +394,7 @@ def test_invalid_rules_are_refused(shop, rule, field):
 
 
 @pytest.mark.parametrize(
-    ("other", "body", "different"),
+    ("other", "body", "difference"),
     [
         ({"limit": 99}, {}, "limit"),
         ({"period": "daily"}, {}, "period"),
@@ -390,15 +404,17 @@ def test_invalid_rules_are_refused(shop, rule, field):
         ({}, {"currency": "EUR"}, "the currency of the campaign"),
     ],
 )
-def test_rules_with_a_shared_key_must_be_equal(shop, other, body, different):
+def test_rules_with_a_shared_key_must_be_equal(shop, other, body, difference):
     rule = money(100, sharedKey="both")
     campaign = create_campaign(shop, rule, code="first")
     faults = campaign_faults(shop, {**rule, **other}, **body)
-    detail = f"sharedKey both is shared with a rule of campaign first; the two rules differ in {different}."
+    detail = f"sharedKey both is shared with a rule of campaign first; the two rules differ in {difference}."
     assert faults == [("/limitRules/0/sharedKey", detail)]
+    # Two rules of one campaign must be equal, too.
     assert len(campaign_faults(shop, rule, {**rule, "limit": 1}, active=False)) == 1
     # An inactive campaign does not count, so its rule may differ.
     create_campaign(shop, {**rule, **other}, active=False, **body)
+    # No other active campaign shares the rule, so it may change.
     update = {"code": "first", "name": "First", "limitRules": [money(200, sharedKey="both")]}
     shop.administration.put(f"/campaigns/{campaign['campaignId']}", update)
 
@@ -407,5 +423,5 @@ def test_equal_rules_of_campaigns_are_accepted(shop):
     rule = money(100, "location", sharedKey="both", locationLimits={"MAD": 5}, alertShares=[80, 90])
     first = create_campaign(shop, rule)
     second = create_campaign(shop, {**rule, "alertShares": [90, 80], "ledgerAccountKey": None})
-    assert first["limitRules"] == [{**UNNAMED, **rule}]
-    assert second["limitRules"] == [{**UNNAMED, **rule, "alertShares": [90, 80]}]
+    assert first["limitRules"] == [{**RULE_DEFAULTS, **rule}]
+    assert second["limitRules"] == [{**RULE_DEFAULTS, **rule, "alertShares": [90, 80]}]

@@ -15,7 +15,7 @@ from handlers.http.threads import CallBatches, FairThreads, WaitingCall
 
 
 class Call(WaitingCall[str]):
-    """A call with a name; one that `waits` does so while it is run."""
+    """A call with a name; with `waits`, its run does not end before `go_on` of the runner is set."""
 
     def __init__(self, name: str, waits: bool) -> None:
         super().__init__()
@@ -23,20 +23,21 @@ class Call(WaitingCall[str]):
 
 
 class Runner:
-    """Runs calls; one that `waits` does so until `go_on` is set, and further calls of its kind wait for it.
+    """Runs calls of `CallBatches`; a call with `waits` runs until `go_on` is set, so further calls of its kind wait.
 
-    `batches` are the batches of several calls that were run, `individually` the names of calls that were run as one.
+    `batches` are the batches of several calls that were run. `individually` are the names of the calls that had a batch
+    of their own.
     """
 
-    def __init__(self, most: int = 100, threads: int = 4) -> None:
+    def __init__(self, maximum: int = 100, threads: int = 4) -> None:
         self.batches: list[list[Call]] = []
         self.individually: list[str] = []
         self.begun, self.go_on = threading.Event(), threading.Event()
         self.outcome: Callable[[Call], Any] = lambda call: f"in a batch of {len(self.batches[-1])}"
         self.threads = FairThreads(threads, "test")
         self.pool = self.threads.of("organization")
-        self.calls = CallBatches(self._run, most)
-        self.later: list[Callable[[], None]] = []
+        self.calls = CallBatches(self._run, maximum)
+        self.scheduled_checks: list[Callable[[], None]] = []
 
     def _run(self, batch: Sequence[Call]) -> list[Any]:
         if len(batch) > 1:
@@ -46,15 +47,16 @@ class Runner:
             self.begun.set()
             assert self.go_on.wait(60)
         self.individually.append(batch[0].name)
-        self.thread = threading.get_ident()
+        self.thread_id = threading.get_ident()
         return ["individually"]
 
     def call(self, name: str, kind: str | None = "kind", *, waits: bool = False) -> Call:
+        """Submit a call, without a kind (None) as one that is never batched; wait until it runs if it `waits`."""
         call = Call(name, waits)
         if kind is None:
             self.calls.submit_alone(call, self.pool)
         else:
-            self.calls.submit(kind, call, self.pool, lambda seconds, do: self.later.append(do))
+            self.calls.submit(kind, call, self.pool, lambda seconds, do: self.scheduled_checks.append(do))
         if waits:
             assert self.begun.wait(60)
         return call
@@ -62,7 +64,7 @@ class Runner:
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No call overtakes, however slow the machine is."""
+    """Let no waiting call overtake the running one, however slow the machine is."""
     monkeypatch.setattr(threads, "PATIENCE_SECONDS", 600.0)
 
 
@@ -79,19 +81,21 @@ def results(*calls: Call) -> list[str]:
     return [call.future.result(60) for call in calls]
 
 
-def test_a_call_that_finds_no_other_is_run_at_once_and_individually(runner):
-    assert results(runner.call("one"), runner.call("two", "other")) == ["individually", "individually"]
+def test_a_call_is_run_at_once_and_individually_if_none_of_its_kind_runs(runner):
+    one, two = runner.call("one"), runner.call("two", kind="other")
+    assert results(one, two) == ["individually", "individually"]
     assert runner.batches == []
 
 
 def test_calls_without_a_kind_do_not_wait(runner):
-    first = runner.call("first", None, waits=True)
-    assert results(*(runner.call(f"other {number}", None) for number in range(3))) == ["individually"] * 3
+    first = runner.call("first", kind=None, waits=True)
+    others = [runner.call(f"other {number}", kind=None) for number in range(3)]
+    assert results(*others) == ["individually"] * 3
     runner.go_on.set()
     assert results(first) == ["individually"]
 
 
-def test_calls_that_come_while_one_is_under_way_are_the_next_batch(runner):
+def test_calls_submitted_while_a_call_of_their_kind_runs_are_the_next_batch(runner):
     first = runner.call("first", waits=True)
     waiting = [runner.call(f"waiting {number}") for number in range(5)]
     assert not any(call.future.done() for call in waiting)
@@ -100,7 +104,7 @@ def test_calls_that_come_while_one_is_under_way_are_the_next_batch(runner):
     assert runner.batches == [waiting]
 
 
-def test_a_call_that_waits_without_others_is_run_individually(runner):
+def test_a_single_waiting_call_is_run_individually(runner):
     first = runner.call("first", waits=True)
     second = runner.call("second")
     runner.go_on.set()
@@ -108,7 +112,7 @@ def test_a_call_that_waits_without_others_is_run_individually(runner):
 
 
 def test_a_batch_has_a_maximum_size_and_the_other_calls_keep_their_order():
-    runner = Runner(most=3)
+    runner = Runner(maximum=3)
     first = runner.call("first", waits=True)
     waiting = [runner.call(f"waiting {number}") for number in range(7)]
     runner.go_on.set()
@@ -117,14 +121,14 @@ def test_a_batch_has_a_maximum_size_and_the_other_calls_keep_their_order():
     runner.threads.close()
 
 
-def test_a_batch_runs_on_the_thread_of_the_one_that_it_waited_for(runner):
+def test_a_batch_runs_on_the_thread_of_the_call_that_it_waited_for(runner):
     threads_of_batches: list[int] = []
     runner.outcome = lambda call: threads_of_batches.append(threading.get_ident())
     first = runner.call("first", waits=True)
     waiting = [runner.call(f"waiting {number}") for number in range(2)]
     runner.go_on.set()
     results(first, *waiting)
-    assert threads_of_batches == [runner.thread] * 2
+    assert threads_of_batches == [runner.thread_id] * 2
 
 
 def test_other_work_that_waits_for_a_thread_comes_before_the_next_batch():
@@ -143,14 +147,15 @@ def test_other_work_that_waits_for_a_thread_comes_before_the_next_batch():
 
 def test_calls_of_other_kinds_do_not_wait(runner):
     runner.call("first", waits=True)
-    assert results(*(runner.call(f"other {number}", f"kind {number}") for number in range(3))) == ["individually"] * 3
+    others = [runner.call(f"other {number}", kind=f"kind {number}") for number in range(3)]
+    assert results(*others) == ["individually"] * 3
 
 
 def test_a_flood_of_one_kind_leaves_threads_for_the_others(runner):
     runner.call("first", waits=True)
     flood = [runner.call(f"flood {number}") for number in range(500)]
     # Three of the four threads are free, however many calls wait.
-    assert results(runner.call("other", "other kind")) == ["individually"]
+    assert results(runner.call("other", kind="other kind")) == ["individually"]
     runner.go_on.set()
     assert set(results(*flood)) == {"in a batch of 100"}
 
@@ -186,7 +191,7 @@ def test_each_call_has_its_own_outcome(runner):
     assert runner.individually == ["first", "not batchable"]
 
 
-def test_a_fault_of_a_batch_reaches_each_of_its_calls(runner):
+def test_an_error_of_a_batch_is_the_outcome_of_each_of_its_calls(runner):
     def fails(call: Call) -> Any:
         raise RuntimeError("a fault")
 
@@ -219,19 +224,19 @@ def test_calls_that_wait_too_long_overtake_the_one_under_way(runner, monkeypatch
     assert results(first, runner.call("fourth")) == ["individually", "individually"]
 
 
-def test_waiting_calls_check_again_once_the_running_one_has_taken_too_long(runner, monkeypatch):
+def test_waiting_calls_overtake_at_a_scheduled_check_once_the_running_call_has_taken_too_long(runner, monkeypatch):
     first = runner.call("first", waits=True)
     waiting = [runner.call(f"waiting {number}") for number in range(3)]
-    # One check for all of them.
-    [look] = runner.later
-    look()
+    # One check is scheduled for all waiting calls.
+    [check] = runner.scheduled_checks
+    check()
     assert not any(call.future.done() for call in waiting)
     monkeypatch.setattr(threads, "PATIENCE_SECONDS", 0.0)
-    look()
+    check()
     assert results(*waiting) == ["in a batch of 3"] * 3
     assert not first.future.done()
-    # No call waits any more.
-    look()
+    # A check without waiting calls does nothing.
+    check()
     runner.go_on.set()
     assert results(first) == ["individually"]
 

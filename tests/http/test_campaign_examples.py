@@ -50,16 +50,17 @@ def exchanges(section: str) -> Iterator[Exchange]:
 
 
 def parse_answer(answer: str) -> Any:
-    """Parse a response of the page; all names become strings, also those of numbers."""
+    """Parse a response of the page; names in angle brackets become strings, also where they stand for numbers."""
     return exact(re.sub(f'"?{NAME.pattern}"?', r'"<\1>"', answer))
 
 
 def exact(text: str) -> Any:
+    """Parse JSON without rounding its numbers."""
     return json.loads(text, parse_float=Decimal)
 
 
 def filled(text: str, values: dict[str, Any]) -> str:
-    """The text with its names replaced by their values."""
+    """The text with its names in angle brackets replaced by their values."""
     return NAME.sub(lambda name: str(values[name[1]]), text)
 
 
@@ -81,8 +82,8 @@ def compare(page_value: Any, answer: Any, values: dict[str, Any], place: str) ->
         assert answer == page_value, f"{place} is {answer}"
 
 
-def known_of(organization: Organization) -> dict[str, Any]:
-    """What every organization is created with."""
+def initial_values(organization: Organization) -> dict[str, Any]:
+    """The values of the names that stand for records of every organization."""
     created = organization.created
     path = f"/loyalty-programs/{created.loyalty_program_id}"
     program = organization.administration.get(path)["loyaltyProgram"]
@@ -128,6 +129,7 @@ RECIPES = {
 
 
 def test_ten_campaigns_are_worked_out():
+    # The titles of campaigns.md begin with their numbers.
     assert len([title for title in SECTIONS if title[0].isdigit()]) == 10
     assert all(
         len(section_exchanges) > 3
@@ -142,7 +144,7 @@ def test_no_two_sections_have_one_title():
 
 
 def expected_statuses(answer: Any) -> tuple[int, ...]:
-    """A page that shows a problem shows its status; all other requests succeed."""
+    """The status of the problem that the page shows; if it shows none, those of success."""
     is_problem = isinstance(answer, dict) and str(answer.get("type", "")).startswith("/problems/")
     return (answer["status"],) if is_problem else (200, 201)
 
@@ -150,23 +152,23 @@ def expected_statuses(answer: Any) -> tuple[int, ...]:
 def follow(organization: Organization, exchanges: list[Exchange]) -> None:
     """Send every request of a section in order, and compare its response with the page."""
     api = Surface(organization.api.app, "", organization.token)
-    values = known_of(organization)
-    for section in exchanges:
-        address, body = filled(section.path, values), exact(filled(section.body, values)) if section.body else None
+    values = initial_values(organization)
+    for exchange in exchanges:
+        address, body = filled(exchange.path, values), exact(filled(exchange.body, values)) if exchange.body else None
         path, _, query = address.removeprefix("/v2").partition("?")
-        headers = dict(line.split(": ") for line in filled(section.headers, values).splitlines())
+        headers = dict(line.split(": ") for line in filled(exchange.headers, values).splitlines())
         caller = api.with_token(None) if headers else api
-        reply = caller.request(section.method, path, body, headers=headers, **dict(parse_qsl(query)))
-        assert reply.status in expected_statuses(section.answer), f"{section.method} {path}: {reply.text}"
-        if section.answer is not None:
-            compare(section.answer, reply.json, values, "answer")
+        reply = caller.request(exchange.method, path, body, headers=headers, **dict(parse_qsl(query)))
+        assert reply.status in expected_statuses(exchange.answer), f"{exchange.method} {path}: {reply.text}"
+        if exchange.answer is not None:
+            compare(exchange.answer, reply.json, values, "answer")
 
 
 @pytest.mark.parametrize("title", SECTIONS)
-def test_the_requests_of_a_section_are_answered_as_shown(organization, title):
+def test_the_responses_to_the_requests_of_a_section_are_those_on_the_page(organization, title):
     follow(organization, SECTIONS[title])
 
 
 @pytest.mark.parametrize("title", IN_A_TEST_ORGANIZATION)
-def test_time_passes_as_shown(api, title):
+def test_requests_that_move_a_test_clock_have_the_responses_on_the_page(api, title):
     follow(api.organization(environment="test"), IN_A_TEST_ORGANIZATION[title])

@@ -25,7 +25,7 @@ def test_campaigns_are_filtered_by_all_tags_and_any_code(organization, query, ex
     assert page["totalCount"] == len(expected_codes)
 
 
-def test_an_action_after_the_largest_index_shares_it(organization):
+def test_an_action_created_after_the_maximum_index_gets_the_same_index(organization):
     campaign = organization.administration.post("/campaigns", {"code": "full", "name": "Full"})["campaign"]
     actions = f"/campaigns/{campaign['campaignId']}/actions"
     body = {"effects": {"items": []}, "status": "draft", "priority": 1}

@@ -1,4 +1,4 @@
-"""Versions of campaigns: every change makes one, effects name it, and a change may require the current one."""
+"""Versions of campaigns: every change creates one, effects name it, and a change may require the current one."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ def shop(organization):
 
 
 def versions(shop, campaign):
-    """The version of the campaign and those of its actions."""
+    """The versions that the campaign and its actions report: 1 when it is created, 2 after its first action."""
     path = f"/campaigns/{campaign['campaignId']}"
-    of_actions = [result["campaignVersionId"] for result in shop.administration.get(f"{path}/actions")["results"]]
-    return shop.administration.get(path)["campaign"]["campaignVersionId"], of_actions
+    action_versions = [result["campaignVersionId"] for result in shop.administration.get(f"{path}/actions")["results"]]
+    return shop.administration.get(path)["campaign"]["campaignVersionId"], action_versions
 
 
-def test_every_change_makes_a_new_version_of_the_campaign_with_all_its_actions(shop):
+def test_every_change_creates_a_new_version_of_the_campaign_with_all_its_actions(shop):
     campaign = shop.campaign()
     other = shop.campaign(running(mint(1)))
     path = f"/campaigns/{campaign['campaignId']}"
@@ -38,7 +38,7 @@ def test_every_change_makes_a_new_version_of_the_campaign_with_all_its_actions(s
     assert versions(shop, other) == (2, [2])
 
 
-def test_a_refused_change_makes_no_version(shop):
+def test_a_refused_change_creates_no_version(shop):
     campaign, other = shop.campaign(running(mint(1))), shop.campaign()
     path = f"/campaigns/{campaign['campaignId']}"
     shop.administration.put(path, {"code": other["code"], "name": "Taken"}, expect=409)
@@ -59,7 +59,7 @@ def test_effects_and_explanations_name_their_version(shop):
     assert {explanation["campaignVersionId"] for explanation in dry["explain"]} == {3}
 
 
-def test_a_change_based_on_another_version_is_refused_and_makes_none(shop):
+def test_a_change_based_on_another_version_is_refused_and_creates_no_version(shop):
     campaign = shop.campaign(running(mint(1)))
     path = f"/campaigns/{campaign['campaignId']}/actions"
     action = f"{path}/{campaign['actions'][0]['actionId']}"

@@ -11,7 +11,7 @@ import pytest
 from tests.builders.campaigns import effect, mint
 from tests.builders.tracking import Shop, running
 
-EMPTY = {
+DEFAULTS = {
     "active": True,
     "description": None,
     "pictureUrl": None,
@@ -52,17 +52,17 @@ def administration(organization):
     return organization.administration
 
 
-def code():
+def new_code():
     return f"code-{uuid.uuid4()}"
 
 
-def full(shop):
+def full_body(shop):
     """A campaign with all fields, in the form of the response."""
     created = shop.organization.created
     tiers = shop.administration.get(f"/loyalty-programs/{created.loyalty_program_id}/tiers")["results"]
     return {
         "loyaltyProgramId": created.loyalty_program_id,
-        "code": code(),
+        "code": new_code(),
         "active": False,
         "name": "Point a peso",
         "description": "One for each",
@@ -77,7 +77,7 @@ def full(shop):
         "eventType": "member-purchase-order-created",
         "pointsMonthlyLimitPerMember": Decimal("500.5"),
         "allowPartialApplicationOnLimit": True,
-        "maxTransactionsPerMember": 9007199254740991,
+        "maxTransactionsPerMember": 2**53 - 1,
         "limitRules": [
             {
                 "scope": "campaign",
@@ -114,15 +114,16 @@ def full(shop):
     }
 
 
-def stamps(record):
+def generated_fields(record):
+    """The fields of the record that the server generates."""
     names = ("organizationId", "campaignId", "campaignKey", "campaignVersionId", "createdAt", "updatedAt")
     return {name: record[name] for name in names}
 
 
 def test_a_campaign_is_stored_with_all_its_fields(shop, administration):
-    body = full(shop)
+    body = full_body(shop)
     campaign = administration.post("/campaigns", body)["campaign"]
-    assert campaign == {**body, **stamps(campaign)}
+    assert campaign == {**body, **generated_fields(campaign)}
     assert campaign["organizationId"] == shop.organization.id
     assert campaign["campaignKey"] == str(uuid.UUID(campaign["campaignKey"]))
     assert campaign["createdAt"] == campaign["updatedAt"]
@@ -130,30 +131,30 @@ def test_a_campaign_is_stored_with_all_its_fields(shop, administration):
 
 
 def test_a_minimal_campaign_restricts_nothing(administration):
-    body = {"code": code(), "name": "Least"}
+    body = {"code": new_code(), "name": "Least"}
     campaign = administration.post("/campaigns", body)["campaign"]
-    assert campaign == {**EMPTY, **body, **stamps(campaign)}
+    assert campaign == {**DEFAULTS, **body, **generated_fields(campaign)}
 
 
 def test_null_fields_get_their_defaults(administration):
-    nullable = [name for name, value in EMPTY.items() if value is None]
-    body = {"code": code(), "name": "Nulls", **dict.fromkeys(nullable)}
+    nullable = [name for name, value in DEFAULTS.items() if value is None]
+    body = {"code": new_code(), "name": "Nulls", **dict.fromkeys(nullable)}
     campaign = administration.post("/campaigns", body)["campaign"]
-    assert campaign == {**EMPTY, **body, **stamps(campaign)}
+    assert campaign == {**DEFAULTS, **body, **generated_fields(campaign)}
 
 
-def test_an_update_changes_only_the_fields_it_sends_and_makes_a_version(shop, administration):
-    campaign = administration.post("/campaigns", full(shop))["campaign"]
+def test_an_update_changes_only_the_fields_it_sends_and_creates_a_version(shop, administration):
+    campaign = administration.post("/campaigns", full_body(shop))["campaign"]
     path = f"/campaigns/{campaign['campaignId']}"
     body = {"code": campaign["code"], "name": "Least"}
     updated_campaign = administration.put(path, body)["campaign"]
-    of_change = {"campaignVersionId": 2, "updatedAt": updated_campaign["updatedAt"]}
-    assert updated_campaign == {**campaign, **body, **of_change}
+    changed_fields = {"campaignVersionId": 2, "updatedAt": updated_campaign["updatedAt"]}
+    assert updated_campaign == {**campaign, **body, **changed_fields}
     assert updated_campaign["updatedAt"] > campaign["updatedAt"]
-    again = administration.put(path, {**full(shop), "code": "other"})["campaign"]
-    of_change = {"campaignVersionId": 3, "updatedAt": again["updatedAt"]}
-    assert again == {**full(shop), "code": "other", **stamps(campaign), **of_change}
-    assert administration.get(path)["campaign"] == again
+    replaced_campaign = administration.put(path, {**full_body(shop), "code": "other"})["campaign"]
+    changed_fields = {"campaignVersionId": 3, "updatedAt": replaced_campaign["updatedAt"]}
+    assert replaced_campaign == {**full_body(shop), "code": "other", **generated_fields(campaign), **changed_fields}
+    assert administration.get(path)["campaign"] == replaced_campaign
 
 
 @pytest.mark.parametrize(
@@ -193,7 +194,7 @@ def test_an_update_changes_only_the_fields_it_sends_and_makes_a_version(shop, ad
     ],
 )
 def test_an_invalid_campaign_is_refused_with_a_pointer_to_the_fault(administration, change, pointer):
-    campaign = administration.post("/campaigns", {"code": code(), "name": "n"})["campaign"]
+    campaign = administration.post("/campaigns", {"code": new_code(), "name": "n"})["campaign"]
     body = {"code": campaign["code"], "name": "n", **change}
     for problem in (
         administration.post("/campaigns", body, expect=400),
@@ -228,9 +229,9 @@ def test_an_invalid_campaign_is_refused_with_a_pointer_to_the_fault(administrati
     ],
 )
 def test_a_campaign_that_references_an_unknown_record_is_refused(administration, change, slug):
-    problem = administration.post("/campaigns", {"code": code(), "name": "n", **change}, expect=404)
+    problem = administration.post("/campaigns", {"code": new_code(), "name": "n", **change}, expect=404)
     assert problem["type"] == f"/problems/{slug}"
-    campaign = administration.post("/campaigns", {"code": code(), "name": "n"})["campaign"]
+    campaign = administration.post("/campaigns", {"code": new_code(), "name": "n"})["campaign"]
     body = {"code": campaign["code"], "name": "n", **change}
     assert administration.put(f"/campaigns/{campaign['campaignId']}", body, expect=404)["type"] == f"/problems/{slug}"
 
@@ -245,7 +246,7 @@ def test_records_of_another_organization_are_not_found(administration, other_org
             "unknown-ledger-account",
         ),
     ):
-        problem = administration.post("/campaigns", {"code": code(), "name": "n", **change}, expect=404)
+        problem = administration.post("/campaigns", {"code": new_code(), "name": "n", **change}, expect=404)
         assert problem["type"] == f"/problems/{slug}"
     foreign_campaign = Shop(other_organization).campaign(running(mint(1)))
     administration.get(f"/campaigns/{foreign_campaign['campaignId']}", expect=404)
@@ -256,20 +257,20 @@ def test_records_of_another_organization_are_not_found(administration, other_org
 
 def test_campaigns_can_use_custom_types_while_they_are_active(shop, administration):
     shop.integration.post("/custom-event-types", {"name": "Cup", "apiCode": "cup", "schemaType": "custom"})
-    campaign = administration.post("/campaigns", {"code": code(), "name": "n", "eventType": "cup"})["campaign"]
+    campaign = administration.post("/campaigns", {"code": new_code(), "name": "n", "eventType": "cup"})["campaign"]
     shop.integration.patch("/custom-event-types/cup", {"active": False})
     body = {"code": campaign["code"], "name": "n", "eventType": "cup"}
     # The campaign keeps the inactive type, so that it can still be changed; a new campaign cannot take it.
     administration.put(f"/campaigns/{campaign['campaignId']}", body)
-    problem = administration.post("/campaigns", {**body, "code": code()}, expect=404)
+    problem = administration.post("/campaigns", {**body, "code": new_code()}, expect=404)
     assert problem["type"] == "/problems/unknown-event-type"
 
 
 def test_a_code_belongs_to_one_campaign_of_an_organization(administration, other_organization):
-    body = {"code": code(), "name": "n"}
+    body = {"code": new_code(), "name": "n"}
     administration.post("/campaigns", body)
     assert administration.post("/campaigns", body, expect=409)["type"] == "/problems/name-taken"
-    other = administration.post("/campaigns", {"code": code(), "name": "n"})["campaign"]
+    other = administration.post("/campaigns", {"code": new_code(), "name": "n"})["campaign"]
     problem = administration.put(f"/campaigns/{other['campaignId']}", body, expect=409)
     assert problem["type"] == "/problems/name-taken"
     administration.put(f"/campaigns/{other['campaignId']}", {"code": other["code"], "name": "same"})
@@ -280,7 +281,8 @@ def test_a_code_belongs_to_one_campaign_of_an_organization(administration, other
 
 
 @pytest.fixture(scope="module")
-def many(api):
+def four_campaigns(api):
+    """A shop and its campaigns, oldest first."""
     shop = Shop(api.organization())
     program = shop.organization.created.loyalty_program_id
     rows = [
@@ -298,32 +300,32 @@ def many(api):
     return shop, [shop.campaign(**row) for row in rows]
 
 
-def codes(many, **query):
-    return [result["code"] for result in many[0].administration.get("/campaigns", **query)["results"]]
+def codes_in_list(four_campaigns, **query):
+    return [result["code"] for result in four_campaigns[0].administration.get("/campaigns", **query)["results"]]
 
 
-def test_campaigns_are_listed_newest_first_in_pages(many):
-    administration = many[0].administration
+def test_campaigns_are_listed_newest_first_in_pages(four_campaigns):
+    administration = four_campaigns[0].administration
     whole = administration.get("/campaigns")
     assert (whole["totalCount"], whole["page"]) == (4, 0)
     assert [result["code"] for result in whole["results"]] == ["b", "d", "a", "c"]
-    expected_record = {name: value for name, value in many[1][0].items() if name != "actions"}
+    expected_record = {name: value for name, value in four_campaigns[1][0].items() if name != "actions"}
     assert whole["results"][-1] == expected_record
     pages = [administration.get("/campaigns", page=page, limit=3) for page in range(3)]
     assert [[result["code"] for result in page["results"]] for page in pages] == [["b", "d", "a"], ["c"], []]
     assert [page["totalCount"] for page in pages] == [4, 4, 4]
 
 
-def test_campaigns_can_be_filtered(many):
-    program = many[0].organization.created.loyalty_program_id
-    assert codes(many, type="accrual") == ["b", "c"]
-    assert codes(many, type="none") == []
-    assert codes(many, tags="a") == ["d", "c"]
-    assert codes(many, tags="a,b") == ["c"]
-    assert codes(many, codes="a,d,nothing") == ["d", "a"]
-    assert codes(many, loyaltyProgramId=program) == ["d"]
-    assert codes(many, loyaltyProgramId=program + 10**6) == []
-    assert codes(many, codes="c,b", tags="a", type="accrual") == ["c"]
+def test_campaigns_can_be_filtered(four_campaigns):
+    program = four_campaigns[0].organization.created.loyalty_program_id
+    assert codes_in_list(four_campaigns, type="accrual") == ["b", "c"]
+    assert codes_in_list(four_campaigns, type="none") == []
+    assert codes_in_list(four_campaigns, tags="a") == ["d", "c"]
+    assert codes_in_list(four_campaigns, tags="a,b") == ["c"]
+    assert codes_in_list(four_campaigns, codes="a,d,nothing") == ["d", "a"]
+    assert codes_in_list(four_campaigns, loyaltyProgramId=program) == ["d"]
+    assert codes_in_list(four_campaigns, loyaltyProgramId=program + 10**6) == []
+    assert codes_in_list(four_campaigns, codes="c,b", tags="a", type="accrual") == ["c"]
     for query in (
         {"loyaltyProgramId": 0},
         {"limit": 101},
@@ -332,19 +334,20 @@ def test_campaigns_can_be_filtered(many):
         {"colour": "red"},
         {"codes": ""},
     ):
-        many[0].administration.get("/campaigns", expect=400, **query)
+        four_campaigns[0].administration.get("/campaigns", expect=400, **query)
 
 
 @pytest.mark.parametrize(
     "column", ["campaignId", "code", "name", "active", "type", "validFrom", "validTo", "createdAt", "updatedAt"]
 )
-def test_campaigns_can_be_ordered_by_every_column(many, column):
+def test_campaigns_can_be_ordered_by_every_column(four_campaigns, column):
     for direction in ("", ",asc", ",desc"):
-        rows = many[0].administration.get("/campaigns", order=column + direction)["results"]
+        rows = four_campaigns[0].administration.get("/campaigns", order=column + direction)["results"]
         check_order(rows, column, "campaignId", direction == ",desc")
 
 
 def check_order(rows, column, tie_break, descending):
+    """Check that rows are ordered by the column, without a value last, and equal ones by `tie_break`."""
     values = [row[column] for row in rows]
     present = [value for value in values if value is not None]
     assert present == sorted(present, reverse=descending)
@@ -359,7 +362,7 @@ def check_order(rows, column, tie_break, descending):
 
 @pytest.fixture
 def campaign_path(administration):
-    campaign = administration.post("/campaigns", {"code": code(), "name": "n"})["campaign"]
+    campaign = administration.post("/campaigns", {"code": new_code(), "name": "n"})["campaign"]
     return f"/campaigns/{campaign['campaignId']}"
 
 
@@ -403,6 +406,7 @@ def test_an_action_is_stored_with_all_its_fields(shop, administration, campaign_
         "createdAt": action["createdAt"],
         "updatedAt": action["createdAt"],
     }
+    # The order of the fields is kept, too.
     assert list(action["effects"]["items"][0]["params"][0]) == ["id", "value"]
     path = f"{campaign_path}/actions/{action['actionId']}"
     assert administration.get(path) == {"action": action}
@@ -426,7 +430,7 @@ def test_an_action_gets_the_index_after_the_largest_one(administration, campaign
     assert [action["actionIndex"] for action in actions] == [0, 8, 9, 3, 10]
 
 
-def test_a_rule_may_be_a_tree(shop, administration, campaign_path):
+def test_a_rule_may_be_an_expression_tree(shop, administration, campaign_path):
     [parse_result] = administration.post(
         "/expressions/parse", {"inputs": [{"expression": "order.total >= 20"}]}, expect=200
     )["nodes"]
@@ -448,6 +452,7 @@ def test_a_rule_may_be_a_tree(shop, administration, campaign_path):
                 "payload": {"order": {"externalId": f"o-{total}", "total": total}},
             }
         )
+    # Only the order of 20 satisfies the rule.
     assert shop.balance(member) == 4
 
 
@@ -462,6 +467,7 @@ def test_a_faulty_rule_is_refused_with_the_position_of_the_fault(administration,
     assert fault["code"]
     assert fault["detail"]
     if start is None:
+        # The wrong name, or a part of it.
         assert rule[fault["start"] : fault["end"]] in "order.totl"
     else:
         assert (fault["start"], fault["end"]) == (start, end)
@@ -521,6 +527,7 @@ def test_no_value_of_a_parameter_causes_a_server_error(shop, administration, cam
         params = {"amount": 1, name: value}
         reply = administration.request("POST", f"{campaign_path}/actions", running(effect("mint-points", **params)))
         assert reply.status in (201, 400, 404), reply.text
+    # The actions that were accepted can be evaluated.
     shop.track_one({"loyaltyMemberId": shop.member(), "systemUniqueKey": "k", "eventType": "benefit-used"})
 
 
@@ -533,7 +540,7 @@ def test_a_literal_account_key_must_exist(administration, campaign_path, other_o
 
 def test_an_action_belongs_to_its_campaign(administration, campaign_path):
     action = administration.post(f"{campaign_path}/actions", running(mint(1)))["action"]
-    other = administration.post("/campaigns", {"code": code(), "name": "n"})["campaign"]
+    other = administration.post("/campaigns", {"code": new_code(), "name": "n"})["campaign"]
     path = f"/campaigns/{other['campaignId']}/actions/{action['actionId']}"
     administration.get(path, expect=404)
     administration.put(path, running(mint(1)), expect=404)
