@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.builders.api import Organization, Surface
 
-LEAST: dict[str, Any] = {"publishingStatus": "published", "type": "list", "name": "Free coffee"}
+MINIMAL_BOOK: dict[str, Any] = {"publishingStatus": "published", "type": "list", "name": "Free coffee"}
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class CouponBooks:
     def body(self, **members: Any) -> dict[str, Any]:
         """The body of a creation: the least members, and these."""
         points = {"requiredPointsConfig": None} if self.is_administration else {}
-        return {**LEAST, **points, **members}
+        return {**MINIMAL_BOOK, **points, **members}
 
     def make(self, *codes: str, **members: Any) -> dict[str, Any]:
         """A new book, with these codes."""

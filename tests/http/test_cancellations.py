@@ -35,11 +35,12 @@ def event_of(shop, event_key):
 
 
 def counters(shop):
+    """The used amounts of all limits, by type and period."""
     rows = shop.rows("campaign_limit_counters", "campaign_id, type, period, used")
     return {(row.type, row.period): row.used for row in rows}
 
 
-def test_cancelling_takes_back_what_the_event_gave_and_reports_it(shop, member):
+def test_cancelling_reverts_all_effects_of_the_event_and_reports_them(shop, member):
     campaign = shop.campaign(running(WHOLE_DOLLARS), pointsMonthlyLimitPerMember=100, maxTransactionsPerMember=5)
     tracked = shop.track_one(order(member, "12.50", externalEventDate="2026-03-02T08:15:00Z"))
     [transaction] = shop.rows("ledger_transactions")
@@ -123,11 +124,12 @@ def test_a_cancelled_event_no_longer_counts_against_limits(shop, member):
     assert shop.balance(member) == 5
 
 
-def test_burned_points_return_and_those_of_the_sponsor_are_taken_back(shop, member):
+def test_cancelling_gives_burned_points_back_and_claws_minted_points_back(shop, member):
     sponsor = shop.member()
     shop.give(member, 50)
     shop.campaign(running(spend(30), mint(7, recipient="sponsor"), mint(4)))
     tracked = shop.track_one(event(member, sponsorLoyaltyMemberId=sponsor))
+    # 50 - 30 + 4
     assert (shop.balance(member), shop.balance(sponsor)) == (24, 7)
     [result] = cancel(shop, tracked["loyaltyEventKey"])["results"]
     reversals = [
@@ -138,12 +140,13 @@ def test_burned_points_return_and_those_of_the_sponsor_are_taken_back(shop, memb
     assert (shop.balance(member), shop.balance(sponsor)) == (50, 0)
 
 
-def test_cancelling_a_spent_mint_takes_back_the_points_left(shop, member):
+def test_cancelling_a_spent_mint_claws_back_only_the_remaining_points(shop, member):
     shop.campaign(running(mint(10)), pointsMonthlyLimitPerMember=10)
     tracked = shop.track_one(event(member))
     shop.give(member, 8, "burn")
-    for_the_whole = cancel(shop, tracked["loyaltyEventKey"], allowOverdraft=True)
-    [transaction] = for_the_whole["results"][0]["ledgerTransactions"]
+    # The account has no overdraft limit, so the missing 8 cannot become debt.
+    answer = cancel(shop, tracked["loyaltyEventKey"], allowOverdraft=True)
+    [transaction] = answer["results"][0]["ledgerTransactions"]
     assert (transaction["revertedAmount"], transaction["overdraftAmount"], transaction["outcome"]) == (2, 0, "clamped")
     assert shop.balance(member) == 0
     assert set(counters(shop).values()) == {0}
@@ -154,10 +157,12 @@ def test_a_shortfall_becomes_debt_up_to_the_overdraft_limit(shop, member):
     account_id, account_key = debts["ledgerAccountId"], debts["ledgerAccountKey"]
     shop.campaign(running(mint(10, ledgerAccountKey=account_key)))
     one, two = (shop.track_one(event(member))["loyaltyEventKey"] for _ in range(2))
+    # Leaves 4 of the 20 points.
     shop.give(member, 16, "burn", ledgerAccountId=account_id)
     [transaction] = cancel(shop, one, allowOverdraft=True)["results"][0]["ledgerTransactions"]
     assert (transaction["revertedAmount"], transaction["overdraftAmount"]) == (10, 6)
     assert transaction["outcome"] == "reverted"
+    # Another 10 would exceed the limit of 8.
     assert cancel(shop, two, expect=409, allowOverdraft=True)["type"] == "/problems/overdraft-limit"
     [transaction] = cancel(shop, two)["results"][0]["ledgerTransactions"]
     assert (transaction["revertedAmount"], transaction["outcome"]) == (0, "clamped")
@@ -183,7 +188,7 @@ def test_failed_events_and_reversals_cannot_be_cancelled(shop, member):
     assert cancel(shop, reversal, expect=409)["type"] == "/problems/event-not-cancellable"
 
 
-def test_cancelling_skips_transactions_reverted_by_hand(shop, member):
+def test_cancelling_skips_transactions_reverted_by_request(shop, member):
     shop.campaign(running(mint(10), mint(1)))
     tracked = shop.track_one(event(member))
     first = shop.rows("ledger_transactions", order="ledger_transaction_id")[0]
@@ -217,25 +222,25 @@ def test_events_that_an_event_caused_are_cancelled_with_it(shop, member):
 
 
 @pytest.mark.parametrize(
-    ("moves", "after"),
+    ("statuses", "final_status"),
     [
         ((), "cancelled"),
         (("confirmed",), "cancelled"),
         (("confirmed", "partially-returned"), "partially-returned"),
     ],
 )
-def test_cancelling_the_creation_cancels_an_order_unless_a_part_was_returned(shop, member, moves, after):
+def test_cancelling_the_creation_cancels_an_order_unless_a_part_was_returned(shop, member, statuses, final_status):
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
     tracked = shop.track_one(order(member, 10, external_id="o-1"))
-    for status in moves:
+    for status in statuses:
         items = {"items": [{"total": 3}]} if status == "partially-returned" else {}
         shop.track_one(order(member, None, status, "o-1", **items))
     cancel(shop, tracked["loyaltyEventKey"])
-    assert [row.status for row in shop.rows("purchase_orders")] == [after]
+    assert [row.status for row in shop.rows("purchase_orders")] == [final_status]
     assert shop.balance(member) == 0
 
 
-def test_cancelling_another_event_of_an_order_leaves_it(shop, member):
+def test_cancelling_another_event_of_an_order_does_not_cancel_the_order(shop, member):
     shop.campaign(running(mint(5)), eventType="member-purchase-order-confirmed")
     shop.track_one(order(member, 10, external_id="o-1"))
     confirmation = shop.track_one(order(member, None, "confirmed", "o-1"))
@@ -280,7 +285,7 @@ def test_malformed_cancellations_are_refused(shop, member, body):
     assert shop.integration.post(path, {"description": "x" * 255}, expect=200)
 
 
-def test_the_tier_follows_the_cancellation(shop, member):
+def test_cancelling_lowers_the_tier_that_the_points_gave(shop, member):
     created = shop.organization.created
     program = f"/loyalty-programs/{created.loyalty_program_id}"
     shop.administration.put(
@@ -322,13 +327,14 @@ def test_a_cancelled_event_returns_its_first_result_again(shop, member):
     assert shop.balance(member) == 0
 
 
-def test_spent_points_of_a_cancelled_event_are_taken_back_when_they_return(shop, member):
+def test_spent_points_of_a_cancelled_event_are_clawed_back_when_a_revert_gives_them_back(shop, member):
     shop.campaign(running(mint(50)))
     earning = shop.track_one(event(member))
     burn_id = shop.give(member, 30, action="burn")["ledgerTransactionId"]
     created = shop.organization.created
     account = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
     wallet = shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerWalletId"]
+    # The burn and the hold use all 50 points.
     body = {"amount": 20, "fromWalletId": wallet, "toWalletId": None, "captureMethod": "manual"}
     hold_id = shop.administration.post(f"{account}/transactions", body)["transactions"][0]["ledgerTransactionId"]
     [result] = cancel(shop, earning["loyaltyEventKey"])["results"]
@@ -338,12 +344,12 @@ def test_spent_points_of_a_cancelled_event_are_taken_back_when_they_return(shop,
         rows = shop.administration.post(f"{account}/transactions/{transaction_id}/revert", {}, expect=200)[
             "transactions"
         ]
-        [(reverted_id, of_mint)] = [(row["revertedLedgerTransactionId"], row["amount"]) for row in rows[1:]]
-        assert (reverted_id, of_mint) == (reversal["ledgerTransactionId"], amount)
+        [(reverted_id, clawed_back)] = [(row["revertedLedgerTransactionId"], row["amount"]) for row in rows[1:]]
+        assert (reverted_id, clawed_back) == (reversal["ledgerTransactionId"], amount)
     assert shop.balance(member) == 0
 
 
-def test_a_cancelled_burn_reports_the_points_given_back_and_those_taken_from_them(shop, member):
+def test_a_cancelled_burn_reports_the_points_given_back_and_the_points_clawed_back_from_them(shop, member):
     shop.campaign(running(mint(50)), eventType=ORDER_CREATED)
     shop.campaign(running(spend(40)), eventType=GENERIC)
     earning = shop.track_one(order(member, 1))
@@ -354,5 +360,6 @@ def test_a_cancelled_burn_reports_the_points_given_back_and_those_taken_from_the
         (ledger_transaction["transactionType"], ledger_transaction["revertedAmount"], ledger_transaction["outcome"])
         for ledger_transaction in result["ledgerTransactions"]
     ]
+    # The cancellation of the order clawed back the 10 points that were not spent.
     assert outcomes == [("burn", 40, "reverted"), ("mint", 40, "partial")]
     assert shop.balance(member) == 0

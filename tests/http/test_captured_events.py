@@ -37,6 +37,7 @@ def evaluate(shop, loyalty_event_key, expect=200):
 
 
 def refusal(shop, loyalty_event_key, expect=409):
+    """The type of the problem of a refused evaluation, without its prefix."""
     return evaluate(shop, loyalty_event_key, expect)["type"].removeprefix("/problems/")
 
 
@@ -64,10 +65,11 @@ def test_concurrent_calls_evaluate_an_event_once(shop, member):
     assert shop.balance(member) == 7
 
 
-def test_a_late_evaluation_counts_in_the_month_of_the_event_by_current_campaigns(shop, member):
+def test_a_late_evaluation_uses_the_current_campaigns_and_counts_in_the_month_of_the_event(shop, member):
     key = capture(shop, event(member, externalEventDate=JANUARY))
     shop.campaign(running(mint(5)), eventType=GENERIC, pointsMonthlyLimitPerMember=5)
     evaluate(shop, key)
+    # The limit of January is reached.
     shop.track_one(event(member, externalEventDate=JANUARY))
     assert shop.balance(member) == 5
     shop.track_one(event(member, externalEventDate=FEBRUARY))
@@ -82,6 +84,7 @@ def test_a_captured_order_earns_points_and_can_be_returned(shop, member):
     evaluate(shop, key)
     assert shop.rows("purchase_orders", "order_id, status, event_ids, updated_at") == before
     assert shop.balance(member) == 40
+    # 10 of 40 are returned.
     shop.track_one(order(member, 10, "partially-returned", "order-1"))
     assert shop.balance(member) == 30
     shop.track_one(order(member, None, "returned", "order-1"))
@@ -89,7 +92,7 @@ def test_a_captured_order_earns_points_and_can_be_returned(shop, member):
     shop.check_ledger()
 
 
-def test_an_imported_return_takes_points_back(shop, member):
+def test_an_imported_return_claws_points_back_when_it_is_evaluated(shop, member):
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
     shop.track_one(order(member, 40, external_id="order-1"))
     shop.track_one(order(member, None, "confirmed", "order-1"))
@@ -97,12 +100,12 @@ def test_an_imported_return_takes_points_back(shop, member):
     job = Imports(shop.organization).run(json.dumps(row, default=float), kind="events", file_format="ndjson")
     assert counts(job) == ("done", 1, 1, 0)
     assert shop.balance(member) == 40
-    [part] = [
+    [partial_return] = [
         loyalty_event
         for loyalty_event in shop.events(member)
         if loyalty_event["eventType"].endswith("partially-returned")
     ]
-    assert evaluate(shop, part["loyaltyEventKey"])["result"]["reverted"]
+    assert evaluate(shop, partial_return["loyaltyEventKey"])["result"]["reverted"]
     assert shop.balance(member) == 30
     shop.check_ledger()
 
@@ -122,9 +125,9 @@ def test_a_cancelled_or_returned_order_earns_nothing_more(shop, member, status):
 def test_the_refusal_to_track_a_captured_event_in_another_mode_names_its_key(shop, member):
     one = event(member)
     key = shop.track_one(one, executionMode="captureOnly")["loyaltyEventKey"]
-    [again] = shop.track(one)
-    assert again["error"]["type"] == "/problems/key-reused"
-    assert again["error"]["detail"].endswith(f"whose event has the loyaltyEventKey {key}.")
+    [refused_event] = shop.track(one)
+    assert refused_event["error"]["type"] == "/problems/key-reused"
+    assert refused_event["error"]["detail"].endswith(f"whose event has the loyaltyEventKey {key}.")
 
 
 def test_events_that_are_not_captured_cannot_be_evaluated(shop, member):
@@ -143,8 +146,8 @@ def test_events_that_are_not_captured_cannot_be_evaluated(shop, member):
     cancelled_key = capture(shop, event(member))
     shop.integration.post(f"/events/{cancelled_key}/cancel", {}, expect=200)
     assert refusal(shop, cancelled_key) == "event-cancelled"
-    [record] = [loyalty_event for loyalty_event in shop.events(member) if loyalty_event["reason"] == "cancelled"]
-    assert refusal(shop, record["loyaltyEventKey"]) == "event-not-captured"
+    [cancellation] = [loyalty_event for loyalty_event in shop.events(member) if loyalty_event["reason"] == "cancelled"]
+    assert refusal(shop, cancellation["loyaltyEventKey"]) == "event-not-captured"
     assert refusal(shop, "9a1e0c2d-5b7f-4e3a-8c6d-0f1e2d3c4b5a", 404) == "not-found"
     assert shop.balance(member) == 7
 

@@ -31,7 +31,7 @@ def shop(api):
 
 
 @pytest.fixture
-def receiving():
+def webhook_receiver():
     with receiver() as running:
         yield running
 
@@ -43,6 +43,7 @@ def send(shop):
 
 
 def track(shop):
+    """Track an event of a new member; return the memberId."""
     member = shop.member()
     shop.track(event(member))
     [tracked] = shop.events(member)
@@ -50,12 +51,11 @@ def track(shop):
 
 
 class TestHeaders:
-    def test_the_headers_of_an_event_name_its_member_as_the_subject(self, shop, receiving):
-        """Example 1."""
-        trigger = add_trigger(shop.administration, "WebHook", url=receiving.url, eventTypes=[GENERIC])
+    def test_the_headers_of_an_event_name_its_member_as_the_subject(self, shop, webhook_receiver):
+        trigger = add_trigger(shop.administration, "WebHook", url=webhook_receiver.url, eventTypes=[GENERIC])
         member_id = track(shop)
         send(shop)
-        [request] = receiving.received
+        [request] = webhook_receiver.received
         [delivery] = deliveries(shop.administration, trigger)
         organization_key = shop.administration.get("")["organization"]["organizationKey"]
         assert {name: value for name, value in request.headers.items() if name.startswith("ce-")} == {
@@ -67,47 +67,44 @@ class TestHeaders:
             "ce-subject": f"members/{member_id}",
         }
 
-    def test_a_changed_campaign_has_no_subject(self, shop, receiving):
-        """Example 2."""
-        add_trigger(shop.administration, "EntityChangeWebhook", url=receiving.url, entities=["campaign"])
+    def test_a_changed_campaign_has_no_subject(self, shop, webhook_receiver):
+        add_trigger(shop.administration, "EntityChangeWebhook", url=webhook_receiver.url, entities=["campaign"])
         body = {"code": "latte", "name": "Latte", "eventType": GENERIC}
         shop.administration.post("/campaigns", body)
         send(shop)
-        [request] = receiving.received
+        [request] = webhook_receiver.received
         assert request.headers["ce-type"] == "loyalty.campaign.created"
         assert "ce-subject" not in request.headers
 
-    def test_a_redelivery_has_the_same_id_and_time(self, shop, receiving):
-        """Example 3."""
-        trigger = add_trigger(shop.administration, "WebHook", url=receiving.url, eventTypes=[GENERIC])
+    def test_a_redelivery_has_the_same_id_and_time(self, shop, webhook_receiver):
+        trigger = add_trigger(shop.administration, "WebHook", url=webhook_receiver.url, eventTypes=[GENERIC])
         track(shop)
-        receiving.answers = [status(500)]
+        webhook_receiver.answers = [status(500)]
         send(shop)
         [delivery] = deliveries(shop.administration, trigger)
         path = f"/triggers/{trigger['triggerId']}/deliveries/{delivery['triggerDeliveryId']}/redeliver"
         shop.administration.post(path, None, expect=202)
         send(shop)
-        first, second = receiving.received
+        first, second = webhook_receiver.received
         for name in ("ce-id", "ce-time"):
             assert first.headers[name] == second.headers[name]
 
-    def test_the_cloudevents_sdk_reads_the_request(self, shop, receiving):
-        """Example 4."""
-        add_trigger(shop.administration, "WebHook", url=receiving.url, eventTypes=[GENERIC])
+    def test_the_cloudevents_sdk_reads_the_request(self, shop, webhook_receiver):
+        add_trigger(shop.administration, "WebHook", url=webhook_receiver.url, eventTypes=[GENERIC])
         track(shop)
         send(shop)
-        [request] = receiving.received
+        [request] = webhook_receiver.received
         cloud_event = from_http_event(HTTPMessage(headers=request.headers, body=request.body))
         assert cloud_event.get_type() == "loyalty.event.evaluated"
         assert cloud_event.get_id() == request.headers["webhook-id"]
         assert cloud_event.get_data()["data"]["event"]["eventType"] == GENERIC
 
-    def test_the_time_is_that_of_the_test_clock(self, api, receiving):
+    def test_the_time_is_that_of_the_test_clock(self, api, webhook_receiver):
         shop = Shop(Clock.new(api, "2027-05-01T08:00:00Z").organization)
-        add_trigger(shop.administration, "WebHook", url=receiving.url, eventTypes=[GENERIC])
+        add_trigger(shop.administration, "WebHook", url=webhook_receiver.url, eventTypes=[GENERIC])
         track(shop)
         send(shop)
-        assert receiving.received[-1].headers["ce-time"] == "2027-05-01T08:00:00Z"
+        assert webhook_receiver.received[-1].headers["ce-time"] == "2027-05-01T08:00:00Z"
 
 
 class TestHeadersOfTriggers:
@@ -117,8 +114,9 @@ class TestHeadersOfTriggers:
         [fault] = problem["errors"]
         assert fault["detail"] == "headers has CE-Subject, which is set by the sender."
 
-    def test_a_stored_cloudevents_header_is_kept_and_overrides_the_default(self, shop, receiving):
-        trigger = add_trigger(shop.administration, "WebHook", url=receiving.url, eventTypes=[GENERIC])
+    def test_a_stored_cloudevents_header_is_kept_and_overrides_the_default(self, shop, webhook_receiver):
+        trigger = add_trigger(shop.administration, "WebHook", url=webhook_receiver.url, eventTypes=[GENERIC])
+        # An older version of the server accepted such headers.
         with shop.organization.api.engine.begin() as db:
             db.execute(
                 text(
@@ -127,10 +125,11 @@ class TestHeadersOfTriggers:
                 ),
                 {"organization_id": shop.organization.id, "trigger_id": trigger["triggerId"]},
             )
+        # A header of null keeps its stored value.
         changes = trigger_body(
             "WebHook",
             trigger["triggerKey"],
-            url=receiving.url,
+            url=webhook_receiver.url,
             headers={"Ce-Source": None, "X-Shop": "4"},
             eventTypes=[GENERIC],
         )
@@ -138,6 +137,6 @@ class TestHeadersOfTriggers:
         assert set(updated_trigger["settings"]["headers"]) == {"Ce-Source", "X-Shop"}
         track(shop)
         send(shop)
-        [request] = receiving.received
+        [request] = webhook_receiver.received
         assert request.headers["ce-source"] == "/shop"
         assert request.headers["ce-type"] == "loyalty.event.evaluated"

@@ -1,6 +1,6 @@
 """A coffee shop's content in three locales: what each member is shown at any moment, compared with a full scan.
 
-The clocks of all zones in it change within the weeks of the questions; the full scan uses only those clocks.
+In most of its time zones the clocks change within the tested months. The full scan compares only local times.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HOME = "Europe/Madrid"
 ZONES = (HOME, "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu")
 LOCALES = ("", "es", "pt-br")
 TAGS = {"ana": {"vip"}, "bob": {"vip", "student"}, "eve": set()}
-# When the clocks of the zones go forward and back, the hours before and after included.
+# The moments at which clocks of the zones go forward or back.
 CHANGES = (
     datetime(2026, 3, 8, 7, tzinfo=UTC),
     datetime(2026, 3, 29, 1, tzinfo=UTC),
@@ -58,6 +58,8 @@ questions = st.tuples(
 
 
 class Clock(datetime):
+    """A clock that always shows `moment`."""
+
     moment = FIRST
 
     @classmethod
@@ -67,7 +69,7 @@ class Clock(datetime):
 
 @dataclass
 class CoffeeShop:
-    """The collections with their stored documents, in the order of writing, and the books by key."""
+    """The collections, their stored documents in the order of writing, the books by key, and the audiences by tag."""
 
     menu: Content
     offers: Content
@@ -77,6 +79,7 @@ class CoffeeShop:
     cache: AnswerCache
 
     def list_content(self, content: Content, moment: datetime, member: str, locale: str, **query: Any) -> Any:
+        """List the documents that a member is shown at a moment, without a cached response."""
         Clock.moment = moment
         self.cache.clear()
         if locale:
@@ -96,7 +99,7 @@ def window(chance: Random) -> dict[str, str]:
 
 
 def schedule(chance: Random) -> dict[str, Any]:
-    """Days, or windows of hours in some zone, or neither; most around the nights in which clocks change."""
+    """Days, windows of hours in some zone, both or neither; most windows are on days and in hours of clock changes."""
     fields: dict[str, Any] = {}
     if chance.random() < 0.4:
         fields["daysOfWeek"] = sorted(chance.sample("1234567", chance.randrange(1, 5)))
@@ -110,7 +113,7 @@ def schedule(chance: Random) -> dict[str, Any]:
 
 
 def audiences_of(organization: Any) -> dict[str, str]:
-    """Audiences by the tag that a member of them has."""
+    """Create an audience for each tag that members may have; return their keys by tag."""
     keys_by_tag = {}
     for tag in ("vip", "student"):
         body = {"matcherType": "attribute-matcher", "matcher": {"tags": [tag]}}
@@ -182,9 +185,9 @@ def is_open(document: dict[str, Any], at: datetime) -> bool:
     opening_hours = document.get("dayOfWeekSchedule")
     if opening_hours is None:
         return not document["daysOfWeek"] or str(at.astimezone(ZoneInfo(HOME)).isoweekday()) in document["daysOfWeek"]
-    wall = at.astimezone(ZoneInfo(opening_hours["timezone"]))
+    local_time = at.astimezone(ZoneInfo(opening_hours["timezone"]))
     return any(
-        hours["day"] == wall.isoweekday() and hours["fromHour"] <= wall.hour <= hours["toHour"]
+        hours["day"] == local_time.isoweekday() and hours["fromHour"] <= local_time.hour <= hours["toHour"]
         for hours in opening_hours["schedule"]
     )
 
@@ -214,17 +217,17 @@ def scan(shop: CoffeeShop, name: str, at: datetime, member: str, locale: str) ->
 
 
 def in_order(documents: list[dict[str, Any]], sort: list[tuple[str, str]]) -> list[dict[str, Any]]:
-    """The newest first, or by the fields; documents without a value last, equal ones in the direction of the last."""
+    """Sort documents by fields, those without a value last; equal ones in the last direction, else newest first."""
     ordered = list(documents) if sort and sort[-1][1] == "asc" else documents[::-1]
     for field, direction in reversed(sort):
 
         def value(document: dict[str, Any], field: str = field) -> Any:
             return document["attrs"].get(field) if field == "displayOrder" else document[field]
 
-        there = sorted(
+        documents_with_value = sorted(
             (document for document in ordered if value(document) is not None), key=value, reverse=direction == "desc"
         )
-        ordered = there + [document for document in ordered if value(document) is None]
+        ordered = documents_with_value + [document for document in ordered if value(document) is None]
     return ordered
 
 
@@ -238,23 +241,23 @@ def test_members_are_shown_the_same_documents_as_a_full_scan_finds(coffee_shop, 
     query = {"sort": ",".join(f"{field}:{direction}" for field, direction in sort)} if sort else {}
     for name, content in (("menu", coffee_shop.menu), ("offers", coffee_shop.offers)):
         expected_documents = in_order(scan(coffee_shop, name, at, member, locale), sort)
-        shown_keys = []
+        keys = []
         for page in range(len(expected_documents) // limit + 1):
             answer = coffee_shop.list_content(content, at, member, locale, limit=limit, page=page, **query)
             assert answer["totalCount"] == len(expected_documents)
-            shown_keys += [(document["documentKey"], document["locale"]) for document in answer["items"]]
-        assert shown_keys == [(document["documentKey"], document["locale"]) for document in expected_documents]
+            keys += [(document["documentKey"], document["locale"]) for document in answer["items"]]
+        assert keys == [(document["documentKey"], document["locale"]) for document in expected_documents]
 
 
 def test_the_full_scan_finds_many_documents_at_some_moments_and_few_at_others(coffee_shop):
     counts = {
-        (name, member, locale): len(scan(coffee_shop, name, at, member, locale))
+        (at, name, member, locale): len(scan(coffee_shop, name, at, member, locale))
         for at in CHANGES
         for name in coffee_shop.documents
         for member in TAGS
         for locale in LOCALES
     }
     assert len(set(counts.values())) > 5
-    assert max(counts.values()) > 10
+    assert (min(counts.values()) < 3, max(counts.values()) > 10) == (True, True)
     zones = {(document.get("dayOfWeekSchedule") or {}).get("timezone") for document in coffee_shop.documents["menu"]}
     assert zones == {None, *ZONES}

@@ -32,7 +32,9 @@ def test_members_and_points_are_imported(organization, system):
     for kind in ("members", "balances"):
         content, columns = contents["csv", kind], yaml.safe_load(contents["yaml", kind])
         job = imports.run(content, kind=kind, columnNames=columns, ignoreUnknownColumns=True)
+        # All rows but the first, which has the column names, are done, and none has failed.
         assert counts(job)[2:] == (content.count("\n") - 1, 0), imports.errors(job)
+    # The page shows the first member of the file.
     member = re.search(r"^.*?\n([^,;]+)[,;]", contents["csv", "members"])[1]
     [exchange] = [exchange for exchange in exchanges(TEXT) if exchange.path.endswith(f"/{member}")]
     compare(exchange.answer, shop.integration.get(exchange.path.removeprefix("/v2")), {}, exchange.path)

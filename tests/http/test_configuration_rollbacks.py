@@ -15,8 +15,8 @@ from tests.builders.audited_calls import make_all
 from tests.builders.campaigns import mint
 from tests.builders.tracking import GENERIC, Shop, event, running
 
-# The queries of accounts raise the version themselves.
-OF_ACCOUNTS = {"createLedgerAccount", "updateLedgerAccount"}
+# These operations are not marked as changes of the configuration, because the queries of accounts raise its version.
+ACCOUNT_OPERATIONS = {"createLedgerAccount", "updateLedgerAccount"}
 
 
 class RolledBack(Exception):
@@ -40,45 +40,48 @@ def plain(value):
 def check(engine, organization_id):
     """Check that the cached configuration of the current version equals a freshly loaded one."""
     with engine.connect() as db:
-        present = organizations.find(db, organization_id)
+        organization = organizations.find(db, organization_id)
         cached_configuration = configuration._cache.get(organization_id)
-        if cached_configuration is not None and cached_configuration.version == present.configuration_version:
-            assert plain(cached_configuration) == plain(configuration._load(db, present, None))
+        if cached_configuration is not None and cached_configuration.version == organization.configuration_version:
+            assert plain(cached_configuration) == plain(configuration._load(db, organization, None))
 
 
 @pytest.fixture
-def rehearsed(organization, monkeypatch):
-    """Roll every transaction back once before it is run; the operation ids by whether they change configuration."""
-    run, write_entries, name = transactions.run, dispatch.write_entries, []
+def operations_run_twice(organization, monkeypatch):
+    """Run every transaction twice, and roll the first run back.
+
+    Returns the ids of audited operations by whether they raised the version of the configuration.
+    """
+    run, write_entries, operation_ids = transactions.run, dispatch.write_entries, []
     operations: dict[bool, set[str]] = {True: set(), False: set()}
 
-    def noting_entries(calls, operation_id):
-        name.append(operation_id)
+    def note_operation(calls, operation_id):
+        operation_ids.append(operation_id)
         write_entries(calls, operation_id)
 
-    def rehearse(engine, work):
-        def rehearsal(db):
+    def run_twice(engine, work):
+        def run_and_roll_back(db):
             before = organizations.find(db, organization.id)
-            name.clear()
+            operation_ids.clear()
             work(db)
-            # As in an operation that looks for triggers after its change.
+            # An operation that looks for triggers after its change reads the configuration, too.
             configuration.configuration_of(db, before)
             after = organizations.find(db, organization.id)
-            for operation_id in name:
+            for operation_id in operation_ids:
                 operations[after.configuration_version > before.configuration_version].add(operation_id)
             raise RolledBack
 
         configuration._cache.clear()
         try:
-            run(engine, rehearsal)
+            run(engine, run_and_roll_back)
         except RolledBack:
             check(engine, organization.id)
         result = run(engine, work)
         check(engine, organization.id)
         return result
 
-    monkeypatch.setattr(transactions, "run", rehearse)
-    monkeypatch.setattr(dispatch, "write_entries", noting_entries)
+    monkeypatch.setattr(transactions, "run", run_twice)
+    monkeypatch.setattr(dispatch, "write_entries", note_operation)
     return operations
 
 
@@ -88,12 +91,12 @@ def organization(api):
     return api.organization(environment="test")
 
 
-def test_no_operation_leaves_a_configuration_in_memory_that_was_rolled_back(organization, rehearsed):
+def test_no_operation_leaves_a_configuration_in_memory_that_was_rolled_back(organization, operations_run_twice):
     make_all(organization)
-    configuring = {
+    configuring_operations = {
         operation_id for operation_id, operation in all_operations().items() if operation.changes_configuration
     }
-    assert rehearsed[True] >= configuring | OF_ACCOUNTS
+    assert operations_run_twice[True] >= configuring_operations | ACCOUNT_OPERATIONS
 
 
 def test_events_are_decided_by_the_action_that_was_committed(organization, monkeypatch):

@@ -58,6 +58,7 @@ def test_slugs_derive_from_names_and_are_unique(organization, integration):
     other = Content.of(organization, name="Other")
     assert integration.patch(other.path, {"slug": "drinks"}, expect=409)["type"] == "/problems/name-taken"
     assert integration.patch(other.path, {"slug": "other"})["collection"]["slug"] == "other"
+    # A slug must differ from the last part of other paths and from keys.
     for slug in ("batch", UNKNOWN):
         problem = integration.post(COLLECTIONS, {**body, "slug": slug}, expect=400)
         assert problem["errors"][0]["pointer"] == "/slug"
@@ -119,8 +120,8 @@ def test_faults_of_collections_are_reported_with_pointers(organization, integrat
 
 
 def test_unknown_and_foreign_collections_are_not_found(organization, integration, other_organization):
-    elsewhere = Content.of(other_organization, name="Elsewhere").collection
-    for name in (UNKNOWN, elsewhere["collectionKey"], elsewhere["slug"], "none"):
+    foreign_collection = Content.of(other_organization, name="Elsewhere").collection
+    for name in (UNKNOWN, foreign_collection["collectionKey"], foreign_collection["slug"], "none"):
         assert integration.get(f"{COLLECTIONS}/{name}", expect=404)["type"] == "/problems/not-found"
         integration.patch(f"{COLLECTIONS}/{name}", {}, expect=404)
         integration.get(f"{COLLECTIONS}/{name}/documents", expect=404)
@@ -143,5 +144,6 @@ def test_collections_are_listed_filtered_and_ordered(organization, integration):
         for direction in ("asc", "desc"):
             names = [result[column] for result in integration.get(COLLECTIONS, sort=f"{column}:{direction}")["results"]]
             assert names == sorted(names, reverse=direction == "desc")
+    # Invalid queries
     for query in ({"sort": "tags"}, {"sort": "name,asc"}, {"limit": 101}, {"contentType": "x"}):
         integration.get(COLLECTIONS, expect=400, **query)

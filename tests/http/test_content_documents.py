@@ -41,13 +41,14 @@ def test_a_document_is_stored_with_all_its_fields(organization, drinks):
         assert drinks.integration.get(f"{drinks.documents}/{name}", locale="") == {"document": document}
 
 
-def test_missing_fields_of_a_document_stay_and_null_unsets_them(drinks):
+def test_a_write_keeps_missing_fields_of_a_document_and_null_unsets_them(drinks):
     first = drinks.put({"a": 1}, key=KEY, slug="x", daysOfWeek=["1"], dayOfWeekSchedule=SCHEDULE)
-    again = drinks.put({"b": 2}, key=KEY, daysOfWeek=None, dayOfWeekSchedule=None)
-    assert (again["slug"], again["attrs"], again["daysOfWeek"]) == ("x", {"b": 2}, [])
-    assert "dayOfWeekSchedule" not in again
-    assert again["createdAt"] == first["createdAt"]
-    assert again["updatedAt"] > first["updatedAt"]
+    second = drinks.put({"b": 2}, key=KEY, daysOfWeek=None, dayOfWeekSchedule=None)
+    assert (second["slug"], second["attrs"], second["daysOfWeek"]) == ("x", {"b": 2}, [])
+    assert "dayOfWeekSchedule" not in second
+    assert second["createdAt"] == first["createdAt"]
+    assert second["updatedAt"] > first["updatedAt"]
+    # Another locale is another version, which had no slug.
     batch = drinks.batch(item({"c": 3}, documentKey=KEY, locale=""), item({"d": 4}, documentKey=KEY, locale="es"))
     assert [document["slug"] for document in batch["upserted"]] == ["x", None]
     assert drinks.put({"b": 2}, key=KEY, slug=None)["slug"] is None
@@ -72,15 +73,15 @@ def test_locales_are_versions_of_one_document(drinks):
         call(path, locale="es", expect=404)
     integration.patch(path, {}, locale="es", expect=404)
     assert get(f"{path}/locales")["locales"] == ["", "pt-BR"]
-    again = drinks.put({"title": "again"}, key=KEY, locale="es")
-    assert again["createdAt"] > deleted_document["createdAt"]
+    recreated_document = drinks.put({"title": "again"}, key=KEY, locale="es")
+    assert recreated_document["createdAt"] > deleted_document["createdAt"]
     for locale in ("", "es", "pt-BR"):
         integration.delete(path, locale=locale, expect=200)
     get(f"{path}/locales", expect=404)
     assert drinks.search()["totalCount"] == 0
 
 
-def test_among_equal_slugs_the_oldest_is_found(drinks):
+def test_a_slug_of_several_documents_identifies_the_oldest(drinks):
     first, second = (drinks.put({"n": n}, slug="same") for n in range(2))
     path = f"{drinks.documents}/same"
     assert drinks.integration.get(path, locale="")["document"] == first
@@ -114,7 +115,7 @@ def test_a_slug_identifies_the_document_that_has_it_in_the_requested_locale(drin
     assert get(f"{path}/locales")["locales"] == ["es"]
 
 
-def test_a_version_written_by_slug_gets_this_slug(drinks):
+def test_a_new_version_written_by_slug_gets_this_slug_by_default(drinks):
     drinks.put({}, key=KEY, slug="one")
     body = {"attrs": {}, "status": "draft"}
     for locale, slug_field, slug in (("es", {}, "one"), ("fr", {"slug": "un"}, "un"), ("de", {"slug": None}, None)):
@@ -178,6 +179,7 @@ FAULTS = [
     ),
     ({"attrs": {"price": -1}}, "/attrs/price"),
     ({"attrs": {"price": "free"}}, "/attrs/price"),
+    # Too many characters, and too many values.
     ({"attrs": {"text": "x" * 70_000}}, "/attrs"),
     ({"attrs": {str(n): list(range(100)) for n in range(11)}}, "/attrs"),
     ({"colour": "red"}, "/colour"),
@@ -188,11 +190,11 @@ FAULTS = [
 def test_faults_of_documents_are_reported_for_every_way_of_writing(drinks, fault, pointer):
     document = drinks.put({"a": 1}, key=KEY)
     path = f"{drinks.documents}/{KEY}"
-    plain = {"attrs": {}, "status": "draft"}
+    valid_body = {"attrs": {}, "status": "draft"}
     for problem in (
-        drinks.integration.put(f"{path}/locales/default", {**plain, **fault}, expect=400),
+        drinks.integration.put(f"{path}/locales/default", {**valid_body, **fault}, expect=400),
         drinks.integration.patch(path, fault, locale="", expect=400),
-        drinks.batch({**plain, "documentKey": KEY, **fault})["failed"][0]["error"],
+        drinks.batch({**valid_body, "documentKey": KEY, **fault})["failed"][0]["error"],
     ):
         assert problem["type"] == "/problems/invalid-request"
         assert {error["pointer"] for error in problem["errors"]} == {pointer}
@@ -207,13 +209,14 @@ def test_audiences_of_a_document_must_exist(drinks):
 
 def test_a_batch_writes_its_valid_documents_and_reports_the_others(drinks):
     existing = drinks.put({"n": 0}, key=KEY)
-    same = item({"n": 3}, locale="es")
+    spanish_item = item({"n": 3}, locale="es")
     items = [
         item({"n": 1}, documentKey=KEY),
         {"documentKey": KEY},
         item({"price": -1}, locale="fr"),
-        same,
-        {**same, "attrs": {"n": 4}},
+        spanish_item,
+        # A second item for the same version
+        {**spanish_item, "attrs": {"n": 4}},
         7,
         {**item({}), "locale": 5},
         item({"n": 8}, status="draft", slug="eight"),
@@ -233,7 +236,7 @@ def test_a_batch_writes_its_valid_documents_and_reports_the_others(drinks):
     assert [failure["documentKey"] for failure in answer["failed"]][:3] == [
         KEY,
         items[2]["documentKey"],
-        same["documentKey"],
+        spanish_item["documentKey"],
     ]
     pointers = [[fault["pointer"] for fault in failure["error"]["errors"]] for failure in answer["failed"]]
     assert pointers == [["/attrs", "/status"], ["/attrs/price"], ["/documentKey"], [""], ["/locale"]]
@@ -283,12 +286,13 @@ def test_documents_of_coupons_must_name_an_existing_book(organization):
     coupons.put({"couponBookKey": book["couponBookKey"].upper()})
 
 
-def test_documents_about_a_book_are_among_its_references(organization):
+def test_the_references_of_a_coupon_book_include_documents_of_coupons(organization):
     coupons, static = Content.of(organization, contentType="coupon"), Content.of(organization)
     book = CouponBooks(organization).make()
     about = {"couponBookKey": book["couponBookKey"]}
     references = f"/coupon-books/{book['couponBookKey']}/references"
     static.put(about)
+    # In another collection the field has no meaning.
     assert organization.integration.get(references)["isReferenced"] is False
     key = document_key()
     for locale in ("default", "es"):
@@ -304,11 +308,11 @@ def test_documents_about_a_book_are_among_its_references(organization):
 def test_documents_of_another_collection_or_organization_are_not_found(organization, other_organization, drinks):
     drinks.put({}, key=KEY, slug="here")
     other = Content.of(organization)
-    elsewhere = Content.of(other_organization, name="Elsewhere")
-    elsewhere.put({}, key=UNKNOWN, slug="there")
+    foreign_content = Content.of(other_organization, name="Elsewhere")
+    foreign_content.put({}, key=UNKNOWN, slug="there")
     for name in (KEY, "here", UNKNOWN, "there"):
         other.integration.get(f"{other.documents}/{name}", locale="", expect=404)
-    drinks.integration.get(f"{elsewhere.documents}/{UNKNOWN}", locale="", expect=404)
+    drinks.integration.get(f"{foreign_content.documents}/{UNKNOWN}", locale="", expect=404)
 
 
 def test_a_changed_schema_applies_to_later_writes_only(drinks):

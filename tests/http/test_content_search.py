@@ -33,7 +33,7 @@ def module_organization(api):
 
 
 @pytest.fixture(scope="module")
-def many(module_organization):
+def filled_collection(module_organization):
     """A collection of 160 documents with some fields each, and the stored documents."""
     chance = Random(11)
     content = Content.of(module_organization, jsonschema=SCHEMA, facetFields=FACETS, ftsFields=["title", "body"])
@@ -76,11 +76,14 @@ def moment(text):
 
 
 def values(document, field):
+    """The values of a field: the items of a list, one value, or none."""
     value = document["attrs"].get(field)
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-def naive(documents, *, locale, status, q, facets, ranges):
+def scan(documents, *, locale, status, q, facets, ranges):
+    """The documents that satisfy all criteria; the last word of `q` may be the beginning of a word."""
+
     def matches(document):
         text = f"{document['attrs'].get('title', '')} {document['attrs'].get('body', '')}".split()
         whole, last = q.split()[:-1], (q.split() or [""])[-1]
@@ -102,19 +105,21 @@ def facet_text(value):
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def within(document, field, least, most):
+def within(document, field, minimum, maximum):
+    """True if a value of the field is in the range; a maximum without a time (10 characters) is a whole day."""
+
     def inside(value):
         if field != "since":
-            return (least is None or value >= Decimal(least)) and (most is None or value <= Decimal(most))
-        end = None if most is None else moment(most) + (timedelta(days=1) if len(most) == 10 else timedelta(0))
-        before = end is None or (moment(value) < end if len(most) == 10 else moment(value) <= end)
-        return before and (least is None or moment(value) >= moment(least))
+            return (minimum is None or value >= Decimal(minimum)) and (maximum is None or value <= Decimal(maximum))
+        end = None if maximum is None else moment(maximum) + (timedelta(days=1) if len(maximum) == 10 else timedelta(0))
+        before = end is None or (moment(value) < end if len(maximum) == 10 else moment(value) <= end)
+        return before and (minimum is None or moment(value) >= moment(minimum))
 
     return any(inside(value) for value in values(document, field))
 
 
-def sorted_naive(documents, keys):
-    """Documents without a value last in both directions; equal ones in the order of writing, or its reverse."""
+def sort_documents(documents, keys):
+    """Sort documents by fields, those without a value last; equal ones in the last direction, else newest first."""
     ordered = sorted(documents, key=lambda document: document["place"], reverse=not keys or keys[-1][1] == "desc")
     for field, direction in reversed(keys):
 
@@ -123,11 +128,11 @@ def sorted_naive(documents, keys):
             field_value = document[field] if record else document["attrs"].get(field)
             return moment(field_value) if field == "since" and field_value is not None else field_value
 
-        there = [
+        documents_with_value = [
             document for document in ordered if value(document) is not None and not isinstance(value(document), list)
         ]
-        there.sort(key=value, reverse=direction == "desc")
-        ordered = there + [document for document in ordered if document not in there]
+        documents_with_value.sort(key=value, reverse=direction == "desc")
+        ordered = documents_with_value + [document for document in ordered if document not in documents_with_value]
     return ordered
 
 
@@ -135,8 +140,8 @@ def _one_or_two(*options):
     return st.lists(st.sampled_from(options), min_size=1, max_size=2, unique=True)
 
 
-def _ends(least, most):
-    return st.sampled_from([(least, None), (None, most), (least, most)])
+def _ends(minimum, maximum):
+    return st.sampled_from([(minimum, None), (None, maximum), (minimum, maximum)])
 
 
 def _maybe(**strategies):
@@ -198,16 +203,16 @@ def parameters(criteria, sort, by_field_name):
 
 @given(searches)
 @settings(max_examples=80, suppress_health_check=list(HealthCheck))
-def test_searches_find_the_same_documents_as_a_full_scan(many, search):
-    content, documents = many
+def test_searches_find_the_same_documents_as_a_full_scan(filled_collection, search):
+    content, documents = filled_collection
     documents = [{**document, "place": place} for place, document in enumerate(documents)]
     criteria, sort, limit = search["criteria"], search["sort"], search["limit"]
     if criteria["q"] and not sort:
-        # The order of the best match is another test's concern.
+        # Without a sort, documents are in the order of the best match, which the scan does not know.
         sort = [("price", "asc")]
     query = parameters(criteria, sort, search["by_field_name"])
     effective_criteria = {**criteria, "locale": criteria["locale"] or "", "status": criteria["status"] or "published"}
-    expected_documents = sorted_naive(naive(documents, **effective_criteria), sort)
+    expected_documents = sort_documents(scan(documents, **effective_criteria), sort)
     pages = [content.search(**query, limit=limit, page=page) for page in range(len(expected_documents) // limit + 2)]
     keys_found = [document["documentKey"] for page in pages for document in page["items"]]
     assert keys_found == [document["documentKey"] for document in expected_documents], query
@@ -222,8 +227,8 @@ def test_searches_find_the_same_documents_as_a_full_scan(many, search):
             assert [number for _, number in shown_counts] == sorted(expected_counts.values(), reverse=True)
 
 
-def test_a_field_of_no_type_is_sorted_numbers_first_then_texts(many):
-    content, documents = many
+def test_a_field_without_a_type_is_sorted_with_numbers_before_texts(filled_collection):
+    content, documents = filled_collection
     for direction in ("asc", "desc"):
         field_values = []
         for page in range(12):
@@ -235,6 +240,7 @@ def test_a_field_of_no_type_is_sorted_numbers_first_then_texts(many):
             if (document["locale"], document["status"]) == ("", "published")
         )
         assert Counter(map(str, field_values)) == expected_counts
+        # 0: numbers, 1: texts and booleans, 2: documents without a value
         kinds = [2 if value is None else 1 if isinstance(value, str | bool) else 0 for value in field_values]
         assert kinds == sorted(kinds)
         numbers = [value for value, kind in zip(field_values, kinds, strict=True) if kind == 0]
@@ -313,6 +319,7 @@ def test_every_facet_value_can_be_used_as_a_filter(organization):
         content.put({"city": city})
     facet_values = [facet["value"] for facet in content.search()["facets"]["city"]]
     assert sorted(facet_values) == sorted(cities)
+    # Commas separate values, so they are escaped by a backslash, as are backslashes.
     for city in cities:
         text = city.replace("\\", "\\\\").replace(",", "\\,")
         for query in ({"facet.city": text}, {"facet": f"city={text}"}):
@@ -334,6 +341,7 @@ def test_words_are_found_in_the_language_of_the_locale(organization):
 
     assert search_keys("run water", "en") == search_keys("runs", "en") == search_keys("runn", "en") == [english]
     assert search_keys("taza roja", "es") == search_keys("las taz", "es") == [spanish]
+    # Words of a locale without a dictionary are only found unchanged, or by the beginning of the last one.
     assert search_keys("run water", "ja") == []
     assert len(search_keys("running wat", "ja")) == 1
     assert search_keys("drink cold") == search_keys("sugar") == search_keys("oat") == [default]
@@ -351,6 +359,7 @@ def test_the_best_match_comes_first(organization):
             {"title": "x", "body": "milk"},
         )
     ]
+    # The first field counts more. Equal matches are listed newest first.
     assert [document["documentKey"] for document in content.search(q="milk")["items"]] == [keys[1], keys[2], keys[0]]
 
 
@@ -380,7 +389,7 @@ def test_searches_find_the_current_values_of_changed_documents(organization):
     assert facets(status="draft") == []
 
 
-def test_a_collection_that_declares_no_fields_sorts_by_any(organization):
+def test_a_collection_without_declared_fields_can_be_sorted_by_any_field(organization):
     content = Content.of(organization)
     keys = [content.put({"displayOrder": n})["documentKey"] for n in (10, 9, 100)]
     sorted_keys = [document["documentKey"] for document in content.search(sort="displayOrder")["items"]]
@@ -389,10 +398,10 @@ def test_a_collection_that_declares_no_fields_sorts_by_any(organization):
 
 def test_facets_of_dates_compare_moments(organization):
     content = Content.of(organization, facetFields={"day": {"type": "date"}})
-    same = ["2026-03-01T00:00:00Z", "2026-03-01", "2026-03-01T01:00:00+01:00", "2026-03-01T00:00:00Z"]
-    for text in (*same, "2026-03-02"):
+    same_moments = ["2026-03-01T00:00:00Z", "2026-03-01", "2026-03-01T01:00:00+01:00", "2026-03-01T00:00:00Z"]
+    for text in (*same_moments, "2026-03-02"):
         content.put({"day": text})
-    for text in same:
+    for text in same_moments:
         assert content.search(**{"facet.day": text})["totalCount"] == 4, text
     assert content.search(**{"facet.day": "2026-03-02T00:00:00.000Z,2026-03-01"})["totalCount"] == 5
     assert content.search()["facets"]["day"] == [
@@ -415,31 +424,46 @@ def test_the_number_of_statements_does_not_depend_on_the_results_of_a_search(api
     content = Content.of(organization, jsonschema=SCHEMA, facetFields=FACETS)
     query = {"range.price.min": "1", "sort": "price:asc,since:desc"}
     content.batch(item({"price": 2}))
-    few = count(api.engine, lambda: content.search(**query))
+    statement_count = count(api.engine, lambda: content.search(**query))
     content.batch(*(item({"price": n, "colour": str(n), "size": n}) for n in range(100)))
-    assert count(api.engine, lambda: content.search(**query, limit=20)) <= few
+    assert count(api.engine, lambda: content.search(**query, limit=20)) <= statement_count
 
 
-ORDERED = ["1", "Äpfel", "Apple", "apple", "Ecole", "ecole", "école", "naive", "naïve", "zebra", "zoo", "ß", "ω", "Ωm"]
+SORTED_TEXTS = [
+    "1",
+    "Äpfel",
+    "Apple",
+    "apple",
+    "Ecole",
+    "ecole",
+    "école",
+    "naive",
+    "naïve",
+    "zebra",
+    "zoo",
+    "ß",
+    "ω",
+    "Ωm",
+]
 
 
-def test_texts_are_sorted_as_people_do_and_always_alike(organization):
+def test_texts_are_sorted_like_in_a_dictionary_on_all_pages_and_in_facets(organization):
     content = Content.of(organization, jsonschema=SCHEMA, facetFields={"name": {}}, ftsFields=["title"])
-    content.batch(*(item({"title": text, "name": text}) for text in Random(1).sample(ORDERED, len(ORDERED))))
+    content.batch(*(item({"title": text, "name": text}) for text in Random(1).sample(SORTED_TEXTS, len(SORTED_TEXTS))))
 
     def titles(**query):
         return [document["attrs"]["title"] for document in content.search(**query)["items"]]
 
-    assert titles(sort="title:asc", limit=50) == ORDERED
-    assert titles(sort="title:desc", limit=50) == ORDERED[::-1]
+    assert titles(sort="title:asc", limit=50) == SORTED_TEXTS
+    assert titles(sort="title:desc", limit=50) == SORTED_TEXTS[::-1]
     pages = [titles(sort="title:asc", limit=5, page=page) for page in range(3)]
-    assert pages == [ORDERED[:5], ORDERED[5:10], ORDERED[10:]]
-    assert [value["value"] for value in content.search(limit=1)["facets"]["name"]] == ORDERED
+    assert pages == [SORTED_TEXTS[:5], SORTED_TEXTS[5:10], SORTED_TEXTS[10:]]
+    assert [value["value"] for value in content.search(limit=1)["facets"]["name"]] == SORTED_TEXTS
 
 
-def test_the_longest_texts_have_an_order(organization):
+def test_the_longest_texts_can_be_sorted(organization):
     content = Content.of(organization, jsonschema=SCHEMA, ftsFields=["title"])
-    # PostgreSQL expands the first one to eighteen letters and stores the second one in four bytes.
+    # PostgreSQL expands the first character to eighteen letters and stores the second one in four bytes.
     longest = ["\ufdfa" * 256, "\U00020000" * 256]
     content.batch(*(item({"title": text}) for text in longest))
     documents = content.search(sort="title:asc")["items"]

@@ -15,7 +15,7 @@ from tests.builders.tracking import GENERIC, ORDER_CREATED, WHOLE_DOLLARS, Shop,
 
 # In the past, as dates of events must be; campaigns do not compare it with the enrolment.
 TEN = datetime(2026, 3, 2, 10, tzinfo=UTC)
-COOLING = "/problems/cooldown"
+COOLDOWN = "/problems/cooldown"
 
 
 @pytest.fixture
@@ -31,7 +31,8 @@ def member(shop):
 
 
 @pytest.fixture
-def daily(shop):
+def daily_campaign(shop):
+    """A campaign that gives a member 5 points, at most once in 24 hours."""
     return shop.campaign(running(mint(5)), eventType=GENERIC, cooldown="PT24H")
 
 
@@ -44,11 +45,11 @@ def status_and_problem(result):
     return outcome["status"], outcome.get("error", {}).get("type")
 
 
-EXECUTED, SKIPPED = ("executed", None), ("skipped", COOLING)
+EXECUTED, SKIPPED = ("executed", None), ("skipped", COOLDOWN)
 
 
-def test_example_3_a_day_must_pass_between_two_events_late_ones_included(shop, member, daily):
-    assert daily["cooldown"] == "PT24H"
+def test_a_day_must_pass_between_two_events_and_late_events_are_no_exception(shop, member, daily_campaign):
+    assert daily_campaign["cooldown"] == "PT24H"
 
     def track(moment):
         return status_and_problem(shop.track_one(event(member, **at(moment))))
@@ -56,7 +57,7 @@ def test_example_3_a_day_must_pass_between_two_events_late_ones_included(shop, m
     assert track(TEN) == EXECUTED
     assert track(TEN + timedelta(hours=23, minutes=59, seconds=59)) == SKIPPED
     assert track(TEN + timedelta(hours=24)) == EXECUTED
-    # Three hours before the first.
+    # Three hours before the first event, which was evaluated earlier.
     assert track(TEN - timedelta(hours=3)) == SKIPPED
     assert track(TEN - timedelta(hours=24)) == EXECUTED
     assert shop.balance(member) == 15
@@ -64,33 +65,35 @@ def test_example_3_a_day_must_pass_between_two_events_late_ones_included(shop, m
     assert status_and_problem(shop.track_one(event(shop.member(), **at(TEN)))) == EXECUTED
 
 
-def test_cooldowns_cover_events_of_one_call_and_queued_and_captured_ones(shop, member, daily):
+def test_cooldowns_cover_events_of_one_call_and_queued_and_captured_ones(shop, member, daily_campaign):
     results = shop.track(*(event(member, **at(TEN + timedelta(hours=hours))) for hours in (0, 12, 24, 25)))
     assert [*map(status_and_problem, results)] == [EXECUTED, SKIPPED, EXECUTED, SKIPPED]
     send(shop, event(member, **at(TEN + timedelta(hours=26))), event(member, **at(TEN + timedelta(hours=48))))
     drain(shop)
+    # Executed at 0, 24 and 48 hours.
     assert shop.balance(member) == 15
     for hours in (71, 72):
         one = event(member, **at(TEN + timedelta(hours=hours)))
         captured_event = shop.track_one(one, executionMode="captureOnly")
         shop.administration.post(f"/events/{captured_event['loyaltyEventKey']}/evaluate", expect=200)
+    # 72 is a day after 48, and 90 is less than a day after 72.
     assert shop.balance(member) == 20
     assert status_and_problem(shop.track_one(event(member, **at(TEN + timedelta(hours=90))))) == SKIPPED
 
 
-def test_a_dry_run_explains_a_cooldown_and_starts_none(shop, member, daily):
+def test_a_dry_run_explains_a_cooldown_and_starts_none(shop, member, daily_campaign):
     for _ in range(2):
         [dry] = shop.track(event(member, **at(TEN)), executionMode="dryRun")
         assert status_and_problem(dry) == ("evaluated", None)
     shop.track_one(event(member, **at(TEN)))
     [dry] = shop.track(event(member, **at(TEN + timedelta(hours=1))), executionMode="dryRun")
     assert status_and_problem(dry) == SKIPPED
-    [why] = [explanation["reason"] for explanation in dry["explain"] if explanation["actionId"] is not None]
-    assert (why["code"], why["actual"]) == ("COOLDOWN", "2026-03-02T10:00:00Z")
-    assert why["label"] == "The campaign had an effect at 2026-03-02T10:00:00Z, and its cooldown is PT24H."
+    [reason] = [explanation["reason"] for explanation in dry["explain"] if explanation["actionId"] is not None]
+    assert (reason["code"], reason["actual"]) == ("COOLDOWN", "2026-03-02T10:00:00Z")
+    assert reason["label"] == "The campaign had an effect at 2026-03-02T10:00:00Z, and its cooldown is PT24H."
 
 
-def test_an_authorized_event_starts_a_cooldown(shop, member, daily):
+def test_an_authorized_event_starts_a_cooldown(shop, member, daily_campaign):
     result = shop.track_one(event(member, **at(TEN)), executionMode="authorize")
     assert status_and_problem(result) == ("authorized", None)
     assert status_and_problem(shop.track_one(event(member, **at(TEN + timedelta(hours=1))))) == SKIPPED
@@ -109,6 +112,7 @@ def test_an_undone_order_ends_its_cooldown_unless_a_part_was_returned(shop, memb
         shop.track_one(order(member, None, way, "one", **items))
     second = order(member, 3, external_id="two", **at(TEN + timedelta(hours=1)))
     assert status_and_problem(shop.track_one(second)) == (SKIPPED if way == "partially-returned" else EXECUTED)
+    # 10 - 4 points of the first order, or 3 of the second.
     assert shop.balance(member) == (6 if way == "partially-returned" else 3)
 
 
@@ -120,11 +124,12 @@ def test_an_order_cancelled_in_the_same_call_ends_its_cooldown(shop, member):
     assert shop.balance(member) == 3
 
 
-def test_all_effects_of_a_campaign_are_skipped_and_those_of_others_are_not(shop, member, daily):
+def test_a_cooldown_skips_all_effects_of_its_campaign_and_none_of_other_campaigns(shop, member, daily_campaign):
     shop.campaign(running(mint(1), effect("notify", name="Hello")), eventType=GENERIC, cooldown="P1W")
     shop.campaign(running(mint(100)), eventType=GENERIC)
     shop.track_one(event(member, **at(TEN)))
     outcomes = shop.track_one(event(member, **at(TEN + timedelta(days=3))))["effects"]
+    # The daily campaign, two effects of the weekly one, and the campaign without a cooldown.
     assert [(e["effectId"], e["status"]) for e in outcomes] == [
         ("mint-points", "executed"),
         ("mint-points", "skipped"),
@@ -133,7 +138,7 @@ def test_all_effects_of_a_campaign_are_skipped_and_those_of_others_are_not(shop,
     ]
 
 
-def test_a_cooldown_that_is_set_later_applies_from_then_on(shop, member):
+def test_a_cooldown_that_is_added_later_ignores_earlier_events(shop, member):
     campaign = shop.campaign(running(mint(5)), eventType=GENERIC)
     shop.track_one(event(member, **at(TEN)))
     body = {"code": campaign["code"], "name": campaign["name"], "eventType": GENERIC, "cooldown": "P1D"}
@@ -143,7 +148,7 @@ def test_a_cooldown_that_is_set_later_applies_from_then_on(shop, member):
     assert status_and_problem(shop.track_one(event(member, **at(TEN)))) == EXECUTED
 
 
-def test_the_number_of_statements_does_not_depend_on_the_number_of_events(shop, member, daily):
+def test_the_number_of_statements_does_not_depend_on_the_number_of_events(shop, member, daily_campaign):
     shop.track_one(event(member, **at(TEN)))
 
     def track(number):

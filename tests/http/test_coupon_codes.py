@@ -26,7 +26,7 @@ def codes_of(page):
     return [coupon["code"] for coupon in page["results"]]
 
 
-def test_codes_are_added_in_their_order(books):
+def test_codes_are_added_in_the_order_of_the_request(books):
     book = books.make()
     first, second = books.add(book, "B-1", "A 2")
     assert first == {
@@ -49,15 +49,15 @@ def test_codes_are_added_in_their_order(books):
 def test_lists_of_codes_are_paged_and_ordered(books):
     book = books.make(*(f"C{n:02}" for n in range(7)))
     books.add(book, "A", "Z")
-    newest = ["Z", "A", "C06", "C05", "C04", "C03", "C02", "C01", "C00"]
+    newest_first = ["Z", "A", "C06", "C05", "C04", "C03", "C02", "C01", "C00"]
     pages = [list_codes(books, book, page=page, limit=4) for page in range(4)]
-    assert [codes_of(page) for page in pages] == [newest[:4], newest[4:8], newest[8:], []]
+    assert [codes_of(page) for page in pages] == [newest_first[:4], newest_first[4:8], newest_first[8:], []]
     assert {page["totalCount"] for page in pages} == {9}
-    assert codes_of(list_codes(books, book, order="code")) == sorted(newest)
-    assert codes_of(list_codes(books, book, order="code,desc", limit=2, page=1)) == sorted(newest)[::-1][2:4]
-    assert codes_of(list_codes(books, book, order="couponId")) == newest[::-1]
+    assert codes_of(list_codes(books, book, order="code")) == sorted(newest_first)
+    assert codes_of(list_codes(books, book, order="code,desc", limit=2, page=1)) == sorted(newest_first)[::-1][2:4]
+    assert codes_of(list_codes(books, book, order="couponId")) == newest_first[::-1]
     for column in ("totalAssigned", "totalUsages", "expiredAt", "createdAt", "updatedAt"):
-        assert sorted(codes_of(list_codes(books, book, order=f"{column},desc"))) == sorted(newest)
+        assert sorted(codes_of(list_codes(books, book, order=f"{column},desc"))) == sorted(newest_first)
     problem = books.surface.get(f"{books.path(book)}/coupons", order="position", expect=400)
     assert problem["errors"][0]["parameter"] == "order"
 
@@ -69,6 +69,7 @@ def test_existing_and_repeated_codes_are_refused(books):
     problem = books.add(book, "C", "D", "C", expect=409)
     assert (problem["type"], "code C" in problem["detail"]) == ("/problems/coupon-code-taken", True)
     assert codes_of(list_codes(books, book)) == ["B", "A"]
+    # Upper and lower case differ, and another book may have the same code.
     assert books.add(book, "a")[0]["code"] == "a"
     assert books.add(books.make(), "A")[0]["code"] == "A"
 
@@ -130,6 +131,7 @@ def test_a_hundred_thousand_codes_are_added_in_one_call(administration, organiza
     surface: Surface = organization.integration
     coupons = surface.post(f"/coupon-books/{book['couponBookKey']}/coupons", {"codes": codes})["codes"]
     assert [coupon["code"] for coupon in coupons] == codes
+    # The last page of 25 has the oldest codes.
     page = list_codes(administration, book, page=3999)
     assert (page["totalCount"], codes_of(page)) == (100_000, codes[:25][::-1])
     assert administration.add(book, codes[70_000], expect=409)["type"] == "/problems/coupon-code-taken"

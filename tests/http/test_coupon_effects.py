@@ -38,12 +38,14 @@ def assigned_and_used(books, book):
 
 
 def coupons(shop, member):
+    """(code, assigned amount, used amount) of the member's coupons, newest first."""
     entries = shop.integration.get(f"/members/{member}/coupons")["results"]
     return [(result["code"], result["amountAssigned"], result["amountUsed"]) for result in entries]
 
 
 def test_events_assign_and_use_coupons(shop, books):
     book, member = books.make("A", "B", "C", type="list"), shop.member()
+    # An amount of 2.9 is rounded down to 2.
     shop.campaign(running(assign(book), assign(book, amount=2.9), use(book)), eventType=GENERIC)
     result = shop.track_one(event(member))
     assert [outcome["status"] for outcome in result["effects"]] == ["executed"] * 3
@@ -102,16 +104,16 @@ def test_the_book_of_an_effect_must_exist(shop):
 
 
 def test_a_dry_run_assigns_nothing(shop, books):
-    books_of_all = [books.make("D", type="list"), books.make(type="generated"), books.make(type="codeless")]
+    books_of_all_types = [books.make("D", type="list"), books.make(type="generated"), books.make(type="codeless")]
     member = shop.member()
-    shop.campaign(*(running(assign(book), use(book)) for book in books_of_all), eventType=GENERIC)
+    shop.campaign(*(running(assign(book), use(book)) for book in books_of_all_types), eventType=GENERIC)
     [result] = shop.track(event(member), executionMode="dryRun")
     assert [outcome["status"] for outcome in result["effects"]] == ["evaluated"] * 6
-    assert [assigned_and_used(books, book) for book in books_of_all] == [(0, 0)] * 3
+    assert [assigned_and_used(books, book) for book in books_of_all_types] == [(0, 0)] * 3
     assert coupons(shop, member) == []
 
 
-def test_assignments_and_uses_are_reported(shop, books):
+def test_assignments_and_uses_are_events_that_campaigns_evaluate(shop, books):
     list_book, codeless_book = books.make("R", type="list", tags=["cake"]), books.make(type="codeless")
     member = shop.member()
     shop.campaign(running(mint(5), rule="event.payload.couponUsage.code == 'R'"), eventType="coupon-code-assigned")
@@ -121,6 +123,7 @@ def test_assignments_and_uses_are_reported(shop, books):
         path = f"/members/{member}/coupon-books/{book['couponBookKey']}"
         shop.integration.post(f"{path}/assign", {"description": "Tenth coffee"}, expect=200)
         shop.integration.post(f"{path}/use", {}, expect=200)
+    # 5 for the assignment of R, 20 for its use, 100 for the use of the codeless coupon.
     assert shop.balance(member) == 125
     events_by_type = {loyalty_event["eventType"]: loyalty_event for loyalty_event in shop.events(member)}
     assert sorted(events_by_type) == ["benefit-used", "coupon-code-assigned", "coupon-code-used"]
@@ -131,7 +134,7 @@ def test_assignments_and_uses_are_reported(shop, books):
     assert payloads["benefit-used"]["couponUsage"]["code"] is None
 
 
-def test_cancelling_takes_coupons_back(shop, books):
+def test_cancelling_reverts_uses_and_claws_coupons_back(shop, books):
     book, member = books.make("X", "Y", type="list"), shop.member()
     points = {"requiredPointsConfig": {"ledgerAccountKey": _account(shop)}, "assignmentRequiredPoints": 3}
     priced_book = books.make(type="codeless", **points)
@@ -141,12 +144,12 @@ def test_cancelling_takes_coupons_back(shop, books):
     assert shop.balance(member) == 7
     path = f"/members/{member}/coupon-books/{book['couponBookKey']}/use"
     shop.integration.post(path, {}, expect=200)
-    undone = [result["coupons"] for result in shop.integration.post(f"/events/{key}/cancel", {}, expect=200)["results"]]
-    [undone] = [coupon for coupon in undone if coupon]
+    results = shop.integration.post(f"/events/{key}/cancel", {}, expect=200)["results"]
+    [reversals] = [result["coupons"] for result in results if result["coupons"]]
     reversed_amounts = [
-        (coupon["code"], coupon["amountAssigned"], coupon["amountUsed"], coupon["missing"]) for coupon in undone
+        (coupon["code"], coupon["amountAssigned"], coupon["amountUsed"], coupon["missing"]) for coupon in reversals
     ]
-    # The newest is first; the later use of the member stays.
+    # The newest is first. The member's later use stays active, so one of two assigned coupons is missing.
     assert reversed_amounts == [("X", 0, 1, 0), (None, 1, 0, 0), ("X", 1, 0, 1)]
     assert coupons(shop, member) == [("X", 1, 1)]
     assert assigned_and_used(books, book) == (1, 1)
@@ -160,7 +163,7 @@ def _account(shop):
     return shop.administration.get(f"/ledgers/{ledger}/accounts")["results"][0]["ledgerAccountKey"]
 
 
-def test_a_returned_order_takes_its_coupons_back(shop, books):
+def test_the_return_of_an_order_claws_its_coupons_back(shop, books):
     book, member = books.make("O", type="list"), shop.member()
     shop.campaign(running(assign(book)), eventType="member-purchase-order-created")
     shop.track_one(order(member, external_id="one"))
@@ -175,7 +178,7 @@ def test_a_returned_order_takes_its_coupons_back(shop, books):
 @pytest.mark.parametrize("restores", [True, False])
 @pytest.mark.parametrize("way", ["cancelEvent", "cancelled", "returned"])
 def test_a_use_stays_in_force_when_its_order_is_undone_unless_the_book_restores_it(shop, books, way, restores):
-    """2.7, rule 6: the points of the use stay with it, and points that campaigns gave for it are reverted."""
+    """Points that an active use cost stay spent; points that campaigns gave for the use are reverted in any case."""
     member = shop.member()
     shop.give(member, 10)
     price_settings = {"requiredPointsConfig": {"ledgerAccountKey": _account(shop)}, "usageRequiredPoints": 3}
@@ -184,6 +187,7 @@ def test_a_use_stays_in_force_when_its_order_is_undone_unless_the_book_restores_
     shop.campaign(running(assign(book), use(book), mint(20)), eventType=ORDER_CREATED)
     shop.campaign(running(mint(100)), eventType="coupon-code-used")
     key = shop.track_one(order(member, external_id="one"))["loyaltyEventKey"]
+    # 10 - 3 + 20 + 100
     assert (shop.balance(member), assigned_and_used(books, book)) == (127, (1, 1))
     if way == "cancelEvent":
         results = shop.integration.post(f"/events/{key}/cancel", {}, expect=200)["results"]
@@ -223,6 +227,6 @@ def test_the_number_of_statements_hardly_depends_on_the_size_of_a_batch(shop, bo
         return count(shop.engine, call)
 
     shop.track(event(members[0]))
-    few, many = track(10), track(100)
+    statements_of_10, statements_of_100 = track(10), track(100)
     # Ids and codes are fetched in doubling numbers, because their total is not known in advance.
-    assert many - few <= 12
+    assert statements_of_100 - statements_of_10 <= 12

@@ -31,7 +31,7 @@ def points(organization):
 
 
 class Visitor:
-    """A member at a book, on both surfaces."""
+    """A member who wants coupons of a book, on both surfaces."""
 
     def __init__(self, books, member, book):
         self.books, self.member, self.book = books, member, book
@@ -41,7 +41,7 @@ class Visitor:
         return self.books.organization.integration.post(f"{self.path}/{verb}", body, expect=expect)
 
     def refusals(self, verb, **body):
-        """The slugs of the problems of both surfaces."""
+        """The types of the problems on the integration and the administration surface, without their prefix."""
         problem = self.do(verb, expect=409, **body)
         fields = {"memberId": self.member["memberId"]}
         path = f"/coupon-books/{self.book['couponBookId']}/{verb}"
@@ -49,14 +49,16 @@ class Visitor:
         return problem["type"].removeprefix("/problems/"), other["type"].removeprefix("/problems/")
 
     def reasons(self, **query):
+        """The reasons why the book is excluded for the member; the lists of eligible books must agree."""
         path = f"/members/{self.member['loyaltyMemberId']}/coupon-books"
         one = {"couponBookKey": self.book["couponBookKey"], **query}
         [entry] = self.books.organization.integration.get(path, dryRun=True, **one)["results"]
         assert (self.books.organization.integration.get(path, **one)["totalCount"] == 1) == entry["eligible"]
-        assert self.of_program()["totalCount"] == int(entry["eligible"] or bool(query))
+        # The query restricts only the list of the member.
+        assert self.list_for_program()["totalCount"] == int(entry["eligible"] or bool(query))
         return [reason["code"] for reason in entry["exclusionReasons"]]
 
-    def of_program(self, **query):
+    def list_for_program(self, **query):
         program = self.books.organization.created.loyalty_program_id
         path = f"/loyalty-programs/{program}/members/{self.member['memberId']}/coupon-books"
         return self.books.organization.administration.get(path, couponBookId=self.book["couponBookId"], **query)
@@ -64,13 +66,13 @@ class Visitor:
 
 @pytest.fixture
 def visit(books, ana):
-    def start(*codes, **members):
-        return Visitor(books, ana, books.make(*codes, **{"type": "codeless", **members}))
+    def start(*codes, **fields):
+        return Visitor(books, ana, books.make(*codes, **{"type": "codeless", **fields}))
 
     return start
 
 
-def test_the_quota_excludes_a_book_unless_a_coupon_is_left_to_use(visit):
+def test_a_book_whose_quota_is_reached_is_excluded_unless_the_member_can_use_a_coupon(visit):
     at = visit(maxAssignedPerMember=1)
     at.do("assign")
     assert at.refusals("assign") == ("coupon-quota", "coupon-quota")
@@ -79,7 +81,7 @@ def test_the_quota_excludes_a_book_unless_a_coupon_is_left_to_use(visit):
     assert at.reasons() == ["coupon-quota"]
 
 
-def test_the_uses_of_a_period_are_limited(visit):
+def test_a_book_is_excluded_when_the_uses_of_the_period_are_used_up(visit):
     at = visit(maxUsagesPerPeriod=1, usagePeriodType="monthly", timezone="Pacific/Apia")
     at.do("assign", amount=2)
     at.do("use")
@@ -92,6 +94,7 @@ def test_the_discounts_of_a_period_are_limited(visit):
     at.do("assign", amount=5)
     assert at.do("use", amountDiscounted=9.5, expect=409)["type"] == "/problems/coupon-discount-too-high"
     at.do("use", amountDiscounted=8)
+    # 2 remain in this week.
     assert at.do("use", amountDiscounted=2.5, expect=409)["type"] == "/problems/coupon-discount-limit"
     assert at.reasons() == []
     at.do("use", amountDiscounted=2)
@@ -133,6 +136,7 @@ def test_a_book_is_excluded_while_points_are_missing(visit, shop, points):
     shop.give("ana", 15)
     assert at.reasons() == []
     at.do("assign")
+    # 15 - 10 are enough for a use, 4 are not.
     assert at.reasons() == []
     shop.give("ana", 1, "burn")
     assert at.reasons() == ["insufficient-balance"]
@@ -145,12 +149,12 @@ def test_a_book_without_free_codes_is_excluded_on_request(visit):
     assert at.refusals("assign") == ("coupon-out-of-stock", "coupon-out-of-stock")
     assert at.reasons() == []
     assert at.reasons(withStockOnly=True) == ["coupon-out-of-stock"]
-    assert at.of_program(outOfStock=True)["totalCount"] == 1
-    assert at.of_program(outOfStock=False)["totalCount"] == 0
+    assert at.list_for_program(outOfStock=True)["totalCount"] == 1
+    assert at.list_for_program(outOfStock=False)["totalCount"] == 0
 
 
 @pytest.mark.parametrize(
-    ("members", "reason"),
+    ("fields", "reason"),
     [
         ({"publishingStatus": "draft"}, "coupon-book-not-published"),
         ({"publishingStatus": "disabled"}, "coupon-book-not-published"),
@@ -159,8 +163,8 @@ def test_a_book_without_free_codes_is_excluded_on_request(visit):
         ({"condition": {"expression": "!member.active"}}, "coupon-book-condition"),
     ],
 )
-def test_closed_books_are_excluded(visit, members, reason):
-    at = visit(**members)
+def test_closed_books_are_excluded(visit, fields, reason):
+    at = visit(**fields)
     assert at.refusals("assign") == (reason, reason)
     assert at.refusals("use") == (reason, reason)
     assert at.reasons() == [reason]
@@ -177,6 +181,7 @@ def test_archived_books_are_excluded(visit, books):
 
 def test_books_of_another_day_are_excluded(visit):
     today = datetime.now(UTC).isoweekday()
+    # Three and four days after today.
     at = visit(daysOfWeek=[(today + 2) % 7 + 1, (today + 3) % 7 + 1])
     assert at.refusals("assign") == ("coupon-book-day", "coupon-book-day")
     assert at.reasons() == ["coupon-book-day"]
@@ -201,24 +206,25 @@ def test_the_totals_and_the_last_usage_of_a_book_are_those_of_the_member(visit, 
     at.do("assign", amount=3)
     other.do("assign", amount=2)
     at.do("use")
-    [entry] = at.of_program(includeLastUsage=True)["results"]
+    [entry] = at.list_for_program(includeLastUsage=True)["results"]
     usage = at.do("use")["couponUsage"]
     assert (entry["totalAssigned"], entry["totalUsages"]) == (3, 1)
-    [entry] = at.of_program(includeLastUsage=True)["results"]
+    [entry] = at.list_for_program(includeLastUsage=True)["results"]
     assert entry["lastUsage"] == usage
-    assert "lastUsage" not in other.of_program(includeLastUsage=True)["results"][0]
-    assert "lastUsage" not in at.of_program()["results"][0]
+    assert "lastUsage" not in other.list_for_program(includeLastUsage=True)["results"][0]
+    assert "lastUsage" not in at.list_for_program()["results"][0]
     path = f"/members/ana/coupon-usages/{usage['couponUsageKey']}/revert"
     organization.integration.post(path, expect=200)
-    [entry] = at.of_program(includeLastUsage=True)["results"]
+    [entry] = at.list_for_program(includeLastUsage=True)["results"]
     assert (entry["totalUsages"], entry["lastUsage"]["couponUsageId"] < usage["couponUsageId"]) == (1, True)
 
 
-def test_a_program_lists_its_books_and_those_without_a_program(visit, books, organization):
-    response = organization.administration.get(f"/loyalty-programs/{organization.created.loyalty_program_id}")
+def test_a_program_lists_its_own_books_and_books_without_a_program(visit, books, organization):
+    path = f"/loyalty-programs/{organization.created.loyalty_program_id}"
+    listing_program = organization.administration.get(path)["loyaltyProgram"]
     body = {"ledgerId": organization.created.ledger_id, "description": "Other", "setAsDefault": False}
     other = organization.administration.post("/loyalty-programs", body)["loyaltyProgram"]
-    for program, count in ((response["loyaltyProgram"], 1), (other, 0)):
+    for program, count in ((listing_program, 1), (other, 0)):
         at = visit(loyaltyProgramKey=program["loyaltyProgramKey"], tags=["x"])
-        assert at.of_program(tags="x")["totalCount"] == count
-    assert visit().of_program()["totalCount"] == 1
+        assert at.list_for_program(tags="x")["totalCount"] == count
+    assert visit().list_for_program()["totalCount"] == 1

@@ -10,7 +10,7 @@ from tests.builders.test_clocks import Clock
 from tests.builders.tracking import ORDER_CREATED, Shop, key, order, running
 
 LOCKED, ENDED = "/problems/coupon-locked", "/problems/coupon-lock-ended"
-EMPTY, NONE = "/problems/coupon-out-of-stock", "/problems/coupon-not-assigned"
+OUT_OF_STOCK, NOT_ASSIGNED = "/problems/coupon-out-of-stock", "/problems/coupon-not-assigned"
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def books(organization):
 
 
 class Holder:
-    """A member and a book."""
+    """A member who locks and uses coupons of a book; where a refusal is expected, calls return its type."""
 
     def __init__(self, shop, book, member=None):
         self.shop, self.book, self.member = shop, book, member or shop.member()
@@ -59,7 +59,7 @@ class Holder:
 
 def test_a_locked_coupon_can_only_be_used_with_its_lock_key(shop, books):
     ana = Holder(shop, books.make("A", type="list"))
-    assert ana.lock(expect=409) == NONE
+    assert ana.lock(expect=409) == NOT_ASSIGNED
     ana.assign()
     lock = ana.lock(code="A")
     assert lock["code"] == "A"
@@ -69,25 +69,27 @@ def test_a_locked_coupon_can_only_be_used_with_its_lock_key(shop, books):
     assert (ana.use(lock, expect=409), ana.release(lock, expect=409)) == (ENDED, ENDED)
 
 
-def test_example_5_an_expired_lock_returns_the_coupon_to_the_stock(api):
+def test_an_expired_lock_returns_the_coupon_to_the_stock(api):
     clock = Clock.new(api, "2026-03-02T10:00:00Z")
     shop, books = Shop(clock.organization), CouponBooks(clock.organization)
     book = books.make(type="codeless", maxCouponCount=1)
     ana, ben = Holder(shop, book), Holder(shop, book)
     first = ana.lock(autoAssign=True, validFor="PT30M")
     assert first == {"couponLockKey": first["couponLockKey"], "code": None, "expiresAt": "2026-03-02T10:30:00Z"}
-    assert ben.lock(expect=409, autoAssign=True) == ben.assign(expect=409) == EMPTY
+    assert ben.lock(expect=409, autoAssign=True) == ben.assign(expect=409) == OUT_OF_STOCK
     clock.advance("2026-03-02T10:29:00Z")
     usage = ana.use(first)
     assert usage["amountUsed"] == 1
+    # The reverts of the use and of the assignment free the coupon for another lock.
     shop.administration.post(f"/coupon-usages/{usage['couponUsageId']}/revert", {}, expect=200)
     [assignment] = [
         u for u in shop.integration.get(f"/members/{ana.member}/coupon-usages")["results"] if u["amountAssigned"] > 0
     ]
     shop.administration.post(f"/coupon-usages/{assignment['couponUsageId']}/revert", {}, expect=200)
+    # By default a lock lasts 30 minutes.
     second = ana.lock(autoAssign=True)
     clock.advance("2026-03-02T10:58:59Z")
-    assert ben.assign(expect=409) == EMPTY
+    assert ben.assign(expect=409) == OUT_OF_STOCK
     clock.advance("2026-03-02T10:59:00Z")
     assert ana.use(second, expect=409) == ENDED
     assert ben.use(autoAssign=True)["amountUsed"] == 1
@@ -99,9 +101,9 @@ def test_a_locked_code_of_a_list_is_reserved_for_its_member(shop, books):
     lock = ana.lock(code="A", autoAssign=True)
     assert (ben.lock(expect=409, code="A", autoAssign=True), ben.assign(expect=409, code="A")) == (LOCKED, LOCKED)
     assert ben.use(expect=409, code="A", autoAssign=True) == LOCKED
-    # The next free code is another one, and then there is none.
+    # B is the only free code.
     assert ben.assign()["code"] == "B"
-    assert ben.assign(expect=409) == EMPTY
+    assert ben.assign(expect=409) == OUT_OF_STOCK
     assert ana.lock(expect=409, code="A", autoAssign=True) == LOCKED
     assert ana.use(lock, expect=400, code="B") == "/problems/invalid-request"
     assert ana.use(lock)["code"] == "A"
@@ -114,19 +116,19 @@ def test_a_locked_code_of_a_list_is_reserved_for_its_member(shop, books):
 def test_codes_are_generated_for_locks(shop, books):
     ana = Holder(shop, books.make(type="generated", maxCouponCount=1))
     lock = ana.lock(autoAssign=True)
-    assert Holder(shop, ana.book).assign(expect=409) == EMPTY
+    assert Holder(shop, ana.book).assign(expect=409) == OUT_OF_STOCK
     assert ana.use(lock)["code"] == lock["code"]
-    assert Holder(shop, ana.book).assign(expect=409) == EMPTY
+    assert Holder(shop, ana.book).assign(expect=409) == OUT_OF_STOCK
 
 
 def test_locks_of_a_shared_code_count_against_its_limit(shop, books):
     book = books.make("ALL", type="single", maxAssignedPerCoupon=2)
     ana, ben, eva = (Holder(shop, book) for _ in range(3))
     lock = ana.lock(autoAssign=True, code="ALL")
-    # The member already has the code.
+    # The member has the code, but only the lock can use it.
     assert ana.lock(expect=409, autoAssign=True) == ana.use(expect=409, autoAssign=True) == LOCKED
     ben.assign()
-    assert eva.lock(expect=409, autoAssign=True) == EMPTY
+    assert eva.lock(expect=409, autoAssign=True) == OUT_OF_STOCK
     ana.release(lock)
     assert eva.lock(autoAssign=True)["code"] == "ALL"
 
@@ -137,6 +139,7 @@ def test_locks_count_against_quota_and_limits_of_periods(shop, books):
     assert quota.assign(expect=409) == quota.lock(expect=409, autoAssign=True) == "/problems/coupon-quota"
     daily = Holder(shop, books.make(type="codeless", maxUsagesPerPeriod=2, usagePeriodType="daily"))
     daily.assign(amount=5)
+    # The lock and one use are the two uses of the day.
     lock = daily.lock()
     daily.use()
     assert daily.use(expect=409) == daily.lock(expect=409) == "/problems/coupon-usage-limit"
@@ -156,8 +159,8 @@ def test_a_refused_use_keeps_the_lock(shop, books):
 
 
 def test_lists_with_stock_omit_locked_coupons(shop, books):
-    one = books.make(type="codeless", name="One", maxCouponCount=1)
-    ana, ben = Holder(shop, one), Holder(shop, one)
+    book = books.make(type="codeless", name="One", maxCouponCount=1)
+    ana, ben = Holder(shop, book), Holder(shop, book)
     assert ben.book_names(withStockOnly=True) == ["One"]
     lock = ana.lock(autoAssign=True)
     assert ben.book_names(withStockOnly=True) == []
@@ -165,15 +168,19 @@ def test_lists_with_stock_omit_locked_coupons(shop, books):
     assert ben.book_names(withStockOnly=True) == ["One"]
 
 
-def test_a_repeated_key_returns_the_first_lock_and_invalid_durations_are_refused(shop, books):
+def test_a_repeated_key_returns_the_first_lock(shop, books):
     ana = Holder(shop, books.make(type="codeless"))
     body = {"autoAssign": True, "systemUniqueKey": key()}
     first = ana.lock(**body)
     ana.release(first)
     assert ana.lock(**body) == first
     assert ana.lock(expect=409, **{**body, "validFor": "PT1H"}) == "/problems/key-reused"
-    for span in ("P8D", "PT0S", "PTT"):
-        assert ana.lock(expect=400, autoAssign=True, validFor=span) == "/problems/invalid-request"
+
+
+def test_a_lock_lasts_at_most_seven_days(shop, books):
+    ana = Holder(shop, books.make(type="codeless"))
+    for duration in ("P8D", "PT0S", "PTT"):
+        assert ana.lock(expect=400, autoAssign=True, validFor=duration) == "/problems/invalid-request"
     ana.lock(autoAssign=True, validFor="P7D")
 
 
@@ -216,7 +223,7 @@ def test_locks_end_when_their_member_is_deactivated_or_erased(shop, books, way):
     book = books.make("A", type="list")
     ana, ben = Holder(shop, book), Holder(shop, book)
     ana.lock(autoAssign=True)
-    assert ben.assign(expect=409) == EMPTY
+    assert ben.assign(expect=409) == OUT_OF_STOCK
     member_id = shop.integration.get(f"/members/{ana.member}")["loyaltyMember"]["memberId"]
     if way == "erase":
         shop.administration.delete(f"/members/{member_id}", expect=200)
@@ -233,5 +240,5 @@ def test_cancelling_the_order_that_assigned_a_coupon_reverts_it_despite_its_lock
     event_key = shop.track_one(order(holder.member, 10))["loyaltyEventKey"]
     lock = holder.lock()
     shop.integration.post(f"/events/{event_key}/cancel", {}, expect=200)
-    assert holder.use(lock, expect=409) == NONE
+    assert holder.use(lock, expect=409) == NOT_ASSIGNED
     shop.integration.post(f"/coupon-locks/{lock['couponLockKey']}/release", None, expect=200)

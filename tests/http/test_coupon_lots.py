@@ -9,11 +9,13 @@ from tests.builders.campaigns import effect
 from tests.builders.coupons import CouponBooks
 from tests.builders.tracking import GENERIC, Shop, event, running
 
-SHARED = {"single": ["ALL"], "codeless": []}
+# The types of books whose members share one coupon, and its code.
+SHARED_CODES = {"single": ["ALL"], "codeless": []}
 
 
 @pytest.fixture
-def later(monkeypatch):
+def movable_clock(monkeypatch):
+    """The clock of all calls, which a test can move forward."""
     return clock.installed(monkeypatch)
 
 
@@ -42,27 +44,29 @@ class Member:
         return answer["couponUsage"] if expect == 200 else answer["type"]
 
     def entry(self, **query):
-        """The list of coupons: amounts, expiry and data of each; empty if the coupon is not in it."""
+        """(assigned amount, used amount, expiry, data) of each coupon of the book in the member's list."""
         path = f"/members/{self.id}/coupons"
         coupons = self.shop.integration.get(path, couponBookKey=self.book["couponBookKey"], **query)["results"]
         names = ("amountAssigned", "amountUsed", "expiredAt", "customAttributes")
         return [tuple(result[name] for name in names) for result in coupons]
 
     def unused(self):
+        """The ids of the assignments that are not used up, newest first."""
         usages = self.shop.integration.get(f"/members/{self.id}/coupon-usages", unusedOnly=True)["results"]
         return [result["couponUsageId"] for result in usages]
 
-    def expired(self, expired):
+    def count(self, expired):
+        """The number of the member's coupons that have expired, or that have not."""
         return self.shop.integration.get("/coupons", loyaltyMemberId=self.id, expired=expired)["totalCount"]
 
 
-@pytest.fixture(params=SHARED)
+@pytest.fixture(params=SHARED_CODES)
 def ana(request, organization):
-    return Member(Shop(organization), *SHARED[request.param], type=request.param)
+    return Member(Shop(organization), *SHARED_CODES[request.param], type=request.param)
 
 
-def test_each_assignment_has_its_own_expiry(ana, later):
-    soon = later.moment(days=1)
+def test_each_assignment_has_its_own_expiry(ana, movable_clock):
+    soon = movable_clock.moment(days=1)
     short = ana.assign(expiresAt=soon, couponData={"seat": 1}, amount=2)
     never = ana.assign(couponData={"seat": 2})
     expiry = ana.entry()[0][2]
@@ -70,41 +74,41 @@ def test_each_assignment_has_its_own_expiry(ana, later):
     assert expiry is not None
     assert ana.unused() == [never["couponUsageId"], short["couponUsageId"]]
     ana.use()
-    later.wait(days=2)
+    movable_clock.wait(days=2)
     # One of the two with an expiry is used, the other has expired; the unlimited one is unaffected.
     assert ana.entry() == [(3, 1, None, {"seat": 2})]
     assert ana.unused() == [never["couponUsageId"]]
-    assert (ana.expired(True), ana.expired(False)) == (0, 1)
+    assert (ana.count(expired=True), ana.count(expired=False)) == (0, 1)
     ana.use()
     assert ana.use(expect=409) == "/problems/coupon-expired"
     assert ana.entry() == [(3, 2, expiry, {"seat": 1})]
     assert (ana.entry(notUsedOnly=True), ana.unused()) == ([], [])
-    assert (ana.expired(True), ana.expired(False)) == (1, 0)
+    assert (ana.count(expired=True), ana.count(expired=False)) == (1, 0)
     ana.use(bypassUsageRestrictions=True)
     assert ana.use(bypassUsageRestrictions=True, expect=409) == "/problems/coupon-not-assigned"
 
 
-def test_a_coupon_assigned_after_an_expiry_can_be_used(ana, later):
-    ana.assign(expiresAt=later.moment(days=1))
-    later.wait(days=2)
+def test_a_coupon_assigned_after_an_expiry_can_be_used(ana, movable_clock):
+    ana.assign(expiresAt=movable_clock.moment(days=1))
+    movable_clock.wait(days=2)
     assert ana.use(expect=409) == "/problems/coupon-expired"
     ana.assign()
-    later.wait(days=30)
+    movable_clock.wait(days=30)
     ana.use()
     # A longer assignment does not revive the expired one.
-    ana.assign(expiresAt=later.moment(days=9))
+    ana.assign(expiresAt=movable_clock.moment(days=9))
     ana.use()
     assert ana.use(expect=409) == "/problems/coupon-expired"
 
 
-def test_a_revert_of_an_assignment_leaves_the_others_unchanged(ana, later):
-    ana.assign(expiresAt=later.moment(days=5), couponData={"seat": 1})
+def test_a_revert_of_an_assignment_leaves_the_others_unchanged(ana, movable_clock):
+    ana.assign(expiresAt=movable_clock.moment(days=5), couponData={"seat": 1})
     before = ana.entry()
-    second = ana.assign(expiresAt=later.moment(days=1), couponData={"seat": 2})
+    second = ana.assign(expiresAt=movable_clock.moment(days=1), couponData={"seat": 2})
     assert ana.entry()[0][3] == {"seat": 2}
     ana.revert(second)
     assert ana.entry() == before
-    third = ana.assign(expiresAt=later.moment(days=1))
+    third = ana.assign(expiresAt=movable_clock.moment(days=1))
     usage = ana.use()
     assert ana.revert(third, expect=409) == "/problems/coupon-assignment-used"
     ana.revert(usage)
@@ -112,18 +116,18 @@ def test_a_revert_of_an_assignment_leaves_the_others_unchanged(ana, later):
     assert ana.entry() == before
 
 
-def test_a_reverted_use_returns_to_its_lot(ana, later):
-    ana.assign(expiresAt=later.moment(days=1))
+def test_a_reverted_use_returns_to_its_lot(ana, movable_clock):
+    ana.assign(expiresAt=movable_clock.moment(days=1))
     ana.assign()
     usage = ana.use()
-    later.wait(days=2)
-    # The lot has expired meanwhile, so only one use is left.
+    movable_clock.wait(days=2)
+    # The lot of the reverted use has expired meanwhile, so only the other lot can be used.
     ana.revert(usage)
     ana.use()
     assert ana.use(expect=409) == "/problems/coupon-expired"
 
 
-def test_a_book_is_excluded_once_its_only_coupon_has_expired(organization, later):
+def test_a_book_is_excluded_once_its_only_coupon_has_expired(organization, movable_clock):
     ana = Member(Shop(organization), type="codeless", maxAssignedPerMember=1)
 
     def reasons():
@@ -131,41 +135,43 @@ def test_a_book_is_excluded_once_its_only_coupon_has_expired(organization, later
         [book_entry] = ana.shop.integration.get(path, dryRun=True, couponBookKey=ana.book["couponBookKey"])["results"]
         return [exclusion_reason["code"] for exclusion_reason in book_entry["exclusionReasons"]]
 
-    ana.assign(expiresAt=later.moment(days=1))
+    ana.assign(expiresAt=movable_clock.moment(days=1))
     assert reasons() == []
-    later.wait(days=2)
+    movable_clock.wait(days=2)
     # An expired coupon counts against the quota.
     assert reasons() == ["coupon-quota"]
     assert ana.do("assign", expect=409) == "/problems/coupon-quota"
 
 
-def test_a_code_of_one_member_may_have_several_lots(organization, later):
+def test_a_code_of_one_member_may_have_several_lots(organization, movable_clock):
     ana = Member(Shop(organization), "A", "B", type="list", maxAssignedPerCoupon=5)
-    ana.assign(expiresAt=later.moment(days=1), couponData={"n": 1})
-    ana.assign(code="A", expiresAt=later.moment(days=3), couponData={"n": 2})
+    ana.assign(expiresAt=movable_clock.moment(days=1), couponData={"n": 1})
+    ana.assign(code="A", expiresAt=movable_clock.moment(days=3), couponData={"n": 2})
 
-    def code():
+    def expiry_and_data():
+        """The day of the expiry and the data of code A."""
         coupons = ana.shop.integration.get("/coupons", couponBookKey=ana.book["couponBookKey"], code="A")["results"]
         return coupons[0]["expiredAt"][:10], coupons[0]["customAttributes"]
 
-    last = later.moment(days=3)[:10]
-    assert code() == (last, {"n": 1})
+    last = movable_clock.moment(days=3)[:10]
+    assert expiry_and_data() == (last, {"n": 1})
     ana.use()
-    assert code() == (last, {"n": 2})
-    later.wait(days=2)
-    assert (ana.expired(True), ana.expired(False)) == (0, 1)
+    assert expiry_and_data() == (last, {"n": 2})
+    movable_clock.wait(days=2)
+    assert (ana.count(expired=True), ana.count(expired=False)) == (0, 1)
     ana.use()
-    later.wait(days=2)
+    movable_clock.wait(days=2)
     assert ana.use(expect=409) == "/problems/coupon-not-assigned"
 
 
-def test_a_coupon_of_a_cancelled_event_goes_when_its_use_is_reverted(organization):
+def test_a_used_coupon_of_a_cancelled_event_is_clawed_back_when_its_use_is_reverted(organization):
     ana = Member(Shop(organization), type="codeless")
     assignment = effect("assign-coupon", couponBookKey=ana.book["couponBookKey"], amount=2)
     ana.shop.campaign(running(assignment), eventType=GENERIC)
     for uses in (1, 2):
         key = ana.shop.track_one(event(ana.id))["loyaltyEventKey"]
         usages = [ana.use() for _ in range(uses)]
+        # Only coupons that are not used are clawed back at once.
         ana.shop.integration.post(f"/events/{key}/cancel", {}, expect=200)
         assert [entry[:2] for entry in ana.entry()] == [(uses, uses)]
         for usage in usages:
@@ -246,6 +252,7 @@ def test_reverting_all_reports_how_many_uses_are_left(organization):
         ana.use()
     path = f"/members/{ana.id}/coupon-books/{ana.book['couponBookKey']}/coupons/ALL/revert"
     assert ana.shop.integration.post(path, expect=200)["remainingUsages"] == 102
-    all_of_them = ana.shop.integration.post(path, expect=200, revertAll=True)
-    assert (len(all_of_them["details"]), all_of_them["remainingUsages"]) == (100, 2)
+    # One call reverts at most 100 uses.
+    response = ana.shop.integration.post(path, expect=200, revertAll=True)
+    assert (len(response["details"]), response["remainingUsages"]) == (100, 2)
     assert ana.shop.integration.post(path, expect=200, revertAll=True)["remainingUsages"] == 0

@@ -43,6 +43,7 @@ def expire(shop, code, at, statement=EXPIRE):
 
 
 def codes_of(page):
+    """The codes on a page of a list."""
     assert page["totalCount"] >= len(page["results"])
     return [coupon["code"] for coupon in page["results"]]
 
@@ -54,8 +55,8 @@ def test_coupons_of_all_books_are_listed_newest_first(books):
     assert codes_of(page) == [None, "C", "A", "B", "A"]
     assert (page["totalCount"], page["page"], page["limit"]) == (5, 0, 25)
     assert codes_of(books.surface.get("/coupons", limit=2, page=1)) == ["A", "B"]
-    past = books.surface.get("/coupons", limit=2, page=9)
-    assert past == {"totalCount": 5, "page": 9, "limit": 2, "nextCursor": None, "results": []}
+    page_after_the_last = books.surface.get("/coupons", limit=2, page=9)
+    assert page_after_the_last == {"totalCount": 5, "page": 9, "limit": 2, "nextCursor": None, "results": []}
     assert codes_of(books.surface.get("/coupons", order="code,desc", limit=2)) == ["C", "B"]
     both = books.surface.get("/coupons", code="A")
     assert [c["couponBookId"] for c in both["results"]] == [second["couponBookId"], first["couponBookId"]]
@@ -109,6 +110,7 @@ def test_actions_that_assign_coupons_of_a_book_are_among_its_references(books, s
     expression = f"event.externalId == 'x' ? '{key.upper()}' : '{other['couponBookKey']}'"
     draft = {**running(effect("assign-coupon", couponBookKey=("=", expression))), "status": "draft"}
     by_expression = shop.campaign(draft, running(assigning(other)))
+    # An action that only uses coupons is no reference.
     shop.campaign(running(effect("use-coupon", couponBookKey=key)))
     answer = books.surface.get(f"{books.path(book)}/references")
     assert answer == {

@@ -23,7 +23,7 @@ def ana(shop):
     return shop.member()
 
 
-def settle(shop, currency):
+def set_currency(shop, currency):
     """Set the currency of the organization."""
     return shop.administration.put("", {"defaultLocale": "en", "currency": currency})["organization"]
 
@@ -32,14 +32,15 @@ def payment(member, total, payment_id, **more):
     return event(member, PAYMENT_CONFIRMED, payload={"payment": {"paymentId": payment_id, "total": total, **more}})
 
 
-def found_orders(shop, member):
+def currencies_of_orders(shop, member):
+    """The currencies of the member's orders by their externalId."""
     path = f"/members/{member_id_of(shop, member)}/purchase-orders"
     orders = shop.administration.get(path, order="orderId,asc")["results"]
     return {purchase_order["externalId"]: purchase_order["currency"] for purchase_order in orders}
 
 
-def test_example_1_an_order_has_the_currency_of_the_organization_unless_it_names_one(shop, ana):
-    assert settle(shop, "EUR")["currency"] == "EUR"
+def test_an_order_or_payment_has_the_currency_of_the_organization_unless_it_names_one(shop, ana):
+    assert set_currency(shop, "EUR")["currency"] == "EUR"
     shop.campaign(running(mint(1), rule='order.currency == "EUR"'), eventType=ORDER_CREATED)
     results = shop.track(order(ana, 10), order(ana, 10, currency="USD"), order(ana, 10, currency=None))
     assert [len(result["effects"]) for result in results] == [1, 0, 1]
@@ -54,7 +55,7 @@ def test_without_any_currency_the_currency_of_an_order_is_null(shop, ana):
     assert [len(result["effects"]) for result in shop.track(order(ana, 1), order(ana, 1, currency="EUR"))] == [1, 0]
 
 
-def test_example_2_a_campaign_applies_to_orders_in_its_currency(shop, ana):
+def test_a_campaign_applies_only_to_orders_in_its_currency(shop, ana):
     campaign = shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED, currency="EUR")
     assert campaign["currency"] == "EUR"
     assert shop.track_one(order(ana, 10, currency="USD"))["effects"] == []
@@ -72,7 +73,7 @@ def test_example_2_a_campaign_applies_to_orders_in_its_currency(shop, ana):
     assert shop.balance(ana) == 10
 
 
-def test_a_mission_counts_orders_in_its_currency(shop, ana):
+def test_a_mission_counts_only_orders_in_its_currency(shop, ana):
     mission = create(shop, eventType=ORDER_CREATED, goalCount=2, pointsAccrual=5, currency="EUR")
     assert mission["currency"] == "EUR"
     shop.track(order(ana, 1, currency="EUR"), order(ana, 1, currency="USD"), order(ana, 1))
@@ -81,7 +82,7 @@ def test_a_mission_counts_orders_in_its_currency(shop, ana):
     assert shop.balance(ana) == 5
 
 
-def test_example_5_a_later_event_of_an_order_cannot_name_another_currency(shop, ana):
+def test_a_later_event_of_an_order_cannot_name_another_currency(shop, ana):
     shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
     shop.track_one(order(ana, 10, external_id="o-1", currency="EUR"))
     shop.track_one(order(ana, None, "confirmed", "o-1"))
@@ -95,9 +96,10 @@ def test_example_5_a_later_event_of_an_order_cannot_name_another_currency(shop, 
     assert shop.balance(ana) == 0
 
 
+# 10.90 dollars, or twice 10.90 euros, rounded down.
 @pytest.mark.parametrize(("currency", "points"), [("USD", 10), ("EUR", 21)])
-def test_example_6_rules_can_distinguish_currencies(shop, ana, currency, points):
-    settle(shop, "EUR")
+def test_amounts_can_depend_on_the_currency(shop, ana, currency, points):
+    set_currency(shop, "EUR")
     amount = 'order.currency == "USD" ? floor(order.total) : floor(order.total * 2)'
     shop.campaign(running(mint(("=", amount))), eventType=ORDER_CREATED)
     currency_field = {} if currency == "EUR" else {"currency": currency}
@@ -105,18 +107,18 @@ def test_example_6_rules_can_distinguish_currencies(shop, ana, currency, points)
     assert shop.balance(ana) == points
 
 
-def test_stored_orders_keep_their_currency_when_that_of_the_organization_changes(shop, ana):
+def test_stored_orders_keep_their_currency_when_the_organization_gets_another_one(shop, ana):
     shop.track_one(order(ana, 1, external_id="none"))
-    settle(shop, "EUR")
+    set_currency(shop, "EUR")
     shop.track_one(order(ana, 1, external_id="euro"))
-    assert settle(shop, "JPY")["currency"] == "JPY"
+    assert set_currency(shop, "JPY")["currency"] == "JPY"
     shop.track_one(order(ana, 1, external_id="yen"))
-    assert found_orders(shop, ana) == {"none": None, "euro": "EUR", "yen": "JPY"}
+    assert currencies_of_orders(shop, ana) == {"none": None, "euro": "EUR", "yen": "JPY"}
     shop.track_one(order(ana, None, "confirmed", "euro", currency="EUR"))
     # An order stored without a currency accepts later events in any currency.
     shop.track_one(order(ana, None, "confirmed", "none", currency="JPY"))
     assert shop.expect_refusal(order(ana, None, "confirmed", "yen", currency="EUR")) == "/problems/currency-mismatch"
-    assert found_orders(shop, ana) == {"none": None, "euro": "EUR", "yen": "JPY"}
+    assert currencies_of_orders(shop, ana) == {"none": None, "euro": "EUR", "yen": "JPY"}
 
 
 def test_an_order_created_by_request_has_its_currency(shop, ana):
@@ -138,5 +140,5 @@ def test_a_simulation_depends_on_the_currency_of_the_order(shop, ana):
         return [account["available"] for account in accounts]
 
     assert [earnable_points(), earnable_points(currency="USD"), earnable_points(currency="EUR")] == [[], [], [10]]
-    settle(shop, "EUR")
+    set_currency(shop, "EUR")
     assert [earnable_points(), earnable_points(currency="USD")] == [[10], []]

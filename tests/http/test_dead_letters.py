@@ -23,8 +23,8 @@ def shop(api):
 
 
 @pytest.fixture
-def poisoned(shop):
-    """Let the database refuse to finish events with a certain payload; the value is a function that ends this."""
+def cure(shop):
+    """Let the database refuse to finish events with the payload `POISON`; calling the fixture ends this."""
     name = f"poison_{shop.organization.id}"
     with shop.organization.api.engine.begin() as db:
         db.execute(
@@ -48,8 +48,8 @@ def poisoned(shop):
     cure()
 
 
-def kill(shop, poisoned, *events):
-    """Turn events into dead letters; return their outcomes."""
+def kill(shop, cure, *events):
+    """Turn poisonous events into dead letters; return their outcomes. The fixture `cure` is only needed to exist."""
     outcomes = send(shop, *events)
     drain(shop, queue_attempts=1)
     return outcomes
@@ -59,7 +59,7 @@ def dead_letters(shop, **query):
     return shop.administration.get("/events/dead-letters", **query)
 
 
-def test_a_poisonous_event_blocks_only_later_events_of_its_member(shop, poisoned):
+def test_a_poisonous_event_blocks_only_later_events_of_its_member(shop, cure):
     ana, bob, cid = shop.member(), shop.member(), shop.member()
     queued_events = send(shop, event(ana), event(bob), event(bob, payload=POISON), event(bob), event(cid), event(cid))
     drain(shop, queue_retry_ms=600_000)
@@ -72,7 +72,7 @@ def test_a_poisonous_event_blocks_only_later_events_of_its_member(shop, poisoned
     assert running_event["event"]["evaluationStatus"] == 0
     assert "result" not in running_event
     assert [e["loyaltyEventKey"] for e in shop.events(bob, status="running")] == [queued_events[2]["loyaltyEventKey"]]
-    poisoned()
+    cure()
     drain(shop)
     assert waiting(shop) == 2  # not due yet
     let_all_be_due(shop)
@@ -84,7 +84,7 @@ def test_a_poisonous_event_blocks_only_later_events_of_its_member(shop, poisoned
     shop.check_ledger()
 
 
-def test_waits_double_and_the_last_failed_attempt_makes_a_dead_letter(shop, poisoned):
+def test_waits_double_and_an_event_is_a_dead_letter_after_its_last_failed_attempt(shop, cure):
     member = shop.member()
     first, second = send(shop, event(member, payload=POISON), event(member))
     waits = []
@@ -95,38 +95,47 @@ def test_waits_double_and_the_last_failed_attempt_makes_a_dead_letter(shop, pois
         assert (row.attempts, row.dead_at) == (attempt, None)
         waits.append(row.next_attempt_at - before)
         let_all_be_due(shop)
+    # 10, 20 and 40 seconds, shortened at random by up to a half.
     assert [
         timedelta(seconds=5 * n) <= wait <= timedelta(seconds=10 * n + 5)
         for wait, n in zip(waits, (1, 2, 4), strict=True)
     ] == [True] * 3
     assert outcome(shop, second)["event"]["status"] == "pending"
     drain(shop, queue_attempts=4)
-    dead = outcome(shop, first)
-    assert (dead["event"]["status"], dead["event"]["evaluationStatus"]) == ("failed", 2)
-    assert dead["result"]["error"]["type"] == dead["event"]["lastError"]["type"] == "/problems/evaluation-failed"
+    dead_event = outcome(shop, first)
+    assert (dead_event["event"]["status"], dead_event["event"]["evaluationStatus"]) == ("failed", 2)
+    assert (
+        dead_event["result"]["error"]["type"]
+        == dead_event["event"]["lastError"]["type"]
+        == "/problems/evaluation-failed"
+    )
     assert outcome(shop, second)["event"]["status"] == "success"  # no longer blocked by the first event
     assert shop.balance(member) == 1
     [letter] = dead_letters(shop)["results"]
-    assert letter["event"] == dead["event"]
+    assert letter["event"] == dead_event["event"]
     assert letter["attempts"] == 4
     assert letter["queuedAt"] <= letter["deadAt"]
 
 
-def test_concurrent_calls_requeue_a_dead_event_once(shop, poisoned):
+def test_concurrent_calls_requeue_a_dead_event_once(shop, cure):
     member = shop.member()
-    [dead, _] = kill(shop, poisoned, event(member, payload=POISON), event(member))
-    poisoned()
+    [dead_event, _] = kill(shop, cure, event(member, payload=POISON), event(member))
+    cure()
     drain(shop)
-    assert outcome(shop, dead)["event"]["status"] == "failed"
-    path = f"/events/{dead['loyaltyEventKey']}/requeue"
+    assert outcome(shop, dead_event)["event"]["status"] == "failed"
+    path = f"/events/{dead_event['loyaltyEventKey']}/requeue"
     replies = together([lambda: shop.administration.request("POST", path) for _ in range(4)])
     assert sorted(reply.status for reply in replies) == [202, 409, 409, 409]
-    [good] = [reply.json["event"] for reply in replies if reply.status == 202]
-    assert (good["status"], good["evaluationStatus"], "lastError" in good) == ("pending", 0, False)
+    [requeued_event] = [reply.json["event"] for reply in replies if reply.status == 202]
+    assert (requeued_event["status"], requeued_event["evaluationStatus"], "lastError" in requeued_event) == (
+        "pending",
+        0,
+        False,
+    )
     assert {r.json["type"] for r in replies if r.status == 409} == {"/problems/event-not-dead"}
     assert dead_letters(shop)["totalCount"] == 0
     drain(shop)
-    assert outcome(shop, dead)["event"]["status"] == "success"
+    assert outcome(shop, dead_event)["event"]["status"] == "success"
     assert shop.balance(member) == 2
     assert waiting(shop) == 0
 
@@ -140,34 +149,34 @@ def test_only_a_dead_event_can_be_queued_again(shop):
         assert problem["type"] == "/problems/event-not-dead"
 
 
-def test_a_requeued_event_has_all_attempts_again(shop, poisoned):
-    [dead] = kill(shop, poisoned, event(shop.member(), payload=POISON))
-    shop.administration.post(f"/events/{dead['loyaltyEventKey']}/requeue", expect=202)
+def test_a_requeued_event_has_the_maximum_number_of_attempts_again(shop, cure):
+    [dead_event] = kill(shop, cure, event(shop.member(), payload=POISON))
+    shop.administration.post(f"/events/{dead_event['loyaltyEventKey']}/requeue", expect=202)
     drain(shop, queue_attempts=2)
-    assert outcome(shop, dead)["event"]["status"] == "running"
+    assert outcome(shop, dead_event)["event"]["status"] == "running"
     let_all_be_due(shop)
     drain(shop, queue_attempts=2)
     assert dead_letters(shop)["results"][0]["attempts"] == 2
 
 
-def test_repeating_the_request_does_not_revive_a_dead_event(shop, poisoned):
+def test_repeating_the_request_does_not_revive_a_dead_event(shop, cure):
     one = event(shop.member(), payload=POISON)
-    [dead] = kill(shop, poisoned, one)
+    [dead_event] = kill(shop, cure, one)
     [rejection] = send(shop, one)
-    assert (rejection["outcome"], rejection["loyaltyEventKey"]) == ("rejected", dead["loyaltyEventKey"])
+    assert (rejection["outcome"], rejection["loyaltyEventKey"]) == ("rejected", dead_event["loyaltyEventKey"])
     assert rejection["error"]["type"] == "/problems/evaluation-failed"
     [result] = shop.track(one)
     assert result["error"]["type"] == "/problems/evaluation-failed"
     assert dead_letters(shop)["totalCount"] == 1
 
 
-def test_the_dead_letter_list_can_be_paged_ordered_and_filtered(shop, poisoned):
+def test_the_dead_letter_list_can_be_paged_ordered_and_filtered(shop, cure):
     member = shop.member()
     shop.administration.post("/custom-event-types", {"name": "Cup", "apiCode": "cup", "schemaType": "custom"})
     kinds = ["cup", "member-generic-event", "cup"]
     keys = [
         dead_event["loyaltyEventKey"]
-        for dead_event in kill(shop, poisoned, *(event(member, kind, payload=POISON) for kind in kinds))
+        for dead_event in kill(shop, cure, *(event(member, kind, payload=POISON) for kind in kinds))
     ]
 
     def count_and_keys(**query):

@@ -1,3 +1,5 @@
+"""The header Deprecation of responses to requests that use a deprecated operation, parameter or field."""
+
 from __future__ import annotations
 
 import pytest
@@ -5,13 +7,16 @@ import pytest
 from handlers.messages.validation import DocumentError
 from tests.http.support import body, operation, parameter, serve
 
-OLD = {"deprecated": True, "x-deprecated-at": "2024-01-01"}
-OLDER = {"deprecated": True, "x-deprecated-at": "2020-01-01"}
-ITEM = {"type": "object", "properties": {"sku": {"type": "string"}, "code": {"type": "string", **OLDER}}}
+DEPRECATED_2024 = {"deprecated": True, "x-deprecated-at": "2024-01-01"}
+DEPRECATED_2020 = {"deprecated": True, "x-deprecated-at": "2020-01-01"}
+ITEM = {"type": "object", "properties": {"sku": {"type": "string"}, "code": {"type": "string", **DEPRECATED_2020}}}
 SCHEMAS = {
     "Order": {
         "allOf": [
-            {"type": "object", "properties": {"memberId": {"type": "string", **OLD}, "note": {"type": "string"}}},
+            {
+                "type": "object",
+                "properties": {"memberId": {"type": "string", **DEPRECATED_2024}, "note": {"type": "string"}},
+            },
             {
                 "type": "object",
                 "properties": {"items": {"type": "array", "items": {"$ref": "#/components/schemas/Item"}}},
@@ -25,15 +30,16 @@ PATHS = {
         "get": operation(
             "list",
             parameters=[
-                parameter("page", {"type": "integer", "default": 0}, **OLD),
+                parameter("page", {"type": "integer", "default": 0}, **DEPRECATED_2024),
                 parameter("q", {"type": "string"}),
             ],
         ),
         "post": operation("create", requestBody=body({"$ref": "#/components/schemas/Order"})),
         "put": operation("put", requestBody=body({"type": "array", "items": {"$ref": "#/components/schemas/Item"}})),
-        "delete": operation("remove", **OLDER),
+        "delete": operation("remove", **DEPRECATED_2020),
     },
 }
+# The first moments of these years, as seconds since 1970.
 AT_2020, AT_2024 = "@1577836800", "@1704067200"
 
 
@@ -58,7 +64,9 @@ def server():
         ("PUT", "", [{"sku": "a"}, {"code": "b"}], AT_2020),
     ],
 )
-def test_the_header_has_the_date_of_the_deprecation(server, method, query, json_body, expected_date):
+def test_the_header_has_the_earliest_date_of_the_deprecated_parts_that_a_request_uses(
+    server, method, query, json_body, expected_date
+):
     client, _ = server
     reply = client(method, f"/v2/orders{query}", json_body=json_body)
     assert reply.status == 200, reply.content

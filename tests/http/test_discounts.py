@@ -21,7 +21,7 @@ def shop(organization):
 
 
 def items(*totals):
-    return [{"productCode": f"p-{place}", "total": Decimal(total)} for place, total in enumerate(totals)]
+    return [{"productCode": f"p-{index}", "total": Decimal(total)} for index, total in enumerate(totals)]
 
 
 def simulate(shop, **body):
@@ -56,6 +56,7 @@ def test_the_worth_of_effects_is_that_of_their_points_and_coupons(shop):
     coupons = effect("assign-coupon", couponBookKey=book["couponBookKey"], amount=3)
     shop.campaign(running(mint(300, ledgerAccountKey=account["ledgerAccountKey"]), mint(7), coupons), eventType=GENERIC)
     result = shop.track_one(event(shop.member()))
+    # 300 points of 0.03, points without a worth, 3 coupons of 2.50
     assert [discount[3] for discount in discounts_of(result)] == [9, None, Decimal("7.5")]
     assert result["discountTotal"] == 0
 
@@ -68,6 +69,7 @@ def test_the_worth_covers_only_the_points_that_a_limit_allows(shop):
         pointsMonthlyLimitPerMember=100,
         allowPartialApplicationOnLimit=True,
     )
+    # 100 points of 0.03
     assert discounts_of(shop.track_one(event(shop.member()))) == [("partial", None, [], 3)]
 
 
@@ -77,6 +79,7 @@ def test_an_event_that_an_order_causes_discounts_the_rest_of_the_order(shop):
     shop.campaign(running(TEN_PERCENT), eventType="badge-assigned")
     member = shop.member()
     earn = simulate(shop, loyaltyMemberId=member, order={"total": 100})
+    # 10 % of 100, then 10 % of the remaining 90
     assert [discount["amount"] for discount in earn["discounts"]] == [10, 9]
     assert earn["discountTotal"] == 19
     # The next event is no purchase, so the amount of its discount is unknown.
@@ -90,6 +93,7 @@ def test_simulations_have_the_allocation_and_discounts_that_were_cut(shop):
         running(effect("discount", type="amount", value=5), priority=2),
         eventType=ORDER_CREATED,
     )
+    # 2 of the second discount remain for an order of 10.
     earn = simulate(shop, order={"total": 10, "items": items(4, 6)})
     assert [(discount["amount"], discount["allocation"]) for discount in earn["discounts"]] == [
         (8, [{"itemIndex": 0, "amount": Decimal("3.2")}, {"itemIndex": 1, "amount": Decimal("4.8")}]),
@@ -98,7 +102,7 @@ def test_simulations_have_the_allocation_and_discounts_that_were_cut(shop):
     assert earn["discountTotal"] == 10
 
 
-def test_a_partner_gets_the_discounts_of_the_results(shop):
+def test_a_partner_gets_each_discount_and_the_total_after_it(shop):
     shop.campaign(running(TEN_PERCENT, effect("discount", type="amount", value=5)), eventType=PAYMENT)
     answer = Partner.of(shop).pay(shop.member(), 20)
     assert [
@@ -106,10 +110,10 @@ def test_a_partner_gets_the_discounts_of_the_results(shop):
     ] == [(2, 18), (5, 13)]
 
 
-def test_results_of_earlier_versions_have_no_discounts(shop):
-    one = order(shop.member(), 10)
-    before = shop.track_one(one)
+def test_stored_results_of_earlier_versions_have_a_discount_total_of_0(shop):
+    order_event = order(shop.member(), 10)
+    before = shop.track_one(order_event)
     with shop.engine.begin() as db:
         statement = "UPDATE events SET result = (result::jsonb - 'discountTotal')::json WHERE organization_id = :o"
         db.execute(text(statement), {"o": shop.organization.id})
-    assert shop.track_one(one) == {**before, "discountTotal": 0}
+    assert shop.track_one(order_event) == {**before, "discountTotal": 0}

@@ -95,7 +95,7 @@ def test_links_in_markdown_lead_to_served_pages(client):
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", text):
             path = posixpath.normpath(posixpath.join("/docs", posixpath.dirname(name), target))
             assert path in served_paths, (name, target)
-    # Links to other pages are kept.
+    # Links to other pages are served unchanged.
     decision = page(client, "/docs/decisions/README.md").content.decode()
     assert "(0001-" in decision
 
@@ -251,9 +251,10 @@ def test_a_search_finds_sections_that_have_all_words(search):
     returns, start, prefix, mistyped, setting, nothing, empty = search(
         "partial RETURN", "quickstart", "idempot", "campagns", "LOYALTY_THREADS", "partial xylophone", " "
     )
-    # Recipes may have more to offer about partial returns.
-    parts = dict(returns[:2])
-    assert set(parts["events#returns"][1::2]) == {"partially", "returned"}
+    # A recipe about partial returns may come first.
+    snippets = dict(returns[:2])
+    # Every second part of a snippet is one of the words.
+    assert set(snippets["events#returns"][1::2]) == {"partially", "returned"}
     assert start[0][0] == "quickstart#quick-start"
     assert prefix[0][0] == "events#idempotency"
     assert mistyped[0][0].startswith("campaigns#")
@@ -318,15 +319,15 @@ def test_the_version_is_reported(client):
 
 @pytest.mark.parametrize("path", ["/docs/events", "/docs/reference.js"])
 def test_pages_are_compressed_and_cached(client, path):
-    plain = page(client, path)
-    small = page(client, path, **{"Accept-Encoding": "gzip, br"})
-    assert "content-encoding" not in plain.headers
-    assert small.headers["content-encoding"] == "gzip"
-    assert gzip.decompress(small.content) == plain.content
-    assert len(small.content) * 2 < len(plain.content)
-    assert small.headers["etag"] != plain.headers["etag"]
-    again = page(client, path, **{"Accept-Encoding": "gzip, br", "If-None-Match": small.headers["etag"]})
-    assert (again.status, again.content) == (304, b"")
+    uncompressed = page(client, path)
+    compressed = page(client, path, **{"Accept-Encoding": "gzip, br"})
+    assert "content-encoding" not in uncompressed.headers
+    assert compressed.headers["content-encoding"] == "gzip"
+    assert gzip.decompress(compressed.content) == uncompressed.content
+    assert len(compressed.content) * 2 < len(uncompressed.content)
+    assert compressed.headers["etag"] != uncompressed.headers["etag"]
+    revalidation = page(client, path, **{"Accept-Encoding": "gzip, br", "If-None-Match": compressed.headers["etag"]})
+    assert (revalidation.status, revalidation.content) == (304, b"")
 
 
 def test_pages_can_only_run_scripts_of_the_server(client):

@@ -1,4 +1,4 @@
-"""Dry runs, which take long, delay each other and no other calls."""
+"""Dry runs may take long, so they have their own threads: they delay each other and no other calls."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ def test_dry_runs_delay_no_other_call(path):
     dry_run_is_running, go_on = threading.Event(), threading.Event()
 
     def dispatch(request):
+        # Only the bodies of the dry runs below have no events.
         if "events" not in request.body:
             dry_run_is_running.set()
             assert go_on.wait(60)

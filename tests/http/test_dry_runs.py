@@ -1,4 +1,4 @@
-"""Why nothing happened, and what would happen at another moment."""
+"""Dry runs: the reasons why campaigns do not apply, and evaluations at another moment."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ def member(shop):
 
 
 def dry(shop, loyalty_event, **body):
+    """Track an event in a dry run; return its result."""
     [result] = shop.track(loyalty_event, executionMode="dryRun", **body)
     return result
 
@@ -51,8 +52,8 @@ def test_inactive_campaigns_and_actions_are_explained_too(shop, member):
     }
     assert [explanation["actionName"] for explanation in result["explain"] if explanation["applied"]] == [None, "Runs"]
     assert [outcome["status"] for outcome in result["effects"]] == ["evaluated"]
-    only = dry(shop, event(member), campaignKeys=[campaign["campaignKey"]])
-    assert {explanation["campaignCode"] for explanation in only["explain"]} == {"on"}
+    result_of_one_campaign = dry(shop, event(member), campaignKeys=[campaign["campaignKey"]])
+    assert {explanation["campaignCode"] for explanation in result_of_one_campaign["explain"]} == {"on"}
     assert shop.track_one(event(member))["effects"][0]["actionName"] == "Runs"
 
 
@@ -63,6 +64,7 @@ def test_an_explanation_has_the_first_reason_and_the_actual_value(shop, member):
     shop.campaign(running(mint(1)), code="later", validFrom="2026-03-02T00:00:00Z")
     shop.campaign(running(mint(3), name="limit"), code="limited", pointsMonthlyLimitPerMember=4)
     shop.campaign(running(mint(1), name="first", exclusiveGroup="g"), running(mint(1), name="2nd", exclusiveGroup="g"))
+    # A Sunday. The limited campaign gives 3 points, of at most 4.
     shop.track_one(order(member, 1, externalEventDate="2026-03-01T12:00:00Z"))
     purchase = order(member, Decimal("19.99"), externalEventDate="2026-03-01T12:00:00Z")
     purchase["payload"]["order"]["locationCode"] = "harbour"
@@ -90,14 +92,15 @@ def test_a_requested_trace_includes_rules_that_were_true(shop, member):
         assert [{**explanation, "trace": {}} for explanation in whole] == brief
 
 
-def test_a_dry_run_can_ask_about_a_friday_to_come(shop, member):
+def test_a_dry_run_can_be_evaluated_as_of_a_later_moment(shop, member):
     shop.campaign(running(mint(1), rule="now > timestamp('2030-03-01T00:00:00Z')"), daysOfWeek=[5], code="fridays")
     # A Thursday and a Friday.
     assert reasons(dry(shop, event(member), now="2030-03-07T18:00:00Z")) == {"fridays": ("DAY_OF_WEEK", 4)}
     result = dry(shop, event(member), now="2030-03-08T18:00:00+00:00")
     assert [outcome["status"] for outcome in result["effects"]] == ["evaluated"]
-    dated = dry(shop, event(member, externalEventDate="2030-03-07T18:00:00Z"), now="2030-03-08T18:00:00Z")
-    assert reasons(dated) == {"fridays": ("DAY_OF_WEEK", 4)}
+    # An event with a date is evaluated as of its date.
+    result_of_thursday = dry(shop, event(member, externalEventDate="2030-03-07T18:00:00Z"), now="2030-03-08T18:00:00Z")
+    assert reasons(result_of_thursday) == {"fridays": ("DAY_OF_WEEK", 4)}
 
 
 def test_limits_and_windows_depend_on_the_requested_moment(shop, member):
@@ -110,7 +113,7 @@ def test_limits_and_windows_depend_on_the_requested_moment(shop, member):
     assert dry(shop, event(member), now="2031-03-07T18:00:00Z")["effects"] == []
 
 
-def test_points_that_expire_by_the_requested_moment_are_gone_in_the_dry_run_only(shop, member):
+def test_points_that_expire_before_the_requested_moment_have_expired_only_in_the_dry_run(shop, member):
     account = shop.account(pointTrackingEnabled=True, expiresInMonths=1)
     shop.give(member, 50, ledgerAccountId=account["ledgerAccountId"])
     shop.campaign(running(mint(1), rule=f"balances['{account['ledgerAccountKey']}'] >= 50"))
