@@ -1,4 +1,4 @@
-"""Coupon books through the API: short ways to make them on either surface."""
+"""Coupon books through the API: short ways to create and change them on one of the two surfaces."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 from tests.builders.api import Organization, Surface
 
-MINIMAL_BOOK: dict[str, Any] = {"publishingStatus": "published", "type": "list", "name": "Free coffee"}
+REQUIRED_FIELDS: dict[str, Any] = {"publishingStatus": "published", "type": "list", "name": "Free coffee"}
 
 
 @dataclass(frozen=True)
 class CouponBooks:
-    """Coupon books of an organization, as one of the surfaces creates and returns them."""
+    """Coupon books of an organization, as the surface of this name creates and returns them."""
 
     organization: Organization
     surface_name: str = "integration"
@@ -27,20 +27,20 @@ class CouponBooks:
     def is_administration(self) -> bool:
         return self.surface_name == "administration"
 
-    def body(self, **members: Any) -> dict[str, Any]:
-        """The body of a creation: the least members, and these."""
+    def body(self, **fields: Any) -> dict[str, Any]:
+        """The body that creates a book: the required fields and `fields`."""
         points = {"requiredPointsConfig": None} if self.is_administration else {}
-        return {**MINIMAL_BOOK, **points, **members}
+        return {**REQUIRED_FIELDS, **points, **fields}
 
-    def make(self, *codes: str, **members: Any) -> dict[str, Any]:
-        """A new book, with these codes."""
-        book = self.surface.post("/coupon-books", self.body(**members))["couponBook"]
+    def make(self, *codes: str, **fields: Any) -> dict[str, Any]:
+        """A new book with these codes."""
+        book = self.surface.post("/coupon-books", self.body(**fields))["couponBook"]
         if codes:
             self.add(book, *codes)
         return book
 
     def path(self, book: Mapping[str, Any]) -> str:
-        """Where the book is."""
+        """The path of the book on the surface."""
         return f"/coupon-books/{book['couponBookId' if self.is_administration else 'couponBookKey']}"
 
     def get(self, book: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,28 +48,28 @@ class CouponBooks:
         return self.surface.get(self.path(book))["couponBook"]
 
     def add(self, book: Mapping[str, Any], *codes: str, expect: int = 201) -> Any:
-        """Add codes; returns the coupons, or the problem."""
-        answer = self.surface.post(f"{self.path(book)}/coupons", {"codes": list(codes)}, expect=expect)
-        return answer["codes"] if expect == 201 else answer
+        """Add codes; return the coupons, or the problem if `expect` is not 201."""
+        response = self.surface.post(f"{self.path(book)}/coupons", {"codes": list(codes)}, expect=expect)
+        return response["codes"] if expect == 201 else response
 
-    def change(self, book: Mapping[str, Any], *, expect: int = 200, **members: Any) -> Any:
-        """Change the book; returns it, or the problem."""
+    def change(self, book: Mapping[str, Any], *, expect: int = 200, **fields: Any) -> Any:
+        """Change fields of the book; return the book, or the problem if `expect` is not 200."""
         points = {"requiredPointsConfig": book.get("requiredPointsConfig")} if self.is_administration else {}
-        answer = self.surface.patch(self.path(book), {**points, **members}, expect=expect)
-        return answer["couponBook"] if expect == 200 else answer
+        response = self.surface.patch(self.path(book), {**points, **fields}, expect=expect)
+        return response["couponBook"] if expect == 200 else response
 
     def set_status(self, book: Mapping[str, Any], status: str, *, expect: int = 200) -> Any:
-        """Publish, withdraw or archive the book, which the integration surface does."""
+        """Set the publishing status on the integration surface; return the book, or the problem if not 200."""
         path = f"/coupon-books/{book['couponBookKey']}/status"
-        answer = self.organization.integration.put(path, {"publishingStatus": status}, expect=expect)
-        return answer["couponBook"] if expect == 200 else answer
+        response = self.organization.integration.put(path, {"publishingStatus": status}, expect=expect)
+        return response["couponBook"] if expect == 200 else response
 
-    def expect_refusal(self, expect: int = 400, **members: Any) -> Any:
-        """Create a book that is refused; returns the pointers of the faults for 400, the type of the problem else."""
-        problem = self.surface.post("/coupon-books", self.body(**members), expect=expect)
+    def expect_refusal(self, expect: int = 400, **fields: Any) -> Any:
+        """Send a creation that is refused; return the pointers of the faults of a 400, or the type of the problem."""
+        problem = self.surface.post("/coupon-books", self.body(**fields), expect=expect)
         return [fault["pointer"] for fault in problem["errors"]] if expect == 400 else problem["type"]
 
 
 def new_key() -> str:
-    """A key that nothing has."""
+    """An unused key."""
     return str(uuid.uuid4())

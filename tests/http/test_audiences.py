@@ -199,14 +199,14 @@ def test_audiences_and_members_of_another_organization_are_not_found(shop, other
     foreign.patch(f"{path}/members", {"remove": [1]}, expect=404)
     assert foreign.get("/audiences", search="Ours")["totalCount"] == 0
     assert foreign.get("/audiences", audienceKeys=ours["audienceKey"])["totalCount"] == 0
-    other_cache = foreign.post("/audiences", LIST)["audience"]
-    problem = foreign.patch(f"/audiences/{other_cache['audienceId']}/members", {"add": [member_id]}, expect=404)
+    foreign_audience = foreign.post("/audiences", LIST)["audience"]
+    problem = foreign.patch(f"/audiences/{foreign_audience['audienceId']}/members", {"add": [member_id]}, expect=404)
     assert problem["type"] == "/problems/unknown-member"
     body = {"code": str(uuid.uuid4()), "name": "n", "audienceKeys": [ours["audienceKey"]]}
     assert foreign.post("/campaigns", body, expect=404)["type"] == "/problems/unknown-audience"
     other_organization.integration.get(f"/members/{member}/audiences", expect=404)
     check = f"/members/{member}/audiences/check"
-    other_organization.integration.post(check, {"audienceIds": [other_cache["audienceId"]]}, expect=404)
+    other_organization.integration.post(check, {"audienceIds": [foreign_audience["audienceId"]]}, expect=404)
     foreign.post("/audiences", matching())
     assert shop.integration.get(f"/members/{member}/audiences") == {"audienceKeys": []}
 

@@ -176,17 +176,20 @@ def test_a_record_that_is_no_longer_the_default_has_an_entry(organization):
     path, program_id = f"/loyalty-programs/{program['loyaltyProgramId']}", str(program["loyaltyProgramId"])
     [former] = surface.get(f"{path}/tiers")["results"]
     tier = {"name": "Gold", "minRequiredPoints": 5, "tierOrder": 2, "active": True, "isDefault": True}
+    # A new default tier, and the former one again.
     gold = surface.post(f"{path}/tiers", tier)["tier"]
     assert marks("isDefault") == {str(gold["loyaltyTierId"]): True, str(former["loyaltyTierId"]): False}
     settings = {"ledgerId": program["ledgerId"], "description": "Club", "setAsDefault": False}
     surface.put(path, {**settings, "defaultTierId": former["loyaltyTierId"]}, expect=200)
     assert marks("isDefault") == {str(gold["loyaltyTierId"]): False, str(former["loyaltyTierId"]): True}
+    # A new default program, and the former one again.
     club = surface.post("/loyalty-programs", {**settings, "setAsDefault": True})["loyaltyProgram"]
     other_id = str(club["loyaltyProgramId"])
     assert marks("setAsDefault") == {other_id: True, program_id: False}
     defaults = {"defaultLocale": "es", "defaultLoyaltyProgramId": program["loyaltyProgramId"]}
     surface.put("", defaults, expect=200)
     assert marks("setAsDefault") == {other_id: False, program_id: True}
+    # A new default account, and the former one again.
     accounts = f"/ledgers/{program['ledgerId']}/accounts"
     [points] = surface.get(accounts)["results"]
     points_id = str(points["ledgerAccountId"])
@@ -246,14 +249,14 @@ def test_concurrent_changes_are_reported_in_the_order_of_their_effect(organizati
     assert [change["from"] for change in changes[1:]] == [change["to"] for change in changes[:-1]]
 
 
-def tamper(busy, *statements):
+def tamper(organization, *statements):
     """Change the stored log past its guards; return what `verify` finds, and roll the change back."""
-    with busy.api.engine.connect() as db:
+    with organization.api.engine.connect() as db:
         transaction = db.begin()
         db.execute(text("SET LOCAL session_replication_role = replica"))
         for statement in statements:
-            assert db.execute(text(statement), {"o": busy.id}).rowcount
-        findings = verify(db, busy.id)
+            assert db.execute(text(statement), {"o": organization.id}).rowcount
+        findings = verify(db, organization.id)
         transaction.rollback()
     return findings
 

@@ -60,10 +60,10 @@ def test_points_are_pending_and_other_effects_are_only_reported(shop, member):
     shop.give(member, 10)
     shop.campaign(running(mint(7), spend(3), effect("discount", type="amount", value=2)))
     body = {"events": [event(member)], "executionMode": "authorize"}
-    answer = shop.integration.post("/events/track", body, expect=200)
-    assert shop.integration.post("/events/track", body, expect=200) == answer
-    assert (answer["executionMode"], answer["dryRun"]) == ("authorize", False)
-    [result] = answer["results"]
+    response = shop.integration.post("/events/track", body, expect=200)
+    assert shop.integration.post("/events/track", body, expect=200) == response
+    assert (response["executionMode"], response["dryRun"]) == ("authorize", False)
+    [result] = response["results"]
     assert [outcome["status"] for outcome in result["effects"]] == ["authorized"] * 3
     assert result["explain"] == []
     assert shop.balance(member) == 10
@@ -83,13 +83,13 @@ def test_authorized_effects_count_against_limits_until_the_event_is_cancelled(sh
     )
     first, second = authorize(shop, event(member)), authorize(shop, event(member))
     third = authorize(shop, event(member))
-    # The second gets the remaining 2 of 6 points; the third would be one transaction too many.
+    # The second gets the remaining 2 of 6 points, the third nothing.
     statuses = [[outcome["status"] for outcome in result["effects"]] for result in (first, second, third)]
     assert statuses == [["authorized"], ["partial"], ["skipped"]]
     assert [transaction[:2] for transaction in pending(shop, member)] == [("mint", 4), ("mint", 2)]
     for result in (second, first):
-        answer = shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
-        assert [t["outcome"] for t in answer["results"][0]["ledgerTransactions"]] == ["released"]
+        response = shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
+        assert [t["outcome"] for t in response["results"][0]["ledgerTransactions"]] == ["released"]
     assert pending(shop, member) == []
     assert [outcome["status"] for outcome in shop.track_one(event(member))["effects"]] == ["executed"]
     assert shop.balance(member) == 4
@@ -158,8 +158,8 @@ def test_a_pending_mint_by_request_keeps_its_expiration_date_when_captured(shop,
         "captureMethod": "manual",
         "expirationDate": "2031-05-01T00:00:00Z",
     }
-    answer = shop.administration.post("/ledger-transactions/batch", {"items": [item]}, expect=200)
-    assert answer["failed"] == []
+    response = shop.administration.post("/ledger-transactions/batch", {"items": [item]}, expect=200)
+    assert response["failed"] == []
     capture_all(shop, member, account)
     assert lots(shop, member) == [(5, "2031-05-01T00:00:00+00:00")]
 

@@ -44,10 +44,10 @@ def test_cancelling_reverts_all_effects_of_the_event_and_reports_them(shop, memb
     campaign = shop.campaign(running(WHOLE_DOLLARS), pointsMonthlyLimitPerMember=100, maxTransactionsPerMember=5)
     tracked = shop.track_one(order(member, "12.50", externalEventDate="2026-03-02T08:15:00Z"))
     [transaction] = shop.rows("ledger_transactions")
-    answer = cancel(shop, tracked["loyaltyEventKey"], description="Rung up twice")
+    response = cancel(shop, tracked["loyaltyEventKey"], description="Rung up twice")
     original = event_of(shop, tracked["loyaltyEventKey"])
     counter_fields = {"campaignId": campaign["campaignId"], "scope": "member", "ledgerAccountId": None}
-    assert answer == {
+    assert response == {
         "results": [
             {
                 "loyaltyEventId": original["loyaltyEventId"],
@@ -145,8 +145,8 @@ def test_cancelling_a_spent_mint_claws_back_only_the_remaining_points(shop, memb
     tracked = shop.track_one(event(member))
     shop.give(member, 8, "burn")
     # The account has no overdraft limit, so the missing 8 cannot become debt.
-    answer = cancel(shop, tracked["loyaltyEventKey"], allowOverdraft=True)
-    [transaction] = answer["results"][0]["ledgerTransactions"]
+    response = cancel(shop, tracked["loyaltyEventKey"], allowOverdraft=True)
+    [transaction] = response["results"][0]["ledgerTransactions"]
     assert (transaction["revertedAmount"], transaction["overdraftAmount"], transaction["outcome"]) == (2, 0, "clamped")
     assert shop.balance(member) == 0
     assert set(counters(shop).values()) == {0}

@@ -46,12 +46,12 @@ def test_a_captured_event_is_evaluated_once(shop, member):
     one = event(member)
     key = capture(shop, one)
     assert shop.balance(member) == 0
-    answer = evaluate(shop, key)
-    assert [effect["status"] for effect in answer["result"]["effects"]] == ["executed"]
-    assert (answer["event"]["evaluationStatus"], answer["event"]["status"]) == (1, "success")
-    assert evaluate(shop, key) == answer
-    assert shop.integration.get(f"/events/{key}") == answer
-    assert shop.track_one(one, executionMode="captureOnly") == answer["result"]
+    response = evaluate(shop, key)
+    assert [effect["status"] for effect in response["result"]["effects"]] == ["executed"]
+    assert (response["event"]["evaluationStatus"], response["event"]["status"]) == (1, "success")
+    assert evaluate(shop, key) == response
+    assert shop.integration.get(f"/events/{key}") == response
+    assert shop.track_one(one, executionMode="captureOnly") == response["result"]
     assert shop.balance(member) == 7
     assert [loyalty_event["loyaltyEventKey"] for loyalty_event in shop.events(member, eventType=GENERIC)] == [key]
     shop.check_ledger()
@@ -60,8 +60,8 @@ def test_a_captured_event_is_evaluated_once(shop, member):
 def test_concurrent_calls_evaluate_an_event_once(shop, member):
     shop.campaign(running(mint(7)), eventType=GENERIC)
     key = capture(shop, event(member))
-    answers = together([lambda: evaluate(shop, key)] * 4)
-    assert answers == [answers[0]] * 4
+    responses = together([lambda: evaluate(shop, key)] * 4)
+    assert responses == [responses[0]] * 4
     assert shop.balance(member) == 7
 
 

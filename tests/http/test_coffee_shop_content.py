@@ -138,9 +138,9 @@ def fill(content: Content, chance: Random, audiences: dict[str, str], attrs: Any
             items.append(item(attrs(), documentKey=key, locale=locale, status=status, **fields))
     documents = []
     for start in range(0, len(items), 50):
-        answer = content.batch(*items[start : start + 50])
-        assert answer["failed"] == []
-        documents += answer["upserted"]
+        response = content.batch(*items[start : start + 50])
+        assert response["failed"] == []
+        documents += response["upserted"]
     return documents
 
 
@@ -243,9 +243,9 @@ def test_members_are_shown_the_same_documents_as_a_full_scan_finds(coffee_shop, 
         expected_documents = in_order(scan(coffee_shop, name, at, member, locale), sort)
         keys = []
         for page in range(len(expected_documents) // limit + 1):
-            answer = coffee_shop.list_content(content, at, member, locale, limit=limit, page=page, **query)
-            assert answer["totalCount"] == len(expected_documents)
-            keys += [(document["documentKey"], document["locale"]) for document in answer["items"]]
+            response = coffee_shop.list_content(content, at, member, locale, limit=limit, page=page, **query)
+            assert response["totalCount"] == len(expected_documents)
+            keys += [(document["documentKey"], document["locale"]) for document in response["items"]]
         assert keys == [(document["documentKey"], document["locale"]) for document in expected_documents]
 
 

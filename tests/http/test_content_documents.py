@@ -221,28 +221,28 @@ def test_a_batch_writes_its_valid_documents_and_reports_the_others(drinks):
         {**item({}), "locale": 5},
         item({"n": 8}, status="draft", slug="eight"),
     ]
-    answer = drinks.batch(*items)
-    assert (answer["total"], answer["successCount"], answer["failureCount"]) == (8, 3, 5)
-    assert [document["attrs"]["n"] for document in answer["upserted"]] == [1, 3, 8]
-    assert [document["locale"] for document in answer["upserted"]] == ["", "es", ""]
-    assert answer["upserted"][0]["createdAt"] == existing["createdAt"]
-    assert [(failure["index"], failure["locale"]) for failure in answer["failed"]] == [
+    response = drinks.batch(*items)
+    assert (response["total"], response["successCount"], response["failureCount"]) == (8, 3, 5)
+    assert [document["attrs"]["n"] for document in response["upserted"]] == [1, 3, 8]
+    assert [document["locale"] for document in response["upserted"]] == ["", "es", ""]
+    assert response["upserted"][0]["createdAt"] == existing["createdAt"]
+    assert [(failure["index"], failure["locale"]) for failure in response["failed"]] == [
         (1, ""),
         (2, "fr"),
         (4, "es"),
         (5, None),
         (6, None),
     ]
-    assert [failure["documentKey"] for failure in answer["failed"]][:3] == [
+    assert [failure["documentKey"] for failure in response["failed"]][:3] == [
         KEY,
         items[2]["documentKey"],
         spanish_item["documentKey"],
     ]
-    pointers = [[fault["pointer"] for fault in failure["error"]["errors"]] for failure in answer["failed"]]
+    pointers = [[fault["pointer"] for fault in failure["error"]["errors"]] for failure in response["failed"]]
     assert pointers == [["/attrs", "/status"], ["/attrs/price"], ["/documentKey"], [""], ["/locale"]]
-    for document in answer["upserted"]:
-        response = drinks.integration.get(f"{drinks.documents}/{document['documentKey']}", locale=document["locale"])
-        assert response == {"document": document}
+    for document in response["upserted"]:
+        reply = drinks.integration.get(f"{drinks.documents}/{document['documentKey']}", locale=document["locale"])
+        assert reply == {"document": document}
 
 
 def test_documents_that_take_too_long_to_validate_are_refused(organization):
@@ -252,9 +252,9 @@ def test_documents_that_take_too_long_to_validate_are_refused(organization):
     problem = content.put({"a": long_text}, expect=400)
     assert [error["pointer"] for error in problem["errors"]] == ["/attrs"]
     assert "takes too long to validate" in problem["errors"][0]["detail"]
-    answer = content.batch(item({"a": long_text}), item({"a": short_text}))
-    assert [document["attrs"] for document in answer["upserted"]] == [{"a": short_text}]
-    assert [failure["index"] for failure in answer["failed"]] == [0]
+    response = content.batch(item({"a": long_text}), item({"a": short_text}))
+    assert [document["attrs"] for document in response["upserted"]] == [{"a": short_text}]
+    assert [failure["index"] for failure in response["failed"]] == [0]
 
 
 def test_a_batch_has_1_to_200_documents(drinks):
@@ -298,8 +298,8 @@ def test_the_references_of_a_coupon_book_include_documents_of_coupons(organizati
     for locale in ("default", "es"):
         coupons.put(about, key=key, locale=locale, status="draft")
     reference = {"collectionKey": coupons.collection["collectionKey"], "documentKey": key}
-    answer = {"isReferenced": True, "references": {"campaigns": [], "documents": [reference]}}
-    assert organization.integration.get(references) == answer
+    response = {"isReferenced": True, "references": {"campaigns": [], "documents": [reference]}}
+    assert organization.integration.get(references) == response
     for locale in ("", "es"):
         coupons.integration.delete(f"{coupons.documents}/{key}", locale=locale, expect=200)
     assert organization.integration.get(references)["isReferenced"] is False

@@ -54,7 +54,7 @@ def filled_collection(module_organization):
 
     documents = []
     for _ in range(4):
-        answer = content.batch(
+        response = content.batch(
             *(
                 item(
                     attrs(),
@@ -66,7 +66,7 @@ def filled_collection(module_organization):
                 for _ in range(40)
             )
         )
-        documents += answer["upserted"]
+        documents += response["upserted"]
     return content, documents
 
 
@@ -232,8 +232,8 @@ def test_a_field_without_a_type_is_sorted_with_numbers_before_texts(filled_colle
     for direction in ("asc", "desc"):
         field_values = []
         for page in range(12):
-            answer = content.search(sort=f"anything:{direction}", limit=7, page=page)
-            field_values += [document["attrs"].get("anything") for document in answer["items"]]
+            response = content.search(sort=f"anything:{direction}", limit=7, page=page)
+            field_values += [document["attrs"].get("anything") for document in response["items"]]
         expected_counts = Counter(
             str(document["attrs"].get("anything"))
             for document in documents
@@ -251,9 +251,9 @@ def test_the_response_repeats_the_query(organization):
     content = Content.of(organization, jsonschema=SCHEMA, facetFields=FACETS, ftsFields=["title"])
     document = content.put({"title": "Flat white", "colour": "red", "size": 2})
     query = {"q": "flat", "facet.colour": "red,blue", "range.size.min": "2.0", "sort": "price:asc", "limit": 5}
-    answer = content.search(**query)
+    response = content.search(**query)
     name = {key: content.collection[key] for key in ("collectionKey", "name")}
-    assert answer == {
+    assert response == {
         "collection": name,
         "query": {
             "q": "flat",
@@ -414,9 +414,9 @@ def test_long_texts_are_left_out_of_the_facets(organization):
     content = Content.of(organization, facetFields={"text": {}})
     content.put({"text": "x" * 256})
     content.put({"text": "x" * 255})
-    answer = content.search(**{"facet.text": "x" * 255})
-    assert answer["totalCount"] == 1
-    assert answer["facets"]["text"] == [{"value": "x" * 255, "count": 1}]
+    response = content.search(**{"facet.text": "x" * 255})
+    assert response["totalCount"] == 1
+    assert response["facets"]["text"] == [{"value": "x" * 255, "count": 1}]
     assert len(content.search()["facets"]["text"]) == 1
 
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from tests.builders.coupons import MINIMAL_BOOK, CouponBooks, new_key
+from tests.builders.coupons import REQUIRED_FIELDS, CouponBooks, new_key
 
 DEFAULTS = {
     **dict.fromkeys(
@@ -131,7 +131,7 @@ def generated_fields(book):
 def test_a_minimal_book_has_default_values(books, organization):
     book = books.make()
     program = {} if books.is_administration else {"loyaltyProgramKey": None}
-    assert book == {**MINIMAL_BOOK, **DEFAULTS, **program, **generated_fields(book)}
+    assert book == {**REQUIRED_FIELDS, **DEFAULTS, **program, **generated_fields(book)}
     assert book["organizationId"] == organization.id
     assert book["couponBookKey"] == str(uuid.UUID(book["couponBookKey"]))
     assert book["createdAt"] == book["updatedAt"]
@@ -149,7 +149,7 @@ def test_a_book_is_stored_with_all_its_fields(books, organization, program, tier
     book = books.make(**fields, tierKeys=[tier["loyaltyTierKey"]])
     tier_id = tier["loyaltyTierId"]
     expected_book = {
-        **MINIMAL_BOOK,
+        **REQUIRED_FIELDS,
         **DEFAULTS,
         **fields,
         "loyaltyProgramId": program["loyaltyProgramId"],
@@ -201,7 +201,7 @@ def test_the_administration_requires_the_field_of_the_account_for_points(adminis
     book = administration.make()
     problem = administration.surface.patch(administration.path(book), {"name": "x"}, expect=400)
     assert problem["errors"][0]["pointer"] == "/requiredPointsConfig"
-    problem = administration.surface.post("/coupon-books", MINIMAL_BOOK, expect=400)
+    problem = administration.surface.post("/coupon-books", REQUIRED_FIELDS, expect=400)
     assert problem["errors"][0]["pointer"] == "/requiredPointsConfig"
 
 

@@ -162,11 +162,11 @@ def list_ids(surface: Any, path: str, id_: str, query: Mapping[str, Any]) -> tup
     """The total count, and the ids of all pages of a list."""
     ids: list[Any] = []
     for page in range(5):
-        answer = surface.get(path, limit=25, page=page, **query)
-        ids += [book[id_] for book in answer["results"]]
-        if len(answer["results"]) < 25:
+        response = surface.get(path, limit=25, page=page, **query)
+        ids += [book[id_] for book in response["results"]]
+        if len(response["results"]) < 25:
             break
-    return answer["totalCount"], ids
+    return response["totalCount"], ids
 
 
 @FEW

@@ -29,8 +29,8 @@ class Member:
 
     def do(self, verb, expect=200, **body):
         path = f"/members/{self.id}/coupon-books/{self.book['couponBookKey']}/{verb}"
-        answer = self.shop.integration.post(path, body, expect=expect)
-        return answer["couponUsage"] if expect == 200 else answer["type"]
+        response = self.shop.integration.post(path, body, expect=expect)
+        return response["couponUsage"] if expect == 200 else response["type"]
 
     def assign(self, **body):
         return self.do("assign", **body)
@@ -40,8 +40,8 @@ class Member:
 
     def revert(self, usage, expect=200):
         path = f"/members/{self.id}/coupon-usages/{usage['couponUsageKey']}/revert"
-        answer = self.shop.integration.post(path, expect=expect)
-        return answer["couponUsage"] if expect == 200 else answer["type"]
+        response = self.shop.integration.post(path, expect=expect)
+        return response["couponUsage"] if expect == 200 else response["type"]
 
     def entry(self, **query):
         """(assigned amount, used amount, expiry, data) of each coupon of the book in the member's list."""

@@ -38,11 +38,11 @@ class CouponClient:
     def _do(self, verb: str, member: Any, book: Any, body: Any, expect: int) -> Any:
         if self.is_integration:
             path = f"/members/{member['loyaltyMemberId']}/coupon-books/{book['couponBookKey']}/{verb}"
-            answer = self.organization.integration.post(path, body, expect=expect)
-            return answer if expect != 200 else [answer["couponUsage"]]
+            response = self.organization.integration.post(path, body, expect=expect)
+            return response if expect != 200 else [response["couponUsage"]]
         path = f"/coupon-books/{book['couponBookId']}/{verb}"
-        answer = self.organization.administration.post(path, {"memberId": member["memberId"], **body}, expect=expect)
-        return answer if expect != 200 else answer["couponUsages"]
+        response = self.organization.administration.post(path, {"memberId": member["memberId"], **body}, expect=expect)
+        return response if expect != 200 else response["couponUsages"]
 
     def assign(self, member: Any, book: Any, *, expect: int = 200, **body: Any) -> Any:
         if not self.is_integration:
@@ -51,22 +51,22 @@ class CouponClient:
                     body[plural] = [body.pop(name)]
             if "expiresAt" in body:
                 body["expiredAt"] = body.pop("expiresAt")
-        answer = self._do("assign", member, book, body, expect)
-        return answer[0] if expect == 200 else answer["type"]
+        response = self._do("assign", member, book, body, expect)
+        return response[0] if expect == 200 else response["type"]
 
     def use(self, member: Any, book: Any, *, expect: int = 200, **body: Any) -> Any:
-        answer = self._do("use", member, book, body, expect)
-        return answer[0] if expect == 200 else answer["type"]
+        response = self._do("use", member, book, body, expect)
+        return response[0] if expect == 200 else response["type"]
 
     def revert(self, member: Any, usage: Any, *, expect: int = 200, force: bool | None = None) -> Any:
         if self.is_integration:
             path = f"/members/{member['loyaltyMemberId']}/coupon-usages/{usage['couponUsageKey']}/revert"
-            answer = self.organization.integration.post(path, expect=expect)
-            return answer["couponUsage"] if expect == 200 else answer["type"]
+            response = self.organization.integration.post(path, expect=expect)
+            return response["couponUsage"] if expect == 200 else response["type"]
         path = f"/coupon-usages/{usage['couponUsageId']}/revert"
         body = None if force is None else {"forceRevert": force}
-        answer = self.organization.administration.post(path, body, expect=expect)
-        return answer["couponUsages"][0] if expect == 200 else answer["type"]
+        response = self.organization.administration.post(path, body, expect=expect)
+        return response["couponUsages"][0] if expect == 200 else response["type"]
 
     def balance(self, member: Any) -> Any:
         return self.shop.balance(member["loyaltyMemberId"])
@@ -400,10 +400,10 @@ def test_several_codes_are_assigned_to_one_member_at_once(administration):
     path = f"/coupon-books/{book['couponBookId']}/assign"
 
     def assign(expect=200, **body):
-        answer = administration.organization.administration.post(
+        response = administration.organization.administration.post(
             path, {"memberId": member["memberId"], **body}, expect=expect
         )
-        return answer["couponUsages"] if expect == 200 else answer
+        return response["couponUsages"] if expect == 200 else response
 
     # In strict mode either all codes are assigned or none.
     assert assign(numberOfCodes=4, strictMode=True, expect=409)["type"] == "/problems/coupon-out-of-stock"
@@ -621,8 +621,8 @@ def test_the_lists_and_totals_of_a_program_can_be_filtered(administration):
     assert entry["couponBook"] == CouponBooks(administration.organization, "administration").get(program_book)
 
     def totals(program_id=program, **query):
-        answer = surface.get(f"{base(program_id)}/coupon-totals", **query)
-        return answer["amountAssigned"], answer["amountUsed"]
+        response = surface.get(f"{base(program_id)}/coupon-totals", **query)
+        return response["amountAssigned"], response["amountUsed"]
 
     assert totals() == (5, 1)
     assert totals(other) == (4, 1)

@@ -112,8 +112,8 @@ def test_actions_that_assign_coupons_of_a_book_are_among_its_references(books, s
     by_expression = shop.campaign(draft, running(assigning(other)))
     # An action that only uses coupons is no reference.
     shop.campaign(running(effect("use-coupon", couponBookKey=key)))
-    answer = books.surface.get(f"{books.path(book)}/references")
-    assert answer == {
+    response = books.surface.get(f"{books.path(book)}/references")
+    assert response == {
         "isReferenced": True,
         "references": {
             "campaigns": [

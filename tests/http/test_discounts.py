@@ -93,7 +93,7 @@ def test_simulations_have_the_allocation_and_discounts_that_were_cut(shop):
         running(effect("discount", type="amount", value=5), priority=2),
         eventType=ORDER_CREATED,
     )
-    # 2 of the second discount remain for an order of 10.
+    # After a discount of 8 on 10, the second discount of 5 is cut to 2.
     earn = simulate(shop, order={"total": 10, "items": items(4, 6)})
     assert [(discount["amount"], discount["allocation"]) for discount in earn["discounts"]] == [
         (8, [{"itemIndex": 0, "amount": Decimal("3.2")}, {"itemIndex": 1, "amount": Decimal("4.8")}]),
@@ -104,9 +104,9 @@ def test_simulations_have_the_allocation_and_discounts_that_were_cut(shop):
 
 def test_a_partner_gets_each_discount_and_the_total_after_it(shop):
     shop.campaign(running(TEN_PERCENT, effect("discount", type="amount", value=5)), eventType=PAYMENT)
-    answer = Partner.of(shop).pay(shop.member(), 20)
+    response = Partner.of(shop).pay(shop.member(), 20)
     assert [
-        (partner_effect["discount"], partner_effect["discountedTotal"]) for partner_effect in answer["effects"]
+        (partner_effect["discount"], partner_effect["discountedTotal"]) for partner_effect in response["effects"]
     ] == [(2, 18), (5, 13)]
 
 

@@ -267,6 +267,7 @@ def test_a_search_shows_the_text_around_the_words(search):
     [sections] = search("savepoint")
     for url, parts in sections:
         text = "".join(parts)
+        # 200 characters, and an ellipsis at each end
         assert len(text) <= 206, url
         assert all("savepoint" in word.lower() for word in parts[1::2]), url
     assert any(parts[1::2] for _, parts in sections)
